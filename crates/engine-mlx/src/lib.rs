@@ -1,0 +1,1 @@
+//! Runs safetensors models with MLX.

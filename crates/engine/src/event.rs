@@ -1,0 +1,101 @@
+//! What a job reports while it runs. One closed enum for every backend and every shell.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// One step in the life of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum TokenEvent {
+    /// The prompt was accepted.
+    Started {
+        /// Tokens in the prompt.
+        prompt_tokens: usize,
+        /// Of these, tokens whose keys and values were still cached from an earlier turn.
+        cached_tokens: usize,
+    },
+    /// Prefill went on.
+    Prefill {
+        /// Prompt tokens processed, cached ones included.
+        done: usize,
+        /// Prompt tokens in all.
+        total: usize,
+    },
+    /// More of the answer: whole characters, free of stop strings and special tokens.
+    Text {
+        /// The section that this text belongs to.
+        section: Section,
+        /// Text to append; never empty.
+        text: String,
+    },
+    /// The answer is complete. Always the last event.
+    Finished {
+        /// Why it ended.
+        reason: FinishReason,
+        /// What it took.
+        stats: Stats,
+    },
+}
+
+/// Part of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Section {
+    /// What the model thinks before it answers (between `<think>` and `</think>`).
+    Reasoning,
+    /// The answer proper.
+    Answer,
+}
+
+/// Why an answer ended. None of these is an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// The model ended its answer, or a stop string was met.
+    Stop,
+    /// `max_tokens` or the context length was reached.
+    Length,
+    /// The caller asked for it.
+    Cancelled,
+    /// The machine ran short of memory or got too hot; the partial answer stands.
+    Shed,
+}
+
+/// What an answer took.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stats {
+    /// Tokens in the prompt.
+    pub prompt_tokens: usize,
+    /// Of these, tokens taken from the prompt cache.
+    pub cached_tokens: usize,
+    /// Tokens generated, the end-of-text token not counted.
+    pub generated_tokens: usize,
+    /// From the call to the first generated token, prefill included.
+    pub time_to_first_token: Duration,
+    /// Time in prefill: `prompt_tokens - cached_tokens` tokens were processed in it.
+    pub prefill_time: Duration,
+    /// From the first generated token to the last.
+    pub decode_time: Duration,
+    /// Highest memory use of the engine during the answer, in bytes.
+    pub peak_memory_bytes: u64,
+}
+
+impl Stats {
+    /// Prompt tokens processed a second; `None` where nothing was measured.
+    pub fn prefill_tokens_per_second(&self) -> Option<f64> {
+        rate(
+            self.prompt_tokens.saturating_sub(self.cached_tokens),
+            self.prefill_time,
+        )
+    }
+
+    /// Tokens generated a second after the first; `None` for answers of fewer than two tokens.
+    pub fn decode_tokens_per_second(&self) -> Option<f64> {
+        rate(self.generated_tokens.saturating_sub(1), self.decode_time)
+    }
+}
+
+fn rate(n_tokens: usize, time: Duration) -> Option<f64> {
+    (n_tokens > 0 && !time.is_zero()).then(|| n_tokens as f64 / time.as_secs_f64())
+}

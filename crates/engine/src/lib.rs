@@ -1,0 +1,28 @@
+//! Contracts and text of local inference.
+//!
+//! This room says what a backend is ([`Engine`], [`LoadedModel`]), what it reports
+//! ([`TokenEvent`]), and owns everything about text that backends share: chat templates,
+//! tokenizers, incremental detokenisation, stop strings and the meaning of every sampling
+//! parameter. It imports no other room, starts no thread, and knows nothing of async.
+
+pub mod chat;
+pub mod contract;
+pub mod error;
+pub mod event;
+pub mod sampling;
+pub mod template;
+#[cfg(feature = "test-support")]
+pub mod test_support;
+pub mod text;
+pub mod tokenizer;
+
+pub use chat::{ChatPrompt, Message, Role};
+pub use contract::{
+    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryUse, ModelInfo,
+    ModelSource, PreparedPrompt, Prompt, TokenSink,
+};
+pub use error::EngineError;
+pub use event::{FinishReason, Section, Stats, TokenEvent};
+pub use sampling::SamplingParams;
+pub use template::ChatTemplate;
+pub use tokenizer::Tokenizer;

@@ -1,0 +1,48 @@
+//! What the sampling parameters mean.
+
+use serde::{Deserialize, Serialize};
+
+/// How the next token is chosen.
+///
+/// The order is fixed and the same in every engine: logit bias, penalties, then the filters top-k,
+/// top-p and min-p on the model's own probabilities, then temperature, then the draw. (llama.cpp's
+/// default order; mlx-lm likewise applies temperature last.)
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SamplingParams {
+    /// Divides the logits that survive the filters. 0 always takes the likeliest token.
+    pub temperature: f32,
+    /// Keeps the `top_k` likeliest tokens; 0 keeps all.
+    pub top_k: usize,
+    /// Keeps the smallest set of likeliest tokens whose probabilities reach `top_p`; 1 keeps all.
+    pub top_p: f32,
+    /// Keeps tokens at least `min_p` times as likely as the likeliest; 0 keeps all.
+    pub min_p: f32,
+    /// Divides positive and multiplies negative logits of tokens seen in the prompt or the answer
+    /// (Keskar et al. 2019, CTRL); 1 changes nothing.
+    pub repetition_penalty: f32,
+    /// Subtracted from the logit of every token already generated (OpenAI); 0 changes nothing.
+    pub presence_penalty: f32,
+    /// Subtracted once for each time that a token was generated (OpenAI); 0 changes nothing.
+    pub frequency_penalty: f32,
+    /// Added to the logits of these token ids before anything else.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// Same seed, prompt, parameters and machine: same answer. `None` draws a fresh seed.
+    pub seed: Option<u64>,
+}
+
+impl Default for SamplingParams {
+    fn default() -> Self {
+        Self {
+            temperature: 0.7,
+            top_k: 0,
+            top_p: 0.95,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            logit_bias: Vec::new(),
+            seed: None,
+        }
+    }
+}

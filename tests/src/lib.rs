@@ -1,0 +1,1 @@
+//! Tests of the whole product; see the files beside this one.
