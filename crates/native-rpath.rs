@@ -1,0 +1,19 @@
+//! Build script of every crate whose executables or tests run MLX.
+//!
+//! `cargo xtask setup` names the folder of MLX's library in Cargo's environment
+//! (`.cargo/native.toml`); here it becomes a run path, so that `target/…/transom` and the test
+//! programs start without any variable set. It adds nothing to the other crates, so that set-up
+//! never makes them build again. Without a set-up it does nothing.
+
+use std::path::Path;
+
+fn main() {
+    println!("cargo::rerun-if-changed=../native-rpath.rs");
+    println!("cargo::rerun-if-env-changed=TRANSOM_MLX_LIB");
+    let Ok(folder) = std::env::var("TRANSOM_MLX_LIB") else {
+        return;
+    };
+    if Path::new(&folder).is_absolute() {
+        println!("cargo::rustc-link-arg=-Wl,-rpath,{folder}");
+    }
+}
