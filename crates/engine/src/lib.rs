@@ -23,6 +23,7 @@ pub use contract::{
 };
 pub use error::EngineError;
 pub use event::{FinishReason, Section, Stats, TokenEvent};
-pub use sampling::SamplingParams;
+pub use sampling::{Sampler, SamplingParams};
 pub use template::ChatTemplate;
-pub use tokenizer::Tokenizer;
+pub use text::{TextStream, ends_in_open_reasoning};
+pub use tokenizer::{Detokenizer, Tokenizer, TokenizerConfig};

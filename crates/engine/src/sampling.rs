@@ -1,6 +1,15 @@
 //! What the sampling parameters mean.
+//!
+//! [`SamplingParams::distribution`] is the reference: exact, slow and plain. Every engine's sampler
+//! must draw from this distribution, however it computes it; [`Sampler`] is the one on the CPU.
+
+mod distribution;
+mod sampler;
+mod validate;
 
 use serde::{Deserialize, Serialize};
+
+pub use sampler::Sampler;
 
 /// How the next token is chosen.
 ///
@@ -10,22 +19,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SamplingParams {
-    /// Divides the logits that survive the filters. 0 always takes the likeliest token.
+    /// Divides the logits that survive the filters. 0 always takes the likeliest token after bias
+    /// and penalties; of equally likely ones the lowest id.
     pub temperature: f32,
     /// Keeps the `top_k` likeliest tokens; 0 keeps all.
     pub top_k: usize,
-    /// Keeps the smallest set of likeliest tokens whose probabilities reach `top_p`; 1 keeps all.
+    /// Keeps the smallest set of likeliest tokens whose probabilities, taken anew over what top-k
+    /// left, reach `top_p`; at least one token. 1 keeps all.
     pub top_p: f32,
     /// Keeps tokens at least `min_p` times as likely as the likeliest; 0 keeps all.
     pub min_p: f32,
     /// Divides positive and multiplies negative logits of tokens seen in the prompt or the answer
-    /// (Keskar et al. 2019, CTRL); 1 changes nothing.
+    /// (Keskar et al. 2019, CTRL; as in transformers); 1 changes nothing.
     pub repetition_penalty: f32,
-    /// Subtracted from the logit of every token already generated (OpenAI); 0 changes nothing.
+    /// Subtracted from the logit of every token already generated (OpenAI); the prompt does not
+    /// count. 0 changes nothing.
     pub presence_penalty: f32,
-    /// Subtracted once for each time that a token was generated (OpenAI); 0 changes nothing.
+    /// Subtracted once for each time that a token was generated (OpenAI); the prompt does not
+    /// count. 0 changes nothing.
     pub frequency_penalty: f32,
-    /// Added to the logits of these token ids before anything else.
+    /// Added to the logits of these token ids before anything else. An id given twice adds up.
     pub logit_bias: Vec<(u32, f32)>,
     /// Same seed, prompt, parameters and machine: same answer. `None` draws a fresh seed.
     pub seed: Option<u64>,
@@ -46,3 +59,6 @@ impl Default for SamplingParams {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

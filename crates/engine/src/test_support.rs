@@ -1,1 +1,1 @@
-//! To come.
+//! A scripted engine for the tests of the rooms above.

@@ -1,1 +1,131 @@
-//! To come.
+//! Text to token ids and back, as the model folder's `tokenizer.json` says.
+//!
+//! The `tokenizers` crate encodes. Decoding is our own ([`Detokenizer`]), because answers leave
+//! token by token and a token may be part of a character: the crate's decode gives whole strings
+//! only. The rule: the detokeniser's bytes, joined, are the crate's decode of all ids together.
+
+mod config;
+mod detokenizer;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) use config::read_json;
+pub use config::{ChatTemplateSource, NamedTemplate, TokenizerConfig};
+pub use detokenizer::Detokenizer;
+
+use crate::error::EngineError;
+use detokenizer::DecodePlan;
+
+/// The tokenizer of one model folder.
+#[derive(Debug)]
+pub struct Tokenizer {
+    path: PathBuf,
+    inner: tokenizers::Tokenizer,
+    config: TokenizerConfig,
+    decode_plan: DecodePlan,
+    vocab_size: usize,
+}
+
+impl Tokenizer {
+    /// Reads `tokenizer.json` of a model folder, and `tokenizer_config.json` and
+    /// `special_tokens_map.json` when they are there.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`] without `tokenizer.json`; [`EngineError::BadFile`], naming the file
+    /// and for broken JSON its line and column, when one cannot be read or its vocabulary is empty;
+    /// [`EngineError::Unsupported`] for a decoder that no language model uses.
+    pub fn from_folder(folder: &Path) -> Result<Self, EngineError> {
+        let path = folder.join("tokenizer.json");
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(EngineError::NotFound {
+                    path,
+                    what: "the tokenizer".to_owned(),
+                    hint: "copy tokenizer.json from where the model came from".to_owned(),
+                });
+            }
+            Err(error) => return Err(bad_file(path, error)),
+        };
+        let config = TokenizerConfig::from_folder(folder)?;
+        Self::from_parts(path, &bytes, config)
+    }
+
+    fn from_parts(
+        path: PathBuf,
+        bytes: &[u8],
+        config: TokenizerConfig,
+    ) -> Result<Self, EngineError> {
+        let mut inner = match tokenizers::Tokenizer::from_bytes(bytes) {
+            Ok(inner) => inner,
+            Err(error) => return Err(bad_file(path, error)),
+        };
+        // Some files carry the settings of a training run. A prompt is neither cut nor filled up.
+        inner.with_padding(None);
+        if let Err(error) = inner.with_truncation(None) {
+            return Err(bad_file(path, error));
+        }
+        let highest = inner.get_vocab(true).into_values().max();
+        let Some(highest) = highest else {
+            return Err(bad_file(path, "the vocabulary is empty"));
+        };
+        let decode_plan = DecodePlan::new(&path, inner.get_decoder())?;
+        Ok(Self {
+            path,
+            inner,
+            config,
+            decode_plan,
+            vocab_size: highest as usize + 1,
+        })
+    }
+
+    /// Token ids of `text`. Special tokens written in `text` become their ids. With
+    /// `add_special_tokens`, those that the tokenizer puts round every text (such as a leading
+    /// begin-of-text token) are added; rendered chat templates already contain them.
+    ///
+    /// # Errors
+    /// [`EngineError::BadFile`] when the vocabulary cannot express the text.
+    pub fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, EngineError> {
+        let encoding = self
+            .inner
+            .encode_fast(text, add_special_tokens)
+            .map_err(|error| bad_file(self.path.clone(), error))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// A detokeniser at the start of a text.
+    pub fn detokenizer(&self) -> Detokenizer<'_> {
+        Detokenizer::new(&self.inner, &self.decode_plan)
+    }
+
+    /// The id of exactly this token, special and added tokens included.
+    pub fn token_to_id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    /// The token of this id in the vocabulary's own spelling, which is not its text.
+    pub fn id_to_token(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+
+    /// The highest id plus one, added tokens included. The model's logits may be longer.
+    pub fn vocab_size(&self) -> usize {
+        self.vocab_size
+    }
+
+    /// What `tokenizer_config.json` says.
+    pub fn config(&self) -> &TokenizerConfig {
+        &self.config
+    }
+}
+
+fn bad_file(path: PathBuf, reason: impl ToString) -> EngineError {
+    EngineError::BadFile {
+        path,
+        reason: reason.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

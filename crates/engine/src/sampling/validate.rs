@@ -1,0 +1,99 @@
+//! Ranges of the parameters, checked before any work.
+
+use crate::contract::GenerationParams;
+use crate::error::EngineError;
+use crate::sampling::SamplingParams;
+
+impl SamplingParams {
+    /// Checks every parameter. `vocab_size` bounds the token ids of `logit_bias`.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`] with the parameter in the command line's spelling. NaN and
+    /// infinities are outside every range.
+    pub fn validate(&self, vocab_size: usize) -> Result<(), EngineError> {
+        let at_least_0 = |value: f32| value.is_finite() && value >= 0.0;
+        let penalty = |value: f32| (-2.0..=2.0).contains(&value);
+        check("temperature", self.temperature, "at least 0", at_least_0)?;
+        check("top-p", self.top_p, "above 0 and at most 1", |value| {
+            value > 0.0 && value <= 1.0
+        })?;
+        check("min-p", self.min_p, "from 0 to 1", |value| {
+            (0.0..=1.0).contains(&value)
+        })?;
+        check(
+            "repetition-penalty",
+            self.repetition_penalty,
+            "above 0",
+            |value| value.is_finite() && value > 0.0,
+        )?;
+        check(
+            "presence-penalty",
+            self.presence_penalty,
+            "from -2 to 2",
+            penalty,
+        )?;
+        check(
+            "frequency-penalty",
+            self.frequency_penalty,
+            "from -2 to 2",
+            penalty,
+        )?;
+        for &(id, bias) in &self.logit_bias {
+            check("logit-bias", bias, "finite", f32::is_finite)?;
+            if id as usize >= vocab_size {
+                return Err(EngineError::InvalidParameter {
+                    name: "logit-bias",
+                    value: format!("for token {id}"),
+                    expected: "for a token id of the model's vocabulary",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the likeliest token is always taken, so that nothing is drawn.
+    pub fn is_greedy(&self) -> bool {
+        self.temperature == 0.0 || self.top_k == 1
+    }
+}
+
+impl GenerationParams {
+    /// Checks every parameter, those of sampling included.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`] with the parameter in the command line's spelling.
+    pub fn validate(&self, vocab_size: usize) -> Result<(), EngineError> {
+        self.sampling.validate(vocab_size)?;
+        if self.max_tokens == Some(0) {
+            return Err(EngineError::InvalidParameter {
+                name: "max-tokens",
+                value: "0".to_owned(),
+                expected: "at least 1",
+            });
+        }
+        if self.stop.iter().any(String::is_empty) {
+            return Err(EngineError::InvalidParameter {
+                name: "stop",
+                value: "\"\"".to_owned(),
+                expected: "a text that is not empty",
+            });
+        }
+        Ok(())
+    }
+}
+
+fn check(
+    name: &'static str,
+    value: f32,
+    expected: &'static str,
+    is_valid: impl Fn(f32) -> bool,
+) -> Result<(), EngineError> {
+    if is_valid(value) {
+        return Ok(());
+    }
+    Err(EngineError::InvalidParameter {
+        name,
+        value: value.to_string(),
+        expected,
+    })
+}

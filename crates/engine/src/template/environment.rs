@@ -1,0 +1,90 @@
+//! minijinja, set up as `transformers` sets up Jinja2: the same options, functions and filters.
+
+use std::error::Error as _;
+use std::fmt;
+use std::time::SystemTime;
+
+use jiff::Zoned;
+use jiff::fmt::strtime;
+use minijinja::value::{Rest, ValueKind};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
+
+use crate::template::{json, methods};
+
+/// An environment without templates.
+pub(crate) fn new() -> Environment<'static> {
+    let mut environment = Environment::new();
+    let syntax = environment
+        .syntax()
+        .to_builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .build()
+        .expect("the default delimiters are valid");
+    environment.set_syntax(syntax);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_unknown_method_callback(methods::call);
+    environment.set_formatter(|output, _, value| {
+        output
+            .write_str(&json::python_str(value))
+            .map_err(Error::from)
+    });
+    environment.add_filter("tojson", json::tojson);
+    environment.add_filter("string", |value: &Value| json::python_str(value));
+    environment.add_function("raise_exception", raise_exception);
+    // Python counts everything with a length and items as a sequence, strings and dicts included.
+    environment.add_test("sequence", |value: &Value| {
+        matches!(
+            value.kind(),
+            ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined
+        )
+    });
+    environment.add_test("iterable", |value: &Value| {
+        !value.is_none() && value.try_iter().is_ok()
+    });
+    environment
+}
+
+/// The words with which a template refuses a conversation.
+#[derive(Debug)]
+struct Refusal(String);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn raise_exception(message: &Value) -> Result<Value, Error> {
+    let refusal = Refusal(message.to_string());
+    Err(Error::new(ErrorKind::InvalidOperation, "refused by the template").with_source(refusal))
+}
+
+/// The words of `raise_exception`, when that is what went wrong.
+pub(crate) fn refusal(error: &Error) -> Option<String> {
+    // Errors inside macros are wrapped once for each call.
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(Refusal(words)) = error.downcast_ref() {
+            return Some(words.clone());
+        }
+        source = error.source();
+    }
+    None
+}
+
+/// `strftime_now`, where now is `now`.
+pub(crate) fn strftime(now: SystemTime) -> Value {
+    Value::from_function(move |format: &str, _: Rest<Value>| {
+        Zoned::try_from(now)
+            .and_then(|now| strtime::format(format, &now))
+            .map_err(|error| {
+                Error::new(
+                    ErrorKind::InvalidOperation,
+                    format!("strftime_now: {error}"),
+                )
+            })
+    })
+}

@@ -1,0 +1,132 @@
+//! `tokenizer_config.json` and `special_tokens_map.json`: what templates and engines need of them.
+//!
+//! Both files have grown over years, so every field is optional and unknown ones are ignored; but
+//! a field that is there with the wrong type is an error that names the file, line and column.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::error::EngineError;
+
+/// What `tokenizer_config.json` says, completed by `special_tokens_map.json`.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct TokenizerConfig {
+    /// Begin-of-text token.
+    #[serde(deserialize_with = "token_text")]
+    pub bos_token: Option<String>,
+    /// End-of-text token.
+    #[serde(deserialize_with = "token_text")]
+    pub eos_token: Option<String>,
+    /// Stands for what the vocabulary lacks.
+    #[serde(deserialize_with = "token_text")]
+    pub unk_token: Option<String>,
+    /// Fills up batches.
+    #[serde(deserialize_with = "token_text")]
+    pub pad_token: Option<String>,
+    /// Whether the begin-of-text token leads every text; `None` leaves it to `tokenizer.json`.
+    pub add_bos_token: Option<bool>,
+    /// Whether the end-of-text token ends every text; `None` leaves it to `tokenizer.json`.
+    pub add_eos_token: Option<bool>,
+    /// The chat template, or several under names.
+    pub chat_template: Option<ChatTemplateSource>,
+}
+
+/// A chat template as the file gives it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum ChatTemplateSource {
+    /// The only template.
+    One(String),
+    /// Several, of which `default` is for plain conversations.
+    Named(Vec<NamedTemplate>),
+}
+
+/// One of several chat templates.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct NamedTemplate {
+    /// What it is for, such as `default` or `tool_use`.
+    pub name: String,
+    /// Its source.
+    pub template: String,
+}
+
+impl ChatTemplateSource {
+    /// The template for conversations: the only one, or the one named `default`.
+    pub fn default_template(&self) -> Option<&str> {
+        match self {
+            Self::One(template) => Some(template),
+            Self::Named(templates) => templates
+                .iter()
+                .find(|named| named.name == "default")
+                .map(|named| named.template.as_str()),
+        }
+    }
+}
+
+impl TokenizerConfig {
+    /// Reads both files of a model folder. A file that is not there says nothing.
+    ///
+    /// # Errors
+    /// [`EngineError::BadFile`], with line and column, when one is there but cannot be read.
+    pub fn from_folder(folder: &Path) -> Result<Self, EngineError> {
+        let mut config: Self =
+            read_json(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
+        let map: Self = read_json(&folder.join("special_tokens_map.json"))?.unwrap_or_default();
+        config.bos_token = config.bos_token.or(map.bos_token);
+        config.eos_token = config.eos_token.or(map.eos_token);
+        config.unk_token = config.unk_token.or(map.unk_token);
+        config.pad_token = config.pad_token.or(map.pad_token);
+        Ok(config)
+    }
+
+    /// The special tokens under the names by which templates call them.
+    pub fn special_tokens(&self) -> BTreeMap<&'static str, &str> {
+        [
+            ("bos_token", &self.bos_token),
+            ("eos_token", &self.eos_token),
+            ("unk_token", &self.unk_token),
+            ("pad_token", &self.pad_token),
+        ]
+        .into_iter()
+        .filter_map(|(name, token)| Some((name, token.as_deref()?)))
+        .collect()
+    }
+}
+
+/// Reads a JSON file; `None` when it is not there.
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
+    path: &Path,
+) -> Result<Option<T>, EngineError> {
+    let bad_file = |reason: String| EngineError::BadFile {
+        path: path.to_owned(),
+        reason,
+    };
+    match fs::read(path) {
+        // serde_json's message ends in "at line 3 column 7".
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| bad_file(error.to_string())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(bad_file(error.to_string())),
+    }
+}
+
+/// A token is written as its text, or as an object with its text under `content`.
+fn token_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Token { content: String },
+    }
+    Ok(
+        Option::<Written>::deserialize(deserializer)?.map(|written| match written {
+            Written::Text(text) => text,
+            Written::Token { content } => content,
+        }),
+    )
+}

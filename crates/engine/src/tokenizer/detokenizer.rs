@@ -1,0 +1,307 @@
+//! Token ids to bytes, one at a time.
+//!
+//! `tokenizer.json` describes decoding as a chain of steps over the list of all tokens. Every step
+//! that language models use needs one token and at most its place in the text, so the chain can run
+//! token by token. [`DecodePlan`] is that chain, checked once; [`Detokenizer`] runs it.
+
+use std::path::Path;
+
+use tokenizers::Decoder;
+use tokenizers::decoders::DecoderWrapper;
+use tokenizers::decoders::wordpiece::cleanup;
+use tokenizers::normalizers::replace::Replace;
+use tokenizers::pre_tokenizers::metaspace::PrependScheme;
+
+use crate::error::EngineError;
+
+/// Markers of reasoning are text to us even where the vocabulary calls them special.
+const REASONING_MARKERS: [&str; 2] = ["<think>", "</think>"];
+
+/// What happens to one token.
+#[derive(Debug, Clone)]
+enum Step {
+    /// The characters of GPT-2's alphabet stand for bytes.
+    ByteLevel,
+    /// `<0xNN>` stands for a byte.
+    ByteFallback,
+    /// A pattern is replaced.
+    Replace(Replace),
+    /// A character is taken off both ends, at most so many times.
+    Strip {
+        content: char,
+        start: usize,
+        stop: usize,
+    },
+    /// A character stands for a space; in the first token for nothing, if `drop_in_first`.
+    Metaspace {
+        replacement: char,
+        drop_in_first: bool,
+    },
+    /// Tokens without the prefix begin a word.
+    WordPiece { prefix: String, cleanup: bool },
+    /// The suffix ends a word, so a space follows unless the text ends.
+    WordEnd { suffix: String },
+    /// Every token is a word.
+    Spaced,
+}
+
+/// The decoder of a `tokenizer.json`, as steps that run token by token.
+#[derive(Debug, Clone)]
+pub(crate) struct DecodePlan {
+    steps: Vec<Step>,
+    /// Taken off the start of the whole text, once joined: the character, and how often at most.
+    text_start: Option<(char, usize)>,
+}
+
+impl DecodePlan {
+    /// Reads the chain. `path` is for messages.
+    pub(crate) fn new(path: &Path, decoder: Option<&DecoderWrapper>) -> Result<Self, EngineError> {
+        let mut plan = Self {
+            steps: Vec::new(),
+            text_start: None,
+        };
+        let mut is_joined = false;
+        match decoder {
+            Some(decoder) => plan.read(decoder, &mut is_joined),
+            None => {
+                plan.steps.push(Step::Spaced);
+                Ok(())
+            }
+        }
+        .map_err(|reason| EngineError::Unsupported {
+            path: path.to_owned(),
+            reason,
+        })?;
+        Ok(plan)
+    }
+
+    fn read(&mut self, decoder: &DecoderWrapper, is_joined: &mut bool) -> Result<(), String> {
+        if let DecoderWrapper::Sequence(sequence) = decoder {
+            return sequence
+                .get_decoders()
+                .iter()
+                .try_for_each(|decoder| self.read(decoder, is_joined));
+        }
+        if *is_joined {
+            return self.read_joined(decoder);
+        }
+        match decoder {
+            DecoderWrapper::ByteLevel(_) => {
+                self.steps.push(Step::ByteLevel);
+                *is_joined = true;
+            }
+            DecoderWrapper::Fuse(_) => *is_joined = true,
+            other => self.steps.push(token_step(other)?),
+        }
+        Ok(())
+    }
+
+    /// After the tokens are joined, only what concerns the start of the text can run token by token.
+    fn read_joined(&mut self, decoder: &DecoderWrapper) -> Result<(), String> {
+        match decoder {
+            DecoderWrapper::Fuse(_) => Ok(()),
+            DecoderWrapper::Strip(strip) if strip.stop == 0 && self.text_start.is_none() => {
+                self.text_start = Some((strip.content, strip.start));
+                Ok(())
+            }
+            _ => Err(
+                "decoder: after joining the tokens only a Strip at the start of the text is \
+                 supported"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+fn token_step(decoder: &DecoderWrapper) -> Result<Step, String> {
+    Ok(match decoder {
+        DecoderWrapper::ByteFallback(_) => Step::ByteFallback,
+        DecoderWrapper::Replace(replace) => Step::Replace(replace.clone()),
+        DecoderWrapper::Strip(strip) => Step::Strip {
+            content: strip.content,
+            start: strip.start,
+            stop: strip.stop,
+        },
+        DecoderWrapper::Metaspace(metaspace) => Step::Metaspace {
+            replacement: metaspace.get_replacement(),
+            drop_in_first: metaspace.prepend_scheme != PrependScheme::Never,
+        },
+        DecoderWrapper::WordPiece(word_piece) => Step::WordPiece {
+            prefix: word_piece.prefix.clone(),
+            cleanup: word_piece.cleanup,
+        },
+        DecoderWrapper::BPE(bpe) => Step::WordEnd {
+            suffix: bpe.suffix.clone(),
+        },
+        DecoderWrapper::CTC(_) => {
+            return Err("decoder: CTC is for speech recognition, not for text".to_owned());
+        }
+        // The caller has taken these.
+        DecoderWrapper::ByteLevel(_) | DecoderWrapper::Fuse(_) | DecoderWrapper::Sequence(_) => {
+            return Err("decoder: nested too oddly to run token by token".to_owned());
+        }
+    })
+}
+
+/// A token on its way through the steps.
+enum Piece {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// Turns one text's token ids into bytes, in order.
+#[derive(Debug)]
+pub struct Detokenizer<'t> {
+    tokenizer: &'t tokenizers::Tokenizer,
+    plan: &'t DecodePlan,
+    is_first: bool,
+    word_ended: bool,
+    text_start: Option<(char, usize)>,
+}
+
+impl<'t> Detokenizer<'t> {
+    pub(crate) fn new(tokenizer: &'t tokenizers::Tokenizer, plan: &'t DecodePlan) -> Self {
+        Self {
+            tokenizer,
+            plan,
+            is_first: true,
+            word_ended: false,
+            text_start: plan.text_start,
+        }
+    }
+
+    /// The bytes that this token adds to the text; they may end inside a character. Empty for
+    /// special tokens (the markers of reasoning excepted) and for ids outside the vocabulary.
+    pub fn push(&mut self, id: u32) -> Vec<u8> {
+        let Some(token) = self.tokenizer.id_to_token(id) else {
+            return Vec::new();
+        };
+        let is_special = self
+            .tokenizer
+            .get_added_vocabulary()
+            .is_special_token(&token);
+        if is_special && !REASONING_MARKERS.contains(&token.as_str()) {
+            return Vec::new();
+        }
+        let piece = self
+            .plan
+            .steps
+            .iter()
+            .fold(Piece::Text(token), |piece, step| match piece {
+                Piece::Text(text) => run(step, text, self.is_first, &mut self.word_ended),
+                // A byte is final: the other steps are about text.
+                bytes @ Piece::Bytes(_) => bytes,
+            });
+        self.is_first = false;
+        let mut bytes = match piece {
+            Piece::Text(text) => text.into_bytes(),
+            Piece::Bytes(bytes) => bytes,
+        };
+        self.strip_start(&mut bytes);
+        bytes
+    }
+
+    /// Takes the leading characters off that the joined text loses at its start.
+    fn strip_start(&mut self, bytes: &mut Vec<u8>) {
+        while let Some((content, left)) = self.text_start {
+            if bytes.is_empty() {
+                return;
+            }
+            let mut buffer = [0; 4];
+            let prefix = content.encode_utf8(&mut buffer).as_bytes();
+            if left == 0 || !bytes.starts_with(prefix) {
+                self.text_start = None;
+                return;
+            }
+            bytes.drain(..prefix.len());
+            self.text_start = Some((content, left - 1));
+        }
+    }
+}
+
+fn run(step: &Step, text: String, is_first: bool, word_ended: &mut bool) -> Piece {
+    match step {
+        Step::ByteLevel => Piece::Bytes(byte_level(&text).unwrap_or_else(|| text.into_bytes())),
+        Step::ByteFallback => match fallback_byte(&text) {
+            Some(byte) => Piece::Bytes(vec![byte]),
+            None => Piece::Text(text),
+        },
+        Step::Replace(replace) => Piece::Text(
+            // Fails only where its regular expression gives up; then the token stays as it is.
+            replace
+                .decode_chain(vec![text.clone()])
+                .map_or(text, |pieces| pieces.concat()),
+        ),
+        Step::Strip {
+            content,
+            start,
+            stop,
+        } => Piece::Text(strip(&text, *content, *start, *stop).to_owned()),
+        Step::Metaspace {
+            replacement,
+            drop_in_first,
+        } => {
+            let space = if is_first && *drop_in_first { "" } else { " " };
+            Piece::Text(text.replace(*replacement, space))
+        }
+        Step::WordPiece {
+            prefix,
+            cleanup: is_cleaned,
+        } => Piece::Text(word_piece(text, prefix, *is_cleaned, is_first)),
+        Step::WordEnd { suffix } => {
+            let space = if *word_ended { " " } else { "" };
+            let word = text.strip_suffix(suffix.as_str());
+            *word_ended = word.is_some();
+            Piece::Text(format!("{space}{}", word.unwrap_or(&text)))
+        }
+        Step::Spaced if is_first => Piece::Text(text),
+        Step::Spaced => Piece::Text(format!(" {text}")),
+    }
+}
+
+fn strip(text: &str, content: char, start: usize, stop: usize) -> &str {
+    let mut text = text;
+    for _ in 0..start {
+        text = text.strip_prefix(content).unwrap_or(text);
+    }
+    for _ in 0..stop {
+        text = text.strip_suffix(content).unwrap_or(text);
+    }
+    text
+}
+
+fn word_piece(text: String, prefix: &str, is_cleaned: bool, is_first: bool) -> String {
+    let text = match text.strip_prefix(prefix) {
+        _ if is_first => text,
+        Some(rest) => rest.to_owned(),
+        None => format!(" {text}"),
+    };
+    if is_cleaned { cleanup(&text) } else { text }
+}
+
+/// The bytes of a token in GPT-2's alphabet; `None` when it has a character outside of it, as added
+/// tokens may.
+fn byte_level(token: &str) -> Option<Vec<u8>> {
+    token.chars().map(byte_of).collect()
+}
+
+/// GPT-2's alphabet: printable Latin-1 characters stand for themselves, and the other 68 byte values
+/// are numbered from U+0100 on.
+fn byte_of(c: char) -> Option<u8> {
+    let code = u32::from(c);
+    let byte = match code {
+        0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF => code,
+        0x100..=0x120 => code - 0x100,
+        0x121..=0x142 => code - 0x121 + 0x7F,
+        0x143 => 0xAD,
+        _ => return None,
+    };
+    u8::try_from(byte).ok()
+}
+
+/// The byte that `<0xNN>` stands for.
+fn fallback_byte(token: &str) -> Option<u8> {
+    let digits = token.strip_prefix("<0x")?.strip_suffix('>')?;
+    let is_pair = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    is_pair.then(|| u8::from_str_radix(digits, 16).ok())?
+}
