@@ -1,0 +1,240 @@
+//! The one folder that keeps what set-up downloads and builds.
+//!
+//! `native/downloads` holds files by name and checksum; `native/<MLX version>-<recipe>` holds what
+//! was made from them. The recipe is a hash over everything that decides the result, so a changed
+//! flag or version makes a new folder and never mixes with an old one. The rule: a name in here
+//! exists only when it is whole, because it is built under another name and renamed.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::problem::Problem;
+use crate::progress;
+
+/// The open cache. Holds a lock, so that two set-ups at once take turns.
+pub(crate) struct Cache {
+    folder: PathBuf,
+    downloads: PathBuf,
+    logs: PathBuf,
+    _lock: File,
+}
+
+impl Cache {
+    pub(crate) fn open(version: &str, recipe: &str) -> Result<Self, Problem> {
+        let base = base_folder(|name| env::var_os(name).filter(|value| !value.is_empty()))?;
+        Self::open_at(&base, version, recipe)
+    }
+
+    fn open_at(base: &Path, version: &str, recipe: &str) -> Result<Self, Problem> {
+        let native = base.join("native");
+        let cache = Self {
+            folder: native.join(format!("{version}-{recipe}")),
+            downloads: native.join("downloads"),
+            logs: native.join("logs"),
+            _lock: {
+                make_folder(&native)?;
+                locked(&native.join("lock"))?
+            },
+        };
+        for folder in [&cache.folder, &cache.downloads, &cache.logs] {
+            make_folder(folder)?;
+        }
+        Ok(cache)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn downloads(&self) -> &Path {
+        &self.downloads
+    }
+
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
+        self.logs.join(format!("{name}.log"))
+    }
+
+    /// The folder `name`, made by `build` if it is not there yet. `build` fills an empty folder,
+    /// which takes its name only when `build` succeeds.
+    pub(crate) fn whole_folder(
+        &self,
+        name: &str,
+        build: impl FnOnce(&Path) -> Result<(), Problem>,
+    ) -> Result<PathBuf, Problem> {
+        let folder = self.folder.join(name);
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let part = self.folder.join(format!("{name}.part"));
+        if part.exists() {
+            fs::remove_dir_all(&part).map_err(|error| Problem::io("clear", &part, &error))?;
+        }
+        make_folder(&part)?;
+        build(&part)?;
+        rename(&part, &folder)?;
+        Ok(folder)
+    }
+}
+
+/// Writes a file so that it is either absent or whole.
+pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<(), Problem> {
+    let part = path.with_added_extension("part");
+    fs::write(&part, contents).map_err(|error| Problem::io("write", &part, &error))?;
+    rename(&part, path)
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), Problem> {
+    fs::rename(from, to).map_err(|error| Problem::io("finish", to, &error))
+}
+
+pub(crate) fn make_folder(path: &Path) -> Result<(), Problem> {
+    fs::create_dir_all(path).map_err(|error| Problem::io("make the folder", path, &error))
+}
+
+/// The SHA-256 of a file in lower-case hex, as package indexes publish it.
+pub(crate) fn sha256(path: &Path) -> Result<String, Problem> {
+    let read = |error: io::Error| Problem::io("read", path, &error);
+    let mut file = File::open(path).map_err(read)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match io::Read::read(&mut file, &mut buffer).map_err(read)? {
+            0 => return Ok(hex(&hasher.finalize())),
+            n_bytes => hasher.update(&buffer[..n_bytes]),
+        }
+    }
+}
+
+/// A short hash over the parts of a recipe; the order of the parts counts.
+pub(crate) fn recipe_hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hex(&hasher.finalize()[..6])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn base_folder(var: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Problem> {
+    let home = || {
+        var("HOME").map(PathBuf::from).ok_or_else(|| {
+            Problem::new("HOME is not set; set it, or name a folder in TRANSOM_NATIVE_CACHE")
+        })
+    };
+    let folder = if let Some(folder) = var("TRANSOM_NATIVE_CACHE") {
+        PathBuf::from(folder)
+    } else if cfg!(target_os = "macos") {
+        home()?.join("Library/Caches/transom")
+    } else if let Some(folder) = var("XDG_CACHE_HOME") {
+        PathBuf::from(folder).join("transom")
+    } else {
+        home()?.join(".cache/transom")
+    };
+    let folder = std::path::absolute(&folder)
+        .map_err(|error| Problem::io("find the cache folder", &folder, &error))?;
+    // The path goes into linker arguments, where a comma separates, and into a TOML file.
+    match folder.to_str() {
+        Some(text) if !text.contains(',') => Ok(folder),
+        _ => Err(Problem::new(format!(
+            "the cache folder {} must be UTF-8 without commas; set TRANSOM_NATIVE_CACHE",
+            folder.display()
+        ))),
+    }
+}
+
+/// Waits for another set-up, if there is one. The system releases the lock when we end, however
+/// we end.
+fn locked(path: &Path) -> Result<File, Problem> {
+    let file = File::create(path).map_err(|error| Problem::io("write", path, &error))?;
+    if file.try_lock().is_err() {
+        progress::say("  waiting for another set-up to finish …");
+        file.lock()
+            .map_err(|error| Problem::io("lock", path, &error))?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(base: &Path) -> Cache {
+        Cache::open_at(base, "1.2.3", "abc").unwrap()
+    }
+
+    #[test]
+    fn an_interrupted_folder_is_built_again_and_a_whole_one_is_kept() {
+        let base = tempfile::tempdir().unwrap();
+        let cache = cache(base.path());
+        let interrupted = cache.whole_folder("wheel", |part| {
+            fs::write(part.join("half"), "x").unwrap();
+            Err(Problem::new("the power went"))
+        });
+        assert!(interrupted.is_err());
+        assert!(!cache.folder().join("wheel").exists());
+
+        let folder = cache.whole_folder("wheel", |part| {
+            assert_eq!(
+                fs::read_dir(part).unwrap().count(),
+                0,
+                "leftovers are cleared"
+            );
+            write_whole(&part.join("whole"), b"y")
+        });
+        let folder = folder.unwrap();
+        assert!(folder.join("whole").is_file());
+
+        let again = cache.whole_folder("wheel", |_| Err(Problem::new("must not build twice")));
+        assert_eq!(again.unwrap(), folder);
+    }
+
+    #[test]
+    fn every_part_of_a_recipe_counts() {
+        let hash = recipe_hash(["-O2", "shim"]);
+        assert_eq!(hash, recipe_hash(["-O2", "shim"]));
+        assert_ne!(hash, recipe_hash(["-O3", "shim"]));
+        assert_ne!(hash, recipe_hash(["-O2s", "him"]));
+    }
+
+    #[test]
+    fn the_folder_follows_the_environment() {
+        let with = |pairs: &'static [(&str, &str)]| {
+            base_folder(move |name| {
+                let pair = pairs.iter().find(|(key, _)| *key == name)?;
+                Some(OsString::from(pair.1))
+            })
+        };
+        let own = with(&[("TRANSOM_NATIVE_CACHE", "/own"), ("HOME", "/h")]);
+        assert_eq!(own.unwrap(), Path::new("/own"));
+        assert!(with(&[("HOME", "/h")]).unwrap().starts_with("/h"));
+        assert!(
+            with(&[])
+                .unwrap_err()
+                .to_string()
+                .contains("HOME is not set")
+        );
+        let comma = with(&[("TRANSOM_NATIVE_CACHE", "/a,b")]).unwrap_err();
+        assert!(comma.to_string().contains("without commas"));
+    }
+
+    #[test]
+    fn a_checksum_is_that_of_the_whole_file() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("abc");
+        fs::write(&file, "abc").unwrap();
+        // The test vector of FIPS 180-2, appendix B.1.
+        assert_eq!(
+            sha256(&file).unwrap(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

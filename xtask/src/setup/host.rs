@@ -1,0 +1,83 @@
+//! The machine that we set up for: only those on which the whole way is known to work.
+
+use std::process::Command;
+
+use crate::chores;
+use crate::problem::Problem;
+
+/// A supported machine.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Host {
+    /// Linux on x86-64, with glibc.
+    Linux,
+    /// An Apple-silicon Mac; MLX's wheels differ by the major version of macOS.
+    Mac { major: u32 },
+}
+
+impl Host {
+    pub(crate) fn detect() -> Result<Self, Problem> {
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let about = chores::output_of(Command::new(rustc).arg("-vV"), "ask rustc for its host")?;
+        let triple = about
+            .lines()
+            .find_map(|line| line.strip_prefix("host: "))
+            .ok_or_else(|| Problem::new("rustc -vV names no host"))?;
+        let version = if triple == MAC {
+            let doing = "ask for the version of macOS";
+            chores::output_of(Command::new("sw_vers").arg("-productVersion"), doing)?
+        } else {
+            String::new()
+        };
+        Self::from_triple(triple, version.trim())
+    }
+
+    fn from_triple(triple: &str, macos_version: &str) -> Result<Self, Problem> {
+        match triple {
+            LINUX => Ok(Self::Linux),
+            MAC => {
+                let major = macos_version.split('.').next().unwrap_or_default();
+                let major = major.parse().unwrap_or(0);
+                if major < 14 {
+                    return Err(Problem::new(format!(
+                        "MLX needs macOS 14 or newer; this is macOS {macos_version}"
+                    )));
+                }
+                Ok(Self::Mac { major })
+            }
+            other => Err(Problem::new(format!(
+                "this machine ({other}) is not supported yet; Linux on x86-64 and Apple-silicon \
+                 Macs are"
+            ))),
+        }
+    }
+
+    pub(crate) fn triple(&self) -> &'static str {
+        match self {
+            Self::Linux => LINUX,
+            Self::Mac { .. } => MAC,
+        }
+    }
+
+    pub(crate) fn is_linux(&self) -> bool {
+        *self == Self::Linux
+    }
+}
+
+const LINUX: &str = "x86_64-unknown-linux-gnu";
+const MAC: &str = "aarch64-apple-darwin";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_machines_on_which_it_works_are_accepted() {
+        assert_eq!(Host::from_triple(LINUX, "").unwrap(), Host::Linux);
+        let mac = Host::from_triple(MAC, "15.6.1").unwrap();
+        assert_eq!(mac, Host::Mac { major: 15 });
+        let old = Host::from_triple(MAC, "13.7").unwrap_err().to_string();
+        assert!(old.contains("macOS 14 or newer"), "{old}");
+        let other = Host::from_triple("x86_64-pc-windows-msvc", "").unwrap_err();
+        assert!(other.to_string().contains("not supported yet"), "{other}");
+    }
+}

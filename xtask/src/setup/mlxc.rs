@@ -1,0 +1,282 @@
+//! mlx-c, the C layer over MLX: compiled from the source that mlx-sys carries.
+//!
+//! It is some thirty C++ files and one rule, so we call the compiler ourselves: cmake is not among
+//! the command line tools of a Mac, and file by file an interrupted build goes on where it stopped.
+//! On Linux three small files of ours make up for what mlx-c and mlx-rs expect of a Mac.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::cache::{self, Cache};
+use crate::chores;
+use crate::problem::Problem;
+use crate::progress::Step;
+use crate::setup::Host;
+use crate::setup::wheel::MLX_VERSION;
+
+/// Our files that stand in for parts of macOS; each says in its first line what for.
+pub(crate) const SHIMS: [(&str, &str); 3] = [
+    ("fmt_shim.h", include_str!("../../native/fmt_shim.h")),
+    (HALF_SHIM, include_str!("../../native/half_shim.h")),
+    ("mach_time.c", include_str!("../../native/mach_time.c")),
+];
+
+/// Gives mlx-c its 16-bit types where the compiler has none; the bindings need it too.
+pub(crate) const HALF_SHIM: &str = "half_shim.h";
+
+/// What cargo knows: where mlx-sys's source lies, and where builds go.
+pub(crate) struct Source {
+    /// The folder of mlx-c.
+    pub(crate) mlx_c: PathBuf,
+    /// The version of mlx-sys.
+    pub(crate) version: String,
+    /// Cargo's target folder.
+    pub(crate) target: PathBuf,
+}
+
+impl Source {
+    /// Downloads the workspace's crates if they are not there yet.
+    pub(crate) fn locate(host: &Host) -> Result<Self, Problem> {
+        let metadata = chores::output_of(
+            chores::cargo()
+                .args(["metadata", "--format-version", "1"])
+                .args(["--filter-platform", host.triple()]),
+            "fetch the crates that Transom is made of",
+        )?;
+        Self::from_metadata(&metadata)
+    }
+
+    fn from_metadata(metadata: &str) -> Result<Self, Problem> {
+        let metadata: serde_json::Value = serde_json::from_str(metadata)
+            .map_err(|error| Problem::new(format!("cargo metadata is not JSON: {error}")))?;
+        let package = metadata["packages"]
+            .as_array()
+            .and_then(|packages| packages.iter().find(|package| package["name"] == "mlx-sys"))
+            .ok_or_else(|| Problem::new("the workspace does not depend on mlx-sys"))?;
+        let text = |value: &serde_json::Value| {
+            let missing = || Problem::new("cargo metadata lacks a path of mlx-sys");
+            value.as_str().map(str::to_owned).ok_or_else(missing)
+        };
+        Ok(Self {
+            mlx_c: Path::new(&text(&package["manifest_path"])?).with_file_name("src/mlx-c"),
+            version: text(&package["version"])?,
+            target: PathBuf::from(text(&metadata["target_directory"])?),
+        })
+    }
+
+    /// The wheel and mlx-c must speak of the same MLX.
+    pub(crate) fn check_mlx_version(&self) -> Result<(), Problem> {
+        let path = self.mlx_c.join("CMakeLists.txt");
+        let text = fs::read_to_string(&path).map_err(|error| Problem::io("read", &path, &error))?;
+        match git_tag(&text) {
+            Some(MLX_VERSION) => Ok(()),
+            tag => Err(Problem::new(format!(
+                "mlx-sys {} wants MLX {} and xtask/src/setup/wheel.rs pins {MLX_VERSION}; change \
+                 the version and the checksums there",
+                self.version,
+                tag.unwrap_or("of unknown version")
+            ))),
+        }
+    }
+
+    /// The C++ files to compile: those that mlx-c's own list names and does not comment out.
+    fn files(&self) -> Result<Vec<PathBuf>, Problem> {
+        let path = self.mlx_c.join("CMakeLists.txt");
+        let text = fs::read_to_string(&path).map_err(|error| Problem::io("read", &path, &error))?;
+        let files = listed_files(&text);
+        if files.is_empty() {
+            return Err(Problem::new(format!("{} lists no files", path.display())));
+        }
+        Ok(files.iter().map(|file| self.mlx_c.join(file)).collect())
+    }
+}
+
+fn git_tag(cmake: &str) -> Option<&str> {
+    let tag = cmake
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("GIT_TAG v"))?;
+    tag.split([')', ' ']).next()
+}
+
+fn listed_files(cmake: &str) -> Vec<&str> {
+    cmake
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("${CMAKE_CURRENT_LIST_DIR}/"))
+        .map(|file| file.trim_end_matches(')'))
+        .filter(|file| file.ends_with(".cpp"))
+        .collect()
+}
+
+/// The flags that decide the result; part of the recipe.
+pub(crate) fn compile_flags(host: &Host) -> Vec<&'static str> {
+    let mut flags = vec!["-std=c++20", "-O2", "-fPIC", "-DNDEBUG"];
+    match host {
+        Host::Linux => flags.extend(["-include", "fmt_shim.h", "-include", HALF_SHIM]),
+        // The macros are those that MLX's own package description asks for; 14.0 is the oldest
+        // system for which Apple publishes MLX.
+        Host::Mac { .. } => flags.extend([
+            "-mmacosx-version-min=14.0",
+            "-D_METAL_",
+            "-DACCELERATE_NEW_LAPACK",
+        ]),
+    }
+    flags
+}
+
+/// The folder that holds the static library.
+pub(crate) fn built(
+    host: &Host,
+    source: &Source,
+    wheel: &Path,
+    cache: &Cache,
+) -> Result<PathBuf, Problem> {
+    let shims = cache.folder().join("shims");
+    cache::make_folder(&shims)?;
+    for (name, text) in SHIMS {
+        cache::write_whole(&shims.join(name), text.as_bytes())?;
+    }
+    cache.whole_folder("mlxc", |part| {
+        let objects = cache.folder().join("objects");
+        cache::make_folder(&objects)?;
+        let mut files = source.files()?;
+        if host.is_linux() {
+            files.push(shims.join("mach_time.c"));
+        }
+        let step = Step::start(format!("Compiling mlx-c ({} files)", files.len()));
+        let includes = [shims.as_path(), &source.mlx_c, &wheel.join("mlx/include")];
+        compile_all(&files, &objects, &includes, host, cache, &step)?;
+
+        let mut ar = Command::new("ar");
+        ar.arg("crs").arg(part.join("libmlxc.a"));
+        ar.args(files.iter().map(|file| object_of(file, &objects)));
+        chores::quietly(&mut ar, "pack mlx-c into a library", &cache.log("ar"))?;
+        let _ = fs::remove_dir_all(&objects);
+        step.done();
+        Ok(())
+    })
+}
+
+/// As many compilers at once as there are cores. The first failure stops the rest from starting.
+fn compile_all(
+    files: &[PathBuf],
+    objects: &Path,
+    includes: &[&Path],
+    host: &Host,
+    cache: &Cache,
+    step: &Step,
+) -> Result<(), Problem> {
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let n_threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let work = || {
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(problem) = compile(file, objects, includes, host, cache) {
+                next.store(files.len(), Ordering::Relaxed);
+                if let Ok(mut failure) = failure.lock() {
+                    failure.get_or_insert(problem);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..n_threads.min(files.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    step.detail("packing");
+    match failure.into_inner() {
+        Ok(None) => Ok(()),
+        Ok(Some(problem)) => Err(problem),
+        Err(_) => Err(Problem::new("a thread that compiled mlx-c panicked")),
+    }
+}
+
+fn compile(
+    file: &Path,
+    objects: &Path,
+    includes: &[&Path],
+    host: &Host,
+    cache: &Cache,
+) -> Result<(), Problem> {
+    let object = object_of(file, objects);
+    if object.is_file() {
+        return Ok(());
+    }
+    let part = object.with_added_extension("part");
+    let is_c = file.extension().is_some_and(|extension| extension == "c");
+    let mut compiler = Command::new(if is_c { "cc" } else { "c++" });
+    if is_c {
+        compiler.args(["-O2", "-fPIC"]);
+    } else {
+        compiler.args(compile_flags(host));
+        for include in includes {
+            compiler.arg("-I").arg(include);
+        }
+    }
+    compiler.arg("-c").arg(file).arg("-o").arg(&part);
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    let log = cache.log(&format!("compile-{name}"));
+    chores::quietly(&mut compiler, &format!("compile {}", file.display()), &log)?;
+    cache::rename(&part, &object)
+}
+
+fn object_of(file: &Path, objects: &Path) -> PathBuf {
+    let name = file.file_name().unwrap_or_default();
+    objects.join(name).with_added_extension("o")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CMAKE: &str = "
+        GIT_TAG v0.32.2)
+        set(mlxc-src
+            ${CMAKE_CURRENT_LIST_DIR}/mlx/c/array.cpp
+            # ${CMAKE_CURRENT_LIST_DIR}/mlx/c/object.cpp
+            ${CMAKE_CURRENT_LIST_DIR}/mlx/c/version.cpp)
+        add_subdirectory(${CMAKE_CURRENT_LIST_DIR}/examples)";
+
+    #[test]
+    fn the_list_of_files_is_mlx_cs_own() {
+        assert_eq!(
+            listed_files(CMAKE),
+            ["mlx/c/array.cpp", "mlx/c/version.cpp"]
+        );
+        assert_eq!(git_tag(CMAKE), Some("0.32.2"));
+        assert_eq!(git_tag("nothing"), None);
+    }
+
+    #[test]
+    fn the_source_comes_from_cargo_and_must_match_the_pinned_mlx() {
+        let folder = tempfile::tempdir().unwrap();
+        let mlx_c = folder.path().join("src/mlx-c");
+        fs::create_dir_all(&mlx_c).unwrap();
+        let metadata = serde_json::json!({
+            "target_directory": "t",
+            "packages": [{
+                "name": "mlx-sys",
+                "version": "0.7.0",
+                "manifest_path": folder.path().join("Cargo.toml"),
+            }],
+        });
+        let source = Source::from_metadata(&metadata.to_string()).unwrap();
+        assert_eq!(source.mlx_c, mlx_c);
+
+        fs::write(mlx_c.join("CMakeLists.txt"), CMAKE).unwrap();
+        assert!(source.check_mlx_version().is_ok());
+        fs::write(mlx_c.join("CMakeLists.txt"), "GIT_TAG v9.9.9)").unwrap();
+        let sentence = source.check_mlx_version().unwrap_err().to_string();
+        assert!(sentence.contains("wants MLX 9.9.9"), "{sentence}");
+    }
+
+    #[test]
+    fn a_workspace_without_mlx_sys_is_a_problem() {
+        assert!(Source::from_metadata(r#"{"packages":[]}"#).is_err());
+        assert!(Source::from_metadata("no json").is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! MLX itself: Apple's compiled wheel, by pinned version and checksum.
+//!
+//! pip downloads it, because pip knows the person's mirror and proxy; we check the SHA-256
+//! ourselves and unpack it, and nothing is installed into any Python.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cache::{self, Cache};
+use crate::chores;
+use crate::problem::Problem;
+use crate::progress::Step;
+use crate::setup::Host;
+
+/// Must be the `GIT_TAG` in the mlx-c that mlx-sys carries; set-up checks it.
+pub(crate) const MLX_VERSION: &str = "0.32.2";
+
+/// One published file.
+pub(crate) struct Wheel {
+    package: &'static str,
+    platform: &'static str,
+    pub(crate) sha256: &'static str,
+}
+
+const LINUX: Wheel = Wheel {
+    package: "mlx-cpu",
+    platform: "manylinux_2_35_x86_64",
+    sha256: "fc5d31b90fc4f457b2f9614ed45651a567d22a6a11a03d114a90a4e10bdd8878",
+};
+const MACOS_14: Wheel = Wheel {
+    package: "mlx-metal",
+    platform: "macosx_14_0_arm64",
+    sha256: "3825fff379dbc107dd3413e564a06caeaa24819910ec49c0439e454c06a1b9b8",
+};
+const MACOS_15: Wheel = Wheel {
+    package: "mlx-metal",
+    platform: "macosx_15_0_arm64",
+    sha256: "55a369250d220b2cf10213a87a2ac1b1a420608c5b35b1df4e7147ac8e32f121",
+};
+const MACOS_26: Wheel = Wheel {
+    package: "mlx-metal",
+    platform: "macosx_26_0_arm64",
+    sha256: "e6abeac9ac5265830c9c1541b6f96e9be37a85c2446763a46ad466c63a3837ab",
+};
+
+impl Wheel {
+    fn file_name(&self) -> String {
+        let package = self.package.replace('-', "_");
+        format!("{package}-{MLX_VERSION}-py3-none-{}.whl", self.platform)
+    }
+}
+
+pub(crate) fn for_host(host: &Host) -> Result<&'static Wheel, Problem> {
+    match host {
+        Host::Linux => Ok(&LINUX),
+        Host::Mac { major: 26.. } => Ok(&MACOS_26),
+        Host::Mac { major: 15.. } => Ok(&MACOS_15),
+        Host::Mac { .. } => Ok(&MACOS_14),
+    }
+}
+
+/// The unpacked wheel: a folder with `mlx/lib` and `mlx/include`.
+pub(crate) fn unpacked(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
+    cache.whole_folder("wheel", |part| {
+        let file = downloaded(wheel, cache)?;
+        let step = Step::start(format!("Unpacking MLX {MLX_VERSION}"));
+        let mut python = Command::new("python3");
+        python.args(["-m", "zipfile", "-e"]).arg(&file).arg(part);
+        chores::quietly(&mut python, "unpack MLX's wheel", &cache.log("unpack"))?;
+        if !part.join("mlx/include/mlx/mlx.h").is_file() {
+            return Err(Problem::new("MLX's wheel does not hold its headers"));
+        }
+        step.done();
+        Ok(())
+    })
+}
+
+/// The checked wheel file. A kept file that is damaged is downloaded again; a fresh one with the
+/// wrong checksum is refused.
+fn downloaded(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
+    let kept = cache.downloads().join(wheel.file_name());
+    if kept.is_file() && checked(wheel, &kept).is_ok() {
+        return Ok(kept);
+    }
+    let step = Step::start(format!("Downloading MLX {MLX_VERSION} ({})", wheel.package));
+    let part = cache.downloads().join("part");
+    if part.exists() {
+        fs::remove_dir_all(&part).map_err(|error| Problem::io("clear", &part, &error))?;
+    }
+    cache::make_folder(&part)?;
+    let mut pip = pip()?;
+    pip.args(["download", "--no-deps", "--only-binary=:all:"])
+        .args(["--disable-pip-version-check", "--retries", "2"])
+        .args(["--platform", wheel.platform, "--dest"])
+        .arg(&part)
+        .arg(format!("{}=={MLX_VERSION}", wheel.package))
+        .env("PIP_REQUIRE_VIRTUALENV", "false");
+    chores::quietly(&mut pip, "download MLX's wheel", &cache.log("download"))?;
+    let fresh = part.join(wheel.file_name());
+    checked(wheel, &fresh)?;
+    cache::rename(&fresh, &kept)?;
+    let _ = fs::remove_dir(&part);
+    step.done();
+    Ok(kept)
+}
+
+fn checked(wheel: &Wheel, file: &Path) -> Result<(), Problem> {
+    let found = cache::sha256(file)?;
+    if found == wheel.sha256 {
+        return Ok(());
+    }
+    Err(Problem::new(format!(
+        "the download {} has the wrong checksum ({found} instead of {}); it was not used, start \
+         again, and if it happens twice do not trust the package index that pip uses",
+        wheel.file_name(),
+        wheel.sha256
+    )))
+}
+
+const PIPS: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["pip"]];
+
+/// Whether any pip works here.
+pub(crate) fn has_pip() -> bool {
+    PIPS.iter()
+        .any(|pip| chores::succeeds(pip[0], &[&pip[1..], &["--version"]].concat()))
+}
+
+fn pip() -> Result<Command, Problem> {
+    let pip = PIPS
+        .iter()
+        .find(|pip| chores::succeeds(pip[0], &[&pip[1..], &["--version"]].concat()))
+        .ok_or_else(|| {
+            Problem::new("there is no pip; install Python's pip so that `python3 -m pip` works")
+        })?;
+    let mut command = Command::new(pip[0]);
+    command.args(&pip[1..]);
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flipped_byte_is_refused_with_both_checksums() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.whl");
+        fs::write(&file, b"abc").unwrap();
+        // The SHA-256 of "abc", from FIPS 180-2.
+        let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let wheel = Wheel { sha256, ..LINUX };
+        assert!(checked(&wheel, &file).is_ok());
+        fs::write(&file, b"abd").unwrap();
+        let sentence = checked(&wheel, &file).unwrap_err().to_string();
+        assert!(sentence.contains("wrong checksum"), "{sentence}");
+        assert!(sentence.contains(sha256), "{sentence}");
+    }
+
+    #[test]
+    fn each_macos_gets_the_newest_wheel_that_runs_on_it() {
+        let platform = |major| for_host(&Host::Mac { major }).unwrap().platform;
+        assert_eq!(platform(14), "macosx_14_0_arm64");
+        assert_eq!(platform(15), "macosx_15_0_arm64");
+        assert_eq!(platform(26), "macosx_26_0_arm64");
+        assert_eq!(platform(27), "macosx_26_0_arm64");
+    }
+
+    #[test]
+    fn file_names_are_those_of_the_index() {
+        assert_eq!(
+            LINUX.file_name(),
+            "mlx_cpu-0.32.2-py3-none-manylinux_2_35_x86_64.whl"
+        );
+    }
+}
