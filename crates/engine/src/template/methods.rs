@@ -3,7 +3,7 @@
 //! minijinja-contrib has most of them; those it lacks are here. Methods that change their object do
 //! not exist, as in the sandbox of `transformers`.
 
-use minijinja::value::{ValueKind, from_args};
+use minijinja::value::{Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
@@ -45,7 +45,7 @@ fn of_string(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, 
                 Some((before, after)) => [before, separator, after],
                 None => [text, "", ""],
             };
-            parts.into_iter().map(Value::from).collect()
+            Value::from(Tuple::from(parts.map(Value::from)))
         }
         "rpartition" => {
             let (separator,): (&str,) = from_args(args)?;
@@ -53,7 +53,7 @@ fn of_string(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, 
                 Some((before, after)) => [before, separator, after],
                 None => ["", "", text],
             };
-            parts.into_iter().map(Value::from).collect()
+            Value::from(Tuple::from(parts.map(Value::from)))
         }
         "rsplit" => {
             let (separator, n_splits): (&str, Option<i64>) = from_args(args)?;

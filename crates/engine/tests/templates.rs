@@ -1,0 +1,113 @@
+//! Every template in `fixtures/templates` renders as `transformers` renders it, to the byte. The
+//! expected texts are made by `fixtures/make_template_fixtures.py`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use transom_engine::{ChatPrompt, ChatTemplate, EngineError, Message};
+
+#[derive(Deserialize)]
+struct Fixture {
+    special_tokens: BTreeMap<String, String>,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    messages: Vec<Message>,
+    tools: Vec<serde_json::Value>,
+    enable_thinking: Option<bool>,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    /// The text that comes out.
+    Text(String),
+    /// The template refuses in these words.
+    Refusal(String),
+    /// The template fails; how that is worded is the renderer's own affair.
+    Fails(bool),
+}
+
+/// Noon of 4 July 2025, UTC: the same day in nearly every time zone.
+fn frozen_now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_751_630_400)
+}
+
+fn templates() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/templates");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jinja"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// What differs, or nothing.
+fn check(template: &ChatTemplate, case: &Case) -> Option<String> {
+    let prompt = ChatPrompt {
+        messages: case.messages.clone(),
+        enable_thinking: case.enable_thinking,
+        tools: case.tools.clone(),
+    };
+    let rendered = template.render(&prompt, frozen_now());
+    match (&case.outcome, rendered) {
+        (Outcome::Text(expected), Ok(text)) if *expected == text => None,
+        (Outcome::Refusal(expected), Err(EngineError::Template { reason }))
+            if *expected == reason =>
+        {
+            None
+        }
+        (Outcome::Fails(true), Err(EngineError::Template { .. })) => None,
+        (Outcome::Text(expected), Ok(text)) => Some(differing_lines(expected, &text)),
+        (_, rendered) => Some(format!("{rendered:?}")),
+    }
+}
+
+/// The lines that differ.
+fn differing_lines(expected: &str, text: &str) -> String {
+    let lines = expected.lines().zip(text.lines());
+    let mut differences: Vec<String> = lines
+        .filter(|(expected, line)| expected != line)
+        .map(|(expected, line)| format!("- {expected:?}\n+ {line:?}"))
+        .collect();
+    if expected.lines().count() != text.lines().count() {
+        differences.push(format!("all of it: {text:?}"));
+    }
+    differences.join("\n")
+}
+
+#[test]
+fn templates_render_as_transformers_renders_them() {
+    let mut differences = Vec::new();
+    let mut n_cases = 0;
+    for path in templates() {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let source = std::fs::read_to_string(&path).unwrap();
+        let json = std::fs::read_to_string(path.with_extension("json")).unwrap();
+        let fixture: Fixture = serde_json::from_str(&json).unwrap();
+        let template = match ChatTemplate::new(&source, fixture.special_tokens) {
+            Ok(template) => template,
+            Err(error) => {
+                differences.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        for case in &fixture.cases {
+            n_cases += 1;
+            if let Some(difference) = check(&template, case) {
+                differences.push(format!("{name}, {}:\n{difference}", case.name));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+    assert!(n_cases >= 200, "only {n_cases} cases were found");
+}
