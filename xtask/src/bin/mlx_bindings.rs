@@ -1,7 +1,7 @@
 //! `mlx-bindings MLX_C OUT [HALF_SHIM]`: writes the Rust declarations of mlx-c's headers.
 //!
-//! The settings are those of mlx-sys's own build script. With a shim for the 16-bit types, these
-//! are declared here as mlx-rs expects them: a tuple struct over `u16`.
+//! The settings are those of mlx-sys's own build script. With a shim for the 16-bit types,
+//! `float16_t` is declared here as mlx-rs expects it, a tuple struct; `bfloat16_t` is a `u16`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -36,11 +36,9 @@ fn generate(mlx_c: &Path, out: &Path, half_shim: Option<&Path>) -> Result<(), Bo
         builder = builder
             .clang_args(["-include", &shim.to_string_lossy()])
             .blocklist_type("float16_t")
-            .blocklist_type("bfloat16_t")
             .raw_line("#[repr(transparent)]")
             .raw_line("#[derive(Debug, Copy, Clone, Default)]")
-            .raw_line("pub struct float16_t(pub u16);")
-            .raw_line("pub type bfloat16_t = float16_t;");
+            .raw_line("pub struct float16_t(pub u16);");
     }
     for header in headers {
         builder = builder.header(header.to_string_lossy());
