@@ -1,0 +1,132 @@
+//! What can be said on the command line, and the help that explains it.
+//!
+//! Rule: the help is the manual. A newcomer must get from `transom --help` to an answer, and find
+//! every exit code and environment variable there.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::ask::AskArgs;
+use crate::bench::BenchArgs;
+use crate::chat::ChatArgs;
+
+/// Chat with a language model that runs on this computer.
+///
+/// Nothing leaves the machine: the model is a folder on your disk, and answers need no network. A
+/// tiny demonstration model is included, so this works right away:
+///
+///     transom chat                       talk with the starter model
+///     transom ask "What is a haiku?"     one question, one answer
+///     transom ask "Sum this up:" < a.txt
+///
+/// Each command explains itself: `transom ask --help`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "transom",
+    version,
+    about,
+    verbatim_doc_comment,
+    after_long_help = AFTER_HELP,
+    after_help = "`transom --help` also shows examples, environment variables and exit codes.",
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Say more about what happens, on standard error; repeat for more detail
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+}
+
+/// The commands, in the order of the help.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Answer one prompt and end
+    Ask(AskArgs),
+    /// Talk with a model in the terminal
+    Chat(ChatArgs),
+    /// Measure how fast a model runs here
+    Bench(BenchArgs),
+}
+
+/// Which model, and how much of it.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct ModelArgs {
+    /// Model folder (config.json, *.safetensors, tokenizer.json …) [default: $TRANSOM_MODEL, else
+    /// the starter model]
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) model: Option<PathBuf>,
+
+    /// Most tokens of prompt and answer together; costs memory [default: 8192, or the model's own
+    /// limit if that is lower]
+    #[arg(long, value_name = "TOKENS", value_parser = at_least_one)]
+    pub(crate) context_length: Option<usize>,
+}
+
+/// A count that must not be zero.
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err("must be a whole number of at least 1".into()),
+    }
+}
+
+const AFTER_HELP: &str = "\
+Environment:
+  TRANSOM_MODEL  model folder to use when --model is not given
+  TRANSOM_LOG    log filter, such as `info` or `transom_engine_mlx=debug` (wins over -v)
+  NO_COLOR       set to anything: no colours or dimming
+
+Exit codes:
+  0    done; also when whoever reads the output stops reading
+  1    the answer failed on the way
+  2    the request is wrong: bad option or value, empty prompt, prompt too long
+  3    the model is missing or cannot be used here
+  130  interrupted with Ctrl-C (an `ask` keeps what it wrote so far)
+
+What a model is: a folder in the layout of Hugging Face or mlx-lm. Download one with any tool, then
+  transom chat --model ~/models/Qwen3-4B-4bit";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_count_must_be_a_whole_number_of_at_least_one() {
+        assert_eq!(at_least_one("7"), Ok(7));
+        for bad in ["0", "-1", "1.5", "many", ""] {
+            assert!(at_least_one(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_exit_code_and_variable() {
+        let help = Arguments::command().render_long_help().to_string();
+        for word in [
+            "0 ",
+            "1 ",
+            "2 ",
+            "3 ",
+            "130 ",
+            "TRANSOM_MODEL",
+            "TRANSOM_LOG",
+            "NO_COLOR",
+        ] {
+            let stands_in_a_line = help.lines().any(|line| line.trim().starts_with(word));
+            assert!(stands_in_a_line, "{word} is not explained in:\n{help}");
+        }
+    }
+}

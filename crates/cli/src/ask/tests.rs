@@ -1,0 +1,264 @@
+use std::rc::Rc;
+
+use transom_engine::{EngineError, Section};
+
+use super::*;
+use crate::console::Terminals;
+use crate::failure;
+use crate::test_console::TestConsole;
+use crate::test_engine::{Reply, TestEngine};
+
+/// What came out of a run.
+struct Outcome {
+    code: u8,
+    out: String,
+    err: String,
+}
+
+fn args(words: &[&str]) -> AskArgs {
+    AskArgs {
+        prompt: words.iter().map(|word| (*word).to_owned()).collect(),
+        model: ModelArgs {
+            model: Some("scripted".into()),
+            ..ModelArgs::default()
+        },
+        ..AskArgs::default()
+    }
+}
+
+fn run_on(streams: &mut TestConsole, args: &AskArgs, engine: &TestEngine) -> Outcome {
+    run_interrupted(streams, args, engine, &Interrupt::detached())
+}
+
+fn run_interrupted(
+    streams: &mut TestConsole,
+    args: &AskArgs,
+    engine: &TestEngine,
+    interrupt: &Interrupt,
+) -> Outcome {
+    let mut console = streams.console();
+    let result = run(args, engine, &mut console, interrupt);
+    let code = failure::report(result, console.err);
+    Outcome {
+        code,
+        out: streams.out_text(),
+        err: streams.err_text(),
+    }
+}
+
+fn ask(words: &[&str], input: &str, engine: &TestEngine) -> Outcome {
+    run_on(&mut TestConsole::typing(input), &args(words), engine)
+}
+
+fn last_messages(engine: &TestEngine) -> Vec<(Role, String)> {
+    match engine.seen.prompts.borrow().last() {
+        Some(Prompt::Chat(chat)) => {
+            let messages = chat.messages.iter();
+            messages.map(|m| (m.role, m.content.clone())).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_answer_goes_to_standard_output_and_nothing_else_anywhere() {
+    let engine = TestEngine::answering(&["Paris."]);
+    let outcome = ask(&["Capital", "of France?"], "", &engine);
+    assert_eq!((outcome.code, &*outcome.out), (0, "Paris.\n"));
+    assert_eq!(outcome.err, "");
+    assert_eq!(
+        last_messages(&engine),
+        [(Role::User, "Capital of France?".into())]
+    );
+}
+
+#[test]
+fn the_prompt_is_the_words_then_the_piped_text() {
+    let check = |words: &[&str], input: &str, expect: &str| {
+        let engine = TestEngine::answering(&["ok"]);
+        assert_eq!(ask(words, input, &engine).code, 0);
+        assert_eq!(last_messages(&engine), [(Role::User, expect.into())]);
+    };
+    check(&["Sum up:"], "some\ntext\n", "Sum up:\n\nsome\ntext");
+    check(&[], "  indented\n\n", "  indented");
+    check(&["Hi"], "\n", "Hi");
+}
+
+#[test]
+fn an_empty_prompt_is_refused_before_a_model_is_loaded() {
+    for words in [&[][..], &[" "][..]] {
+        let engine = TestEngine::answering(&["never"]);
+        let outcome = ask(words, " \n", &engine);
+        assert_eq!(outcome.code, 2);
+        assert!(
+            outcome.err.contains("the prompt is empty"),
+            "{}",
+            outcome.err
+        );
+        assert_eq!(engine.seen.n_loads.get(), 0);
+    }
+}
+
+#[test]
+fn piped_bytes_that_are_not_text_are_refused() {
+    let engine = TestEngine::answering(&["never"]);
+    let mut streams = TestConsole::typing(b"caf\xe9");
+    let outcome = run_on(&mut streams, &args(&["Hi"]), &engine);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.err.contains("(byte 3)"), "{}", outcome.err);
+}
+
+#[test]
+fn at_a_terminal_nothing_is_read_from_it() {
+    let engine = TestEngine::answering(&["ok"]);
+    let mut streams = TestConsole::typing("typed ahead");
+    streams.terminals.stdin = true;
+    assert_eq!(run_on(&mut streams, &args(&["Hi"]), &engine).code, 0);
+    assert_eq!(last_messages(&engine), [(Role::User, "Hi".into())]);
+}
+
+#[test]
+fn the_system_prompt_and_thinking_reach_the_template() {
+    let engine = TestEngine::answering(&["ok"]);
+    let mut args = args(&["Hi"]);
+    args.system = Some("Be brief.".into());
+    args.generation.no_think = true;
+    run_on(&mut TestConsole::default(), &args, &engine);
+    assert_eq!(
+        last_messages(&engine)[0],
+        (Role::System, "Be brief.".into())
+    );
+    let prompts = engine.seen.prompts.borrow();
+    let is_off = matches!(&prompts[0], Prompt::Chat(chat) if chat.enable_thinking == Some(false));
+    assert!(is_off);
+}
+
+#[test]
+fn a_model_without_a_template_continues_the_text() {
+    let mut engine = TestEngine::answering(&["time"]);
+    engine.info.has_chat_template = false;
+    let outcome = ask(&["Once upon a"], "", &engine);
+    assert_eq!(outcome.out, "time\n");
+    let expect = Prompt::Text("Once upon a".into());
+    assert_eq!(*engine.seen.prompts.borrow(), [expect]);
+
+    let mut args = args(&["Hi"]);
+    args.system = Some("Be brief.".into());
+    let outcome = run_on(&mut TestConsole::default(), &args, &engine);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.err.contains("--system"), "{}", outcome.err);
+}
+
+#[test]
+fn json_lines_hold_every_event() {
+    let engine = TestEngine::answering(&["Paris."]);
+    let mut args = args(&["Hi"]);
+    args.json = true;
+    let outcome = run_on(&mut TestConsole::default(), &args, &engine);
+    let lines: Vec<serde_json::Value> = outcome
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names: Vec<_> = lines.iter().map(|line| line["event"].clone()).collect();
+    assert_eq!(names, ["started", "prefill", "text", "finished"]);
+    assert_eq!(lines[2]["text"], "Paris.");
+    assert_eq!(lines[2]["section"], "answer");
+}
+
+#[test]
+fn a_failure_is_one_line_and_with_json_an_event_too() {
+    let engine = TestEngine::replying([Reply::Fails("the GPU\nis gone")]);
+    let mut args = args(&["Hi"]);
+    args.json = true;
+    let outcome = run_on(&mut TestConsole::default(), &args, &engine);
+    assert_eq!(outcome.code, 1);
+    assert_eq!(outcome.err, "transom: decode: the GPU is gone\n");
+    let last: serde_json::Value =
+        serde_json::from_str(outcome.out.lines().last().unwrap()).unwrap();
+    assert_eq!(last["event"], "error");
+    assert_eq!(last["exit_code"], 1);
+}
+
+#[test]
+fn a_bad_model_has_its_own_exit_code() {
+    let mut engine = TestEngine::answering(&[]);
+    engine.load_error = Some(EngineError::NotFound {
+        path: "scripted".into(),
+        what: "config.json".into(),
+        hint: "name a model folder".into(),
+    });
+    let outcome = ask(&["Hi"], "", &engine);
+    assert_eq!(outcome.code, 3);
+    assert_eq!(
+        outcome.err,
+        "transom: scripted: config.json not found; name a model folder\n"
+    );
+}
+
+#[test]
+fn ctrl_c_keeps_the_partial_answer_and_ends_with_130() {
+    let interrupt = Interrupt::detached();
+    let pressed = interrupt.clone();
+    let press: Rc<dyn Fn()> = Rc::new(move || {
+        pressed.press();
+    });
+    let engine = TestEngine::replying([Reply::Hooked(vec!["One", " two", " three"], 2, press)]);
+    let mut streams = TestConsole::default();
+    let outcome = run_interrupted(&mut streams, &args(&["Count"]), &engine, &interrupt);
+    assert_eq!(outcome.code, 130);
+    assert_eq!(outcome.out, "One two\n");
+    assert_eq!(outcome.err, "");
+}
+
+#[test]
+fn progress_appears_only_on_a_terminal_and_is_gone_before_the_answer() {
+    let engine = TestEngine::answering(&["ok"]);
+    let mut streams = TestConsole::default();
+    streams.colour = true;
+    streams.terminals = Terminals {
+        stderr: true,
+        ..Terminals::default()
+    };
+    let outcome = run_on(&mut streams, &args(&["Hi"]), &engine);
+    assert!(outcome.err.contains("Loading scripted … 100 %"));
+    assert!(outcome.err.contains("Reading the prompt … 1 of 1 tokens"));
+    assert!(outcome.err.ends_with("\r\x1b[2K"), "{:?}", outcome.err);
+}
+
+#[test]
+fn stats_are_one_line_on_standard_error() {
+    let engine = TestEngine::answering(&["ok"]);
+    let mut args = args(&["Hi"]);
+    args.stats = true;
+    let outcome = run_on(&mut TestConsole::default(), &args, &engine);
+    assert_eq!(
+        outcome.err,
+        "1 prompt tokens, 1 generated, first after 1 ms, prefill 1000 tok/s, peak 42 MB\n"
+    );
+}
+
+#[test]
+fn reasoning_is_hidden_in_pipes_unless_asked_for() {
+    let pieces = vec![(Section::Reasoning, "Hm."), (Section::Answer, "Paris.")];
+    let check = |is_asked_for: bool, expect: &str| {
+        let engine = TestEngine::replying([Reply::Says(pieces.clone())]);
+        let mut args = args(&["Hi"]);
+        args.show_reasoning = is_asked_for;
+        let outcome = run_on(&mut TestConsole::default(), &args, &engine);
+        assert_eq!(outcome.out, expect);
+    };
+    check(false, "Paris.\n");
+    check(true, "<think>\nHm.\n</think>\n\nParis.\n");
+}
+
+#[test]
+fn a_bad_parameter_is_refused_before_a_model_is_loaded() {
+    let engine = TestEngine::answering(&["never"]);
+    let mut args = args(&["Hi"]);
+    args.generation.max_tokens = Some(0);
+    let outcome = run_on(&mut TestConsole::default(), &args, &engine);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.err.contains("max-tokens is 0"), "{}", outcome.err);
+    assert_eq!(engine.seen.n_loads.get(), 0);
+}

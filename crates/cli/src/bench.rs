@@ -1,0 +1,252 @@
+//! `transom bench`: how fast a model loads, reads and writes on this machine.
+//!
+//! Rule: only the engine is measured. Prompts are fixed token ids, answers are greedy and never
+//! end early, and no run may profit from the prompt cache of another.
+
+mod report;
+
+use clap::Args;
+use transom_engine::{
+    Engine, FinishReason, GenerationParams, JobControl, LoadedModel, PreparedPrompt, Prompt,
+    SamplingParams, Stats,
+};
+
+use crate::arguments::{ModelArgs, at_least_one};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::load::load;
+use crate::output::json::write_line;
+use crate::output::progress::Progress;
+
+use report::{Report, Run, SecondTurn};
+
+/// Measure how fast a model runs here
+///
+/// Each run reads a prompt of fixed token ids and writes an answer of fixed length. Shown are the
+/// median and the spread (min to max) of several runs, after a warm-up. `pp512` is reading a prompt
+/// of 512 tokens (prefill); `tg128` is writing 128 tokens after it (decode).
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_long_help = "\
+Examples:
+  transom bench
+  transom bench --model ~/models/Qwen3-4B-4bit --prompt-tokens 128,512,2048 --runs 5
+  transom bench --prompt-tokens 1500 --generate-tokens 100 --turn2
+  transom bench --json               one JSON object a line, one line a prompt length
+
+Exit codes: 0 measured, 1 a run failed, 2 bad request, 3 bad model, 130 interrupted.")]
+pub(crate) struct BenchArgs {
+    /// Length of the prompt; repeat it or give a list for several
+    #[arg(short, long, value_name = "TOKENS", value_delimiter = ',', default_value = "512",
+          value_parser = at_least_one)]
+    pub(crate) prompt_tokens: Vec<usize>,
+
+    /// Length of the answer
+    #[arg(short, long, value_name = "TOKENS", default_value = "128", value_parser = at_least_one)]
+    pub(crate) generate_tokens: usize,
+
+    /// Runs to measure for each prompt length
+    #[arg(short, long, value_name = "N", default_value = "3", value_parser = at_least_one)]
+    pub(crate) runs: usize,
+
+    /// Runs before that, which do not count
+    #[arg(short, long, value_name = "N", default_value = "1")]
+    pub(crate) warmup: usize,
+
+    /// Also measure the wait in a second turn: the prompt, its answer and 20 new tokens
+    #[arg(long)]
+    pub(crate) turn2: bool,
+
+    /// Write the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The model.
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// Tokens that a second turn adds to what was said.
+const NEW_TOKENS: usize = 20;
+
+/// Runs the command.
+pub(crate) fn run(
+    args: &BenchArgs,
+    engine: &dyn Engine,
+    console: &mut Console,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let mut model_args = args.model.clone();
+    let needed = tokens_needed(args);
+    model_args.context_length.get_or_insert(needed);
+    let mut loaded = load(&model_args, engine, console, interrupt)?;
+    let model = &mut *loaded.model;
+    if needed > model.info().context_length {
+        return Err(Failure::Usage(format!(
+            "these lengths need a context of {needed} tokens, but it holds {}; choose smaller \
+             --prompt-tokens or --generate-tokens",
+            model.info().context_length
+        )));
+    }
+    let control = JobControl::new();
+    let _watch = interrupt.watch(&control);
+    for (index, n_prompt) in args.prompt_tokens.iter().enumerate() {
+        let mut bench = Bench {
+            model,
+            control: &control,
+            n_prompt: *n_prompt,
+            n_generate: args.generate_tokens,
+            n_prompts_made: 0,
+        };
+        let measured = bench.measure(args, &mut Progress::new(console))?;
+        let report = Report::new(
+            bench.model.info(),
+            loaded.load_time,
+            args,
+            *n_prompt,
+            measured,
+        );
+        if args.json {
+            write_line(console.out, &report).map_err(Failure::Output)?;
+        } else {
+            let heading = if index == 0 {
+                report.heading()
+            } else {
+                String::new()
+            };
+            console.print(&(heading + &report.table()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The longest conversation that will be measured.
+fn tokens_needed(args: &BenchArgs) -> usize {
+    let longest = args.prompt_tokens.iter().copied().max().unwrap_or(0);
+    let one_turn = longest.saturating_add(args.generate_tokens);
+    if args.turn2 {
+        one_turn.saturating_add(NEW_TOKENS + args.generate_tokens)
+    } else {
+        one_turn
+    }
+}
+
+/// What was measured for one prompt length.
+struct Measured {
+    runs: Vec<Run>,
+    second_turns: Vec<SecondTurn>,
+    peak_memory_bytes: u64,
+}
+
+/// A loaded model and the shape of its work.
+struct Bench<'a> {
+    model: &'a mut dyn LoadedModel,
+    control: &'a JobControl,
+    n_prompt: usize,
+    n_generate: usize,
+    n_prompts_made: usize,
+}
+
+impl Bench<'_> {
+    fn measure(&mut self, args: &BenchArgs, progress: &mut Progress) -> Result<Measured, Failure> {
+        let mut measured = Measured {
+            runs: Vec::new(),
+            second_turns: Vec::new(),
+            peak_memory_bytes: 0,
+        };
+        for index in 0..args.warmup + args.runs {
+            progress.show(&match index.checked_sub(args.warmup) {
+                None => format!("pp{}: warm-up {}", self.n_prompt, index + 1),
+                Some(run) => format!("pp{}: run {} of {}", self.n_prompt, run + 1, args.runs),
+            });
+            let (stats, second_turn) = self.one_run(args.turn2)?;
+            if index < args.warmup {
+                continue;
+            }
+            measured.runs.push(Run::from(&stats));
+            measured.second_turns.extend(second_turn);
+            measured.peak_memory_bytes = measured.peak_memory_bytes.max(stats.peak_memory_bytes);
+        }
+        Ok(measured)
+    }
+
+    fn one_run(&mut self, with_second_turn: bool) -> Result<(Stats, Option<SecondTurn>), Failure> {
+        let mut tokens = self.next_prompt();
+        let answer = self.token(ANSWER_SEED);
+        let sampling = SamplingParams {
+            temperature: 0.0,
+            // The ids of an answer are not reported. A bias that settles the choice makes them
+            // known, so that the second turn can repeat them.
+            logit_bias: if with_second_turn {
+                vec![(answer, 1e4)]
+            } else {
+                Vec::new()
+            },
+            ..SamplingParams::default()
+        };
+        let first = self.generate(&tokens, sampling)?;
+        if first.cached_tokens > 0 {
+            return Err(Failure::Internal(
+                "a run was answered from the prompt cache of another".into(),
+            ));
+        }
+        if !with_second_turn {
+            return Ok((first, None));
+        }
+        tokens.extend(std::iter::repeat_n(answer, self.n_generate));
+        tokens.extend((0..NEW_TOKENS).map(|index| self.token(index as u64 + NEW_SEED)));
+        let greedy = SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        };
+        let second = self.generate(&tokens, greedy)?;
+        Ok((first, Some(SecondTurn::new(&first, &second))))
+    }
+
+    fn generate(&mut self, tokens: &[u32], sampling: SamplingParams) -> Result<Stats, Failure> {
+        let prompt: PreparedPrompt = self.model.prepare(&Prompt::Tokens(tokens.to_vec()))?;
+        let params = GenerationParams {
+            sampling,
+            max_tokens: Some(self.n_generate),
+            stop: Vec::new(),
+            ignore_end_of_text: true,
+        };
+        let (reason, stats) = self
+            .model
+            .generate(&prompt, &params, self.control, &mut |_| {})?;
+        match reason {
+            FinishReason::Cancelled => Err(Failure::Interrupted),
+            FinishReason::Shed => Err(Failure::Model(
+                "this computer ran short of memory during the run; choose a smaller model".into(),
+            )),
+            FinishReason::Stop | FinishReason::Length => Ok(stats),
+        }
+    }
+
+    /// The fixed prompt with a first token of its own: no two prompts share a prefix, so none is
+    /// found in the prompt cache, and the allocator's cache stays warm as in real use.
+    fn next_prompt(&mut self) -> Vec<u32> {
+        self.n_prompts_made += 1;
+        let vocab_size = self.model.info().vocab_size.max(1);
+        let first = (FIRST_SEED + self.n_prompts_made) % vocab_size;
+        let rest = (1..self.n_prompt).map(|index| self.token(index as u64));
+        std::iter::once(first as u32).chain(rest).collect()
+    }
+
+    /// A token id spread evenly over the vocabulary, the same for the same `seed` everywhere
+    /// (SplitMix64, Steele et al. 2014).
+    fn token(&self, seed: u64) -> u32 {
+        let mut z = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % self.model.info().vocab_size.max(1) as u64) as u32
+    }
+}
+
+/// Any fixed numbers do, as long as the three sequences differ.
+const FIRST_SEED: usize = 100;
+const ANSWER_SEED: u64 = 1 << 40;
+const NEW_SEED: u64 = 1 << 41;
+
+#[cfg(test)]
+mod tests;

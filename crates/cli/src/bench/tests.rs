@@ -1,0 +1,132 @@
+use serde_json::Value;
+
+use super::*;
+use crate::failure;
+use crate::test_console::TestConsole;
+use crate::test_engine::TestEngine;
+
+fn args() -> BenchArgs {
+    BenchArgs {
+        prompt_tokens: vec![100],
+        generate_tokens: 11,
+        runs: 3,
+        warmup: 1,
+        model: ModelArgs {
+            model: Some("scripted".into()),
+            ..ModelArgs::default()
+        },
+        ..BenchArgs::default()
+    }
+}
+
+fn bench(args: &BenchArgs, engine: &TestEngine) -> (u8, String, String) {
+    let mut streams = TestConsole::default();
+    let mut console = streams.console();
+    let result = run(args, engine, &mut console, &Interrupt::detached());
+    let code = failure::report(result, console.err);
+    (code, streams.out_text(), streams.err_text())
+}
+
+/// The scripted model reads 1,000 tokens a second and writes 500.
+#[test]
+fn the_json_has_every_field_and_the_warm_up_does_not_count() {
+    let engine = TestEngine::answering(&[]);
+    let args = BenchArgs {
+        json: true,
+        ..args()
+    };
+    let (code, out, _) = bench(&args, &engine);
+    assert_eq!(code, 0);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["model"], "scripted");
+    assert_eq!(report["engine"], "test");
+    assert_eq!(report["computed_as"], "words");
+    assert_eq!(report["prompt_tokens"], 100);
+    assert_eq!(report["generate_tokens"], 11);
+    assert_eq!(report["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(report["median"]["ttft_seconds"], 0.1);
+    assert_eq!(report["min"]["prefill_tokens_per_second"], 1000.0);
+    assert_eq!(report["max"]["decode_tokens_per_second"], 500.0);
+    assert_eq!(report["peak_memory_bytes"], 42_000_000);
+    assert!(report.get("turn2").is_none());
+    assert_eq!(engine.seen.params.borrow().len(), 4);
+}
+
+#[test]
+fn answers_are_greedy_of_fixed_length_and_prompts_share_no_prefix() {
+    let engine = TestEngine::answering(&[]);
+    bench(&args(), &engine);
+    for params in engine.seen.params.borrow().iter() {
+        assert_eq!(params.sampling.temperature, 0.0);
+        assert_eq!(params.max_tokens, Some(11));
+        assert!(params.ignore_end_of_text);
+    }
+    let prompts = engine.seen.prompts.borrow();
+    let first_tokens: std::collections::HashSet<u32> = prompts
+        .iter()
+        .map(|prompt| match prompt {
+            Prompt::Tokens(tokens) => {
+                assert!(tokens.iter().all(|token| *token < 500));
+                assert!(tokens.windows(2).any(|pair| pair[0] != pair[1]));
+                tokens[0]
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(first_tokens.len(), prompts.len());
+}
+
+#[test]
+fn the_second_turn_repeats_prompt_and_answer_and_adds_twenty_tokens() {
+    let engine = TestEngine::answering(&[]);
+    let args = BenchArgs {
+        json: true,
+        turn2: true,
+        ..args()
+    };
+    let (code, out, err) = bench(&args, &engine);
+    assert_eq!(code, 0, "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let turn2 = &report["turn2"]["runs"][0];
+    assert_eq!(turn2["prompt_tokens"], 100 + 11 + 20);
+    assert_eq!(turn2["cached_tokens"], 100 + 10);
+    assert_eq!(report["turn2"]["median_second_ttft_seconds"], 0.021);
+    assert_eq!(report["turn2"]["median_ratio"], 0.21);
+}
+
+#[test]
+fn the_table_has_a_row_for_each_measurement_and_prompt_length() {
+    let engine = TestEngine::answering(&[]);
+    let args = BenchArgs {
+        prompt_tokens: vec![100, 200],
+        turn2: true,
+        ..args()
+    };
+    let (_, out, _) = bench(&args, &engine);
+    for row in ["pp100 ", "pp200 ", "tg11 ", "ttft ", "ttft 2 ", "memory "] {
+        assert!(
+            out.lines().any(|line| line.starts_with(row)),
+            "{row}\n{out}"
+        );
+    }
+    assert_eq!(out.matches("scripted: qwen3, 26.0M parameters").count(), 1);
+    assert!(
+        out.contains("1000 tok/s") && out.contains("500 tok/s"),
+        "{out}"
+    );
+}
+
+#[test]
+fn lengths_beyond_the_context_are_refused() {
+    let engine = TestEngine::answering(&[]);
+    let args = BenchArgs {
+        prompt_tokens: vec![100, 995],
+        ..args()
+    };
+    let (code, _, err) = bench(&args, &engine);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("need a context of 1006 tokens, but it holds 1000"),
+        "{err}"
+    );
+}

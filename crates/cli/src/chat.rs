@@ -1,0 +1,127 @@
+//! `transom chat`: a conversation in the terminal, or line by line through pipes.
+//!
+//! Rule: nothing that happens to one answer ends the conversation. Ctrl-C stops the answer and
+//! keeps what was said; a failure is reported and the question can be asked again.
+
+mod commands;
+mod editor;
+mod session;
+mod transcript;
+
+use clap::Args;
+use transom_engine::Engine;
+
+use crate::arguments::ModelArgs;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::load::{Loaded, load};
+use crate::output::stats::parameters_text;
+use crate::sampling_args::GenerationArgs;
+
+use editor::{Line, Lines};
+use session::{Chat, Next};
+
+/// Talk with a model in the terminal
+///
+/// Type a message and press Enter. A backslash at the end of a line, or Alt-Enter, begins a new
+/// line in the same message. Ctrl-C stops an answer, Ctrl-D or /quit ends the chat; /help lists
+/// the commands.
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_long_help = "\
+Examples:
+  transom chat
+  transom chat --model ~/models/Qwen3-4B-4bit --system \"You are a patient teacher\"
+  printf 'Hello\\n/quit\\n' | transom chat      one message a line, answers on standard output
+
+Exit codes: 0 ended by the user, 1 an answer failed (piped chats only), 2 bad request,
+3 bad model, 130 interrupted while the model loaded.")]
+pub(crate) struct ChatArgs {
+    /// Instructions that the model follows throughout
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+
+    /// Show tokens, times, speeds and memory after each answer
+    #[arg(long)]
+    pub(crate) stats: bool,
+
+    /// Write the reasoning too when the output is not a terminal, between <think> and </think>
+    #[arg(long)]
+    pub(crate) show_reasoning: bool,
+
+    /// The model.
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    /// How to answer.
+    #[command(flatten)]
+    pub(crate) generation: GenerationArgs,
+}
+
+/// Runs the command until the user leaves or the input ends.
+pub(crate) fn run(
+    args: &ChatArgs,
+    engine: &dyn Engine,
+    console: &mut Console,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    args.generation.check()?;
+    let loaded = load(&args.model, engine, console, interrupt)?;
+    if !loaded.model.info().has_chat_template {
+        return Err(Failure::Model(format!(
+            "{} has no chat template, so it only continues text; use `transom ask`, or choose an \
+             instruct model",
+            loaded.model.info().name
+        )));
+    }
+    greet(&loaded, console);
+    let mut lines = Lines::new(console.is_interactive())?;
+    if console.is_interactive() {
+        interrupt.leave_idle_presses_to_the_editor();
+    }
+    let mut chat = Chat::new(args, loaded.model);
+    loop {
+        match lines.next_line(console)? {
+            Line::Text(text) => {
+                if chat.take(&text, console, interrupt)? == Next::Quit {
+                    break;
+                }
+            }
+            Line::Interrupted => console.note("To leave, type /quit or press Ctrl-D."),
+            Line::End => break,
+        }
+    }
+    match chat.n_failed() {
+        0 => Ok(()),
+        _ if console.is_interactive() => Ok(()),
+        n => Err(Failure::SomeAnswersFailed(format!(
+            "{n} of the messages got no answer; see above"
+        ))),
+    }
+}
+
+/// Says what answers here, and how to go on.
+fn greet(loaded: &Loaded, console: &mut Console) {
+    let info = loaded.model.info();
+    console.note(&format!(
+        "{} ({} parameters, {}; {}), context of {} tokens",
+        info.name,
+        parameters_text(info.n_parameters),
+        info.stored_as,
+        info.computed_as,
+        info.context_length
+    ));
+    if loaded.found.is_starter {
+        console.note(&format!(
+            "This is the bundled starter: a tiny demonstration model that is often wrong. What it \
+             can do: {}",
+            loaded.found.path.join("README.md").display()
+        ));
+    }
+    if console.is_interactive() {
+        console.note("Type a message. /help lists the commands; Ctrl-D ends the chat.\n");
+    }
+}
+
+#[cfg(test)]
+mod tests;

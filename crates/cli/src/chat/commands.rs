@@ -1,0 +1,182 @@
+//! What a line of the chat means: a message, or a command that begins with a slash.
+//!
+//! Rule: a mistyped command is never sent to the model, and `//` sends a slash.
+
+use std::path::PathBuf;
+
+/// A line, understood.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// White space only.
+    Nothing,
+    /// Text for the model.
+    Message(String),
+    /// Something to do here.
+    Command(Command),
+    /// Looks like a command, but is none; the text says what would be.
+    Mistake(String),
+}
+
+/// What a command asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// `/help`
+    Help,
+    /// `/reset`
+    Reset,
+    /// `/system`
+    ShowSystem,
+    /// `/system TEXT`; `None` for `/system off`
+    SetSystem(Option<String>),
+    /// `/stats`
+    Stats,
+    /// `/save [--force] FILE`
+    Save {
+        /// Where to.
+        path: PathBuf,
+        /// Whether a file that is there may go.
+        overwrite: bool,
+    },
+    /// `/quit`
+    Quit,
+}
+
+/// Every command, for completion and for the hint after a mistake.
+pub(super) const NAMES: [&str; 6] = ["/help", "/quit", "/reset", "/save", "/stats", "/system"];
+
+/// What `/help` prints.
+pub(super) const HELP: &str = "\
+/help              show this list
+/reset             forget the conversation
+/system            show the system prompt
+/system TEXT       set it; /system off removes it
+/stats             tokens, times, speeds and memory
+/save FILE         save the conversation as Markdown, or as JSON if FILE ends in .json
+/save --force FILE save over a file that exists
+/quit              leave (also Ctrl-D)
+
+A backslash at the end of a line, or Alt-Enter, begins a new line in the same message.
+Ctrl-C stops an answer. A message that begins with // is sent with one slash.
+";
+
+/// Understands one line, or several that make one message.
+pub(super) fn parse(line: &str) -> Input {
+    let line = line.trim();
+    if line.is_empty() {
+        return Input::Nothing;
+    }
+    let Some(after_slash) = line.strip_prefix('/') else {
+        return Input::Message(line.to_owned());
+    };
+    if after_slash.starts_with('/') {
+        return Input::Message(after_slash.to_owned());
+    }
+    let (name, rest) = match after_slash.split_once(char::is_whitespace) {
+        Some((name, rest)) => (name, rest.trim()),
+        None => (after_slash, ""),
+    };
+    let command = match (name, rest) {
+        ("help" | "?", "") => Command::Help,
+        ("reset", "") => Command::Reset,
+        ("stats", "") => Command::Stats,
+        ("quit" | "exit" | "bye", "") => Command::Quit,
+        ("system", "") => Command::ShowSystem,
+        ("system", "off") => Command::SetSystem(None),
+        ("system", text) => Command::SetSystem(Some(text.to_owned())),
+        ("save", rest) => return parse_save(rest),
+        ("help" | "reset" | "stats" | "quit", _) => {
+            return Input::Mistake(format!("/{name} takes nothing after it."));
+        }
+        _ => {
+            return Input::Mistake(format!(
+                "/{name} is no command. There are {}; to send a message that begins with a \
+                 slash, type //.",
+                NAMES.join(", ")
+            ));
+        }
+    };
+    Input::Command(command)
+}
+
+fn parse_save(rest: &str) -> Input {
+    let (overwrite, file) = match rest.strip_prefix("--force") {
+        Some(file) if file.is_empty() || file.starts_with(char::is_whitespace) => {
+            (true, file.trim())
+        }
+        _ => (false, rest),
+    };
+    if file.is_empty() {
+        return Input::Mistake("Say where to: /save chat.md".into());
+    }
+    Input::Command(Command::Save {
+        path: in_home(file),
+        overwrite,
+    })
+}
+
+/// Expands a leading `~/`, which no shell does for us here.
+fn in_home(file: &str) -> PathBuf {
+    match (file.strip_prefix("~/"), dirs::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_messages_commands_or_mistakes() {
+        let check = |line: &str, expect: Input| assert_eq!(parse(line), expect, "{line}");
+        let save = |path: &str, overwrite| {
+            Input::Command(Command::Save {
+                path: path.into(),
+                overwrite,
+            })
+        };
+        check("  ", Input::Nothing);
+        check(" Hello\nthere ", Input::Message("Hello\nthere".into()));
+        check("//etc/hosts", Input::Message("/etc/hosts".into()));
+        check("/help", Input::Command(Command::Help));
+        check("/reset ", Input::Command(Command::Reset));
+        check("/stats", Input::Command(Command::Stats));
+        check("/quit", Input::Command(Command::Quit));
+        check("/system", Input::Command(Command::ShowSystem));
+        check("/system off", Input::Command(Command::SetSystem(None)));
+        check(
+            "/system Be brief.\nAlways.",
+            Input::Command(Command::SetSystem(Some("Be brief.\nAlways.".into()))),
+        );
+        check("/save my chat.md", save("my chat.md", false));
+        check("/save --force a.json", save("a.json", true));
+        check("/save --forced", save("--forced", false));
+    }
+
+    #[test]
+    fn a_mistake_gets_a_hint() {
+        let check = |line: &str, expect: &str| match parse(line) {
+            Input::Mistake(hint) => assert!(hint.contains(expect), "{hint}"),
+            other => panic!("{line}: {other:?}"),
+        };
+        check("/rest", "/reset");
+        check("/", "no command");
+        check("/quit now", "takes nothing");
+        check("/save", "/save chat.md");
+        check("/save --force", "/save chat.md");
+    }
+
+    #[test]
+    fn the_help_explains_every_command() {
+        for name in NAMES {
+            assert!(HELP.lines().any(|line| line.starts_with(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_tilde_is_the_home_folder() {
+        let home = dirs::home_dir().unwrap();
+        assert_eq!(in_home("~/a.md"), home.join("a.md"));
+        assert_eq!(in_home("~a.md"), PathBuf::from("~a.md"));
+    }
+}

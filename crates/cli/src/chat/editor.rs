@@ -1,0 +1,247 @@
+//! Where the chat's lines come from: an editor with history on a terminal, else standard input.
+//!
+//! Rule: both give whole messages; a backslash at the end of a line goes on with the next one.
+
+use std::path::PathBuf;
+
+use rustyline::completion::Completer;
+use rustyline::config::Configurer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Cmd, Context, Editor, Event, KeyCode, KeyEvent, Modifiers};
+
+use crate::chat::commands;
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// What came next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A message or command, of one or more lines.
+    Text(String),
+    /// Ctrl-C on the prompt.
+    Interrupted,
+    /// Ctrl-D, or the end of the input.
+    End,
+}
+
+/// The source of the lines.
+pub(super) enum Lines {
+    /// A person at a terminal.
+    Terminal(Box<LineEditor>),
+    /// A pipe or a file.
+    Piped,
+}
+
+impl Lines {
+    /// The editor if a person is there.
+    pub(super) fn new(is_interactive: bool) -> Result<Self, Failure> {
+        if !is_interactive {
+            return Ok(Self::Piped);
+        }
+        let editor = LineEditor::open().map_err(from_editor)?;
+        Ok(Self::Terminal(Box::new(editor)))
+    }
+
+    /// Waits for the next line.
+    pub(super) fn next_line(&mut self, console: &mut Console) -> Result<Line, Failure> {
+        match self {
+            Self::Terminal(editor) => editor.next_line(),
+            Self::Piped => next_piped(console),
+        }
+    }
+}
+
+/// Line editing with history and completion of commands.
+pub(super) struct LineEditor {
+    editor: Editor<ChatRules, FileHistory>,
+    history: Option<PathBuf>,
+}
+
+impl LineEditor {
+    fn open() -> rustyline::Result<Self> {
+        let mut editor = Editor::<ChatRules, FileHistory>::new()?;
+        editor.set_helper(Some(ChatRules));
+        editor.set_max_history_size(1000)?;
+        editor.set_history_ignore_dups(true)?;
+        for modifiers in [Modifiers::ALT, Modifiers::SHIFT] {
+            let key = KeyEvent(KeyCode::Enter, modifiers);
+            editor.bind_sequence(Event::from(key), Cmd::Newline);
+        }
+        let history = history_path();
+        if let Some(path) = &history {
+            // There is none on the first day.
+            let _ = editor.load_history(path);
+        }
+        Ok(Self { editor, history })
+    }
+
+    fn next_line(&mut self) -> Result<Line, Failure> {
+        match self.editor.readline("> ") {
+            Ok(text) => {
+                self.remember(&text);
+                Ok(Line::Text(joined(&text)))
+            }
+            Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
+            Err(ReadlineError::Eof) => Ok(Line::End),
+            Err(error) => Err(from_editor(error)),
+        }
+    }
+
+    /// Keeps the line for later chats, at once, so that no ending loses it.
+    fn remember(&mut self, text: &str) {
+        if text.trim().is_empty() || !self.editor.add_history_entry(text).unwrap_or(false) {
+            return;
+        }
+        if let Some(path) = &self.history
+            && let Err(error) = self.editor.append_history(path)
+        {
+            tracing::warn!("cannot keep the history in {}: {error}", path.display());
+            self.history = None;
+        }
+    }
+}
+
+/// The history file in the data folder, whose folder is made if need be.
+fn history_path() -> Option<PathBuf> {
+    let folder = dirs::data_dir()?.join("transom");
+    std::fs::create_dir_all(&folder).ok()?;
+    Some(folder.join("chat-history"))
+}
+
+fn from_editor(error: ReadlineError) -> Failure {
+    Failure::Input(match error {
+        ReadlineError::Io(error) => error,
+        other => std::io::Error::other(other),
+    })
+}
+
+/// A message without the backslashes that continued its lines.
+fn joined(text: &str) -> String {
+    text.replace("\\\n", "\n")
+}
+
+/// What the editor asks us about a line. Hints and highlighting stay off.
+struct ChatRules;
+
+impl rustyline::Helper for ChatRules {}
+impl Highlighter for ChatRules {}
+impl Hinter for ChatRules {
+    type Hint = String;
+}
+
+impl Validator for ChatRules {
+    fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
+        Ok(if context.input().ends_with('\\') {
+            ValidationResult::Incomplete
+        } else {
+            ValidationResult::Valid(None)
+        })
+    }
+}
+
+impl Completer for ChatRules {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let typed = line.get(..position).unwrap_or(line);
+        let names = commands::NAMES.iter();
+        let matching = names.filter(|name| typed.starts_with('/') && name.starts_with(typed));
+        Ok((0, matching.map(|name| (*name).to_owned()).collect()))
+    }
+}
+
+/// One message from standard input, of one or more lines.
+fn next_piped(console: &mut Console) -> Result<Line, Failure> {
+    let mut message = String::new();
+    loop {
+        let mut bytes = Vec::new();
+        let n_read = console
+            .input
+            .read_until(b'\n', &mut bytes)
+            .map_err(Failure::Input)?;
+        let line = String::from_utf8(bytes).map_err(|_| {
+            Failure::Usage(
+                "a line of standard input is not UTF-8 text; convert it first, for example with \
+                 iconv"
+                    .into(),
+            )
+        })?;
+        if n_read == 0 {
+            return Ok(if message.is_empty() {
+                Line::End
+            } else {
+                Line::Text(message)
+            });
+        }
+        let line = line.trim_end_matches(['\n', '\r']);
+        match line.strip_suffix('\\') {
+            Some(part) => {
+                message.push_str(part);
+                message.push('\n');
+            }
+            None => {
+                message.push_str(line);
+                return Ok(Line::Text(message));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_console::TestConsole;
+
+    fn piped(input: impl AsRef<[u8]>) -> Vec<Result<Line, Failure>> {
+        let mut streams = TestConsole::typing(input);
+        let mut console = streams.console();
+        let mut lines = Lines::new(false).unwrap();
+        let mut all = Vec::new();
+        loop {
+            let line = lines.next_line(&mut console);
+            let is_last = !matches!(line, Ok(Line::Text(_)));
+            all.push(line);
+            if is_last {
+                return all;
+            }
+        }
+    }
+
+    #[test]
+    fn piped_lines_are_messages_and_a_backslash_joins_them() {
+        let check = |input: &str, expect: &[&str]| {
+            let mut lines: Vec<Line> = piped(input).into_iter().map(Result::unwrap).collect();
+            assert_eq!(lines.pop(), Some(Line::End));
+            let expect = expect.iter().map(|text| Line::Text((*text).to_owned()));
+            assert_eq!(lines, expect.collect::<Vec<_>>(), "{input:?}");
+        };
+        check("", &[]);
+        check("Hi\nthere", &["Hi", "there"]);
+        check("Hi\r\n\n", &["Hi", ""]);
+        check("one\\\ntwo\nthree\n", &["one\ntwo", "three"]);
+        check("one\\", &["one\n"]);
+    }
+
+    #[test]
+    fn a_line_that_is_not_text_is_refused() {
+        let lines = piped(b"ok\n\xff\n");
+        let failure = lines.last().unwrap().as_ref().unwrap_err();
+        assert_eq!(failure.exit_code(), 2);
+        assert!(failure.to_string().contains("UTF-8"));
+    }
+
+    #[test]
+    fn a_continued_message_loses_its_backslashes() {
+        assert_eq!(joined("one\\\ntwo"), "one\ntwo");
+        assert_eq!(joined("C:\\temp"), "C:\\temp");
+    }
+}

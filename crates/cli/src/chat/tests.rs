@@ -1,0 +1,142 @@
+use transom_engine::Prompt;
+
+use super::*;
+use crate::failure;
+use crate::test_console::TestConsole;
+use crate::test_engine::{Reply, TestEngine};
+
+/// Types `input`, and returns the exit code, standard output and standard error.
+fn chat(args: &ChatArgs, input: &str, engine: &TestEngine) -> (u8, String, String) {
+    let mut streams = TestConsole::typing(input);
+    let mut console = streams.console();
+    let mut args = args.clone();
+    args.model.model = Some("scripted".into());
+    let result = run(&args, engine, &mut console, &Interrupt::detached());
+    let code = failure::report(result, console.err);
+    (code, streams.out_text(), streams.err_text())
+}
+
+fn chat_with(input: &str, engine: &TestEngine) -> (u8, String, String) {
+    chat(&ChatArgs::default(), input, engine)
+}
+
+/// The texts that the model saw with its last prompt.
+fn last_prompt(engine: &TestEngine) -> Vec<String> {
+    match engine.seen.prompts.borrow().last() {
+        Some(Prompt::Chat(chat)) => {
+            let messages = chat.messages.iter();
+            messages.map(|message| message.content.clone()).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_line_is_answered_with_the_conversation_so_far() {
+    let engine = TestEngine::answering(&["Hello Ada.", "Ada."]);
+    let (code, out, _) = chat_with("I am Ada.\n\nWho am I?\n", &engine);
+    assert_eq!((code, &*out), (0, "Hello Ada.\nAda.\n"));
+    assert_eq!(
+        last_prompt(&engine),
+        ["I am Ada.", "Hello Ada.", "Who am I?"]
+    );
+}
+
+#[test]
+fn reset_forgets_the_conversation_but_not_the_system_prompt() {
+    let engine = TestEngine::answering(&["1", "2"]);
+    let (code, out, err) = chat_with("/system Be brief.\nOne\n/reset\nTwo\n/system\n", &engine);
+    assert_eq!((code, &*out), (0, "1\n2\nBe brief.\n"));
+    assert_eq!(last_prompt(&engine), ["Be brief.", "Two"]);
+    assert!(err.contains("The conversation starts anew"));
+}
+
+#[test]
+fn quit_ends_the_chat_at_once() {
+    let engine = TestEngine::answering(&["never"]);
+    let (code, out, _) = chat_with("/quit\nHello\n", &engine);
+    assert_eq!((code, &*out), (0, ""));
+}
+
+#[test]
+fn a_mistyped_command_gets_a_hint_and_a_double_slash_a_slash() {
+    let engine = TestEngine::answering(&["ok"]);
+    let (code, out, err) = chat_with("/rest\n//etc/hosts?\n", &engine);
+    assert_eq!((code, &*out), (0, "ok\n"));
+    assert!(err.contains("/rest is no command"), "{err}");
+    assert_eq!(last_prompt(&engine), ["/etc/hosts?"]);
+}
+
+#[test]
+fn a_failed_answer_is_reported_and_the_chat_goes_on_without_it() {
+    let engine = TestEngine::replying([
+        Reply::Fails("out of luck"),
+        Reply::Says(vec![(transom_engine::Section::Answer, "ok")]),
+    ]);
+    let (code, out, err) = chat_with("One\nTwo\n", &engine);
+    assert_eq!((code, &*out), (1, "ok\n"));
+    assert!(err.contains("transom: decode: out of luck\n"), "{err}");
+    assert_eq!(last_prompt(&engine), ["Two"]);
+}
+
+#[test]
+fn a_conversation_that_outgrows_the_context_loses_its_oldest_exchanges() {
+    let mut engine = TestEngine::answering(&["a a a", "b b b", "c c c", "d"]);
+    engine.info.context_length = 20;
+    let args = ChatArgs {
+        system: Some("Be brief.".into()),
+        ..ChatArgs::default()
+    };
+    let (code, _, err) = chat(&args, "1 1 1\n2 2 2\n3 3 3\n4 4 4\n", &engine);
+    assert_eq!(code, 0);
+    assert_eq!(
+        last_prompt(&engine),
+        ["Be brief.", "3 3 3", "c c c", "4 4 4"]
+    );
+    assert!(
+        err.contains("the context of 20 tokens; the model no longer sees its oldest exchange.)"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_single_message_that_is_too_long_is_refused_and_costs_no_history() {
+    let mut engine = TestEngine::answering(&["a", "b"]);
+    engine.info.context_length = 20;
+    let long = "word ".repeat(30);
+    let (code, out, err) = chat_with(&format!("1\n{long}\n2\n"), &engine);
+    assert_eq!((code, &*out), (1, "a\nb\n"));
+    assert!(err.contains("the prompt has 30 tokens"), "{err}");
+    assert_eq!(last_prompt(&engine), ["1", "a", "2"]);
+}
+
+#[test]
+fn save_writes_the_conversation_and_spares_what_exists() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.md");
+    let engine = TestEngine::answering(&["Hello."]);
+    let input = format!("Hi\n/save {0}\n/save {0}\n", file.display());
+    let (code, _, err) = chat_with(&input, &engine);
+    assert_eq!(code, 0);
+    assert!(err.contains("Saved to") && err.contains("--force"), "{err}");
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains("## You\n\nHi\n"), "{text}");
+}
+
+#[test]
+fn stats_show_the_last_answer_and_the_memory() {
+    let engine = TestEngine::answering(&["Hello."]);
+    let (_, out, _) = chat_with("/stats\nHi there\n/stats\n", &engine);
+    assert!(out.contains("none yet"), "{out}");
+    assert!(out.contains("2 prompt tokens, 1 generated"), "{out}");
+    assert!(out.contains("15 MB weights"), "{out}");
+}
+
+#[test]
+fn a_model_without_a_chat_template_is_refused() {
+    let mut engine = TestEngine::answering(&[]);
+    engine.info.has_chat_template = false;
+    let (code, _, err) = chat_with("Hi\n", &engine);
+    assert_eq!(code, 3);
+    assert!(err.contains("no chat template"), "{err}");
+}

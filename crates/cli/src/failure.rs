@@ -1,0 +1,166 @@
+//! Why a command ended without its result, and the exit code that says so.
+//!
+//! Rule: every failure is one line on standard error that begins with `transom:` and says what to
+//! do. The exit codes are an interface; `--help` lists them.
+
+use std::any::Any;
+use std::io::{self, Write};
+
+use transom_engine::EngineError;
+
+/// A command that did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The request itself is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// No command was given: the short help is the answer.
+    #[error("{0}")]
+    HelpNeeded(String),
+    /// The model cannot be found or used.
+    #[error("{0}")]
+    Model(String),
+    /// The engine refused or failed.
+    #[error("{0}")]
+    Engine(#[from] EngineError),
+    /// Standard input could not be read.
+    #[error("cannot read standard input: {0}")]
+    Input(io::Error),
+    /// Standard output could not be written. A reader that went away is not worth a message.
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+    /// Ctrl-C could not be taken over.
+    #[error("cannot listen for Ctrl-C: {0}")]
+    Signals(io::Error),
+    /// One or more answers of a scripted chat failed; each was reported when it happened.
+    #[error("{0}")]
+    SomeAnswersFailed(String),
+    /// A mistake in this program.
+    #[error("internal error: {0}; please report it (TRANSOM_LOG=debug shows more)")]
+    Internal(String),
+    /// The user pressed Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Failure {
+    /// The process's exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::HelpNeeded(_) => 2,
+            Self::Model(_) => 3,
+            Self::Engine(error) => engine_exit_code(error),
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Input(_)
+            | Self::Output(_)
+            | Self::Signals(_)
+            | Self::SomeAnswersFailed(_)
+            | Self::Internal(_) => 1,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The line for people, or nothing when the ending speaks for itself.
+    pub(crate) fn message(&self) -> Option<String> {
+        match self {
+            Self::Interrupted | Self::Engine(EngineError::Cancelled) => None,
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
+            Self::HelpNeeded(help) => Some(help.trim_end().to_owned()),
+            _ => Some(format!("transom: {}", one_line(&self.to_string()))),
+        }
+    }
+
+    /// Turns clap's several lines into one: what is wrong, its tip, and where the help is.
+    pub(crate) fn from_clap(rendered: &str) -> Self {
+        let mut lines = rendered
+            .lines()
+            .map(str::trim)
+            .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+            .filter(|line| !line.is_empty());
+        let what = lines.next().unwrap_or("bad usage");
+        let mut message = what.strip_prefix("error: ").unwrap_or(what).to_owned();
+        for line in lines {
+            let joint = if message.ends_with(':') { " " } else { "; " };
+            message.push_str(joint);
+            message.push_str(line);
+        }
+        message.push_str("; `--help` lists what can be said");
+        Self::Usage(message)
+    }
+
+    /// The message of a caught panic.
+    pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::Internal(text.unwrap_or("unknown").to_owned())
+    }
+}
+
+fn engine_exit_code(error: &EngineError) -> u8 {
+    match error {
+        EngineError::NotFound { .. }
+        | EngineError::BadFile { .. }
+        | EngineError::Unsupported { .. }
+        | EngineError::OutOfMemory { .. } => 3,
+        EngineError::EmptyPrompt
+        | EngineError::PromptTooLong { .. }
+        | EngineError::InvalidParameter { .. } => 2,
+        EngineError::Template { .. } | EngineError::Backend { .. } => 1,
+        EngineError::Cancelled => 130,
+    }
+}
+
+/// Writes the failure's line, if it has one, and returns the exit code.
+pub(crate) fn report(result: Result<(), Failure>, err: &mut dyn Write) -> u8 {
+    let Err(failure) = result else { return 0 };
+    if let Some(message) = failure.message() {
+        // Nothing is left to do about an error stream that is closed as well.
+        let _ = writeln!(err, "{message}");
+    }
+    failure.exit_code()
+}
+
+/// Joins the lines of a message, which may quote a library's own.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clap_errors_become_one_line_with_their_tip() {
+        let rendered = "error: unexpected argument '--modle' found\n\n  tip: a similar argument \
+                        exists: '--model'\n\nUsage: transom ask\n\nFor more information, try.\n";
+        assert_eq!(
+            Failure::from_clap(rendered).message().unwrap(),
+            "transom: unexpected argument '--modle' found; tip: a similar argument exists: \
+             '--model'; `--help` lists what can be said"
+        );
+    }
+
+    #[test]
+    fn a_reader_that_went_away_ends_quietly() {
+        let failure = Failure::Output(io::ErrorKind::BrokenPipe.into());
+        let mut err = Vec::new();
+        assert_eq!(report(Err(failure), &mut err), 0);
+        assert!(err.is_empty());
+    }
+
+    #[test]
+    fn messages_of_several_lines_are_joined() {
+        let failure = Failure::Engine(EngineError::Backend {
+            during: "decode".into(),
+            message: "out of\n  luck".into(),
+        });
+        let mut err = Vec::new();
+        assert_eq!(report(Err(failure), &mut err), 1);
+        assert_eq!(
+            String::from_utf8(err).unwrap(),
+            "transom: decode: out of luck\n"
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! Ctrl-C: cancels the running job, and ends the program only when there is none or the user
+//! insists.
+//!
+//! Rule: cancel is asked, never forced; a job that does not settle leaves the user a way out, by
+//! pressing again.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+use transom_engine::JobControl;
+
+/// The process's hold on Ctrl-C. Clones share one state.
+#[derive(Clone)]
+pub(crate) struct Interrupt {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    job: Option<JobControl>,
+    /// Presses since the job began.
+    n_presses: u32,
+    /// The press that ends the program although the job has not settled.
+    last_press: u32,
+    /// Whether a press with no job ends the program. Not while a line editor reads the key itself.
+    ends_when_idle: bool,
+}
+
+/// What one press leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// The job was asked to end.
+    Cancelled,
+    /// None: the line editor reads the key.
+    Nothing,
+    /// The program must end at once.
+    EndProgram,
+}
+
+impl Interrupt {
+    /// Takes Ctrl-C over for the process.
+    pub(crate) fn install() -> io::Result<Self> {
+        let interrupt = Self::detached();
+        let mut signals = Signals::new([SIGINT])?;
+        let pressed = interrupt.clone();
+        std::thread::Builder::new()
+            .name("ctrl-c".into())
+            .spawn(move || {
+                for _ in signals.forever() {
+                    if pressed.press() == Effect::EndProgram {
+                        // Without exit handlers: the engine's threads may still be at work.
+                        signal_hook::low_level::exit(130);
+                    }
+                }
+            })?;
+        Ok(interrupt)
+    }
+
+    /// An interrupt that no key reaches, for tests.
+    pub(crate) fn detached() -> Self {
+        let state = State {
+            job: None,
+            n_presses: 0,
+            last_press: 2,
+            ends_when_idle: true,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// Between jobs the line editor reads the key, and an impatient second press during an answer
+    /// is not meant to end the conversation.
+    pub(crate) fn leave_idle_presses_to_the_editor(&self) {
+        let mut state = self.state();
+        state.ends_when_idle = false;
+        state.last_press = 3;
+    }
+
+    /// Makes Ctrl-C cancel `job` until the returned guard is dropped.
+    pub(crate) fn watch(&self, job: &JobControl) -> Watch<'_> {
+        let mut state = self.state();
+        state.job = Some(job.clone());
+        state.n_presses = 0;
+        Watch { interrupt: self }
+    }
+
+    /// Acts on one press of the key.
+    pub(crate) fn press(&self) -> Effect {
+        let mut state = self.state();
+        let Some(job) = state.job.clone() else {
+            return if state.ends_when_idle {
+                Effect::EndProgram
+            } else {
+                Effect::Nothing
+            };
+        };
+        state.n_presses += 1;
+        if state.n_presses >= state.last_press {
+            return Effect::EndProgram;
+        }
+        job.cancel();
+        Effect::Cancelled
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the watch over a job when dropped.
+pub(crate) struct Watch<'a> {
+    interrupt: &'a Interrupt,
+}
+
+impl Watch<'_> {
+    /// Whether Ctrl-C was pressed since the job began.
+    pub(crate) fn was_pressed(&self) -> bool {
+        self.interrupt.state().n_presses > 0
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.interrupt.state().job = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_press_cancels_and_the_second_ends_the_program() {
+        let interrupt = Interrupt::detached();
+        let job = JobControl::new();
+        let watch = interrupt.watch(&job);
+        assert_eq!(interrupt.press(), Effect::Cancelled);
+        assert!(job.is_cancelled() && watch.was_pressed());
+        assert_eq!(interrupt.press(), Effect::EndProgram);
+    }
+
+    #[test]
+    fn a_press_with_no_job_ends_the_program_unless_an_editor_reads() {
+        let interrupt = Interrupt::detached();
+        drop(interrupt.watch(&JobControl::new()));
+        assert_eq!(interrupt.press(), Effect::EndProgram);
+        interrupt.leave_idle_presses_to_the_editor();
+        assert_eq!(interrupt.press(), Effect::Nothing);
+    }
+
+    #[test]
+    fn in_a_chat_it_takes_three_presses_and_each_job_counts_anew() {
+        let interrupt = Interrupt::detached();
+        interrupt.leave_idle_presses_to_the_editor();
+        for _ in 0..2 {
+            let _watch = interrupt.watch(&JobControl::new());
+            assert_eq!(interrupt.press(), Effect::Cancelled);
+            assert_eq!(interrupt.press(), Effect::Cancelled);
+        }
+        let _watch = interrupt.watch(&JobControl::new());
+        let effects = [interrupt.press(), interrupt.press(), interrupt.press()];
+        assert_eq!(effects[2], Effect::EndProgram);
+    }
+}

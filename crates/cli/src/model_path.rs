@@ -1,0 +1,134 @@
+//! Which model a command uses when the user names none: `--model`, else `$TRANSOM_MODEL`, else the
+//! starter model that ships with the program.
+//!
+//! Rule: the starter is found from the executable alone, never from the working folder, so that
+//! the program acts the same wherever it is called.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// A model to load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModelPath {
+    /// Its folder or file.
+    pub(crate) path: PathBuf,
+    /// Whether it is the bundled demonstration model, which must say so.
+    pub(crate) is_starter: bool,
+}
+
+/// Looks in the order above. `from_environment` is the value of `$TRANSOM_MODEL`.
+pub(crate) fn find(
+    named: Option<&Path>,
+    from_environment: Option<OsString>,
+    executable: Option<&Path>,
+) -> Result<ModelPath, Failure> {
+    let starter = executable.and_then(starter_near);
+    let from_environment = from_environment.filter(|value| !value.is_empty());
+    let wanted = named
+        .map(Path::to_path_buf)
+        .or(from_environment.map(PathBuf::from));
+    match (wanted, starter) {
+        (Some(path), starter) => Ok(ModelPath {
+            is_starter: starter.is_some() && path.canonicalize().ok() == starter,
+            path,
+        }),
+        (None, Some(path)) => Ok(ModelPath {
+            path,
+            is_starter: true,
+        }),
+        (None, None) => Err(Failure::Model(
+            "the starter model is not beside the program; name a model folder with --model PATH \
+             or in TRANSOM_MODEL"
+                .into(),
+        )),
+    }
+}
+
+/// The program's own path with symbolic links resolved: a link in a `bin` folder leads back to the
+/// app that holds the assets.
+pub(crate) fn executable() -> Option<PathBuf> {
+    std::env::current_exe().ok()?.canonicalize().ok()
+}
+
+/// The starter in an app bundle (`Contents/MacOS/..` holds `Resources`), beside the executable, or
+/// in a folder above it, as in a source checkout.
+fn starter_near(executable: &Path) -> Option<PathBuf> {
+    let folder = executable.parent()?;
+    let bundle = folder.parent().map(|contents| contents.join("Resources"));
+    bundle
+        .into_iter()
+        .chain(folder.ancestors().map(Path::to_path_buf))
+        .map(|place| place.join("assets/starter"))
+        .find(|starter| starter.join("config.json").is_file())
+        .and_then(|starter| starter.canonicalize().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Puts a starter at `starter` and asks from an executable at `executable`.
+    fn check(starter: &str, executable: &str, expect_found: bool) {
+        let root = tempfile::tempdir().unwrap();
+        let starter = root.path().join(starter);
+        fs::create_dir_all(&starter).unwrap();
+        fs::write(starter.join("config.json"), "{}").unwrap();
+        let found = find(None, None, Some(&root.path().join(executable)));
+        match found {
+            Ok(found) => {
+                assert!(expect_found);
+                assert_eq!(found.path, starter.canonicalize().unwrap());
+                assert!(found.is_starter);
+            }
+            Err(failure) => {
+                assert!(!expect_found);
+                assert_eq!(failure.exit_code(), 3);
+            }
+        }
+    }
+
+    #[test]
+    fn the_starter_is_found_in_every_layout() {
+        check("assets/starter", "transom", true);
+        check("assets/starter", "target/release/transom", true);
+        check(
+            "Transom.app/Contents/Resources/assets/starter",
+            "Transom.app/Contents/MacOS/transom",
+            true,
+        );
+        check("elsewhere/assets/starter", "bin/transom", false);
+    }
+
+    #[test]
+    fn a_named_model_wins_over_the_environment_and_both_over_the_starter() {
+        let named = Path::new("a");
+        let found = |named: Option<&Path>, environment: Option<&str>| {
+            find(named, environment.map(OsString::from), None).map(|found| found.path)
+        };
+        assert_eq!(found(Some(named), Some("b")).unwrap(), Path::new("a"));
+        assert_eq!(found(None, Some("b")).unwrap(), Path::new("b"));
+        assert!(
+            found(None, Some("")).is_err(),
+            "an empty variable names no model"
+        );
+    }
+
+    #[test]
+    fn the_starter_is_recognised_when_it_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let starter = root.path().join("assets/starter");
+        fs::create_dir_all(&starter).unwrap();
+        fs::write(starter.join("config.json"), "{}").unwrap();
+        let executable = root.path().join("transom");
+        assert!(
+            find(Some(&starter), None, Some(&executable))
+                .unwrap()
+                .is_starter
+        );
+        let other = find(Some(root.path()), None, Some(&executable)).unwrap();
+        assert!(!other.is_starter);
+    }
+}

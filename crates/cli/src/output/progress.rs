@@ -1,0 +1,125 @@
+//! One line on standard error that is overwritten as work goes on, and gone when it is done.
+//!
+//! Rule: drawn only on a terminal that understands escapes; elsewhere progress is silent.
+
+use std::io::Write;
+
+use transom_engine::LoadProgress;
+
+use crate::console::Console;
+
+/// The line. Clear it before anything else is written to the terminal.
+pub(crate) struct Progress<'a> {
+    err: &'a mut dyn Write,
+    is_drawn: bool,
+    shown: String,
+}
+
+impl<'a> Progress<'a> {
+    /// A line on this console's standard error.
+    pub(crate) fn new(console: &'a mut Console) -> Self {
+        let is_drawn = console.terminals.stderr && console.colour;
+        Self::on(console.err, is_drawn)
+    }
+
+    /// A line on `err`, drawn only if `is_drawn`.
+    pub(crate) fn on(err: &'a mut dyn Write, is_drawn: bool) -> Self {
+        Self {
+            err,
+            is_drawn,
+            shown: String::new(),
+        }
+    }
+
+    /// Replaces the line.
+    pub(crate) fn show(&mut self, text: &str) {
+        if !self.is_drawn || text == self.shown {
+            return;
+        }
+        text.clone_into(&mut self.shown);
+        self.draw(&format!("\r\x1b[2K\x1b[2m{text}\x1b[0m"));
+    }
+
+    /// Shows how far the load of the model called `name` has come.
+    pub(crate) fn show_load(&mut self, name: &str, progress: LoadProgress) {
+        let LoadProgress {
+            done_bytes,
+            total_bytes,
+        } = progress;
+        match (done_bytes.min(total_bytes) * 100).checked_div(total_bytes) {
+            Some(percent) => self.show(&format!("Loading {name} … {percent} %")),
+            None => self.show(&format!("Loading {name} …")),
+        }
+    }
+
+    /// Removes the line.
+    pub(crate) fn clear(&mut self) {
+        if !self.shown.is_empty() {
+            self.shown.clear();
+            self.draw("\r\x1b[2K");
+        }
+    }
+
+    fn draw(&mut self, escapes: &str) {
+        // Progress is a courtesy: a stream that fails costs no answer.
+        let _ = self
+            .err
+            .write_all(escapes.as_bytes())
+            .and_then(|()| self.err.flush());
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_overwritten_and_leaves_nothing_behind() {
+        let mut err = Vec::new();
+        let mut progress = Progress::on(&mut err, true);
+        for done_bytes in [0, 50, 50, 100] {
+            let total_bytes = 100;
+            progress.show_load(
+                "m",
+                LoadProgress {
+                    done_bytes,
+                    total_bytes,
+                },
+            );
+        }
+        drop(progress);
+        let text = String::from_utf8(err).unwrap();
+        assert_eq!(text.matches("50 %").count(), 1, "drawn once: {text:?}");
+        assert!(text.ends_with("\r\x1b[2K"));
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_drawn() {
+        let mut err = Vec::new();
+        let mut progress = Progress::on(&mut err, false);
+        progress.show("Loading");
+        drop(progress);
+        assert!(err.is_empty());
+    }
+
+    #[test]
+    fn a_model_without_weight_bytes_has_no_percentage() {
+        let mut err = Vec::new();
+        let mut progress = Progress::on(&mut err, true);
+        progress.show_load(
+            "m",
+            LoadProgress {
+                done_bytes: 0,
+                total_bytes: 0,
+            },
+        );
+        drop(progress);
+        assert!(!String::from_utf8(err).unwrap().contains('%'));
+    }
+}

@@ -1,0 +1,208 @@
+//! The flags that say how to answer, shared by `ask` and `chat`.
+//!
+//! Rule: a flag that is not given leaves the choice to the model's authors
+//! (`ModelInfo::recommended_sampling`); the ranges are the engine's.
+
+use clap::Args;
+use transom_engine::{EngineError, GenerationParams, SamplingParams};
+
+/// How to answer. Without a flag the model's own recommendation holds.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Answer")]
+pub(crate) struct GenerationArgs {
+    /// Most tokens to generate [default: until the answer or the context ends]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) max_tokens: Option<usize>,
+
+    /// End the answer before this text; repeatable
+    #[arg(long, value_name = "STRING")]
+    pub(crate) stop: Vec<String>,
+
+    /// Let a model that can reason do so before it answers [default: the model's own]
+    #[arg(long, conflicts_with = "no_think")]
+    pub(crate) think: bool,
+
+    /// Answer without reasoning first
+    #[arg(long)]
+    pub(crate) no_think: bool,
+
+    /// The choice of the next token.
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+}
+
+/// How the next token is chosen.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Sampling (defaults: what the model's authors recommend)")]
+pub(crate) struct SamplingArgs {
+    /// Higher is more varied; 0 always takes the likeliest token
+    #[arg(short, long, value_name = "T", allow_negative_numbers = true)]
+    temperature: Option<f32>,
+
+    /// Choose among the K likeliest tokens; 0 for all
+    #[arg(long, value_name = "K")]
+    top_k: Option<usize>,
+
+    /// Choose among the likeliest tokens that together reach probability P; 1 for all
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    top_p: Option<f32>,
+
+    /// Choose among tokens at least P times as likely as the likeliest; 0 for all
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    min_p: Option<f32>,
+
+    /// Make tokens of the prompt and the answer less likely to come again; 1 changes nothing
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    repetition_penalty: Option<f32>,
+
+    /// Subtract X from the score of tokens already in the answer; 0 changes nothing
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    presence_penalty: Option<f32>,
+
+    /// Subtract X for each time that a token is in the answer; 0 changes nothing
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    frequency_penalty: Option<f32>,
+
+    /// Add BIAS to the score of token ID; repeatable
+    #[arg(long, value_name = "ID=BIAS", value_parser = id_and_bias)]
+    logit_bias: Vec<(u32, f32)>,
+
+    /// Make the answer repeatable: same seed, prompt and settings, same answer
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl GenerationArgs {
+    /// Refuses values outside the engine's ranges, before a model is loaded for nothing.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        // The vocabulary is not known yet; the engine checks token ids again.
+        self.params(&SamplingParams::default()).validate(usize::MAX)
+    }
+
+    /// The parameters for a model that recommends `recommended`.
+    pub(crate) fn params(&self, recommended: &SamplingParams) -> GenerationParams {
+        GenerationParams {
+            sampling: self.sampling.over(recommended),
+            max_tokens: self.max_tokens,
+            stop: self.stop.clone(),
+            ignore_end_of_text: false,
+        }
+    }
+
+    /// What the chat template is told about reasoning; `None` leaves it to the template.
+    pub(crate) fn enable_thinking(&self) -> Option<bool> {
+        (self.think || self.no_think).then_some(self.think)
+    }
+}
+
+impl SamplingArgs {
+    fn over(&self, recommended: &SamplingParams) -> SamplingParams {
+        let SamplingParams {
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            repetition_penalty,
+            presence_penalty,
+            frequency_penalty,
+            logit_bias,
+            seed,
+        } = recommended.clone();
+        SamplingParams {
+            temperature: self.temperature.unwrap_or(temperature),
+            top_k: self.top_k.unwrap_or(top_k),
+            top_p: self.top_p.unwrap_or(top_p),
+            min_p: self.min_p.unwrap_or(min_p),
+            repetition_penalty: self.repetition_penalty.unwrap_or(repetition_penalty),
+            presence_penalty: self.presence_penalty.unwrap_or(presence_penalty),
+            frequency_penalty: self.frequency_penalty.unwrap_or(frequency_penalty),
+            logit_bias: if self.logit_bias.is_empty() {
+                logit_bias
+            } else {
+                self.logit_bias.clone()
+            },
+            seed: self.seed.or(seed),
+        }
+    }
+}
+
+fn id_and_bias(text: &str) -> Result<(u32, f32), String> {
+    let bad = || "must be a token id, `=` and a number, such as 42=-5".to_owned();
+    let (id, bias) = text.split_once('=').ok_or_else(bad)?;
+    let id = id.trim().parse().map_err(|_| bad())?;
+    let bias = bias.trim().parse().map_err(|_| bad())?;
+    Ok((id, bias))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        generation: GenerationArgs,
+    }
+
+    fn parse(flags: &[&str]) -> Result<GenerationArgs, clap::Error> {
+        let arguments = ["transom"].iter().chain(flags);
+        Only::try_parse_from(arguments).map(|only| only.generation)
+    }
+
+    #[test]
+    fn flags_win_and_everything_else_is_the_models_own() {
+        let recommended = SamplingParams {
+            temperature: 0.6,
+            top_k: 20,
+            ..SamplingParams::default()
+        };
+        let args = parse(&["--temperature", "0", "--seed", "7", "--logit-bias", "42=-5"]).unwrap();
+        let sampling = args.params(&recommended).sampling;
+        assert_eq!(sampling.temperature, 0.0);
+        assert_eq!(sampling.top_k, 20);
+        assert_eq!(sampling.seed, Some(7));
+        assert_eq!(sampling.logit_bias, [(42, -5.0)]);
+    }
+
+    #[test]
+    fn a_value_outside_its_range_is_refused_before_a_model_is_loaded() {
+        for flags in [
+            ["--temperature", "-1"],
+            ["--temperature", "nan"],
+            ["--top-p", "1.5"],
+            ["--min-p", "-0.1"],
+            ["--repetition-penalty", "0"],
+            ["--max-tokens", "0"],
+            ["--stop", ""],
+        ] {
+            let error = parse(&flags).unwrap().check().unwrap_err();
+            let is_about_it = matches!(error, EngineError::InvalidParameter { .. });
+            assert!(is_about_it, "{flags:?}: {error}");
+        }
+        assert_eq!(parse(&["--temperature", "0"]).unwrap().check(), Ok(()));
+    }
+
+    #[test]
+    fn malformed_flags_are_usage_errors() {
+        for flags in [
+            ["--logit-bias", "42"],
+            ["--logit-bias", "x=1"],
+            ["--max-tokens", "-1"],
+            ["--temperature", "warm"],
+        ] {
+            assert!(parse(&flags).is_err(), "{flags:?}");
+        }
+        assert!(parse(&["--think", "--no-think"]).is_err());
+    }
+
+    #[test]
+    fn reasoning_is_left_to_the_template_unless_a_flag_says_so() {
+        assert_eq!(parse(&[]).unwrap().enable_thinking(), None);
+        assert_eq!(parse(&["--think"]).unwrap().enable_thinking(), Some(true));
+        assert_eq!(
+            parse(&["--no-think"]).unwrap().enable_thinking(),
+            Some(false)
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! A scripted engine for the tests of the commands.
+//!
+//! Rule: it keeps the promises of the engine contract (order of events, ranges, cancellation), so
+//! that a command which works here works on a real engine. A token is a word.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use transom_engine::{
+    Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadProgress,
+    LoadedModel, MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, SamplingParams,
+    Section, Stats, TokenEvent, TokenSink,
+};
+
+/// What the model does when it is asked.
+#[derive(Clone)]
+pub(crate) enum Reply {
+    /// Streams these pieces and stops.
+    Says(Vec<(Section, &'static str)>),
+    /// Calls the hook (a test presses Ctrl-C there) before the piece with this number.
+    Hooked(Vec<&'static str>, usize, Rc<dyn Fn()>),
+    /// Fails half way.
+    Fails(&'static str),
+}
+
+/// The engine: every load gives a model that works through `replies`.
+pub(crate) struct TestEngine {
+    pub(crate) info: ModelInfo,
+    pub(crate) replies: RefCell<VecDeque<Reply>>,
+    pub(crate) load_error: Option<EngineError>,
+    pub(crate) seen: Rc<Seen>,
+}
+
+/// What the model was asked, for the test to look at.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) prompts: RefCell<Vec<Prompt>>,
+    pub(crate) params: RefCell<Vec<GenerationParams>>,
+    pub(crate) n_loads: Cell<usize>,
+}
+
+impl TestEngine {
+    /// A model with a chat template and a context of 1,000 words.
+    pub(crate) fn replying(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self {
+            info: ModelInfo {
+                name: "scripted".into(),
+                architecture: "qwen3".into(),
+                engine: "test".into(),
+                n_parameters: 26_000_000,
+                stored_as: "4-bit, group 64".into(),
+                computed_as: "words".into(),
+                context_length: 1000,
+                vocab_size: 500,
+                has_chat_template: true,
+                recommended_sampling: SamplingParams::default(),
+            },
+            replies: RefCell::new(replies.into_iter().collect()),
+            load_error: None,
+            seen: Rc::default(),
+        }
+    }
+
+    /// A model that gives these answers, one a turn.
+    pub(crate) fn answering(answers: &[&'static str]) -> Self {
+        let says = |text: &&'static str| Reply::Says(vec![(Section::Answer, *text)]);
+        Self::replying(answers.iter().map(says))
+    }
+}
+
+impl Engine for TestEngine {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn load(
+        &self,
+        _: &ModelSource,
+        limits: &Limits,
+        _: &JobControl,
+        on_progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<Box<dyn LoadedModel>, EngineError> {
+        self.seen.n_loads.set(self.seen.n_loads.get() + 1);
+        if let Some(error) = &self.load_error {
+            return Err(error.clone());
+        }
+        let total_bytes = 100;
+        for done_bytes in [0, total_bytes] {
+            on_progress(LoadProgress {
+                done_bytes,
+                total_bytes,
+            });
+        }
+        let mut info = self.info.clone();
+        info.context_length = info.context_length.min(limits.context_length);
+        Ok(Box::new(TestModel {
+            info,
+            replies: self.replies.take(),
+            seen: self.seen.clone(),
+            cached: Vec::new(),
+        }))
+    }
+}
+
+struct TestModel {
+    info: ModelInfo,
+    replies: VecDeque<Reply>,
+    seen: Rc<Seen>,
+    cached: Vec<u32>,
+}
+
+impl LoadedModel for TestModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
+        let words = |text: &str| text.split_whitespace().map(|w| w.len() as u32).collect();
+        let tokens: Vec<u32> = match prompt {
+            Prompt::Chat(chat) => chat
+                .messages
+                .iter()
+                .flat_map(|message| -> Vec<u32> { words(&message.content) })
+                .collect(),
+            Prompt::Text(text) => words(text),
+            Prompt::Tokens(tokens) => tokens.clone(),
+        };
+        if tokens.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        if tokens.len() >= self.info.context_length {
+            return Err(EngineError::PromptTooLong {
+                prompt_tokens: tokens.len(),
+                context_length: self.info.context_length,
+            });
+        }
+        self.seen.prompts.borrow_mut().push(prompt.clone());
+        Ok(PreparedPrompt {
+            tokens,
+            starts_in_reasoning: false,
+        })
+    }
+
+    fn generate(
+        &mut self,
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+        sink: &mut dyn TokenSink,
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        params.validate(self.info.vocab_size)?;
+        self.seen.params.borrow_mut().push(params.clone());
+        let n_prompt = prompt.tokens.len();
+        let cached_tokens = self.n_shared_with(&prompt.tokens);
+        sink.on_event(TokenEvent::Started {
+            prompt_tokens: n_prompt,
+            cached_tokens,
+        });
+        sink.on_event(TokenEvent::Prefill {
+            done: n_prompt,
+            total: n_prompt,
+        });
+        let mut generated_tokens = 0;
+        let mut reason = FinishReason::Stop;
+        self.cached.clone_from(&prompt.tokens);
+        match self.replies.pop_front() {
+            Some(Reply::Says(pieces)) => {
+                generated_tokens = pieces.len();
+                for (section, text) in pieces {
+                    sink.on_event(said(section, text));
+                }
+            }
+            Some(Reply::Hooked(pieces, at, hook)) => {
+                for (index, text) in pieces.into_iter().enumerate() {
+                    if index == at {
+                        hook();
+                    }
+                    if control.is_cancelled() {
+                        reason = FinishReason::Cancelled;
+                        break;
+                    }
+                    generated_tokens += 1;
+                    sink.on_event(said(Section::Answer, text));
+                }
+            }
+            Some(Reply::Fails(message)) => {
+                return Err(EngineError::Backend {
+                    during: "decode".into(),
+                    message: message.into(),
+                });
+            }
+            // With no script left it goes on until the limit, with a token that a bias names.
+            None => {
+                generated_tokens = params.max_tokens.unwrap_or(1);
+                reason = FinishReason::Length;
+                let token = params.sampling.logit_bias.first().map_or(7, |bias| bias.0);
+                let answer = std::iter::repeat_n(token, generated_tokens.saturating_sub(1));
+                self.cached.extend(answer);
+            }
+        }
+        let stats = Stats {
+            prompt_tokens: n_prompt,
+            cached_tokens,
+            generated_tokens,
+            time_to_first_token: Duration::from_millis((n_prompt - cached_tokens) as u64),
+            prefill_time: Duration::from_millis((n_prompt - cached_tokens) as u64),
+            decode_time: Duration::from_millis(2 * generated_tokens.saturating_sub(1) as u64),
+            peak_memory_bytes: 42_000_000,
+        };
+        sink.on_event(TokenEvent::Finished { reason, stats });
+        Ok((reason, stats))
+    }
+
+    fn trim(&mut self) -> u64 {
+        self.cached.clear();
+        0
+    }
+
+    fn memory(&self) -> MemoryUse {
+        MemoryUse {
+            weight_bytes: 15_000_000,
+            peak_bytes: 42_000_000,
+            ..MemoryUse::default()
+        }
+    }
+}
+
+impl TestModel {
+    /// Tokens at the start that are cached; at least one is always left to compute.
+    fn n_shared_with(&self, tokens: &[u32]) -> usize {
+        let pairs = self.cached.iter().zip(tokens);
+        let n_shared = pairs.take_while(|(a, b)| a == b).count();
+        n_shared.min(tokens.len().saturating_sub(1))
+    }
+}
+
+fn said(section: Section, text: &str) -> TokenEvent {
+    TokenEvent::Text {
+        section,
+        text: text.to_owned(),
+    }
+}

@@ -1,0 +1,269 @@
+//! The real program with the bundled starter model: what a shell script relies on.
+//!
+//! Rule: every test runs the built `transom`; nothing here knows its inside.
+
+use std::io::{Read, Write};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// `transom` with nothing of the developer's own environment in it.
+fn transom(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_transom"));
+    command
+        .args(arguments)
+        .env_remove("TRANSOM_MODEL")
+        .env_remove("TRANSOM_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    transom(arguments).output().unwrap()
+}
+
+fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = transom(arguments).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Runs and compares the exit code; the only line of standard error must contain `expect`.
+fn check_failure(arguments: &[&str], code: i32, expect: &str) {
+    let output = run(arguments);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {err}");
+    assert!(err.starts_with("transom: "), "{arguments:?}: {err}");
+    assert_eq!(err.lines().count(), 1, "{arguments:?}: {err}");
+    assert!(err.contains(expect), "{arguments:?}: {err}");
+}
+
+/// An answer that goes on until the context is full: both end tokens of the starter are ruled out.
+const ENDLESS: [&str; 6] = [
+    "--temperature",
+    "0",
+    "--logit-bias",
+    "0=-1000",
+    "--logit-bias",
+    "2=-1000",
+];
+
+#[test]
+fn a_question_is_answered_offline_by_the_bundled_model() {
+    let output = run(&[
+        "ask",
+        "What is the capital of France?",
+        "--temperature",
+        "0",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("Paris"));
+    assert!(text(&output.stdout).ends_with('\n'));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_piped_question_is_answered_and_stats_go_to_standard_error() {
+    let arguments = ["ask", "--temperature", "0", "--stats"];
+    let output = run_with_input(&arguments, b"What is the capital of France?\n");
+    assert!(text(&output.stdout).contains("Paris"));
+    let stats = text(&output.stderr);
+    assert!(
+        stats.contains("prompt tokens") && stats.contains("tok/s"),
+        "{stats}"
+    );
+}
+
+#[test]
+fn json_lines_are_events_in_order() {
+    let output = run(&["ask", "Hello", "--temperature", "0", "--json"]);
+    let events: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let mut names: Vec<&str> = events
+        .iter()
+        .map(|e| e["event"].as_str().unwrap())
+        .collect();
+    names.dedup();
+    assert_eq!(names, ["started", "prefill", "text", "finished"]);
+    let last = events.last().unwrap();
+    assert_eq!(last["reason"], "stop");
+    assert!(last["stats"]["generated_tokens"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_failure_is_also_the_last_json_line() {
+    let output = run(&["ask", "Hello", "--json", "--model", "/nowhere/at-all"]);
+    assert_eq!(output.status.code(), Some(3));
+    let line: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+    assert_eq!(line["event"], "error");
+    assert_eq!(line["exit_code"], 3);
+    assert!(
+        line["message"]
+            .as_str()
+            .unwrap()
+            .contains("/nowhere/at-all")
+    );
+}
+
+#[test]
+fn each_kind_of_failure_has_its_exit_code_and_one_line() {
+    check_failure(
+        &["ask", "Hi", "--temperature", "-1"],
+        2,
+        "temperature is -1",
+    );
+    check_failure(&["ask", "Hi", "--modle", "x"], 2, "--model");
+    check_failure(&["ask"], 2, "prompt is empty");
+    check_failure(&["ask", "  "], 2, "prompt is empty");
+    check_failure(&["bench", "--prompt-tokens", "100000"], 2, "100128");
+    check_failure(
+        &["ask", "Hi", "--model", "/nowhere/at-all"],
+        3,
+        "/nowhere/at-all",
+    );
+    check_failure(&["ask", "Hi", "--logit-bias", "99999999=1"], 2, "99999999");
+}
+
+#[test]
+fn a_prompt_longer_than_the_context_is_refused() {
+    let long = "word ".repeat(5000);
+    let output = run_with_input(&["ask"], long.as_bytes());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("context holds 2048"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn standard_input_that_is_not_text_is_refused() {
+    let output = run_with_input(&["ask", "Hi"], b"caf\xe9");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("not UTF-8"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_answer_quietly() {
+    let arguments = [&["ask", "Tell me a story"], &ENDLESS[..]].concat();
+    let mut child = transom(&arguments).spawn().unwrap();
+    let mut first = [0; 1];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn stop_strings_and_length_limits_end_an_answer() {
+    let question = "What is the capital of France?";
+    let stopped = run(&["ask", question, "--temperature", "0", "--stop", "Paris"]);
+    assert!(!text(&stopped.stdout).contains("Paris"));
+    let short = run(&[
+        "ask",
+        question,
+        "--temperature",
+        "0",
+        "--max-tokens",
+        "2",
+        "--json",
+    ]);
+    let last = text(&short.stdout).lines().last().unwrap().to_owned();
+    let last: Value = serde_json::from_str(&last).unwrap();
+    assert_eq!(last["reason"], "length");
+    assert_eq!(last["stats"]["generated_tokens"], 2);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_answer() {
+    let arguments = [
+        "ask",
+        "Hello",
+        "--temperature",
+        "1.5",
+        "--seed",
+        "7",
+        "--max-tokens",
+        "30",
+    ];
+    assert_eq!(run(&arguments).stdout, run(&arguments).stdout);
+}
+
+#[test]
+fn a_piped_chat_remembers_what_was_said_and_saves_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chat.json");
+    let script = format!(
+        "My name is Ada.\nWhat is my name?\n/save {}\n/quit\n",
+        file.display()
+    );
+    let output = run_with_input(&["chat", "--temperature", "0"], script.as_bytes());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let last = text(&output.stdout).lines().last().unwrap();
+    assert!(last.contains("Ada"), "{}", text(&output.stdout));
+    let saved: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(saved["messages"].as_array().unwrap().len(), 4);
+    assert!(text(&output.stderr).contains("tiny demonstration model"));
+}
+
+#[test]
+fn a_benchmark_measures_each_prompt_length_afresh_and_the_second_turn_from_the_cache() {
+    let arguments = [
+        "bench",
+        "--prompt-tokens",
+        "64,128",
+        "--generate-tokens",
+        "8",
+        "--runs",
+        "2",
+        "--turn2",
+        "--json",
+    ];
+    let output = run(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let reports: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(reports.len(), 2);
+    for (report, n_prompt) in reports.iter().zip([64, 128]) {
+        assert_eq!(report["prompt_tokens"], n_prompt);
+        assert_eq!(report["runs"].as_array().unwrap().len(), 2);
+        assert!(
+            report["median"]["decode_tokens_per_second"]
+                .as_f64()
+                .unwrap()
+                > 0.0
+        );
+        assert!(report["peak_memory_bytes"].as_u64().unwrap() > 0);
+        // The last token of the answer was chosen, but not yet read.
+        assert_eq!(
+            report["turn2"]["runs"][0]["cached_tokens"],
+            n_prompt + 8 - 1
+        );
+    }
+}
+
+#[test]
+fn help_and_version_are_results() {
+    for arguments in [["--help"], ["--version"], ["-h"]] {
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output.stdout).contains("transom"));
+    }
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("Usage"));
+}
