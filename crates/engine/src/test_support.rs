@@ -1,1 +1,256 @@
 //! A scripted engine for the tests of the rooms above.
+//!
+//! It has no weights and no randomness: a [`Script`] says what each answer's tokens are and where
+//! it fails or waits. All else is as in a real engine: events come in the contract's order, stop
+//! strings and reasoning go through the real [`TextStream`], limits and cancellation hold.
+
+use std::sync::Arc;
+
+use crate::contract::{
+    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryUse, ModelInfo,
+    ModelSource, PreparedPrompt, Prompt, TokenSink,
+};
+use crate::error::EngineError;
+use crate::event::{FinishReason, Stats, TokenEvent};
+use crate::sampling::SamplingParams;
+use crate::text::TextStream;
+
+/// Bytes that every scripted model's weights take.
+pub const WEIGHT_BYTES: u64 = 1_000_000;
+
+/// What a scripted engine does.
+#[derive(Clone, Default)]
+pub struct Script {
+    /// Makes every load fail with this.
+    pub load_error: Option<EngineError>,
+    /// Prompts leave the model inside a reasoning section.
+    pub starts_in_reasoning: bool,
+    /// What a loaded model answers, one after the other, and then from the first again.
+    pub answers: Vec<Vec<Step>>,
+}
+
+/// One step of an answer.
+#[derive(Clone)]
+pub enum Step {
+    /// Generates a token of these bytes.
+    Token(Vec<u8>),
+    /// Fails.
+    Fail(EngineError),
+    /// Calls the test from the engine's thread, which may wait in it or cancel the job.
+    Call(Arc<dyn Fn() + Send + Sync>),
+}
+
+impl Script {
+    /// A script whose only answer is `tokens`.
+    pub fn answering<T: AsRef<[u8]>>(tokens: impl IntoIterator<Item = T>) -> Self {
+        Self {
+            answers: vec![
+                tokens
+                    .into_iter()
+                    .map(|token| Step::Token(token.as_ref().to_vec()))
+                    .collect(),
+            ],
+            ..Self::default()
+        }
+    }
+}
+
+/// The engine; see the head of this file.
+#[derive(Clone, Default)]
+pub struct ScriptedEngine {
+    /// What it does.
+    pub script: Script,
+}
+
+impl Engine for ScriptedEngine {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn load(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+        control: &JobControl,
+        on_progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<Box<dyn LoadedModel>, EngineError> {
+        for done_bytes in [0, WEIGHT_BYTES / 2, WEIGHT_BYTES] {
+            if control.is_cancelled() {
+                return Err(EngineError::Cancelled);
+            }
+            on_progress(LoadProgress {
+                done_bytes,
+                total_bytes: WEIGHT_BYTES,
+            });
+        }
+        if let Some(error) = &self.script.load_error {
+            return Err(error.clone());
+        }
+        let name = source.path.file_name().unwrap_or(source.path.as_os_str());
+        Ok(Box::new(ScriptedModel {
+            info: info(name.to_string_lossy().into_owned(), limits.context_length),
+            script: self.script.clone(),
+            limits: limits.clone(),
+            n_answered: 0,
+            kv_cache_bytes: 0,
+        }))
+    }
+}
+
+fn info(name: String, context_length: usize) -> ModelInfo {
+    ModelInfo {
+        name,
+        architecture: "scripted".to_owned(),
+        engine: "scripted".to_owned(),
+        n_parameters: WEIGHT_BYTES,
+        stored_as: "a script".to_owned(),
+        computed_as: "not at all".to_owned(),
+        context_length,
+        vocab_size: 256,
+        has_chat_template: true,
+        recommended_sampling: SamplingParams::default(),
+    }
+}
+
+struct ScriptedModel {
+    info: ModelInfo,
+    script: Script,
+    limits: Limits,
+    n_answered: usize,
+    kv_cache_bytes: u64,
+}
+
+impl LoadedModel for ScriptedModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    /// One token for each byte of the text, or of all messages in a row.
+    fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
+        let bytes = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
+        let tokens = match prompt {
+            Prompt::Chat(chat) => {
+                let texts = chat.messages.iter().map(|message| message.content.as_str());
+                bytes(&texts.collect::<Vec<_>>().join("\n"))
+            }
+            Prompt::Text(text) => bytes(text),
+            Prompt::Tokens(tokens) => tokens.clone(),
+        };
+        if tokens.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        if tokens.len() >= self.limits.context_length {
+            return Err(EngineError::PromptTooLong {
+                prompt_tokens: tokens.len(),
+                context_length: self.limits.context_length,
+            });
+        }
+        Ok(PreparedPrompt {
+            tokens,
+            starts_in_reasoning: self.script.starts_in_reasoning,
+        })
+    }
+
+    fn generate(
+        &mut self,
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+        sink: &mut dyn TokenSink,
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        params.validate(self.info.vocab_size)?;
+        let n_answers = self.script.answers.len().max(1);
+        let steps = self.script.answers.get(self.n_answered % n_answers);
+        let steps = steps.cloned().unwrap_or_default();
+        self.n_answered += 1;
+
+        let mut stats = Stats {
+            prompt_tokens: prompt.tokens.len(),
+            peak_memory_bytes: WEIGHT_BYTES,
+            ..Stats::default()
+        };
+        sink.on_event(TokenEvent::Started {
+            prompt_tokens: stats.prompt_tokens,
+            cached_tokens: 0,
+        });
+        let reason = if self.prefill(prompt.tokens.len(), control, sink) {
+            self.decode(&steps, prompt, params, control, sink, &mut stats)?
+        } else {
+            FinishReason::Cancelled
+        };
+        self.kv_cache_bytes = (stats.prompt_tokens + stats.generated_tokens) as u64;
+        sink.on_event(TokenEvent::Finished { reason, stats });
+        Ok((reason, stats))
+    }
+
+    fn trim(&mut self) -> u64 {
+        std::mem::take(&mut self.kv_cache_bytes)
+    }
+
+    fn memory(&self) -> MemoryUse {
+        MemoryUse {
+            weight_bytes: WEIGHT_BYTES,
+            kv_cache_bytes: self.kv_cache_bytes,
+            allocator_cache_bytes: 0,
+            peak_bytes: WEIGHT_BYTES + self.kv_cache_bytes,
+        }
+    }
+}
+
+impl ScriptedModel {
+    /// Reports the prompt's chunks; false when the job was cancelled on the way.
+    fn prefill(&self, total: usize, control: &JobControl, sink: &mut dyn TokenSink) -> bool {
+        let mut done = 0;
+        while done < total {
+            if control.is_cancelled() {
+                return false;
+            }
+            done = total.min(done + self.limits.prefill_chunk.max(1));
+            sink.on_event(TokenEvent::Prefill { done, total });
+        }
+        true
+    }
+
+    fn decode(
+        &self,
+        steps: &[Step],
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+        sink: &mut dyn TokenSink,
+        stats: &mut Stats,
+    ) -> Result<FinishReason, EngineError> {
+        let room = self.limits.context_length - prompt.tokens.len();
+        let max_tokens = params.max_tokens.unwrap_or(room).min(room);
+        let mut stream = TextStream::new(&params.stop, prompt.starts_in_reasoning);
+        let mut emit = |section, text: &str| {
+            sink.on_event(TokenEvent::Text {
+                section,
+                text: text.to_owned(),
+            });
+        };
+        let mut reason = FinishReason::Stop;
+        for step in steps {
+            if control.is_cancelled() {
+                reason = FinishReason::Cancelled;
+                break;
+            }
+            match step {
+                Step::Fail(error) => return Err(error.clone()),
+                Step::Call(call) => call(),
+                Step::Token(bytes) => {
+                    stats.generated_tokens += 1;
+                    if stream.push(bytes, &mut emit) {
+                        break;
+                    }
+                    if stats.generated_tokens == max_tokens {
+                        reason = FinishReason::Length;
+                        break;
+                    }
+                }
+            }
+        }
+        stream.finish(&mut emit);
+        Ok(reason)
+    }
+}

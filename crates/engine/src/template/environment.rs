@@ -24,13 +24,7 @@ pub(crate) fn new() -> Environment<'static> {
     environment.set_syntax(syntax);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_unknown_method_callback(methods::call);
-    environment.set_formatter(|output, _, value| {
-        output
-            .write_str(&json::python_str(value))
-            .map_err(Error::from)
-    });
     environment.add_filter("tojson", json::tojson);
-    environment.add_filter("string", |value: &Value| json::python_str(value));
     environment.add_function("raise_exception", raise_exception);
     // Python counts everything with a length and items as a sequence, strings and dicts included.
     environment.add_test("sequence", |value: &Value| {

@@ -1,7 +1,7 @@
-//! Values as Python writes them: `tojson` as `json.dumps`, and printing as `str`.
+//! `tojson` as Python's `json.dumps` writes it.
 //!
-//! minijinja's own `tojson` escapes for HTML and prints containers in Rust's way; models were
-//! trained on Python's text, so ours follows Python to the byte.
+//! minijinja's own `tojson` escapes for HTML; models were trained on Python's text, so ours follows
+//! Python to the byte.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
@@ -85,7 +85,7 @@ impl JsonWriter {
             ValueKind::Bool => self
                 .output
                 .push_str(if value.is_true() { "true" } else { "false" }),
-            ValueKind::Number => self.output.push_str(&number(value, "NaN", "Infinity")),
+            ValueKind::Number => self.output.push_str(&number(value)),
             ValueKind::String => self.text(value.as_str().unwrap_or_default()),
             ValueKind::Seq | ValueKind::Iterable => {
                 let items: Vec<Value> = value.try_iter()?.collect();
@@ -111,7 +111,7 @@ impl JsonWriter {
                 ValueKind::String => key.to_string(),
                 ValueKind::None => "null".to_owned(),
                 ValueKind::Bool => key.to_string().to_lowercase(),
-                _ => number(&key, "NaN", "Infinity"),
+                _ => number(&key),
             };
             entries.push((text, map.get_item(&key)?));
         }
@@ -179,80 +179,19 @@ impl JsonWriter {
     }
 }
 
-/// A value as Python's `str` writes it.
-pub(crate) fn python_str(value: &Value) -> String {
-    match value.kind() {
-        ValueKind::Seq | ValueKind::Map => python_repr(value),
-        ValueKind::Number => number(value, "nan", "inf"),
-        _ => value.to_string(),
-    }
-}
-
-/// A value as Python's `repr` writes it.
-fn python_repr(value: &Value) -> String {
-    match value.kind() {
-        ValueKind::String => quoted(value.as_str().unwrap_or_default()),
-        ValueKind::Seq => {
-            let items = value.try_iter().into_iter().flatten();
-            let items: Vec<String> = items.map(|item| python_repr(&item)).collect();
-            match items.as_slice() {
-                [only] if value.is_tuple() => format!("({only},)"),
-                items if value.is_tuple() => format!("({})", items.join(", ")),
-                items => format!("[{}]", items.join(", ")),
-            }
-        }
-        ValueKind::Map => {
-            let keys = value.try_iter().into_iter().flatten();
-            let entries: Vec<String> = keys
-                .map(|key| {
-                    let value = value.get_item(&key).unwrap_or_default();
-                    format!("{}: {}", python_repr(&key), python_repr(&value))
-                })
-                .collect();
-            format!("{{{}}}", entries.join(", "))
-        }
-        _ => python_str(value),
-    }
-}
-
-/// A string as Python's `repr` writes it: in single quotes, unless it has those and no double ones.
-fn quoted(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') {
-        '"'
-    } else {
-        '\''
-    };
-    let mut output = String::from(quote);
-    for c in text.chars() {
-        match c {
-            '\\' => output.push_str("\\\\"),
-            '\n' => output.push_str("\\n"),
-            '\r' => output.push_str("\\r"),
-            '\t' => output.push_str("\\t"),
-            c if c == quote => output.extend(['\\', c]),
-            c if c < ' ' || ('\u{7f}'..'\u{a0}').contains(&c) => {
-                output.push_str(&format!("\\x{:02x}", u32::from(c)));
-            }
-            c => output.push(c),
-        }
-    }
-    output.push(quote);
-    output
-}
-
 /// A number as Python writes it: the shortest text that reads back as the same, with an exponent
 /// outside of 1e-4 to 1e16.
-fn number(value: &Value, nan: &str, infinity: &str) -> String {
+fn number(value: &Value) -> String {
     let float = match f64::try_from(value.clone()) {
         Ok(float) if !value.is_integer() => float,
         _ => return value.to_string(),
     };
     if float.is_nan() {
-        return nan.to_owned();
+        return "NaN".to_owned();
     }
     if float.is_infinite() {
         let sign = if float < 0.0 { "-" } else { "" };
-        return format!("{sign}{infinity}");
+        return format!("{sign}Infinity");
     }
     let text = format!("{float:?}");
     // Rust's exponents have neither a plus sign nor a leading zero.

@@ -1,1 +1,255 @@
+//! Whatever the cut, the same text comes out; nothing of a stop string or a marker leaks.
 
+use proptest::prelude::*;
+
+use super::utf8::Utf8Buffer;
+use super::{TextStream, ends_in_open_reasoning};
+use crate::event::Section;
+
+/// What a reader has seen: reasoning, answer, and whether a stop string ended it.
+#[derive(Debug, PartialEq, Eq, Default)]
+struct Seen {
+    reasoning: String,
+    answer: String,
+    is_stopped: bool,
+}
+
+fn stream(stop: &[&str], starts_in_reasoning: bool, pieces: &[&[u8]]) -> Seen {
+    let stop: Vec<String> = stop.iter().map(|&s| s.to_owned()).collect();
+    let mut stream = TextStream::new(&stop, starts_in_reasoning);
+    let mut seen = Seen::default();
+    let mut emit = |section, text: &str| {
+        assert!(!text.is_empty(), "an empty piece was emitted");
+        match section {
+            Section::Reasoning => seen.reasoning.push_str(text),
+            Section::Answer => seen.answer.push_str(text),
+        }
+    };
+    let mut is_stopped = false;
+    for piece in pieces {
+        is_stopped = stream.push(piece, &mut emit);
+        if is_stopped {
+            break;
+        }
+    }
+    stream.finish(&mut emit);
+    seen.is_stopped = is_stopped;
+    seen
+}
+
+fn bytewise(stop: &[&str], starts_in_reasoning: bool, text: &str) -> Seen {
+    let pieces: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+    stream(stop, starts_in_reasoning, &pieces)
+}
+
+/// Checks one text cut at every byte and not cut at all.
+fn check(stop: &[&str], starts_in_reasoning: bool, text: &str, reasoning: &str, answer: &str) {
+    let whole = stream(stop, starts_in_reasoning, &[text.as_bytes()]);
+    assert_eq!(
+        (whole.reasoning.as_str(), whole.answer.as_str()),
+        (reasoning, answer),
+        "{text:?}"
+    );
+    assert_eq!(bytewise(stop, starts_in_reasoning, text), whole, "{text:?}");
+}
+
+/// `bytes` cut at the places of `cuts`.
+fn cut<'b>(bytes: &'b [u8], cuts: &[usize]) -> Vec<&'b [u8]> {
+    let mut places: Vec<usize> = cuts.iter().map(|c| c % (bytes.len() + 1)).collect();
+    places.extend([0, bytes.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|w| &bytes[w[0]..w[1]]).collect()
+}
+
+fn cuts() -> impl Strategy<Value = Vec<usize>> {
+    prop::collection::vec(any::<usize>(), 0..12)
+}
+
+#[test]
+fn reasoning_is_told_from_the_answer() {
+    check(
+        &[],
+        false,
+        "<think>\nHm.\n</think>\n\nYes.",
+        "Hm.\n",
+        "Yes.",
+    );
+    check(&[], false, "\n<think>Hm.</think> Yes.", "Hm.", "Yes.");
+    check(
+        &[],
+        false,
+        "<think>a < b </thin </think>b",
+        "a < b </thin ",
+        "b",
+    );
+    check(&[], false, "<think>\r\n\r\nHm", "Hm", "");
+    check(
+        &[],
+        true,
+        "\nHm.</think>\n\n  indented",
+        "Hm.",
+        "  indented",
+    );
+    check(&[], true, "<think>\nHm.</think>Yes", "Hm.", "Yes");
+    check(&[], false, "<think>a</think>\n<think>b</think>c", "ab", "c");
+}
+
+#[test]
+fn an_empty_reasoning_section_reports_nothing() {
+    check(&[], false, "<think>\n\n</think>\n\nYes.", "", "Yes.");
+    check(&[], true, " \n </think>\nYes.", "", "Yes.");
+    check(&[], false, "<think>\n \n", "", "");
+}
+
+#[test]
+fn markers_in_the_middle_of_an_answer_are_quotations() {
+    let text = "Models write <think> and </think>.\n<think>x</think>";
+    check(&[], false, text, "", text);
+    check(&[], false, "</think> is odd", "", "</think> is odd");
+    check(&[], false, " x<think>", "", " x<think>");
+}
+
+#[test]
+fn half_a_marker_at_the_end_is_text() {
+    check(&[], false, "<thi", "", "<thi");
+    check(&[], false, "<think>Hm</thi", "Hm</thi", "");
+    check(&[], true, "</", "</", "");
+    check(&[], false, "  \n", "", "  \n");
+    check(&[], false, "<thinking> of", "", "<thinking> of");
+}
+
+#[test]
+fn stop_strings_end_the_answer_and_do_not_appear() {
+    check(&["STOP"], false, "abSTOPcd", "", "ab");
+    check(&["STOP"], false, "abSTO", "", "abSTO");
+    check(&["STOP"], false, "abSTSTOPx", "", "abST");
+    check(&["\n\n"], false, "a\nb\n\nc", "", "a\nb");
+    check(&["é€"], false, "caféé€", "", "café");
+    check(&["aab"], false, "aaab", "", "a");
+    check(&["", "b"], false, "ab", "", "a");
+}
+
+#[test]
+fn of_several_stop_strings_the_first_complete_one_ends_the_answer() {
+    check(&["abcd", "c"], false, "xabcdy", "", "xab");
+    check(&["cd", "bcd", "d"], false, "abcde", "", "a");
+}
+
+#[test]
+fn stop_strings_are_not_looked_for_in_the_reasoning() {
+    check(
+        &["\n\n"],
+        false,
+        "<think>a\n\nb</think>\n\nc\n\nd",
+        "a\n\nb",
+        "c",
+    );
+    check(&["<think>"], false, "<think>a</think>b<think>c", "a", "b");
+    check(&["</think>"], false, "<think>a</think>b", "a", "b");
+}
+
+#[test]
+fn stop_strings_of_white_space_hold_before_the_first_word() {
+    check(&["\n"], false, "\nHello", "", "");
+    check(&["\n\n"], false, " \n\n<think>", "", " ");
+    assert!(bytewise(&["\n"], false, "\n").is_stopped);
+}
+
+#[test]
+fn nothing_follows_a_stop_string() {
+    let mut stream = TextStream::new(&["x".to_owned()], false);
+    let mut seen = String::new();
+    let mut emit = |_, text: &str| seen.push_str(text);
+    assert!(stream.push(b"axb", &mut emit));
+    assert!(stream.push(b"more", &mut emit));
+    stream.finish(&mut emit);
+    assert_eq!(seen, "a");
+}
+
+#[test]
+fn incomplete_characters_wait_and_broken_ones_become_replacements() {
+    let mut buffer = Utf8Buffer::default();
+    assert_eq!(buffer.push(b"a\xF0\x9F\x98"), "a");
+    assert_eq!(buffer.push(b"\x80!"), "😀!");
+    assert_eq!(buffer.push(b"\xE2\x82"), "");
+    assert_eq!(buffer.push(b"x"), "\u{FFFD}x");
+    assert_eq!(buffer.push(b"\xFF"), "\u{FFFD}");
+    assert_eq!(buffer.push(b"\xC3"), "");
+    assert_eq!(buffer.finish(), "\u{FFFD}");
+    assert_eq!(buffer.finish(), "");
+}
+
+#[test]
+fn a_prompt_that_ends_in_the_marker_starts_in_reasoning() {
+    assert!(ends_in_open_reasoning("<|im_start|>assistant\n<think>\n"));
+    assert!(!ends_in_open_reasoning(
+        "assistant\n<think>\n\n</think>\n\n"
+    ));
+    assert!(!ends_in_open_reasoning(
+        "user: what is <think>?\nassistant:"
+    ));
+    assert!(!ends_in_open_reasoning(""));
+}
+
+/// The meaning of stop strings, spelled out: grow the text by characters until one is complete.
+fn stopped_answer(text: &str, stop: &[String]) -> Option<String> {
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    ends.map(|end| &text[..end]).find_map(|seen| {
+        let longest = stop
+            .iter()
+            .filter(|s| seen.ends_with(s.as_str()))
+            .max_by_key(|s| s.len())?;
+        Some(seen[..seen.len() - longest.len()].to_owned())
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_cut_of_any_text_streams_out_whole(text in "\\PC*", cuts in cuts()) {
+        // A letter in front, so that no `<think>` is a marker and no white space is held.
+        let text = format!("a{text}");
+        let seen = stream(&[], false, &cut(text.as_bytes(), &cuts));
+        prop_assert_eq!(seen.answer, text);
+    }
+
+    #[test]
+    fn any_cut_of_any_bytes_equals_the_lossy_conversion(
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+        cuts in cuts(),
+    ) {
+        let mut buffer = Utf8Buffer::default();
+        let mut text: String = cut(&bytes, &cuts).iter().map(|piece| buffer.push(piece)).collect();
+        text.push_str(buffer.finish());
+        prop_assert_eq!(text, String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn stop_strings_never_leak_and_always_stop(
+        text in "[abé\n]{0,24}",
+        stop in prop::collection::vec("[abé\n]{1,4}", 1..4),
+        cuts in cuts(),
+    ) {
+        let stop_refs: Vec<&str> = stop.iter().map(String::as_str).collect();
+        let seen = stream(&stop_refs, false, &cut(text.as_bytes(), &cuts));
+        let stopped = stopped_answer(&text, &stop);
+        prop_assert_eq!(seen.is_stopped, stopped.is_some());
+        prop_assert_eq!(seen.answer, stopped.unwrap_or(text));
+    }
+
+    #[test]
+    fn the_cut_changes_nothing(
+        parts in prop::collection::vec(
+            prop::sample::select(vec!["<think>", "</think>", "<th", "ink>", "</", "\n", " ", "a", "é", "."]),
+            0..12,
+        ),
+        starts_in_reasoning in any::<bool>(),
+        stop in prop::collection::vec("[a\n<. ]{1,2}", 0..2),
+        cuts in cuts(),
+    ) {
+        let text = parts.concat();
+        let stop: Vec<&str> = stop.iter().map(String::as_str).collect();
+        let whole = stream(&stop, starts_in_reasoning, &[text.as_bytes()]);
+        let pieces = stream(&stop, starts_in_reasoning, &cut(text.as_bytes(), &cuts));
+        prop_assert_eq!(pieces, whole);
+    }
+}
