@@ -1,0 +1,253 @@
+//! What a model folder's JSON files say: architecture, quantisation, end tokens, sampling.
+//!
+//! Nothing here is trusted: every number that sizes memory or loops is checked before it is used.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use transom_engine::{EngineError, SamplingParams};
+
+/// Configuration files are a few kilobytes; this bounds what is read into memory.
+const MAX_CONFIG_BYTES: u64 = 16 << 20;
+
+/// `config.json`, and what `generation_config.json` adds to it.
+#[derive(Debug)]
+pub(crate) struct ModelConfig {
+    /// Path of `config.json`, for messages.
+    pub(crate) path: PathBuf,
+    /// The whole of it.
+    pub(crate) json: Value,
+    /// `model_type`, which picks the architecture.
+    pub(crate) model_type: String,
+    /// How quantised layers are stored; `None` for plain weights.
+    pub(crate) quantization: Option<QuantizationConfig>,
+    /// Tokens that end an answer.
+    pub(crate) end_tokens: Vec<u32>,
+    /// Sampling recommended by the model's authors.
+    pub(crate) sampling: SamplingParams,
+}
+
+/// Storage of one quantised matrix (MLX's affine mode).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) struct Quantization {
+    /// Weights that share a scale and a bias.
+    pub(crate) group_size: i32,
+    /// Bits a weight.
+    pub(crate) bits: i32,
+}
+
+/// The `quantization` entry: a default, and exceptions by layer path.
+#[derive(Debug, Clone)]
+pub(crate) struct QuantizationConfig {
+    default: Quantization,
+    by_layer: BTreeMap<String, Option<Quantization>>,
+}
+
+impl QuantizationConfig {
+    /// How the layer at `path` is stored, if it is quantised at all.
+    pub(crate) fn of(&self, path: &str) -> Option<Quantization> {
+        match self.by_layer.get(path) {
+            Some(layer) => *layer,
+            None => Some(self.default),
+        }
+    }
+
+    /// The default in words, such as `4-bit, group 64`.
+    pub(crate) fn describe(&self) -> String {
+        let mixed = self
+            .by_layer
+            .values()
+            .any(|layer| *layer != Some(self.default));
+        format!(
+            "{}-bit, group {}{}",
+            self.default.bits,
+            self.default.group_size,
+            if mixed { ", mixed" } else { "" }
+        )
+    }
+}
+
+impl ModelConfig {
+    /// Reads the configuration of the model in `folder`.
+    pub(crate) fn from_folder(folder: &Path) -> Result<Self, EngineError> {
+        let path = folder.join("config.json");
+        if !path.is_file() {
+            return Err(EngineError::NotFound {
+                path,
+                what: "model configuration".to_owned(),
+                hint: "choose a folder that holds config.json, tokenizer.json and \
+                       *.safetensors files"
+                    .to_owned(),
+            });
+        }
+        let json: Value = read_json(&path)?;
+        let Some(model_type) = json.get("model_type").and_then(Value::as_str) else {
+            return Err(bad(
+                &path,
+                "it names no model_type, so the architecture is unknown",
+            ));
+        };
+        let generation_path = folder.join("generation_config.json");
+        let generation = if generation_path.is_file() {
+            read_json(&generation_path)?
+        } else {
+            Generation::default()
+        };
+        Ok(Self {
+            model_type: model_type.to_owned(),
+            quantization: quantization(&path, &json)?,
+            end_tokens: end_tokens(&json, &generation),
+            sampling: generation.sampling(),
+            json,
+            path,
+        })
+    }
+
+    /// The configuration as an architecture's own arguments.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, EngineError> {
+        T::deserialize(&self.json).map_err(|error| bad(&self.path, error.to_string()))
+    }
+}
+
+/// `generation_config.json`, as far as it concerns us.
+#[derive(Debug, Default, Deserialize)]
+struct Generation {
+    eos_token_id: Option<Value>,
+    do_sample: Option<bool>,
+    temperature: Option<f32>,
+    top_k: Option<usize>,
+    top_p: Option<f32>,
+    min_p: Option<f32>,
+    repetition_penalty: Option<f32>,
+}
+
+impl Generation {
+    fn sampling(&self) -> SamplingParams {
+        let default = SamplingParams::default();
+        let temperature = match self.do_sample {
+            Some(false) => 0.0,
+            _ => self.temperature.unwrap_or(default.temperature),
+        };
+        SamplingParams {
+            temperature,
+            top_k: self.top_k.unwrap_or(default.top_k),
+            top_p: self.top_p.unwrap_or(default.top_p),
+            min_p: self.min_p.unwrap_or(default.min_p),
+            repetition_penalty: self
+                .repetition_penalty
+                .unwrap_or(default.repetition_penalty),
+            ..default
+        }
+    }
+}
+
+/// `generation_config.json` lists more end tokens than `config.json` for many chat models, so both
+/// count.
+fn end_tokens(config: &Value, generation: &Generation) -> Vec<u32> {
+    let mut tokens: Vec<u32> = [config.get("eos_token_id"), generation.eos_token_id.as_ref()]
+        .into_iter()
+        .flatten()
+        .flat_map(|value| match value {
+            Value::Array(values) => values.clone(),
+            single => vec![single.clone()],
+        })
+        .filter_map(|value| u32::try_from(value.as_u64()?).ok())
+        .collect();
+    tokens.sort_unstable();
+    tokens.dedup();
+    tokens
+}
+
+fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig>, EngineError> {
+    // mlx-lm writes both keys with the same content; files of other tools have only the second, in
+    // forms of their own.
+    let Some(entry) = config.get("quantization") else {
+        if let Some(method) = config
+            .get("quantization_config")
+            .and_then(|entry| entry.get("quant_method"))
+        {
+            return Err(EngineError::Unsupported {
+                path: path.to_owned(),
+                reason: format!(
+                    "weights quantised with {method} are not supported; use an MLX conversion \
+                     (affine, 2 to 8 bits) or plain weights"
+                ),
+            });
+        }
+        return Ok(None);
+    };
+    if entry.is_null() {
+        return Ok(None);
+    }
+    let default = one_quantization(path, "quantization", entry)?;
+    let mut by_layer = BTreeMap::new();
+    for (layer, value) in entry.as_object().into_iter().flatten() {
+        match value {
+            Value::Bool(false) => {
+                by_layer.insert(layer.clone(), None);
+            }
+            Value::Bool(true) => {
+                by_layer.insert(layer.clone(), Some(default));
+            }
+            Value::Object(_) => {
+                let own = one_quantization(path, layer, value)?;
+                by_layer.insert(layer.clone(), Some(own));
+            }
+            _ => {}
+        }
+    }
+    Ok(Some(QuantizationConfig { default, by_layer }))
+}
+
+fn one_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantization, EngineError> {
+    if let Some(mode) = entry.get("mode").and_then(Value::as_str)
+        && mode != "affine"
+    {
+        return Err(EngineError::Unsupported {
+            path: path.to_owned(),
+            reason: format!("{name}: quantisation mode {mode} is not supported; affine is"),
+        });
+    }
+    let quantization =
+        Quantization::deserialize(entry).map_err(|error| bad(path, format!("{name}: {error}")))?;
+    let Quantization { group_size, bits } = quantization;
+    if ![32, 64, 128].contains(&group_size) {
+        return Err(bad(
+            path,
+            format!("{name}: group_size is {group_size}, but must be 32, 64 or 128"),
+        ));
+    }
+    if ![2, 3, 4, 5, 6, 8].contains(&bits) {
+        return Err(bad(
+            path,
+            format!("{name}: bits is {bits}, but must be 2, 3, 4, 5, 6 or 8"),
+        ));
+    }
+    Ok(quantization)
+}
+
+/// Reads a JSON file of bounded size.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
+    let size = fs::metadata(path)
+        .map_err(|error| bad(path, error.to_string()))?
+        .len();
+    if size > MAX_CONFIG_BYTES {
+        return Err(bad(
+            path,
+            format!("it has {size} bytes, but configuration files stay below {MAX_CONFIG_BYTES}"),
+        ));
+    }
+    let bytes = fs::read(path).map_err(|error| bad(path, error.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|error| bad(path, format!("not valid JSON: {error}")))
+}
+
+pub(crate) fn bad(path: &Path, reason: impl Into<String>) -> EngineError {
+    EngineError::BadFile {
+        path: path.to_owned(),
+        reason: reason.into(),
+    }
+}

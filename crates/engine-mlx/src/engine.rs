@@ -1,0 +1,199 @@
+//! Loading: from a model folder to an [`MlxModel`].
+
+use std::path::Path;
+
+use transom_engine::{
+    ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, ModelInfo,
+    ModelSource, Tokenizer,
+};
+
+use crate::config::ModelConfig;
+use crate::device::{Compute, dense_limit_bytes};
+use crate::error::Context;
+use crate::model::{MlxModel, Parts};
+use crate::models::architecture;
+use crate::weights::{LoadContext, Loader, WeightFiles};
+
+/// Freed buffers that MLX may keep for reuse. Enough for the temporaries of a prefill chunk of a
+/// large model; without a bound MLX keeps whatever the longest prompt needed.
+const ALLOCATOR_CACHE_BYTES: usize = 256 << 20;
+
+/// Loads safetensors folders and runs them with MLX.
+#[derive(Debug, Clone)]
+pub struct MlxEngine {
+    dense_limit_bytes: u64,
+}
+
+impl MlxEngine {
+    /// The engine for this machine's MLX: Metal, CUDA or CPU.
+    pub fn new() -> Self {
+        Self {
+            dense_limit_bytes: dense_limit_bytes(),
+        }
+    }
+
+    /// On a CPU, weights whose dense f32 copies exceed this many bytes stay quantised. The default
+    /// is a quarter of the machine's memory.
+    #[must_use]
+    pub fn with_dense_limit_bytes(mut self, bytes: u64) -> Self {
+        self.dense_limit_bytes = bytes;
+        self
+    }
+
+    /// As [`Engine::load`], but gives the model itself rather than the trait object.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    pub fn load_model(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+        control: &JobControl,
+        on_progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<MlxModel, EngineError> {
+        let folder = &source.path;
+        check_folder(folder)?;
+        let config = ModelConfig::from_folder(folder)?;
+        let architecture = architecture(&config)?;
+        let size = (architecture.size)(&config)?;
+        let tokenizer = Tokenizer::from_folder(folder)?;
+        let template = ChatTemplate::from_folder(folder, tokenizer.config())?;
+        let files = WeightFiles::open(folder)?;
+        let n_parameters = n_parameters(&files, &config);
+        let compute = Compute::choose(n_parameters, self.dense_limit_bytes).during("device")?;
+        prepare_allocator().during("allocator")?;
+        let context = LoadContext {
+            control,
+            on_progress,
+        };
+        let mut loader = Loader::new(&files, config.quantization.as_ref(), compute, context);
+        let transformer = (architecture.load)(&config, &mut loader)?;
+        let info = ModelInfo {
+            name: folder_name(folder),
+            architecture: architecture.model_type.to_owned(),
+            engine: self.name().to_owned(),
+            n_parameters,
+            stored_as: stored_as(&files, &config),
+            computed_as: compute.describe().to_owned(),
+            context_length: size.context_length.min(limits.context_length),
+            vocab_size: size.vocab_size,
+            has_chat_template: template.is_some(),
+            recommended_sampling: config.sampling.clone(),
+        };
+        tracing::info!(
+            model = info.name,
+            architecture = info.architecture,
+            stored = info.stored_as,
+            computed = info.computed_as,
+            context_length = info.context_length,
+            "model loaded"
+        );
+        Ok(MlxModel::new(Parts {
+            end_tokens: end_tokens(&config, &tokenizer),
+            tokenizer,
+            template,
+            transformer,
+            prefill_chunk: limits.prefill_chunk,
+            weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
+            info,
+        }))
+    }
+}
+
+impl Default for MlxEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine for MlxEngine {
+    fn name(&self) -> &'static str {
+        "mlx"
+    }
+
+    fn load(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+        control: &JobControl,
+        on_progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<Box<dyn LoadedModel>, EngineError> {
+        let model = self.load_model(source, limits, control, on_progress)?;
+        Ok(Box::new(model))
+    }
+}
+
+fn check_folder(folder: &Path) -> Result<(), EngineError> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if folder.exists() {
+        return Err(EngineError::Unsupported {
+            path: folder.to_owned(),
+            reason: "not a model folder; this engine runs folders with config.json and \
+                     *.safetensors files"
+                .to_owned(),
+        });
+    }
+    Err(EngineError::NotFound {
+        path: folder.to_owned(),
+        what: "model folder".to_owned(),
+        hint: "check the path".to_owned(),
+    })
+}
+
+fn prepare_allocator() -> crate::error::MlxResult<()> {
+    mlx_rs::memory::set_cache_limit(ALLOCATOR_CACHE_BYTES)?;
+    mlx_rs::memory::reset_peak_memory()
+}
+
+/// Parameters of the model: elements of plain tensors, and for a quantised matrix its packed words
+/// times the weights in each (scales and biases are storage, not parameters).
+fn n_parameters(files: &WeightFiles, config: &ModelConfig) -> u64 {
+    files
+        .iter()
+        .map(|(name, tensor)| {
+            if name.ends_with(".scales") || name.ends_with(".biases") {
+                return 0;
+            }
+            let layer = name.strip_suffix(".weight").unwrap_or(name);
+            let quantization = config.quantization.as_ref().and_then(|all| all.of(layer));
+            match quantization {
+                Some(quantization) if files.contains(&format!("{layer}.scales")) => {
+                    tensor.n_elements() * 32 / quantization.bits as u64
+                }
+                _ => tensor.n_elements(),
+            }
+        })
+        .sum()
+}
+
+fn stored_as(files: &WeightFiles, config: &ModelConfig) -> String {
+    match &config.quantization {
+        Some(quantization) => quantization.describe(),
+        None => files
+            .iter()
+            .max_by_key(|(_, tensor)| tensor.n_bytes())
+            .map(|(_, tensor)| format!("{:?}", tensor.dtype()).to_lowercase())
+            .unwrap_or_default(),
+    }
+}
+
+fn folder_name(folder: &Path) -> String {
+    folder
+        .canonicalize()
+        .ok()
+        .as_deref()
+        .unwrap_or(folder)
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// What the configuration says, else the tokenizer's own end-of-text token.
+fn end_tokens(config: &ModelConfig, tokenizer: &Tokenizer) -> Vec<u32> {
+    let mut tokens = config.end_tokens.clone();
+    let own = tokenizer.config().eos_token.as_deref();
+    tokens.extend(own.and_then(|token| tokenizer.token_to_id(token)));
+    tokens
+}

@@ -1,0 +1,251 @@
+//! A loaded model answering: text to tokens, the loop, tokens to text, and the figures.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use transom_engine::text::{TextStream, ends_in_open_reasoning};
+use transom_engine::{
+    ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
+    MemoryUse, ModelInfo, PreparedPrompt, Prompt, Section, Stats, TokenEvent, TokenSink, Tokenizer,
+};
+
+use crate::decoder::{Decoder, Session};
+use crate::error::Context;
+use crate::nn::{Transformer, Wanted};
+use crate::sampler::Sampler;
+
+/// A model in memory. Born, used and dropped on one thread.
+pub struct MlxModel {
+    parts: Parts,
+    session: Session,
+}
+
+/// What a load produces.
+pub(crate) struct Parts {
+    pub(crate) info: ModelInfo,
+    pub(crate) tokenizer: Tokenizer,
+    pub(crate) template: Option<ChatTemplate>,
+    pub(crate) end_tokens: Vec<u32>,
+    pub(crate) transformer: Transformer,
+    pub(crate) prefill_chunk: usize,
+    pub(crate) weight_bytes: u64,
+}
+
+/// Times of one answer.
+#[derive(Default)]
+struct Times {
+    prefill: Duration,
+    first_token: Duration,
+    last_token: Duration,
+}
+
+impl MlxModel {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            session: Session::new(&parts.transformer),
+            parts,
+        }
+    }
+
+    /// Logits that follow each of `tokens`, one row of `vocab_size` a token, computed with an empty
+    /// KV cache; for comparing numerics.
+    ///
+    /// # Errors
+    /// [`EngineError::EmptyPrompt`], [`EngineError::InvalidParameter`] for ids outside the
+    /// vocabulary, [`EngineError::Backend`].
+    pub fn logits(&self, tokens: &[u32]) -> Result<Vec<Vec<f32>>, EngineError> {
+        self.check_tokens(tokens)?;
+        let ids = mlx_rs::Array::from_slice(tokens, &[tokens.len() as i32]);
+        let mut cache = self.parts.transformer.new_cache();
+        let logits = self
+            .parts
+            .transformer
+            .forward(&ids, &mut cache, Wanted::AllLogits)
+            .and_then(|logits| logits.as_dtype(mlx_rs::Dtype::Float32)?.contiguous())
+            .during("logits")?;
+        let values = logits
+            .try_as_slice::<f32>()
+            .map_err(|error| EngineError::Backend {
+                during: "logits".to_owned(),
+                message: error.to_string(),
+            })?;
+        Ok(values
+            .chunks(self.parts.info.vocab_size)
+            .map(<[f32]>::to_vec)
+            .collect())
+    }
+
+    /// As [`LoadedModel::generate`], and gives every generated token to `on_token` before its text
+    /// goes to `sink`; end-of-text tokens are given too.
+    ///
+    /// # Errors
+    /// As [`LoadedModel::generate`].
+    pub fn generate_tokens(
+        &mut self,
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+        sink: &mut dyn TokenSink,
+        on_token: &mut dyn FnMut(u32),
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        let Self { parts, session } = self;
+        params.validate(parts.info.vocab_size)?;
+        let start = Instant::now();
+        let n_prompt = prompt.tokens.len();
+        let room = parts.info.context_length.saturating_sub(n_prompt);
+        let max_tokens = params.max_tokens.unwrap_or(room).min(room);
+        let sampler = Sampler::new(&params.sampling, &prompt.tokens, parts.info.vocab_size);
+        let mut decoder = Decoder::new(&parts.transformer, session, sampler, &prompt.tokens);
+        let n_cached = decoder.n_cached();
+        sink.on_event(TokenEvent::Started {
+            prompt_tokens: n_prompt,
+            cached_tokens: n_cached,
+        });
+        let is_whole = decoder.prefill(&prompt.tokens, parts.prefill_chunk, control, |done| {
+            sink.on_event(TokenEvent::Prefill {
+                done,
+                total: n_prompt,
+            });
+        })?;
+        let mut times = Times {
+            prefill: start.elapsed(),
+            ..Times::default()
+        };
+        let mut n_generated = 0;
+        let mut reason = FinishReason::Cancelled;
+        let mut text = TextStream::new(&params.stop, prompt.starts_in_reasoning);
+        let mut detokenizer = parts.tokenizer.detokenizer();
+        let mut emit = |section: Section, text: &str| {
+            sink.on_event(TokenEvent::Text {
+                section,
+                text: text.to_owned(),
+            });
+        };
+        while is_whole && !control.is_cancelled() {
+            if n_generated == max_tokens {
+                reason = FinishReason::Length;
+                break;
+            }
+            let token = decoder.next(n_generated + 1 < max_tokens)?;
+            times.last_token = start.elapsed();
+            if n_generated == 0 {
+                times.first_token = times.last_token;
+            }
+            on_token(token);
+            if parts.end_tokens.contains(&token) && !params.ignore_end_of_text {
+                reason = FinishReason::Stop;
+                break;
+            }
+            n_generated += 1;
+            if text.push(&detokenizer.push(token), &mut emit) {
+                reason = FinishReason::Stop;
+                break;
+            }
+        }
+        // Settled before the caller is told: from here on nothing of this answer runs.
+        drop(decoder);
+        text.finish(&mut emit);
+        let stats = Stats {
+            prompt_tokens: n_prompt,
+            cached_tokens: n_cached,
+            generated_tokens: n_generated,
+            time_to_first_token: times.first_token,
+            prefill_time: times.prefill,
+            decode_time: times.last_token.saturating_sub(times.first_token),
+            peak_memory_bytes: mlx_rs::memory::peak_memory().during("memory")? as u64,
+        };
+        sink.on_event(TokenEvent::Finished { reason, stats });
+        Ok((reason, stats))
+    }
+
+    fn render(&self, chat: &ChatPrompt) -> Result<String, EngineError> {
+        if chat.messages.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        let template = self
+            .parts
+            .template
+            .as_ref()
+            .ok_or_else(|| EngineError::Template {
+                reason: format!(
+                    "{} has none, so it cannot chat; it only continues text",
+                    self.parts.info.name
+                ),
+            })?;
+        template.render(chat, SystemTime::now())
+    }
+
+    fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
+        if tokens.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        let vocab_size = self.parts.info.vocab_size;
+        match tokens.iter().find(|&&token| token as usize >= vocab_size) {
+            None => Ok(()),
+            Some(token) => Err(EngineError::InvalidParameter {
+                name: "token",
+                value: token.to_string(),
+                expected: "below the model's vocabulary size",
+            }),
+        }
+    }
+}
+
+impl LoadedModel for MlxModel {
+    fn info(&self) -> &ModelInfo {
+        &self.parts.info
+    }
+
+    fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
+        let (tokens, starts_in_reasoning) = match prompt {
+            Prompt::Chat(chat) => {
+                let text = self.render(chat)?;
+                let tokens = self.parts.tokenizer.encode(&text, false)?;
+                (tokens, ends_in_open_reasoning(&text))
+            }
+            Prompt::Text(text) => (self.parts.tokenizer.encode(text, true)?, false),
+            Prompt::Tokens(tokens) => (tokens.clone(), false),
+        };
+        self.check_tokens(&tokens)?;
+        let context_length = self.parts.info.context_length;
+        if tokens.len() >= context_length {
+            return Err(EngineError::PromptTooLong {
+                prompt_tokens: tokens.len(),
+                context_length,
+            });
+        }
+        Ok(PreparedPrompt {
+            tokens,
+            starts_in_reasoning,
+        })
+    }
+
+    fn generate(
+        &mut self,
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+        sink: &mut dyn TokenSink,
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        self.generate_tokens(prompt, params, control, sink, &mut |_| {})
+    }
+
+    fn trim(&mut self) -> u64 {
+        let before = self.memory();
+        self.session.clear();
+        if let Err(error) = mlx_rs::memory::clear_cache() {
+            tracing::warn!(%error, "the allocator's cache could not be cleared");
+        }
+        let after = self.memory();
+        let held = |memory: MemoryUse| memory.kv_cache_bytes + memory.allocator_cache_bytes;
+        held(before).saturating_sub(held(after))
+    }
+
+    fn memory(&self) -> MemoryUse {
+        MemoryUse {
+            weight_bytes: self.parts.weight_bytes,
+            kv_cache_bytes: self.session.bytes(),
+            allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
+            peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,
+        }
+    }
+}

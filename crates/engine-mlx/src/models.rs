@@ -1,0 +1,50 @@
+//! One file an architecture, named as `model_type` names it. Each says what its configuration
+//! holds (`Args`) and how its weights become the shared layers (`load`), in the same order and
+//! words, so that reading one is knowing how to write the next.
+
+mod args;
+mod llama;
+mod mistral;
+mod qwen2;
+mod qwen3;
+
+pub(crate) use args::ModelSize;
+
+use transom_engine::EngineError;
+
+use crate::config::ModelConfig;
+use crate::nn::Transformer;
+use crate::weights::Loader;
+
+/// An architecture: its name in `config.json`, what its sizes are, and how it is loaded.
+pub(crate) struct Architecture {
+    pub(crate) model_type: &'static str,
+    pub(crate) size: fn(&ModelConfig) -> Result<ModelSize, EngineError>,
+    pub(crate) load: fn(&ModelConfig, &mut Loader<'_>) -> Result<Transformer, EngineError>,
+}
+
+/// All that this engine runs.
+const ARCHITECTURES: [Architecture; 4] = [
+    llama::ARCHITECTURE,
+    mistral::ARCHITECTURE,
+    qwen2::ARCHITECTURE,
+    qwen3::ARCHITECTURE,
+];
+
+/// The architecture that `config` names.
+pub(crate) fn architecture(config: &ModelConfig) -> Result<&'static Architecture, EngineError> {
+    ARCHITECTURES
+        .iter()
+        .find(|architecture| architecture.model_type == config.model_type)
+        .ok_or_else(|| {
+            let supported: Vec<_> = ARCHITECTURES.iter().map(|a| a.model_type).collect();
+            EngineError::Unsupported {
+                path: config.path.clone(),
+                reason: format!(
+                    "model_type {:?} is not supported; supported are {}",
+                    config.model_type,
+                    supported.join(", ")
+                ),
+            }
+        })
+}

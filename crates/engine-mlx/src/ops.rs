@@ -1,0 +1,165 @@
+//! The few MLX calls that mlx-rs does not offer in a direct form.
+//!
+//! mlx-rs reaches slices through general indexing, which reshapes the update and costs several
+//! graph nodes a call; a decode step makes two slice updates and several slices a layer, and on a
+//! CPU each node costs about two microseconds.
+
+#![expect(unsafe_code, reason = "calls into mlx-c")]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use mlx_rs::error::Exception;
+use mlx_rs::{Array, Dtype, Stream};
+
+use crate::error::MlxResult;
+
+fn stream() -> Stream {
+    Stream::thread_local_or_default().as_ref().clone()
+}
+
+fn checked(status: i32, handle: mlx_sys::mlx_array, name: &str) -> MlxResult<Array> {
+    // SAFETY: the handle was made by this room and is owned by nobody else; `Array` frees it in
+    // both cases.
+    let array = unsafe { Array::from_ptr(handle) };
+    if status == 0 {
+        Ok(array)
+    } else {
+        Err(Exception::custom(format!("{name} failed")))
+    }
+}
+
+/// The part of `array` from `start` up to `stop` along every axis. Shares memory with `array`.
+pub(crate) fn slice(array: &Array, start: &[i32], stop: &[i32]) -> MlxResult<Array> {
+    debug_assert_eq!(array.ndim(), start.len());
+    let strides = [1; 8];
+    let stream = stream();
+    // SAFETY: every pointer comes with its length and outlives the call, which copies them.
+    let (status, handle) = unsafe {
+        let mut handle = mlx_sys::mlx_array_new();
+        let status = mlx_sys::mlx_slice(
+            &mut handle,
+            array.as_ptr(),
+            start.as_ptr(),
+            start.len(),
+            stop.as_ptr(),
+            stop.len(),
+            strides.as_ptr(),
+            start.len(),
+            stream.as_ptr(),
+        );
+        (status, handle)
+    };
+    checked(status, handle, "slice")
+}
+
+/// The part of `array` from `start` up to `stop` along its axis `axis`.
+pub(crate) fn slice_axis(array: &Array, axis: usize, start: i32, stop: i32) -> MlxResult<Array> {
+    let mut starts = [0; 8];
+    let mut stops = [0; 8];
+    let ndim = array.ndim();
+    stops[..ndim].copy_from_slice(array.shape());
+    starts[axis] = start;
+    stops[axis] = stop;
+    slice(array, &starts[..ndim], &stops[..ndim])
+}
+
+/// `array` with the part from `start` up to `stop` replaced by `update` of the same shape.
+///
+/// MLX writes in place when nothing else refers to `array`.
+pub(crate) fn slice_update(
+    array: &Array,
+    update: &Array,
+    start: &[i32],
+    stop: &[i32],
+) -> MlxResult<Array> {
+    let strides = [1; 8];
+    let stream = stream();
+    // SAFETY: as for `slice`.
+    let (status, handle) = unsafe {
+        let mut handle = mlx_sys::mlx_array_new();
+        let status = mlx_sys::mlx_slice_update(
+            &mut handle,
+            array.as_ptr(),
+            update.as_ptr(),
+            start.as_ptr(),
+            start.len(),
+            stop.as_ptr(),
+            stop.len(),
+            strides.as_ptr(),
+            start.len(),
+            stream.as_ptr(),
+        );
+        (status, handle)
+    };
+    checked(status, handle, "slice_update")
+}
+
+/// An array over `n_elements` of `dtype` that begin `offset` bytes into a mapped file.
+///
+/// Where the device can use the pages of the file (Metal), nothing is copied: the array holds the
+/// mapping, and pages come from disk when they are first read. Elsewhere MLX copies at once.
+///
+/// The caller has checked that the bytes lie inside the mapping and that `offset` is a multiple of
+/// the element size.
+pub(crate) fn array_over_mapping(
+    mapping: &Arc<Mmap>,
+    offset: usize,
+    n_elements: usize,
+    dtype: Dtype,
+) -> MlxResult<Array> {
+    /// Largest page of the supported systems; Metal wraps whole pages only.
+    const PAGE: usize = 16384;
+    let size = element_size(dtype)
+        .ok_or_else(|| Exception::custom(format!("weights of type {dtype:?} are not supported")))?;
+    let first = offset / PAGE * PAGE;
+    let skipped = (offset - first) / size;
+    let window = i32::try_from(skipped + n_elements)
+        .map_err(|_| Exception::custom("a tensor has more than 2^31 elements"))?;
+    assert!(offset % size == 0 && offset + n_elements * size <= mapping.len());
+
+    unsafe extern "C" fn release(payload: *mut c_void) {
+        // SAFETY: `payload` is the box made below, and MLX calls this once.
+        drop(unsafe { Box::from_raw(payload.cast::<Arc<Mmap>>()) });
+    }
+    let payload = Box::into_raw(Box::new(Arc::clone(mapping)));
+    // SAFETY: the window lies inside the mapping (asserted above), which `payload` keeps alive
+    // until MLX releases it. MLX only reads from arrays that it did not allocate for output: the
+    // array is referenced by the model for as long as it lives, so it is never donated.
+    let whole = unsafe {
+        let shape = [window];
+        Array::from_ptr(mlx_sys::mlx_array_new_data_managed_payload(
+            mapping.as_ptr().add(first).cast_mut().cast(),
+            shape.as_ptr(),
+            1,
+            dtype.into(),
+            payload.cast(),
+            Some(release),
+        ))
+    };
+    if skipped == 0 {
+        return Ok(whole);
+    }
+    slice(&whole, &[skipped as i32], &[window])
+}
+
+/// Bytes of one element, for the types that weights come in.
+pub(crate) fn element_size(dtype: Dtype) -> Option<usize> {
+    match dtype {
+        Dtype::Float32 | Dtype::Uint32 | Dtype::Int32 => Some(4),
+        Dtype::Float16 | Dtype::Bfloat16 => Some(2),
+        Dtype::Uint8 => Some(1),
+        _ => None,
+    }
+}
+
+/// Waits until all work queued on this thread's stream is done.
+pub(crate) fn synchronize() -> MlxResult<()> {
+    let stream = stream();
+    // SAFETY: the stream handle is valid for the call.
+    match unsafe { mlx_sys::mlx_synchronize(stream.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(Exception::custom("waiting for the device failed")),
+    }
+}

@@ -1,0 +1,176 @@
+//! Chooses the next token inside the graph, so that a step can be queued before the token of the
+//! step before is known here.
+//!
+//! The meaning and order of the parameters is that of [`SamplingParams`]; the engine room's
+//! `distribution` states it in plain arithmetic, and the tests here compare with it.
+
+use mlx_rs::ops::indexing::{argmax_axis, scatter_add_single, take_along_axis};
+use mlx_rs::{Array, Dtype, ops, random};
+use transom_engine::SamplingParams;
+
+use crate::error::MlxResult;
+use crate::ops::slice_axis;
+
+/// The sampler of one answer.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    params: SamplingParams,
+    seed: u64,
+    n_sampled: u64,
+    /// `[1, vocab_size]`, added to the logits.
+    bias: Option<Array>,
+    /// `[1, vocab_size]`: how often each token was seen in the prompt or the answer.
+    seen: Option<Array>,
+    /// `[1, vocab_size]`: how often each token was generated.
+    generated: Option<Array>,
+}
+
+impl Sampler {
+    /// A sampler for an answer to `prompt`. Parameters have been validated.
+    pub(crate) fn new(params: &SamplingParams, prompt: &[u32], vocab_size: usize) -> Self {
+        let counts = |tokens: &[u32]| {
+            let mut counts = vec![0.0_f32; vocab_size];
+            for &token in tokens {
+                counts[token as usize] += 1.0;
+            }
+            row(&counts)
+        };
+        let bias = (!params.logit_bias.is_empty()).then(|| {
+            let mut bias = vec![0.0_f32; vocab_size];
+            for &(token, value) in &params.logit_bias {
+                bias[token as usize] += value;
+            }
+            row(&bias)
+        });
+        let penalises_generated = params.presence_penalty != 0.0 || params.frequency_penalty != 0.0;
+        Self {
+            seed: params.seed.unwrap_or_else(fresh_seed),
+            n_sampled: 0,
+            bias,
+            seen: (params.repetition_penalty != 1.0).then(|| counts(prompt)),
+            generated: penalises_generated.then(|| counts(&[])),
+            params: params.clone(),
+        }
+    }
+
+    /// Draws the token that follows from logits `[1, vocab_size]`: a lazy `[1]` of `u32`.
+    pub(crate) fn sample(&mut self, logits: &Array) -> MlxResult<Array> {
+        let logits = self.penalised(logits)?;
+        let token = if self.params.temperature == 0.0 {
+            argmax_axis(&logits, -1, false)?
+        } else {
+            self.draw(&logits)?
+        };
+        self.record(&token)?;
+        self.n_sampled += 1;
+        Ok(token)
+    }
+
+    fn penalised(&self, logits: &Array) -> MlxResult<Array> {
+        let mut logits = if self.params.temperature == 0.0 && self.bias.is_none() {
+            logits.clone()
+        } else {
+            logits.as_dtype(Dtype::Float32)?
+        };
+        if let Some(bias) = &self.bias {
+            logits = logits.add(bias)?;
+        }
+        if let Some(seen) = &self.seen {
+            let zero = Array::from_f32(0.0);
+            let penalty = Array::from_f32(self.params.repetition_penalty);
+            let punished = ops::select(
+                logits.gt(&zero)?,
+                logits.divide(&penalty)?,
+                logits.multiply(&penalty)?,
+            )?;
+            logits = ops::select(seen.gt(&zero)?, punished, &logits)?;
+        }
+        if let Some(generated) = &self.generated {
+            let presence = generated
+                .gt(Array::from_f32(0.0))?
+                .as_dtype(Dtype::Float32)?
+                .multiply(Array::from_f32(self.params.presence_penalty))?;
+            let frequency = generated.multiply(Array::from_f32(self.params.frequency_penalty))?;
+            logits = logits.subtract(presence)?.subtract(frequency)?;
+        }
+        Ok(logits)
+    }
+
+    fn draw(&self, logits: &Array) -> MlxResult<Array> {
+        let vocab_size = logits.dim(-1);
+        let SamplingParams {
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            ..
+        } = self.params;
+        let mut logits = logits.clone();
+        // Token ids behind the remaining logits, once these are no longer the whole vocabulary.
+        let mut ids: Option<Array> = None;
+        let top_k = i32::try_from(top_k).unwrap_or(i32::MAX);
+        if 0 < top_k && top_k < vocab_size {
+            let order = ops::argpartition_axis(logits.negative()?, top_k - 1, -1)?;
+            let kept = slice_axis(&order, 1, 0, top_k)?;
+            logits = take_along_axis(&logits, &kept, -1)?;
+            ids = Some(kept);
+        }
+        if top_p < 1.0 {
+            let order = ops::argsort_axis(logits.negative()?, -1)?;
+            logits = take_along_axis(&logits, &order, -1)?;
+            ids = Some(match ids {
+                Some(ids) => take_along_axis(&ids, &order, -1)?,
+                None => order,
+            });
+            // The probability of all likelier tokens: the token that reaches `top_p` stays.
+            let probabilities = ops::softmax_axis(&logits, -1, true)?;
+            let before = ops::cumsum(&probabilities, -1, false, true)?.subtract(&probabilities)?;
+            logits = kept_where(before.lt(Array::from_f32(top_p))?, &logits)?;
+            // Rounding must not drop the likeliest token, even for a `top_p` of 0.
+        }
+        if min_p > 0.0 {
+            let floor = ops::max_axis(&logits, -1, true)?.add(Array::from_f32(min_p.ln()))?;
+            logits = kept_where(logits.ge(floor)?, &logits)?;
+        }
+        let logits = logits.divide(Array::from_f32(temperature))?;
+        let key = random::key(mixed(self.seed, self.n_sampled))?;
+        let drawn = random::categorical(&logits, -1, None, &key)?;
+        match ids {
+            Some(ids) => take_along_axis(&ids, drawn.reshape(&[1, 1])?, -1)?
+                .reshape(&[1])?
+                .as_dtype(Dtype::Uint32),
+            None => Ok(drawn),
+        }
+    }
+
+    fn record(&mut self, token: &Array) -> MlxResult<()> {
+        for counts in [&mut self.seen, &mut self.generated].into_iter().flatten() {
+            let one = Array::from_slice(&[1.0_f32], &[1, 1, 1]);
+            *counts = scatter_add_single(&*counts, token, &one, 1)?;
+        }
+        Ok(())
+    }
+}
+
+fn row(values: &[f32]) -> Array {
+    Array::from_slice(values, &[1, values.len() as i32])
+}
+
+fn kept_where(condition: Array, logits: &Array) -> MlxResult<Array> {
+    ops::select(condition, logits, Array::from_f32(f32::NEG_INFINITY))
+}
+
+/// A key for each step from one seed (SplitMix64, Steele et al. 2014): the draw of a step does not
+/// depend on how many keys were taken before it.
+fn mixed(seed: u64, step: u64) -> u64 {
+    let mut z = seed.wrapping_add(step.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A seed from the standard library's per-process randomness.
+fn fresh_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0)
+}

@@ -1,0 +1,255 @@
+//! The safetensors files of a folder, memory-mapped.
+//!
+//! The header is parsed and checked by the `safetensors` crate (sizes, overlaps, products), so a
+//! tensor handed out here lies inside its file. Format: <https://github.com/huggingface/safetensors>.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use mlx_rs::{Array, Dtype};
+use safetensors::SafeTensors;
+use serde::Deserialize;
+use transom_engine::EngineError;
+
+use crate::config::{bad, read_json};
+use crate::error::Context;
+use crate::ops::{array_over_mapping, element_size};
+
+/// Every tensor of a model, by name.
+#[derive(Debug)]
+pub(crate) struct WeightFiles {
+    folder: PathBuf,
+    tensors: HashMap<String, Tensor>,
+}
+
+/// One tensor in a mapped file.
+#[derive(Debug, Clone)]
+pub(crate) struct Tensor {
+    file: Arc<MappedFile>,
+    dtype: Dtype,
+    shape: Vec<i32>,
+    bytes: Range<usize>,
+}
+
+#[derive(Debug)]
+struct MappedFile {
+    path: PathBuf,
+    mapping: Arc<Mmap>,
+}
+
+/// `model.safetensors.index.json`.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: HashMap<String, String>,
+}
+
+impl WeightFiles {
+    /// Maps the weight files of `folder` and reads their headers.
+    pub(crate) fn open(folder: &Path) -> Result<Self, EngineError> {
+        let mut tensors = HashMap::new();
+        for path in weight_paths(folder)? {
+            add_file(&path, &mut tensors)?;
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            tensors,
+        })
+    }
+
+    /// The folder, for messages.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether a tensor of this name is there.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// The tensor of this name.
+    pub(crate) fn get(&self, name: &str) -> Result<&Tensor, EngineError> {
+        self.tensors.get(name).ok_or_else(|| {
+            bad(
+                &self.folder,
+                format!("tensor {name} is missing; download the model again"),
+            )
+        })
+    }
+
+    /// Bytes of all tensors.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.tensors.values().map(Tensor::n_bytes).sum()
+    }
+
+    /// All names with their tensors.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.tensors
+            .iter()
+            .map(|(name, tensor)| (name.as_str(), tensor))
+    }
+}
+
+impl Tensor {
+    /// Sizes of the axes.
+    pub(crate) fn shape(&self) -> &[i32] {
+        &self.shape
+    }
+
+    /// Element type.
+    pub(crate) fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Elements.
+    pub(crate) fn n_elements(&self) -> u64 {
+        self.shape.iter().map(|&size| size as u64).product()
+    }
+
+    /// Bytes in the file.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Path of the file, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// The tensor as an array, without a copy where the device allows it.
+    pub(crate) fn to_array(&self) -> Result<Array, EngineError> {
+        let size = element_size(self.dtype).ok_or_else(|| {
+            bad(
+                self.path(),
+                format!("{:?} weights are not supported", self.dtype),
+            )
+        })?;
+        let n_elements = self.bytes.len() / size;
+        let work = format!("mapping weights of {}", self.path().display());
+        let flat = if self.bytes.start.is_multiple_of(size) {
+            array_over_mapping(&self.file.mapping, self.bytes.start, n_elements, self.dtype)
+        } else {
+            // Files of careless writers are not aligned; their bytes are copied.
+            let aligned = self.file.mapping[self.bytes.clone()].to_vec();
+            Array::from_slice(&aligned, &[aligned.len() as i32]).view_dtype(self.dtype)
+        };
+        flat.and_then(|flat| flat.reshape(&self.shape))
+            .during(&work)
+    }
+}
+
+/// The files named by the index, or else every safetensors file of the folder.
+fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
+    let index_path = folder.join("model.safetensors.index.json");
+    if !index_path.is_file() {
+        return all_safetensors(folder);
+    }
+    let index: Index = read_json(&index_path)?;
+    let names: BTreeSet<&String> = index.weight_map.values().collect();
+    names
+        .into_iter()
+        .map(|name| {
+            let is_plain_name = Path::new(name)
+                .components()
+                .all(|part| matches!(part, Component::Normal(_)));
+            if !is_plain_name {
+                return Err(bad(
+                    &index_path,
+                    format!("it names the file {name:?}, which is outside the model's folder"),
+                ));
+            }
+            let path = folder.join(name);
+            if path.is_file() {
+                Ok(path)
+            } else {
+                Err(EngineError::NotFound {
+                    path,
+                    what: "a weight file that the index names".to_owned(),
+                    hint: "download the model again".to_owned(),
+                })
+            }
+        })
+        .collect()
+}
+
+fn all_safetensors(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
+    let entries = fs::read_dir(folder).map_err(|error| bad(folder, error.to_string()))?;
+    let paths: BTreeSet<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "safetensors")
+        })
+        .collect();
+    if paths.is_empty() {
+        return Err(EngineError::NotFound {
+            path: folder.to_owned(),
+            what: "safetensors weights".to_owned(),
+            hint: "download the model again".to_owned(),
+        });
+    }
+    Ok(paths)
+}
+
+#[expect(unsafe_code, reason = "memory-mapping")]
+fn add_file(path: &Path, tensors: &mut HashMap<String, Tensor>) -> Result<(), EngineError> {
+    let file = File::open(path).map_err(|error| bad(path, error.to_string()))?;
+    // SAFETY: the mapping is only read. A file that another program truncates meanwhile ends the
+    // engine with SIGBUS, as with every memory-mapped model; weights are never written in place.
+    let mapping = unsafe { Mmap::map(&file) }.map_err(|error| bad(path, error.to_string()))?;
+    let mapped = Arc::new(MappedFile {
+        path: path.to_owned(),
+        mapping: Arc::new(mapping),
+    });
+    let bytes: &[u8] = &mapped.mapping;
+    let parsed = SafeTensors::deserialize(bytes).map_err(|error| {
+        bad(
+            path,
+            format!("not a valid safetensors file ({error}); download the model again"),
+        )
+    })?;
+    for (name, view) in parsed.iter() {
+        let start = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
+        let dtype = mlx_dtype(view.dtype()).ok_or_else(|| EngineError::Unsupported {
+            path: path.to_owned(),
+            reason: format!("tensor {name} has the element type {:?}", view.dtype()),
+        })?;
+        let shape = view
+            .shape()
+            .iter()
+            .map(|&size| i32::try_from(size))
+            .collect::<Result<_, _>>()
+            .map_err(|_| {
+                bad(
+                    path,
+                    format!("tensor {name} has the shape {:?}", view.shape()),
+                )
+            })?;
+        let tensor = Tensor {
+            file: Arc::clone(&mapped),
+            dtype,
+            shape,
+            bytes: start..start + view.data().len(),
+        };
+        if tensors.insert(name.to_owned(), tensor).is_some() {
+            return Err(bad(path, format!("tensor {name} is in more than one file")));
+        }
+    }
+    Ok(())
+}
+
+fn mlx_dtype(dtype: safetensors::Dtype) -> Option<Dtype> {
+    Some(match dtype {
+        safetensors::Dtype::F32 => Dtype::Float32,
+        safetensors::Dtype::F16 => Dtype::Float16,
+        safetensors::Dtype::BF16 => Dtype::Bfloat16,
+        safetensors::Dtype::U32 => Dtype::Uint32,
+        safetensors::Dtype::I32 => Dtype::Int32,
+        safetensors::Dtype::U8 => Dtype::Uint8,
+        _ => return None,
+    })
+}
