@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Writes a model of random weights in a real model's shape, for speed and memory measurements.
+
+    python benches/make_random_model.py --shape 0.6b OUT
+    python benches/make_random_model.py --shape 8b --bits 4 --group-size 64 OUT
+
+Speed depends on shapes and storage, not on what the weights say. They are drawn in their stored
+form, one tensor at a time, so the largest model needs no more memory than its largest matrix.
+Needs numpy alone. The tokenizer is the starter model's; ids above its vocabulary have no text.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+TOKENIZER_FILES = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
+SHARD_BYTES = 4 << 30
+# Rows of a matrix that are drawn at a time.
+CHUNK_BYTES = 64 << 20
+
+
+def shape(hidden, layers, heads, kv_heads, head_dim, mlp, vocab, tied, theta=1e6):
+    return {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_dim,
+        "intermediate_size": mlp,
+        "vocab_size": vocab,
+        "tie_word_embeddings": tied,
+        "rope_theta": theta,
+    }
+
+
+# The starter's own shape, then those of Qwen3.
+SHAPES = {
+    "26m": shape(512, 8, 8, 2, 64, 1344, 8192, True, 1e4),
+    "0.6b": shape(1024, 28, 16, 8, 128, 3072, 151936, True),
+    "1.7b": shape(2048, 28, 16, 8, 128, 6144, 151936, True),
+    "4b": shape(2560, 36, 32, 8, 128, 9728, 151936, True),
+    "8b": shape(4096, 36, 32, 8, 128, 12288, 151936, False),
+}
+
+
+def make_config(name, bits, group_size, context):
+    config = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "max_position_embeddings": context,
+        "rms_norm_eps": 1e-6,
+        "bos_token_id": None,
+        "eos_token_id": 2,
+        "torch_dtype": "bfloat16",
+    } | SHAPES[name]
+    if bits < 16:
+        config["quantization"] = {"group_size": group_size, "bits": bits, "mode": "affine"}
+        config["quantization_config"] = config["quantization"]
+    return config
+
+
+def matrices(config):
+    """Path, outputs and inputs of every matrix, in the order of the forward pass."""
+    hidden, mlp = config["hidden_size"], config["intermediate_size"]
+    q = config["num_attention_heads"] * config["head_dim"]
+    kv = config["num_key_value_heads"] * config["head_dim"]
+    yield "model.embed_tokens", config["vocab_size"], hidden
+    for i in range(config["num_hidden_layers"]):
+        layer = f"model.layers.{i}"
+        yield f"{layer}.self_attn.q_proj", q, hidden
+        yield f"{layer}.self_attn.k_proj", kv, hidden
+        yield f"{layer}.self_attn.v_proj", kv, hidden
+        yield f"{layer}.self_attn.o_proj", hidden, q
+        yield f"{layer}.mlp.gate_proj", mlp, hidden
+        yield f"{layer}.mlp.up_proj", mlp, hidden
+        yield f"{layer}.mlp.down_proj", hidden, mlp
+    if not config["tie_word_embeddings"]:
+        yield "lm_head", config["vocab_size"], hidden
+
+
+def norms(config):
+    for i in range(config["num_hidden_layers"]):
+        layer = f"model.layers.{i}"
+        for name in ["input_layernorm", "post_attention_layernorm"]:
+            yield f"{layer}.{name}.weight", config["hidden_size"]
+        for name in ["q_norm", "k_norm"]:
+            yield f"{layer}.self_attn.{name}.weight", config["head_dim"]
+    yield "model.norm.weight", config["hidden_size"]
+
+
+def bf16(values):
+    """bf16 bits of f32 values, cut off rather than rounded."""
+    return (np.asarray(values, dtype=np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def constant(value, shape):
+    """bf16 rows that all hold `value`."""
+
+    def rows(n_rows):
+        return np.full((n_rows, *shape[1:]), bf16([value])[0], dtype=np.uint16)
+
+    return rows
+
+
+def tensors(config, bits, group_size, rng):
+    """Name, type, shape and a function that draws the next rows of every tensor."""
+    for path, n_out, n_in in matrices(config):
+        spread = n_in**-0.5
+        if bits == 16:
+            draw = lambda n, n_in=n_in, spread=spread: bf16(
+                rng.standard_normal((n, n_in), dtype=np.float32) * spread
+            )
+            yield f"{path}.weight", "BF16", [n_out, n_in], draw
+            continue
+        if n_in % group_size:
+            sys.exit(f"{path}: {n_in} inputs cannot be split into groups of {group_size}")
+        # Levels 0 to 2^bits - 1 drawn evenly, scaled and shifted to mean 0 and the spread wanted.
+        highest = (1 << bits) - 1
+        scale = spread * 12**0.5 / highest
+        n_words = n_in * bits // 32
+        words = lambda n, n_words=n_words: rng.integers(
+            0, 1 << 32, (n, n_words), dtype=np.uint32
+        )
+        groups = [n_out, n_in // group_size]
+        yield f"{path}.weight", "U32", [n_out, n_words], words
+        yield f"{path}.scales", "BF16", groups, constant(scale, groups)
+        yield f"{path}.biases", "BF16", groups, constant(-scale * highest / 2, groups)
+    for name, size in norms(config):
+        yield name, "BF16", [size], constant(1.0, [size])
+
+
+def n_bytes(dtype, shape):
+    return int(np.prod(shape)) * (4 if dtype == "U32" else 2)
+
+
+def split(everything):
+    """Parts of at most SHARD_BYTES each, larger single tensors aside."""
+    part, size = [], 0
+    for tensor in everything:
+        own = n_bytes(tensor[1], tensor[2])
+        if part and size + own > SHARD_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(tensor)
+        size += own
+    yield part
+
+
+def write_shard(path, part):
+    header, offset = {"__metadata__": {"format": "mlx"}}, 0
+    for name, dtype, shape, _ in part:
+        end = offset + n_bytes(dtype, shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    # Readers map the file, so the data begins at a multiple of eight.
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, dtype, shape, draw in part:
+            row_bytes = n_bytes(dtype, shape) // shape[0]
+            step = max(1, CHUNK_BYTES // row_bytes)
+            for start in range(0, shape[0], step):
+                file.write(draw(min(step, shape[0] - start)).tobytes())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("out", type=Path, help="folder to write; must not exist")
+    parser.add_argument("--shape", choices=SHAPES, default="0.6b")
+    parser.add_argument("--bits", type=int, choices=[2, 3, 4, 5, 6, 8, 16], default=4)
+    parser.add_argument("--group-size", type=int, choices=[32, 64, 128], default=64)
+    parser.add_argument("--context", type=int, default=40960, help="tokens the model may attend to")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    config = make_config(args.shape, args.bits, args.group_size, args.context)
+    args.out.mkdir(parents=True)
+    rng = np.random.default_rng(args.seed)
+    parts = list(split(tensors(config, args.bits, args.group_size, rng)))
+    weight_map, total = {}, 0
+    for i, part in enumerate(parts):
+        single = len(parts) == 1
+        file = "model.safetensors" if single else f"model-{i + 1:05d}-of-{len(parts):05d}.safetensors"
+        write_shard(args.out / file, part)
+        weight_map |= {name: file for name, *_ in part}
+        total += sum(n_bytes(dtype, shape) for _, dtype, shape, _ in part)
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    (args.out / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+    (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    for file in TOKENIZER_FILES:
+        shutil.copy(REPOSITORY / "assets" / "starter" / file, args.out)
+    print(f"{args.out}: {args.shape}, {args.bits}-bit, {total / 1e9:.2f} GB of weights")
+
+
+if __name__ == "__main__":
+    main()
