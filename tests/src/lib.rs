@@ -1,1 +1,65 @@
-//! Tests of the whole product; see the files beside this one.
+//! What the tests of the whole product share: reading the checkout itself.
+//!
+//! The tests beside this folder see the product from outside. `tidy` and `architecture` check the
+//! source, with rules that are plain functions, each shown on a bad sample that it can fail.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// The root of the checkout.
+pub fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().unwrap_or(tests).to_owned()
+}
+
+/// A text file of the checkout.
+#[derive(Debug, Clone)]
+pub struct SourceFile {
+    /// Path from the root, with forward slashes.
+    pub path: String,
+    /// Its whole text.
+    pub text: String,
+}
+
+/// Folders and files that nobody wrote by hand.
+const SKIPPED: [&str; 5] = [
+    ".git",
+    "target",
+    "node_modules",
+    "__pycache__",
+    "native.toml",
+];
+
+/// Every file below the root that has one of the extensions, in the order of their paths.
+///
+/// # Errors
+/// When a folder cannot be read, or a file is not UTF-8.
+pub fn files_with(extensions: &[&str]) -> io::Result<Vec<SourceFile>> {
+    let root = root();
+    let mut files = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let path = entry.path();
+            if SKIPPED.iter().any(|name| entry.file_name() == *name) {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if has_extension(&path, extensions) {
+                let text = fs::read_to_string(&path)?;
+                let path = path.strip_prefix(&root).unwrap_or(&path);
+                let path = path.to_string_lossy().replace('\\', "/");
+                files.push(SourceFile { path, text });
+            }
+        }
+    }
+    files.sort_by(|left, right| left.path.cmp(&right.path));
+    Ok(files)
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    path.extension()
+        .is_some_and(|extension| extensions.iter().any(|wanted| extension == *wanted))
+}

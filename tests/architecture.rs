@@ -1,0 +1,214 @@
+//! The arrows between the rooms, as `crates/README.md` draws them.
+//!
+//! A rule takes the workspace's packages and returns what is wrong. A new room must be added to
+//! [`ARROWS`] and to the map; a new arrow is a decision, so it must be made here as well.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+use transom_tests::root;
+
+/// Each package, and the packages of the workspace that it may depend on.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("transom-engine", &[]),
+    ("transom-engine-mlx", &["transom-engine"]),
+    ("transom-cli", &["transom-engine", "transom-engine-mlx"]),
+    ("transom-tests", &["transom-engine", "transom-engine-mlx"]),
+    ("xtask", &[]),
+];
+
+/// Outside packages (or families, ending in `*`) and the only packages that may name them.
+const KEPT_IN: &[(&str, &[&str])] = &[
+    ("mlx-*", &["transom-engine-mlx"]),
+    ("clap", &["transom-cli"]),
+    ("bindgen", &["xtask"]),
+    // Engines block: async has no place below the rooms that talk to processes and sockets.
+    ("tokio", &[]),
+    ("tauri*", &[]),
+    // One error enum a room; only a desktop shell may give up on kinds.
+    ("anyhow", &[]),
+];
+
+struct Package {
+    name: String,
+    dependencies: BTreeSet<String>,
+    is_default: bool,
+    folder: String,
+}
+
+#[test]
+fn the_arrows_are_those_of_the_map() {
+    assert_nothing_wrong(&arrows(&packages(), ARROWS));
+}
+
+#[test]
+fn native_libraries_stay_in_their_rooms() {
+    assert_nothing_wrong(&kept(&packages(), KEPT_IN));
+}
+
+#[test]
+fn the_default_members_build_anywhere() {
+    assert_nothing_wrong(&builds_anywhere(&packages()));
+}
+
+#[test]
+fn the_map_names_every_room() {
+    let map = fs::read_to_string(root().join("crates/README.md")).unwrap();
+    assert_nothing_wrong(&unmapped(&packages(), &map));
+}
+
+fn arrows(packages: &[Package], allowed: &[(&str, &[&str])]) -> Vec<String> {
+    let names: BTreeSet<&str> = packages.iter().map(|package| &*package.name).collect();
+    let mut wrong = Vec::new();
+    for package in packages {
+        let Some((_, to)) = allowed.iter().find(|(from, _)| *from == package.name) else {
+            wrong.push(format!("{} has no entry in ARROWS", package.name));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            // A crate may depend on itself with other features, for its tests.
+            let is_ours = names.contains(&**dependency) && *dependency != package.name;
+            if is_ours && !to.contains(&&**dependency) {
+                wrong.push(format!("{} must not import {dependency}", package.name));
+            }
+        }
+    }
+    wrong
+}
+
+fn kept(packages: &[Package], rules: &[(&str, &[&str])]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (outside, homes) in rules {
+        for package in packages {
+            let named = package.dependencies.iter().find(|name| {
+                let family = outside.strip_suffix('*');
+                family.map_or(*name == outside, |family| name.starts_with(family))
+            });
+            if let Some(named) = named
+                && !homes.contains(&&*package.name)
+            {
+                wrong.push(format!("{} must not name {named}", package.name));
+            }
+        }
+    }
+    wrong
+}
+
+/// Plain `cargo test` must pass before any set-up, so no default member may reach MLX.
+fn builds_anywhere(packages: &[Package]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for package in packages.iter().filter(|package| package.is_default) {
+        let mut reached: BTreeSet<&str> = BTreeSet::new();
+        let mut waiting = vec![&*package.name];
+        while let Some(name) = waiting.pop() {
+            let found = packages.iter().find(|package| package.name == name);
+            if let (true, Some(found)) = (reached.insert(name), found) {
+                waiting.extend(found.dependencies.iter().map(|name| &**name));
+            }
+        }
+        if reached.contains("mlx-sys") || reached.contains("mlx-rs") {
+            wrong.push(format!(
+                "{} is a default member and needs MLX",
+                package.name
+            ));
+        }
+    }
+    wrong
+}
+
+fn unmapped(packages: &[Package], map: &str) -> Vec<String> {
+    let rooms = packages.iter().filter(|package| {
+        let is_named = map.contains(&format!("`{}`", package.folder));
+        package.folder.starts_with("crates/") && !is_named
+    });
+    rooms
+        .map(|room| format!("crates/README.md does not name `{}`", room.folder))
+        .collect()
+}
+
+#[track_caller]
+fn assert_nothing_wrong(wrong: &[String]) {
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// The workspace's packages, as cargo sees them. Needs no network.
+fn packages() -> Vec<Package> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs, since it runs this test");
+    let metadata: Value =
+        serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let root = format!("{}/", text(&metadata["workspace_root"]));
+    let packages = metadata["packages"].as_array();
+    let defaults = &metadata["workspace_default_members"];
+    let packages = packages.expect("cargo metadata lists packages").iter();
+    packages
+        .map(|package| Package {
+            name: text(&package["name"]),
+            dependencies: package["dependencies"]
+                .as_array()
+                .expect("a package lists its dependencies")
+                .iter()
+                .map(|dependency| text(&dependency["name"]))
+                .collect(),
+            is_default: defaults
+                .as_array()
+                .is_some_and(|defaults| defaults.contains(&package["id"])),
+            folder: text(&package["manifest_path"])
+                .trim_start_matches(&root)
+                .trim_end_matches("/Cargo.toml")
+                .to_owned(),
+        })
+        .collect()
+}
+
+mod rules_can_fail {
+    use super::*;
+
+    fn package(name: &str, dependencies: &[&str]) -> Package {
+        Package {
+            name: name.to_owned(),
+            dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
+            is_default: true,
+            folder: format!("crates/{name}"),
+        }
+    }
+
+    #[test]
+    fn an_arrow_that_is_not_on_the_map() {
+        let packages = [package("a", &["b", "a", "serde"]), package("b", &[])];
+        let wrong = arrows(&packages, &[("a", &[]), ("b", &[])]);
+        assert_eq!(wrong, ["a must not import b"]);
+        assert!(arrows(&packages, &[("a", &["b"]), ("b", &[])]).is_empty());
+    }
+
+    #[test]
+    fn a_room_without_an_entry() {
+        let wrong = arrows(&[package("a", &[])], &[]);
+        assert_eq!(wrong, ["a has no entry in ARROWS"]);
+        assert_eq!(
+            unmapped(&[package("a", &[])], "`crates/b`"),
+            ["crates/README.md does not name `crates/a`"]
+        );
+    }
+
+    #[test]
+    fn a_native_library_outside_its_room() {
+        let packages = [package("cli", &["mlx-sys"]), package("mlx", &["mlx-rs"])];
+        let wrong = kept(&packages, &[("mlx-*", &["mlx"]), ("tokio", &[])]);
+        assert_eq!(wrong, ["cli must not name mlx-sys"]);
+    }
+
+    #[test]
+    fn a_default_member_that_reaches_mlx_through_another() {
+        let packages = [package("a", &["b"]), package("b", &["mlx-rs"])];
+        assert_eq!(builds_anywhere(&packages).len(), 2);
+        assert!(builds_anywhere(&packages[..0]).is_empty());
+        assert!(builds_anywhere(&[package("a", &["b"])]).is_empty());
+    }
+}

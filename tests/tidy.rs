@@ -1,0 +1,319 @@
+//! The habits that a machine can hold: sizes, names, headers, leftovers.
+//!
+//! A rule takes one file and returns what is wrong in it, as `path:line: reason`. Each rule has a
+//! test that shows it failing on a bad sample; one test runs them all over the checkout.
+
+use transom_tests::{SourceFile, files_with};
+
+/// Look again at 400; here the tests say no.
+const MAX_LINES: usize = 600;
+
+/// Files over [`MAX_LINES`], each with the reason that splitting it would make things worse.
+const LONG_FILES: &[(&str, &str)] = &[];
+
+/// Words that say that a type does things, and not which.
+const EMPTY_NAMES: [&str; 6] = [
+    "Manager",
+    "Service",
+    "Helper",
+    "Util",
+    "Handler",
+    "Processor",
+];
+
+/// Left for later, or switched off. In two halves, so that this file does not hit itself.
+const UNFINISHED: [&str; 4] = [
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("#[", "ignore"),
+    concat!("FIX", "ME"),
+];
+
+/// Folders of somebody's machine, which no other machine has.
+const MACHINE_PATHS: [&str; 6] = [
+    concat!("/ho", "me/"),
+    concat!("/ro", "ot/"),
+    concat!("/tm", "p/"),
+    concat!("/Use", "rs/"),
+    concat!("/wo", "rk/"),
+    concat!("/fa", "rm/"),
+];
+
+type Rule = fn(&SourceFile) -> Vec<String>;
+
+const RULES: [Rule; 8] = [
+    lines_end_cleanly,
+    is_not_too_long,
+    has_a_header,
+    is_not_mod_rs,
+    names_say_something,
+    nothing_is_unfinished,
+    no_sleeping_in_tests,
+    no_paths_of_one_machine,
+];
+
+#[test]
+fn the_checkout_is_tidy() {
+    let files = files_with(&["rs", "toml", "md", "yml", "h", "c", "sh"]).unwrap();
+    assert!(files.len() > 20, "the walk found {} files", files.len());
+    let wrong: Vec<String> = files
+        .iter()
+        .flat_map(|file| RULES.iter().flat_map(|rule| rule(file)))
+        .collect();
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn every_exception_is_still_needed() {
+    let files = files_with(&["rs"]).unwrap();
+    for (path, reason) in LONG_FILES {
+        assert!(!reason.is_empty(), "{path} is excused without a reason");
+        let is_long = files
+            .iter()
+            .any(|file| file.path == *path && file.text.lines().count() > MAX_LINES);
+        assert!(is_long, "{path} is excused for its length, but is not long");
+    }
+}
+
+fn lines_end_cleanly(file: &SourceFile) -> Vec<String> {
+    let mut wrong = lines_where(file, "ends in blanks", |line| {
+        line.ends_with([' ', '\t', '\r'])
+    });
+    if is_rust(file) {
+        wrong.extend(lines_where(file, "has a tab", |line| line.contains('\t')));
+    }
+    if !file.text.is_empty() && (!file.text.ends_with('\n') || file.text.ends_with("\n\n")) {
+        wrong.push(format!("{}: must end in one line break", file.path));
+    }
+    wrong
+}
+
+fn is_not_too_long(file: &SourceFile) -> Vec<String> {
+    let n_lines = file.text.lines().count();
+    let is_excused = LONG_FILES.iter().any(|(path, _)| *path == file.path);
+    if !is_rust(file) || n_lines <= MAX_LINES || is_excused {
+        return Vec::new();
+    }
+    vec![format!("{}: {n_lines} lines, over {MAX_LINES}", file.path)]
+}
+
+/// The header says what the file is and which rule holds in it. Tests that moved out of a file
+/// stand under that file's header.
+fn has_a_header(file: &SourceFile) -> Vec<String> {
+    let is_moved_out = file.path.ends_with("/tests.rs");
+    if !is_rust(file) || is_moved_out || file.text.starts_with("//! ") {
+        return Vec::new();
+    }
+    vec![format!("{}: must open with a //! header", file.path)]
+}
+
+fn is_not_mod_rs(file: &SourceFile) -> Vec<String> {
+    if file.path.rsplit('/').next() != Some("mod.rs") {
+        return Vec::new();
+    }
+    vec![format!(
+        "{}: name it after its folder, beside it",
+        file.path
+    )]
+}
+
+fn names_say_something(file: &SourceFile) -> Vec<String> {
+    if !is_rust(file) {
+        return Vec::new();
+    }
+    lines_where(file, "a name that says nothing", |line| {
+        declared_type(line)
+            .is_some_and(|name| EMPTY_NAMES.iter().any(|empty| has_word(name, empty)))
+    })
+}
+
+/// The name in `pub(crate) struct Name<T>` and its like.
+fn declared_type(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1,
+        Some(rest) if rest.starts_with(' ') => rest,
+        _ => line,
+    };
+    let (keyword, rest) = line.trim_start().split_once(' ')?;
+    if !["struct", "enum", "trait", "type", "union"].contains(&keyword) {
+        return None;
+    }
+    rest.split(|letter: char| !letter.is_alphanumeric()).next()
+}
+
+/// Whether a camel-case name has the word or its plural as a whole word.
+fn has_word(name: &str, word: &str) -> bool {
+    name.match_indices(word).any(|(start, _)| {
+        let rest = &name[start + word.len()..];
+        let rest = rest.strip_prefix('s').unwrap_or(rest);
+        !rest.starts_with(|letter: char| letter.is_lowercase())
+    })
+}
+
+fn nothing_is_unfinished(file: &SourceFile) -> Vec<String> {
+    if !is_rust(file) {
+        return Vec::new();
+    }
+    lines_where(file, "is unfinished or switched off", |line| {
+        UNFINISHED.iter().any(|mark| line.contains(mark))
+    })
+}
+
+/// A test that waits for a guessed time is slow where it passes and fails where it matters.
+fn no_sleeping_in_tests(file: &SourceFile) -> Vec<String> {
+    let sleep = concat!("sl", "eep(");
+    let n_product_lines = product_lines(file);
+    lines_where(file, "sleeps in a test", |line| line.contains(sleep))
+        .into_iter()
+        .filter(|wrong| line_number(wrong) > n_product_lines)
+        .collect()
+}
+
+fn no_paths_of_one_machine(file: &SourceFile) -> Vec<String> {
+    let n_product_lines = product_lines(file);
+    lines_where(file, "names a folder of one machine", |line| {
+        MACHINE_PATHS.iter().any(|path| {
+            line.match_indices(path).any(|(start, _)| {
+                // `crates/tmp/` and `a.org/home/` are no machine's folders.
+                !line[..start].ends_with(|before: char| before.is_alphanumeric() || before == '.')
+            })
+        })
+    })
+    .into_iter()
+    .filter(|wrong| line_number(wrong) <= n_product_lines)
+    .collect()
+}
+
+/// How many lines come before the file's tests.
+fn product_lines(file: &SourceFile) -> usize {
+    if !is_rust(file) {
+        return usize::MAX;
+    }
+    let is_test_file = file.path.starts_with("tests/") || file.path.contains("/tests/");
+    if is_test_file || file.path.ends_with("tests.rs") {
+        return 0;
+    }
+    let tests = file.text.lines().position(|line| line == "#[cfg(test)]");
+    tests.unwrap_or(usize::MAX)
+}
+
+fn is_rust(file: &SourceFile) -> bool {
+    file.path.ends_with(".rs")
+}
+
+fn lines_where(file: &SourceFile, reason: &str, is_wrong: impl Fn(&str) -> bool) -> Vec<String> {
+    let lines = file.text.split_terminator('\n').enumerate();
+    lines
+        .filter(|(_, line)| is_wrong(line))
+        .map(|(index, _)| format!("{}:{}: {reason}", file.path, index + 1))
+        .collect()
+}
+
+fn line_number(wrong: &str) -> usize {
+    let number = wrong.split(':').nth(1);
+    number.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+mod rules_can_fail {
+    use super::*;
+
+    #[track_caller]
+    fn check(rule: Rule, path: &str, text: &str, expected: &[&str]) {
+        let file = SourceFile {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        };
+        assert_eq!(rule(&file), expected);
+    }
+
+    #[test]
+    fn blanks_tabs_and_missing_line_breaks() {
+        let rule = lines_end_cleanly;
+        check(rule, "a.md", "x \ny\n", &["a.md:1: ends in blanks"]);
+        check(rule, "a.rs", "x\n\ty\n", &["a.rs:2: has a tab"]);
+        check(rule, "a.md", "x", &["a.md: must end in one line break"]);
+        check(rule, "a.md", "x\n\n", &["a.md: must end in one line break"]);
+        check(rule, "a.md", "x\n\ty\n", &[]);
+    }
+
+    #[test]
+    fn length() {
+        let text = "x\n".repeat(601);
+        check(
+            is_not_too_long,
+            "a.rs",
+            &text,
+            &["a.rs: 601 lines, over 600"],
+        );
+        check(is_not_too_long, "a.rs", &text[2..], &[]);
+    }
+
+    #[test]
+    fn headers_and_mod_rs() {
+        let missing = "a.rs: must open with a //! header";
+        check(has_a_header, "a.rs", "fn a() {}\n", &[missing]);
+        check(has_a_header, "a.rs", "//! What it is.\n", &[]);
+        check(has_a_header, "a/tests.rs", "fn a() {}\n", &[]);
+        let named = "b/mod.rs: name it after its folder, beside it";
+        check(is_not_mod_rs, "b/mod.rs", "", &[named]);
+        check(is_not_mod_rs, "b/model.rs", "", &[]);
+    }
+
+    #[test]
+    fn names() {
+        let wrong = &["a.rs:1: a name that says nothing"];
+        for line in [
+            "struct ModelManager;",
+            "pub enum Handlers {",
+            "    pub(crate) trait HelperFor<T> {",
+        ] {
+            check(names_say_something, "a.rs", line, wrong);
+        }
+        for line in [
+            "struct Utilisation;",
+            "let a = ModelManager;",
+            "pub struct Decoder;",
+        ] {
+            check(names_say_something, "a.rs", line, &[]);
+        }
+    }
+
+    #[test]
+    fn leftovers() {
+        let wrong = &["a.rs:1: is unfinished or switched off"];
+        for mark in UNFINISHED {
+            check(nothing_is_unfinished, "a.rs", mark, wrong);
+        }
+    }
+
+    #[test]
+    fn sleeps() {
+        let sleep = format!("{}1);\n", concat!("thread::sl", "eep("));
+        let tested = format!("{sleep}#[cfg(test)]\n{sleep}");
+        check(
+            no_sleeping_in_tests,
+            "a.rs",
+            &tested,
+            &["a.rs:3: sleeps in a test"],
+        );
+        check(
+            no_sleeping_in_tests,
+            "tests/a.rs",
+            &sleep,
+            &["tests/a.rs:1: sleeps in a test"],
+        );
+        check(no_sleeping_in_tests, "a.rs", &sleep, &[]);
+    }
+
+    #[test]
+    fn machine_paths() {
+        let rule = no_paths_of_one_machine;
+        let wrong = &["a.md:1: names a folder of one machine"];
+        for path in MACHINE_PATHS {
+            check(rule, "a.md", &format!("see {path}x"), wrong);
+            check(rule, "a.md", &format!("see crates{path}x"), &[]);
+            check(rule, "tests/a.rs", &format!("\"{path}x\""), &[]);
+        }
+    }
+}
