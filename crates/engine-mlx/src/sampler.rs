@@ -125,8 +125,9 @@ impl Sampler {
             // The probability of all likelier tokens: the token that reaches `top_p` stays.
             let probabilities = ops::softmax_axis(&logits, -1, true)?;
             let before = ops::cumsum(&probabilities, -1, false, true)?.subtract(&probabilities)?;
-            logits = kept_where(before.lt(Array::from_f32(top_p))?, &logits)?;
-            // Rounding must not drop the likeliest token, even for a `top_p` of 0.
+            // A `top_p` of 0 still keeps the likeliest, before which there is nothing.
+            let top_p = Array::from_f32(top_p.max(f32::MIN_POSITIVE));
+            logits = kept_where(before.lt(top_p)?, &logits)?;
         }
         if min_p > 0.0 {
             let floor = ops::max_axis(&logits, -1, true)?.add(Array::from_f32(min_p.ln()))?;
@@ -174,3 +175,6 @@ fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)
 }
+
+#[cfg(test)]
+mod tests;

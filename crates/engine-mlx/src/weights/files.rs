@@ -24,6 +24,9 @@ use crate::ops::{array_over_mapping, element_size};
 pub(crate) struct WeightFiles {
     folder: PathBuf,
     tensors: HashMap<String, Tensor>,
+    /// Tensors of element types that no layer can use. Files hold such tensors that nothing asks
+    /// for (position ids, masks), so they are refused only when a layer does.
+    foreign: HashMap<String, EngineError>,
 }
 
 /// One tensor in a mapped file.
@@ -50,14 +53,15 @@ struct Index {
 impl WeightFiles {
     /// Maps the weight files of `folder` and reads their headers.
     pub(crate) fn open(folder: &Path) -> Result<Self, EngineError> {
-        let mut tensors = HashMap::new();
-        for path in weight_paths(folder)? {
-            add_file(&path, &mut tensors)?;
-        }
-        Ok(Self {
+        let mut files = Self {
             folder: folder.to_owned(),
-            tensors,
-        })
+            tensors: HashMap::new(),
+            foreign: HashMap::new(),
+        };
+        for path in weight_paths(folder)? {
+            add_file(&path, &mut files)?;
+        }
+        Ok(files)
     }
 
     /// The folder, for messages.
@@ -67,11 +71,14 @@ impl WeightFiles {
 
     /// Whether a tensor of this name is there.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.tensors.contains_key(name)
+        self.tensors.contains_key(name) || self.foreign.contains_key(name)
     }
 
     /// The tensor of this name.
     pub(crate) fn get(&self, name: &str) -> Result<&Tensor, EngineError> {
+        if let Some(error) = self.foreign.get(name) {
+            return Err(error.clone());
+        }
         self.tensors.get(name).ok_or_else(|| {
             bad(
                 &self.folder,
@@ -152,13 +159,14 @@ fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
     names
         .into_iter()
         .map(|name| {
-            let is_plain_name = Path::new(name)
-                .components()
-                .all(|part| matches!(part, Component::Normal(_)));
-            if !is_plain_name {
+            let is_inside = !name.is_empty()
+                && Path::new(name)
+                    .components()
+                    .all(|part| matches!(part, Component::Normal(_)));
+            if !is_inside {
                 return Err(bad(
                     &index_path,
-                    format!("it names the file {name:?}, which is outside the model's folder"),
+                    format!("it names {name:?}, which is no file inside the model's folder"),
                 ));
             }
             let path = folder.join(name);
@@ -196,7 +204,7 @@ fn all_safetensors(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
 }
 
 #[expect(unsafe_code, reason = "memory-mapping")]
-fn add_file(path: &Path, tensors: &mut HashMap<String, Tensor>) -> Result<(), EngineError> {
+fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
     let file = File::open(path).map_err(|error| bad(path, error.to_string()))?;
     // SAFETY: the mapping is only read. A file that another program truncates meanwhile ends the
     // engine with SIGBUS, as with every memory-mapped model; weights are never written in place.
@@ -214,10 +222,14 @@ fn add_file(path: &Path, tensors: &mut HashMap<String, Tensor>) -> Result<(), En
     })?;
     for (name, view) in parsed.iter() {
         let start = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
-        let dtype = mlx_dtype(view.dtype()).ok_or_else(|| EngineError::Unsupported {
-            path: path.to_owned(),
-            reason: format!("tensor {name} has the element type {:?}", view.dtype()),
-        })?;
+        let Some(dtype) = mlx_dtype(view.dtype()) else {
+            let error = EngineError::Unsupported {
+                path: path.to_owned(),
+                reason: format!("tensor {name} has the element type {:?}", view.dtype()),
+            };
+            files.foreign.insert(name.to_owned(), error);
+            continue;
+        };
         let shape = view
             .shape()
             .iter()
@@ -235,7 +247,7 @@ fn add_file(path: &Path, tensors: &mut HashMap<String, Tensor>) -> Result<(), En
             shape,
             bytes: start..start + view.data().len(),
         };
-        if tensors.insert(name.to_owned(), tensor).is_some() {
+        if files.tensors.insert(name.to_owned(), tensor).is_some() {
             return Err(bad(path, format!("tensor {name} is in more than one file")));
         }
     }

@@ -1,0 +1,170 @@
+//! The draws must follow the distribution that the engine room defines.
+
+use super::*;
+
+const LOGITS: [f32; 10] = [2.0, -1.0, 0.5, 3.0, 0.0, 1.5, -4.0, 2.5, 1.0, -0.5];
+const PROMPT: [u32; 4] = [3, 3, 5, 8];
+const N_DRAWS: usize = 6000;
+
+fn logits() -> Array {
+    Array::from_slice(&LOGITS, &[1, LOGITS.len() as i32])
+}
+
+/// Pearson's chi-square against the exact probabilities. The bound is the 99.99 % quantile for nine
+/// degrees of freedom, and the seed is fixed, so the test fails for a wrong sampler only.
+#[track_caller]
+fn check(params: SamplingParams) {
+    let params = SamplingParams {
+        seed: Some(7),
+        ..params
+    };
+    let expected = params.distribution(&LOGITS, &PROMPT, &[]);
+    let mut counts = [0usize; LOGITS.len()];
+    let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
+    for _ in 0..N_DRAWS {
+        // Each draw is the first of an answer, so that penalties do not accumulate.
+        let generated = sampler.generated.clone();
+        let seen = sampler.seen.clone();
+        let token = sampler.sample(&logits()).expect("MLX samples");
+        counts[token.item_exact::<u32>() as usize] += 1;
+        (sampler.generated, sampler.seen) = (generated, seen);
+    }
+    let mut chi_square = 0.0;
+    for (&count, &probability) in counts.iter().zip(&expected) {
+        let mean = probability * N_DRAWS as f64;
+        if probability == 0.0 {
+            assert_eq!(
+                count, 0,
+                "a filtered token was drawn: {params:?} {counts:?}"
+            );
+        } else {
+            chi_square += (count as f64 - mean).powi(2) / mean;
+        }
+    }
+    assert!(
+        chi_square < 33.7,
+        "{params:?}: chi-square {chi_square}, counts {counts:?}"
+    );
+}
+
+fn plain() -> SamplingParams {
+    SamplingParams {
+        temperature: 1.0,
+        top_p: 1.0,
+        ..SamplingParams::default()
+    }
+}
+
+#[test]
+fn temperature_follows_the_distribution() {
+    for temperature in [0.3, 1.0, 2.0] {
+        check(SamplingParams {
+            temperature,
+            ..plain()
+        });
+    }
+}
+
+#[test]
+fn every_filter_follows_the_distribution() {
+    check(SamplingParams {
+        top_k: 4,
+        ..plain()
+    });
+    check(SamplingParams {
+        top_p: 0.8,
+        ..plain()
+    });
+    check(SamplingParams {
+        min_p: 0.1,
+        ..plain()
+    });
+    check(SamplingParams {
+        top_k: 1,
+        ..plain()
+    });
+    check(SamplingParams {
+        top_p: 0.0,
+        ..plain()
+    });
+    check(SamplingParams {
+        top_k: 1000,
+        ..plain()
+    });
+}
+
+#[test]
+fn filters_together_follow_the_distribution() {
+    check(SamplingParams {
+        temperature: 1.7,
+        top_k: 7,
+        top_p: 0.9,
+        min_p: 0.05,
+        ..plain()
+    });
+}
+
+#[test]
+fn bias_and_penalties_follow_the_distribution() {
+    check(SamplingParams {
+        logit_bias: vec![(6, 5.0), (3, -2.0), (6, 1.0)],
+        ..plain()
+    });
+    check(SamplingParams {
+        repetition_penalty: 1.8,
+        ..plain()
+    });
+    check(SamplingParams {
+        presence_penalty: 1.0,
+        frequency_penalty: 0.5,
+        ..plain()
+    });
+}
+
+#[test]
+fn penalties_count_what_was_generated() {
+    let params = SamplingParams {
+        temperature: 0.0,
+        repetition_penalty: 1.45,
+        presence_penalty: 0.41,
+        frequency_penalty: 0.33,
+        ..plain()
+    };
+    let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
+    let mut generated: Vec<u32> = Vec::new();
+    for _ in 0..20 {
+        let expected = params.distribution(&LOGITS, &PROMPT, &generated);
+        let token = sampler.sample(&logits()).expect("MLX samples");
+        let token = token.item_exact::<u32>();
+        assert_eq!(expected[token as usize], 1.0, "after {generated:?}");
+        generated.push(token);
+    }
+    assert!(generated.iter().any(|token| *token != generated[0]));
+}
+
+#[test]
+fn a_seed_repeats_the_draws_and_another_does_not() {
+    let draws = |seed: Option<u64>| {
+        let params = SamplingParams { seed, ..plain() };
+        let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
+        (0..40)
+            .map(|_| {
+                sampler
+                    .sample(&logits())
+                    .expect("MLX samples")
+                    .item_exact::<u32>()
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(draws(Some(1)), draws(Some(1)));
+    assert_ne!(draws(Some(1)), draws(Some(2)));
+    assert_ne!(draws(None), draws(None));
+}
+
+#[test]
+fn half_precision_logits_are_drawn_in_full_precision() {
+    let half = logits().as_dtype(Dtype::Bfloat16).expect("MLX casts");
+    let mut sampler = Sampler::new(&plain(), &PROMPT, LOGITS.len());
+    let token = sampler.sample(&half).expect("MLX samples");
+    assert!(token.item_exact::<u32>() < LOGITS.len() as u32);
+}

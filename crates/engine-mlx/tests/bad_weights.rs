@@ -1,0 +1,455 @@
+//! Weight files that lie, break off or do not fit the configuration are refused with a message that
+//! names the file, and whatever bytes a header or a configuration holds, loading ends with a model
+//! or an error.
+
+#[path = "fixtures/support.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Value, json};
+use support::{assemble, hold_mlx, load};
+use tempfile::TempDir;
+use transom_engine::{EngineError, Limits};
+use transom_engine_mlx::MlxEngine;
+
+const MODEL: &str = "qwen3-q4-g64";
+const WEIGHTS: &str = "model.safetensors";
+const SHARDED: &str = "mistral-bf16-sharded";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// One tensor of a file that is taken apart.
+struct Tensor {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    data: Vec<u8>,
+}
+
+fn try_load(folder: &Path) -> Result<(), EngineError> {
+    let _mlx = hold_mlx();
+    load(&MlxEngine::new(), folder, &Limits::default()).map(drop)
+}
+
+/// Loads `folder`, which must fail with a message that holds all `needles`.
+fn assert_refused(folder: &Path, needles: &[&str]) {
+    let error = try_load(folder).expect_err(&format!("must be refused for {needles:?}"));
+    let message = error.to_string();
+    for needle in needles {
+        assert!(
+            message.contains(needle),
+            "{message:?} does not say {needle:?}"
+        );
+    }
+}
+
+/// A model with these bytes as its weights.
+fn with_weights(bytes: &[u8]) -> TempDir {
+    let folder = assemble(MODEL);
+    fs::write(folder.path().join(WEIGHTS), bytes).expect("it can be written");
+    folder
+}
+
+/// A safetensors file with a header of our own.
+fn file(header: &Value, data: &[u8]) -> Vec<u8> {
+    let header = header.to_string();
+    let length = (header.len() as u64).to_le_bytes();
+    [&length, header.as_bytes(), data].concat()
+}
+
+/// A model whose tensors went through `change`, in a file that is sound again.
+fn with_tensors(name: &str, change: impl FnOnce(&mut BTreeMap<String, Tensor>)) -> TempDir {
+    let folder = assemble(name);
+    let path = folder.path().join(WEIGHTS);
+    let bytes = fs::read(&path).expect("the weights are there");
+    let mut tensors = SafeTensors::deserialize(&bytes)
+        .expect("the fixture is sound")
+        .iter()
+        .map(|(name, view)| {
+            let tensor = Tensor {
+                dtype: view.dtype(),
+                shape: view.shape().to_vec(),
+                data: view.data().to_vec(),
+            };
+            (name.to_owned(), tensor)
+        })
+        .collect();
+    change(&mut tensors);
+    let views = tensors.iter().map(|(name, tensor)| {
+        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), &tensor.data);
+        (name, view.expect("the tensor is sound"))
+    });
+    let bytes = safetensors::serialize(views, None).expect("the tensors are sound");
+    fs::write(&path, bytes).expect("it can be written");
+    folder
+}
+
+#[test]
+fn missing_weights_are_named_with_the_folder() {
+    let folder = assemble(MODEL);
+    fs::remove_file(folder.path().join(WEIGHTS)).expect("it was there");
+    let name = folder.path().display().to_string();
+    assert_refused(folder.path(), &[&name, "safetensors", "not found"]);
+}
+
+#[test]
+fn truncated_weights_are_refused_wherever_they_break_off() {
+    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights are there");
+    for length in [0, 1, 7, 8, 9, 500, bytes.len() / 2, bytes.len() - 1] {
+        let folder = with_weights(&bytes[..length]);
+        assert_refused(folder.path(), &[WEIGHTS, "download the model again"]);
+    }
+}
+
+#[test]
+fn weights_with_more_bytes_than_the_header_says_are_refused() {
+    let mut bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights are there");
+    bytes.push(0);
+    assert_refused(with_weights(&bytes).path(), &[WEIGHTS]);
+}
+
+#[test]
+fn a_header_longer_than_the_file_or_than_memory_is_refused() {
+    for length in [40, 99_999_999, 100_000_001, 1 << 62, u64::MAX] {
+        let bytes = [&length.to_le_bytes()[..], b"{}"].concat();
+        assert_refused(with_weights(&bytes).path(), &[WEIGHTS, "safetensors"]);
+    }
+}
+
+#[test]
+fn a_header_with_a_flipped_bit_is_refused() {
+    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights are there");
+    // The opening brace, the length's highest byte, and the first quote of the first name.
+    for (position, bit) in [(8, 0), (7, 6), (9, 7)] {
+        let mut spoiled = bytes.clone();
+        spoiled[position] ^= 1 << bit;
+        assert_refused(with_weights(&spoiled).path(), &[WEIGHTS, "safetensors"]);
+    }
+}
+
+#[test]
+fn headers_that_lie_about_tensors_are_refused() {
+    let f32s = |shape: Value, offsets: [u64; 2]| json!({"dtype": "F32", "shape": shape, "data_offsets": offsets});
+    let headers = [
+        (
+            "overlap",
+            json!({"a": f32s(json!([8]), [0, 32]), "b": f32s(json!([8]), [16, 48])}),
+        ),
+        ("beyond the file", json!({"a": f32s(json!([32]), [0, 128])})),
+        (
+            "far beyond the file",
+            json!({"a": f32s(json!([16]), [1 << 60, (1 << 60) + 64])}),
+        ),
+        ("wrong product", json!({"a": f32s(json!([4, 5]), [0, 64])})),
+        ("backwards", json!({"a": f32s(json!([16]), [64, 0])})),
+        (
+            "hole",
+            json!({"a": f32s(json!([8]), [0, 32]), "b": f32s(json!([4]), [48, 64])}),
+        ),
+        (
+            "too large to count",
+            json!({"a": f32s(json!([1_u64 << 40, 1_u64 << 40]), [0, 64])}),
+        ),
+        (
+            "negative",
+            json!({"a": {"dtype": "F32", "shape": [-16], "data_offsets": [0, 64]}}),
+        ),
+        (
+            "unknown type",
+            json!({"a": {"dtype": "Q9", "shape": [16], "data_offsets": [0, 64]}}),
+        ),
+        ("no offsets", json!({"a": {"dtype": "F32", "shape": [16]}})),
+        ("a list", json!([1, 2, 3])),
+    ];
+    for (lie, header) in headers {
+        let folder = with_weights(&file(&header, &[0; 64]));
+        let error = try_load(folder.path()).expect_err(lie);
+        assert!(error.to_string().contains(WEIGHTS), "{lie}: {error}");
+        assert!(
+            matches!(error, EngineError::BadFile { .. }),
+            "{lie}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_tensor_of_the_wrong_shape_is_refused_with_both_shapes() {
+    let folder = with_tensors(MODEL, |tensors| {
+        let norm = tensors.get_mut("model.norm.weight").expect("it is there");
+        norm.shape = vec![2, 32];
+    });
+    assert_refused(
+        folder.path(),
+        &[WEIGHTS, "model.norm.weight", "[2, 32]", "[64]"],
+    );
+    let folder = with_tensors(MODEL, |tensors| {
+        let scales = tensors
+            .get_mut("model.layers.1.mlp.up_proj.scales")
+            .expect("it is there");
+        scales.shape.reverse();
+    });
+    assert_refused(
+        folder.path(),
+        &[WEIGHTS, "up_proj.scales", "[1, 128]", "[128, 1]"],
+    );
+}
+
+#[test]
+fn sizes_of_another_model_are_refused_by_the_first_tensor_that_differs() {
+    for (key, value) in [
+        ("vocab_size", 320),
+        ("hidden_size", 128),
+        ("intermediate_size", 256),
+        ("num_attention_heads", 8),
+        ("num_key_value_heads", 1),
+        ("head_dim", 32),
+    ] {
+        let folder = assemble(MODEL);
+        let path = folder.path().join("config.json");
+        let text = fs::read_to_string(&path).expect("it is there");
+        let mut config: Value = serde_json::from_str(&text).expect("valid JSON");
+        config[key] = json!(value);
+        fs::write(&path, config.to_string()).expect("it can be written");
+        assert_refused(
+            folder.path(),
+            &[WEIGHTS, "has the shape", "config.json asks for"],
+        );
+    }
+}
+
+#[test]
+fn a_missing_tensor_is_named() {
+    for name in [
+        "model.norm.weight",
+        "model.embed_tokens.weight",
+        "model.layers.1.self_attn.q_proj.weight",
+        "model.layers.0.self_attn.k_norm.weight",
+        "model.layers.0.mlp.down_proj.biases",
+    ] {
+        let folder = with_tensors(MODEL, |tensors| {
+            tensors.remove(name).expect("it is there");
+        });
+        let path = folder.path().display().to_string();
+        assert_refused(folder.path(), &[&path, name, "missing"]);
+    }
+}
+
+#[test]
+fn a_layer_that_the_files_do_not_have_is_named() {
+    let folder = assemble(MODEL);
+    let path = folder.path().join("config.json");
+    let text = fs::read_to_string(&path).expect("it is there");
+    let text = text.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
+    fs::write(&path, text).expect("it can be written");
+    assert_refused(folder.path(), &["model.layers.2.", "missing"]);
+}
+
+#[test]
+fn tensors_that_the_architecture_does_not_know_are_passed_over() {
+    let folder = with_tensors(MODEL, |tensors| {
+        for (name, dtype, size) in [
+            (
+                "model.layers.0.self_attn.rotary_emb.inv_freq",
+                Dtype::F32,
+                4,
+            ),
+            ("position_ids", Dtype::I64, 8),
+            ("lm_head.weight", Dtype::F64, 8),
+            ("model.vision.flag", Dtype::BOOL, 1),
+        ] {
+            let tensor = Tensor {
+                dtype,
+                shape: vec![4],
+                data: vec![1; 4 * size],
+            };
+            tensors.insert(name.to_owned(), tensor);
+        }
+    });
+    assert_eq!(try_load(folder.path()), Ok(()));
+}
+
+#[test]
+fn a_needed_tensor_of_a_type_that_holds_no_floats_is_refused() {
+    let folder = with_tensors(MODEL, |tensors| {
+        let norm = tensors.get_mut("model.norm.weight").expect("it is there");
+        norm.dtype = Dtype::I16;
+    });
+    assert_refused(folder.path(), &[WEIGHTS, "model.norm.weight", "I16"]);
+}
+
+#[test]
+fn packed_weights_of_the_wrong_type_are_refused() {
+    let folder = with_tensors(MODEL, |tensors| {
+        let packed = tensors
+            .get_mut("model.layers.0.self_attn.q_proj.weight")
+            .expect("it is there");
+        packed.dtype = Dtype::F32;
+    });
+    assert_refused(folder.path(), &[WEIGHTS, "q_proj.weight"]);
+}
+
+#[test]
+fn a_group_that_does_not_divide_the_matrix_is_refused_with_both_sizes() {
+    let folder = assemble(MODEL);
+    let path = folder.path().join("config.json");
+    let text = fs::read_to_string(&path).expect("it is there");
+    let text = text.replace("\"group_size\": 64", "\"group_size\": 128");
+    fs::write(&path, text).expect("it can be written");
+    let name = folder.path().display().to_string();
+    assert_refused(folder.path(), &[&name, "64", "groups of 128"]);
+}
+
+#[test]
+fn quantised_tensors_without_a_word_in_the_configuration_are_refused() {
+    let folder = assemble(MODEL);
+    let path = folder.path().join("config.json");
+    let text = fs::read_to_string(&path).expect("it is there");
+    let mut config: Value = serde_json::from_str(&text).expect("valid JSON");
+    for key in ["quantization", "quantization_config"] {
+        config.as_object_mut().expect("an object").remove(key);
+    }
+    fs::write(&path, config.to_string()).expect("it can be written");
+    assert_refused(folder.path(), &["model.embed_tokens", "config.json"]);
+}
+
+/// The sharded model with an index that went through `change`.
+fn with_index(change: impl FnOnce(&mut Value)) -> TempDir {
+    let folder = assemble(SHARDED);
+    let path = folder.path().join(INDEX);
+    let text = fs::read_to_string(&path).expect("the index is there");
+    let mut index = serde_json::from_str(&text).expect("valid JSON");
+    change(&mut index);
+    fs::write(&path, index.to_string()).expect("it can be written");
+    folder
+}
+
+#[test]
+fn a_shard_that_the_index_names_but_is_missing_is_named() {
+    let folder = assemble(SHARDED);
+    let shard = "model-00002-of-00003.safetensors";
+    fs::remove_file(folder.path().join(shard)).expect("it was there");
+    assert_refused(folder.path(), &[shard, "not found", "index"]);
+}
+
+#[test]
+fn an_index_that_points_outside_the_folder_is_refused() {
+    for target in [
+        "../secret.safetensors",
+        "/etc/passwd",
+        "a/../../b.safetensors",
+        "",
+    ] {
+        let folder = with_index(|index| {
+            index["weight_map"]["model.norm.weight"] = json!(target);
+        });
+        assert_refused(folder.path(), &[INDEX, target]);
+    }
+}
+
+#[test]
+fn a_broken_index_is_named() {
+    for index in [
+        json!({}),
+        json!({"weight_map": 5}),
+        json!({"weight_map": {"a": 5}}),
+    ] {
+        let folder = with_index(|value| *value = index);
+        assert_refused(folder.path(), &[INDEX]);
+    }
+}
+
+#[test]
+fn a_tensor_in_two_shards_is_refused() {
+    let folder = assemble(SHARDED);
+    let copy = "model-00004-of-00004.safetensors";
+    let first = folder.path().join("model-00001-of-00003.safetensors");
+    fs::copy(first, folder.path().join(copy)).expect("it can be copied");
+    fs::remove_file(folder.path().join(INDEX)).expect("it was there");
+    assert_refused(folder.path(), &[copy, "more than one file"]);
+}
+
+#[test]
+fn shards_without_an_index_are_found() {
+    let folder = assemble(SHARDED);
+    fs::remove_file(folder.path().join(INDEX)).expect("it was there");
+    assert_eq!(try_load(folder.path()), Ok(()));
+}
+
+/// What happens to a file's bytes.
+#[derive(Debug, Clone)]
+enum Damage {
+    Flip(Vec<(prop::sample::Index, u8)>),
+    Truncate(prop::sample::Index),
+    Overwrite(prop::sample::Index, Vec<u8>),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    prop_oneof![
+        6 => prop::collection::vec((any_index(), 0_u8..8), 1..4).prop_map(Damage::Flip),
+        1 => any_index().prop_map(Damage::Truncate),
+        // Digits keep the JSON valid more often than other bytes do, so they reach further.
+        3 => (any_index(), prop::collection::vec(b'0'..=b'9', 1..6))
+            .prop_map(|(at, digits)| Damage::Overwrite(at, digits)),
+    ]
+}
+
+fn any_index() -> impl Strategy<Value = prop::sample::Index> {
+    any::<prop::sample::Index>()
+}
+
+impl Damage {
+    /// Spoils the first `n_bytes` of `bytes`.
+    fn apply(&self, bytes: &mut Vec<u8>, n_bytes: usize) {
+        match self {
+            Self::Flip(flips) => {
+                for (position, bit) in flips {
+                    bytes[position.index(n_bytes)] ^= 1 << bit;
+                }
+            }
+            Self::Truncate(length) => bytes.truncate(length.index(n_bytes)),
+            Self::Overwrite(start, digits) => {
+                let start = start.index(n_bytes);
+                let end = n_bytes.min(start + digits.len());
+                bytes[start..end].copy_from_slice(&digits[..end - start]);
+            }
+        }
+    }
+}
+
+/// A model or an error whose message names something below the folder.
+fn assert_clean(folder: &Path) {
+    if let Err(error) = try_load(folder) {
+        let name = folder.display().to_string();
+        assert!(error.to_string().contains(&name), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_a_header_holds_loading_ends_with_a_model_or_an_error(damage in damage()) {
+        let folder = assemble("qwen2-q2-g64");
+        let path = folder.path().join(WEIGHTS);
+        let mut bytes = fs::read(&path).expect("the weights are there");
+        let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
+        damage.apply(&mut bytes, 8 + length as usize);
+        fs::write(&path, bytes).expect("it can be written");
+        assert_clean(folder.path());
+    }
+
+    #[test]
+    fn whatever_a_configuration_holds_loading_ends_with_a_model_or_an_error(damage in damage()) {
+        let folder = assemble("qwen3-mixed");
+        let path = folder.path().join("config.json");
+        let mut bytes = fs::read(&path).expect("it is there");
+        let length = bytes.len();
+        damage.apply(&mut bytes, length);
+        fs::write(&path, bytes).expect("it can be written");
+        assert_clean(folder.path());
+    }
+}

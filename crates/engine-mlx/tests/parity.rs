@@ -1,0 +1,345 @@
+//! The engine gives mlx-lm's numbers: the same greedy tokens, and logits within [`TOLERANCE`].
+//!
+//! `fixtures/make_fixtures.py` makes the models and mlx-lm's answers. Every model there is tested,
+//! with dense and with quantised products, with prefill in chunks, and with prompt reuse.
+
+#[path = "fixtures/support.rs"]
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use safetensors::SafeTensors;
+use serde::Deserialize;
+use serde_json::Value;
+use support::{assemble, fixtures, hold_mlx, load};
+use transom_engine::{
+    ChatPrompt, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
+    SamplingParams, Section, Stats, TokenEvent,
+};
+use transom_engine_mlx::{MlxEngine, MlxModel};
+
+/// Largest error of a logit, as a share of the largest logit of its row. The orders of f32 sums
+/// differ between dense and quantised products; the fixtures' greedy choices lead by 20 times this.
+const TOLERANCE: f32 = 5e-5;
+
+/// What mlx-lm computed for one model.
+struct Golden {
+    prompt: Vec<u32>,
+    tokens: Vec<u32>,
+    positions: Vec<u32>,
+    logits: Vec<Vec<f32>>,
+    turn2_prompt: Vec<u32>,
+    turn2_tokens: Vec<u32>,
+    turn2_logits: Vec<f32>,
+}
+
+impl Golden {
+    fn of(name: &str) -> Self {
+        let path = fixtures()
+            .join("models")
+            .join(name)
+            .join("golden.safetensors");
+        let bytes = fs::read(path).expect("the golden file is there");
+        let file = SafeTensors::deserialize(&bytes).expect("the golden file is sound");
+        let words = |tensor: &str| -> Vec<[u8; 4]> {
+            let view = file.tensor(tensor).expect("the golden file is complete");
+            view.data().as_chunks::<4>().0.to_vec()
+        };
+        let ids = |tensor| words(tensor).into_iter().map(u32::from_le_bytes).collect();
+        let floats =
+            |tensor| -> Vec<f32> { words(tensor).into_iter().map(f32::from_le_bytes).collect() };
+        let turn2_logits = floats("turn2_logits");
+        Self {
+            prompt: ids("prompt"),
+            tokens: ids("tokens"),
+            positions: ids("positions"),
+            logits: floats("logits")
+                .chunks(turn2_logits.len())
+                .map(<[f32]>::to_vec)
+                .collect(),
+            turn2_prompt: ids("turn2_prompt"),
+            turn2_tokens: ids("turn2_tokens"),
+            turn2_logits,
+        }
+    }
+}
+
+/// An engine that dequantises weights when it loads them, and one that never does.
+fn engines() -> [(&'static str, MlxEngine); 2] {
+    [
+        ("dense", MlxEngine::new().with_dense_limit_bytes(u64::MAX)),
+        ("quantised", MlxEngine::new().with_dense_limit_bytes(0)),
+    ]
+}
+
+fn model_names() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(fixtures().join("models"))
+        .expect("the models are there")
+        .map(|entry| entry.expect("the models can be listed").file_name())
+        .map(|name| name.into_string().expect("names are ASCII"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Runs `check` on every model with either engine, naming both where it fails.
+fn for_every_model(limits: &Limits, check: impl Fn(&mut MlxModel, &Golden, &str)) {
+    let _mlx = hold_mlx();
+    for name in model_names() {
+        let folder = assemble(&name);
+        let golden = Golden::of(&name);
+        for (kind, engine) in engines() {
+            let case = format!("{name}, {kind}");
+            let mut model = load(&engine, folder.path(), limits)
+                .unwrap_or_else(|error| panic!("{case}: {error}"));
+            check(&mut model, &golden, &case);
+        }
+    }
+}
+
+/// Greedy tokens that follow `prompt`.
+fn greedy(model: &mut MlxModel, prompt: &[u32], n_tokens: usize) -> (Vec<u32>, Stats) {
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(n_tokens),
+        ignore_end_of_text: true,
+        ..GenerationParams::default()
+    };
+    let prompt = model
+        .prepare(&Prompt::Tokens(prompt.to_vec()))
+        .expect("the prompt fits");
+    let mut tokens = Vec::new();
+    let (reason, stats) = model
+        .generate_tokens(
+            &prompt,
+            &params,
+            &JobControl::new(),
+            &mut |_| {},
+            &mut |token| tokens.push(token),
+        )
+        .expect("the answer succeeds");
+    assert_eq!(reason, FinishReason::Length);
+    (tokens, stats)
+}
+
+fn assert_close(found: &[f32], expected: &[f32], case: &str) {
+    assert_eq!(found.len(), expected.len(), "{case}");
+    let largest = expected.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
+    let error = found
+        .iter()
+        .zip(expected)
+        // A NaN counts as the worst error, where `f32::max` would drop it.
+        .map(|(a, b)| {
+            if a.is_nan() {
+                f32::INFINITY
+            } else {
+                (a - b).abs()
+            }
+        })
+        .fold(0.0, f32::max);
+    assert!(
+        error <= TOLERANCE * largest,
+        "{case}: a logit is off by {error:e}, that is {:e} of the largest",
+        error / largest
+    );
+}
+
+#[test]
+fn logits_are_those_of_mlx_lm() {
+    for_every_model(&Limits::default(), |model, golden, case| {
+        let rows = model.logits(&golden.prompt).expect("logits");
+        assert_eq!(rows.len(), golden.prompt.len(), "{case}");
+        for (position, expected) in golden.positions.iter().zip(&golden.logits) {
+            let case = format!("{case}, position {position}");
+            assert_close(&rows[*position as usize], expected, &case);
+        }
+        let rows = model.logits(&golden.turn2_prompt).expect("logits");
+        let last = rows.last().expect("a row a token");
+        assert_close(last, &golden.turn2_logits, &format!("{case}, turn 2"));
+    });
+}
+
+#[test]
+fn greedy_tokens_are_those_of_mlx_lm_whatever_the_prefill_chunk() {
+    for prefill_chunk in [1, 7, 512] {
+        let limits = Limits {
+            prefill_chunk,
+            ..Limits::default()
+        };
+        for_every_model(&limits, |model, golden, case| {
+            let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
+            assert_eq!(tokens, golden.tokens, "{case}, chunks of {prefill_chunk}");
+            assert_eq!(stats.prompt_tokens, golden.prompt.len());
+            assert_eq!(stats.cached_tokens, 0, "{case}");
+        });
+    }
+}
+
+#[test]
+fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
+    for prefill_chunk in [7, 512] {
+        let limits = Limits {
+            prefill_chunk,
+            ..Limits::default()
+        };
+        for_every_model(&limits, |model, golden, case| {
+            greedy(model, &golden.prompt, golden.tokens.len());
+            let n_tokens = golden.turn2_tokens.len();
+            let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
+            assert_eq!(tokens, golden.turn2_tokens, "{case}");
+            // The answer's last token was never fed back, so it may have to be processed.
+            let turn1 = golden.prompt.len() + golden.tokens.len();
+            assert!(
+                (turn1 - 1..=turn1).contains(&stats.cached_tokens),
+                "{case}: {} of {turn1} tokens were cached",
+                stats.cached_tokens
+            );
+        });
+    }
+}
+
+#[test]
+fn a_second_turn_without_a_first_answers_the_same() {
+    for_every_model(&Limits::default(), |model, golden, case| {
+        let n_tokens = golden.turn2_tokens.len();
+        let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
+        assert_eq!(tokens, golden.turn2_tokens, "{case}");
+        assert_eq!(stats.cached_tokens, 0, "{case}");
+    });
+}
+
+#[test]
+fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
+    for_every_model(&Limits::default(), |model, golden, case| {
+        greedy(model, &golden.turn2_prompt, 8);
+        let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
+        assert_eq!(tokens, golden.tokens, "{case}");
+        // All of it is cached, but the last token is needed again for its logits.
+        assert_eq!(stats.cached_tokens, golden.prompt.len() - 1, "{case}");
+    });
+}
+
+#[test]
+fn a_trimmed_model_starts_anew_and_answers_the_same() {
+    for_every_model(&Limits::default(), |model, golden, case| {
+        greedy(model, &golden.prompt, golden.tokens.len());
+        model.trim();
+        assert_eq!(model.memory().kv_cache_bytes, 0, "{case}");
+        let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
+        assert_eq!(tokens, golden.tokens, "{case}");
+        assert_eq!(stats.cached_tokens, 0, "{case}");
+    });
+}
+
+#[test]
+fn the_models_cover_every_architecture_and_storage_form() {
+    let mut architectures = BTreeSet::new();
+    let mut quantisations = BTreeSet::new();
+    let mut plain = BTreeSet::new();
+    for name in model_names() {
+        let path = fixtures().join("models").join(&name).join("config.json");
+        let text = fs::read_to_string(path).expect("a configuration");
+        let config: Value = serde_json::from_str(&text).expect("valid JSON");
+        architectures.insert(config["model_type"].as_str().expect("a name").to_owned());
+        let quantization = &config["quantization"];
+        match quantization["bits"]
+            .as_u64()
+            .zip(quantization["group_size"].as_u64())
+        {
+            Some(pair) => quantisations.insert(pair),
+            None => plain.insert(config["torch_dtype"].as_str().expect("a type").to_owned()),
+        };
+    }
+    let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect();
+    assert_eq!(
+        architectures,
+        names(&["llama", "mistral", "qwen2", "qwen3"])
+    );
+    assert_eq!(plain, names(&["bfloat16", "float16", "float32"]));
+    let every_pair = [2, 3, 4, 5, 6, 8]
+        .into_iter()
+        .flat_map(|bits| [32, 64, 128].map(|group_size| (bits, group_size)))
+        .collect();
+    assert_eq!(quantisations, every_pair);
+}
+
+/// mlx-lm's answers of the starter model.
+#[derive(Deserialize)]
+struct StarterGolden {
+    model: String,
+    max_tokens: usize,
+    cases: Vec<StarterCase>,
+}
+
+#[derive(Deserialize)]
+struct StarterCase {
+    name: String,
+    messages: Vec<Message>,
+    prompt_tokens: Vec<u32>,
+    tokens: Vec<u32>,
+    text: String,
+    ended: bool,
+}
+
+#[test]
+fn the_starter_model_says_what_it_says_under_mlx_lm() {
+    let _mlx = hold_mlx();
+    let text = fs::read_to_string(fixtures().join("starter_golden.json")).expect("the answers");
+    let golden: StarterGolden = serde_json::from_str(&text).expect("valid JSON");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = repository.join(&golden.model);
+    let engine = MlxEngine::new();
+    let mut model = load(&engine, &folder, &Limits::default()).expect("the starter loads");
+    assert_eq!(golden.cases.len(), 10);
+    for case in &golden.cases {
+        check_starter_case(&mut model, case, golden.max_tokens);
+    }
+}
+
+fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usize) {
+    let chat = ChatPrompt {
+        messages: case.messages.clone(),
+        ..ChatPrompt::default()
+    };
+    let prompt = model.prepare(&Prompt::Chat(chat)).expect("the prompt fits");
+    assert_eq!(prompt.tokens, case.prompt_tokens, "{}", case.name);
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(max_tokens),
+        ..GenerationParams::default()
+    };
+    let (mut tokens, mut answer) = (Vec::new(), String::new());
+    let mut sink = |event| {
+        if let TokenEvent::Text { section, text } = event {
+            assert_eq!(section, Section::Answer);
+            answer.push_str(&text);
+        }
+    };
+    let control = JobControl::new();
+    let (reason, stats) = model
+        .generate_tokens(&prompt, &params, &control, &mut sink, &mut |token| {
+            tokens.push(token)
+        })
+        .expect("the answer succeeds");
+    let expected = if case.ended {
+        FinishReason::Stop
+    } else {
+        FinishReason::Length
+    };
+    assert_eq!(reason, expected, "{}", case.name);
+    assert_eq!(
+        tokens[..stats.generated_tokens],
+        case.tokens,
+        "{}",
+        case.name
+    );
+    assert_eq!(answer, case.text, "{}", case.name);
+}
