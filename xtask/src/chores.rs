@@ -1,10 +1,10 @@
 //! Starting other programs: cargo, compilers, pip.
 //!
-//! [`quietly`] sends their output to a log file, which a failure names; [`output_of`] takes it in.
+//! [`quietly`] puts their output into a log file, which a failure names; [`output_of`] returns it.
 //! Both turn a program that is not there into a sentence, never into a raw system error.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -26,22 +26,21 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Runs a program with its output in `log`; `doing` completes "could not …".
+/// Runs a program and keeps its output in `log`; `doing` completes "could not …".
+///
+/// The output goes through memory, so that its cause is known even when the log's own disk is full.
 pub(crate) fn quietly(command: &mut Command, doing: &str, log: &Path) -> Result<(), Problem> {
-    let file = File::create(log).map_err(|error| Problem::io("write", log, &error))?;
-    let errors = file
-        .try_clone()
-        .map_err(|error| Problem::io("write", log, &error))?;
-    let status = command
+    let output = command
         .stdin(Stdio::null())
-        .stdout(file)
-        .stderr(errors)
-        .status()
+        .output()
         .map_err(|error| not_started(command, doing, &error))?;
-    if status.success() {
+    let text = [output.stdout, output.stderr].concat();
+    let log = fs::write(log, &text).is_ok().then_some(log);
+    if output.status.success() {
         Ok(())
     } else {
-        Err(Problem::failed(doing, log))
+        let text = String::from_utf8_lossy(&text);
+        Err(Problem::failed(doing, &text, log))
     }
 }
 
@@ -103,6 +102,18 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(sentence.contains("there is no network"), "{sentence}");
-        assert!(std::fs::read_to_string(&log).unwrap().contains("resolve"));
+        assert!(fs::read_to_string(&log).unwrap().contains("resolve"));
+    }
+
+    #[test]
+    fn the_cause_is_known_even_where_no_log_can_be_written() {
+        let log = Path::new("no/such/folder/step.log");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'No space left on device'; exit 1"]);
+        let sentence = quietly(&mut command, "pack it", log)
+            .unwrap_err()
+            .to_string();
+        assert!(sentence.contains("the disk is full"), "{sentence}");
+        assert!(!sentence.contains("step.log"), "{sentence}");
     }
 }
