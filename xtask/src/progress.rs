@@ -40,7 +40,7 @@ impl Step {
         }
     }
 
-    /// Adds a detail to the line, such as "12 of 27". Seen on a terminal only.
+    /// Adds a detail to the line, such as "12 done". Seen on a terminal only.
     pub(crate) fn detail(&self, detail: impl Into<String>) {
         if let Some((sender, _)) = &self.ticker {
             let _ = sender.send(detail.into());
@@ -72,9 +72,10 @@ fn spawn_ticker(title: String, started: Instant) -> (Sender<String>, JoinHandle<
         let mut detail = String::new();
         loop {
             let time = elapsed(started.elapsed());
-            let _ = write!(io::stderr(), "\r\x1b[K  {title} {detail} ({time})");
+            let _ = write!(io::stderr(), "\r\x1b[K  {title} ({time}{detail})");
             match receiver.recv_timeout(Duration::from_secs(1)) {
-                Ok(new) => detail = new,
+                Ok(new) if new.is_empty() => detail.clear(),
+                Ok(new) => detail = format!(", {new}"),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }

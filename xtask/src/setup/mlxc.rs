@@ -145,7 +145,7 @@ pub(crate) fn built(
         if host.is_linux() {
             files.push(shims.join("mach_time.c"));
         }
-        let step = Step::start(format!("Compiling mlx-c ({} files)", files.len()));
+        let step = Step::start(format!("Compiling mlx-c, {} files", files.len()));
         let includes = [shims.as_path(), &source.mlx_c, &wheel.join("mlx/include")];
         compile_all(&files, &objects, &includes, host, cache, &step)?;
 
@@ -169,14 +169,21 @@ fn compile_all(
     step: &Step,
 ) -> Result<(), Problem> {
     let next = AtomicUsize::new(0);
+    let n_done = AtomicUsize::new(0);
     let failure = Mutex::new(None);
     let n_threads = std::thread::available_parallelism().map_or(2, usize::from);
     let work = || {
         while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(problem) = compile(file, objects, includes, host, cache) {
-                next.store(files.len(), Ordering::Relaxed);
-                if let Ok(mut failure) = failure.lock() {
-                    failure.get_or_insert(problem);
+            match compile(file, objects, includes, host, cache) {
+                Ok(()) => {
+                    let n_done = 1 + n_done.fetch_add(1, Ordering::Relaxed);
+                    step.detail(format!("{n_done} done"));
+                }
+                Err(problem) => {
+                    next.store(files.len(), Ordering::Relaxed);
+                    if let Ok(mut failure) = failure.lock() {
+                        failure.get_or_insert(problem);
+                    }
                 }
             }
         }
@@ -187,7 +194,6 @@ fn compile_all(
         }
         work();
     });
-    step.detail("packing");
     match failure.into_inner() {
         Ok(None) => Ok(()),
         Ok(Some(problem)) => Err(problem),
