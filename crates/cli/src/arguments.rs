@@ -16,16 +16,15 @@ use crate::chat::ChatArgs;
 /// Nothing leaves the machine: the model is a folder on your disk, and answers need no network. A
 /// tiny demonstration model is included, so this works right away:
 ///
-///     transom chat                       talk with the starter model
-///     transom ask "What is a haiku?"     one question, one answer
-///     transom ask "Sum this up:" < a.txt
+///   transom chat                       talk with the starter model
+///   transom ask "What is a haiku?"     one question, one answer
+///   transom ask "Sum this up:" < a.txt
 ///
 /// Each command explains itself: `transom ask --help`.
 #[derive(Debug, Parser)]
 #[command(
     name = "transom",
     version,
-    about,
     verbatim_doc_comment,
     after_long_help = AFTER_HELP,
     after_help = "`transom --help` also shows examples, environment variables and exit codes.",
@@ -44,14 +43,12 @@ pub(crate) struct Arguments {
     pub(crate) verbose: u8,
 }
 
-/// The commands, in the order of the help.
+// The commands, in the order of the help. Each is explained where its arguments are: a doc comment
+// here would take the place of that.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Answer one prompt and end
     Ask(AskArgs),
-    /// Talk with a model in the terminal
     Chat(ChatArgs),
-    /// Measure how fast a model runs here
     Bench(BenchArgs),
 }
 
@@ -68,6 +65,12 @@ pub(crate) struct ModelArgs {
     /// limit if that is lower]
     #[arg(long, value_name = "TOKENS", value_parser = at_least_one)]
     pub(crate) context_length: Option<usize>,
+}
+
+/// Any number; its range is checked where it has a meaning.
+pub(crate) fn number(text: &str) -> Result<f32, String> {
+    text.parse()
+        .map_err(|_| "must be a number, such as 0.7".into())
 }
 
 /// A count that must not be zero.

@@ -159,7 +159,8 @@ impl Bench<'_> {
                 None => format!("pp{}: warm-up {}", self.n_prompt, index + 1),
                 Some(run) => format!("pp{}: run {} of {}", self.n_prompt, run + 1, args.runs),
             });
-            let (stats, second_turn) = self.one_run(args.turn2)?;
+            let stats = self.one_run()?;
+            let second_turn = args.turn2.then(|| self.two_turns()).transpose()?;
             if index < args.warmup {
                 continue;
             }
@@ -170,43 +171,45 @@ impl Bench<'_> {
         Ok(measured)
     }
 
-    fn one_run(&mut self, with_second_turn: bool) -> Result<(Stats, Option<SecondTurn>), Failure> {
+    fn one_run(&mut self) -> Result<Stats, Failure> {
+        let prompt = self.next_prompt();
+        self.generate_afresh(&prompt, Vec::new())
+    }
+
+    /// A conversation of its own: the ids of an answer are not reported, so a bias settles them
+    /// beforehand, and biased sampling is not what the other rows are about.
+    fn two_turns(&mut self) -> Result<SecondTurn, Failure> {
         let mut tokens = self.next_prompt();
         let answer = self.token(ANSWER_SEED);
-        let sampling = SamplingParams {
-            temperature: 0.0,
-            // The ids of an answer are not reported. A bias that settles the choice makes them
-            // known, so that the second turn can repeat them.
-            logit_bias: if with_second_turn {
-                vec![(answer, 1e4)]
-            } else {
-                Vec::new()
-            },
-            ..SamplingParams::default()
-        };
-        let first = self.generate(&tokens, sampling)?;
-        if first.cached_tokens > 0 {
+        let first = self.generate_afresh(&tokens, vec![(answer, 1e4)])?;
+        tokens.extend(std::iter::repeat_n(answer, self.n_generate));
+        tokens.extend((0..NEW_TOKENS).map(|index| self.token(index as u64 + NEW_SEED)));
+        let second = self.generate(&tokens, Vec::new())?;
+        Ok(SecondTurn::new(&first, &second))
+    }
+
+    fn generate_afresh(
+        &mut self,
+        tokens: &[u32],
+        logit_bias: Vec<(u32, f32)>,
+    ) -> Result<Stats, Failure> {
+        let stats = self.generate(tokens, logit_bias)?;
+        if stats.cached_tokens > 0 {
             return Err(Failure::Internal(
                 "a run was answered from the prompt cache of another".into(),
             ));
         }
-        if !with_second_turn {
-            return Ok((first, None));
-        }
-        tokens.extend(std::iter::repeat_n(answer, self.n_generate));
-        tokens.extend((0..NEW_TOKENS).map(|index| self.token(index as u64 + NEW_SEED)));
-        let greedy = SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        };
-        let second = self.generate(&tokens, greedy)?;
-        Ok((first, Some(SecondTurn::new(&first, &second))))
+        Ok(stats)
     }
 
-    fn generate(&mut self, tokens: &[u32], sampling: SamplingParams) -> Result<Stats, Failure> {
+    fn generate(&mut self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats, Failure> {
         let prompt: PreparedPrompt = self.model.prepare(&Prompt::Tokens(tokens.to_vec()))?;
         let params = GenerationParams {
-            sampling,
+            sampling: SamplingParams {
+                temperature: 0.0,
+                logit_bias,
+                ..SamplingParams::default()
+            },
             max_tokens: Some(self.n_generate),
             stop: Vec::new(),
             ignore_end_of_text: true,

@@ -104,18 +104,17 @@ pub(crate) fn run(
 fn greet(loaded: &Loaded, console: &mut Console) {
     let info = loaded.model.info();
     console.note(&format!(
-        "{} ({} parameters, {}; {}), context of {} tokens",
+        "{}, {} parameters, context of {} tokens",
         info.name,
         parameters_text(info.n_parameters),
-        info.stored_as,
-        info.computed_as,
         info.context_length
     ));
     if loaded.found.is_starter {
+        let card = loaded.found.path.join("README.md");
+        let here = std::env::current_dir().unwrap_or_default();
         console.note(&format!(
-            "This is the bundled starter: a tiny demonstration model that is often wrong. What it \
-             can do: {}",
-            loaded.found.path.join("README.md").display()
+            "This is only the bundled demonstration model: tiny, and often wrong. Its card: {}",
+            card.strip_prefix(here).unwrap_or(&card).display()
         ));
     }
     if console.is_interactive() {

@@ -84,7 +84,7 @@ impl Failure {
             message.push_str(joint);
             message.push_str(line);
         }
-        message.push_str("; `--help` lists what can be said");
+        message.push_str("; see --help");
         Self::Usage(message)
     }
 
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(
             Failure::from_clap(rendered).message().unwrap(),
             "transom: unexpected argument '--modle' found; tip: a similar argument exists: \
-             '--model'; `--help` lists what can be said"
+             '--model'; see --help"
         );
     }
 

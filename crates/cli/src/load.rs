@@ -57,28 +57,12 @@ pub(crate) fn load(
     drop(progress);
     match result {
         Ok(_) if watch.was_pressed() => Err(Failure::Interrupted),
-        Ok(model) => {
-            log(&*model, load_time);
-            Ok(Loaded {
-                model,
-                found,
-                load_time,
-            })
-        }
+        Ok(model) => Ok(Loaded {
+            model,
+            found,
+            load_time,
+        }),
         Err(EngineError::Cancelled) => Err(Failure::Interrupted),
         Err(error) => Err(error.into()),
     }
-}
-
-fn log(model: &dyn LoadedModel, load_time: Duration) {
-    let info = model.info();
-    tracing::info!(
-        model = %info.name,
-        architecture = %info.architecture,
-        stored_as = %info.stored_as,
-        computed_as = %info.computed_as,
-        context_length = info.context_length,
-        seconds = load_time.as_secs_f64(),
-        "model loaded"
-    );
 }

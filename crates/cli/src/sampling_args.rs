@@ -6,6 +6,8 @@
 use clap::Args;
 use transom_engine::{EngineError, GenerationParams, SamplingParams};
 
+use crate::arguments::number;
+
 /// How to answer. Without a flag the model's own recommendation holds.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Answer")]
@@ -36,7 +38,7 @@ pub(crate) struct GenerationArgs {
 #[command(next_help_heading = "Sampling (defaults: what the model's authors recommend)")]
 pub(crate) struct SamplingArgs {
     /// Higher is more varied; 0 always takes the likeliest token
-    #[arg(short, long, value_name = "T", allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "T", allow_negative_numbers = true, value_parser = number)]
     temperature: Option<f32>,
 
     /// Choose among the K likeliest tokens; 0 for all
@@ -44,23 +46,23 @@ pub(crate) struct SamplingArgs {
     top_k: Option<usize>,
 
     /// Choose among the likeliest tokens that together reach probability P; 1 for all
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = number)]
     top_p: Option<f32>,
 
     /// Choose among tokens at least P times as likely as the likeliest; 0 for all
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = number)]
     min_p: Option<f32>,
 
     /// Make tokens of the prompt and the answer less likely to come again; 1 changes nothing
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     repetition_penalty: Option<f32>,
 
     /// Subtract X from the score of tokens already in the answer; 0 changes nothing
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     presence_penalty: Option<f32>,
 
     /// Subtract X for each time that a token is in the answer; 0 changes nothing
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     frequency_penalty: Option<f32>,
 
     /// Add BIAS to the score of token ID; repeatable

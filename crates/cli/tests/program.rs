@@ -96,6 +96,12 @@ fn json_lines_are_events_in_order() {
     let last = events.last().unwrap();
     assert_eq!(last["reason"], "stop");
     assert!(last["stats"]["generated_tokens"].as_u64().unwrap() > 0);
+    assert!(
+        last["stats"]["time_to_first_token_seconds"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
 }
 
 #[test]
@@ -215,7 +221,7 @@ fn a_piped_chat_remembers_what_was_said_and_saves_it() {
     assert!(last.contains("Ada"), "{}", text(&output.stdout));
     let saved: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!(saved["messages"].as_array().unwrap().len(), 4);
-    assert!(text(&output.stderr).contains("tiny demonstration model"));
+    assert!(text(&output.stderr).contains("bundled demonstration model"));
 }
 
 #[test]

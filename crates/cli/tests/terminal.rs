@@ -42,7 +42,7 @@ fn check_exit(session: &PtySession, code: i32) {
 fn ctrl_c_stops_the_answer_and_the_chat_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let mut chat = on_terminal(&[&["chat"], &ENDLESS[..]].concat(), home.path());
-    chat.exp_string("tiny demonstration model").unwrap();
+    chat.exp_string("bundled demonstration model").unwrap();
     chat.exp_string("> ").unwrap();
     chat.send_line("What is the capital of France?").unwrap();
     chat.exp_string("Paris").unwrap();
@@ -76,6 +76,7 @@ fn ctrl_d_ends_the_chat_and_the_history_is_kept_for_the_next() {
             chat.exp_string("The system prompt is set").unwrap();
         } else {
             chat.send("\x1b[A").unwrap();
+            chat.flush().unwrap();
             chat.exp_string("/system Be brief.").unwrap();
             chat.send_line("").unwrap();
             chat.exp_string("The system prompt is set").unwrap();

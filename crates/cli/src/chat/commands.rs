@@ -41,7 +41,7 @@ pub(super) enum Command {
     Quit,
 }
 
-/// Every command, for completion and for the hint after a mistake.
+/// Every command, for completion.
 pub(super) const NAMES: [&str; 6] = ["/help", "/quit", "/reset", "/save", "/stats", "/system"];
 
 /// What `/help` prints.
@@ -89,9 +89,8 @@ pub(super) fn parse(line: &str) -> Input {
         }
         _ => {
             return Input::Mistake(format!(
-                "/{name} is no command. There are {}; to send a message that begins with a \
-                 slash, type //.",
-                NAMES.join(", ")
+                "/{name} is no command; /help lists them. To send a message that begins with a \
+                 slash, type two."
             ));
         }
     };
@@ -159,7 +158,7 @@ mod tests {
             Input::Mistake(hint) => assert!(hint.contains(expect), "{hint}"),
             other => panic!("{line}: {other:?}"),
         };
-        check("/rest", "/reset");
+        check("/rest", "/help");
         check("/", "no command");
         check("/quit now", "takes nothing");
         check("/save", "/save chat.md");
