@@ -35,7 +35,6 @@ METRICS = {
 }
 
 
-
 def load_peer(args):
     import mlx.core as mx
     from mlx_lm import load
@@ -96,7 +95,6 @@ def peer_process(args):
     device = "GPU" if mx.default_device().type == mx.gpu else "CPU"
     report = {"runs": runs, "device": device, "peak": mx.get_peak_memory(), "mlx": mx.__version__}
     print(json.dumps(report))
-
 
 
 def environment(args, libraries=None):
