@@ -27,8 +27,10 @@ fn run(
     params: &GenerationParams,
     control: &JobControl,
 ) -> (Result<FinishReason, EngineError>, Vec<TokenEvent>) {
-    let mut model = load(script, &JobControl::new()).unwrap();
-    let prompt = model.prepare(&Prompt::Text("prompt".to_owned())).unwrap();
+    let mut model = load(script, &JobControl::new()).expect("the script loads");
+    let prompt = model
+        .prepare(&Prompt::Text("prompt".to_owned()))
+        .expect("the prompt fits");
     let mut events = Vec::new();
     let result = model.generate(&prompt, params, control, &mut |event| events.push(event));
     (result.map(|(reason, _)| reason), events)

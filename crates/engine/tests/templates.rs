@@ -43,8 +43,8 @@ fn frozen_now() -> SystemTime {
 fn templates() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/templates");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+        .expect("the fixtures lie in the repository")
+        .map(|entry| entry.expect("a folder can be read to its end").path())
         .filter(|path| {
             path.extension()
                 .is_some_and(|extension| extension == "jinja")

@@ -59,3 +59,6 @@ impl Sampler {
         drawn
     }
 }
+
+#[cfg(test)]
+mod tests;

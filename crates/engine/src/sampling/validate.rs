@@ -97,3 +97,6 @@ fn check(
         expected,
     })
 }
+
+#[cfg(test)]
+mod tests;

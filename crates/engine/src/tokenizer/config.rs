@@ -27,10 +27,11 @@ pub struct TokenizerConfig {
     /// Fills up batches.
     #[serde(deserialize_with = "token_text")]
     pub pad_token: Option<String>,
-    /// Whether the begin-of-text token leads every text; `None` leaves it to `tokenizer.json`.
+    /// Whether the begin-of-text token leads every text. [`Tokenizer::encode`] leaves that to the
+    /// post-processor of `tokenizer.json`, as `transformers` does from version 5 on.
+    ///
+    /// [`Tokenizer::encode`]: crate::Tokenizer::encode
     pub add_bos_token: Option<bool>,
-    /// Whether the end-of-text token ends every text; `None` leaves it to `tokenizer.json`.
-    pub add_eos_token: Option<bool>,
     /// The chat template, or several under names.
     pub chat_template: Option<ChatTemplateSource>,
 }

@@ -287,7 +287,7 @@ fn byte_level(token: &str) -> Option<Vec<u8>> {
 
 /// GPT-2's alphabet: printable Latin-1 characters stand for themselves, and the other 68 byte values
 /// are numbered from U+0100 on.
-fn byte_of(c: char) -> Option<u8> {
+pub(super) fn byte_of(c: char) -> Option<u8> {
     let code = u32::from(c);
     let byte = match code {
         0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF => code,
