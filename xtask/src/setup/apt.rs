@@ -4,7 +4,7 @@
 //! password. One apt-get runs at a time, and it waits its turn for the system's own.
 
 use std::io::{self, IsTerminal};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::cache::Cache;
 use crate::chores;
@@ -132,17 +132,22 @@ fn permission(list: &str) -> Result<bool, Problem> {
             "installing packages needs root, and there is no sudo; {by_hand}"
         )));
     }
-    let mut sudo = Command::new("sudo");
-    sudo.arg("--validate");
-    if !io::stdin().is_terminal() {
-        sudo.arg("--non-interactive").stdin(Stdio::null());
+    // Not `sudo --validate` at once: it asks even those who may act without a password, when one of
+    // their groups may not.
+    if chores::succeeds("sudo", &["--non-interactive", "true"]) {
+        return Ok(true);
     }
-    match sudo.status() {
-        Ok(status) if status.success() => Ok(true),
-        _ => Err(Problem::new(format!(
-            "installing packages needs root, and sudo did not grant it; {by_hand}"
-        ))),
+    let is_granted = io::stdin().is_terminal()
+        && Command::new("sudo")
+            .arg("--validate")
+            .status()
+            .is_ok_and(|status| status.success());
+    if is_granted {
+        return Ok(true);
     }
+    Err(Problem::new(format!(
+        "installing packages needs root, and sudo did not grant it; {by_hand}"
+    )))
 }
 
 /// dpkg's word for it; false where there is no dpkg.
