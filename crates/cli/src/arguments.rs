@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 
     /// Say more about what happens, on standard error; repeat for more detail
-    #[arg(short, long, action = ArgAction::Count, global = true)]
+    #[arg(short, long, action = ArgAction::Count, global = true, display_order = 900)]
     pub(crate) verbose: u8,
 }
 

@@ -7,8 +7,8 @@ mod report;
 
 use clap::Args;
 use transom_engine::{
-    Engine, FinishReason, GenerationParams, JobControl, LoadedModel, PreparedPrompt, Prompt,
-    SamplingParams, Stats,
+    Engine, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, PreparedPrompt,
+    Prompt, SamplingParams, Stats,
 };
 
 use crate::arguments::{ModelArgs, at_least_one};
@@ -78,7 +78,8 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);
-    model_args.context_length.get_or_insert(needed);
+    let usual = Limits::default().context_length;
+    model_args.context_length.get_or_insert(needed.max(usual));
     let mut loaded = load(&model_args, engine, console, interrupt)?;
     let model = &mut *loaded.model;
     if needed > model.info().context_length {

@@ -113,7 +113,7 @@ fn greet(loaded: &Loaded, console: &mut Console) {
         let card = loaded.found.path.join("README.md");
         let here = std::env::current_dir().unwrap_or_default();
         console.note(&format!(
-            "This is only the bundled demonstration model: tiny, and often wrong. Its card: {}",
+            "Only the bundled demonstration model: tiny, and often wrong. See {}",
             card.strip_prefix(here).unwrap_or(&card).display()
         ));
     }

@@ -2,6 +2,11 @@
 //!
 //! Rule: every test runs the built `transom`; nothing here knows its inside.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that goes wrong"
+)]
+
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 

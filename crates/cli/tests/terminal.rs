@@ -2,6 +2,11 @@
 //!
 //! Rule: each step waits for text on the screen, never for a time.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that goes wrong"
+)]
+
 use std::path::Path;
 use std::process::Command;
 

@@ -231,7 +231,7 @@ impl<'a> Chat<'a> {
             "last answer  {last}\n\
              context      {n_used} of {} tokens, {} messages\n\
              memory       {} weights, {} conversation, {} kept for reuse, {} at most\n\
-             model        {}, {}, {} by {}\n",
+             model        {}: {}; runs as {} ({})\n",
             info.context_length,
             self.transcript.n_messages(),
             bytes_text(memory.weight_bytes),
