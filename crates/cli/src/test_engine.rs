@@ -1,5 +1,8 @@
 //! A scripted engine for the tests of the commands.
 //!
+//! Unlike the engine room's own it records what it was asked, has a prompt cache, and takes known
+//! times, since that is what the commands pass on and report.
+//!
 //! Rule: it keeps the promises of the engine contract (order of events, ranges, cancellation), so
 //! that a command which works here works on a real engine. A token is a word.
 
