@@ -117,7 +117,7 @@ pub(crate) fn array_over_mapping(
     let skipped = (offset - first) / size;
     let window = i32::try_from(skipped + n_elements)
         .map_err(|_| Exception::custom("a tensor has more than 2^31 elements"))?;
-    assert!(offset % size == 0 && offset + n_elements * size <= mapping.len());
+    assert!(offset.is_multiple_of(size) && offset + n_elements * size <= mapping.len());
 
     unsafe extern "C" fn release(payload: *mut c_void) {
         // SAFETY: `payload` is the box made below, and MLX calls this once.

@@ -1,5 +1,6 @@
 //! The gated feed-forward layer: `down(silu(gate(x)) * up(x))` (Shazeer 2020, SwiGLU).
 
+use mlx_rs::transforms::compile::compile;
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
 
@@ -12,6 +13,7 @@ use crate::weights::Loader;
 pub(crate) struct GatedMlp {
     gate_up: LinearGroup,
     down: Linear,
+    on_cpu: bool,
 }
 
 impl GatedMlp {
@@ -26,13 +28,24 @@ impl GatedMlp {
         Ok(Self {
             gate_up: loader.linear_group(&gate_up, hidden_size, &[intermediate_size; 2])?,
             down: loader.linear(&format!("{path}.down_proj"), intermediate_size, hidden_size)?,
+            on_cpu: loader.compute().is_cpu(),
         })
     }
 
     /// `[1, tokens, hidden_size]` to the same shape.
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
         let (gate, up) = self.gate_up.forward_pair(x)?;
-        let activated = gate.multiply(ops::sigmoid(&gate)?)?;
-        self.down.forward(&activated.multiply(up)?)
+        let activated = if self.on_cpu {
+            swiglu(&gate, &up)?
+        } else {
+            // One kernel instead of three. On a CPU, MLX would call the system's C++ compiler for
+            // it while the user waits, or fail where there is none.
+            compile(|(gate, up): (&Array, &Array)| swiglu(gate, up), true)((&gate, &up))?
+        };
+        self.down.forward(&activated)
     }
+}
+
+fn swiglu(gate: &Array, up: &Array) -> MlxResult<Array> {
+    gate.multiply(ops::sigmoid(gate)?)?.multiply(up)
 }

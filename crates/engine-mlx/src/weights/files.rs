@@ -140,19 +140,22 @@ impl Tensor {
             array_over_mapping(&self.file.mapping, self.bytes.start, n_elements, self.dtype)
         } else {
             // Files of careless writers are not aligned; their bytes are copied.
-            let aligned = self.file.mapping[self.bytes.clone()].to_vec();
-            Array::from_slice(&aligned, &[aligned.len() as i32]).view_dtype(self.dtype)
+            let bytes = &self.file.mapping[self.bytes.clone()];
+            let n_bytes = i32::try_from(bytes.len())
+                .map_err(|_| bad(self.path(), "a tensor of over 2 GB is not aligned"))?;
+            Array::from_slice(bytes, &[n_bytes]).view_dtype(self.dtype)
         };
         flat.and_then(|flat| flat.reshape(&self.shape))
             .during(&work)
     }
 }
 
-/// The files named by the index, or else every safetensors file of the folder.
+/// The files named by the index, or else those called `model*.safetensors`: a folder may hold the
+/// same weights again in another layout, or adapters.
 fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
     let index_path = folder.join("model.safetensors.index.json");
     if !index_path.is_file() {
-        return all_safetensors(folder);
+        return unlisted_weight_paths(folder);
     }
     let index: Index = read_json(&index_path)?;
     let names: BTreeSet<&String> = index.weight_map.values().collect();
@@ -183,20 +186,20 @@ fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
         .collect()
 }
 
-fn all_safetensors(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
+fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
     let entries = fs::read_dir(folder).map_err(|error| bad(folder, error.to_string()))?;
     let paths: BTreeSet<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "safetensors")
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("model") && name.ends_with(".safetensors")
         })
         .collect();
     if paths.is_empty() {
         return Err(EngineError::NotFound {
             path: folder.to_owned(),
-            what: "safetensors weights".to_owned(),
+            what: "weights (model*.safetensors)".to_owned(),
             hint: "download the model again".to_owned(),
         });
     }
