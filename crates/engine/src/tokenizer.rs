@@ -8,11 +8,14 @@ mod config;
 mod detokenizer;
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 pub(crate) use config::read_json;
 pub use config::{ChatTemplateSource, NamedTemplate, TokenizerConfig};
 pub use detokenizer::Detokenizer;
+
+use serde::de::IgnoredAny;
 
 use crate::error::EngineError;
 use detokenizer::DecodePlan;
@@ -57,10 +60,15 @@ impl Tokenizer {
         bytes: &[u8],
         config: TokenizerConfig,
     ) -> Result<Self, EngineError> {
-        let mut inner = match tokenizers::Tokenizer::from_bytes(bytes) {
-            Ok(inner) => inner,
-            Err(error) => return Err(bad_file(path, error)),
+        // Checked first for the sake of the message: the crate's own lacks the place of some faults.
+        let form = match std::str::from_utf8(bytes) {
+            Ok(text) => serde_json::from_str::<IgnoredAny>(text).map_err(|e| e.to_string()),
+            Err(error) => Err(error.to_string()),
         };
+        if let Err(reason) = form {
+            return Err(bad_file(path, reason));
+        }
+        let mut inner = guarded(&path, || tokenizers::Tokenizer::from_bytes(bytes))?;
         // Some files carry the settings of a training run. A prompt is neither cut nor filled up.
         inner.with_padding(None);
         if let Err(error) = inner.with_truncation(None) {
@@ -87,10 +95,9 @@ impl Tokenizer {
     /// # Errors
     /// [`EngineError::BadFile`] when the vocabulary cannot express the text.
     pub fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, EngineError> {
-        let encoding = self
-            .inner
-            .encode_fast(text, add_special_tokens)
-            .map_err(|error| bad_file(self.path.clone(), error))?;
+        let encoding = guarded(&self.path, || {
+            self.inner.encode_fast(text, add_special_tokens)
+        })?;
         Ok(encoding.get_ids().to_vec())
     }
 
@@ -117,6 +124,19 @@ impl Tokenizer {
     /// What `tokenizer_config.json` says.
     pub fn config(&self) -> &TokenizerConfig {
         &self.config
+    }
+}
+
+/// Runs the crate on a file that may contradict itself. The crate reports most faults, but panics at
+/// some, such as a post-processor that names a token which is not there.
+fn guarded<T>(path: &Path, run: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, EngineError> {
+    // Unwind safe: after a panic neither what was being built nor its error is used.
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result.map_err(|error| bad_file(path.to_owned(), error)),
+        Err(_) => Err(bad_file(
+            path.to_owned(),
+            "the file contradicts itself; copy it again from where the model came from",
+        )),
     }
 }
 

@@ -229,6 +229,22 @@ fn an_empty_vocabulary_is_refused() {
 }
 
 #[test]
+fn a_file_that_contradicts_itself_is_named() {
+    let tokenizer = tokenizer(&json!({
+        "version": "1.0",
+        "post_processor": {"type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}},
+                {"Sequence": {"id": "B", "type_id": 0}}],
+            "special_tokens": {}},
+        "model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}},
+    }));
+    let error = tokenizer.and_then(|t| t.encode("a", true)).unwrap_err();
+    assert!(error.to_string().contains("contradicts itself"), "{error}");
+}
+
+#[test]
 fn decoders_that_cannot_run_token_by_token_are_unsupported() {
     let late_replace = json!({"type": "Sequence", "decoders": [
         {"type": "Fuse"}, {"type": "Replace", "pattern": {"String": "ab"}, "content": "c"}]});
@@ -349,5 +365,25 @@ proptest! {
         let tokenizer = words(&decoder).unwrap();
         let decoded = tokenizer.inner.decode(&ids, true).unwrap();
         prop_assert_eq!(streamed(&tokenizer, &ids), decoded, "{}", decoder);
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_or_a_tokenizer_but_never_a_panic(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut bytes = LLAMA_STYLE.inner.to_string(false).unwrap().into_bytes();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let path = PathBuf::from("tokenizer.json");
+        match Tokenizer::from_parts(path, &bytes, TokenizerConfig::default()) {
+            Ok(tokenizer) => {
+                let ids = tokenizer.encode("the é 日", true).unwrap_or_default();
+                streamed(&tokenizer, &ids);
+            }
+            Err(EngineError::BadFile { .. } | EngineError::Unsupported { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
     }
 }
