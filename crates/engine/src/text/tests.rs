@@ -98,7 +98,7 @@ fn reasoning_is_told_from_the_answer() {
 fn an_empty_reasoning_section_reports_nothing() {
     check(&[], false, "<think>\n\n</think>\n\nYes.", "", "Yes.");
     check(&[], true, " \n </think>\nYes.", "", "Yes.");
-    check(&[], false, "<think>\n \n", "", "");
+    check(&[], false, "<think>\n \n  ", "", "");
 }
 
 #[test]
