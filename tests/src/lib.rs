@@ -22,13 +22,10 @@ pub struct SourceFile {
 }
 
 /// Folders and files that nobody wrote by hand.
-const SKIPPED: [&str; 5] = [
-    ".git",
-    "target",
-    "node_modules",
-    "__pycache__",
-    "native.toml",
-];
+const SKIPPED: [&str; 4] = ["target", "node_modules", "__pycache__", "native.toml"];
+
+/// The hidden folders that are ours; editors and tools keep the others.
+const HIDDEN: [&str; 3] = [".cargo", ".ci", ".github"];
 
 /// Every file below the root that has one of the extensions, in the order of their paths.
 ///
@@ -42,7 +39,9 @@ pub fn files_with(extensions: &[&str]) -> io::Result<Vec<SourceFile>> {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let path = entry.path();
-            if SKIPPED.iter().any(|name| entry.file_name() == *name) {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if SKIPPED.contains(&&*name) || (name.starts_with('.') && !HIDDEN.contains(&&*name)) {
                 continue;
             }
             if entry.file_type()?.is_dir() {
