@@ -45,6 +45,16 @@ impl Compute {
         self != Self::Metal
     }
 
+    /// Tokens of a prefill step: enough to fill the device, few enough that it can be cancelled
+    /// within a second or so. Fixed rather than adapted to the measured pace, since other chunks
+    /// round differently and the same prompt shall give the same answer.
+    pub(crate) fn prefill_chunk(self) -> usize {
+        match self {
+            Self::Cuda => 2048,
+            Self::Metal | Self::CpuDense | Self::CpuQuantized => 512,
+        }
+    }
+
     /// In words, for logs and status.
     pub(crate) fn describe(self) -> &'static str {
         match self {

@@ -93,7 +93,7 @@ impl MlxEngine {
             tokenizer,
             template,
             transformer,
-            prefill_chunk: limits.prefill_chunk,
+            prefill_chunk: limits.prefill_chunk.min(compute.prefill_chunk()),
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
             info,
         }))

@@ -27,16 +27,17 @@ pub struct ModelSource {
 pub struct Limits {
     /// Upper bound on the context length in tokens. The model's own limit applies as well.
     pub context_length: usize,
-    /// Tokens a prefill step processes before progress is reported and cancellation is checked.
+    /// Upper bound on the tokens that a prefill step processes before progress is reported and
+    /// cancellation is checked. Engines take fewer where the device is slow.
     pub prefill_chunk: usize,
 }
 
 impl Default for Limits {
-    /// 8,192 tokens of context, 512 tokens a prefill step.
+    /// 8,192 tokens of context, 2,048 tokens a prefill step.
     fn default() -> Self {
         Self {
             context_length: 8192,
-            prefill_chunk: 512,
+            prefill_chunk: 2048,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The gated feed-forward layer: `down(silu(gate(x)) * up(x))` (Shazeer 2020, SwiGLU).
 
+use std::cell::RefCell;
+
 use mlx_rs::transforms::compile::compile;
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
@@ -8,13 +10,17 @@ use super::{Linear, LinearGroup};
 use crate::error::MlxResult;
 use crate::weights::Loader;
 
-/// SwiGLU.
-#[derive(Debug)]
+/// The layer.
 pub(crate) struct GatedMlp {
     gate_up: LinearGroup,
     down: Linear,
-    on_cpu: bool,
+    /// `None` on a CPU, where MLX would call the system's C++ compiler while the user waits.
+    fused: Option<FusedSwiglu>,
 }
+
+/// The activation as one kernel instead of three. Kept with the layer, because mlx-rs forgets a
+/// compiled function when it is dropped, and tracing it anew takes longer than it saves.
+type FusedSwiglu = RefCell<Box<dyn for<'a> FnMut((&'a Array, &'a Array)) -> MlxResult<Array>>>;
 
 impl GatedMlp {
     /// The layer at `path`, with the names `gate_proj`, `up_proj` and `down_proj`.
@@ -28,24 +34,22 @@ impl GatedMlp {
         Ok(Self {
             gate_up: loader.linear_group(&gate_up, hidden_size, &[intermediate_size; 2])?,
             down: loader.linear(&format!("{path}.down_proj"), intermediate_size, hidden_size)?,
-            on_cpu: loader.compute().is_cpu(),
+            fused: (!loader.compute().is_cpu())
+                .then(|| RefCell::new(Box::new(compile(swiglu, true)) as Box<_>)),
         })
     }
 
     /// `[1, tokens, hidden_size]` to the same shape.
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
         let (gate, up) = self.gate_up.forward_pair(x)?;
-        let activated = if self.on_cpu {
-            swiglu(&gate, &up)?
-        } else {
-            // One kernel instead of three. On a CPU, MLX would call the system's C++ compiler for
-            // it while the user waits, or fail where there is none.
-            compile(|(gate, up): (&Array, &Array)| swiglu(gate, up), true)((&gate, &up))?
+        let activated = match &self.fused {
+            Some(fused) => (fused.borrow_mut())((&gate, &up))?,
+            None => swiglu((&gate, &up))?,
         };
         self.down.forward(&activated)
     }
 }
 
-fn swiglu(gate: &Array, up: &Array) -> MlxResult<Array> {
+fn swiglu((gate, up): (&Array, &Array)) -> MlxResult<Array> {
     gate.multiply(ops::sigmoid(gate)?)?.multiply(up)
 }

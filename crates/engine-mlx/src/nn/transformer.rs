@@ -8,7 +8,6 @@ use crate::kv_cache::FullKvCache;
 use crate::ops::slice_axis;
 
 /// Attention and feed-forward layer, each on a normalised input and added to the residual.
-#[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) attention_norm: RmsNorm,
     pub(crate) attention: Attention,
@@ -17,7 +16,6 @@ pub(crate) struct Block {
 }
 
 /// A model whose blocks are all alike.
-#[derive(Debug)]
 pub(crate) struct Transformer {
     pub(crate) embedding: Embedding,
     pub(crate) blocks: Vec<Block>,
