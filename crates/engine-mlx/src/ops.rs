@@ -98,8 +98,8 @@ pub(crate) fn slice_update(
 
 /// An array over `n_elements` of `dtype` that begin `offset` bytes into a mapped file.
 ///
-/// Where the device can use the pages of the file (Metal), nothing is copied: the array holds the
-/// mapping, and pages come from disk when they are first read. Elsewhere MLX copies at once.
+/// Metal uses the pages of the file themselves: nothing is copied, the array holds the mapping, and
+/// pages come from disk when they are first read. Other devices copy at once.
 ///
 /// The caller has checked that the bytes lie inside the mapping and that `offset` is a multiple of
 /// the element size.
@@ -144,6 +144,22 @@ pub(crate) fn array_over_mapping(
     slice(&whole, &[skipped as i32], &[window])
 }
 
+/// A copy of `bytes` as an array of this shape and type, in memory that MLX allocated: aligned for
+/// its fastest loads, as tensors in the middle of a file are not (on CUDA a quantised product with
+/// one row ran 6 % slower on those).
+pub(crate) fn copied_array(bytes: &[u8], shape: &[i32], dtype: Dtype) -> MlxResult<Array> {
+    let n_elements: usize = shape.iter().map(|&size| size as usize).product();
+    if element_size(dtype).is_none_or(|size| size * n_elements != bytes.len()) {
+        return Err(Exception::custom(format!(
+            "{} bytes do not make {shape:?} of {dtype:?}",
+            bytes.len()
+        )));
+    }
+    // SAFETY: the bytes are as many as MLX copies (checked above), and are copied before this
+    // returns; the copy is byte by byte, so their alignment does not matter.
+    Ok(unsafe { Array::from_raw_data(bytes.as_ptr().cast(), shape, dtype) })
+}
+
 /// Bytes of one element, for the types that weights come in.
 pub(crate) fn element_size(dtype: Dtype) -> Option<usize> {
     match dtype {
@@ -161,5 +177,45 @@ pub(crate) fn synchronize() -> MlxResult<()> {
     match unsafe { mlx_sys::mlx_synchronize(stream.as_ptr()) } {
         0 => Ok(()),
         _ => Err(Exception::custom("waiting for the device failed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn an_array_over_a_mapping_holds_the_bytes_at_its_offset() {
+        let values: Vec<u32> = (0..20_000).collect();
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        for value in &values {
+            file.write_all(&value.to_ne_bytes()).expect("written");
+        }
+        // SAFETY: nobody else writes to the file.
+        let mapping = Arc::new(unsafe { Mmap::map(&file) }.expect("mapped"));
+        for (first, n) in [
+            (0, 1),
+            (0, 20_000),
+            (3, 5),
+            (4096, 100),
+            (4097, 10_000),
+            (19_999, 1),
+        ] {
+            let array = array_over_mapping(&mapping, first * 4, n, Dtype::Uint32).expect("MLX");
+            let array = array.contiguous().expect("contiguous");
+            assert_eq!(array.as_slice::<u32>(), &values[first..first + n]);
+        }
+        let weak = Arc::downgrade(&mapping);
+        drop(mapping);
+        assert!(weak.upgrade().is_none(), "MLX still holds the mapping");
+    }
+
+    #[test]
+    fn copied_bytes_that_do_not_fill_the_shape_are_refused() {
+        assert!(copied_array(&[0; 8], &[2], Dtype::Float32).is_ok());
+        assert!(copied_array(&[0; 7], &[2], Dtype::Float32).is_err());
+        assert!(copied_array(&[0; 8], &[2, 2], Dtype::Float32).is_err());
     }
 }

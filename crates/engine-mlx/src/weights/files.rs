@@ -17,7 +17,7 @@ use transom_engine::EngineError;
 
 use crate::config::{bad, read_json};
 use crate::error::Context;
-use crate::ops::{array_over_mapping, element_size};
+use crate::ops::{array_over_mapping, copied_array, element_size};
 
 /// Every tensor of a model, by name.
 #[derive(Debug)]
@@ -126,27 +126,29 @@ impl Tensor {
         &self.file.path
     }
 
-    /// The tensor as an array, without a copy where the device allows it.
-    pub(crate) fn to_array(&self) -> Result<Array, EngineError> {
+    /// The tensor as an array: over the pages of its file if `in_place`, else a copy.
+    pub(crate) fn to_array(&self, in_place: bool) -> Result<Array, EngineError> {
         let size = element_size(self.dtype).ok_or_else(|| {
             bad(
                 self.path(),
                 format!("{:?} weights are not supported", self.dtype),
             )
         })?;
-        let n_elements = self.bytes.len() / size;
-        let work = format!("mapping weights of {}", self.path().display());
-        let flat = if self.bytes.start.is_multiple_of(size) {
+        let work = format!("reading weights of {}", self.path().display());
+        // Files of careless writers are not aligned to their elements.
+        if in_place && self.bytes.start.is_multiple_of(size) {
+            let n_elements = self.bytes.len() / size;
             array_over_mapping(&self.file.mapping, self.bytes.start, n_elements, self.dtype)
+                .and_then(|flat| flat.reshape(&self.shape))
+                .during(&work)
         } else {
-            // Files of careless writers are not aligned; their bytes are copied.
-            let bytes = &self.file.mapping[self.bytes.clone()];
-            let n_bytes = i32::try_from(bytes.len())
-                .map_err(|_| bad(self.path(), "a tensor of over 2 GB is not aligned"))?;
-            Array::from_slice(bytes, &[n_bytes]).view_dtype(self.dtype)
-        };
-        flat.and_then(|flat| flat.reshape(&self.shape))
+            copied_array(
+                &self.file.mapping[self.bytes.clone()],
+                &self.shape,
+                self.dtype,
+            )
             .during(&work)
+        }
     }
 }
 

@@ -111,7 +111,7 @@ impl<'a> Loader<'a> {
     /// A vector of `size` elements, such as a norm's weight or a bias.
     pub(crate) fn vector(&mut self, name: &str, size: i32) -> Result<Array, EngineError> {
         let tensor = self.float_tensor(name, &[size])?.clone();
-        let array = tensor.to_array()?;
+        let array = self.read(&tensor)?;
         let array = self.float(array).during(name)?;
         self.count(&[&tensor], &[&array])?;
         Ok(array)
@@ -132,7 +132,7 @@ impl<'a> Loader<'a> {
             _ => {
                 let name = format!("{path}.weight");
                 let tensor = self.float_tensor(&name, &[n_out, n_in])?.clone();
-                let weight = tensor.to_array()?;
+                let weight = self.read(&tensor)?;
                 let weight = self.float(weight).during(&name)?;
                 self.count(&[&tensor], &[&weight])?;
                 Ok(Matrix::Dense(weight))
@@ -171,8 +171,8 @@ impl<'a> Loader<'a> {
         let biases = self
             .float_tensor(&format!("{path}.biases"), &groups)?
             .clone();
-        let packed = weight.to_array()?;
-        let (scale, bias) = (scales.to_array()?, biases.to_array()?);
+        let packed = self.read(&weight)?;
+        let (scale, bias) = (self.read(&scales)?, self.read(&biases)?);
         let scale = self.float(scale).during(path)?;
         let bias = self.float(bias).during(path)?;
         let sources = [&weight, &scales, &biases];
@@ -188,6 +188,10 @@ impl<'a> Loader<'a> {
             biases: bias,
             quantization,
         })
+    }
+
+    fn read(&self, tensor: &Tensor) -> Result<Array, EngineError> {
+        tensor.to_array(!self.compute.copies_weights())
     }
 
     /// Floats as the device wants them: f32 on a CPU, as stored elsewhere.
