@@ -18,13 +18,21 @@ const CHECKS: [(&str, &[&str]); 3] = [
             "--workspace",
             "--all-targets",
             "--features",
-            "xtask/bindings",
+            "xtask/bindings,transom-engine/test-support",
             "--",
             "-D",
             "warnings",
         ],
     ),
-    ("tests", &["test", "--workspace"]),
+    (
+        "tests",
+        &[
+            "test",
+            "--workspace",
+            "--features",
+            "transom-engine/test-support",
+        ],
+    ),
 ];
 
 pub(crate) fn test() -> Result<ExitCode, Problem> {
