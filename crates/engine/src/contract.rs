@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -51,26 +51,67 @@ pub struct LoadProgress {
     pub total_bytes: u64,
 }
 
-/// The caller's hold on a running load or generation. Cloned handles share one flag.
+/// The caller's hold on a running load or generation. Cloned handles share one state.
 #[derive(Debug, Clone, Default)]
 pub struct JobControl {
-    cancelled: Arc<AtomicBool>,
+    state: Arc<JobState>,
 }
 
+#[derive(Debug, Default)]
+struct JobState {
+    stop: AtomicU8,
+    trim: AtomicBool,
+}
+
+const CANCELLED: u8 = 1;
+const SHED: u8 = 2;
+
 impl JobControl {
-    /// A control whose job has not been cancelled.
+    /// A control whose job goes on.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks the job to end. It does so after the running step: one token, or one prefill chunk.
+    /// Asks the job to end because its caller no longer wants it. It does so after the running
+    /// step: one token, or one prefill chunk. The first reason to end stands.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Release);
+        self.stop(CANCELLED);
     }
 
-    /// Whether [`JobControl::cancel`] was called.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Acquire)
+    /// As [`JobControl::cancel`], but because the machine can no longer afford the job.
+    pub fn shed(&self) {
+        self.stop(SHED);
+    }
+
+    fn stop(&self, reason: u8) {
+        let state = &self.state.stop;
+        // A failure means that another reason came first.
+        let _ = state.compare_exchange(0, reason, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Whether the job was asked to end.
+    pub fn is_stopped(&self) -> bool {
+        self.state.stop.load(Ordering::Acquire) != 0
+    }
+
+    /// How a job that was asked to end must say that it did: [`FinishReason::Cancelled`] or
+    /// [`FinishReason::Shed`].
+    pub fn stop_reason(&self) -> Option<FinishReason> {
+        match self.state.stop.load(Ordering::Acquire) {
+            CANCELLED => Some(FinishReason::Cancelled),
+            SHED => Some(FinishReason::Shed),
+            _ => None,
+        }
+    }
+
+    /// Asks the running job to give the allocator's spare buffers back between two steps.
+    pub fn request_trim(&self) {
+        self.state.trim.store(true, Ordering::Release);
+    }
+
+    /// Whether a trim was asked for since this was last called; for the engine.
+    pub fn take_trim_request(&self) -> bool {
+        self.state.trim.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -78,6 +119,17 @@ impl JobControl {
 pub trait Engine {
     /// Short lower-case name for logs and status, such as `mlx`.
     fn name(&self) -> &'static str;
+
+    /// Memory that the model will take once loaded and used within `limits`, read from its files
+    /// without loading it. What the engine then uses must stay within it.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    fn memory_need(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+    ) -> Result<MemoryNeed, EngineError>;
 
     /// Loads a model on the calling thread, which must also use and drop it.
     ///
@@ -109,8 +161,8 @@ pub trait LoadedModel {
     /// Answers a prompt, reporting to `sink` from the calling thread.
     ///
     /// Events come in the order `Started`, `Prefill`*, `Text`*, `Finished`; `Finished` comes once,
-    /// last, and only when the result is `Ok`. A cancelled job is an `Ok` that ends with
-    /// [`FinishReason::Cancelled`]; by then no work of it is left running.
+    /// last, and only when the result is `Ok`. A job that was asked to end is an `Ok` that finishes
+    /// with [`JobControl::stop_reason`]; by then no work of it is left running.
     ///
     /// # Errors
     /// [`EngineError::InvalidParameter`] before any work; [`EngineError::Backend`] if a step fails.
@@ -122,11 +174,21 @@ pub trait LoadedModel {
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError>;
 
-    /// Drops what can be rebuilt (prompt cache, allocator cache) and returns the bytes let go.
-    fn trim(&mut self) -> u64;
+    /// Drops what can be rebuilt and returns the bytes let go.
+    fn trim(&mut self, trim: Trim) -> u64;
 
     /// Memory in use now, by part.
     fn memory(&self) -> MemoryUse;
+}
+
+/// How much a loaded model gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trim {
+    /// Spare buffers and everything cached, except the KV cache of the conversation last answered.
+    KeepConversation,
+    /// All but the weights; the next turn of the conversation is prefilled anew.
+    Everything,
 }
 
 /// Receives a job's events, on the engine's thread: return quickly, never block on the reader.
@@ -160,6 +222,9 @@ pub struct PreparedPrompt {
     /// The template ended inside a reasoning section (`<think>` with no end), so the answer starts
     /// there.
     pub starts_in_reasoning: bool,
+    /// Messages at the start of the conversation, the system's not counted, that were left out
+    /// because they no longer fit (see [`crate::fit`]).
+    pub dropped_messages: usize,
 }
 
 /// How to answer.
@@ -174,6 +239,8 @@ pub struct GenerationParams {
     pub stop: Vec<String>,
     /// Goes on past end-of-text tokens; for benchmarks.
     pub ignore_end_of_text: bool,
+    /// Upper bound on the tokens of a prefill step, below that of [`Limits`]; `None` adds none.
+    pub prefill_chunk: Option<usize>,
 }
 
 /// What was loaded, and how it runs here.
@@ -199,6 +266,36 @@ pub struct ModelInfo {
     pub has_chat_template: bool,
     /// Sampling that the model's authors recommend (`generation_config.json`), else our defaults.
     pub recommended_sampling: SamplingParams,
+}
+
+/// Bytes that a model will need, by part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MemoryNeed {
+    /// Weights, in the form in which this machine computes with them.
+    pub weight_bytes: u64,
+    /// KV cache with the context full.
+    pub kv_cache_bytes: u64,
+    /// Activations at their peak: a prefill step, or the logits.
+    pub activation_bytes: u64,
+    /// Caches that may be dropped: freed buffers kept for reuse, prompt cache.
+    pub cache_bytes: u64,
+    /// Tokens of context that `kv_cache_bytes` is for: the least of the model's own limit and the
+    /// caller's.
+    pub context_length: usize,
+}
+
+impl MemoryNeed {
+    /// All parts together.
+    pub fn total_bytes(&self) -> u64 {
+        [
+            self.weight_bytes,
+            self.kv_cache_bytes,
+            self.activation_bytes,
+            self.cache_bytes,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
 }
 
 /// Bytes in use, by part.

@@ -1,10 +1,14 @@
 //! Everything that can go wrong in an engine. Each case carries what its message needs: the file,
 //! the value, and what to do. Endings of an answer (cancelled, length, shed) are not errors.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// A failure of loading or generating.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "error", rename_all = "snake_case")]
 pub enum EngineError {
     /// A file or folder that must be there is not.
     #[error("{path}: {what} not found; {hint}")]
@@ -62,11 +66,11 @@ pub enum EngineError {
     #[error("{name} is {value}, but must be {expected}")]
     InvalidParameter {
         /// The parameter, as the user knows it.
-        name: &'static str,
+        name: Cow<'static, str>,
         /// The value given.
         value: String,
         /// The range in words, such as `at least 0`.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
 
     /// The model does not fit into memory.

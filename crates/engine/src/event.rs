@@ -14,6 +14,9 @@ pub enum TokenEvent {
         prompt_tokens: usize,
         /// Of these, tokens whose keys and values were still cached from an earlier turn.
         cached_tokens: usize,
+        /// Messages at the start of the conversation that no longer fit and were left out.
+        #[serde(default)]
+        dropped_messages: usize,
     },
     /// Prefill went on.
     Prefill {

@@ -9,6 +9,7 @@ pub mod chat;
 pub mod contract;
 pub mod error;
 pub mod event;
+pub mod fit;
 pub mod sampling;
 pub mod template;
 #[cfg(feature = "test-support")]
@@ -18,11 +19,12 @@ pub mod tokenizer;
 
 pub use chat::{ChatPrompt, Message, Role};
 pub use contract::{
-    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryUse, ModelInfo,
-    ModelSource, PreparedPrompt, Prompt, TokenSink,
+    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, MemoryUse,
+    ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
 pub use error::EngineError;
 pub use event::{FinishReason, Section, Stats, TokenEvent};
+pub use fit::Fit;
 pub use sampling::{Sampler, SamplingParams};
 pub use template::ChatTemplate;
 pub use text::{TextStream, ends_in_open_reasoning};

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::contract::{
-    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryUse, ModelInfo,
-    ModelSource, PreparedPrompt, Prompt, TokenSink,
+    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, MemoryUse,
+    ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
@@ -67,6 +67,16 @@ impl Engine for ScriptedEngine {
         "scripted"
     }
 
+    /// The weights, and a byte of KV cache a token.
+    fn memory_need(&self, _: &ModelSource, limits: &Limits) -> Result<MemoryNeed, EngineError> {
+        Ok(MemoryNeed {
+            weight_bytes: WEIGHT_BYTES,
+            kv_cache_bytes: limits.context_length as u64,
+            context_length: limits.context_length,
+            ..MemoryNeed::default()
+        })
+    }
+
     fn load(
         &self,
         source: &ModelSource,
@@ -75,7 +85,7 @@ impl Engine for ScriptedEngine {
         on_progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Box<dyn LoadedModel>, EngineError> {
         for done_bytes in [0, WEIGHT_BYTES / 2, WEIGHT_BYTES] {
-            if control.is_cancelled() {
+            if control.is_stopped() {
                 return Err(EngineError::Cancelled);
             }
             on_progress(LoadProgress {
@@ -148,6 +158,7 @@ impl LoadedModel for ScriptedModel {
         Ok(PreparedPrompt {
             tokens,
             starts_in_reasoning: self.script.starts_in_reasoning,
+            dropped_messages: 0,
         })
     }
 
@@ -172,19 +183,27 @@ impl LoadedModel for ScriptedModel {
         sink.on_event(TokenEvent::Started {
             prompt_tokens: stats.prompt_tokens,
             cached_tokens: 0,
+            dropped_messages: prompt.dropped_messages,
         });
-        let reason = if self.prefill(prompt.tokens.len(), control, sink) {
-            self.decode(&steps, prompt, params, control, sink, &mut stats)?
-        } else {
-            FinishReason::Cancelled
+        let chunk = params
+            .prefill_chunk
+            .map_or(self.limits.prefill_chunk, |chunk| {
+                chunk.min(self.limits.prefill_chunk)
+            });
+        let reason = match prefill(prompt.tokens.len(), chunk, control, sink) {
+            Some(reason) => reason,
+            None => self.decode(&steps, prompt, params, control, sink, &mut stats)?,
         };
         self.kv_cache_bytes = (stats.prompt_tokens + stats.generated_tokens) as u64;
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
     }
 
-    fn trim(&mut self) -> u64 {
-        std::mem::take(&mut self.kv_cache_bytes)
+    fn trim(&mut self, trim: Trim) -> u64 {
+        match trim {
+            Trim::KeepConversation => 0,
+            Trim::Everything => std::mem::take(&mut self.kv_cache_bytes),
+        }
     }
 
     fn memory(&self) -> MemoryUse {
@@ -197,20 +216,25 @@ impl LoadedModel for ScriptedModel {
     }
 }
 
-impl ScriptedModel {
-    /// Reports the prompt's chunks; false when the job was cancelled on the way.
-    fn prefill(&self, total: usize, control: &JobControl, sink: &mut dyn TokenSink) -> bool {
-        let mut done = 0;
-        while done < total {
-            if control.is_cancelled() {
-                return false;
-            }
-            done = total.min(done + self.limits.prefill_chunk.max(1));
-            sink.on_event(TokenEvent::Prefill { done, total });
+/// Reports the prompt's chunks; the reason to end if the job was stopped on the way.
+fn prefill(
+    total: usize,
+    chunk: usize,
+    control: &JobControl,
+    sink: &mut dyn TokenSink,
+) -> Option<FinishReason> {
+    let mut done = 0;
+    while done < total {
+        if let Some(reason) = control.stop_reason() {
+            return Some(reason);
         }
-        true
+        done = total.min(done + chunk.max(1));
+        sink.on_event(TokenEvent::Prefill { done, total });
     }
+    None
+}
 
+impl ScriptedModel {
     fn decode(
         &self,
         steps: &[Step],
@@ -231,8 +255,8 @@ impl ScriptedModel {
         };
         let mut reason = FinishReason::Stop;
         for step in steps {
-            if control.is_cancelled() {
-                reason = FinishReason::Cancelled;
+            if let Some(stopped) = control.stop_reason() {
+                reason = stopped;
                 break;
             }
             match step {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use transom_engine::test_support::{Script, ScriptedEngine, Step};
 use transom_engine::{
     Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
-    ModelSource, Prompt, Section, TokenEvent,
+    ModelSource, Prompt, Section, TokenEvent, Trim,
 };
 
 fn load(script: Script, control: &JobControl) -> Result<Box<dyn LoadedModel>, EngineError> {
@@ -57,7 +57,8 @@ fn events_come_in_the_order_of_the_contract() {
         [
             TokenEvent::Started {
                 prompt_tokens: 6,
-                cached_tokens: 0
+                cached_tokens: 0,
+                dropped_messages: 0,
             },
             TokenEvent::Prefill { done: 4, total: 6 },
             TokenEvent::Prefill { done: 6, total: 6 },
@@ -173,6 +174,6 @@ fn trimming_gives_the_cache_back() {
         .generate(&prompt, &GenerationParams::default(), &control, &mut |_| ())
         .unwrap();
     assert_eq!(model.memory().kv_cache_bytes, 8);
-    assert_eq!(model.trim(), 8);
+    assert_eq!(model.trim(Trim::Everything), 8);
     assert_eq!(model.memory().kv_cache_bytes, 0);
 }

@@ -42,9 +42,9 @@ impl SamplingParams {
             check("logit-bias", bias, "finite", f32::is_finite)?;
             if id as usize >= vocab_size {
                 return Err(EngineError::InvalidParameter {
-                    name: "logit-bias",
+                    name: "logit-bias".into(),
                     value: format!("for token {id}"),
-                    expected: "for a token id of the model's vocabulary",
+                    expected: "for a token id of the model's vocabulary".into(),
                 });
             }
         }
@@ -66,16 +66,23 @@ impl GenerationParams {
         self.sampling.validate(vocab_size)?;
         if self.max_tokens == Some(0) {
             return Err(EngineError::InvalidParameter {
-                name: "max-tokens",
+                name: "max-tokens".into(),
                 value: "0".to_owned(),
-                expected: "at least 1",
+                expected: "at least 1".into(),
+            });
+        }
+        if self.prefill_chunk == Some(0) {
+            return Err(EngineError::InvalidParameter {
+                name: "prefill-chunk".into(),
+                value: "0".to_owned(),
+                expected: "at least 1".into(),
             });
         }
         if self.stop.iter().any(String::is_empty) {
             return Err(EngineError::InvalidParameter {
-                name: "stop",
+                name: "stop".into(),
                 value: "\"\"".to_owned(),
-                expected: "a text that is not empty",
+                expected: "a text that is not empty".into(),
             });
         }
         Ok(())
@@ -92,9 +99,9 @@ fn check(
         return Ok(());
     }
     Err(EngineError::InvalidParameter {
-        name,
+        name: name.into(),
         value: value.to_string(),
-        expected,
+        expected: expected.into(),
     })
 }
 

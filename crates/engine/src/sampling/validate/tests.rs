@@ -110,6 +110,6 @@ fn limits_of_a_generation_are_checked_too() {
     };
     assert!(matches!(
         empty.validate(10),
-        Err(EngineError::InvalidParameter { name: "stop", .. })
+        Err(EngineError::InvalidParameter { name, .. }) if name == "stop"
     ));
 }

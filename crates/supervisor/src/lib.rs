@@ -1,0 +1,26 @@
+//! One owner of every loaded model: why it loaded, waits, answers, holds back or unloads.
+//!
+//! [`core`] decides and does nothing; [`driver`] does and decides nothing; [`governor`] turns the
+//! machine's signals into an [`Allowance`]; [`budget`] says what fits. Shells hold a [`Handle`],
+//! which speaks to the supervisor of this process or, over a socket in the data folder, to that of
+//! another.
+//!
+//! Rule: there is one road. Memory, heat, power, timers and people all become events of the one
+//! core, and every load, trim and unload is an effect of it.
+
+pub mod answer;
+pub mod budget;
+pub mod core;
+mod driver;
+pub mod governor;
+pub mod handle;
+pub mod instance;
+pub mod request;
+pub mod status;
+
+pub use answer::{Answer, AnswerEvent, Canceller, Outcome};
+pub use budget::Budget;
+pub use governor::{Allowance, Because, Governor, Restraint, Tuning};
+pub use handle::Handle;
+pub use request::{Ask, AskError, AskId, ModelSpec, Role, Unload, WhenHeld, Work};
+pub use status::Status;

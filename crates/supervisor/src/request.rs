@@ -1,0 +1,175 @@
+//! What a shell may ask for, and how it may be refused. All of it crosses the socket to a running
+//! instance, so all of it serialises.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use transom_engine::{EngineError, MemoryNeed, ModelSource};
+use transom_engine_host::WorkerEnd;
+use transom_engine_host::wire::Request;
+
+use crate::governor::Because;
+
+/// Names an accepted ask. Never used twice by one supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AskId(pub u64);
+
+/// A model as it shall be loaded. Asks with equal specs share one loaded model.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ModelSpec {
+    /// Name for people.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// Forms of the same model, tried in order while the one before is not supported. Never empty.
+    pub variants: Vec<ModelSource>,
+    /// Most tokens of prompt and answer together. `None`: the default, which may be lowered to fit
+    /// the memory budget; a number is a wish that is granted or refused.
+    pub context_length: Option<usize>,
+}
+
+/// What a model is for. Under memory pressure all but the chat model go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Answers people.
+    Chat,
+    /// Guesses ahead for a chat model.
+    Draft,
+    /// Turns text into vectors.
+    Embedder,
+}
+
+/// One thing that a shell wants of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// Of which model.
+    pub model: ModelSpec,
+    /// What.
+    pub work: Work,
+    /// Load the model even if it exceeds the memory budget: the user was told, and insists.
+    pub over_budget: bool,
+    /// What to do while the machine allows no work.
+    pub when_held: WhenHeld,
+}
+
+/// What is wanted of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Only that it is loaded.
+    Load,
+    /// An answer.
+    Generate(Box<Request>),
+}
+
+/// What an ask does while the machine is too hot or too short of memory for work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenHeld {
+    /// Waits in the queue, up to [`crate::Tuning::longest_hold`].
+    #[default]
+    Wait,
+    /// Is refused with [`AskError::Held`], which says when to come back.
+    Refuse,
+}
+
+/// Which models to unload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unload {
+    /// Every model.
+    All,
+    /// Those of this name.
+    Named(String),
+}
+
+/// Why an ask ended without its result. What was streamed until then stands.
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "refused", rename_all = "snake_case")]
+pub enum AskError {
+    /// The engine refused or failed.
+    #[error(transparent)]
+    Engine {
+        /// Its reason.
+        #[from]
+        #[serde(rename = "reason")]
+        source: EngineError,
+    },
+    /// Too many asks are waiting.
+    #[error("{waiting} requests are waiting already; try again when one of them is answered")]
+    Busy {
+        /// How many.
+        waiting: usize,
+    },
+    /// The model does not fit the memory budget.
+    #[error("{}", too_large(.name, .need, *.budget_bytes, *.in_use_bytes, *.context_that_fits))]
+    TooLarge {
+        /// The model.
+        name: String,
+        /// What it needs.
+        need: MemoryNeed,
+        /// What models may use together on this machine now.
+        budget_bytes: u64,
+        /// Of that, what models use that cannot make room.
+        in_use_bytes: u64,
+        /// A context length with which it would fit.
+        context_that_fits: Option<usize>,
+    },
+    /// The machine allows no work now.
+    #[error("{because}; try again in {} s", .retry_after.as_secs())]
+    Held {
+        /// Why.
+        because: Because,
+        /// When it may be worth trying again.
+        retry_after: Duration,
+    },
+    /// The model's process came to an end; a new one starts with the next ask.
+    #[error("{end}, while {during}; what was written stays, and asking again starts a new one")]
+    WorkerGone {
+        /// How.
+        end: WorkerEnd,
+        /// What it was doing: `loading`, `answering`, ….
+        during: String,
+    },
+    /// The user unloaded the model, or memory ran out, before the ask was begun.
+    #[error("the model was unloaded before this was begun; ask again to load it")]
+    Unloaded,
+    /// The supervisor is ending.
+    #[error("Transom is quitting")]
+    Quitting,
+    /// The instance that was asked went away.
+    #[error("the running Transom went away: {reason}")]
+    InstanceGone {
+        /// What was noticed.
+        reason: String,
+    },
+}
+
+fn too_large(
+    name: &str,
+    need: &MemoryNeed,
+    budget_bytes: u64,
+    in_use_bytes: u64,
+    context_that_fits: Option<usize>,
+) -> String {
+    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let in_use = match in_use_bytes {
+        0 => String::new(),
+        bytes => format!(", of which {} is in use", gb(bytes)),
+    };
+    let advice = match context_that_fits {
+        Some(n) => format!("a context length of {n} would fit"),
+        None => "choose a smaller model, or one quantised to fewer bits".to_owned(),
+    };
+    format!(
+        "{name} needs {} of memory ({} weights, {} context of {} tokens, {} working space), but \
+         models may use {} here{in_use}; {advice}",
+        gb(need.total_bytes()),
+        gb(need.weight_bytes),
+        gb(need.kv_cache_bytes),
+        need.context_length,
+        gb(need.activation_bytes + need.cache_bytes),
+        gb(budget_bytes),
+    )
+}

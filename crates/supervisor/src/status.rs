@@ -1,0 +1,139 @@
+//! A snapshot of everything that a person may want to know. Shells subscribe to it and draw it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo};
+use transom_signals::SystemSignals;
+
+use crate::governor::{Allowance, Because};
+use crate::request::{AskId, Role};
+
+/// The supervisor's state at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Raised with every change, so that a reader can tell two snapshots apart.
+    pub revision: u64,
+    /// Process id of the supervisor.
+    pub process_id: u32,
+    /// Every model that takes memory or is about to.
+    pub models: Vec<ModelStatus>,
+    /// Asks that wait, in order.
+    pub queue: Vec<QueuedAsk>,
+    /// Bytes that models may use together.
+    pub budget_bytes: u64,
+    /// Bytes of the budget that are taken.
+    pub in_use_bytes: u64,
+    /// What the machine said last.
+    pub signals: SystemSignals,
+    /// What it allows.
+    pub allowance: Allowance,
+    /// The last unload, and what came back.
+    pub last_unload: Option<UnloadRecord>,
+    /// The last failure, for people.
+    pub last_error: Option<String>,
+    /// The machine is kept awake for a running answer.
+    pub keeps_awake: bool,
+}
+
+/// One model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelStatus {
+    /// Name for people.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// What it is doing.
+    pub phase: PhaseStatus,
+    /// What it is; known once loaded.
+    pub info: Option<ModelInfo>,
+    /// What it was estimated to need; known once its files were read.
+    pub need: Option<MemoryNeed>,
+    /// What its engine uses, by part.
+    pub memory: Option<MemoryUse>,
+    /// Growth of its process since before the load, in bytes.
+    pub footprint_bytes: Option<u64>,
+    /// How long its load took.
+    pub load_time: Option<Duration>,
+    /// Asks answered since it was loaded.
+    pub n_answered: u64,
+    /// When it will be unloaded if nobody asks, from the moment of the snapshot.
+    pub unloads_in: Option<Duration>,
+}
+
+/// What a model is doing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "snake_case")]
+pub enum PhaseStatus {
+    /// Its files are read to learn what it needs.
+    Measuring,
+    /// Other models are being unloaded first.
+    WaitingForRoom,
+    /// Weights are read.
+    Loading {
+        /// How far.
+        progress: Option<LoadProgress>,
+    },
+    /// It could answer at once.
+    Ready,
+    /// It answers.
+    Generating {
+        /// Which ask.
+        ask: AskId,
+        /// It was asked to end early.
+        is_stopping: bool,
+    },
+    /// Its memory is being given back.
+    Unloading {
+        /// Why.
+        why: UnloadReason,
+    },
+}
+
+/// Why a model is unloaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum UnloadReason {
+    /// Nobody used it for a while.
+    Idle,
+    /// Another model needs its room.
+    MakeRoom,
+    /// The machine demands it.
+    Pressure {
+        /// What it said.
+        because: Because,
+    },
+    /// A person asked for it.
+    Asked,
+    /// Its load was given up.
+    LoadEnded,
+    /// The program ends.
+    Quit,
+}
+
+/// An ask that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedAsk {
+    /// Its name.
+    pub ask: AskId,
+    /// The model that it wants.
+    pub model: String,
+}
+
+/// An unload that is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnloadRecord {
+    /// The model.
+    pub name: String,
+    /// Why.
+    pub why: UnloadReason,
+    /// What its process held before, beyond what it held before the load; `None` where the system
+    /// does not tell.
+    pub held_bytes: Option<u64>,
+    /// Of that, what freeing the model gave back; the rest went with the process.
+    pub freed_bytes: Option<u64>,
+    /// It did not give its memory back in time, or died on the way, and was ended by force.
+    pub by_force: bool,
+    /// From the decision until the process was gone.
+    pub took: Duration,
+}
