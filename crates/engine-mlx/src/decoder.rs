@@ -109,19 +109,19 @@ impl<'a> Decoder<'a> {
     }
 
     /// Processes the rest of `prompt` in chunks, calling `on_progress` with the tokens done after
-    /// each, and computes the first token. Returns `false` if it was cancelled.
+    /// each, and computes the first token. Ends early when the job is stopped.
     pub(crate) fn prefill(
         &mut self,
         prompt: &[u32],
         chunk: usize,
         control: &JobControl,
         mut on_progress: impl FnMut(usize),
-    ) -> Result<bool, EngineError> {
+    ) -> Result<(), EngineError> {
         let mut done = self.n_cached;
         while done < prompt.len() {
             // Checked before the chunk, because a queued chunk has to be waited for.
-            if control.is_cancelled() {
-                return Ok(false);
+            if control.is_stopped() {
+                return Ok(());
             }
             let end = prompt.len().min(done + chunk.max(1));
             self.prefill_chunk(&prompt[done..end], end == prompt.len())
@@ -130,7 +130,7 @@ impl<'a> Decoder<'a> {
             done = end;
             on_progress(done);
         }
-        Ok(true)
+        Ok(())
     }
 
     fn prefill_chunk(&mut self, tokens: &[u32], is_last: bool) -> MlxResult<()> {

@@ -3,20 +3,21 @@
 use std::path::Path;
 
 use transom_engine::{
-    ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, ModelInfo,
-    ModelSource, Tokenizer,
+    ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
+    ModelInfo, ModelSource, Tokenizer,
 };
 
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
+use crate::memory::memory_need;
 use crate::model::{MlxModel, Parts};
 use crate::models::architecture;
 use crate::weights::{LoadContext, Loader, WeightFiles};
 
 /// Freed buffers that MLX may keep for reuse. Enough for the temporaries of a prefill chunk of a
 /// large model; without a bound MLX keeps whatever the longest prompt needed.
-const ALLOCATOR_CACHE_BYTES: usize = 256 << 20;
+pub(crate) const ALLOCATOR_CACHE_BYTES: usize = 256 << 20;
 
 /// Loads safetensors folders and runs them with MLX.
 #[derive(Debug, Clone)]
@@ -109,6 +110,21 @@ impl Default for MlxEngine {
 impl Engine for MlxEngine {
     fn name(&self) -> &'static str {
         "mlx"
+    }
+
+    fn memory_need(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+    ) -> Result<MemoryNeed, EngineError> {
+        let folder = &source.path;
+        check_folder(folder)?;
+        let config = ModelConfig::from_folder(folder)?;
+        let size = (architecture(&config)?.size)(&config)?;
+        let files = WeightFiles::open(folder)?;
+        let n_parameters = n_parameters(&files, &config);
+        let compute = Compute::choose(n_parameters, self.dense_limit_bytes).during("device")?;
+        Ok(memory_need(&files, &size, n_parameters, compute, limits))
     }
 
     fn load(

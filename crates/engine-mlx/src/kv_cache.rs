@@ -67,6 +67,11 @@ impl FullKvCache {
     }
 }
 
+/// Tokens that the buffers have room for at most when they hold `n_tokens`.
+pub(crate) fn capacity(n_tokens: usize) -> usize {
+    n_tokens + STEP as usize
+}
+
 fn rounded_up(n_tokens: i32) -> i32 {
     (n_tokens + STEP - 1) / STEP * STEP
 }

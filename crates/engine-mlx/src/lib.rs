@@ -13,6 +13,7 @@ mod device;
 mod engine;
 mod error;
 mod kv_cache;
+mod memory;
 mod model;
 mod models;
 mod nn;

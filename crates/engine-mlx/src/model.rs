@@ -6,6 +6,7 @@ use transom_engine::text::{TextStream, ends_in_open_reasoning};
 use transom_engine::{
     ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
     MemoryUse, ModelInfo, PreparedPrompt, Prompt, Section, Stats, TokenEvent, TokenSink, Tokenizer,
+    Trim,
 };
 
 use crate::decoder::{Decoder, Session};
@@ -99,8 +100,14 @@ impl MlxModel {
         sink.on_event(TokenEvent::Started {
             prompt_tokens: n_prompt,
             cached_tokens: n_cached,
+            dropped_messages: prompt.dropped_messages,
         });
-        let is_whole = decoder.prefill(&prompt.tokens, parts.prefill_chunk, control, |done| {
+        let chunk = parts.prefill_chunk;
+        let chunk = params
+            .prefill_chunk
+            .map_or(chunk, |wanted| wanted.min(chunk));
+        decoder.prefill(&prompt.tokens, chunk, control, |done| {
+            give_spare_buffers_back(control);
             sink.on_event(TokenEvent::Prefill {
                 done,
                 total: n_prompt,
@@ -111,7 +118,6 @@ impl MlxModel {
             ..Times::default()
         };
         let mut n_generated = 0;
-        let mut reason = FinishReason::Cancelled;
         let mut text = TextStream::new(&params.stop, prompt.starts_in_reasoning);
         let mut detokenizer = parts.tokenizer.detokenizer();
         let mut emit = |section: Section, text: &str| {
@@ -120,11 +126,14 @@ impl MlxModel {
                 text: text.to_owned(),
             });
         };
-        while is_whole && !control.is_cancelled() {
-            if n_generated == max_tokens {
-                reason = FinishReason::Length;
-                break;
+        let reason = loop {
+            if let Some(reason) = control.stop_reason() {
+                break reason;
             }
+            if n_generated == max_tokens {
+                break FinishReason::Length;
+            }
+            give_spare_buffers_back(control);
             let token = decoder.next(n_generated + 1 < max_tokens)?;
             times.last_token = start.elapsed();
             if n_generated == 0 {
@@ -132,15 +141,13 @@ impl MlxModel {
             }
             on_token(token);
             if parts.end_tokens.contains(&token) && !params.ignore_end_of_text {
-                reason = FinishReason::Stop;
-                break;
+                break FinishReason::Stop;
             }
             n_generated += 1;
             if text.push(&detokenizer.push(token), &mut emit) {
-                reason = FinishReason::Stop;
-                break;
+                break FinishReason::Stop;
             }
-        }
+        };
         // Settled before the caller is told: from here on nothing of this answer runs.
         drop(decoder);
         text.finish(&mut emit);
@@ -182,9 +189,9 @@ impl MlxModel {
         match tokens.iter().find(|&&token| token as usize >= vocab_size) {
             None => Ok(()),
             Some(token) => Err(EngineError::InvalidParameter {
-                name: "token",
+                name: "token".into(),
                 value: token.to_string(),
-                expected: "below the model's vocabulary size",
+                expected: "below the model's vocabulary size".into(),
             }),
         }
     }
@@ -216,6 +223,7 @@ impl LoadedModel for MlxModel {
         Ok(PreparedPrompt {
             tokens,
             starts_in_reasoning,
+            dropped_messages: 0,
         })
     }
 
@@ -229,12 +237,12 @@ impl LoadedModel for MlxModel {
         self.generate_tokens(prompt, params, control, sink, &mut |_| {})
     }
 
-    fn trim(&mut self) -> u64 {
+    fn trim(&mut self, trim: Trim) -> u64 {
         let before = self.memory();
-        self.session.clear();
-        if let Err(error) = mlx_rs::memory::clear_cache() {
-            tracing::warn!(%error, "the allocator's cache could not be cleared");
+        if trim == Trim::Everything {
+            self.session.clear();
         }
+        clear_allocator_cache();
         let after = self.memory();
         let held = |memory: MemoryUse| memory.kv_cache_bytes + memory.allocator_cache_bytes;
         held(before).saturating_sub(held(after))
@@ -247,5 +255,17 @@ impl LoadedModel for MlxModel {
             allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
             peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,
         }
+    }
+}
+
+fn give_spare_buffers_back(control: &JobControl) {
+    if control.take_trim_request() {
+        clear_allocator_cache();
+    }
+}
+
+fn clear_allocator_cache() {
+    if let Err(error) = mlx_rs::memory::clear_cache() {
+        tracing::warn!(%error, "the allocator's cache could not be cleared");
     }
 }

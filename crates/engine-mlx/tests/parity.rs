@@ -16,7 +16,7 @@ use serde_json::Value;
 use support::{assemble, fixtures, hold_mlx, load};
 use transom_engine::{
     ChatPrompt, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
-    SamplingParams, Section, Stats, TokenEvent,
+    SamplingParams, Section, Stats, TokenEvent, Trim,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
@@ -229,11 +229,23 @@ fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
 fn a_trimmed_model_starts_anew_and_answers_the_same() {
     for_every_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
-        model.trim();
+        model.trim(Trim::Everything);
         assert_eq!(model.memory().kv_cache_bytes, 0, "{case}");
         let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
         assert_eq!(tokens, golden.tokens, "{case}");
         assert_eq!(stats.cached_tokens, 0, "{case}");
+    });
+}
+
+#[test]
+fn a_trim_that_keeps_the_conversation_costs_no_prefill() {
+    for_every_model(&Limits::default(), |model, golden, case| {
+        greedy(model, &golden.prompt, golden.tokens.len());
+        model.trim(Trim::KeepConversation);
+        assert_eq!(model.memory().allocator_cache_bytes, 0, "{case}");
+        let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
+        assert_eq!(tokens, golden.tokens, "{case}");
+        assert_eq!(stats.cached_tokens, golden.prompt.len() - 1, "{case}");
     });
 }
 

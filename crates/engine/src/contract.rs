@@ -125,11 +125,8 @@ pub trait Engine {
     ///
     /// # Errors
     /// As [`Engine::load`].
-    fn memory_need(
-        &self,
-        source: &ModelSource,
-        limits: &Limits,
-    ) -> Result<MemoryNeed, EngineError>;
+    fn memory_need(&self, source: &ModelSource, limits: &Limits)
+    -> Result<MemoryNeed, EngineError>;
 
     /// Loads a model on the calling thread, which must also use and drop it.
     ///

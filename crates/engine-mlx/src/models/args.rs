@@ -19,6 +19,18 @@ pub(crate) struct ModelSize {
     pub(crate) context_length: usize,
     /// Tokens in the vocabulary.
     pub(crate) vocab_size: usize,
+    /// Transformer layers.
+    pub(crate) n_layers: usize,
+    /// Query heads of a layer.
+    pub(crate) n_heads: usize,
+    /// Key-value heads of a layer.
+    pub(crate) n_kv_heads: usize,
+    /// Size of a head.
+    pub(crate) head_dim: usize,
+    /// Width of the residual stream.
+    pub(crate) hidden_size: usize,
+    /// Width inside the MLP.
+    pub(crate) intermediate_size: usize,
 }
 
 /// The entries of `config.json` that Llama and its kin have in common.
@@ -122,11 +134,17 @@ impl DecoderArgs {
             .unwrap_or(self.hidden_size / self.num_attention_heads)
     }
 
-    /// Context length and vocabulary.
+    /// Sizes for the limits and the memory that the model needs.
     pub(crate) fn size(&self) -> ModelSize {
         ModelSize {
             context_length: self.max_position_embeddings as usize,
             vocab_size: self.vocab_size as usize,
+            n_layers: self.num_hidden_layers as usize,
+            n_heads: self.num_attention_heads as usize,
+            n_kv_heads: self.n_kv_heads() as usize,
+            head_dim: self.head_dim() as usize,
+            hidden_size: self.hidden_size as usize,
+            intermediate_size: self.intermediate_size as usize,
         }
     }
 

@@ -231,7 +231,7 @@ impl<'a> Loader<'a> {
     /// Puts `arrays` in place where they were converted, and reports their sources as done. Arrays
     /// that are used as stored stay lazy: their pages are read when first needed.
     fn count(&mut self, sources: &[&Tensor], arrays: &[&Array]) -> Result<(), EngineError> {
-        if self.context.control.is_cancelled() {
+        if self.context.control.is_stopped() {
             return Err(EngineError::Cancelled);
         }
         if self.compute.is_cpu() {

@@ -1,0 +1,101 @@
+//! What a model will need in memory, computed from its files.
+//!
+//! The figures follow what the rest of this room allocates, so a change of what is kept or copied
+//! there is a change here. `tests/memory_need.rs` holds them against MLX's own count.
+
+use mlx_rs::Dtype;
+use transom_engine::{Limits, MemoryNeed};
+
+use crate::device::Compute;
+use crate::engine::ALLOCATOR_CACHE_BYTES;
+use crate::kv_cache;
+use crate::models::ModelSize;
+use crate::weights::WeightFiles;
+
+/// The need of a model of `n_parameters` and `size`, whose weights lie in `files`.
+pub(crate) fn memory_need(
+    files: &WeightFiles,
+    size: &ModelSize,
+    n_parameters: u64,
+    compute: Compute,
+    limits: &Limits,
+) -> MemoryNeed {
+    let context_length = size.context_length.min(limits.context_length);
+    let element_bytes = activation_element_bytes(files, compute);
+    let kv_cache_bytes = kv_cache_bytes(size, context_length, element_bytes);
+    let chunk = limits.prefill_chunk.min(compute.prefill_chunk());
+    let activation_bytes = activation_bytes(size, context_length, chunk, element_bytes, compute);
+    MemoryNeed {
+        weight_bytes: weight_bytes(files, n_parameters, compute),
+        kv_cache_bytes,
+        activation_bytes,
+        cache_bytes: ALLOCATOR_CACHE_BYTES as u64,
+        context_length,
+    }
+}
+
+fn weight_bytes(files: &WeightFiles, n_parameters: u64, compute: Compute) -> u64 {
+    match compute {
+        Compute::Metal | Compute::Cuda => files.total_bytes(),
+        Compute::CpuDense => n_parameters * 4,
+        // Packed words stay as stored, all that is a number becomes f32.
+        Compute::CpuQuantized => files
+            .iter()
+            .map(|(_, tensor)| match tensor.dtype() {
+                Dtype::Uint32 => tensor.n_bytes(),
+                _ => tensor.n_elements() * 4,
+            })
+            .sum(),
+    }
+}
+
+/// Bytes of an activation's element: f32 on a CPU, else as wide as the widest float in the files.
+fn activation_element_bytes(files: &WeightFiles, compute: Compute) -> u64 {
+    let is_wide = |dtype| dtype == Dtype::Float32;
+    if compute.is_cpu() || files.iter().any(|(_, tensor)| is_wide(tensor.dtype())) {
+        4
+    } else {
+        2
+    }
+}
+
+/// Keys and values of every layer, in whole growth steps.
+fn kv_cache_bytes(size: &ModelSize, context_length: usize, element_bytes: u64) -> u64 {
+    let n_elements = size.n_layers * size.n_kv_heads * size.head_dim;
+    2 * n_elements as u64 * kv_cache::capacity(context_length) as u64 * element_bytes
+}
+
+/// The most that lives at once beside weights and cache: in a prefill step, one layer's temporaries
+/// and one layer's cache while it grows into a new buffer; in a decode step, the logits and what
+/// the sampler makes of them.
+fn activation_bytes(
+    size: &ModelSize,
+    context_length: usize,
+    chunk: usize,
+    element_bytes: u64,
+    compute: Compute,
+) -> u64 {
+    let chunk = chunk.min(context_length) as u64;
+    let heads = ((size.n_heads + 2 * size.n_kv_heads) * size.head_dim) as u64;
+    let widths = 3 * size.hidden_size as u64 + 3 * heads + 3 * size.intermediate_size as u64;
+    let layer = chunk * widths * element_bytes;
+    let scores = if compute.is_cpu() || !has_fused_attention(size.head_dim) {
+        // Scores and their softmax; and one mask for all layers.
+        let rows = size.n_heads as u64 * chunk;
+        (2 * rows + chunk) * context_length as u64 * element_bytes
+    } else {
+        0
+    };
+    let growing = 2 * kv_cache_bytes(size, context_length, element_bytes) / size.n_layers as u64;
+    let sampling = SAMPLER_COPIES * size.vocab_size as u64 * 4;
+    layer + scores + growing + sampling
+}
+
+/// Copies of the logits that the sampler's filters make: sorted values, their order, probabilities.
+const SAMPLER_COPIES: u64 = 8;
+
+/// Head sizes for which MLX's Metal and CUDA attention keeps no matrix of scores in prefill
+/// (`ScaledDotProductAttention::use_fallback` in MLX 0.32).
+fn has_fused_attention(head_dim: usize) -> bool {
+    matches!(head_dim, 64 | 80 | 128)
+}
