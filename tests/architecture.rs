@@ -14,7 +14,25 @@ use transom_tests::root;
 const ARROWS: &[(&str, &[&str])] = &[
     ("transom-engine", &[]),
     ("transom-engine-mlx", &["transom-engine"]),
-    ("transom-cli", &["transom-engine", "transom-engine-mlx"]),
+    ("transom-signals", &[]),
+    (
+        "transom-engine-host",
+        &["transom-engine", "transom-signals"],
+    ),
+    (
+        "transom-supervisor",
+        &["transom-engine", "transom-engine-host", "transom-signals"],
+    ),
+    (
+        "transom-cli",
+        &[
+            "transom-engine",
+            "transom-engine-host",
+            "transom-engine-mlx",
+            "transom-signals",
+            "transom-supervisor",
+        ],
+    ),
     ("transom-tests", &["transom-engine", "transom-engine-mlx"]),
     ("xtask", &[]),
 ];
@@ -25,7 +43,14 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("clap", &["transom-cli"]),
     ("bindgen", &["xtask"]),
     // Engines block: async has no place below the rooms that talk to processes and sockets.
-    ("tokio", &[]),
+    (
+        "tokio",
+        &["transom-engine-host", "transom-supervisor", "transom-cli"],
+    ),
+    // The machine's own interfaces.
+    ("objc2*", &["transom-signals"]),
+    ("dispatch2", &["transom-signals"]),
+    ("zbus", &["transom-signals"]),
     ("tauri*", &[]),
     // One error enum a room; only a desktop shell may give up on kinds.
     ("anyhow", &[]),
