@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("transom-engine", &[]),
     ("transom-engine-mlx", &["transom-engine"]),
     ("transom-signals", &[]),
+    ("transom-catalog", &[]),
     (
         "transom-engine-host",
         &["transom-engine", "transom-signals"],

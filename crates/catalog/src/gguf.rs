@@ -1,0 +1,93 @@
+//! GGUF files: llama.cpp's model format.
+//!
+//! [`GgufFile`] maps a file; [`Gguf`] is the checked view of its bytes. A view borrows everything:
+//! keys, strings and arrays stay where they are in the file and are decoded when asked for, so a
+//! vocabulary of 150,000 words costs nothing until somebody wants it.
+//!
+//! Format: the head of `ggml/include/gguf.h` in llama.cpp. Version 2 and 3 differ only in that 3
+//! may be big-endian; version 1 counted with 32 bits and has not been written since 2023.
+
+mod cursor;
+mod error;
+mod facts;
+mod split;
+mod tensor;
+mod value;
+mod view;
+mod writer;
+
+pub use error::{Fault, GgufError};
+pub use facts::{GgufFacts, Packed};
+pub use split::{GgufModel, Split};
+pub use tensor::{TensorInfo, TensorType};
+pub use value::{Array, Value, ValueKind};
+pub use view::Gguf;
+pub use writer::GgufWriter;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+
+/// A mapped file whose contents have been checked.
+#[derive(Debug)]
+pub struct GgufFile {
+    path: PathBuf,
+    mapping: Mmap,
+}
+
+impl GgufFile {
+    /// Maps and checks a file.
+    ///
+    /// # Errors
+    /// [`GgufError`], naming the file and what is wrong with it.
+    pub fn open(path: &Path) -> Result<Self, GgufError> {
+        let io = |error: std::io::Error| GgufError::Io {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        };
+        let file = File::open(path).map_err(io)?;
+        if file.metadata().map_err(io)?.is_dir() {
+            return Err(GgufError::Io {
+                path: path.to_owned(),
+                reason: "is a folder, not a GGUF file".to_owned(),
+            });
+        }
+        let mapping = map(&file).map_err(io)?;
+        let this = Self {
+            path: path.to_owned(),
+            mapping,
+        };
+        Gguf::parse(&this.mapping).map_err(|fault| fault.in_file(path))?;
+        Ok(this)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of the whole file.
+    pub fn file_bytes(&self) -> u64 {
+        self.mapping.len() as u64
+    }
+
+    /// What is in it. Parsed anew on each call, which costs about a millisecond.
+    ///
+    /// # Errors
+    /// Only if the file was changed after it was opened.
+    pub fn view(&self) -> Result<Gguf<'_>, GgufError> {
+        Gguf::parse(&self.mapping).map_err(|fault| fault.in_file(&self.path))
+    }
+}
+
+#[expect(unsafe_code, reason = "mapping a file has no safe form")]
+fn map(file: &File) -> std::io::Result<Mmap> {
+    // SAFETY: the mapping is read-only. Model files are replaced by renaming a whole new file over
+    // them, never cut short in place; whoever does that to their own file can end this process with
+    // a bus error, but cannot make it read outside the mapping.
+    unsafe { Mmap::map(file) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! Reads little-endian numbers and strings, never past the end.
+
+use super::error::Fault;
+
+/// A place in a file's bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, position: 0 }
+    }
+
+    pub(super) fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The next `n` bytes; `what` they hold is for the message.
+    pub(super) fn take(&mut self, n: u64, what: &'static str) -> Result<&'a [u8], Fault> {
+        let rest = &self.bytes[self.position..];
+        let n_usize = usize::try_from(n).ok().filter(|&n| n <= rest.len());
+        let Some(n) = n_usize else {
+            return Err(Fault::Truncated {
+                what,
+                at: self.position as u64,
+                needed: n,
+                left: rest.len() as u64,
+            });
+        };
+        self.position += n;
+        Ok(&rest[..n])
+    }
+
+    pub(super) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Fault> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N as u64, what)?);
+        Ok(array)
+    }
+
+    pub(super) fn u32(&mut self, what: &'static str) -> Result<u32, Fault> {
+        self.array(what).map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self, what: &'static str) -> Result<u64, Fault> {
+        self.array(what).map(u64::from_le_bytes)
+    }
+
+    /// A string: its length in 8 bytes, then its bytes.
+    pub(super) fn string(&mut self, what: &'static str) -> Result<&'a [u8], Fault> {
+        let length = self.u64(what)?;
+        self.take(length, what)
+    }
+}

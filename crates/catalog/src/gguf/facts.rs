@@ -1,0 +1,269 @@
+//! What a GGUF model is, from its metadata and tensor table.
+//!
+//! Keys are those of `docs/gguf.md` in ggml: `general.*`, `tokenizer.*`, and the architecture's
+//! own, such as `llama.block_count`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::error::{Fault, GgufError};
+use super::split::GgufModel;
+use super::value::Value;
+use super::view::Gguf;
+
+/// Facts of a model that matter to people and to memory estimates.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GgufFacts {
+    /// `general.architecture`: `llama`, `qwen3`, ….
+    pub architecture: String,
+    /// `general.name`.
+    pub name: Option<String>,
+    /// Tokens that the model was made to attend to.
+    pub context_length: Option<u64>,
+    /// Transformer layers.
+    pub n_layers: Option<u64>,
+    /// Query heads of a layer.
+    pub n_heads: Option<u64>,
+    /// Key-value heads of each layer, one number a layer.
+    pub n_kv_heads: Vec<u64>,
+    /// Size of a key's head.
+    pub key_length: Option<u64>,
+    /// Size of a value's head.
+    pub value_length: Option<u64>,
+    /// Tokens that layers with a sliding window attend to.
+    pub sliding_window: Option<u64>,
+    /// Tokens in the vocabulary.
+    pub vocab_size: Option<u64>,
+    /// Parameters, counted from the tensors.
+    pub n_parameters: u64,
+    /// Bytes of all tensors.
+    pub weight_bytes: u64,
+    /// Bytes by the way in which they are packed, most first.
+    pub mix: Vec<Packed>,
+    /// The chat template, as Jinja text.
+    pub chat_template: Option<String>,
+    /// Files that the model is made of.
+    pub n_files: usize,
+}
+
+/// Tensors packed in one way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Packed {
+    /// `Q4_K`, `F32`, ….
+    pub kind: &'static str,
+    /// How many tensors.
+    pub n_tensors: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+impl GgufModel {
+    /// Reads the facts.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] without `general.architecture`, which every model must have.
+    pub fn facts(&self) -> Result<GgufFacts, GgufError> {
+        let view = self.first().view()?;
+        let text = |key: &str| Some(view.get(key)?.as_str()?.to_owned());
+        let Some(architecture) = text("general.architecture") else {
+            let fault = Fault::Missing {
+                key: "general.architecture",
+            };
+            return Err(fault.in_file(self.first().path()));
+        };
+        let number = |key: &str| view.get(&format!("{architecture}.{key}"))?.as_u64();
+        let n_layers = number("block_count");
+        let n_heads = numbers(&view, &architecture, "attention.head_count", n_layers);
+        let n_kv_heads = numbers(&view, &architecture, "attention.head_count_kv", n_layers);
+        let most_heads = n_heads.iter().max().copied();
+        let head_dim = number("embedding_length")
+            .zip(most_heads)
+            .and_then(|(width, n)| width.checked_div(n));
+        let mut facts = GgufFacts {
+            name: text("general.name"),
+            context_length: number("context_length"),
+            n_layers,
+            n_heads: most_heads,
+            n_kv_heads: if n_kv_heads.is_empty() {
+                n_heads
+            } else {
+                n_kv_heads
+            },
+            key_length: number("attention.key_length").or(head_dim),
+            value_length: number("attention.value_length").or(head_dim),
+            sliding_window: number("attention.sliding_window").filter(|&n| n > 0),
+            vocab_size: vocab_size(&view).or_else(|| number("vocab_size")),
+            n_parameters: 0,
+            weight_bytes: 0,
+            mix: Vec::new(),
+            chat_template: text("tokenizer.chat_template"),
+            n_files: self.files().len(),
+            architecture,
+        };
+        let mut mix = BTreeMap::new();
+        self.for_each_tensor(|tensor| {
+            facts.n_parameters += tensor.n_elements();
+            facts.weight_bytes += tensor.n_bytes;
+            let packed = mix.entry(tensor.kind).or_insert((0, 0));
+            packed.0 += 1;
+            packed.1 += tensor.n_bytes;
+        })?;
+        facts.mix = mix
+            .into_iter()
+            .map(|(kind, (n_tensors, bytes))| Packed {
+                kind: kind.name(),
+                n_tensors,
+                bytes,
+            })
+            .collect();
+        facts
+            .mix
+            .sort_by_key(|packed| std::cmp::Reverse(packed.bytes));
+        Ok(facts)
+    }
+}
+
+impl GgufFacts {
+    /// Bytes of the KV cache for `context_length` tokens, with `element_bits` bits an element: 16
+    /// for f16, 8.5 for q8_0. `None` where the file does not say enough.
+    ///
+    /// Sliding windows are not taken into account: llama.cpp can keep such layers smaller, so this
+    /// is the most that is needed.
+    pub fn kv_cache_bytes(&self, context_length: u64, element_bits: f64) -> Option<u64> {
+        let widths = self.key_length?.checked_add(self.value_length?)?;
+        let n_heads: u64 = match self.n_kv_heads.as_slice() {
+            [] => return None,
+            heads => heads.iter().try_fold(0u64, |sum, &n| sum.checked_add(n))?,
+        };
+        let n_elements = n_heads.checked_mul(widths)?.checked_mul(context_length)?;
+        Some((n_elements as f64 * element_bits / 8.0) as u64)
+    }
+}
+
+/// A number a layer: the file has one for all, or an array.
+fn numbers(view: &Gguf<'_>, architecture: &str, key: &str, n_layers: Option<u64>) -> Vec<u64> {
+    /// No model has more layers; a file that says so is not followed.
+    const MAX_LAYERS: u64 = 4096;
+    match view.get(&format!("{architecture}.{key}")) {
+        None => Vec::new(),
+        Some(Value::Array(array)) => array
+            .iter()
+            .take(MAX_LAYERS as usize)
+            .filter_map(|value| value.as_u64())
+            .collect(),
+        Some(value) => {
+            let n_layers = n_layers.unwrap_or(1).min(MAX_LAYERS) as usize;
+            value.as_u64().map_or(Vec::new(), |n| vec![n; n_layers])
+        }
+    }
+}
+
+fn vocab_size(view: &Gguf<'_>) -> Option<u64> {
+    Some(view.get("tokenizer.ggml.tokens")?.as_array()?.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::gguf::{GgufWriter, TensorType};
+
+    fn facts(change: impl Fn(&mut GgufWriter)) -> Result<GgufFacts, GgufError> {
+        let mut writer = GgufWriter::new();
+        change(&mut writer);
+        let kind = |number| TensorType::from_number(number).unwrap();
+        writer
+            .tensor("token_embd.weight", &[256, 2], kind(12), vec![0; 288])
+            .tensor("output_norm.weight", &[256], kind(0), vec![0; 1024]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        writer.write(&mut fs::File::create(&path).unwrap()).unwrap();
+        GgufModel::open(&path)?.facts()
+    }
+
+    fn qwen(writer: &mut GgufWriter) {
+        writer
+            .string("general.architecture", "qwen3")
+            .string("general.name", "Tiny")
+            .u32("qwen3.block_count", 28)
+            .u32("qwen3.context_length", 40_960)
+            .u32("qwen3.embedding_length", 1024)
+            .u32("qwen3.attention.head_count", 16)
+            .u32("qwen3.attention.head_count_kv", 8)
+            .u32("qwen3.attention.key_length", 128)
+            .u32("qwen3.attention.value_length", 128)
+            .strings("tokenizer.ggml.tokens", &["a", "b", "c"])
+            .string("tokenizer.chat_template", "{{ messages }}");
+    }
+
+    #[test]
+    fn a_model_is_described_by_its_metadata_and_tensors() {
+        let facts = facts(qwen).unwrap();
+        assert_eq!(facts.architecture, "qwen3");
+        assert_eq!(facts.name.as_deref(), Some("Tiny"));
+        assert_eq!((facts.n_layers, facts.n_heads), (Some(28), Some(16)));
+        assert_eq!(facts.vocab_size, Some(3));
+        assert_eq!((facts.n_parameters, facts.weight_bytes), (768, 1312));
+        let mix: Vec<_> = facts.mix.iter().map(|p| (p.kind, p.n_tensors)).collect();
+        assert_eq!(mix, [("F32", 1), ("Q4_K", 1)]);
+        assert_eq!(facts.chat_template.as_deref(), Some("{{ messages }}"));
+    }
+
+    /// Qwen3-0.6B keeps 28 layers x 8 heads x 128 x 2 numbers a token: 112 KiB in f16.
+    #[test]
+    fn the_kv_cache_follows_from_heads_and_layers() {
+        let facts = facts(qwen).unwrap();
+        assert_eq!(facts.kv_cache_bytes(1, 16.0), Some(114_688));
+        assert_eq!(
+            facts.kv_cache_bytes(4096, 8.5),
+            Some(114_688 * 4096 * 17 / 32)
+        );
+    }
+
+    #[test]
+    fn heads_may_differ_by_layer_and_head_size_may_be_left_out() {
+        let facts = facts(|writer| {
+            writer
+                .string("general.architecture", "odd")
+                .u32("odd.block_count", 3)
+                .u32("odd.embedding_length", 512)
+                .u32("odd.attention.head_count", 8)
+                .i32s("odd.attention.head_count_kv", &[4, 0, 2]);
+        })
+        .unwrap();
+        assert_eq!(facts.n_kv_heads, [4, 0, 2]);
+        assert_eq!(facts.key_length, Some(64));
+        assert_eq!(facts.kv_cache_bytes(10, 16.0), Some(6 * 128 * 10 * 2));
+    }
+
+    #[test]
+    fn what_a_file_does_not_say_is_not_made_up() {
+        let message = facts(|_| ()).unwrap_err().to_string();
+        assert!(
+            message.contains("general.architecture is missing"),
+            "{message}"
+        );
+        let facts =
+            facts(|writer| drop(writer.string("general.architecture", "x").clone())).unwrap();
+        assert_eq!(facts.kv_cache_bytes(1, 16.0), None);
+        assert_eq!((facts.context_length, facts.vocab_size), (None, None));
+    }
+
+    #[test]
+    fn absurd_numbers_do_no_harm() {
+        let facts = facts(|writer| {
+            writer
+                .string("general.architecture", "x")
+                .u32("x.block_count", u32::MAX)
+                .u32("x.embedding_length", u32::MAX)
+                .u32("x.attention.head_count", 0)
+                .u32("x.attention.head_count_kv", u32::MAX)
+                .u32("x.attention.key_length", u32::MAX)
+                .u32("x.attention.value_length", u32::MAX);
+        })
+        .unwrap();
+        assert_eq!(facts.kv_cache_bytes(u64::MAX, 16.0), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! Models in several files: `NAME-00001-of-00003.gguf` and its siblings.
+//!
+//! llama.cpp's `gguf-split` puts `split.no`, `split.count` and `split.tensors.count` into each part
+//! and all other metadata into the first.
+
+use std::path::{Path, PathBuf};
+
+use super::error::{Fault, GgufError};
+use super::view::Gguf;
+use super::{GgufFile, TensorInfo};
+
+/// Parts that a model may have; llama.cpp's own limit.
+const MAX_PARTS: u64 = 1024;
+
+/// Which part of a split model a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// From 0.
+    pub index: u64,
+    /// Parts in all; 1 for a model in one file.
+    pub count: u64,
+}
+
+impl Split {
+    /// What a file says of itself.
+    pub fn of(view: &Gguf<'_>) -> Self {
+        let number = |key| view.get(key).and_then(|value| value.as_u64());
+        Self {
+            index: number("split.no").unwrap_or(0),
+            count: number("split.count").unwrap_or(1).max(1),
+        }
+    }
+}
+
+/// A whole model: one file, or all parts of it.
+#[derive(Debug)]
+pub struct GgufModel {
+    files: Vec<GgufFile>,
+}
+
+impl GgufModel {
+    /// Opens a model by any of its parts.
+    ///
+    /// # Errors
+    /// [`GgufError`] of the part that is missing or wrong.
+    pub fn open(path: &Path) -> Result<Self, GgufError> {
+        let file = GgufFile::open(path)?;
+        let split = Split::of(&file.view()?);
+        if split.count == 1 {
+            return Ok(Self { files: vec![file] });
+        }
+        let bad = |reason: String| Fault::Split { reason }.in_file(path);
+        if split.count > MAX_PARTS || split.index >= split.count {
+            return Err(bad(format!(
+                "it says that it is part {} of {}, but there are at most {MAX_PARTS}",
+                split.index + 1,
+                split.count
+            )));
+        }
+        let paths = part_paths(path, split).ok_or_else(|| {
+            bad(format!(
+                "its name must end in -{:05}-of-{:05}.gguf for the other parts to be found",
+                split.index + 1,
+                split.count
+            ))
+        })?;
+        let mut files = Vec::new();
+        for (index, part) in paths.iter().enumerate() {
+            let file = GgufFile::open(part)?;
+            let found = Split::of(&file.view()?);
+            let expected = Split {
+                index: index as u64,
+                count: split.count,
+            };
+            if found != expected {
+                return Err(Fault::Split {
+                    reason: format!(
+                        "it says that it is part {} of {}, but its name says {} of {}",
+                        found.index + 1,
+                        found.count,
+                        expected.index + 1,
+                        expected.count
+                    ),
+                }
+                .in_file(part));
+            }
+            files.push(file);
+        }
+        let model = Self { files };
+        model.check_tensor_count()?;
+        Ok(model)
+    }
+
+    /// The file with the metadata.
+    pub fn first(&self) -> &GgufFile {
+        // `open` puts at least one file in.
+        &self.files[0]
+    }
+
+    /// All files, in order.
+    pub fn files(&self) -> &[GgufFile] {
+        &self.files
+    }
+
+    /// Calls `visit` with every tensor of every part.
+    ///
+    /// # Errors
+    /// Only if a file was changed after it was opened.
+    pub fn for_each_tensor(&self, mut visit: impl FnMut(&TensorInfo<'_>)) -> Result<(), GgufError> {
+        for file in &self.files {
+            file.view()?.tensors().for_each(|tensor| visit(&tensor));
+        }
+        Ok(())
+    }
+
+    fn check_tensor_count(&self) -> Result<(), GgufError> {
+        let first = self.first();
+        let expected = first.view()?.get("split.tensors.count");
+        let Some(expected) = expected.and_then(|value| value.as_u64()) else {
+            return Ok(());
+        };
+        let mut found = 0;
+        self.for_each_tensor(|_| found += 1)?;
+        if found == expected {
+            return Ok(());
+        }
+        Err(Fault::Split {
+            reason: format!("all parts together have {found} tensors, but must have {expected}"),
+        }
+        .in_file(first.path()))
+    }
+}
+
+/// The paths of all parts, if `path` is named like one.
+fn part_paths(path: &Path, split: Split) -> Option<Vec<PathBuf>> {
+    let name = path.file_name()?.to_str()?;
+    let ending = |index: u64| format!("-{:05}-of-{:05}.gguf", index + 1, split.count);
+    let stem = name.strip_suffix(&ending(split.index))?;
+    let paths =
+        (0..split.count).map(|index| path.with_file_name(format!("{stem}{}", ending(index))));
+    Some(paths.collect())
+}

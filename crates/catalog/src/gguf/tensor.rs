@@ -1,0 +1,148 @@
+//! Tensors and the types in which their elements are packed.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::error::Fault;
+
+/// A tensor's place and shape. Offsets are from the start of the data section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorInfo<'a> {
+    /// Its name, such as `blk.0.attn_q.weight`.
+    pub name: &'a str,
+    /// Sizes of its axes, the fastest first; only the first `n_axes` are used, the rest are 1.
+    pub shape: [u64; 4],
+    /// How many axes it has.
+    pub n_axes: usize,
+    /// How its elements are packed.
+    pub kind: TensorType,
+    /// Where it begins in the data section, in bytes.
+    pub offset: u64,
+    /// Bytes that it takes.
+    pub n_bytes: u64,
+}
+
+impl TensorInfo<'_> {
+    /// Elements.
+    pub fn n_elements(&self) -> u64 {
+        // Checked against overflow when the file was read.
+        self.shape.iter().product()
+    }
+}
+
+/// How elements are packed: the `ggml_type` of llama.cpp, numbered as in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "&'static str")]
+pub struct TensorType {
+    number: u32,
+}
+
+/// Number, name, elements a block, bytes a block (`ggml-common.h`; a type that llama.cpp has taken
+/// out of the format is not here).
+const TYPES: [(u32, &str, u64, u64); 35] = [
+    (0, "F32", 1, 4),
+    (1, "F16", 1, 2),
+    (2, "Q4_0", 32, 18),
+    (3, "Q4_1", 32, 20),
+    (6, "Q5_0", 32, 22),
+    (7, "Q5_1", 32, 24),
+    (8, "Q8_0", 32, 34),
+    (9, "Q8_1", 32, 36),
+    (10, "Q2_K", 256, 84),
+    (11, "Q3_K", 256, 110),
+    (12, "Q4_K", 256, 144),
+    (13, "Q5_K", 256, 176),
+    (14, "Q6_K", 256, 210),
+    (15, "Q8_K", 256, 292),
+    (16, "IQ2_XXS", 256, 66),
+    (17, "IQ2_XS", 256, 74),
+    (18, "IQ3_XXS", 256, 98),
+    (19, "IQ1_S", 256, 50),
+    (20, "IQ4_NL", 32, 18),
+    (21, "IQ3_S", 256, 110),
+    (22, "IQ2_S", 256, 82),
+    (23, "IQ4_XS", 256, 136),
+    (24, "I8", 1, 1),
+    (25, "I16", 1, 2),
+    (26, "I32", 1, 4),
+    (27, "I64", 1, 8),
+    (28, "F64", 1, 8),
+    (29, "IQ1_M", 256, 56),
+    (30, "BF16", 1, 2),
+    (34, "TQ1_0", 256, 54),
+    (35, "TQ2_0", 256, 66),
+    (39, "MXFP4", 32, 17),
+    (40, "NVFP4", 64, 36),
+    (41, "Q1_0", 128, 18),
+    (42, "Q2_0", 64, 18),
+];
+
+impl TensorType {
+    /// By number, if it is known.
+    pub fn from_number(number: u32) -> Option<Self> {
+        row(number).map(|_| Self { number })
+    }
+
+    /// Its number in files.
+    pub fn number(self) -> u32 {
+        self.number
+    }
+
+    /// Its name, as people write it: `Q4_K`, `F16`, ….
+    pub fn name(self) -> &'static str {
+        row(self.number).map_or("", |row| row.1)
+    }
+
+    /// Elements that are packed together.
+    pub fn block_elements(self) -> u64 {
+        row(self.number).map_or(1, |row| row.2)
+    }
+
+    /// Bytes of such a block.
+    pub fn block_bytes(self) -> u64 {
+        row(self.number).map_or(1, |row| row.3)
+    }
+
+    /// Bits that an element takes on average, scales included.
+    pub fn bits_per_element(self) -> f64 {
+        self.block_bytes() as f64 * 8.0 / self.block_elements() as f64
+    }
+
+    /// Bytes of a tensor of `shape`.
+    pub(super) fn n_bytes(self, name: &str, shape: &[u64; 4]) -> Result<u64, Fault> {
+        let bad = |reason: String| Fault::Shape {
+            name: name.to_owned(),
+            reason,
+        };
+        if !shape[0].is_multiple_of(self.block_elements()) {
+            return Err(bad(format!(
+                "{} elements a row are not a multiple of {}, the block of {self}",
+                shape[0],
+                self.block_elements()
+            )));
+        }
+        let n_elements = shape
+            .iter()
+            .try_fold(1u64, |product, &size| product.checked_mul(size));
+        n_elements
+            .and_then(|n| (n / self.block_elements()).checked_mul(self.block_bytes()))
+            .ok_or_else(|| bad(format!("{shape:?} has more elements than can be counted")))
+    }
+}
+
+fn row(number: u32) -> Option<&'static (u32, &'static str, u64, u64)> {
+    TYPES.iter().find(|row| row.0 == number)
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl From<TensorType> for &'static str {
+    fn from(kind: TensorType) -> Self {
+        kind.name()
+    }
+}

@@ -1,0 +1,283 @@
+//! The checked view of a file's bytes.
+//!
+//! Rule: whatever [`Gguf::parse`] accepts, every method may rely on; and it allocates nothing but
+//! a few numbers a tensor, whatever the file claims.
+
+use super::cursor::Cursor;
+use super::error::Fault;
+use super::tensor::{TensorInfo, TensorType};
+use super::value::{Value, read_kind};
+
+/// Longest tensor name, in bytes (`GGML_MAX_NAME` less its closing zero).
+const MAX_TENSOR_NAME: usize = 63;
+/// Longest key, in bytes (the format's own limit).
+const MAX_KEY: usize = 65_535;
+const DEFAULT_ALIGNMENT: u64 = 32;
+
+/// A GGUF file's contents. All of it has been checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Gguf<'a> {
+    bytes: &'a [u8],
+    version: u32,
+    n_entries: u64,
+    n_tensors: u64,
+    entries_at: usize,
+    tensors_at: usize,
+    data_at: u64,
+    alignment: u64,
+}
+
+impl<'a> Gguf<'a> {
+    /// Checks `bytes`, a whole file.
+    ///
+    /// # Errors
+    /// The first fault that is met.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
+        let mut cursor = Cursor::new(bytes);
+        let version = read_version(&mut cursor, bytes)?;
+        let n_tensors = cursor.u64("the number of tensors")?;
+        let n_entries = cursor.u64("the number of metadata entries")?;
+        // The least that one of each takes: a name of one byte, and the numbers beside it.
+        check_count("tensors", n_tensors, 8 + 1 + 4 + 4 + 8, bytes)?;
+        check_count("metadata entries", n_entries, 8 + 1 + 4 + 1, bytes)?;
+        let mut this = Self {
+            bytes,
+            version,
+            n_entries,
+            n_tensors,
+            entries_at: cursor.position(),
+            tensors_at: 0,
+            data_at: 0,
+            alignment: DEFAULT_ALIGNMENT,
+        };
+        for index in 0..n_entries {
+            read_entry(&mut cursor, index)?;
+        }
+        this.check_keys()?;
+        this.alignment = this.read_alignment()?;
+        this.tensors_at = cursor.position();
+        for index in 0..n_tensors {
+            read_tensor(&mut cursor, index)?;
+        }
+        let end = cursor.position() as u64;
+        this.data_at = end.checked_next_multiple_of(this.alignment).unwrap_or(end);
+        this.check_tensors()?;
+        Ok(this)
+    }
+
+    /// Version of the format.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Bytes to whose multiples tensors are aligned.
+    pub fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    /// Where the tensors' data begins in the file.
+    pub fn data_offset(&self) -> u64 {
+        self.data_at
+    }
+
+    /// Metadata, in the file's order.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
+        let mut cursor = Cursor::new(&self.bytes[self.entries_at..]);
+        (0..self.n_entries).map_while(move |index| read_entry(&mut cursor, index).ok())
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<Value<'a>> {
+        self.entries()
+            .find_map(|(found, value)| (found == key).then_some(value))
+    }
+
+    /// Tensors, in the file's order.
+    pub fn tensors(&self) -> impl Iterator<Item = TensorInfo<'a>> + use<'a> {
+        let mut cursor = Cursor::new(&self.bytes[self.tensors_at..]);
+        (0..self.n_tensors).map_while(move |index| read_tensor(&mut cursor, index).ok())
+    }
+
+    /// How many tensors there are.
+    pub fn n_tensors(&self) -> u64 {
+        self.n_tensors
+    }
+
+    /// Bytes of all tensors together, padding not counted.
+    pub fn tensor_bytes(&self) -> u64 {
+        self.tensors().map(|tensor| tensor.n_bytes).sum()
+    }
+
+    fn check_keys(&self) -> Result<(), Fault> {
+        let mut keys: Vec<&str> = self.entries().map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        no_twins("metadata entry", &keys)
+    }
+
+    fn read_alignment(&self) -> Result<u64, Fault> {
+        let value = match self.get("general.alignment") {
+            None => return Ok(DEFAULT_ALIGNMENT),
+            Some(value) => value,
+        };
+        match value {
+            Value::U32(n) if n.is_power_of_two() => Ok(n.into()),
+            Value::U32(n) => Err(n.to_string()),
+            other => Err(format!("a value of type {}", other.kind())),
+        }
+        .map_err(|value| Fault::Alignment { value })
+    }
+
+    fn check_tensors(&self) -> Result<(), Fault> {
+        let mut names: Vec<&str> = self.tensors().map(|tensor| tensor.name).collect();
+        names.sort_unstable();
+        no_twins("tensor", &names)?;
+        let file_bytes = self.bytes.len() as u64;
+        // Offset, length and number of each tensor that has bytes.
+        let mut places = Vec::new();
+        for (index, tensor) in self.tensors().enumerate() {
+            if !tensor.offset.is_multiple_of(self.alignment) {
+                return Err(Fault::Misaligned {
+                    name: tensor.name.to_owned(),
+                    offset: tensor.offset,
+                    alignment: self.alignment,
+                });
+            }
+            let end = self
+                .data_at
+                .checked_add(tensor.offset)
+                .and_then(|start| start.checked_add(tensor.n_bytes))
+                .unwrap_or(u64::MAX);
+            if end > file_bytes {
+                return Err(Fault::Outside {
+                    name: tensor.name.to_owned(),
+                    end,
+                    file_bytes,
+                });
+            }
+            if tensor.n_bytes > 0 {
+                places.push((tensor.offset, tensor.n_bytes, index));
+            }
+        }
+        places.sort_unstable();
+        for pair in places.windows(2) {
+            if let [(start, length, first), (next, _, second)] = pair
+                && start + length > *next
+            {
+                let name = |index: usize| {
+                    let tensor = self.tensors().nth(index);
+                    tensor.map_or_else(String::new, |tensor| tensor.name.to_owned())
+                };
+                return Err(Fault::Overlap {
+                    first: name(*first),
+                    second: name(*second),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_version(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<u32, Fault> {
+    let magic = Fault::Magic {
+        found: bytes.iter().take(4).copied().collect(),
+    };
+    if !bytes.starts_with(b"GGUF") {
+        return Err(magic);
+    }
+    cursor.take(4, "the magic number")?;
+    match cursor.u32("the version")? {
+        version @ 2..=3 => Ok(version),
+        1 => Err(Fault::VersionOne),
+        version if (1..=3).contains(&version.swap_bytes()) => Err(Fault::BigEndian {
+            version: version.swap_bytes(),
+        }),
+        version => Err(Fault::Version { version }),
+    }
+}
+
+/// Refuses counts that the file is too short for, before anything is done that often.
+fn check_count(what: &'static str, count: u64, least: u64, bytes: &[u8]) -> Result<(), Fault> {
+    let file_bytes = bytes.len() as u64;
+    if count.checked_mul(least).is_some_and(|n| n <= file_bytes) {
+        return Ok(());
+    }
+    Err(Fault::Count {
+        what,
+        count,
+        file_bytes,
+    })
+}
+
+fn read_entry<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<(&'a str, Value<'a>), Fault> {
+    let key = name(
+        cursor.string("a metadata key")?,
+        MAX_KEY,
+        "metadata entry",
+        index,
+    )?;
+    let kind = read_kind(cursor, key)?;
+    Ok((key, Value::read(cursor, kind, key, 0)?))
+}
+
+fn read_tensor<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<TensorInfo<'a>, Fault> {
+    let name = name(
+        cursor.string("a tensor's name")?,
+        MAX_TENSOR_NAME,
+        "tensor",
+        index,
+    )?;
+    let n_axes = cursor.u32("a tensor's number of axes")? as usize;
+    if n_axes > 4 {
+        return Err(Fault::Shape {
+            name: name.to_owned(),
+            reason: format!("{n_axes} axes, but there are at most 4"),
+        });
+    }
+    let mut shape = [1; 4];
+    for size in shape.iter_mut().take(n_axes) {
+        *size = cursor.u64("a tensor's shape")?;
+    }
+    let number = cursor.u32("a tensor's type")?;
+    let kind = TensorType::from_number(number).ok_or_else(|| Fault::TensorType {
+        name: name.to_owned(),
+        kind: number,
+    })?;
+    Ok(TensorInfo {
+        name,
+        shape,
+        n_axes,
+        kind,
+        offset: cursor.u64("a tensor's offset")?,
+        n_bytes: kind.n_bytes(name, &shape)?,
+    })
+}
+
+fn name<'a>(
+    bytes: &'a [u8],
+    limit: usize,
+    what: &'static str,
+    index: u64,
+) -> Result<&'a str, Fault> {
+    let reason = match std::str::from_utf8(bytes) {
+        _ if bytes.is_empty() => "it is empty",
+        _ if bytes.len() > limit => "it is too long",
+        Err(_) => "it is not UTF-8",
+        Ok(name) => return Ok(name),
+    };
+    Err(Fault::Name {
+        what,
+        index,
+        reason,
+    })
+}
+
+/// Refuses equal neighbours.
+fn no_twins(what: &'static str, sorted: &[&str]) -> Result<(), Fault> {
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => Err(Fault::Duplicate {
+            what,
+            name: pair[0].to_owned(),
+        }),
+    }
+}

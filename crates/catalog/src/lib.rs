@@ -1,0 +1,9 @@
+//! Which models there are, what is in their files, and what they need.
+//!
+//! Pure Rust: nothing here loads a model or links a native library, so an app can describe a file
+//! that its engines would refuse.
+//!
+//! Rule: a file from outside is never believed. Every length is checked against the file before it
+//! is used, and reading allocates less than the file's own size.
+
+pub mod gguf;
