@@ -10,6 +10,9 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::ask::AskArgs;
 use crate::bench::BenchArgs;
 use crate::chat::ChatArgs;
+use crate::doctor::DoctorArgs;
+use crate::status::StatusArgs;
+use crate::unload::UnloadArgs;
 
 /// Chat with a language model that runs on this computer.
 ///
@@ -50,6 +53,9 @@ pub(crate) enum Command {
     Ask(AskArgs),
     Chat(ChatArgs),
     Bench(BenchArgs),
+    Status(StatusArgs),
+    Unload(UnloadArgs),
+    Doctor(DoctorArgs),
 }
 
 /// Which model, and how much of it.
@@ -61,10 +67,15 @@ pub(crate) struct ModelArgs {
     #[arg(short, long, value_name = "PATH")]
     pub(crate) model: Option<PathBuf>,
 
-    /// Most tokens of prompt and answer together; costs memory [default: 8192, or the model's own
-    /// limit if that is lower]
+    /// Most tokens of prompt and answer together; costs memory [default: 8192, or less where
+    /// the model or the memory budget allows less]
     #[arg(long, value_name = "TOKENS", value_parser = at_least_one)]
     pub(crate) context_length: Option<usize>,
+
+    /// Load the model even if it exceeds the memory budget (`transom doctor` shows it); other apps
+    /// may slow down
+    #[arg(long)]
+    pub(crate) over_budget: bool,
 }
 
 /// Any number; its range is checked where it has a meaning.
@@ -84,14 +95,15 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
 const AFTER_HELP: &str = "\
 Environment:
   TRANSOM_MODEL  model folder to use when --model is not given
+  TRANSOM_DATA   data folder: the running instance's socket, the chat's history
   TRANSOM_LOG    log filter, such as `info` or `transom_engine_mlx=debug` (wins over -v)
   NO_COLOR       set to anything: no colours or dimming
 
 Exit codes:
   0    done; also when whoever reads the output stops reading
-  1    the answer failed on the way
+  1    the answer failed on the way, or the computer is too busy, hot or short of memory for one
   2    the request is wrong: bad option or value, empty prompt, prompt too long
-  3    the model is missing or cannot be used here
+  3    the model is missing, cannot be used here or exceeds the memory budget
   130  interrupted with Ctrl-C (an `ask` keeps what it wrote so far)
 
 What a model is: a folder in the layout of Hugging Face or mlx-lm. Download one with any tool, then
@@ -125,6 +137,7 @@ mod tests {
             "3 ",
             "130 ",
             "TRANSOM_MODEL",
+            "TRANSOM_DATA",
             "TRANSOM_LOG",
             "NO_COLOR",
         ] {

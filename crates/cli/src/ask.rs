@@ -4,17 +4,19 @@
 
 use clap::Args;
 use transom_engine::{
-    ChatPrompt, Engine, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
-    Message, Prompt, Role, Stats,
+    ChatPrompt, EngineError, FinishReason, Fit, Message, ModelInfo, Prompt, Role, Stats, TokenEvent,
 };
+use transom_supervisor::{Ask, Outcome};
 
 use crate::arguments::ModelArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::load::load;
-use crate::output::answer::{AnswerWriter, Reasoning};
+use crate::link::{Followed, Link};
+use crate::load::{Loaded, load};
+use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
 use crate::output::json::{JsonLines, write_error};
+use crate::output::restraint::{Bounds, why_shed};
 use crate::output::stats::stats_line;
 use crate::sampling_args::GenerationArgs;
 
@@ -30,8 +32,10 @@ Examples:
   git diff | transom ask \"Write a commit message\" --system \"You are brief\"
   transom ask \"Name a colour\" --temperature 0 --stats
   transom ask \"Hi\" --json          one JSON object a line: started, prefill, text, finished, error
+                                     (before them queued and loading, while it waits)
 
-Exit codes: 0 answered, 1 failed on the way, 2 bad request, 3 bad model, 130 interrupted.")]
+Exit codes: 0 answered, 1 failed on the way or no answers for now, 2 bad request, 3 bad model or
+too large, 130 interrupted.")]
 pub(crate) struct AskArgs {
     /// What to ask; quotes are needed only where the shell needs them
     #[arg(value_name = "PROMPT")]
@@ -65,11 +69,11 @@ pub(crate) struct AskArgs {
 /// Runs the command; with `--json` a failure is also the last line of the output.
 pub(crate) fn run(
     args: &AskArgs,
-    engine: &dyn Engine,
+    link: &Link,
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let result = answer_one(args, engine, console, interrupt);
+    let result = answer_one(args, link, console, interrupt);
     if let Err(failure) = &result
         && args.json
         && let Some(message) = failure.message()
@@ -81,66 +85,104 @@ pub(crate) fn run(
 
 fn answer_one(
     args: &AskArgs,
-    engine: &dyn Engine,
+    link: &Link,
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     args.generation.check()?;
     let text = prompt_text(&args.prompt.join(" "), console)?;
-    let mut loaded = load(&args.model, engine, console, interrupt)?;
-    let model = &mut *loaded.model;
-    let prompt = prompt(args, text, model)?;
-    let params = args.generation.params(&model.info().recommended_sampling);
-    let control = JobControl::new();
-    let watch = interrupt.watch(&control);
-    let (reason, stats) = generate(args, model, &prompt, &params, &control, console)?;
+    let loaded = load(&args.model, args.json, link, console, interrupt)?;
+    let prompt = prompt(args, text, &loaded.info)?;
+    let params = args.generation.params(&loaded.info.recommended_sampling);
+    let ask = loaded.ask(prompt, Fit::Whole, params);
+    let mut bounds = Bounds::default();
+    let followed = if args.json {
+        stream_json(&ask, link, console, interrupt)?
+    } else {
+        stream_text(args, &ask, &loaded, link, console, interrupt, &mut bounds)?
+    };
+    let was_interrupted = followed.was_interrupted;
+    let (reason, stats) = followed.finished()?;
     if args.stats {
         console.note(&stats_line(&stats));
     }
-    match reason {
-        FinishReason::Cancelled if watch.was_pressed() => Err(Failure::Interrupted),
-        FinishReason::Length if args.generation.max_tokens.is_none() && !args.json => {
-            console.note("The answer ends here because the context is full (--context-length).");
-            Ok(())
-        }
-        FinishReason::Shed if !args.json => {
-            console.note("The answer ends here because this computer is short of memory.");
-            Ok(())
-        }
-        _ => Ok(()),
+    if reason == FinishReason::Cancelled && was_interrupted {
+        return Err(Failure::Interrupted);
     }
+    if !args.json
+        && let Some(why) = why_early(args, reason, &stats, &bounds, link)
+    {
+        console.note(&why);
+    }
+    Ok(())
 }
 
-fn generate(
-    args: &AskArgs,
-    model: &mut dyn LoadedModel,
-    prompt: &Prompt,
-    params: &GenerationParams,
-    control: &JobControl,
+fn stream_json(
+    ask: &Ask,
+    link: &Link,
     console: &mut Console,
-) -> Result<(FinishReason, Stats), Failure> {
-    let prepared = model.prepare(prompt)?;
-    if args.json {
-        let mut lines = JsonLines::new(console.out, control);
-        let result = model.generate(&prepared, params, control, &mut lines);
-        lines.finish().map_err(Failure::Output)?;
-        return Ok(result?);
+    interrupt: &Interrupt,
+) -> Result<Followed, Failure> {
+    let mut lines = JsonLines::new(console.out);
+    let followed = link.follow(ask, interrupt, &mut |event| lines.on_event(&event))?;
+    if let Outcome::Finished { reason, stats } = followed.outcome {
+        // Whether the reader is still there, `finish` says.
+        let _ = lines.write(&TokenEvent::Finished { reason, stats });
     }
+    lines.finish().map_err(Failure::Output)?;
+    Ok(followed)
+}
+
+fn stream_text(
+    args: &AskArgs,
+    ask: &Ask,
+    loaded: &Loaded,
+    link: &Link,
+    console: &mut Console,
+    interrupt: &Interrupt,
+    bounds: &mut Bounds,
+) -> Result<Followed, Failure> {
     let reasoning = Reasoning::for_console(console, args.show_reasoning);
-    let mut writer = AnswerWriter::new(console, control, reasoning);
-    let result = model.generate(&prepared, params, control, &mut writer);
+    let mut writer = AnswerWriter::new(console, &loaded.info.name, reasoning);
+    let followed = link.follow(ask, interrupt, &mut |event| {
+        if dropped_at_start(&event).is_some() {
+            *bounds = Bounds::now(link);
+        }
+        writer.on_event(event)
+    })?;
     writer.finish().map_err(Failure::Output)?;
-    Ok(result?)
+    Ok(followed)
+}
+
+/// Why an answer ended before the model wanted it to, if the user did not ask for that.
+fn why_early(
+    args: &AskArgs,
+    reason: FinishReason,
+    stats: &Stats,
+    bounds: &Bounds,
+    link: &Link,
+) -> Option<String> {
+    match reason {
+        FinishReason::Length => match bounds.on_length(stats.generated_tokens) {
+            Some(restraint) => Some(format!("The answer ends here: {restraint}.")),
+            None if args.generation.max_tokens.is_some() => None,
+            None => Some(
+                "The answer ends here because the context is full (--context-length).".to_owned(),
+            ),
+        },
+        FinishReason::Shed => Some(format!("The answer ends here: {}.", why_shed(link))),
+        FinishReason::Stop | FinishReason::Cancelled => None,
+    }
 }
 
 /// The prompt for this model: a conversation, or plain text for a model that only continues text.
-fn prompt(args: &AskArgs, text: String, model: &dyn LoadedModel) -> Result<Prompt, Failure> {
-    if !model.info().has_chat_template {
+fn prompt(args: &AskArgs, text: String, info: &ModelInfo) -> Result<Prompt, Failure> {
+    if !info.has_chat_template {
         return match args.system {
             Some(_) => Err(Failure::Usage(format!(
                 "{} has no chat template, so it takes no --system; put the instructions into the \
                  prompt",
-                model.info().name
+                info.name
             ))),
             None => Ok(Prompt::Text(text)),
         };

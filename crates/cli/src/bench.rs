@@ -1,23 +1,26 @@
 //! `transom bench`: how fast a model loads, reads and writes on this machine.
 //!
-//! Rule: only the engine is measured. Prompts are fixed token ids, answers are greedy and never
+//! Rule: only the engine is measured, and by itself: every time and figure is taken where the model
+//! lives, and what stands between it and this command is not in them. Prompts are fixed token ids, answers are greedy and never
 //! end early, and no run may profit from the prompt cache of another.
 
 mod report;
 
+use std::ops::ControlFlow;
+
 use clap::Args;
-use transom_engine::{
-    Engine, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, PreparedPrompt,
-    Prompt, SamplingParams, Stats,
-};
+use transom_engine::{FinishReason, Fit, GenerationParams, Limits, Prompt, SamplingParams, Stats};
+use transom_supervisor::Allowance;
 
 use crate::arguments::{ModelArgs, at_least_one};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::load::load;
+use crate::link::Link;
+use crate::load::{Loaded, load};
 use crate::output::json::write_line;
 use crate::output::progress::Progress;
+use crate::output::restraint::why_shed;
 
 use report::{Report, Run, SecondTurn};
 
@@ -34,7 +37,8 @@ Examples:
   transom bench --prompt-tokens 1500 --generate-tokens 100 --turn2
   transom bench --json               one JSON object a line, one line a prompt length
 
-Exit codes: 0 measured, 1 a run failed, 2 bad request, 3 bad model, 130 interrupted.")]
+Exit codes: 0 measured, 1 a run failed or was held back, 2 bad request, 3 bad model or too large,
+130 interrupted.")]
 pub(crate) struct BenchArgs {
     /// Length of the prompt; repeat it or give a list for several
     #[arg(short, long, value_name = "TOKENS", value_delimiter = ',', default_value = "512",
@@ -72,41 +76,35 @@ const NEW_TOKENS: usize = 20;
 /// Runs the command.
 pub(crate) fn run(
     args: &BenchArgs,
-    engine: &dyn Engine,
+    link: &Link,
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);
-    let usual = Limits::default().context_length;
-    model_args.context_length.get_or_insert(needed.max(usual));
-    let mut loaded = load(&model_args, engine, console, interrupt)?;
-    let model = &mut *loaded.model;
-    if needed > model.info().context_length {
+    if needed > Limits::default().context_length {
+        model_args.context_length.get_or_insert(needed);
+    }
+    let loaded = load(&model_args, false, link, console, interrupt)?;
+    if needed > loaded.info.context_length {
         return Err(Failure::Usage(format!(
             "these lengths need a context of {needed} tokens, but it holds {}; choose smaller \
              --prompt-tokens or --generate-tokens",
-            model.info().context_length
+            loaded.info.context_length
         )));
     }
-    let control = JobControl::new();
-    let _watch = interrupt.watch(&control);
+    check_allowance(&link.status()?.allowance, args, console)?;
     for (index, n_prompt) in args.prompt_tokens.iter().enumerate() {
         let mut bench = Bench {
-            model,
-            control: &control,
+            loaded: &loaded,
+            link,
+            interrupt,
             n_prompt: *n_prompt,
             n_generate: args.generate_tokens,
             n_prompts_made: 0,
         };
         let measured = bench.measure(args, &mut Progress::new(console))?;
-        let report = Report::new(
-            bench.model.info(),
-            loaded.load_time,
-            args,
-            *n_prompt,
-            measured,
-        );
+        let report = Report::new(&loaded.info, loaded.load_time, args, *n_prompt, measured);
         if args.json {
             write_line(console.out, &report).map_err(Failure::Output)?;
         } else {
@@ -117,6 +115,37 @@ pub(crate) fn run(
             };
             console.print(&(heading + &report.table()))?;
         }
+    }
+    Ok(())
+}
+
+/// Says what will make the figures lower than the machine's best.
+///
+/// # Errors
+/// When answers of the wanted length are not to be had now.
+fn check_allowance(
+    allowance: &Allowance,
+    args: &BenchArgs,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let restraints: Vec<String> = allowance
+        .restraints
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let restraints = restraints.join("; ");
+    if allowance
+        .max_tokens
+        .is_some_and(|n| n < args.generate_tokens)
+    {
+        return Err(Failure::Restrained(format!(
+            "answers of {} tokens are not allowed now ({restraints}); try again later, or choose \
+             fewer --generate-tokens",
+            args.generate_tokens
+        )));
+    }
+    if !restraints.is_empty() {
+        console.note(&format!("This computer holds back now: {restraints}"));
     }
     Ok(())
 }
@@ -141,8 +170,9 @@ struct Measured {
 
 /// A loaded model and the shape of its work.
 struct Bench<'a> {
-    model: &'a mut dyn LoadedModel,
-    control: &'a JobControl,
+    loaded: &'a Loaded,
+    link: &'a Link,
+    interrupt: &'a Interrupt,
     n_prompt: usize,
     n_generate: usize,
     n_prompts_made: usize,
@@ -190,7 +220,7 @@ impl Bench<'_> {
     }
 
     fn generate_afresh(
-        &mut self,
+        &self,
         tokens: &[u32],
         logit_bias: Vec<(u32, f32)>,
     ) -> Result<Stats, Failure> {
@@ -203,8 +233,8 @@ impl Bench<'_> {
         Ok(stats)
     }
 
-    fn generate(&mut self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats, Failure> {
-        let prompt: PreparedPrompt = self.model.prepare(&Prompt::Tokens(tokens.to_vec()))?;
+    fn generate(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats, Failure> {
+        let prompt = Prompt::Tokens(tokens.to_vec());
         let params = GenerationParams {
             sampling: SamplingParams {
                 temperature: 0.0,
@@ -212,17 +242,25 @@ impl Bench<'_> {
                 ..SamplingParams::default()
             },
             max_tokens: Some(self.n_generate),
-            stop: Vec::new(),
             ignore_end_of_text: true,
+            ..GenerationParams::default()
         };
-        let (reason, stats) = self
-            .model
-            .generate(&prompt, &params, self.control, &mut |_| {})?;
+        let ask = self.loaded.ask(prompt, Fit::Whole, params);
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let (reason, stats) = self.link.follow(&ask, self.interrupt, go_on)?.finished()?;
         match reason {
             FinishReason::Cancelled => Err(Failure::Interrupted),
-            FinishReason::Shed => Err(Failure::Model(
-                "this computer ran short of memory during the run; choose a smaller model".into(),
-            )),
+            FinishReason::Shed => Err(Failure::Restrained(format!(
+                "the run was ended: {}",
+                why_shed(self.link)
+            ))),
+            FinishReason::Length if stats.generated_tokens < self.n_generate => {
+                Err(Failure::Restrained(format!(
+                    "the run was cut to {} tokens, for this computer began to hold back; \
+                     `transom status` says why",
+                    stats.generated_tokens
+                )))
+            }
             FinishReason::Stop | FinishReason::Length => Ok(stats),
         }
     }
@@ -231,7 +269,7 @@ impl Bench<'_> {
     /// found in the prompt cache, and the allocator's cache stays warm as in real use.
     fn next_prompt(&mut self) -> Vec<u32> {
         self.n_prompts_made += 1;
-        let vocab_size = self.model.info().vocab_size.max(1);
+        let vocab_size = self.loaded.info.vocab_size.max(1);
         let first = (FIRST_SEED + self.n_prompts_made) % vocab_size;
         let rest = (1..self.n_prompt).map(|index| self.token(index as u64));
         std::iter::once(first as u32).chain(rest).collect()
@@ -243,7 +281,7 @@ impl Bench<'_> {
         let mut z = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % self.model.info().vocab_size.max(1) as u64) as u32
+        ((z ^ (z >> 31)) % self.loaded.info.vocab_size.max(1) as u64) as u32
     }
 }
 

@@ -8,16 +8,15 @@ mod editor;
 mod session;
 mod transcript;
 
-use clap::Args;
-use transom_engine::Engine;
-
 use crate::arguments::ModelArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::link::Link;
 use crate::load::{Loaded, load};
 use crate::output::stats::parameters_text;
 use crate::sampling_args::GenerationArgs;
+use clap::Args;
 
 use editor::{Line, Lines};
 use session::{Chat, Next};
@@ -35,7 +34,7 @@ Examples:
   printf 'Hello\\n/quit\\n' | transom chat      one message a line, answers on standard output
 
 Exit codes: 0 ended by the user, 1 an answer failed (piped chats only), 2 bad request,
-3 bad model, 130 interrupted while the model loaded.")]
+3 bad model or too large, 130 interrupted while the model loaded.")]
 pub(crate) struct ChatArgs {
     /// Instructions that the model follows throughout
     #[arg(short, long, value_name = "TEXT")]
@@ -61,17 +60,17 @@ pub(crate) struct ChatArgs {
 /// Runs the command until the user leaves or the input ends.
 pub(crate) fn run(
     args: &ChatArgs,
-    engine: &dyn Engine,
+    link: &Link,
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     args.generation.check()?;
-    let loaded = load(&args.model, engine, console, interrupt)?;
-    if !loaded.model.info().has_chat_template {
+    let loaded = load(&args.model, false, link, console, interrupt)?;
+    if !loaded.info.has_chat_template {
         return Err(Failure::Model(format!(
             "{} has no chat template, so it only continues text; use `transom ask`, or choose an \
              instruct model",
-            loaded.model.info().name
+            loaded.info.name
         )));
     }
     greet(&loaded, console);
@@ -79,7 +78,7 @@ pub(crate) fn run(
     if console.is_interactive() {
         interrupt.leave_idle_presses_to_the_editor();
     }
-    let mut chat = Chat::new(args, loaded.model);
+    let mut chat = Chat::new(args, link, loaded);
     loop {
         match lines.next_line(console)? {
             Line::Text(text) => {
@@ -102,7 +101,7 @@ pub(crate) fn run(
 
 /// Says what answers here, and how to go on.
 fn greet(loaded: &Loaded, console: &mut Console) {
-    let info = loaded.model.info();
+    let info = &loaded.info;
     console.note(&format!(
         "{}, {} parameters, context of {} tokens",
         info.name,

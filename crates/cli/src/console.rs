@@ -43,11 +43,7 @@ impl Console<'_> {
     ///
     /// A note that cannot be written is let go: nobody is there to read it.
     pub(crate) fn note(&mut self, text: &str) {
-        let line = if self.terminals.stderr && self.colour {
-            format!("{DIM}{text}{RESET}\n")
-        } else {
-            format!("{text}\n")
-        };
+        let line = line_of_note(text, self.terminals.stderr && self.colour);
         let _ = write_now(self.err, &line);
     }
 
@@ -61,6 +57,15 @@ impl Console<'_> {
 pub(crate) const DIM: &str = "\x1b[2m";
 /// Ends any style.
 pub(crate) const RESET: &str = "\x1b[0m";
+
+/// A note as it is written, with its line end.
+pub(crate) fn line_of_note(text: &str, is_dimmed: bool) -> String {
+    if is_dimmed {
+        format!("{DIM}{text}{RESET}\n")
+    } else {
+        format!("{text}\n")
+    }
+}
 
 fn write_now(stream: &mut dyn Write, text: &str) -> std::io::Result<()> {
     stream.write_all(text.as_bytes())?;

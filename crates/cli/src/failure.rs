@@ -7,6 +7,7 @@ use std::any::Any;
 use std::io::{self, Write};
 
 use transom_engine::EngineError;
+use transom_supervisor::AskError;
 
 /// A command that did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,18 @@ pub(crate) enum Failure {
     /// The engine refused or failed.
     #[error("{0}")]
     Engine(#[from] EngineError),
+    /// The supervisor refused, or the model's process came to an end.
+    #[error("{error}{}", advice(.error))]
+    Ask {
+        /// Why.
+        error: AskError,
+    },
+    /// The running instance could not be reached, nor one started.
+    #[error("{0}")]
+    Instance(String),
+    /// The machine allows less than the command needs.
+    #[error("{0}")]
+    Restrained(String),
     /// Standard input could not be read.
     #[error("cannot read standard input: {0}")]
     Input(io::Error),
@@ -32,6 +45,9 @@ pub(crate) enum Failure {
     /// Ctrl-C could not be taken over.
     #[error("cannot listen for Ctrl-C: {0}")]
     Signals(io::Error),
+    /// The system refused a thread or a timer.
+    #[error("cannot begin: {0}")]
+    System(io::Error),
     /// One or more answers of a scripted chat failed; each was reported when it happened.
     #[error("{0}")]
     SomeAnswersFailed(String),
@@ -50,10 +66,17 @@ impl Failure {
             Self::Usage(_) | Self::HelpNeeded(_) => 2,
             Self::Model(_) => 3,
             Self::Engine(error) => engine_exit_code(error),
+            Self::Ask {
+                error: AskError::TooLarge { .. },
+            } => 3,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Input(_)
             | Self::Output(_)
             | Self::Signals(_)
+            | Self::System(_)
+            | Self::Ask { .. }
+            | Self::Instance(_)
+            | Self::Restrained(_)
             | Self::SomeAnswersFailed(_)
             | Self::Internal(_) => 1,
             Self::Interrupted => 130,
@@ -68,6 +91,11 @@ impl Failure {
             Self::HelpNeeded(help) => Some(help.trim_end().to_owned()),
             _ => Some(format!("transom: {}", one_line(&self.to_string()))),
         }
+    }
+
+    /// Why there is no instance to talk to.
+    pub(crate) fn instance(reason: impl std::fmt::Display) -> Self {
+        Self::Instance(reason.to_string())
     }
 
     /// Turns clap's several lines into one: what is wrong, its tip, and where the help is.
@@ -95,6 +123,24 @@ impl Failure {
             .copied()
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Self::Internal(text.unwrap_or("unknown").to_owned())
+    }
+}
+
+impl From<AskError> for Failure {
+    /// The engine's own refusals keep their words and exit codes.
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Engine { source } => Self::Engine(source),
+            error => Self::Ask { error },
+        }
+    }
+}
+
+/// What this command line offers about a refusal.
+fn advice(error: &AskError) -> &'static str {
+    match error {
+        AskError::TooLarge { .. } => "; --over-budget loads it all the same",
+        _ => "",
     }
 }
 

@@ -1,5 +1,5 @@
 //! Ctrl-C: cancels the running job, and ends the program only when there is none or the user
-//! insists.
+//! insists. What a job is, and how it is cancelled, is the command's own business.
 //!
 //! Rule: cancel is asked, never forced; a job that does not settle leaves the user a way out, by
 //! pressing again.
@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
-use transom_engine::JobControl;
 
 /// The process's hold on Ctrl-C. Clones share one state.
 #[derive(Clone)]
@@ -17,8 +16,11 @@ pub(crate) struct Interrupt {
     state: Arc<Mutex<State>>,
 }
 
+/// Asks a job to end.
+type Cancel = Arc<dyn Fn() + Send + Sync>;
+
 struct State {
-    job: Option<JobControl>,
+    job: Option<Cancel>,
     /// Presses since the job began.
     n_presses: u32,
     /// The press that ends the program although the job has not settled.
@@ -78,10 +80,15 @@ impl Interrupt {
         state.last_press = 3;
     }
 
-    /// Makes Ctrl-C cancel `job` until the returned guard is dropped.
-    pub(crate) fn watch(&self, job: &JobControl) -> Watch<'_> {
+    /// The conversation is over: from now on a press ends the program again.
+    pub(crate) fn take_idle_presses_back(&self) {
+        self.state().ends_when_idle = true;
+    }
+
+    /// Makes Ctrl-C call `cancel` until the returned guard is dropped.
+    pub(crate) fn watch(&self, cancel: impl Fn() + Send + Sync + 'static) -> Watch<'_> {
         let mut state = self.state();
-        state.job = Some(job.clone());
+        state.job = Some(Arc::new(cancel));
         state.n_presses = 0;
         Watch { interrupt: self }
     }
@@ -89,7 +96,7 @@ impl Interrupt {
     /// Acts on one press of the key.
     pub(crate) fn press(&self) -> Effect {
         let mut state = self.state();
-        let Some(job) = state.job.clone() else {
+        let Some(cancel) = state.job.clone() else {
             return if state.ends_when_idle {
                 Effect::EndProgram
             } else {
@@ -100,7 +107,9 @@ impl Interrupt {
         if state.n_presses >= state.last_press {
             return Effect::EndProgram;
         }
-        job.cancel();
+        // Not under the lock: what it calls is not ours.
+        drop(state);
+        cancel();
         Effect::Cancelled
     }
 
@@ -130,24 +139,28 @@ impl Drop for Watch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn the_first_press_cancels_and_the_second_ends_the_program() {
         let interrupt = Interrupt::detached();
-        let job = JobControl::new();
-        let watch = interrupt.watch(&job);
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let flag = is_cancelled.clone();
+        let watch = interrupt.watch(move || flag.store(true, Ordering::SeqCst));
         assert_eq!(interrupt.press(), Effect::Cancelled);
-        assert!(job.is_cancelled() && watch.was_pressed());
+        assert!(is_cancelled.load(Ordering::SeqCst) && watch.was_pressed());
         assert_eq!(interrupt.press(), Effect::EndProgram);
     }
 
     #[test]
     fn a_press_with_no_job_ends_the_program_unless_an_editor_reads() {
         let interrupt = Interrupt::detached();
-        drop(interrupt.watch(&JobControl::new()));
+        drop(interrupt.watch(|| {}));
         assert_eq!(interrupt.press(), Effect::EndProgram);
         interrupt.leave_idle_presses_to_the_editor();
         assert_eq!(interrupt.press(), Effect::Nothing);
+        interrupt.take_idle_presses_back();
+        assert_eq!(interrupt.press(), Effect::EndProgram);
     }
 
     #[test]
@@ -155,11 +168,11 @@ mod tests {
         let interrupt = Interrupt::detached();
         interrupt.leave_idle_presses_to_the_editor();
         for _ in 0..2 {
-            let _watch = interrupt.watch(&JobControl::new());
+            let _watch = interrupt.watch(|| {});
             assert_eq!(interrupt.press(), Effect::Cancelled);
             assert_eq!(interrupt.press(), Effect::Cancelled);
         }
-        let _watch = interrupt.watch(&JobControl::new());
+        let _watch = interrupt.watch(|| {});
         let effects = [interrupt.press(), interrupt.press(), interrupt.press()];
         assert_eq!(effects[2], Effect::EndProgram);
     }

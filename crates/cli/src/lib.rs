@@ -1,8 +1,9 @@
-//! The command line: `transom ask`, `chat` and `bench`.
+//! The command line: `transom ask`, `chat`, `bench`, `status`, `unload` and `doctor`.
 //!
-//! A thin shell round one engine. Each command is a function from arguments, an engine and a
-//! [`console::Console`] to an exit code, so that tests run it without a terminal or a native
-//! library.
+//! A thin shell round one supervisor. Each command is a plain function from arguments, a
+//! [`link::Link`] to the supervisor and a [`console::Console`] to an exit code, so that tests run it
+//! without a terminal or a native library. No engine is named here: models live in a process of
+//! their own.
 //!
 //! Rule: standard output carries answers and results only; progress, notes, logs and errors go to
 //! standard error.
@@ -12,16 +13,20 @@ mod ask;
 mod bench;
 mod chat;
 mod console;
+mod doctor;
 mod failure;
 mod interrupt;
+mod link;
 mod load;
 mod model_path;
 mod output;
 mod sampling_args;
+mod status;
 #[cfg(test)]
 mod test_console;
 #[cfg(test)]
 mod test_engine;
+mod unload;
 
 use std::ffi::OsString;
 use std::io::{BufReader, IsTerminal};
@@ -31,17 +36,17 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
-use transom_engine::Engine;
 
 use arguments::{Arguments, Command};
 use console::{Console, Terminals, colour_is_wanted};
 use failure::Failure;
 use interrupt::Interrupt;
+use link::Link;
 
-/// Runs the command line of this process on `engine` and returns the process's exit code.
+/// Runs the command line of this process and returns the process's exit code.
 ///
 /// The codes are listed at the end of `transom --help`. A panic becomes one line on standard error.
-pub fn main(engine: &dyn Engine) -> ExitCode {
+pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| tracing::debug!("{panic}")));
     let terminals = Terminals {
         stdin: std::io::stdin().is_terminal(),
@@ -63,7 +68,7 @@ pub fn main(engine: &dyn Engine) -> ExitCode {
     let run = AssertUnwindSafe(|| {
         Interrupt::install()
             .map_err(Failure::Signals)
-            .and_then(|interrupt| run(&arguments, engine, &mut console, &interrupt))
+            .and_then(|interrupt| run(&arguments, &mut console, &interrupt))
     });
     let result = catch_unwind(run).unwrap_or_else(|panic| Err(Failure::from_panic(&*panic)));
     let code = failure::report(result, console.err);
@@ -73,7 +78,6 @@ pub fn main(engine: &dyn Engine) -> ExitCode {
 /// Parses `arguments` (the program's name first) and runs the command.
 fn run(
     arguments: &[OsString],
-    engine: &dyn Engine,
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
@@ -82,11 +86,17 @@ fn run(
         Err(error) => return help_or_failure(&error, console),
     };
     start_log(arguments.verbose, console)?;
-    match &arguments.command {
-        Command::Ask(args) => ask::run(args, engine, console, interrupt),
-        Command::Chat(args) => chat::run(args, engine, console, interrupt),
-        Command::Bench(args) => bench::run(args, engine, console, interrupt),
-    }
+    let link = Link::new()?;
+    let result = match &arguments.command {
+        Command::Ask(args) => ask::run(args, &link, console, interrupt),
+        Command::Chat(args) => chat::run(args, &link, console, interrupt),
+        Command::Bench(args) => bench::run(args, &link, console, interrupt),
+        Command::Status(args) => status::run(args, &link, console, interrupt),
+        Command::Unload(args) => unload::run(args, &link, console),
+        Command::Doctor(args) => doctor::run(args, &link, console),
+    };
+    link.close(console, interrupt);
+    result
 }
 
 /// Help and version are results; everything else that clap stops at is a usage error.

@@ -1,30 +1,67 @@
-//! Finds a model and loads it, with progress and Ctrl-C, for every command.
+//! Finds a model and has it loaded, with progress and Ctrl-C, for every command.
 
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use transom_engine::{Engine, EngineError, JobControl, Limits, LoadedModel, ModelSource};
+use transom_engine::{
+    EngineError, FinishReason, Fit, GenerationParams, ModelInfo, ModelSource, Prompt,
+};
+use transom_engine_host::wire::Request;
+use transom_supervisor::status::ModelStatus;
+use transom_supervisor::{AnswerEvent, Ask, ModelSpec, Outcome, Role, Status, WhenHeld, Work};
 
 use crate::arguments::ModelArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::link::Link;
 use crate::model_path::{self, ModelPath};
+use crate::output::json::JsonLines;
 use crate::output::progress::Progress;
 
-/// A model that is ready, and how it came to be.
+/// A model that was loaded a moment ago. It may be unloaded at any time; then the next ask loads it
+/// again.
 pub(crate) struct Loaded {
-    /// The model.
-    pub(crate) model: Box<dyn LoadedModel>,
+    /// What it is.
+    pub(crate) info: ModelInfo,
     /// Where it was found.
     pub(crate) found: ModelPath,
-    /// How long the load took.
+    /// How long its load took.
     pub(crate) load_time: Duration,
+    spec: ModelSpec,
+    over_budget: bool,
 }
 
-/// Loads the model that `args` and the environment name, else the starter.
+impl Loaded {
+    /// Asks this model to answer `prompt`.
+    pub(crate) fn ask(&self, prompt: Prompt, fit: Fit, params: GenerationParams) -> Ask {
+        let request = Request {
+            prompt,
+            fit,
+            params,
+        };
+        Ask {
+            model: self.spec.clone(),
+            work: Work::Generate(Box::new(request)),
+            over_budget: self.over_budget,
+            when_held: WhenHeld::Wait,
+        }
+    }
+
+    /// What `status` says of this model; nothing once it is unloaded.
+    pub(crate) fn find_in<'a>(&self, status: &'a Status) -> Option<&'a ModelStatus> {
+        let mut models = status.models.iter();
+        models.find(|model| model.name == self.spec.name)
+    }
+}
+
+/// Has the model loaded that `args` and the environment name, else the starter. With `json` the
+/// wait is told in events, else as progress.
 pub(crate) fn load(
     args: &ModelArgs,
-    engine: &dyn Engine,
+    json: bool,
+    link: &Link,
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<Loaded, Failure> {
@@ -33,36 +70,70 @@ pub(crate) fn load(
         std::env::var_os("TRANSOM_MODEL"),
         model_path::executable().as_deref(),
     )?;
-    let source = ModelSource {
-        path: found.path.clone(),
+    let ask = Ask {
+        model: spec(&found.path, args.context_length),
+        work: Work::Load,
+        over_budget: args.over_budget,
+        when_held: WhenHeld::Wait,
     };
-    let mut limits = Limits::default();
-    if let Some(context_length) = args.context_length {
-        limits.context_length = context_length;
-    }
-    let name = found
-        .path
-        .file_name()
-        .unwrap_or(found.path.as_os_str())
-        .to_string_lossy()
-        .into_owned();
-    let control = JobControl::new();
-    let watch = interrupt.watch(&control);
-    let mut progress = Progress::new(console);
     let began = Instant::now();
-    let result = engine.load(&source, &limits, &control, &mut |done| {
-        progress.show_load(&name, done);
-    });
-    let load_time = began.elapsed();
-    drop(progress);
-    match result {
-        Ok(_) if watch.was_pressed() => Err(Failure::Interrupted),
-        Ok(model) => Ok(Loaded {
-            model,
-            found,
-            load_time,
-        }),
-        Err(EngineError::Cancelled) => Err(Failure::Interrupted),
-        Err(error) => Err(error.into()),
+    let followed = if json {
+        let mut lines = JsonLines::new(console.out);
+        let followed = link.follow(&ask, interrupt, &mut |event| lines.on_event(&event))?;
+        lines.finish().map_err(Failure::Output)?;
+        followed
+    } else {
+        let mut progress = Progress::new(console);
+        let name = &ask.model.name;
+        link.follow(&ask, interrupt, &mut |event: AnswerEvent| {
+            progress.show_wait(name, &event);
+            ControlFlow::Continue(())
+        })?
+    };
+    let info = match followed.outcome {
+        _ if followed.was_interrupted => return Err(Failure::Interrupted),
+        Outcome::Loaded { info } => *info,
+        Outcome::Failed { error } => return Err(error.into()),
+        Outcome::Finished {
+            reason: FinishReason::Shed,
+            ..
+        } => {
+            return Err(Failure::Restrained(
+                "the load was given up: this computer is short of memory".to_owned(),
+            ));
+        }
+        Outcome::Finished { .. } => return Err(EngineError::Cancelled.into()),
+    };
+    let mut loaded = Loaded {
+        info,
+        found,
+        load_time: began.elapsed(),
+        spec: ask.model,
+        over_budget: args.over_budget,
+    };
+    let status = link.status()?;
+    if let Some(load_time) = loaded.find_in(&status).and_then(|model| model.load_time) {
+        loaded.load_time = load_time;
     }
+    Ok(loaded)
+}
+
+/// The model at `path` as every process names it: the instance that loads it may have been started
+/// in another folder.
+fn spec(path: &Path, context_length: Option<usize>) -> ModelSpec {
+    let path = absolute(path);
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    ModelSpec {
+        name: name.to_string_lossy().into_owned(),
+        role: Role::Chat,
+        variants: vec![ModelSource { path }],
+        context_length,
+    }
+}
+
+/// The path with links resolved, or at least from the root if it leads nowhere.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize()
+        .or_else(|_| std::path::absolute(path))
+        .unwrap_or_else(|_| path.to_path_buf())
 }

@@ -6,4 +6,6 @@
 pub(crate) mod answer;
 pub(crate) mod json;
 pub(crate) mod progress;
+pub(crate) mod restraint;
+pub(crate) mod rows;
 pub(crate) mod stats;

@@ -88,6 +88,7 @@ impl GenerationArgs {
             max_tokens: self.max_tokens,
             stop: self.stop.clone(),
             ignore_end_of_text: false,
+            prefill_chunk: None,
         }
     }
 

@@ -6,42 +6,49 @@
 //! Rule: it keeps the promises of the engine contract (order of events, ranges, cancellation), so
 //! that a command which works here works on a real engine. A token is a word.
 
-use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use transom_engine::{
     Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadProgress,
-    LoadedModel, MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, SamplingParams,
-    Section, Stats, TokenEvent, TokenSink,
+    LoadedModel, MemoryNeed, MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt,
+    SamplingParams, Section, Stats, TokenEvent, TokenSink, Trim,
 };
+use transom_engine_host::ThreadWorkers;
+use transom_signals::{Hardware, ScriptedSignals, SystemSignals};
+use transom_supervisor::{Supervisor, Tuning};
+
+use crate::link::Link;
 
 /// What the model does when it is asked.
 #[derive(Clone)]
 pub(crate) enum Reply {
     /// Streams these pieces and stops.
     Says(Vec<(Section, &'static str)>),
-    /// Calls the hook (a test presses Ctrl-C there) before the piece with this number.
-    Hooked(Vec<&'static str>, usize, Rc<dyn Fn()>),
+    /// Calls the hook (a test presses Ctrl-C there) before the piece with this number, and goes on
+    /// when it was asked to end, as it has to be.
+    Hooked(Vec<&'static str>, usize, Arc<dyn Fn() + Send + Sync>),
     /// Fails half way.
     Fails(&'static str),
 }
 
-/// The engine: every load gives a model that works through `replies`.
+/// The engine: its models work through `replies`. Clones share them, and what was seen.
+#[derive(Clone)]
 pub(crate) struct TestEngine {
     pub(crate) info: ModelInfo,
-    pub(crate) replies: RefCell<VecDeque<Reply>>,
+    pub(crate) replies: Arc<Mutex<VecDeque<Reply>>>,
     pub(crate) load_error: Option<EngineError>,
-    pub(crate) seen: Rc<Seen>,
+    pub(crate) seen: Arc<Seen>,
 }
 
 /// What the model was asked, for the test to look at.
 #[derive(Default)]
 pub(crate) struct Seen {
-    pub(crate) prompts: RefCell<Vec<Prompt>>,
-    pub(crate) params: RefCell<Vec<GenerationParams>>,
-    pub(crate) n_loads: Cell<usize>,
+    pub(crate) prompts: Mutex<Vec<Prompt>>,
+    pub(crate) params: Mutex<Vec<GenerationParams>>,
+    pub(crate) n_loads: AtomicUsize,
 }
 
 impl TestEngine {
@@ -60,9 +67,9 @@ impl TestEngine {
                 has_chat_template: true,
                 recommended_sampling: SamplingParams::default(),
             },
-            replies: RefCell::new(replies.into_iter().collect()),
+            replies: Arc::new(Mutex::new(replies.into_iter().collect())),
             load_error: None,
-            seen: Rc::default(),
+            seen: Arc::default(),
         }
     }
 
@@ -71,11 +78,46 @@ impl TestEngine {
         let says = |text: &&'static str| Reply::Says(vec![(Section::Answer, *text)]);
         Self::replying(answers.iter().map(says))
     }
+
+    /// A link to a supervisor of its own for this engine, on a machine that says `signals`.
+    pub(crate) fn link_on(&self, signals: SystemSignals) -> Link {
+        let engine = self.clone();
+        let engines = move || -> Vec<Box<dyn Engine>> { vec![Box::new(engine.clone())] };
+        Link::to(|| {
+            let workers = Arc::new(ThreadWorkers::new(engines));
+            let signals = Arc::new(ScriptedSignals::new(signals));
+            let hardware = Hardware::detect();
+            Supervisor::start(workers, signals, &hardware, Tuning::default()).handle()
+        })
+    }
+
+    /// A link on a machine with nothing to complain of.
+    pub(crate) fn link(&self) -> Link {
+        self.link_on(SystemSignals::default())
+    }
+
+    /// The last prompt that was answered.
+    pub(crate) fn last_prompt(&self) -> Option<Prompt> {
+        self.seen.prompts.lock().unwrap().last().cloned()
+    }
+
+    /// How often a model was loaded.
+    pub(crate) fn n_loads(&self) -> usize {
+        self.seen.n_loads.load(Ordering::SeqCst)
+    }
 }
 
 impl Engine for TestEngine {
     fn name(&self) -> &'static str {
         "test"
+    }
+
+    fn memory_need(&self, _: &ModelSource, limits: &Limits) -> Result<MemoryNeed, EngineError> {
+        Ok(MemoryNeed {
+            weight_bytes: WEIGHT_BYTES,
+            context_length: limits.context_length.min(self.info.context_length),
+            ..MemoryNeed::default()
+        })
     }
 
     fn load(
@@ -85,7 +127,7 @@ impl Engine for TestEngine {
         _: &JobControl,
         on_progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Box<dyn LoadedModel>, EngineError> {
-        self.seen.n_loads.set(self.seen.n_loads.get() + 1);
+        self.seen.n_loads.fetch_add(1, Ordering::SeqCst);
         if let Some(error) = &self.load_error {
             return Err(error.clone());
         }
@@ -100,17 +142,20 @@ impl Engine for TestEngine {
         info.context_length = info.context_length.min(limits.context_length);
         Ok(Box::new(TestModel {
             info,
-            replies: self.replies.take(),
+            replies: self.replies.clone(),
             seen: self.seen.clone(),
             cached: Vec::new(),
         }))
     }
 }
 
+/// Bytes that its models' weights take.
+const WEIGHT_BYTES: u64 = 15_000_000;
+
 struct TestModel {
     info: ModelInfo,
-    replies: VecDeque<Reply>,
-    seen: Rc<Seen>,
+    replies: Arc<Mutex<VecDeque<Reply>>>,
+    seen: Arc<Seen>,
     cached: Vec<u32>,
 }
 
@@ -139,10 +184,11 @@ impl LoadedModel for TestModel {
                 context_length: self.info.context_length,
             });
         }
-        self.seen.prompts.borrow_mut().push(prompt.clone());
+        self.seen.prompts.lock().unwrap().push(prompt.clone());
         Ok(PreparedPrompt {
             tokens,
             starts_in_reasoning: false,
+            dropped_messages: 0,
         })
     }
 
@@ -154,12 +200,13 @@ impl LoadedModel for TestModel {
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
         params.validate(self.info.vocab_size)?;
-        self.seen.params.borrow_mut().push(params.clone());
+        self.seen.params.lock().unwrap().push(params.clone());
         let n_prompt = prompt.tokens.len();
         let cached_tokens = self.n_shared_with(&prompt.tokens);
         sink.on_event(TokenEvent::Started {
             prompt_tokens: n_prompt,
             cached_tokens,
+            dropped_messages: prompt.dropped_messages,
         });
         sink.on_event(TokenEvent::Prefill {
             done: n_prompt,
@@ -168,7 +215,8 @@ impl LoadedModel for TestModel {
         let mut generated_tokens = 0;
         let mut reason = FinishReason::Stop;
         self.cached.clone_from(&prompt.tokens);
-        match self.replies.pop_front() {
+        let reply = self.replies.lock().unwrap().pop_front();
+        match reply {
             Some(Reply::Says(pieces)) => {
                 generated_tokens = pieces.len();
                 for (section, text) in pieces {
@@ -179,9 +227,12 @@ impl LoadedModel for TestModel {
                 for (index, text) in pieces.into_iter().enumerate() {
                     if index == at {
                         hook();
+                        while !control.is_stopped() {
+                            std::thread::yield_now();
+                        }
                     }
-                    if control.is_cancelled() {
-                        reason = FinishReason::Cancelled;
+                    if let Some(stopped) = control.stop_reason() {
+                        reason = stopped;
                         break;
                     }
                     generated_tokens += 1;
@@ -216,14 +267,14 @@ impl LoadedModel for TestModel {
         Ok((reason, stats))
     }
 
-    fn trim(&mut self) -> u64 {
+    fn trim(&mut self, _: Trim) -> u64 {
         self.cached.clear();
         0
     }
 
     fn memory(&self) -> MemoryUse {
         MemoryUse {
-            weight_bytes: 15_000_000,
+            weight_bytes: WEIGHT_BYTES,
             peak_bytes: 42_000_000,
             ..MemoryUse::default()
         }

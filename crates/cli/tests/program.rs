@@ -7,36 +7,21 @@
     reason = "a test ends at the first thing that goes wrong"
 )]
 
-use std::io::{Read, Write};
-use std::process::{Command, Output, Stdio};
+#[path = "fixtures/program.rs"]
+mod program;
 
+use std::io::{Read, Write};
+use std::process::{Output, Stdio};
+
+use program::{ENDLESS, run, text, transom};
 use serde_json::Value;
 
-/// `transom` with nothing of the developer's own environment in it.
-fn transom(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_transom"));
-    command
-        .args(arguments)
-        .env_remove("TRANSOM_MODEL")
-        .env_remove("TRANSOM_LOG")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    transom(arguments).output().unwrap()
-}
-
 fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = transom(arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let mut command = transom(arguments, data.path());
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input).unwrap();
     child.wait_with_output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
 }
 
 /// Runs and compares the exit code; the only line of standard error must contain `expect`.
@@ -48,16 +33,6 @@ fn check_failure(arguments: &[&str], code: i32, expect: &str) {
     assert_eq!(err.lines().count(), 1, "{arguments:?}: {err}");
     assert!(err.contains(expect), "{arguments:?}: {err}");
 }
-
-/// An answer that goes on until the context is full: both end tokens of the starter are ruled out.
-const ENDLESS: [&str; 6] = [
-    "--temperature",
-    "0",
-    "--logit-bias",
-    "0=-1000",
-    "--logit-bias",
-    "2=-1000",
-];
 
 #[test]
 fn a_question_is_answered_offline_by_the_bundled_model() {
@@ -97,7 +72,7 @@ fn json_lines_are_events_in_order() {
         .map(|e| e["event"].as_str().unwrap())
         .collect();
     names.dedup();
-    assert_eq!(names, ["started", "prefill", "text", "finished"]);
+    assert_eq!(names, ["loading", "started", "prefill", "text", "finished"]);
     let last = events.last().unwrap();
     assert_eq!(last["reason"], "stop");
     assert!(last["stats"]["generated_tokens"].as_u64().unwrap() > 0);
@@ -113,7 +88,8 @@ fn json_lines_are_events_in_order() {
 fn a_failure_is_also_the_last_json_line() {
     let output = run(&["ask", "Hello", "--json", "--model", "/nowhere/at-all"]);
     assert_eq!(output.status.code(), Some(3));
-    let line: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+    let line = text(&output.stdout).lines().last().unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
     assert_eq!(line["event"], "error");
     assert_eq!(line["exit_code"], 3);
     assert!(
@@ -169,7 +145,8 @@ fn standard_input_that_is_not_text_is_refused() {
 #[test]
 fn a_reader_that_leaves_ends_the_answer_quietly() {
     let arguments = [&["ask", "Tell me a story"], &ENDLESS[..]].concat();
-    let mut child = transom(&arguments).spawn().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let mut child = transom(&arguments, data.path()).spawn().unwrap();
     let mut first = [0; 1];
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -27,7 +27,7 @@ fn on_terminal(arguments: &[&str], home: &Path) -> PtySession {
         .env_remove("TRANSOM_MODEL")
         .env_remove("TRANSOM_LOG")
         .env_remove("NO_COLOR")
-        .env_remove("XDG_DATA_HOME")
+        .env("TRANSOM_DATA", home.join("data"))
         .env("HOME", home)
         .env("TERM", "xterm-256color");
     let options = Options::new()

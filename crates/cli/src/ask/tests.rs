@@ -1,4 +1,4 @@
-use std::rc::Rc;
+use std::sync::Arc;
 
 use transom_engine::{EngineError, Section};
 
@@ -37,7 +37,7 @@ fn run_interrupted(
     interrupt: &Interrupt,
 ) -> Outcome {
     let mut console = streams.console();
-    let result = run(args, engine, &mut console, interrupt);
+    let result = run(args, &engine.link(), &mut console, interrupt);
     let code = failure::report(result, console.err);
     Outcome {
         code,
@@ -51,7 +51,7 @@ fn ask(words: &[&str], input: &str, engine: &TestEngine) -> Outcome {
 }
 
 fn last_messages(engine: &TestEngine) -> Vec<(Role, String)> {
-    match engine.seen.prompts.borrow().last() {
+    match engine.last_prompt() {
         Some(Prompt::Chat(chat)) => {
             let messages = chat.messages.iter();
             messages.map(|m| (m.role, m.content.clone())).collect()
@@ -95,7 +95,7 @@ fn an_empty_prompt_is_refused_before_a_model_is_loaded() {
             "{}",
             outcome.err
         );
-        assert_eq!(engine.seen.n_loads.get(), 0);
+        assert_eq!(engine.n_loads(), 0);
     }
 }
 
@@ -128,7 +128,7 @@ fn the_system_prompt_and_thinking_reach_the_template() {
         last_messages(&engine)[0],
         (Role::System, "Be brief.".into())
     );
-    let prompts = engine.seen.prompts.borrow();
+    let prompts = engine.seen.prompts.lock().unwrap();
     let is_off = matches!(&prompts[0], Prompt::Chat(chat) if chat.enable_thinking == Some(false));
     assert!(is_off);
 }
@@ -140,7 +140,7 @@ fn a_model_without_a_template_continues_the_text() {
     let outcome = ask(&["Once upon a"], "", &engine);
     assert_eq!(outcome.out, "time\n");
     let expect = Prompt::Text("Once upon a".into());
-    assert_eq!(*engine.seen.prompts.borrow(), [expect]);
+    assert_eq!(*engine.seen.prompts.lock().unwrap(), [expect]);
 
     let mut args = args(&["Hi"]);
     args.system = Some("Be brief.".into());
@@ -200,7 +200,7 @@ fn a_bad_model_has_its_own_exit_code() {
 fn ctrl_c_keeps_the_partial_answer_and_ends_with_130() {
     let interrupt = Interrupt::detached();
     let pressed = interrupt.clone();
-    let press: Rc<dyn Fn()> = Rc::new(move || {
+    let press: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
         pressed.press();
     });
     let engine = TestEngine::replying([Reply::Hooked(vec!["One", " two", " three"], 2, press)]);
@@ -260,5 +260,5 @@ fn a_bad_parameter_is_refused_before_a_model_is_loaded() {
     let outcome = run_on(&mut TestConsole::default(), &args, &engine);
     assert_eq!(outcome.code, 2);
     assert!(outcome.err.contains("max-tokens is 0"), "{}", outcome.err);
-    assert_eq!(engine.seen.n_loads.get(), 0);
+    assert_eq!(engine.n_loads(), 0);
 }

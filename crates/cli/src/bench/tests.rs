@@ -22,7 +22,7 @@ fn args() -> BenchArgs {
 fn bench(args: &BenchArgs, engine: &TestEngine) -> (u8, String, String) {
     let mut streams = TestConsole::default();
     let mut console = streams.console();
-    let result = run(args, engine, &mut console, &Interrupt::detached());
+    let result = run(args, &engine.link(), &mut console, &Interrupt::detached());
     let code = failure::report(result, console.err);
     (code, streams.out_text(), streams.err_text())
 }
@@ -49,19 +49,19 @@ fn the_json_has_every_field_and_the_warm_up_does_not_count() {
     assert_eq!(report["max"]["decode_tokens_per_second"], 500.0);
     assert_eq!(report["peak_memory_bytes"], 42_000_000);
     assert!(report.get("turn2").is_none());
-    assert_eq!(engine.seen.params.borrow().len(), 4);
+    assert_eq!(engine.seen.params.lock().unwrap().len(), 4);
 }
 
 #[test]
 fn answers_are_greedy_of_fixed_length_and_prompts_share_no_prefix() {
     let engine = TestEngine::answering(&[]);
     bench(&args(), &engine);
-    for params in engine.seen.params.borrow().iter() {
+    for params in engine.seen.params.lock().unwrap().iter() {
         assert_eq!(params.sampling.temperature, 0.0);
         assert_eq!(params.max_tokens, Some(11));
         assert!(params.ignore_end_of_text);
     }
-    let prompts = engine.seen.prompts.borrow();
+    let prompts = engine.seen.prompts.lock().unwrap();
     let first_tokens: std::collections::HashSet<u32> = prompts
         .iter()
         .map(|prompt| match prompt {

@@ -107,7 +107,7 @@ impl LineEditor {
 
 /// The history file in the data folder, whose folder is made if need be.
 fn history_path() -> Option<PathBuf> {
-    let folder = dirs::data_dir()?.join("transom");
+    let folder = transom_supervisor::instance::data_folder();
     std::fs::create_dir_all(&folder).ok()?;
     Some(folder.join("chat-history"))
 }

@@ -1,11 +1,10 @@
-//! A conversation under way: what each line does to it, and how it is kept within the context.
+//! A conversation under way: what each line does to it. What no longer fits the context is left
+//! out beside the model, where tokens can be counted, and forgotten here.
 //!
 //! Rule: the transcript changes only when an answer stands; a failed message leaves it as it was.
 
-use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
-    PreparedPrompt, Prompt, Stats,
-};
+use transom_engine::{ChatPrompt, FinishReason, Fit, GenerationParams, Prompt, Stats};
+use transom_supervisor::{Ask, Status};
 
 use crate::chat::ChatArgs;
 use crate::chat::commands::{self, Command, Input};
@@ -13,8 +12,11 @@ use crate::chat::transcript::Transcript;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output::answer::{AnswerWriter, Reasoning};
-use crate::output::stats::{bytes_text, stats_line};
+use crate::link::{Followed, Link};
+use crate::load::Loaded;
+use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
+use crate::output::restraint::{Bounds, why_shed};
+use crate::output::stats::{bytes_text, rough_time, stats_line};
 
 /// What follows a line.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +30,8 @@ pub(super) enum Next {
 /// A conversation with its model.
 pub(super) struct Chat<'a> {
     args: &'a ChatArgs,
-    model: Box<dyn LoadedModel>,
+    link: &'a Link,
+    loaded: Loaded,
     params: GenerationParams,
     transcript: Transcript,
     last_stats: Option<Stats>,
@@ -36,12 +39,14 @@ pub(super) struct Chat<'a> {
 }
 
 impl<'a> Chat<'a> {
-    /// An empty conversation with `model`, as `args` have it.
-    pub(super) fn new(args: &'a ChatArgs, model: Box<dyn LoadedModel>) -> Self {
+    /// An empty conversation with the model that was `loaded`, as `args` have it.
+    pub(super) fn new(args: &'a ChatArgs, link: &'a Link, loaded: Loaded) -> Self {
+        let recommended = &loaded.info.recommended_sampling;
         Self {
-            params: args.generation.params(&model.info().recommended_sampling),
+            params: args.generation.params(recommended),
             args,
-            model,
+            link,
+            loaded,
             transcript: Transcript::new(args.system.clone()),
             last_stats: None,
             n_failed: 0,
@@ -89,9 +94,9 @@ impl<'a> Chat<'a> {
                 });
                 self.transcript.set_system(system);
             }
-            Command::Stats => console.print(&self.stats_text())?,
+            Command::Stats => console.print(&self.stats_text()?)?,
             Command::Save { path, overwrite } => {
-                let name = &self.model.info().name;
+                let name = &self.loaded.info.name;
                 match self.transcript.save(&path, overwrite, name) {
                     Ok(()) => console.note(&format!("Saved to {}.", path.display())),
                     Err(hint) => console.note(&hint),
@@ -112,114 +117,105 @@ impl<'a> Chat<'a> {
         console: &mut Console,
         interrupt: &Interrupt,
     ) -> Result<(), Failure> {
-        let control = JobControl::new();
-        let watch = interrupt.watch(&control);
         self.transcript.push_user(message);
-        match self.prepare(console) {
-            Ok(prepared) => self.generate(&prepared, &control, console)?,
-            Err(error) => self.give_up(error, console),
+        let ask = self.ask();
+        let mut bounds = Bounds::default();
+        let (followed, answer) = self.stream(&ask, &mut bounds, console, interrupt)?;
+        let was_interrupted = followed.was_interrupted;
+        match followed.finished() {
+            Err(failure) => self.give_up(&failure, console),
+            Ok((reason, stats)) => {
+                self.transcript.push_assistant(answer);
+                self.last_stats = Some(stats);
+                self.explain_ending(reason, &stats, &bounds, console);
+                if self.args.stats {
+                    console.note(&stats_line(&stats));
+                }
+            }
         }
         if console.is_interactive() {
             // A blank line parts the answer from the next prompt.
             console.print("\n")
-        } else if watch.was_pressed() {
+        } else if was_interrupted {
             Err(Failure::Interrupted)
         } else {
             Ok(())
         }
     }
 
-    fn generate(
+    /// The conversation so far, to be continued.
+    fn ask(&self) -> Ask {
+        let prompt = Prompt::Chat(ChatPrompt {
+            messages: self.transcript.messages(),
+            enable_thinking: self.args.generation.enable_thinking(),
+            tools: Vec::new(),
+        });
+        let fit = Fit::DropOldest {
+            room: self.params.max_tokens.unwrap_or(ROOM_FOR_AN_ANSWER),
+            affordable: None,
+        };
+        self.loaded.ask(prompt, fit, self.params.clone())
+    }
+
+    /// Streams the answer; returns its end and its text.
+    fn stream(
         &mut self,
-        prepared: &PreparedPrompt,
-        control: &JobControl,
+        ask: &Ask,
+        bounds: &mut Bounds,
         console: &mut Console,
-    ) -> Result<(), Failure> {
+        interrupt: &Interrupt,
+    ) -> Result<(Followed, String), Failure> {
         let reasoning = Reasoning::for_console(console, self.args.show_reasoning);
-        let mut writer = AnswerWriter::new(console, control, reasoning);
-        let result = self
-            .model
-            .generate(prepared, &self.params, control, &mut writer);
-        let answer = writer.finish().map_err(Failure::Output)?;
-        match result {
-            Err(error) => self.give_up(error, console),
-            Ok((reason, stats)) => {
-                self.transcript.push_assistant(answer);
-                self.last_stats = Some(stats);
-                self.explain_ending(reason, console);
-                if self.args.stats {
-                    console.note(&stats_line(&stats));
+        let info = &self.loaded.info;
+        let transcript = &mut self.transcript;
+        let link = self.link;
+        let mut writer = AnswerWriter::new(console, &info.name, reasoning);
+        let followed = link.follow(ask, interrupt, &mut |event| {
+            if let Some(n_dropped) = dropped_at_start(&event) {
+                *bounds = Bounds::now(link);
+                if n_dropped > 0 {
+                    let n_exchanges = transcript.forget(n_dropped);
+                    writer.note(&outgrown(n_exchanges, info.context_length, bounds));
                 }
             }
-        }
-        Ok(())
+            writer.on_event(event)
+        })?;
+        let answer = writer.finish().map_err(Failure::Output)?;
+        Ok((followed, answer))
     }
 
     /// Reports why there is no answer, and takes the message back so that it can be sent again.
-    fn give_up(&mut self, error: EngineError, console: &mut Console) {
+    fn give_up(&mut self, failure: &Failure, console: &mut Console) {
         self.transcript.take_back_user();
         self.n_failed += 1;
-        if let Some(message) = Failure::from(error).message() {
+        if let Some(message) = failure.message() {
             console.note(&message);
         }
     }
 
-    /// The conversation as the model gets it: without its oldest exchanges, if they no longer fit
-    /// beside some room for the answer.
-    fn prepare(&mut self, console: &mut Console) -> Result<PreparedPrompt, EngineError> {
-        let context_length = self.model.info().context_length;
-        let room = self
-            .params
-            .max_tokens
-            .unwrap_or(ROOM_FOR_AN_ANSWER)
-            .min(context_length / 4);
-        let mut shortened = self.transcript.clone();
-        let mut n_dropped = 0;
-        loop {
-            let prompt = Prompt::Chat(ChatPrompt {
-                messages: shortened.messages(),
-                enable_thinking: self.args.generation.enable_thinking(),
-                tools: Vec::new(),
-            });
-            let result = self.model.prepare(&prompt);
-            let is_too_long = match &result {
-                Ok(prepared) => prepared.tokens.len() + room > context_length,
-                Err(error) => matches!(error, EngineError::PromptTooLong { .. }),
-            };
-            if is_too_long && shortened.forget_oldest_exchange() {
-                n_dropped += 1;
-                continue;
-            }
-            if result.is_ok() && n_dropped > 0 {
-                self.transcript = shortened;
-                console.note(&format!(
-                    "(The conversation outgrew the context of {context_length} tokens; the model \
-                     no longer sees its {}.)",
-                    match n_dropped {
-                        1 => "oldest exchange".to_owned(),
-                        n => format!("{n} oldest exchanges"),
-                    }
-                ));
-            }
-            return result;
-        }
-    }
-
-    fn explain_ending(&self, reason: FinishReason, console: &mut Console) {
+    fn explain_ending(
+        &self,
+        reason: FinishReason,
+        stats: &Stats,
+        bounds: &Bounds,
+        console: &mut Console,
+    ) {
         match reason {
             FinishReason::Stop => {}
             FinishReason::Cancelled => console.note("(stopped)"),
-            FinishReason::Shed => console.note("(ended early: this computer is short of memory)"),
-            FinishReason::Length if self.params.max_tokens.is_some() => {
-                console.note("(ended by --max-tokens)");
+            FinishReason::Shed => {
+                console.note(&format!("(ended early: {})", why_shed(self.link)));
             }
-            FinishReason::Length => console.note("(ended here: the context is full)"),
+            FinishReason::Length => console.note(&match bounds.on_length(stats.generated_tokens) {
+                Some(restraint) => format!("(ended here: {restraint})"),
+                None if self.params.max_tokens.is_some() => "(ended by --max-tokens)".to_owned(),
+                None => "(ended here: the context is full)".to_owned(),
+            }),
         }
     }
 
-    fn stats_text(&self) -> String {
-        let info = self.model.info();
-        let memory = self.model.memory();
+    fn stats_text(&self) -> Result<String, Failure> {
+        let info = &self.loaded.info;
         let last = match &self.last_stats {
             Some(stats) => stats_line(stats),
             None => "none yet".into(),
@@ -227,22 +223,66 @@ impl<'a> Chat<'a> {
         let n_used = self
             .last_stats
             .map_or(0, |stats| stats.prompt_tokens + stats.generated_tokens);
-        format!(
+        let status = self.link.status()?;
+        Ok(format!(
             "last answer  {last}\n\
              context      {n_used} of {} tokens, {} messages\n\
-             memory       {} weights, {} conversation, {} kept for reuse, {} at most\n\
+             memory       {}\n\
              model        {}: {}; runs as {} ({})\n",
             info.context_length,
             self.transcript.n_messages(),
-            bytes_text(memory.weight_bytes),
-            bytes_text(memory.kv_cache_bytes),
-            bytes_text(memory.allocator_cache_bytes),
-            bytes_text(memory.peak_bytes),
+            self.memory_text(&status),
             info.name,
             info.stored_as,
             info.computed_as,
             info.engine,
-        )
+        ))
+    }
+
+    /// What the model takes now, on one line or two.
+    fn memory_text(&self, status: &Status) -> String {
+        let Some(model) = self.loaded.find_in(status) else {
+            return "none: unloaded; the next message loads the model again".to_owned();
+        };
+        let parts = model.memory.map_or_else(
+            || "not known yet".to_owned(),
+            |memory| {
+                format!(
+                    "{} weights, {} conversation, {} kept for reuse, {} at most",
+                    bytes_text(memory.weight_bytes),
+                    bytes_text(memory.kv_cache_bytes),
+                    bytes_text(memory.allocator_cache_bytes),
+                    bytes_text(memory.peak_bytes),
+                )
+            },
+        );
+        let process = model
+            .footprint_bytes
+            .map(|bytes| format!("{} in its process", bytes_text(bytes)));
+        let unload = model
+            .unloads_in
+            .map(|time| format!("unloads in {} without a message", rough_time(time)));
+        let more: Vec<String> = process.into_iter().chain(unload).collect();
+        if more.is_empty() {
+            parts
+        } else {
+            format!("{parts}\n             {}", more.join("; "))
+        }
+    }
+}
+
+/// Says that the model no longer sees everything, and why.
+fn outgrown(n_exchanges: usize, context_length: usize, bounds: &Bounds) -> String {
+    let what = match n_exchanges {
+        1 => "oldest exchange".to_owned(),
+        n => format!("{n} oldest exchanges"),
+    };
+    match bounds.on_context(context_length) {
+        Some(restraint) => format!("({restraint}; the model no longer sees the {what}.)"),
+        None => format!(
+            "(The conversation outgrew the context of {context_length} tokens; the model no \
+             longer sees its {what}.)"
+        ),
     }
 }
 

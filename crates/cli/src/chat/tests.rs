@@ -11,7 +11,7 @@ fn chat(args: &ChatArgs, input: &str, engine: &TestEngine) -> (u8, String, Strin
     let mut console = streams.console();
     let mut args = args.clone();
     args.model.model = Some("scripted".into());
-    let result = run(&args, engine, &mut console, &Interrupt::detached());
+    let result = run(&args, &engine.link(), &mut console, &Interrupt::detached());
     let code = failure::report(result, console.err);
     (code, streams.out_text(), streams.err_text())
 }
@@ -22,7 +22,7 @@ fn chat_with(input: &str, engine: &TestEngine) -> (u8, String, String) {
 
 /// The texts that the model saw with its last prompt.
 fn last_prompt(engine: &TestEngine) -> Vec<String> {
-    match engine.seen.prompts.borrow().last() {
+    match engine.last_prompt() {
         Some(Prompt::Chat(chat)) => {
             let messages = chat.messages.iter();
             messages.map(|message| message.content.clone()).collect()

@@ -69,15 +69,14 @@ impl Transcript {
         }
     }
 
-    /// Hides the oldest exchange from the model. False when only the newest message is left.
-    pub(super) fn forget_oldest_exchange(&mut self) -> bool {
-        let newest = self.turns.len().saturating_sub(1);
-        let next = (self.n_forgotten + 1..=newest)
-            .find(|index| self.turns.get(*index).is_some_and(|t| t.role == Role::User));
-        if let Some(next) = next {
-            self.n_forgotten = next;
-        }
-        next.is_some()
+    /// Hides the oldest `n_messages` of what the model is shown, the system prompt not counted.
+    /// Returns how many exchanges these were.
+    pub(super) fn forget(&mut self, n_messages: usize) -> usize {
+        let begin = self.n_forgotten.min(self.turns.len());
+        let end = begin.saturating_add(n_messages).min(self.turns.len());
+        self.n_forgotten = end;
+        let forgotten = self.turns[begin..end].iter();
+        forgotten.filter(|turn| turn.role == Role::User).count()
     }
 
     /// What the model is shown.
@@ -175,15 +174,16 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_exchange_is_forgotten_first_and_the_newest_message_never() {
+    fn what_is_forgotten_is_counted_in_exchanges_and_still_saved() {
         let mut transcript = two_exchanges();
         transcript.push_user("Three?".into());
-        assert!(transcript.forget_oldest_exchange());
+        assert_eq!(transcript.forget(0), 0);
+        assert_eq!(transcript.forget(2), 1);
         assert_eq!(shown(&transcript), ["Be brief.", "Two?", "2", "Three?"]);
-        assert!(transcript.forget_oldest_exchange());
+        assert_eq!(transcript.forget(2), 1);
         assert_eq!(shown(&transcript), ["Be brief.", "Three?"]);
-        assert!(!transcript.forget_oldest_exchange());
         assert_eq!(transcript.n_messages(), 5);
+        assert_eq!(transcript.forget(99), 1, "never more than there is");
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn markdown_and_json_hold_everything_that_was_said() {
         let mut transcript = two_exchanges();
-        transcript.forget_oldest_exchange();
+        transcript.forget(2);
         assert_eq!(
             transcript.to_markdown("tiny"),
             "# Conversation with tiny\n\n## System\n\nBe brief.\n\n## You\n\nOne?\n\n## tiny\n\n\

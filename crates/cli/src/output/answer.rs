@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 
-use transom_engine::{JobControl, Section, TokenEvent, TokenSink};
+use transom_engine::{Section, TokenEvent};
+use transom_supervisor::AnswerEvent;
 
 use crate::console::{Console, DIM, RESET};
 use crate::output::progress::Progress;
@@ -38,7 +40,8 @@ impl Reasoning {
 pub(crate) struct AnswerWriter<'a> {
     out: &'a mut dyn Write,
     progress: Progress<'a>,
-    control: &'a JobControl,
+    /// For people.
+    model: &'a str,
     reasoning: Reasoning,
     is_terminal: bool,
     section: Option<Section>,
@@ -48,24 +51,37 @@ pub(crate) struct AnswerWriter<'a> {
 }
 
 impl<'a> AnswerWriter<'a> {
-    /// A writer on `console` for the job that `control` holds.
-    pub(crate) fn new(
-        console: &'a mut Console,
-        control: &'a JobControl,
-        reasoning: Reasoning,
-    ) -> Self {
+    /// A writer on `console` for an answer of the model called `model`.
+    pub(crate) fn new(console: &'a mut Console, model: &'a str, reasoning: Reasoning) -> Self {
         let is_drawn = console.terminals.stderr && console.colour;
         Self {
             is_terminal: console.terminals.stdout,
             out: console.out,
             progress: Progress::on(console.err, is_drawn),
-            control,
+            model,
             reasoning,
             section: None,
             ends_with_newline: true,
             answer: String::new(),
             error: None,
         }
+    }
+
+    /// Takes one step of the ask, and breaks when the reader has gone.
+    pub(crate) fn on_event(&mut self, event: AnswerEvent) -> ControlFlow<()> {
+        match event {
+            AnswerEvent::Token { event } => self.on_token(event),
+            wait => self.progress.show_wait(self.model, &wait),
+        }
+        match self.error {
+            None => ControlFlow::Continue(()),
+            Some(_) => ControlFlow::Break(()),
+        }
+    }
+
+    /// Writes a note to standard error, before the answer's text.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.progress.note(text);
     }
 
     /// Ends the last line and returns the answer without its reasoning, or why it could not be
@@ -132,17 +148,12 @@ impl<'a> AnswerWriter<'a> {
             .out
             .write_all(text.as_bytes())
             .and_then(|()| self.out.flush());
-        if let Err(error) = written {
-            self.error = Some(error);
-            self.control.cancel();
-        }
+        self.error = written.err();
     }
-}
 
-impl TokenSink for AnswerWriter<'_> {
-    fn on_event(&mut self, event: TokenEvent) {
+    fn on_token(&mut self, event: TokenEvent) {
         match event {
-            TokenEvent::Started { .. } => {}
+            TokenEvent::Started { .. } => self.progress.clear(),
             TokenEvent::Prefill { done, total } => {
                 self.progress
                     .show(&format!("Reading the prompt … {done} of {total} tokens"));
@@ -150,6 +161,18 @@ impl TokenSink for AnswerWriter<'_> {
             TokenEvent::Text { section, text } => self.on_text(section, &text),
             TokenEvent::Finished { .. } => self.progress.clear(),
         }
+    }
+}
+
+/// If this is the start of an answer: how many messages the model no longer sees.
+pub(crate) fn dropped_at_start(event: &AnswerEvent) -> Option<usize> {
+    match event {
+        AnswerEvent::Token {
+            event: TokenEvent::Started {
+                dropped_messages, ..
+            },
+        } => Some(*dropped_messages),
+        _ => None,
     }
 }
 
@@ -169,18 +192,21 @@ mod tests {
     use crate::test_console::TestConsole;
     use Section::{Answer, Reasoning as Thought};
 
+    fn said(section: Section, text: &str) -> AnswerEvent {
+        let text = text.to_owned();
+        AnswerEvent::Token {
+            event: TokenEvent::Text { section, text },
+        }
+    }
+
     /// Streams `pieces` and returns what the reader sees.
     fn shown(terminal: bool, reasoning: Reasoning, pieces: &[(Section, &str)]) -> String {
         let mut streams = TestConsole::default();
         streams.terminals.stdout = terminal;
-        let control = JobControl::new();
         let mut console = streams.console();
-        let mut writer = AnswerWriter::new(&mut console, &control, reasoning);
+        let mut writer = AnswerWriter::new(&mut console, "m", reasoning);
         for (section, text) in pieces {
-            writer.on_event(TokenEvent::Text {
-                section: *section,
-                text: (*text).to_owned(),
-            });
+            assert!(writer.on_event(said(*section, text)).is_continue());
         }
         writer.finish().unwrap();
         streams.out_text()
@@ -243,13 +269,8 @@ mod tests {
         let mut closed = Closed;
         let mut console = streams.console();
         console.out = &mut closed;
-        let control = JobControl::new();
-        let mut writer = AnswerWriter::new(&mut console, &control, Reasoning::Hidden);
-        writer.on_event(TokenEvent::Text {
-            section: Answer,
-            text: "Hi".into(),
-        });
-        assert!(control.is_cancelled());
+        let mut writer = AnswerWriter::new(&mut console, "m", Reasoning::Hidden);
+        assert!(writer.on_event(said(Answer, "Hi")).is_break());
         let error = writer.finish().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }

@@ -1,46 +1,77 @@
 //! Events for programs: one JSON object a line.
 //!
-//! Rule: the lines are `TokenEvent` as `transom-engine` serialises it, plus `error`, which is
-//! always the last.
+//! Rule: the lines are `TokenEvent` as `transom-engine` serialises it; before them `queued` and
+//! `loading` while the answer waits for its turn or its model; and `error`, which is always the
+//! last.
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 
 use serde::Serialize;
-use transom_engine::{JobControl, TokenEvent, TokenSink};
+use transom_supervisor::AnswerEvent;
 
-/// Writes each event as a line, and cancels the job when the reader has gone.
+/// Writes each event as a line, and breaks when the reader has gone.
 pub(crate) struct JsonLines<'a> {
     out: &'a mut dyn Write,
-    control: &'a JobControl,
     error: Option<io::Error>,
 }
 
 impl<'a> JsonLines<'a> {
-    /// Lines on `out` for the job that `control` holds.
-    pub(crate) fn new(out: &'a mut dyn Write, control: &'a JobControl) -> Self {
-        Self {
-            out,
-            control,
-            error: None,
-        }
+    /// Lines on `out`.
+    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
+        Self { out, error: None }
     }
 
     /// The first failure to write.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.error.map_or(Ok(()), Err)
     }
-}
 
-impl TokenSink for JsonLines<'_> {
-    fn on_event(&mut self, event: TokenEvent) {
-        if self.error.is_some() {
-            return;
-        }
-        if let Err(error) = write_line(self.out, &event) {
-            self.error = Some(error);
-            self.control.cancel();
+    /// Writes one step of an ask. Its end is the command's to write.
+    pub(crate) fn on_event(&mut self, event: &AnswerEvent) -> ControlFlow<()> {
+        match event {
+            AnswerEvent::Token { event } => self.write(event),
+            AnswerEvent::Queued { position, held } => self.write(&Wait::Queued {
+                position: *position,
+                held: held.as_deref(),
+            }),
+            AnswerEvent::Loading { progress } => self.write(&Wait::Loading {
+                done_bytes: progress.map(|progress| progress.done_bytes),
+                total_bytes: progress.map(|progress| progress.total_bytes),
+            }),
+            AnswerEvent::Ended { .. } => ControlFlow::Continue(()),
         }
     }
+
+    /// Writes `value` as a line.
+    pub(crate) fn write(&mut self, value: &impl Serialize) -> ControlFlow<()> {
+        if self.error.is_none() {
+            self.error = write_line(self.out, value).err();
+        }
+        match self.error {
+            None => ControlFlow::Continue(()),
+            Some(_) => ControlFlow::Break(()),
+        }
+    }
+}
+
+/// What comes before an answer begins.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Wait<'a> {
+    Queued {
+        /// Answers before this one.
+        position: usize,
+        /// Why nothing is answered at present.
+        held: Option<&'a str>,
+    },
+    Loading {
+        /// Absent until weights are read.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        done_bytes: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        total_bytes: Option<u64>,
+    },
 }
 
 #[derive(Serialize)]

@@ -5,8 +5,9 @@
 use std::io::Write;
 
 use transom_engine::LoadProgress;
+use transom_supervisor::AnswerEvent;
 
-use crate::console::Console;
+use crate::console::{Console, line_of_note};
 
 /// The line. Clear it before anything else is written to the terminal.
 pub(crate) struct Progress<'a> {
@@ -40,16 +41,38 @@ impl<'a> Progress<'a> {
         self.draw(&format!("\r\x1b[2K\x1b[2m{text}\x1b[0m"));
     }
 
-    /// Shows how far the load of the model called `name` has come.
-    pub(crate) fn show_load(&mut self, name: &str, progress: LoadProgress) {
-        let LoadProgress {
-            done_bytes,
-            total_bytes,
-        } = progress;
-        match (done_bytes.min(total_bytes) * 100).checked_div(total_bytes) {
+    /// Shows why the ask for the model called `name` has no answer yet. Other events change
+    /// nothing.
+    pub(crate) fn show_wait(&mut self, name: &str, event: &AnswerEvent) {
+        match event {
+            AnswerEvent::Queued {
+                held: Some(reason), ..
+            } => self.show(&format!("Waiting: {reason} …")),
+            AnswerEvent::Queued { position: 1, .. } => self.show("Waiting for one answer …"),
+            AnswerEvent::Queued { position, .. } => {
+                self.show(&format!("Waiting for {position} answers …"));
+            }
+            AnswerEvent::Loading { progress } => self.show_load(name, *progress),
+            AnswerEvent::Token { .. } | AnswerEvent::Ended { .. } => {}
+        }
+    }
+
+    fn show_load(&mut self, name: &str, progress: Option<LoadProgress>) {
+        let percent = progress.and_then(|progress| {
+            let done_bytes = progress.done_bytes.min(progress.total_bytes);
+            (done_bytes * 100).checked_div(progress.total_bytes)
+        });
+        match percent {
             Some(percent) => self.show(&format!("Loading {name} … {percent} %")),
             None => self.show(&format!("Loading {name} …")),
         }
+    }
+
+    /// Writes a line that stays, in place of this one.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.clear();
+        let line = line_of_note(text, self.is_drawn);
+        self.draw(&line);
     }
 
     /// Removes the line.
@@ -87,10 +110,10 @@ mod tests {
             let total_bytes = 100;
             progress.show_load(
                 "m",
-                LoadProgress {
+                Some(LoadProgress {
                     done_bytes,
                     total_bytes,
-                },
+                }),
             );
         }
         drop(progress);
@@ -109,15 +132,33 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_says_for_what() {
+        let check = |event: AnswerEvent, expect: &str| {
+            let mut err = Vec::new();
+            Progress::on(&mut err, true).show_wait("m", &event);
+            let text = String::from_utf8(err).unwrap();
+            assert!(text.contains(expect), "{text:?}");
+        };
+        let queued = |position, held: Option<&str>| AnswerEvent::Queued {
+            position,
+            held: held.map(str::to_owned),
+        };
+        check(queued(1, None), "Waiting for one answer …");
+        check(queued(3, None), "Waiting for 3 answers …");
+        check(queued(0, Some("too hot")), "Waiting: too hot …");
+        check(AnswerEvent::Loading { progress: None }, "Loading m …");
+    }
+
+    #[test]
     fn a_model_without_weight_bytes_has_no_percentage() {
         let mut err = Vec::new();
         let mut progress = Progress::on(&mut err, true);
         progress.show_load(
             "m",
-            LoadProgress {
+            Some(LoadProgress {
                 done_bytes: 0,
                 total_bytes: 0,
-            },
+            }),
         );
         drop(progress);
         assert!(!String::from_utf8(err).unwrap().contains('%'));

@@ -37,6 +37,16 @@ pub(crate) fn seconds(time: Duration) -> String {
     }
 }
 
+/// A time to wait, in a unit that a person takes in at a glance: `40 s`, `3 min`, `2 h`.
+pub(crate) fn rough_time(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6000 => format!("{} min", (seconds + 30) / 60),
+        _ => format!("{} h", (seconds + 1800) / 3600),
+    }
+}
+
 /// Tokens a second, with about three figures.
 pub(crate) fn rate_text(rate: f64) -> String {
     if rate < 100.0 {
@@ -84,6 +94,18 @@ mod tests {
             "120 prompt tokens (20 from the cache), 41 generated, first after 250 ms, \
              prefill 500 tok/s, decode 50.0 tok/s, peak 123 MB"
         );
+    }
+
+    #[test]
+    fn a_wait_is_told_roughly() {
+        let check = |seconds, expect: &str| {
+            assert_eq!(rough_time(Duration::from_secs(seconds)), expect);
+        };
+        check(0, "0 s");
+        check(99, "99 s");
+        check(180, "3 min");
+        check(5999, "100 min");
+        check(7200, "2 h");
     }
 
     #[test]

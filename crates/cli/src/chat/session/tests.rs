@@ -1,8 +1,9 @@
-use std::rc::Rc;
+use std::sync::Arc;
 
-use transom_engine::{Engine, Limits, ModelSource, Role};
+use transom_engine::Role;
 
 use super::*;
+use crate::load::load;
 use crate::test_console::TestConsole;
 use crate::test_engine::{Reply, TestEngine};
 
@@ -10,22 +11,25 @@ use crate::test_engine::{Reply, TestEngine};
 fn interrupted_at(at: usize) -> (Vec<(Role, String)>, String) {
     let interrupt = Interrupt::detached();
     let pressed = interrupt.clone();
-    let press: Rc<dyn Fn()> = Rc::new(move || {
+    let press: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
         pressed.press();
     });
     let engine = TestEngine::replying([Reply::Hooked(vec!["One", " two", " three"], at, press)]);
-    let source = ModelSource {
-        path: "scripted".into(),
-    };
-    let control = JobControl::new();
-    let model = engine
-        .load(&source, &Limits::default(), &control, &mut |_| {})
-        .unwrap();
-    let args = ChatArgs::default();
-    let mut chat = Chat::new(&args, model);
+    let mut args = ChatArgs::default();
+    args.model.model = Some("scripted".into());
+    let link = engine.link();
     let mut streams = TestConsole::default();
     streams.terminals.stdin = true;
     streams.terminals.stdout = true;
+    let loaded = load(
+        &args.model,
+        false,
+        &link,
+        &mut streams.console(),
+        &interrupt,
+    )
+    .unwrap();
+    let mut chat = Chat::new(&args, &link, loaded);
     let next = chat
         .take("Count", &mut streams.console(), &interrupt)
         .unwrap();

@@ -1,0 +1,257 @@
+//! The way to the models: blocking calls on the supervisor's handle, for commands that know nothing
+//! of async.
+//!
+//! The supervisor is the running instance's if there is one, else this process's own, which it is
+//! then for others as well until the command ends.
+//!
+//! Rule: nothing is opened before it is needed, so that a request that is wrong costs nothing; and
+//! an instance that went away is replaced by the next ask.
+
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::runtime::{Builder, Runtime};
+use transom_engine::FinishReason;
+use transom_engine_host::ProcessWorkers;
+use transom_signals::Hardware;
+use transom_supervisor::status::PhaseStatus;
+use transom_supervisor::{
+    AnswerEvent, Ask, AskError, Handle, Outcome, Status, Supervisor, Tuning, Unload,
+    instance::{self, Connection},
+    status::UnloadRecord,
+};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// How an ask ended.
+pub(crate) struct Followed {
+    /// Its end.
+    pub(crate) outcome: Outcome,
+    /// Whether Ctrl-C was pressed meanwhile.
+    pub(crate) was_interrupted: bool,
+}
+
+/// See the head of this file.
+pub(crate) struct Link {
+    runtime: Runtime,
+    /// The data folder, in which a running instance is found.
+    folder: PathBuf,
+    connection: RefCell<Option<Connected>>,
+}
+
+enum Connected {
+    Opened(Connection),
+    /// To somebody else's instance, for looking at it.
+    Visited(Handle),
+}
+
+impl Connected {
+    fn handle(&self) -> Handle {
+        match self {
+            Self::Opened(connection) => connection.handle(),
+            Self::Visited(handle) => handle.clone(),
+        }
+    }
+}
+
+impl Link {
+    /// A link to the user's instance; opens nothing yet.
+    pub(crate) fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            runtime: runtime()?,
+            folder: instance::data_folder(),
+            connection: RefCell::new(None),
+        })
+    }
+
+    /// A link to the supervisor that `start` gives, for tests.
+    #[cfg(test)]
+    pub(crate) fn to(start: impl FnOnce() -> Handle) -> Self {
+        let runtime = runtime().unwrap();
+        let handle = {
+            let _inside = runtime.enter();
+            start()
+        };
+        Self {
+            runtime,
+            folder: PathBuf::from("no data folder in tests"),
+            connection: RefCell::new(Some(Connected::Visited(handle))),
+        }
+    }
+
+    /// The runtime, for what a command waits for by itself.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The data folder.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
+    /// The supervisor: the running instance's, else one that is started here.
+    pub(crate) fn handle(&self) -> Result<Handle, Failure> {
+        if let Some(connected) = &*self.connection.borrow() {
+            return Ok(connected.handle());
+        }
+        let _inside = self.runtime.enter();
+        let opened = instance::open(&self.folder, start).map_err(Failure::instance)?;
+        let handle = opened.handle();
+        self.connection.replace(Some(Connected::Opened(opened)));
+        Ok(handle)
+    }
+
+    /// The running instance's supervisor, if there is one.
+    pub(crate) fn running(&self) -> Result<Option<Handle>, Failure> {
+        if let Some(connected) = &*self.connection.borrow() {
+            return Ok(Some(connected.handle()));
+        }
+        let _inside = self.runtime.enter();
+        let handle = instance::connect(&self.folder).map_err(Failure::instance)?;
+        self.connection
+            .replace(handle.clone().map(Connected::Visited));
+        Ok(handle)
+    }
+
+    /// What the supervisor says of itself now.
+    pub(crate) fn status(&self) -> Result<Arc<Status>, Failure> {
+        Ok(self.handle()?.status().borrow().clone())
+    }
+
+    /// Asks, passes every event but the last to `sink`, and returns the end. Ctrl-C and a sink that
+    /// breaks cancel the ask; its end still comes.
+    ///
+    /// An instance that went away before anything was answered is replaced and asked once more.
+    pub(crate) fn follow(
+        &self,
+        ask: &Ask,
+        interrupt: &Interrupt,
+        sink: &mut dyn FnMut(AnswerEvent) -> ControlFlow<()>,
+    ) -> Result<Followed, Failure> {
+        let has_begun = Cell::new(false);
+        let mut sink = |event: AnswerEvent| {
+            if matches!(event, AnswerEvent::Token { .. }) {
+                has_begun.set(true);
+            }
+            sink(event)
+        };
+        let first = self.follow_once(ask, interrupt, &mut sink)?;
+        if !is_gone(&first.outcome) {
+            return Ok(first);
+        }
+        self.connection.replace(None);
+        if has_begun.get() || first.was_interrupted {
+            return Ok(first);
+        }
+        self.follow_once(ask, interrupt, &mut sink)
+    }
+
+    fn follow_once(
+        &self,
+        ask: &Ask,
+        interrupt: &Interrupt,
+        sink: &mut dyn FnMut(AnswerEvent) -> ControlFlow<()>,
+    ) -> Result<Followed, Failure> {
+        let handle = self.handle()?;
+        let _inside = self.runtime.enter();
+        let mut answer = handle.ask(ask.clone());
+        let canceller = answer.canceller();
+        let of_key = answer.canceller();
+        let watch = interrupt.watch(move || of_key.cancel());
+        let mut outcome = None;
+        while let Some(event) = self.runtime.block_on(answer.next()) {
+            match event {
+                AnswerEvent::Ended { outcome: end } => {
+                    outcome = Some(end);
+                    break;
+                }
+                event => {
+                    if sink(event).is_break() {
+                        canceller.cancel();
+                    }
+                }
+            }
+        }
+        Ok(Followed {
+            outcome: outcome.unwrap_or_else(|| Outcome::Failed {
+                error: AskError::InstanceGone {
+                    reason: "it said nothing more".to_owned(),
+                },
+            }),
+            was_interrupted: watch.was_pressed(),
+        })
+    }
+
+    /// Unloads, and says what came back.
+    pub(crate) fn unload(&self, unload: Unload) -> Result<Vec<UnloadRecord>, Failure> {
+        let handle = self.handle()?;
+        Ok(self.runtime.block_on(handle.unload(unload))?)
+    }
+
+    /// Ends the instance if it is this process's own: after the answers that others still wait for,
+    /// and with every model's memory given back.
+    pub(crate) fn close(self, console: &mut Console, interrupt: &Interrupt) {
+        interrupt.take_idle_presses_back();
+        if let Some(Connected::Opened(connection)) = self.connection.take() {
+            if connection.is_own() && is_at_work(&connection.handle().status().borrow()) {
+                console.note("Finishing an answer for another program; Ctrl-C ends it.");
+            }
+            self.runtime.block_on(connection.close());
+        }
+        self.runtime.shutdown_background();
+    }
+}
+
+/// Two threads: one for the supervisor, one for whoever is on the socket.
+fn runtime() -> Result<Runtime, Failure> {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("transom")
+        .enable_all()
+        .build()
+        .map_err(Failure::System)
+}
+
+fn start() -> Supervisor {
+    Supervisor::start(
+        Arc::new(ProcessWorkers::this_executable()),
+        transom_signals::system_signals(),
+        &Hardware::detect(),
+        Tuning::default(),
+    )
+}
+
+fn is_gone(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Failed {
+            error: AskError::InstanceGone { .. } | AskError::Quitting
+        }
+    )
+}
+
+fn is_at_work(status: &Status) -> bool {
+    let is_generating = |phase: &PhaseStatus| matches!(phase, PhaseStatus::Generating { .. });
+    !status.queue.is_empty()
+        || status
+            .models
+            .iter()
+            .any(|model| is_generating(&model.phase))
+}
+
+impl Followed {
+    /// The end as a command sees it: a failure, or the reason and figures of an answer.
+    pub(crate) fn finished(self) -> Result<(FinishReason, transom_engine::Stats), Failure> {
+        match self.outcome {
+            Outcome::Finished { reason, stats } => Ok((reason, stats)),
+            Outcome::Failed { error } => Err(error.into()),
+            Outcome::Loaded { .. } => Err(Failure::Internal(
+                "an answer ended as a load would".to_owned(),
+            )),
+        }
+    }
+}

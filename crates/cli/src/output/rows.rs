@@ -1,0 +1,220 @@
+//! Labelled lines in two columns, and the words for what a supervisor and a machine can say.
+//!
+//! Rule: readable without colour; on a terminal labels step back behind what they label.
+
+use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
+use transom_supervisor::status::{UnloadReason, UnloadRecord};
+
+use crate::console::{DIM, RESET};
+use crate::output::stats::bytes_text;
+
+/// Lines under construction.
+pub(crate) struct Rows {
+    text: String,
+    label_width: usize,
+    is_dimmed: bool,
+}
+
+impl Rows {
+    /// No lines yet. Labels get `label_width` columns, and are dimmed if `is_dimmed`.
+    pub(crate) fn new(label_width: usize, is_dimmed: bool) -> Self {
+        Self {
+            text: String::new(),
+            label_width,
+            is_dimmed,
+        }
+    }
+
+    /// A line over the rows that follow, with a blank line before it unless it is the first.
+    pub(crate) fn heading(&mut self, text: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+
+    /// One row, of one or more lines.
+    pub(crate) fn row(&mut self, label: &str, value: &str) {
+        let mut label = label;
+        for line in value.lines() {
+            let padded = format!("{label:<width$}", width = self.label_width);
+            let line = if self.is_dimmed && !label.is_empty() {
+                format!("{DIM}{padded}{RESET}{line}")
+            } else {
+                format!("{padded}{line}")
+            };
+            self.text.push_str(line.trim_end());
+            self.text.push('\n');
+            label = "";
+        }
+    }
+
+    /// All of it; every line ends with a newline.
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+}
+
+/// How much of `total` is `part`, `width` columns wide; anything at all shows.
+pub(crate) fn bar(part: u64, total: u64, width: usize) -> String {
+    let share = (u128::from(part.min(total)) * width as u128).checked_div(u128::from(total));
+    let n_full = usize::try_from(share.unwrap_or(0)).unwrap_or(width);
+    let n_full = n_full.max(usize::from(part > 0)).min(width);
+    "█".repeat(n_full) + &"░".repeat(width - n_full)
+}
+
+/// The machine's state in one line.
+pub(crate) fn signals_text(signals: &SystemSignals) -> String {
+    let mut parts = vec![
+        format!("memory {}", pressure_text(signals.memory)),
+        format!("heat {}", thermal_text(signals.thermal)),
+        if signals.is_on_battery {
+            "on battery".to_owned()
+        } else {
+            "mains power".to_owned()
+        },
+    ];
+    if signals.is_thrashing {
+        parts.push("swap grows fast".to_owned());
+    }
+    if signals.is_low_power {
+        parts.push("Low Power Mode".to_owned());
+    }
+    parts.join(", ")
+}
+
+fn pressure_text(pressure: MemoryPressure) -> &'static str {
+    match pressure {
+        MemoryPressure::Normal => "normal",
+        MemoryPressure::Warning => "short",
+        MemoryPressure::Critical => "critically short",
+    }
+}
+
+fn thermal_text(thermal: ThermalState) -> &'static str {
+    match thermal {
+        ThermalState::Nominal => "nominal",
+        ThermalState::Fair => "fair",
+        ThermalState::Serious => "serious",
+        ThermalState::Critical => "critical",
+    }
+}
+
+/// What an unload gave back, such as `returned 8.1 of 8.2 GB in 0.3 s`.
+pub(crate) fn unload_text(record: &UnloadRecord) -> String {
+    let took = format!("{:.1} s", record.took.as_secs_f64());
+    let bytes = match (record.freed_bytes, record.held_bytes) {
+        (Some(freed), Some(held)) => format!("returned {}", of_bytes(freed, held)),
+        (None, Some(held)) => format!("{} returned with its process", bytes_text(held)),
+        (_, None) => "unloaded".to_owned(),
+    };
+    let force = if record.by_force {
+        "; its process was ended by force, which returned the rest"
+    } else {
+        ""
+    };
+    format!("{bytes} in {took}{force}")
+}
+
+/// `part` of `whole` in the unit of the whole: `8.1 of 8.2 GB`.
+pub(crate) fn of_bytes(part: u64, whole: u64) -> String {
+    if whole < 1_000_000_000 {
+        format!("{:.0} of {:.0} MB", part as f64 / 1e6, whole as f64 / 1e6)
+    } else {
+        format!("{:.1} of {:.1} GB", part as f64 / 1e9, whole as f64 / 1e9)
+    }
+}
+
+/// Why a model was unloaded, in a few words.
+pub(crate) fn why_unloaded(why: UnloadReason) -> String {
+    match why {
+        UnloadReason::Idle => "nobody used it".to_owned(),
+        UnloadReason::MakeRoom => "another model needed its room".to_owned(),
+        UnloadReason::Pressure { because } => because.to_string(),
+        UnloadReason::Asked => "as asked".to_owned(),
+        UnloadReason::LoadEnded => "its load was given up".to_owned(),
+        UnloadReason::Quit => "Transom quit".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn values_are_aligned_and_labels_come_once() {
+        let mut rows = Rows::new(8, false);
+        rows.heading("Machine");
+        rows.row("memory", "one\ntwo");
+        rows.row("heat", "fair");
+        rows.heading("Limits");
+        let expect = "Machine\nmemory  one\n        two\nheat    fair\n\nLimits\n";
+        assert_eq!(rows.finish(), expect);
+    }
+
+    #[test]
+    fn labels_are_dimmed_only_where_that_is_welcome() {
+        let mut rows = Rows::new(6, true);
+        rows.row("heat", "fair");
+        assert_eq!(rows.finish(), "\x1b[2mheat  \x1b[0mfair\n");
+    }
+
+    #[test]
+    fn a_bar_is_full_only_when_it_is_and_never_overflows() {
+        let check = |part, total, expect: &str| assert_eq!(bar(part, total, 4), expect);
+        check(0, 100, "░░░░");
+        check(1, 100, "█░░░");
+        check(50, 100, "██░░");
+        check(99, 100, "███░");
+        check(100, 100, "████");
+        check(500, 100, "████");
+        check(0, 0, "░░░░");
+    }
+
+    #[test]
+    fn an_unload_says_what_came_back() {
+        let record = UnloadRecord {
+            name: "m".into(),
+            why: UnloadReason::Asked,
+            held_bytes: Some(8_200_000_000),
+            freed_bytes: Some(8_100_000_000),
+            by_force: false,
+            took: Duration::from_millis(312),
+        };
+        assert_eq!(unload_text(&record), "returned 8.1 of 8.2 GB in 0.3 s");
+        let forced = UnloadRecord {
+            freed_bytes: None,
+            by_force: true,
+            ..record.clone()
+        };
+        let text = unload_text(&forced);
+        assert!(
+            text.starts_with("8.20 GB returned with its process in 0.3 s; its"),
+            "{text}"
+        );
+        let unknown = UnloadRecord {
+            held_bytes: None,
+            ..record
+        };
+        assert_eq!(unload_text(&unknown), "unloaded in 0.3 s");
+    }
+
+    #[test]
+    fn signals_name_only_what_is_there() {
+        let calm = signals_text(&SystemSignals::default());
+        assert_eq!(calm, "memory normal, heat nominal, mains power");
+        let all = SystemSignals {
+            memory: MemoryPressure::Critical,
+            is_thrashing: true,
+            thermal: ThermalState::Serious,
+            is_low_power: true,
+            is_on_battery: true,
+        };
+        assert_eq!(
+            signals_text(&all),
+            "memory critically short, heat serious, on battery, swap grows fast, Low Power Mode"
+        );
+    }
+}

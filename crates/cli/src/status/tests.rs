@@ -1,0 +1,267 @@
+use transom_engine::{MemoryNeed, MemoryUse, ModelInfo, SamplingParams};
+use transom_signals::{MemoryPressure, SystemSignals};
+use transom_supervisor::status::{ModelStatus, PhaseStatus, QueuedAsk, UnloadReason, UnloadRecord};
+use transom_supervisor::{Allowance, AskId, Because, Restraint, Role};
+
+use super::*;
+use crate::arguments::ModelArgs;
+use crate::interrupt::Effect;
+use crate::load::load;
+use crate::test_console::TestConsole;
+use crate::test_engine::TestEngine;
+
+fn allowance() -> Allowance {
+    Allowance {
+        memory: MemoryPressure::Normal,
+        stop_answers: false,
+        context_length: None,
+        prefill_chunk: None,
+        max_tokens: Some(1024),
+        speculation: true,
+        background_work: true,
+        repaint_interval: Duration::from_millis(16),
+        idle_unload: None,
+        held: None,
+        offer_smaller_model: false,
+        restraints: vec![Restraint {
+            what: "shorter answers (1024 tokens)".into(),
+            because: Because::LowPower,
+        }],
+    }
+}
+
+fn model() -> ModelStatus {
+    ModelStatus {
+        name: "qwen".into(),
+        role: Role::Chat,
+        phase: PhaseStatus::Ready,
+        info: Some(ModelInfo {
+            name: "qwen".into(),
+            architecture: "qwen3".into(),
+            engine: "mlx".into(),
+            n_parameters: 4_000_000_000,
+            stored_as: "4-bit, group 64".into(),
+            computed_as: "4-bit on the GPU".into(),
+            context_length: 8192,
+            vocab_size: 100,
+            has_chat_template: true,
+            recommended_sampling: SamplingParams::default(),
+        }),
+        need: Some(MemoryNeed {
+            weight_bytes: 2_300_000_000,
+            kv_cache_bytes: 1_200_000_000,
+            context_length: 8192,
+            ..MemoryNeed::default()
+        }),
+        memory: Some(MemoryUse {
+            weight_bytes: 2_300_000_000,
+            kv_cache_bytes: 40_000_000,
+            allocator_cache_bytes: 12_000_000,
+            peak_bytes: 2_500_000_000,
+        }),
+        footprint_bytes: Some(2_450_000_000),
+        load_time: Some(Duration::from_secs(2)),
+        n_answered: 3,
+        unloads_in: Some(Duration::from_secs(170)),
+    }
+}
+
+fn snapshot() -> Status {
+    Status {
+        revision: 7,
+        process_id: 4711,
+        models: vec![model()],
+        queue: vec![QueuedAsk {
+            ask: AskId(9),
+            model: "qwen".into(),
+        }],
+        budget_bytes: 10_500_000_000,
+        in_use_bytes: 3_500_000_000,
+        signals: SystemSignals {
+            is_low_power: true,
+            ..SystemSignals::default()
+        },
+        allowance: allowance(),
+        last_unload: Some(UnloadRecord {
+            name: "llama".into(),
+            why: UnloadReason::Idle,
+            held_bytes: Some(8_200_000_000),
+            freed_bytes: Some(8_100_000_000),
+            by_force: false,
+            took: Duration::from_millis(300),
+        }),
+        last_error: Some("the disk is gone".into()),
+        keeps_awake: false,
+    }
+}
+
+/// D072: load time. D086: what is held back is told, with its reason.
+#[test]
+fn the_picture_has_everything_a_person_may_ask_for() {
+    let because = Because::LowPower;
+    let expect = format!(
+        "\
+model        qwen: ready, 3 answers given
+             qwen3, 4.0B parameters, 4-bit, group 64; context of 8192 tokens
+             runs as 4-bit on the GPU (mlx), loaded in 2.00 s
+memory       2.30 GB weights, 40 MB conversation, 12 MB kept for reuse
+             2.45 GB in its process; 2.50 GB at most so far
+             3.50 GB set aside, with a full context of 8192 tokens
+unloads in   2 min, unless it is used
+budget       ████████░░░░░░░░░░░░░░░░  3.5 of 10.5 GB
+queue        1 waits, for qwen
+signals      memory normal, heat nominal, mains power, Low Power Mode
+limits       shorter answers (1024 tokens): {because}
+last unload  llama: returned 8.1 of 8.2 GB in 0.3 s (nobody used it)
+last error   the disk is gone
+process      4711
+"
+    );
+    let picture = view::picture(&snapshot(), Duration::from_secs(40), false);
+    assert_eq!(picture, expect);
+}
+
+#[test]
+fn a_supervisor_with_nothing_to_do_says_so() {
+    let idle = Status {
+        models: Vec::new(),
+        queue: Vec::new(),
+        in_use_bytes: 0,
+        allowance: Allowance {
+            restraints: Vec::new(),
+            ..allowance()
+        },
+        last_unload: None,
+        last_error: None,
+        ..snapshot()
+    };
+    let picture = view::picture(&idle, Duration::ZERO, false);
+    for line in [
+        "model        none loaded",
+        "queue        nobody waits",
+        "limits       none",
+    ] {
+        assert!(picture.contains(line), "{line} is not in:\n{picture}");
+    }
+    assert!(!picture.contains("last"), "{picture}");
+}
+
+#[test]
+fn each_phase_has_its_words() {
+    let check = |phase: PhaseStatus, expect: &str| {
+        let model = ModelStatus { phase, ..model() };
+        let status = Status {
+            models: vec![model],
+            ..snapshot()
+        };
+        let picture = view::picture(&status, Duration::ZERO, false);
+        assert!(
+            picture.starts_with(&format!("model        qwen: {expect}\n")),
+            "{picture}"
+        );
+    };
+    let answering = |is_stopping| PhaseStatus::Generating {
+        ask: AskId(1),
+        is_stopping,
+    };
+    let progress = transom_engine::LoadProgress {
+        done_bytes: 40,
+        total_bytes: 100,
+    };
+    check(PhaseStatus::Measuring, "reading its files");
+    check(
+        PhaseStatus::WaitingForRoom,
+        "waiting until another model is unloaded",
+    );
+    check(PhaseStatus::Loading { progress: None }, "loading");
+    check(
+        PhaseStatus::Loading {
+            progress: Some(progress),
+        },
+        "loading, 40 %",
+    );
+    check(answering(false), "answering");
+    check(answering(true), "ending its answer");
+    let why = UnloadReason::Asked;
+    check(PhaseStatus::Unloading { why }, "unloading: as asked");
+}
+
+/// Draws two pictures on a terminal or elsewhere.
+fn drawn(is_terminal: bool) -> String {
+    let args = StatusArgs {
+        watch: true,
+        json: false,
+    };
+    let mut streams = TestConsole::default();
+    streams.terminals.stdout = is_terminal;
+    streams.colour = is_terminal;
+    let mut console = streams.console();
+    let mut screen = Screen::new(&args, &mut console);
+    screen.show(&snapshot(), Duration::ZERO).unwrap();
+    screen.show(&snapshot(), Duration::from_secs(1)).unwrap();
+    streams.out_text()
+}
+
+#[test]
+fn on_a_terminal_a_picture_is_drawn_over_the_one_before() {
+    let text = drawn(true);
+    let n_lines = view::picture(&snapshot(), Duration::ZERO, false)
+        .lines()
+        .count();
+    assert!(text.contains(&format!("\x1b[{n_lines}F\x1b[J")), "{text:?}");
+    assert!(text.ends_with(WRAPPED), "{text:?}");
+    assert_eq!(
+        text.matches(UNWRAPPED).count(),
+        text.matches(WRAPPED).count()
+    );
+}
+
+#[test]
+fn elsewhere_seconds_that_go_by_are_no_news_and_nothing_is_escaped() {
+    let text = drawn(false);
+    assert_eq!(text.matches("budget").count(), 1);
+    assert!(!text.contains('\x1b'), "{text:?}");
+}
+
+#[test]
+fn the_status_of_a_running_supervisor_names_its_model() {
+    let engine = TestEngine::answering(&[]);
+    let link = engine.link();
+    let interrupt = Interrupt::detached();
+    let mut streams = TestConsole::default();
+    let model = ModelArgs {
+        model: Some("scripted".into()),
+        ..ModelArgs::default()
+    };
+    load(&model, false, &link, &mut streams.console(), &interrupt).unwrap();
+    let args = StatusArgs {
+        watch: false,
+        json: true,
+    };
+    run(&args, &link, &mut streams.console(), &interrupt).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&streams.out_text()).unwrap();
+    assert_eq!(status["is_running"], true);
+    assert_eq!(status["models"][0]["name"], "scripted");
+    assert_eq!(status["models"][0]["phase"]["phase"], "ready");
+}
+
+#[test]
+fn a_watch_ends_with_ctrl_c() {
+    let engine = TestEngine::answering(&[]);
+    let link = engine.link();
+    let interrupt = Interrupt::detached();
+    let mut streams = TestConsole::default();
+    let args = StatusArgs {
+        watch: true,
+        json: false,
+    };
+    let key = interrupt.clone();
+    let press = std::thread::spawn(move || {
+        while key.press() != Effect::Cancelled {
+            std::thread::yield_now();
+        }
+    });
+    run(&args, &link, &mut streams.console(), &interrupt).unwrap();
+    press.join().unwrap();
+    assert!(streams.out_text().contains("none loaded"));
+}

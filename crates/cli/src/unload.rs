@@ -1,0 +1,130 @@
+//! `transom unload`: gives a model's memory back now, and shows that it came back.
+
+use std::path::Path;
+
+use clap::Args;
+use transom_supervisor::Unload;
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::load::absolute;
+use crate::output::json::write_line;
+use crate::output::rows::unload_text;
+
+/// Give the memory of loaded models back
+///
+/// A running answer is ended first. Nothing else is lost: the next question loads the model again.
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_long_help = "\
+Examples:
+  transom unload                     every model
+  transom unload Qwen3-4B-4bit       one, by its name in `transom status`
+
+Exit codes: 0 the memory is free, also when nothing was loaded; 1 it could not be done.")]
+pub(crate) struct UnloadArgs {
+    /// Name or folder of the model [default: every model]
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Write the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &UnloadArgs, link: &Link, console: &mut Console) -> Result<(), Failure> {
+    let Some(handle) = link.running()? else {
+        return say(args, console, "Nothing is running, so no model is loaded.");
+    };
+    let name = args.model.as_deref().map(model_name);
+    let loaded = handle.status().borrow().clone();
+    let unload = name.clone().map_or(Unload::All, Unload::Named);
+    let records = link.unload(unload)?;
+    if args.json {
+        return write_line(console.out, &records).map_err(Failure::Output);
+    }
+    if !records.is_empty() {
+        let lines = records
+            .iter()
+            .map(|record| format!("{}: {}\n", record.name, unload_text(record)));
+        return console.print(&lines.collect::<String>());
+    }
+    let names: Vec<&str> = loaded.models.iter().map(|model| &*model.name).collect();
+    match name {
+        Some(name) if !names.is_empty() => console.print(&format!(
+            "No model called {name} is loaded; there is {}.\n",
+            names.join(", ")
+        )),
+        _ => console.print("No model is loaded.\n"),
+    }
+}
+
+fn say(args: &UnloadArgs, console: &mut Console, text: &str) -> Result<(), Failure> {
+    if args.json {
+        write_line(console.out, &[(); 0]).map_err(Failure::Output)
+    } else {
+        console.print(&format!("{text}\n"))
+    }
+}
+
+/// The name of a model that was given by name or by its folder.
+fn model_name(text: &str) -> String {
+    let path = Path::new(text);
+    let is_path = path.components().count() > 1 || text.ends_with(std::path::is_separator);
+    match absolute(path).file_name() {
+        Some(name) if is_path => name.to_string_lossy().into_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interrupt::Interrupt;
+    use crate::load::load;
+    use crate::test_console::TestConsole;
+    use crate::test_engine::TestEngine;
+
+    fn unload(link: &Link, model: Option<&str>) -> String {
+        let mut streams = TestConsole::default();
+        let args = UnloadArgs {
+            model: model.map(str::to_owned),
+            json: false,
+        };
+        run(&args, link, &mut streams.console()).unwrap();
+        streams.out_text()
+    }
+
+    #[test]
+    fn an_unload_says_what_came_back_and_the_second_that_nothing_is_left() {
+        let engine = TestEngine::answering(&[]);
+        let link = engine.link();
+        let args = crate::arguments::ModelArgs {
+            model: Some("scripted".into()),
+            ..Default::default()
+        };
+        let mut streams = TestConsole::default();
+        let interrupt = Interrupt::detached();
+        load(&args, false, &link, &mut streams.console(), &interrupt).unwrap();
+        let text = unload(&link, Some("other"));
+        assert_eq!(
+            text,
+            "No model called other is loaded; there is scripted.\n"
+        );
+        let text = unload(&link, Some("scripted"));
+        assert!(
+            text.starts_with("scripted: ") && text.contains(" in "),
+            "{text}"
+        );
+        assert_eq!(unload(&link, None), "No model is loaded.\n");
+    }
+
+    #[test]
+    fn a_model_is_named_by_its_name_or_its_folder() {
+        let check = |text: &str, expect: &str| assert_eq!(model_name(text), expect);
+        check("Qwen3-4B-4bit", "Qwen3-4B-4bit");
+        check("/nowhere/Qwen3-4B-4bit", "Qwen3-4B-4bit");
+        check("models/Qwen3-4B-4bit/", "Qwen3-4B-4bit");
+    }
+}

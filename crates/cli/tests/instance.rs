@@ -1,0 +1,228 @@
+//! Several programs at once on one data folder: one of them owns the models, the others ask it.
+//!
+//! Rule: each step waits for what a program writes or for its end, never for a time.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that goes wrong"
+)]
+
+#[path = "fixtures/program.rs"]
+mod program;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use program::{ENDLESS, run_on, text, transom};
+use serde_json::Value;
+
+/// A piped chat that stays until it is told to leave.
+struct Chat {
+    child: Child,
+    input: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    notes: BufReader<ChildStderr>,
+}
+
+impl Chat {
+    fn open(data: &Path, arguments: &[&str]) -> Self {
+        let arguments = [&["chat"], arguments].concat();
+        let mut command = transom(&arguments, data);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        Self {
+            input: child.stdin.take().unwrap(),
+            answers: BufReader::new(child.stdout.take().unwrap()),
+            notes: BufReader::new(child.stderr.take().unwrap()),
+            child,
+        }
+    }
+
+    fn say(&mut self, message: &str) {
+        writeln!(self.input, "{message}").unwrap();
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Reads notes until one contains `expect`.
+    fn note(&mut self, expect: &str) -> String {
+        let mut all = String::new();
+        while !all.contains(expect) {
+            let n_read = self.notes.read_line(&mut all).unwrap();
+            assert!(n_read > 0, "{expect} is not in:\n{all}");
+        }
+        all
+    }
+
+    fn leave(self) -> ExitStatus {
+        drop(self.input);
+        let mut child = self.child;
+        child.wait().unwrap()
+    }
+}
+
+fn status(data: &Path) -> Value {
+    let output = run_on(data, &["status", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Process ids of the children of `parent`.
+fn children(parent: u32) -> Vec<u32> {
+    let is_child = |id: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        // After the name in brackets: state, parent.
+        let fields = stat.rsplit_once(')').map(|(_, rest)| rest.to_owned());
+        let field = fields.and_then(|rest| rest.split_whitespace().nth(1).map(str::to_owned));
+        field == Some(parent.to_string())
+    };
+    let entries = std::fs::read_dir("/proc").unwrap();
+    let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    ids.filter(is_child).collect()
+}
+
+fn kill(process_id: u32) {
+    let id = process_id.to_string();
+    let status = Command::new("kill").args(["-9", &id]).status().unwrap();
+    assert!(status.success());
+}
+
+const CAPITAL: [&str; 4] = [
+    "ask",
+    "What is the capital of France?",
+    "--temperature",
+    "0",
+];
+
+#[test]
+fn a_second_program_is_answered_by_the_model_of_the_first() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let mut chat = Chat::open(data, &["--temperature", "0"]);
+    chat.say("Hello");
+    assert!(!chat.answer().is_empty());
+
+    let output = run_on(data, &CAPITAL);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("Paris"));
+    let seen = status(data);
+    assert_eq!(seen["is_running"], true);
+    assert_eq!(seen["process_id"], chat.child.id());
+    assert_eq!(seen["models"][0]["name"], "starter");
+    assert_eq!(seen["models"][0]["n_answered"], 2);
+
+    let unloaded = run_on(data, &["unload"]);
+    let told = text(&unloaded.stdout);
+    assert!(told.starts_with("starter: "), "{told}");
+    assert!(children(chat.child.id()).is_empty(), "its process is gone");
+    assert_eq!(status(data)["models"].as_array().unwrap().len(), 0);
+    assert_eq!(status(data)["last_unload"]["name"], "starter");
+
+    let output = run_on(data, &CAPITAL);
+    assert!(text(&output.stdout).contains("Paris"), "it is loaded again");
+    assert_eq!(status(data)["models"][0]["n_answered"], 1);
+    chat.say("Hello again");
+    assert!(!chat.answer().is_empty());
+    assert_eq!(chat.leave().code(), Some(0));
+    assert_eq!(status(data)["is_running"], false);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_killed_model_process_costs_one_answer_and_the_chat_goes_on() {
+    let data = tempfile::tempdir().unwrap();
+    let arguments = [&ENDLESS[..], &["--max-tokens", "300"]].concat();
+    let mut chat = Chat::open(data.path(), &arguments);
+    chat.say("Tell me a story");
+    let mut first = [0; 1];
+    chat.answers.read_exact(&mut first).unwrap();
+    let engines = children(chat.child.id());
+    assert_eq!(engines.len(), 1, "{engines:?}");
+    kill(engines[0]);
+    let notes = chat.note("SIGKILL");
+    assert!(
+        notes.contains("transom: the model's process ended"),
+        "{notes}"
+    );
+    chat.say("Tell me a story");
+    chat.note("ended by --max-tokens");
+    assert_eq!(chat.leave().code(), Some(1), "one message got no answer");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_killed_model_process_is_a_failed_ask() {
+    let data = tempfile::tempdir().unwrap();
+    let arguments = [&["ask", "Tell me a story"], &ENDLESS[..]].concat();
+    let mut ask = transom(&arguments, data.path()).spawn().unwrap();
+    let mut out = ask.stdout.take().unwrap();
+    let mut first = [0; 1];
+    out.read_exact(&mut first).unwrap();
+    kill(children(ask.id())[0]);
+    let mut rest = Vec::new();
+    out.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"\n"), "what was written stays");
+    let output = ask.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let err = text(&output.stderr);
+    assert!(
+        err.starts_with("transom: ") && err.contains("SIGKILL"),
+        "{err}"
+    );
+    assert_eq!(err.lines().count(), 1, "{err}");
+}
+
+#[test]
+fn when_the_owner_dies_the_next_program_takes_its_place() {
+    let data = tempfile::tempdir().unwrap();
+    let mut owner = Chat::open(data.path(), &["--temperature", "0"]);
+    owner.say("Hello");
+    owner.answer();
+    let mut guest = Chat::open(data.path(), &["--temperature", "0"]);
+    guest.say("Hello");
+    guest.answer();
+    assert_eq!(status(data.path())["process_id"], owner.child.id());
+
+    kill(owner.child.id());
+    owner.child.wait().unwrap();
+    guest.say("Are you there?");
+    assert!(!guest.answer().is_empty(), "the guest owns the model now");
+    assert_eq!(status(data.path())["process_id"], guest.child.id());
+    let output = run_on(data.path(), &CAPITAL);
+    assert!(text(&output.stdout).contains("Paris"));
+    assert_eq!(guest.leave().code(), Some(0));
+}
+
+#[test]
+fn an_owner_that_leaves_finishes_the_answers_of_others_first() {
+    let data = tempfile::tempdir().unwrap();
+    let mut owner = Chat::open(data.path(), &["--temperature", "0"]);
+    owner.say("Hello");
+    owner.answer();
+    let arguments = [&["ask", "Tell me a story"], &ENDLESS[..]].concat();
+    let mut ask = transom(&arguments, data.path()).spawn().unwrap();
+    let mut out = ask.stdout.take().unwrap();
+    let mut first = [0; 1];
+    out.read_exact(&mut first).unwrap();
+    owner.say("/quit");
+    owner.note("Finishing an answer for another program; Ctrl-C ends it.");
+    // Nobody reads on, so the answer is cancelled, and the owner has nothing left to wait for.
+    drop(out);
+    assert_eq!(ask.wait().unwrap().code(), Some(0));
+    assert_eq!(owner.leave().code(), Some(0));
+}
+
+#[test]
+fn where_nothing_runs_nothing_is_started_to_look() {
+    let data = tempfile::tempdir().unwrap();
+    for command in ["status", "unload"] {
+        let output = run_on(data.path(), &[command]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output.stdout).starts_with("Nothing is running"));
+        assert_eq!(text(&output.stderr), "");
+    }
+}
