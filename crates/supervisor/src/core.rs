@@ -7,19 +7,38 @@
 //! Rule: an accepted ask ends exactly once, and a model's memory counts against the budget from
 //! before its load until its process is gone.
 
+mod advance;
+mod job;
+mod load;
+mod model;
+mod pressure;
+mod queue;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod unload;
+mod worker;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use transom_engine::{
     EngineError, FinishReason, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
-    Stats, Trim,
+    Trim,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
-use transom_signals::SystemSignals;
+use transom_signals::{Hardware, MemoryPressure, SystemSignals};
 
-use crate::answer::{AnswerEvent, Outcome};
-use crate::governor::Tuning;
-use crate::request::{Ask, AskId, Unload};
+use crate::answer::AnswerEvent;
+use crate::budget::Budget;
+use crate::governor::{Governor, Tuning};
+use crate::request::{Ask, AskError, AskId, ModelSpec, Unload};
+use crate::status::{UnloadReason, UnloadRecord};
+
+use model::{Model, Phase};
+use queue::Waiting;
 
 /// Time since the supervisor began, on a clock that never goes back.
 pub type Now = Duration;
@@ -111,4 +130,112 @@ pub enum Effect {
 
 /// The state of everything. See the head of this file.
 #[derive(Debug, Clone)]
-pub struct Core {}
+pub struct Core {
+    tuning: Tuning,
+    hardware: Hardware,
+    governor: Governor,
+    budget: Budget,
+    /// Every model that has a worker. No entry: nothing is held.
+    models: Vec<Model>,
+    queue: VecDeque<Waiting>,
+    /// Specs whose last worker died before it finished anything.
+    strikes: Vec<Arc<ModelSpec>>,
+    workers_started: u64,
+    /// The memory pressure that models were last trimmed for.
+    trimmed_for: MemoryPressure,
+    keeps_awake: bool,
+    is_quitting: bool,
+    last_unload: Option<UnloadRecord>,
+    last_error: Option<String>,
+    /// What the running step has decided so far; empty between steps.
+    effects: Vec<Effect>,
+}
+
+impl Core {
+    /// Nothing loaded, nothing asked.
+    pub fn new(hardware: &Hardware, tuning: Tuning) -> Self {
+        Self {
+            governor: Governor::new(hardware, &tuning),
+            budget: Budget::for_machine(hardware, &tuning),
+            hardware: hardware.clone(),
+            tuning,
+            models: Vec::new(),
+            queue: VecDeque::new(),
+            strikes: Vec::new(),
+            workers_started: 0,
+            trimmed_for: MemoryPressure::Normal,
+            keeps_awake: false,
+            is_quitting: false,
+            last_unload: None,
+            last_error: None,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Takes what happened at `now` and returns what to do, in order. `now` never goes back.
+    pub fn step(&mut self, event: Event, now: Now) -> Vec<Effect> {
+        self.governor.tick(now);
+        match event {
+            Event::Ask(id, ask) => self.accept(id, *ask, now),
+            Event::Cancel(id) => self.cancel(id),
+            Event::Unload(which) => self.unload_by_hand(&which, now),
+            Event::Tune(tuning) => self.tune(tuning, now),
+            Event::Signals(signals) => self.governor.observe(signals, now),
+            Event::Worker(worker, event) => self.hear(worker, event, now),
+            Event::Tick => {}
+            Event::Quit => self.quit(now),
+        }
+        self.advance(now);
+        std::mem::take(&mut self.effects)
+    }
+
+    /// When [`Event::Tick`] is due; `None` while time alone changes nothing. Later than the `now`
+    /// of the last step.
+    pub fn next_deadline(&self) -> Option<Now> {
+        let of_models = self.models.iter().filter_map(|model| self.deadline(model));
+        let of_queue = self.queue.iter().filter_map(|ask| self.held_until(ask));
+        of_models
+            .chain(of_queue)
+            .chain(self.governor.next_deadline())
+            .min()
+    }
+
+    /// Whether everything ended after [`Event::Quit`].
+    pub fn is_done(&self) -> bool {
+        self.is_quitting && self.models.is_empty() && self.queue.is_empty()
+    }
+
+    fn deadline(&self, model: &Model) -> Option<Now> {
+        match &model.phase {
+            Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => None,
+            Phase::Ready => self.idle_at(model),
+            Phase::Generating(job) => job.deadline(),
+            Phase::Unloading(unloading) => unloading.deadline(),
+        }
+    }
+
+    /// New settings. They never end a running answer.
+    fn tune(&mut self, tuning: Tuning, now: Now) {
+        self.governor.tune(&tuning);
+        self.budget = Budget::for_machine(&self.hardware, &tuning);
+        self.tuning = tuning;
+        while self.staying_bytes() > self.budget.total_bytes(MemoryPressure::Normal) {
+            let Some(index) = self.least_recently_used(|model| !model.is_over_budget) else {
+                break;
+            };
+            self.begin_unload(index, UnloadReason::MakeRoom, now);
+        }
+    }
+
+    fn quit(&mut self, now: Now) {
+        self.is_quitting = true;
+        self.fail_queued(|_| true, &AskError::Quitting);
+        for index in 0..self.models.len() {
+            self.end_model(index, UnloadReason::Quit, now);
+            let settle_by = now + self.tuning.unload_within;
+            if let Phase::Generating(job) = &mut self.models[index].phase {
+                job.settle_by = Some(settle_by);
+            }
+        }
+    }
+}

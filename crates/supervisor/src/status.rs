@@ -107,6 +107,8 @@ pub enum UnloadReason {
     Asked,
     /// Its load was given up.
     LoadEnded,
+    /// Its process spoke out of turn.
+    Fault,
     /// The program ends.
     Quit,
 }

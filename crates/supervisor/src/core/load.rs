@@ -1,0 +1,176 @@
+//! Loading: measure, make room, load; and what happens when that fails.
+//!
+//! Rule: one model at a time is on its way in, and it loads only when it fits the budget and every
+//! model that leaves is gone.
+
+use std::sync::Arc;
+
+use transom_engine::{EngineError, Limits, MemoryNeed};
+use transom_signals::MemoryPressure;
+
+use super::model::Model;
+use super::{Core, Effect, Now, Phase, WorkerId};
+use crate::budget::Verdict;
+use crate::request::{AskError, ModelSpec};
+use crate::status::UnloadReason;
+
+impl Core {
+    /// Starts a worker for `spec` and has it read what the model needs.
+    pub(super) fn start(&mut self, spec: Arc<ModelSpec>, now: Now) {
+        self.workers_started += 1;
+        let worker = WorkerId(self.workers_started);
+        let limits = self.limits(&spec);
+        self.effects.push(Effect::Start(worker));
+        self.models.push(Model::new(worker, spec, limits, now));
+        self.measure(self.models.len() - 1);
+    }
+
+    fn measure(&mut self, index: usize) {
+        let model = &mut self.models[index];
+        let Some(source) = model.source().cloned() else {
+            return;
+        };
+        model.phase = Phase::Measuring;
+        let effect = Effect::Measure(model.worker, source, model.limits.clone());
+        self.effects.push(effect);
+    }
+
+    /// A context length that the user chose stands; the default yields to memory pressure.
+    fn limits(&self, spec: &ModelSpec) -> Limits {
+        let default = Limits::default();
+        let allowance = self.governor.allowance();
+        let affordable = match allowance.memory {
+            MemoryPressure::Normal => None,
+            MemoryPressure::Warning | MemoryPressure::Critical => allowance.context_length,
+        };
+        let lowered = affordable.map_or(default.context_length, |n| n.min(default.context_length));
+        Limits {
+            context_length: spec.context_length.unwrap_or(lowered),
+            ..default
+        }
+    }
+
+    /// Brings the incoming model `index` on if it can be. Returns whether anything changed.
+    pub(super) fn make_room(&mut self, index: usize, now: Now) -> bool {
+        let model = &self.models[index];
+        let Phase::WaitingForRoom { need } = model.phase else {
+            return false;
+        };
+        let in_use = self.staying_bytes();
+        let pressure = self.governor.allowance().memory;
+        let evictable = self.evictable_bytes();
+        match self.budget.decide(&need, in_use, evictable, pressure) {
+            Verdict::Fits => self.load_when_clear(index, now),
+            Verdict::FitsAfterEviction => match self.least_recently_used(|_| true) {
+                Some(oldest) => {
+                    self.begin_unload(oldest, UnloadReason::MakeRoom, now);
+                    true
+                }
+                None => self.refuse(index, need, None, now),
+            },
+            Verdict::FitsWithContext(n)
+                if model.spec.context_length.is_none() && n < model.limits.context_length =>
+            {
+                self.models[index].limits.context_length = n;
+                self.measure(index);
+                true
+            }
+            Verdict::FitsWithContext(n) => self.refuse(index, need, Some(n), now),
+            Verdict::TooLarge { context_that_fits } => {
+                self.refuse(index, need, context_that_fits, now)
+            }
+        }
+    }
+
+    /// The model is too large for the budget: its asks fail, unless one of them insists.
+    fn refuse(
+        &mut self,
+        index: usize,
+        need: MemoryNeed,
+        context_that_fits: Option<usize>,
+        now: Now,
+    ) -> bool {
+        let spec = self.models[index].spec.clone();
+        let insists = |waiting: &super::Waiting| waiting.over_budget && waiting.spec == spec;
+        if self.queue.iter().any(insists) {
+            if let Some(oldest) = self.least_recently_used(|_| true) {
+                self.begin_unload(oldest, UnloadReason::MakeRoom, now);
+                return true;
+            }
+            self.models[index].is_over_budget = true;
+            return self.load_when_clear(index, now);
+        }
+        let pressure = self.governor.allowance().memory;
+        let error = AskError::TooLarge {
+            name: spec.name.clone(),
+            need,
+            budget_bytes: self.budget.total_bytes(pressure),
+            in_use_bytes: self.staying_bytes().saturating_sub(self.evictable_bytes()),
+            context_that_fits,
+        };
+        self.give_up(index, error, now);
+        true
+    }
+
+    /// Loads, unless a model that leaves is still there: what it really held is known, and free,
+    /// only when it is gone.
+    fn load_when_clear(&mut self, index: usize, now: Now) -> bool {
+        let holds = |model: &Model| model.is_unloading() && model.load_began.is_some();
+        if self.models.iter().any(holds) {
+            return false;
+        }
+        let model = &mut self.models[index];
+        let Some(source) = model.source().cloned() else {
+            return false;
+        };
+        model.phase = Phase::Loading { progress: None };
+        model.load_began = Some(now);
+        let effect = Effect::Load(model.worker, source, model.limits.clone());
+        self.effects.push(effect);
+        true
+    }
+
+    /// The files cannot be used: the next variant if another form may do, else the end of all who
+    /// wait for the model, for they would only fail one after the other.
+    pub(super) fn load_failed(&mut self, index: usize, error: EngineError, now: Now) {
+        let model = &mut self.models[index];
+        let has_next = model.variant + 1 < model.spec.variants.len();
+        if has_next && matches!(error, EngineError::Unsupported { .. }) {
+            model.variant += 1;
+            model.need = None;
+            model.load_began = None;
+            let spec = model.spec.clone();
+            self.models[index].limits = self.limits(&spec);
+            self.measure(index);
+        } else {
+            self.give_up(index, AskError::Engine { source: error }, now);
+        }
+    }
+
+    fn give_up(&mut self, index: usize, error: AskError, now: Now) {
+        let spec = self.models[index].spec.clone();
+        self.last_error = Some(format!("{}: {error}", spec.name));
+        self.fail_queued(|waiting| waiting.spec == spec, &error);
+        self.let_go(index, UnloadReason::LoadEnded, now);
+    }
+
+    /// Bytes of the budget that models take which are not on their way out.
+    pub(super) fn staying_bytes(&self) -> u64 {
+        let staying = self.models.iter().filter(|model| !model.is_unloading());
+        staying.map(Model::held_bytes).fold(0, u64::saturating_add)
+    }
+
+    fn evictable_bytes(&self) -> u64 {
+        let ready = self.models.iter().filter(|model| model.is_ready());
+        ready.map(Model::held_bytes).fold(0, u64::saturating_add)
+    }
+
+    /// The ready model that was not used for longest, among those that `may_go`.
+    pub(super) fn least_recently_used(&self, may_go: impl Fn(&Model) -> bool) -> Option<usize> {
+        let ready = self.models.iter().enumerate();
+        ready
+            .filter(|(_, model)| model.is_ready() && may_go(model))
+            .min_by_key(|(_, model)| model.used_at)
+            .map(|(index, _)| index)
+    }
+}

@@ -1,0 +1,69 @@
+//! The ladder of memory pressure: what is given back at which level.
+//!
+//! Rule: a level is acted on once when it rises, and all of it follows from the allowance, so what
+//! eases again needs no undoing.
+
+use std::time::Duration;
+
+use transom_engine::{FinishReason, Trim};
+use transom_signals::MemoryPressure;
+
+use super::{Core, Effect, Now, Phase};
+use crate::governor::Because;
+use crate::request::Role;
+use crate::status::UnloadReason;
+
+/// A conversation answered this recently is probably going on; its KV cache stays at a warning.
+const IN_USE_FOR: Duration = Duration::from_secs(60);
+
+impl Core {
+    pub(super) fn obey_pressure(&mut self, now: Now) {
+        let allowance = self.governor.allowance();
+        let (pressure, stop_answers) = (allowance.memory, allowance.stop_answers);
+        let is_critical = pressure == MemoryPressure::Critical;
+        if pressure > self.trimmed_for {
+            self.trim(is_critical, now);
+        }
+        self.trimmed_for = pressure;
+        let finish_by = now + self.tuning.finish_within;
+        for index in self.secondary_first() {
+            if let Phase::Generating(job) = &mut self.models[index].phase {
+                if is_critical {
+                    job.finish_by.get_or_insert(finish_by);
+                } else {
+                    job.finish_by = None;
+                }
+                if stop_answers {
+                    self.stop_job(index, FinishReason::Shed);
+                }
+            } else if is_critical {
+                let because = Because::Memory { pressure };
+                self.begin_unload(index, UnloadReason::Pressure { because }, now);
+            }
+        }
+    }
+
+    /// Caches go. `will_unload`: those of idle models go with them.
+    fn trim(&mut self, will_unload: bool, now: Now) {
+        for model in &self.models {
+            let is_recent = now.saturating_sub(model.used_at) <= IN_USE_FOR;
+            let trim = match &model.phase {
+                Phase::Generating(_) => Trim::KeepConversation,
+                Phase::Ready if will_unload => continue,
+                Phase::Ready if is_recent => Trim::KeepConversation,
+                Phase::Ready => Trim::Everything,
+                Phase::Measuring
+                | Phase::WaitingForRoom { .. }
+                | Phase::Loading { .. }
+                | Phase::Unloading(_) => continue,
+            };
+            self.effects.push(Effect::Trim(model.worker, trim));
+        }
+    }
+
+    fn secondary_first(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.models.len()).collect();
+        order.sort_by_key(|&index| self.models[index].spec.role == Role::Chat);
+        order
+    }
+}

@@ -1,0 +1,68 @@
+//! The state as people see it.
+
+use super::{Core, Model, Now, Phase};
+use crate::status::{ModelStatus, PhaseStatus, QueuedAsk, Status};
+
+impl Core {
+    /// A snapshot at `now`. Its revision and process id are 0, for whoever publishes it to fill in.
+    pub fn status(&self, now: Now) -> Status {
+        let allowance = self.governor.allowance();
+        let models = self.models.iter();
+        let queue = self.queue.iter().map(|waiting| QueuedAsk {
+            ask: waiting.id,
+            model: waiting.spec.name.clone(),
+        });
+        Status {
+            revision: 0,
+            process_id: 0,
+            models: models.clone().map(|model| self.describe(model, now)).collect(),
+            queue: queue.collect(),
+            budget_bytes: self.budget.total_bytes(allowance.memory),
+            in_use_bytes: models.map(Model::held_bytes).fold(0, u64::saturating_add),
+            signals: self.governor.signals(),
+            allowance: allowance.clone(),
+            last_unload: self.last_unload.clone(),
+            last_error: self.last_error.clone(),
+            keeps_awake: self.keeps_awake,
+        }
+    }
+
+    fn describe(&self, model: &Model, now: Now) -> ModelStatus {
+        let footprint = model.footprint;
+        ModelStatus {
+            name: model.spec.name.clone(),
+            role: model.spec.role,
+            phase: describe_phase(&model.phase),
+            info: model.info.as_deref().cloned(),
+            need: model.need,
+            memory: model.memory,
+            footprint_bytes: footprint.map(|load| load.loaded_bytes.saturating_sub(load.before_bytes)),
+            load_time: model.load_time,
+            n_answered: model.n_answered,
+            unloads_in: match model.phase {
+                Phase::Ready => self.idle_at(model).map(|at| at.saturating_sub(now)),
+                Phase::Measuring
+                | Phase::WaitingForRoom { .. }
+                | Phase::Loading { .. }
+                | Phase::Generating(_)
+                | Phase::Unloading(_) => None,
+            },
+        }
+    }
+}
+
+fn describe_phase(phase: &Phase) -> PhaseStatus {
+    match phase {
+        Phase::Measuring => PhaseStatus::Measuring,
+        Phase::WaitingForRoom { .. } => PhaseStatus::WaitingForRoom,
+        Phase::Loading { progress } => PhaseStatus::Loading {
+            progress: *progress,
+        },
+        Phase::Ready => PhaseStatus::Ready,
+        Phase::Generating(job) => PhaseStatus::Generating {
+            ask: job.ask,
+            is_stopping: job.stop.is_some(),
+        },
+        Phase::Unloading(unloading) => PhaseStatus::Unloading { why: unloading.why },
+    }
+}

@@ -1,0 +1,211 @@
+//! Unloading, verified: freed and measured, then the process ends; by force where it must.
+//!
+//! Rule: an unload is over when the process is gone, and begins only when no job runs.
+
+use transom_engine::FinishReason;
+use transom_engine_host::WorkerEnd;
+use transom_engine_host::wire::UnloadFootprint;
+
+use super::model::{UnloadStep, Unloading};
+use super::{Core, Effect, Model, Now, Phase};
+use crate::request::{AskError, Role, Unload};
+use crate::status::{UnloadReason, UnloadRecord};
+
+impl Core {
+    /// A person wants memory back: also those who wait for the models are told so.
+    pub(super) fn unload_by_hand(&mut self, which: &Unload, now: Now) {
+        let is_meant = |name: &str| match which {
+            Unload::All => true,
+            Unload::Named(named) => named == name,
+        };
+        self.fail_queued(|waiting| is_meant(&waiting.spec.name), &AskError::Unloaded);
+        for index in 0..self.models.len() {
+            if is_meant(&self.models[index].spec.name) {
+                self.end_model(index, UnloadReason::Asked, now);
+            }
+        }
+    }
+
+    /// Unloads `index`, ending its job first if it has one.
+    pub(super) fn end_model(&mut self, index: usize, why: UnloadReason, now: Now) {
+        self.stop_job(index, FinishReason::Cancelled);
+        match &mut self.models[index].phase {
+            Phase::Generating(job) => job.then_unload = Some(why),
+            Phase::Measuring
+            | Phase::WaitingForRoom { .. }
+            | Phase::Loading { .. }
+            | Phase::Ready
+            | Phase::Unloading(_) => self.begin_unload(index, why, now),
+        }
+    }
+
+    /// Begins the unload of a model that has no job.
+    pub(super) fn begin_unload(&mut self, index: usize, why: UnloadReason, now: Now) {
+        let worker = self.models[index].worker;
+        match self.models[index].phase {
+            Phase::Measuring | Phase::WaitingForRoom { .. } => self.let_go(index, why, now),
+            Phase::Loading { .. } => {
+                let reason = match why {
+                    UnloadReason::Pressure { .. } => FinishReason::Shed,
+                    UnloadReason::Idle
+                    | UnloadReason::MakeRoom
+                    | UnloadReason::Asked
+                    | UnloadReason::LoadEnded
+                    | UnloadReason::Fault
+                    | UnloadReason::Quit => FinishReason::Cancelled,
+                };
+                self.effects.push(Effect::Stop(worker, None, reason));
+                self.enter(index, why, UnloadStep::EndingLoad, now);
+            }
+            Phase::Ready => {
+                self.effects.push(Effect::Unload(worker));
+                self.enter(index, why, UnloadStep::Freeing, now);
+            }
+            // A job settles first, and an unload that began goes on.
+            Phase::Generating(_) | Phase::Unloading(_) => {}
+        }
+    }
+
+    /// Lets a worker go that has no model.
+    pub(super) fn let_go(&mut self, index: usize, why: UnloadReason, now: Now) {
+        let worker = self.models[index].worker;
+        self.effects.push(Effect::Release(worker));
+        self.enter(index, why, UnloadStep::Leaving, now);
+    }
+
+    /// Kills the worker; its job, if it has one, must have been ended.
+    pub(super) fn kill(&mut self, index: usize, why: UnloadReason, now: Now) {
+        let worker = self.models[index].worker;
+        self.effects.push(Effect::Kill(worker));
+        self.enter(index, why, UnloadStep::Killed, now);
+    }
+
+    /// The next step of an unload; the first reason, time and deadline stand.
+    fn enter(&mut self, index: usize, why: UnloadReason, step: UnloadStep, now: Now) {
+        let kill_at = now + self.tuning.unload_within;
+        match &mut self.models[index].phase {
+            Phase::Unloading(unloading) => unloading.step = step,
+            phase @ (Phase::Measuring
+            | Phase::WaitingForRoom { .. }
+            | Phase::Loading { .. }
+            | Phase::Ready
+            | Phase::Generating(_)) => {
+                *phase = Phase::Unloading(Unloading {
+                    why,
+                    step,
+                    since: now,
+                    kill_at,
+                    freed: None,
+                });
+            }
+        }
+    }
+
+    /// The load that was to end had just succeeded.
+    pub(super) fn unload_after_all(&mut self, index: usize, now: Now) {
+        let worker = self.models[index].worker;
+        self.effects.push(Effect::Unload(worker));
+        self.enter(index, UnloadReason::LoadEnded, UnloadStep::Freeing, now);
+    }
+
+    /// The model is dropped. What leaked goes with the process, but a process that keeps much of
+    /// its memory is not trusted to end well either.
+    pub(super) fn freed(&mut self, index: usize, footprint: Option<UnloadFootprint>, now: Now) {
+        let model = &mut self.models[index];
+        if let Phase::Unloading(unloading) = &mut model.phase {
+            unloading.freed = footprint;
+        }
+        let came_back = match (held_and_freed(model), footprint) {
+            ((Some(held), Some(freed)), Some(_)) => freed >= held / 10 * 9,
+            // The system does not tell; the end of the process is proof enough.
+            ((_, _), _) => true,
+        };
+        if came_back {
+            self.let_go(index, UnloadReason::LoadEnded, now);
+        } else {
+            self.kill(index, UnloadReason::LoadEnded, now);
+        }
+    }
+
+    /// The process of an unloading model is gone: its memory is the system's again.
+    pub(super) fn unloaded(&mut self, index: usize, end: &WorkerEnd, now: Now) {
+        let model = self.models.remove(index);
+        let Phase::Unloading(unloading) = &model.phase else {
+            return;
+        };
+        if model.load_began.is_none() {
+            return;
+        }
+        let ended_as_told = unloading.step == UnloadStep::Leaving && *end == WorkerEnd::AsTold;
+        let (held_bytes, freed_bytes) = held_and_freed(&model);
+        self.last_unload = Some(UnloadRecord {
+            name: model.spec.name.clone(),
+            why: unloading.why,
+            held_bytes,
+            freed_bytes,
+            by_force: !ended_as_told,
+            took: now.saturating_sub(unloading.since),
+        });
+    }
+
+    /// When `model`, which is ready, goes for want of use. Not while somebody waits for it.
+    pub(super) fn idle_at(&self, model: &Model) -> Option<Now> {
+        let is_kept = self.tuning.keep_loaded && model.spec.role == Role::Chat;
+        if is_kept || self.is_wanted(model) {
+            return None;
+        }
+        Some(model.used_at + self.governor.allowance().idle_unload?)
+    }
+
+    /// Whether somebody waits for it.
+    pub(super) fn is_wanted(&self, model: &Model) -> bool {
+        self.queue.iter().any(|waiting| waiting.spec == model.spec)
+    }
+
+    /// Unloads what was not used for long, and kills what did not end in time.
+    pub(super) fn obey_deadlines(&mut self, now: Now) {
+        for index in 0..self.models.len() {
+            let model = &self.models[index];
+            if self.deadline(model).is_none_or(|deadline| deadline > now) {
+                continue;
+            }
+            match &model.phase {
+                Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => {}
+                Phase::Ready => self.begin_unload(index, UnloadReason::Idle, now),
+                Phase::Generating(job) => match job.settle_by {
+                    Some(settle_by) if settle_by <= now => self.kill_job(index, now),
+                    Some(_) | None => self.stop_job(index, FinishReason::Shed),
+                },
+                Phase::Unloading(_) => self.kill(index, UnloadReason::LoadEnded, now),
+            }
+        }
+    }
+
+    fn kill_job(&mut self, index: usize, now: Now) {
+        if let Some(job) = self.models[index].job() {
+            let (ask, error) = (job.ask, AskError::Quitting);
+            self.end(ask, crate::answer::Outcome::Failed { error });
+        }
+        self.kill(index, UnloadReason::Quit, now);
+    }
+}
+
+/// What the process held beyond what it held before the load, and what freeing the model gave back.
+fn held_and_freed(model: &Model) -> (Option<u64>, Option<u64>) {
+    let Some(load) = model.footprint else {
+        return (None, None);
+    };
+    let freed = match &model.phase {
+        Phase::Unloading(unloading) => unloading.freed,
+        Phase::Measuring
+        | Phase::WaitingForRoom { .. }
+        | Phase::Loading { .. }
+        | Phase::Ready
+        | Phase::Generating(_) => None,
+    };
+    let loaded_bytes = freed.map_or(load.loaded_bytes, |freed| freed.loaded_bytes);
+    (
+        Some(loaded_bytes.saturating_sub(load.before_bytes)),
+        freed.map(|freed| freed.loaded_bytes.saturating_sub(freed.after_bytes)),
+    )
+}
