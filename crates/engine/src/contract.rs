@@ -16,7 +16,7 @@ use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::sampling::SamplingParams;
 
 /// Where a model's files lie: a folder in the Hugging Face layout, or a single GGUF file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModelSource {
     /// Folder or file.
     pub path: PathBuf,

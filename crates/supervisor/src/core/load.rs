@@ -139,6 +139,7 @@ impl Core {
             model.variant += 1;
             model.need = None;
             model.load_began = None;
+            model.is_over_budget = false;
             let spec = model.spec.clone();
             self.models[index].limits = self.limits(&spec);
             self.measure(index);
