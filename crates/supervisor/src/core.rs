@@ -131,27 +131,28 @@ pub enum Effect {
 /// The state of everything. See the head of this file.
 #[derive(Debug, Clone)]
 pub struct Core {
-    hardware: Hardware,
     tuning: Tuning,
+    hardware: Hardware,
     governor: Governor,
     budget: Budget,
-    /// Every model that has a process.
+    /// Every model that has a worker. No entry: nothing is held.
     models: Vec<Model>,
-    /// Asks that have not begun, oldest first.
-    queue: Queue,
-    /// Since when asks wait for the machine to allow work.
-    held_since: Option<Now>,
-    /// The pressure for which caches were trimmed last.
+    queue: VecDeque<Waiting>,
+    /// Specs whose last worker died before it finished anything.
+    strikes: Vec<Arc<ModelSpec>>,
+    workers_started: u64,
+    /// The memory pressure that models were last trimmed for.
     trimmed_for: MemoryPressure,
-    next_worker: u64,
     keeps_awake: bool,
     is_quitting: bool,
     last_unload: Option<UnloadRecord>,
     last_error: Option<String>,
+    /// What the running step has decided so far; empty between steps.
+    effects: Vec<Effect>,
 }
 
 impl Core {
-    /// Nothing is loaded, nothing is asked.
+    /// Nothing loaded, nothing asked.
     pub fn new(hardware: &Hardware, tuning: Tuning) -> Self {
         Self {
             governor: Governor::new(hardware, &tuning),
@@ -159,126 +160,82 @@ impl Core {
             hardware: hardware.clone(),
             tuning,
             models: Vec::new(),
-            queue: Queue::default(),
-            held_since: None,
+            queue: VecDeque::new(),
+            strikes: Vec::new(),
+            workers_started: 0,
             trimmed_for: MemoryPressure::Normal,
-            next_worker: 1,
             keeps_awake: false,
             is_quitting: false,
             last_unload: None,
             last_error: None,
+            effects: Vec::new(),
         }
     }
 
-    /// Takes in what happened at `now`, and returns what to do, in order.
+    /// Takes what happened at `now` and returns what to do, in order. `now` never goes back.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Effect> {
-        let mut effects = Vec::new();
         self.governor.tick(now);
         match event {
-            Event::Ask(id, ask) => self.take_ask(id, ask, &mut effects),
-            Event::Cancel(id) => self.cancel(id, &mut effects),
-            Event::Unload(which) => self.unload_by_hand(&which, now, &mut effects),
-            Event::Tune(tuning) => {
-                self.governor.tune(&tuning);
-                self.budget = Budget::for_machine(&self.hardware, &tuning);
-                self.tuning = tuning;
-            }
+            Event::Ask(id, ask) => self.accept(id, *ask, now),
+            Event::Cancel(id) => self.cancel(id),
+            Event::Unload(which) => self.unload_by_hand(&which, now),
+            Event::Tune(tuning) => self.tune(tuning, now),
             Event::Signals(signals) => self.governor.observe(signals, now),
-            Event::Worker(worker, event) => self.hear(worker, event, now, &mut effects),
+            Event::Worker(worker, event) => self.hear(worker, event, now),
             Event::Tick => {}
-            Event::Quit => self.is_quitting = true,
+            Event::Quit => self.quit(now),
         }
-        self.advance(now, &mut effects);
-        effects
+        self.advance(now);
+        std::mem::take(&mut self.effects)
     }
 
-    /// Whether the program may end: it was told to quit, and nothing is left.
+    /// When [`Event::Tick`] is due; `None` while time alone changes nothing. Later than the `now`
+    /// of the last step.
+    pub fn next_deadline(&self) -> Option<Now> {
+        let of_models = self.models.iter().filter_map(|model| self.deadline(model));
+        let of_queue = self.queue.iter().filter_map(|ask| self.held_until(ask));
+        of_models
+            .chain(of_queue)
+            .chain(self.governor.next_deadline())
+            .min()
+    }
+
+    /// Whether everything ended after [`Event::Quit`].
     pub fn is_done(&self) -> bool {
         self.is_quitting && self.models.is_empty() && self.queue.is_empty()
     }
 
-    fn take_ask(&mut self, id: AskId, ask: Box<Ask>, effects: &mut Vec<Effect>) {
-        let refusal = if self.is_quitting {
-            Some(AskError::Quitting)
-        } else if ask.model.variants.is_empty() {
-            let source = EngineError::NotFound {
-                path: ask.model.name.clone().into(),
-                what: "model".to_owned(),
-                hint: "no form of it is known".to_owned(),
+    fn deadline(&self, model: &Model) -> Option<Now> {
+        match &model.phase {
+            Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => None,
+            Phase::Ready => self.idle_at(model),
+            Phase::Generating(job) => job.deadline(),
+            Phase::Unloading(unloading) => unloading.deadline(),
+        }
+    }
+
+    /// New settings. They never end a running answer.
+    fn tune(&mut self, tuning: Tuning, now: Now) {
+        self.governor.tune(&tuning);
+        self.budget = Budget::for_machine(&self.hardware, &tuning);
+        self.tuning = tuning;
+        while self.staying_bytes() > self.budget.total_bytes(MemoryPressure::Normal) {
+            let Some(index) = self.least_recently_used(|model| !model.is_over_budget) else {
+                break;
             };
-            Some(AskError::Engine { source })
-        } else if self.queue.len() >= self.tuning.queue_limit {
-            Some(AskError::Busy {
-                waiting: self.queue.len(),
-            })
-        } else {
-            match self.governor.allowance().held {
-                Some(because) if ask.when_held == WhenHeld::Refuse => Some(AskError::Held {
-                    because,
-                    retry_after: self.tuning.longest_hold,
-                }),
-                _ => None,
-            }
-        };
-        if let Some(info) = self.loaded(&ask.model)
-            && ask.work == Work::Load
-        {
-            let outcome = Outcome::Loaded { info };
-            effects.push(Effect::Tell(id, AnswerEvent::Ended { outcome }));
-        } else if let Some(error) = refusal {
-            effects.push(failed(id, error));
-        } else {
-            self.queue.push(id, ask);
+            self.begin_unload(index, UnloadReason::MakeRoom, now);
         }
     }
 
-    fn cancel(&mut self, id: AskId, effects: &mut Vec<Effect>) {
-        if self.queue.remove(id) {
-            let outcome = Outcome::Finished {
-                reason: FinishReason::Cancelled,
-                stats: Default::default(),
-            };
-            effects.push(Effect::Tell(id, AnswerEvent::Ended { outcome }));
-        } else if let Some(model) = self.models.iter_mut().find(|model| model.runs(id)) {
-            model.stop_job(FinishReason::Cancelled, effects);
-        }
-    }
-
-    /// What a model is, if it is loaded and stays.
-    fn loaded(&self, spec: &ModelSpec) -> Option<Box<ModelInfo>> {
-        let model = self.models.iter().find(|model| model.spec == *spec)?;
-        match model.phase {
-            Phase::Ready | Phase::Generating { .. } => model.info.clone(),
-            Phase::Measuring
-            | Phase::WaitingForRoom
-            | Phase::Loading { .. }
-            | Phase::Unloading { .. } => None,
-        }
-    }
-
-    /// A person wants the memory back now: asks for the model that wait are refused, and a running
-    /// answer is ended.
-    fn unload_by_hand(&mut self, which: &Unload, now: Now, effects: &mut Vec<Effect>) {
-        let is_meant = |spec: &ModelSpec| match which {
-            Unload::All => true,
-            Unload::Named(name) => spec.name == *name,
-        };
-        for id in self.queue.take(|queued| is_meant(&queued.ask.model)) {
-            effects.push(failed(id, AskError::Unloaded));
-        }
-        for model in self.models.iter_mut() {
-            if is_meant(&model.spec) {
-                model.unload(UnloadReason::Asked, now, &self.tuning, effects);
+    fn quit(&mut self, now: Now) {
+        self.is_quitting = true;
+        self.fail_queued(|_| true, &AskError::Quitting);
+        for index in 0..self.models.len() {
+            self.end_model(index, UnloadReason::Quit, now);
+            let settle_by = now + self.tuning.unload_within;
+            if let Phase::Generating(job) = &mut self.models[index].phase {
+                job.settle_by = Some(settle_by);
             }
         }
     }
 }
-
-/// The end of an ask that has no result.
-fn failed(id: AskId, error: AskError) -> Effect {
-    let outcome = Outcome::Failed { error };
-    Effect::Tell(id, AnswerEvent::Ended { outcome })
-}
-
-#[cfg(test)]
-mod tests;

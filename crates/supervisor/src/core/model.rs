@@ -1,162 +1,209 @@
-//! One model and its process: what is known of it, and what it is doing.
+//! One model and what it is doing: the state of its worker, as far as decisions need it.
+//!
+//! Rule: a model's memory counts from [`Model::load_began`] until its entry is gone, and its entry
+//! goes only with its process.
 
-use transom_engine::{FinishReason, LoadProgress, MemoryNeed, MemoryUse, ModelInfo};
+use std::sync::Arc;
+use std::time::Duration;
+
+use transom_engine::{
+    FinishReason, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
+};
 use transom_engine_host::wire::{LoadFootprint, UnloadFootprint};
 
-use super::{Effect, Now, WorkerId};
-use crate::governor::Tuning;
+use super::{Now, WorkerId};
 use crate::request::{AskId, ModelSpec};
 use crate::status::UnloadReason;
 
-/// A model that has a process.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     pub(super) worker: WorkerId,
-    pub(super) spec: ModelSpec,
-    /// Which of the spec's variants is tried or loaded.
+    pub(super) spec: Arc<ModelSpec>,
+    /// Which of the spec's variants is tried, or loaded.
     pub(super) variant: usize,
-    /// Loaded although it exceeds the budget.
-    pub(super) is_over_budget: bool,
+    pub(super) limits: Limits,
     pub(super) phase: Phase,
-    /// What it needs; counts against the budget from the load until the process is gone.
+    /// Known once measured.
     pub(super) need: Option<MemoryNeed>,
+    /// Set with [`super::Effect::Load`].
+    pub(super) load_began: Option<Now>,
+    pub(super) load_time: Option<Duration>,
+    /// A person insisted, so it does not make room for a budget lowered later.
+    pub(super) is_over_budget: bool,
     pub(super) info: Option<Box<ModelInfo>>,
     pub(super) memory: Option<MemoryUse>,
     pub(super) footprint: Option<LoadFootprint>,
-    pub(super) load_began: Now,
-    pub(super) load_ended: Option<Now>,
-    pub(super) last_used: Now,
+    pub(super) used_at: Now,
     pub(super) n_answered: u64,
+    /// Its worker did what somebody asked for, so its death is not the start of a series.
+    pub(super) finished_something: bool,
 }
 
-/// What a model is doing. A model that is not there has no entry, so there is no phase for failure.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) enum Phase {
-    /// Its files are read to learn what it needs.
+    /// Files are read to learn what it needs.
     Measuring,
-    /// Others are being unloaded first.
-    WaitingForRoom,
-    /// Weights are read.
+    /// Measured; others make room, or the machine allows no load now.
+    WaitingForRoom {
+        need: MemoryNeed,
+    },
     Loading {
-        /// How far.
         progress: Option<LoadProgress>,
     },
-    /// It could answer at once.
     Ready,
-    /// It answers.
-    Generating {
-        /// Which ask.
-        ask: AskId,
-        /// It was asked to end early, and why.
-        stop: Option<FinishReason>,
-        /// When it will be asked to.
-        finish_by: Option<Now>,
-        /// It will be unloaded when the job is over, and why.
-        then: Option<UnloadReason>,
-    },
-    /// Its memory is being given back.
+    Generating(Job),
     Unloading(Unloading),
 }
 
-/// An unload under way.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    pub(super) ask: AskId,
+    /// It was told to stop, and why; the first reason stands.
+    pub(super) stop: Option<FinishReason>,
+    /// Critical memory pressure gives it until then.
+    pub(super) finish_by: Option<Now>,
+    /// The program ends: if it has not settled by then, its worker is killed.
+    pub(super) settle_by: Option<Now>,
+    /// Its model goes when it has settled.
+    pub(super) then_unload: Option<UnloadReason>,
+}
+
+impl Job {
+    pub(super) fn new(ask: AskId) -> Self {
+        Self {
+            ask,
+            stop: None,
+            finish_by: None,
+            settle_by: None,
+            then_unload: None,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Now> {
+        let finish_by = self.finish_by.filter(|_| self.stop.is_none());
+        finish_by.into_iter().chain(self.settle_by).min()
+    }
+}
+
+#[derive(Debug, Clone)]
 pub(super) struct Unloading {
     pub(super) why: UnloadReason,
+    pub(super) step: UnloadStep,
     pub(super) since: Now,
-    /// When the process will be killed; `None` once it was.
-    pub(super) deadline: Option<Now>,
-    /// What freeing the model gave back.
+    /// Killed if its process is still there.
+    pub(super) kill_at: Now,
     pub(super) freed: Option<UnloadFootprint>,
-    /// The process was told to leave, so no command may follow.
-    pub(super) is_ending: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UnloadStep {
+    /// Its load was told to stop.
+    EndingLoad,
+    /// The model is dropped, and measured.
+    Freeing,
+    /// Let go; the process ends.
+    Leaving,
+    /// Killed; the process ends.
+    Killed,
+}
+
+impl Unloading {
+    pub(super) fn deadline(&self) -> Option<Now> {
+        match self.step {
+            UnloadStep::EndingLoad | UnloadStep::Freeing | UnloadStep::Leaving => {
+                Some(self.kill_at)
+            }
+            UnloadStep::Killed => None,
+        }
+    }
 }
 
 impl Model {
-    /// Whether this ask's job is running in it.
-    pub(super) fn runs(&self, id: AskId) -> bool {
-        matches!(self.phase, Phase::Generating { ask, .. } if ask == id)
-    }
-
-    /// Bytes that it holds of the budget.
-    pub(super) fn reserved_bytes(&self) -> u64 {
-        match self.phase {
-            Phase::Measuring | Phase::WaitingForRoom => 0,
-            Phase::Loading { .. }
-            | Phase::Ready
-            | Phase::Generating { .. }
-            | Phase::Unloading(_) => self.need.map_or(0, |need| need.total_bytes()),
-        }
-    }
-
-    /// Whether a load is under way.
-    pub(super) fn is_loading(&self) -> bool {
-        match self.phase {
-            Phase::Measuring | Phase::WaitingForRoom | Phase::Loading { .. } => true,
-            Phase::Ready | Phase::Generating { .. } | Phase::Unloading(_) => false,
-        }
-    }
-
-    /// Asks the running job to end. The first reason stands.
-    pub(super) fn stop_job(&mut self, reason: FinishReason, effects: &mut Vec<Effect>) {
-        if let Phase::Generating { ask, stop, .. } = &mut self.phase
-            && stop.is_none()
-        {
-            *stop = Some(reason);
-            effects.push(Effect::Stop(self.worker, Some(*ask), reason));
-        }
-    }
-
-    /// Begins to unload, whatever it is doing; a running job is asked to end, and settles first.
-    pub(super) fn unload(
-        &mut self,
-        why: UnloadReason,
+    pub(super) fn new(
+        worker: WorkerId,
+        spec: Arc<ModelSpec>,
+        limits: Limits,
         now: Now,
-        tuning: &Tuning,
-        effects: &mut Vec<Effect>,
-    ) {
-        let is_ending = match &mut self.phase {
-            Phase::Generating { then, .. } => {
-                *then = Some(why);
-                self.stop_job(FinishReason::Cancelled, effects);
-                return;
-            }
-            Phase::Unloading(_) => return,
-            // There is no model in the process yet.
-            Phase::Measuring | Phase::WaitingForRoom => {
-                self.need = None;
-                effects.push(Effect::Release(self.worker));
-                true
-            }
-            Phase::Loading { .. } | Phase::Ready => {
-                effects.push(Effect::Unload(self.worker));
-                false
-            }
-        };
-        self.phase = Phase::Unloading(Unloading {
-            why,
-            since: now,
-            deadline: Some(now + tuning.unload_within),
-            freed: None,
-            is_ending,
-        });
+    ) -> Self {
+        Self {
+            worker,
+            spec,
+            variant: 0,
+            limits,
+            phase: Phase::Measuring,
+            need: None,
+            load_began: None,
+            load_time: None,
+            is_over_budget: false,
+            info: None,
+            memory: None,
+            footprint: None,
+            used_at: now,
+            n_answered: 0,
+            finished_something: false,
+        }
     }
 
-    /// Kills the process: it broke a rule, or did not end in time.
-    pub(super) fn kill(&mut self, why: UnloadReason, now: Now, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Kill(self.worker));
-        let before = match &self.phase {
-            Phase::Unloading(unloading) => Some(unloading.clone()),
-            _ => None,
-        };
-        let (why, since, freed) = before.map_or((why, now, None), |unloading| {
-            (unloading.why, unloading.since, unloading.freed)
-        });
-        self.phase = Phase::Unloading(Unloading {
-            why,
-            since,
-            deadline: None,
-            freed,
-            is_ending: true,
-        });
+    pub(super) fn source(&self) -> Option<&ModelSource> {
+        self.spec.variants.get(self.variant)
+    }
+
+    /// On its way to be loaded. There is at most one such model.
+    pub(super) fn is_incoming(&self) -> bool {
+        match self.phase {
+            Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => true,
+            Phase::Ready | Phase::Generating(_) | Phase::Unloading(_) => false,
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    pub(super) fn is_unloading(&self) -> bool {
+        matches!(self.phase, Phase::Unloading(_))
+    }
+
+    pub(super) fn job(&self) -> Option<&Job> {
+        match &self.phase {
+            Phase::Generating(job) => Some(job),
+            Phase::Measuring
+            | Phase::WaitingForRoom { .. }
+            | Phase::Loading { .. }
+            | Phase::Ready
+            | Phase::Unloading(_) => None,
+        }
+    }
+
+    /// Loaded, and staying so.
+    pub(super) fn is_loaded(&self) -> bool {
+        match &self.phase {
+            Phase::Ready => true,
+            Phase::Generating(job) => job.then_unload.is_none(),
+            Phase::Measuring
+            | Phase::WaitingForRoom { .. }
+            | Phase::Loading { .. }
+            | Phase::Unloading(_) => false,
+        }
+    }
+
+    /// Bytes of the budget that it takes: all that it may come to need.
+    pub(super) fn held_bytes(&self) -> u64 {
+        match (self.load_began, &self.need) {
+            (Some(_), Some(need)) => need.total_bytes(),
+            (Some(_), None) | (None, _) => 0,
+        }
+    }
+
+    /// What it is doing, for messages.
+    pub(super) fn doing(&self) -> &'static str {
+        match self.phase {
+            Phase::Measuring => "reading the model's files",
+            Phase::WaitingForRoom { .. } => "waiting for room",
+            Phase::Loading { .. } => "loading",
+            Phase::Ready => "idle",
+            Phase::Generating(_) => "answering",
+            Phase::Unloading(_) => "unloading",
+        }
     }
 }
