@@ -234,7 +234,7 @@ impl Core {
             self.end_model(index, UnloadReason::Quit, now);
             let settle_by = now + self.tuning.unload_within;
             if let Phase::Generating(job) = &mut self.models[index].phase {
-                job.settle_by = Some(settle_by);
+                job.settle_by.get_or_insert(settle_by);
             }
         }
     }

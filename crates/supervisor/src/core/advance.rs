@@ -8,9 +8,9 @@ use crate::status::UnloadReason;
 impl Core {
     pub(super) fn advance(&mut self, now: Now) {
         self.obey_pressure(now);
+        self.answer_loads(now);
         self.hold(now);
         self.obey_deadlines(now);
-        self.answer_loads(now);
         self.end_unwanted_load(now);
         while self.serve(now) {}
         self.keep_awake();

@@ -2,6 +2,7 @@
 //!
 //! Rule: whoever leaves the queue without becoming a job is told its end in the same step.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,9 +98,8 @@ impl Core {
 
     /// Ends those waiting asks that `which` picks.
     pub(super) fn fail_queued(&mut self, which: impl Fn(&Waiting) -> bool, error: &AskError) {
-        let (failed, kept) = self.queue.drain(..).partition(|waiting| which(waiting));
+        let (failed, kept): (VecDeque<_>, _) = self.queue.drain(..).partition(which);
         self.queue = kept;
-        let failed: Vec<Waiting> = failed;
         for waiting in failed {
             let error = error.clone();
             self.end(waiting.id, Outcome::Failed { error });

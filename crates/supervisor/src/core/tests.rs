@@ -1,1 +1,11 @@
+//! The core's rules as timelines, and all short histories tried exhaustively.
 
+mod asks;
+mod explore;
+mod faults;
+mod loads;
+mod pressure;
+mod random;
+mod timeline;
+mod unloads;
+mod world;

@@ -1,0 +1,305 @@
+//! Timelines: a line an event, and under it what the core decided.
+//!
+//! [`check`] runs the events of a script through the real core, writes the script anew with what
+//! came out, and compares. After every event it also ticks, which must do nothing (a tick is
+//! harmless at any time) and leave no deadline that has passed.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, Prompt, Stats};
+use transom_engine_host::WorkerEnd;
+use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
+use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
+
+use super::world::{self, World};
+use crate::answer::{AnswerEvent, Outcome};
+use crate::core::{Core, Effect, Event, Now, WorkerEvent, WorkerId};
+use crate::governor::Tuning;
+use crate::request::{Ask, AskError, AskId, Unload, WhenHeld, Work};
+
+/// Runs the events of `script` and compares all of it with what they lead to.
+#[track_caller]
+pub(super) fn check(script: &str) {
+    let mut core = Core::new(&world::hardware(), world::tuning());
+    let mut world = World::default();
+    let mut written = String::new();
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if line.starts_with('→') {
+            continue;
+        }
+        let _ = writeln!(written, "{line}");
+        let (time, what) = line.split_once(' ').expect("a time and an event");
+        let now = Duration::from_secs_f64(time.trim_end_matches('s').parse().expect("a time"));
+        if what == "show" {
+            let _ = writeln!(written, "→ {}", show(&core, now));
+            continue;
+        }
+        let mut effects = Vec::new();
+        if what == "ease" {
+            // The machine is quiet for as long as the governor asks for.
+            effects.extend(core.step(Event::Signals(SystemSignals::default()), now));
+            while core.status(now).allowance.held.is_some() {
+                let later = core.next_deadline().expect("it eases some time");
+                effects.extend(core.step(Event::Tick, later));
+            }
+        } else {
+            effects.extend(core.step(event(what, &world), now));
+        }
+        for effect in &effects {
+            world.note(effect);
+        }
+        let effects: Vec<String> = effects.iter().map(text).collect();
+        if !effects.is_empty() {
+            let _ = writeln!(written, "→ {}", effects.join(", "));
+        }
+        if what != "ease" {
+            assert_eq!(core.step(Event::Tick, now), [], "a tick after `{line}`");
+            let deadline = core.next_deadline();
+            assert!(deadline.is_none_or(|at| at > now), "{deadline:?} after `{line}`");
+        }
+    }
+    let expected: Vec<&str> = script.lines().map(str::trim).collect();
+    let expected = expected.join("\n");
+    assert!(
+        expected.trim() == written.trim(),
+        "expected:\n{}\n\nbut it was:\n{}\n",
+        expected.trim(),
+        written.trim()
+    );
+}
+
+fn event(text: &str, world: &World) -> Event {
+    let words: Vec<&str> = text.split(' ').collect();
+    let id = |word: &str| AskId(word.parse().expect("an ask's number"));
+    match words[..] {
+        ["ask", number, model, ref rest @ ..] => {
+            Event::Ask(id(number), Box::new(ask(model, rest)))
+        }
+        ["cancel", number] => Event::Cancel(id(number)),
+        ["unload", "all"] => Event::Unload(Unload::All),
+        ["unload", name] => Event::Unload(Unload::Named(name.to_owned())),
+        ["tune", what, value] => Event::Tune(tuned(what, value)),
+        ["signals", ref levels @ ..] => Event::Signals(signals(levels)),
+        ["tick"] => Event::Tick,
+        ["quit"] => Event::Quit,
+        [worker, ref said @ ..] => {
+            let worker = WorkerId(worker[1..].parse().expect("a worker's number"));
+            Event::Worker(worker, said_by(worker, said, world))
+        }
+        [] => panic!("no event"),
+    }
+}
+
+fn ask(model: &str, rest: &[&str]) -> Ask {
+    let params = GenerationParams {
+        max_tokens: rest.contains(&"short").then_some(100),
+        ..GenerationParams::default()
+    };
+    let request = Request {
+        prompt: Prompt::Text("why".to_owned()),
+        fit: Fit::DropOldest {
+            room: 256,
+            affordable: None,
+        },
+        params,
+    };
+    Ask {
+        model: world::spec(model),
+        work: match rest.contains(&"load") {
+            true => Work::Load,
+            false => Work::Generate(Box::new(request)),
+        },
+        over_budget: rest.contains(&"insisting"),
+        when_held: match rest.contains(&"or-refuse") {
+            true => WhenHeld::Refuse,
+            false => WhenHeld::Wait,
+        },
+    }
+}
+
+fn tuned(what: &str, value: &str) -> Tuning {
+    let mut tuning = world::tuning();
+    let number = || value.parse::<u64>().expect("a number");
+    match what {
+        "idle" => tuning.idle_unload = Some(Duration::from_secs(number())),
+        "keep" => tuning.keep_loaded = value == "yes",
+        "budget" => tuning.memory_budget_bytes = Some(number() * world::GB),
+        "queue" => tuning.queue_limit = number() as usize,
+        "finish" => tuning.finish_within = Duration::from_secs(number()),
+        _ => panic!("no such setting: {what}"),
+    }
+    tuning
+}
+
+fn signals(levels: &[&str]) -> SystemSignals {
+    let mut signals = SystemSignals::default();
+    for level in levels {
+        match *level {
+            "normal" => {}
+            "warning" => signals.memory = MemoryPressure::Warning,
+            "critical" => signals.memory = MemoryPressure::Critical,
+            "thrashing" => signals.is_thrashing = true,
+            "hot" => signals.thermal = ThermalState::Critical,
+            "low-power" => signals.is_low_power = true,
+            _ => panic!("no such signal: {level}"),
+        }
+    }
+    signals
+}
+
+fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
+    let path = || "model".into();
+    let unsupported = || EngineError::Unsupported {
+        path: path(),
+        reason: "a new architecture".to_owned(),
+    };
+    let broken = || EngineError::BadFile {
+        path: path(),
+        reason: "cut off".to_owned(),
+    };
+    match said {
+        ["measured"] => WorkerEvent::Measured(Ok(world.need(worker))),
+        ["measured", "unsupported"] => WorkerEvent::Measured(Err(unsupported())),
+        ["measured", "broken"] => WorkerEvent::Measured(Err(broken())),
+        ["progress", percent] => WorkerEvent::LoadProgress(transom_engine::LoadProgress {
+            done_bytes: percent.parse().expect("percent"),
+            total_bytes: 100,
+        }),
+        ["loaded"] => world.loaded(worker),
+        ["failed", "unsupported"] => WorkerEvent::LoadFailed(unsupported()),
+        ["failed", "stopped"] => WorkerEvent::LoadFailed(EngineError::Cancelled),
+        ["failed", "memory"] => WorkerEvent::LoadFailed(EngineError::OutOfMemory {
+            path: path(),
+            needed_bytes: 9,
+            available_bytes: 6,
+        }),
+        ["ended", number, how] => {
+            let ask = AskId(number.parse().expect("an ask's number"));
+            let reason = match *how {
+                "well" => Ok(FinishReason::Stop),
+                "cancelled" => Ok(FinishReason::Cancelled),
+                "shed" => Ok(FinishReason::Shed),
+                "broken" => Err(broken()),
+                _ => panic!("no such ending: {how}"),
+            };
+            let summary = |reason| JobSummary {
+                reason,
+                stats: Stats::default(),
+                memory: world.memory(worker),
+            };
+            WorkerEvent::JobEnded(ask, reason.map(summary))
+        }
+        ["trimmed"] => WorkerEvent::Trimmed {
+            bytes: 1,
+            memory: world.memory(worker),
+        },
+        ["freed", percent] => {
+            let LoadFootprint {
+                before_bytes,
+                loaded_bytes,
+            } = world.footprint(worker);
+            let percent: u64 = percent.parse().expect("percent");
+            WorkerEvent::Unloaded(Some(UnloadFootprint {
+                loaded_bytes,
+                after_bytes: loaded_bytes - (loaded_bytes - before_bytes) * percent / 100,
+            }))
+        }
+        ["freed"] => WorkerEvent::Unloaded(None),
+        ["gone"] => WorkerEvent::Gone(WorkerEnd::AsTold),
+        ["died"] => WorkerEvent::Gone(WorkerEnd::Died {
+            how: "killed by signal 9 (SIGKILL)".to_owned(),
+            last_words: String::new(),
+        }),
+        _ => panic!("no such word of a worker: {said:?}"),
+    }
+}
+
+fn show(core: &Core, now: Now) -> String {
+    let status = core.status(now);
+    let mut text: Vec<String> = Vec::new();
+    for model in &status.models {
+        text.push(format!("{} is {:?}", model.name, model.phase));
+    }
+    if let Some(unload) = &status.last_unload {
+        text.push(format!(
+            "unloaded {} ({:?}), held {:?}, freed {:?}, by force {}, took {:?}",
+            unload.name, unload.why, unload.held_bytes, unload.freed_bytes, unload.by_force,
+            unload.took
+        ));
+    }
+    if let Some(error) = &status.last_error {
+        text.push(format!("error: {error}"));
+    }
+    if core.is_done() {
+        text.push("done".to_owned());
+    }
+    text.join("; ")
+}
+
+fn text(effect: &Effect) -> String {
+    match effect {
+        Effect::Start(w) => format!("start w{}", w.0),
+        Effect::Measure(w, source, limits) => {
+            let length = limits.context_length;
+            format!("measure w{} {} {length}", w.0, source.path.display())
+        }
+        Effect::Load(w, source, limits) => {
+            let length = limits.context_length;
+            format!("load w{} {} {length}", w.0, source.path.display())
+        }
+        Effect::Generate(w, ask, request) => {
+            let most = request.params.max_tokens;
+            let most = most.map_or_else(String::new, |n| format!(" at most {n}"));
+            format!("generate w{} {}{most}", w.0, ask.0)
+        }
+        Effect::Stop(w, Some(ask), reason) => format!("stop w{} {} {reason:?}", w.0, ask.0),
+        Effect::Stop(w, None, reason) => format!("stop w{} load {reason:?}", w.0),
+        Effect::Trim(w, trim) => format!("trim w{} {trim:?}", w.0),
+        Effect::Unload(w) => format!("unload w{}", w.0),
+        Effect::Release(w) => format!("release w{}", w.0),
+        Effect::Kill(w) => format!("kill w{}", w.0),
+        Effect::Tell(ask, event) => format!("{} {}", ask.0, told(event)),
+        Effect::KeepAwake(true) => "awake".to_owned(),
+        Effect::KeepAwake(false) => "asleep".to_owned(),
+    }
+}
+
+fn told(event: &AnswerEvent) -> String {
+    match event {
+        AnswerEvent::Queued { position, held } => match held {
+            Some(_) => format!("waits at {position}, held"),
+            None => format!("waits at {position}"),
+        },
+        AnswerEvent::Loading { progress: None } => "loading".to_owned(),
+        AnswerEvent::Loading { progress: Some(at) } => format!("loading {}%", at.done_bytes),
+        AnswerEvent::Token { event } => format!("{event:?}"),
+        AnswerEvent::Ended { outcome } => match outcome {
+            Outcome::Loaded { .. } => "ENDED loaded".to_owned(),
+            Outcome::Finished { reason, .. } => format!("ENDED {reason:?}"),
+            Outcome::Failed { error } => format!("ENDED {}", refused(error)),
+        },
+    }
+}
+
+fn refused(error: &AskError) -> String {
+    match error {
+        AskError::Engine { source } => match source {
+            EngineError::Unsupported { .. } => "unsupported".to_owned(),
+            EngineError::OutOfMemory { .. } => "out of memory".to_owned(),
+            EngineError::BadFile { .. } => "bad file".to_owned(),
+            other => format!("engine error: {other}"),
+        },
+        AskError::Busy { waiting } => format!("busy, {waiting} waiting"),
+        AskError::TooLarge {
+            in_use_bytes,
+            context_that_fits,
+            ..
+        } => format!("too large, {in_use_bytes} in use, {context_that_fits:?} would fit"),
+        AskError::Held { .. } => "held".to_owned(),
+        AskError::WorkerGone { during, .. } => format!("worker gone while {during}"),
+        AskError::Unloaded => "unloaded".to_owned(),
+        AskError::Quitting => "quitting".to_owned(),
+        AskError::InstanceGone { .. } => "instance gone".to_owned(),
+    }
+}

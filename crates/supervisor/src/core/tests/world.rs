@@ -1,0 +1,131 @@
+//! The world of the tests: models of known size, and what their workers would say.
+//!
+//! The budget is 6 GB. `chat` and `other` take 4 GB each, `embed` takes 1 GB: `embed` fits beside
+//! either, the two chat models do not fit together.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use transom_engine::{Limits, MemoryNeed, MemoryUse, ModelInfo, ModelSource, SamplingParams};
+use transom_engine_host::wire::LoadFootprint;
+use transom_signals::Hardware;
+
+use crate::core::{Effect, WorkerEvent, WorkerId};
+use crate::governor::Tuning;
+use crate::request::{ModelSpec, Role};
+
+pub(super) const GB: u64 = 1_000_000_000;
+
+/// KV cache of one token in bytes.
+const KV_BYTES_PER_TOKEN: u64 = 100_000;
+
+/// Footprint of a worker without a model, in bytes.
+const EMPTY_BYTES: u64 = GB / 100;
+
+pub(super) fn hardware() -> Hardware {
+    Hardware {
+        memory_bytes: 16 << 30,
+    }
+}
+
+pub(super) fn tuning() -> Tuning {
+    Tuning {
+        idle_unload: Some(Duration::from_secs(180)),
+        memory_budget_bytes: Some(6 * GB),
+        queue_limit: 2,
+        ..Tuning::default()
+    }
+}
+
+/// The model of that name. `deep` is `chat` with a context length chosen by the user, `two` comes
+/// in two variants.
+pub(super) fn spec(name: &str) -> ModelSpec {
+    let source = |path: &str| ModelSource { path: path.into() };
+    ModelSpec {
+        name: name.to_owned(),
+        role: match name {
+            "embed" => Role::Embedder,
+            _ => Role::Chat,
+        },
+        variants: match name {
+            "two" => vec![source("two-mlx"), source("two-gguf")],
+            "none" => Vec::new(),
+            _ => vec![source(name)],
+        },
+        context_length: (name == "deep").then_some(50_000),
+    }
+}
+
+/// What the tests know of each worker: what it was last told to measure or load.
+#[derive(Debug, Clone, Default)]
+pub(super) struct World {
+    models: BTreeMap<WorkerId, (ModelSource, Limits)>,
+}
+
+impl World {
+    pub(super) fn note(&mut self, effect: &Effect) {
+        if let Effect::Measure(worker, source, limits) | Effect::Load(worker, source, limits) =
+            effect
+        {
+            let model = (source.clone(), limits.clone());
+            self.models.insert(*worker, model);
+        }
+    }
+
+    pub(super) fn need(&self, worker: WorkerId) -> MemoryNeed {
+        let (source, limits) = &self.models[&worker];
+        need_of(source, limits)
+    }
+
+    pub(super) fn memory(&self, worker: WorkerId) -> MemoryUse {
+        MemoryUse {
+            weight_bytes: self.need(worker).weight_bytes,
+            ..MemoryUse::default()
+        }
+    }
+
+    pub(super) fn footprint(&self, worker: WorkerId) -> LoadFootprint {
+        LoadFootprint {
+            before_bytes: EMPTY_BYTES,
+            loaded_bytes: EMPTY_BYTES + self.need(worker).weight_bytes,
+        }
+    }
+
+    pub(super) fn loaded(&self, worker: WorkerId) -> WorkerEvent {
+        let (source, limits) = &self.models[&worker];
+        WorkerEvent::Loaded {
+            info: Box::new(ModelInfo {
+                name: source.path.display().to_string(),
+                architecture: "test".to_owned(),
+                engine: "test".to_owned(),
+                n_parameters: 1,
+                stored_as: String::new(),
+                computed_as: String::new(),
+                context_length: limits.context_length,
+                vocab_size: 1,
+                has_chat_template: true,
+                recommended_sampling: SamplingParams::default(),
+            }),
+            memory: self.memory(worker),
+            footprint: Some(self.footprint(worker)),
+        }
+    }
+}
+
+pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
+    let total = match source.path.to_str() {
+        Some("embed") => GB,
+        Some("big") => 20 * GB,
+        // Fits only with a smaller context than the default.
+        Some("wide") => 6 * GB + GB / 10,
+        _ => 4 * GB,
+    };
+    let default_kv = Limits::default().context_length as u64 * KV_BYTES_PER_TOKEN;
+    MemoryNeed {
+        weight_bytes: total - default_kv,
+        kv_cache_bytes: limits.context_length as u64 * KV_BYTES_PER_TOKEN,
+        activation_bytes: 0,
+        cache_bytes: 0,
+        context_length: limits.context_length,
+    }
+}
