@@ -61,7 +61,7 @@ impl Core {
         let evictable = self.evictable_bytes();
         match self.budget.decide(&need, in_use, evictable, pressure) {
             Verdict::Fits => self.load_when_clear(index, now),
-            Verdict::FitsAfterEviction => match self.least_recently_used(|_| true) {
+            Verdict::FitsAfterEviction => match self.next_to_evict(&need) {
                 Some(oldest) => {
                     self.begin_unload(oldest, UnloadReason::MakeRoom, now);
                     true
@@ -164,6 +164,16 @@ impl Core {
     fn evictable_bytes(&self) -> u64 {
         let ready = self.models.iter().filter(|model| model.is_ready());
         ready.map(Model::held_bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Of the ready models, the one to make room for `need`: where one alone is enough, no other
+    /// is unloaded first.
+    fn next_to_evict(&self, need: &MemoryNeed) -> Option<usize> {
+        let budget = self.budget.total_bytes(self.governor.allowance().memory);
+        let wanted = self.staying_bytes().saturating_add(need.total_bytes());
+        let missing = wanted.saturating_sub(budget);
+        self.least_recently_used(|model| model.held_bytes() >= missing)
+            .or_else(|| self.least_recently_used(|_| true))
     }
 
     /// The ready model that was not used for longest, among those that `may_go`.

@@ -6,6 +6,7 @@ mod faults;
 mod loads;
 mod pressure;
 mod random;
+mod simulation;
 mod timeline;
 mod unloads;
 mod world;

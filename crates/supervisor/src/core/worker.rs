@@ -150,7 +150,7 @@ impl Core {
         let model = &self.models[index];
         let during = model.doing().to_owned();
         let was_unloading = model.is_unloading();
-        let reason = format!("said `{said}` while {during}");
+        let reason = format!("`{said}`");
         let end = WorkerEnd::Protocol { reason };
         let error = AskError::WorkerGone { end, during };
         self.fail_job(index, &error);

@@ -8,13 +8,21 @@ fn an_ask_loads_its_model_and_the_next_finds_it_ready() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
+        → load w1 chat 8192
         2s w1 progress 50
+        → 1 loading 50%
         3s w1 loaded
+        → generate w1 1
         9s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         20s ask 2 chat
+        → generate w1 2, awake
         21s w1 ended 2 well
+        → 2 ENDED Stop, asleep
         21s show
+        → chat is Ready
         ",
     );
 }
@@ -25,15 +33,25 @@ fn one_answer_runs_at_a_time_and_the_others_know_their_places() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat
+        → 2 waits at 1
         3s ask 3 embed
+        → 3 waits at 2
         4s w1 ended 1 well
+        → 1 ENDED Stop, generate w1 2, 3 waits at 1
         5s w1 ended 2 well
+        → 2 ENDED Stop, start w2, measure w2 embed 8192, 3 loading
         5s w2 measured
+        → load w2 embed 8192
         6s w2 loaded
+        → generate w2 3
         7s w2 ended 3 well
+        → 3 ENDED Stop, asleep
         ",
     );
 }
@@ -43,12 +61,19 @@ fn the_queue_is_bounded_and_the_next_is_refused_as_busy() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat
+        → 2 waits at 1
         3s ask 3 chat
+        → 3 waits at 2
         3s ask 4 chat
+        → 4 ENDED busy, 2 waiting
         3s ask 5 chat load
+        → 5 ENDED loaded
         ",
     );
 }
@@ -59,7 +84,9 @@ fn an_ask_is_served_at_once_even_when_none_may_wait() {
         "
         0s tune queue 0
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s ask 2 chat
+        → 2 ENDED busy, 0 waiting
         ",
     );
 }
@@ -69,12 +96,19 @@ fn an_ask_that_only_loads_ends_when_the_model_is_there() {
     check(
         "
         0s ask 1 chat load
+        → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → 1 ENDED loaded, asleep
         3s ask 2 chat
+        → generate w1 2, awake
         4s ask 3 chat load
+        → 3 ENDED loaded
         5s w1 ended 2 well
+        → 2 ENDED Stop, asleep
         6s ask 4 chat load
+        → 4 ENDED loaded
         ",
     );
 }
@@ -84,11 +118,17 @@ fn an_ask_cancelled_while_queued_ends_and_the_others_move_up() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat
+        → 2 waits at 1
         3s ask 3 chat
+        → 3 waits at 2
         4s cancel 2
+        → 2 ENDED Cancelled, 3 waits at 1
         4s cancel 2
         5s cancel 99
         ",
@@ -100,11 +140,16 @@ fn an_ask_cancelled_while_its_model_loads_ends_the_load() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
+        → load w1 chat 8192
         2s cancel 1
+        → 1 ENDED Cancelled, stop w1 load Cancelled, asleep
         3s w1 failed stopped
+        → release w1
         4s w1 gone
         4s show
+        → unloaded chat (LoadEnded), held None, freed None, by force false, took 2s
         ",
     );
 }
@@ -114,11 +159,16 @@ fn a_load_that_was_given_up_but_succeeds_is_unloaded() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
+        → load w1 chat 8192
         2s cancel 1
+        → 1 ENDED Cancelled, stop w1 load Cancelled, asleep
         2s w1 progress 99
         3s w1 loaded
+        → unload w1
         4s w1 freed 100
+        → release w1
         5s w1 gone
         ",
     );
@@ -129,10 +179,13 @@ fn an_ask_cancelled_while_its_model_is_measured_lets_the_worker_go() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         1s cancel 1
+        → 1 ENDED Cancelled, release w1, asleep
         1s w1 measured
         2s w1 gone
         2s show
+        →
         ",
     );
 }
@@ -142,14 +195,23 @@ fn a_load_goes_on_while_somebody_else_waits_for_the_model() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s ask 2 embed
+        → 2 waits at 1
         0s ask 3 chat
+        → 3 waits at 2
         1s w1 measured
+        → load w1 chat 8192
         2s cancel 1
+        → 1 ENDED Cancelled, 2 waits at 0, 3 waits at 1
         3s w1 loaded
+        → start w2, measure w2 embed 8192, 2 loading
         3s w2 measured
+        → load w2 embed 8192
         4s w2 loaded
+        → generate w2 2
         5s w2 ended 2 well
+        → 2 ENDED Stop, generate w1 3
         ",
     );
 }
@@ -159,12 +221,18 @@ fn a_running_answer_is_cancelled_once_and_ends_when_it_has_settled() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s cancel 1
+        → stop w1 1 Cancelled
         3s cancel 1
         3s ask 2 chat
+        → 2 waits at 1
         4s w1 ended 1 cancelled
+        → 1 ENDED Cancelled, generate w1 2
         ",
     );
 }
@@ -175,19 +243,33 @@ fn a_crowd_of_asks_for_two_models_is_served_in_order() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 other
+        → start w2, measure w2 other 8192, awake, 2 loading
         6s ask 3 chat
+        → 3 waits at 1
         6s w2 measured
+        → unload w1
         7s w1 freed 100
+        → release w1
         7s w1 gone
+        → load w2 other 8192
         9s w2 loaded
+        → generate w2 2
         10s w2 ended 2 well
+        → 2 ENDED Stop, start w3, measure w3 chat 8192, 3 loading
         10s w3 measured
+        → unload w2
         11s w2 freed 100
+        → release w2
         11s w2 gone
+        → load w3 chat 8192
         ",
     );
 }
@@ -197,14 +279,23 @@ fn the_model_is_switched_after_the_running_answer() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 other
+        → 2 waits at 1
         4s w1 ended 1 well
+        → 1 ENDED Stop, start w2, measure w2 other 8192, 2 loading
         4s w2 measured
+        → unload w1
         5s w1 freed
+        → release w1
         5s w1 gone
+        → load w2 other 8192
         6s w2 loaded
+        → generate w2 2
         ",
     );
 }
@@ -215,14 +306,23 @@ fn a_model_that_fits_beside_the_other_leaves_it_alone() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 embed
+        → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
+        → load w2 embed 8192
         7s w2 loaded
+        → generate w2 2
         8s w2 ended 2 well
+        → 2 ENDED Stop, asleep
         8s show
+        → chat is Ready; embed is Ready
         ",
     );
 }
@@ -233,21 +333,36 @@ fn the_model_that_was_not_used_for_longest_makes_room() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 embed
+        → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
+        → load w2 embed 8192
         7s w2 loaded
+        → generate w2 2
         8s w2 ended 2 well
+        → 2 ENDED Stop, asleep
         9s ask 3 chat
+        → generate w1 3, awake
         10s w1 ended 3 well
+        → 3 ENDED Stop, asleep
         11s ask 4 other
+        → start w3, measure w3 other 8192, awake, 4 loading
         11s w3 measured
+        → unload w1
         12s w2 freed
+        → kill w2
         12s w2 gone
         13s w1 freed
+        → release w1
         13s w1 gone
+        → load w3 other 8192
         ",
     );
 }
@@ -257,6 +372,7 @@ fn an_ask_without_a_model_file_is_refused() {
     check(
         "
         0s ask 1 none
+        → 1 ENDED engine error: variants is an empty list, but must be at least one file or folder
         ",
     );
 }
@@ -266,12 +382,19 @@ fn an_answer_that_fails_costs_nobody_else_theirs() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat
+        → 2 waits at 1
         4s w1 ended 1 broken
+        → 1 ENDED bad file, generate w1 2
         5s w1 ended 2 well
+        → 2 ENDED Stop, asleep
         5s show
+        → chat is Ready; error: chat: model: cut off
         ",
     );
 }

@@ -1,1 +1,71 @@
-//! x
+//! Every short history: from each of several beginnings, all sequences of events up to a depth are
+//! run through the core, equal states once. From every state reached, the machine's quiet and
+//! workers that answer must lead to the end of all asks and to an empty house.
+
+use std::collections::HashSet;
+
+use super::simulation::{MOVES, Move, Simulation};
+
+/// Runs all histories of `depth` moves after `beginning`; returns how many states there were.
+fn explore(beginning: &[Move], depth: usize) -> usize {
+    let mut first = Simulation::default();
+    for &step in beginning {
+        first.apply(step);
+    }
+    let mut seen = HashSet::from([first.key()]);
+    let mut settles = HashSet::new();
+    let mut frontier = vec![first];
+    for _ in 0..depth {
+        let mut next = Vec::new();
+        for state in &frontier {
+            for &step in MOVES {
+                let mut after = state.clone();
+                if after.apply(step) && seen.insert(after.key()) {
+                    after.clone().settle(&mut settles);
+                    next.push(after);
+                }
+            }
+        }
+        frontier = next;
+    }
+    seen.len()
+}
+
+/// The searches see something: a search that dedups too eagerly would pass without looking.
+#[track_caller]
+fn check(beginning: &[Move], depth: usize, n_states: usize) {
+    let n_seen = explore(beginning, depth);
+    assert!(n_seen > n_states, "only {n_seen} states were reached");
+}
+
+#[test]
+fn no_history_from_nothing_breaks_a_rule() {
+    check(&[], 6, 1_000);
+}
+
+#[test]
+fn no_history_from_a_loading_model_breaks_a_rule() {
+    check(&[Move::AskChat, Move::AnswerOldest], 5, 1_000);
+}
+
+#[test]
+fn no_history_from_a_running_answer_beside_an_idle_model_breaks_a_rule() {
+    use Move::{AnswerNewest, AnswerOldest, AskChat, AskEmbed};
+    let embedded = [AskEmbed, AnswerOldest, AnswerOldest, AnswerOldest];
+    let answering = [AskChat, AnswerNewest, AnswerNewest];
+    check(&[&embedded[..], &answering[..]].concat(), 5, 1_000);
+}
+
+#[test]
+fn no_history_from_a_model_that_makes_room_for_another_breaks_a_rule() {
+    use Move::{AnswerNewest, AnswerOldest, AskChat, AskOther};
+    let loaded = [AskChat, AnswerOldest, AnswerOldest, AnswerOldest];
+    let switching = [AskOther, AnswerNewest];
+    check(&[&loaded[..], &switching[..]].concat(), 5, 1_000);
+}
+
+#[test]
+fn no_history_from_a_quitting_house_breaks_a_rule() {
+    use Move::{AnswerOldest, AskChat, AskEmbed, Quit};
+    check(&[AskChat, AnswerOldest, AnswerOldest, AskEmbed, Quit], 6, 20);
+}

@@ -7,10 +7,15 @@ fn a_crash_while_measuring_starts_a_new_worker() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 died
+        → start w2, measure w2 chat 8192
         2s w2 measured
+        → load w2 chat 8192
         3s w2 loaded
+        → generate w2 1
         3s show
+        → chat is Generating { ask: AskId(1), is_stopping: false }; error: chat: the model's process ended: killed by signal 9 (SIGKILL), while reading the model's files; what was written stays, and asking again starts a new one
         ",
     );
 }
@@ -20,15 +25,24 @@ fn a_crash_while_waiting_for_room_starts_a_new_worker() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 other
+        → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
+        → unload w1
         7s w2 died
+        → start w3, measure w3 other 8192
         7s w3 measured
         8s w1 freed
+        → release w1
         8s w1 gone
+        → load w3 other 8192
         ",
     );
 }
@@ -38,13 +52,21 @@ fn a_crash_while_loading_starts_a_new_worker_and_a_second_fails_the_ask() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s ask 2 chat
+        → 2 waits at 1
         0s ask 3 embed
+        → 3 waits at 2
         1s w1 measured
+        → load w1 chat 8192
         2s w1 died
+        → start w2, measure w2 chat 8192
         3s w2 measured
+        → load w2 chat 8192
         4s w2 died
+        → 1 ENDED worker gone while loading, 2 ENDED worker gone while loading, start w3, measure w3 embed 8192, 3 loading
         4s show
+        → embed is Measuring; error: chat: the model's process ended: killed by signal 9 (SIGKILL), while loading; what was written stays, and asking again starts a new one
         ",
     );
 }
@@ -54,12 +76,18 @@ fn a_crash_while_ready_costs_nothing_but_the_load() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s w1 died
         6s show
+        → error: chat: the model's process ended: killed by signal 9 (SIGKILL), while idle; what was written stays, and asking again starts a new one
         7s ask 2 chat
+        → start w2, measure w2 chat 8192, awake, 2 loading
         ",
     );
 }
@@ -69,13 +97,21 @@ fn a_crash_while_generating_fails_one_answer_and_the_next_gets_a_new_worker() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat
+        → 2 waits at 1
         4s w1 died
+        → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading
         5s w2 measured
+        → load w2 chat 8192
         6s w2 loaded
+        → generate w2 2
         7s w2 ended 2 well
+        → 2 ENDED Stop, asleep
         ",
     );
 }
@@ -85,14 +121,23 @@ fn two_crashes_while_generating_fail_those_who_wait_for_the_model() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat
+        → 2 waits at 1
         3s ask 3 chat
+        → 3 waits at 2
         4s w1 died
+        → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading, 3 waits at 1
         5s w2 measured
+        → load w2 chat 8192
         6s w2 loaded
+        → generate w2 2
         7s w2 died
+        → 2 ENDED worker gone while answering, 3 ENDED worker gone while answering, asleep
         ",
     );
 }
@@ -102,15 +147,25 @@ fn a_crash_after_an_answer_does_not_count_towards_two_in_a_row() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 chat
+        → generate w1 2, awake
         6s ask 3 chat
+        → 3 waits at 1
         7s w1 died
+        → 2 ENDED worker gone while answering, start w2, measure w2 chat 8192, 3 loading
         8s w2 measured
+        → load w2 chat 8192
         9s w2 died
+        → start w3, measure w3 chat 8192
         10s w3 measured
+        → load w3 chat 8192
         ",
     );
 }
@@ -120,10 +175,15 @@ fn a_crash_of_a_job_that_was_stopping_is_still_one_end() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s cancel 1
+        → stop w1 1 Cancelled
         4s w1 died
+        → 1 ENDED worker gone while answering, asleep
         ",
     );
 }
@@ -133,12 +193,18 @@ fn a_crash_while_unloading_ends_the_unload_by_force() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload chat
+        → unload w1
         7s w1 died
         7s show
+        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 1s
         ",
     );
 }
@@ -148,10 +214,14 @@ fn a_crash_while_a_load_is_given_up_is_the_end_of_it() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         1s cancel 1
+        → 1 ENDED Cancelled, stop w1 load Cancelled, asleep
         2s w1 died
         2s show
+        → unloaded chat (LoadEnded), held None, freed None, by force true, took 1s
         ",
     );
 }
@@ -161,11 +231,15 @@ fn a_worker_that_speaks_out_of_turn_is_killed_and_not_believed() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 loaded
+        → kill w1, start w2, measure w2 chat 8192
         1s w1 measured
         2s w1 died
         2s w2 measured
+        → load w2 chat 8192
         2s show
+        → chat is Loading { progress: None }; error: chat: the model's process spoke out of turn and was ended: `loaded`, while reading the model's files; what was written stays, and asking again starts a new one
         ",
     );
 }
@@ -175,12 +249,17 @@ fn a_worker_that_ends_another_ask_than_its_own_is_killed() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s w1 ended 7 well
+        → 1 ENDED worker gone while answering, kill w1, asleep
         4s w1 ended 1 well
         5s w1 died
         5s show
+        → unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while answering; what was written stays, and asking again starts a new one
         ",
     );
 }
@@ -190,10 +269,15 @@ fn an_idle_worker_that_speaks_out_of_turn_is_killed() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s w1 freed
+        → kill w1
         7s w1 died
         ",
     );
@@ -204,13 +288,20 @@ fn an_unloading_worker_that_speaks_out_of_turn_is_killed() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload chat
+        → unload w1
         7s w1 ended 1 well
+        → kill w1
         8s w1 died
         8s show
+        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while unloading; what was written stays, and asking again starts a new one
         ",
     );
 }
@@ -220,9 +311,13 @@ fn a_worker_that_is_gone_is_not_listened_to() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s w1 died
         7s w1 freed
         7s w1 loaded

@@ -7,9 +7,13 @@ fn an_unsupported_variant_gives_way_to_the_next() {
     check(
         "
         0s ask 1 two
+        → start w1, measure w1 two-mlx 8192, awake, 1 loading
         1s w1 measured unsupported
+        → measure w1 two-gguf 8192
         2s w1 measured
+        → load w1 two-gguf 8192
         3s w1 loaded
+        → generate w1 1
         ",
     );
 }
@@ -19,10 +23,15 @@ fn a_variant_found_unsupported_only_while_loading_gives_way_too() {
     check(
         "
         0s ask 1 two
+        → start w1, measure w1 two-mlx 8192, awake, 1 loading
         1s w1 measured
+        → load w1 two-mlx 8192
         2s w1 failed unsupported
+        → measure w1 two-gguf 8192
         3s w1 measured
+        → load w1 two-gguf 8192
         4s w1 loaded
+        → generate w1 1
         ",
     );
 }
@@ -32,12 +41,18 @@ fn when_no_variant_is_supported_all_who_wait_for_the_model_are_told() {
     check(
         "
         0s ask 1 two
+        → start w1, measure w1 two-mlx 8192, awake, 1 loading
         0s ask 2 two
+        → 2 waits at 1
         0s ask 3 embed
+        → 3 waits at 2
         1s w1 measured unsupported
+        → measure w1 two-gguf 8192
         2s w1 measured unsupported
+        → 1 ENDED unsupported, 2 ENDED unsupported, release w1, start w2, measure w2 embed 8192, 3 loading
         3s w1 gone
         3s show
+        → embed is Measuring; error: two: model: a new architecture
         ",
     );
 }
@@ -47,10 +62,14 @@ fn running_out_of_memory_is_never_a_reason_to_try_the_next_variant() {
     check(
         "
         0s ask 1 two
+        → start w1, measure w1 two-mlx 8192, awake, 1 loading
         1s w1 measured
+        → load w1 two-mlx 8192
         2s w1 failed memory
+        → 1 ENDED out of memory, release w1, asleep
         3s w1 gone
         3s ask 2 two
+        → start w2, measure w2 two-mlx 8192, awake, 2 loading
         ",
     );
 }
@@ -60,7 +79,9 @@ fn a_broken_file_ends_the_load_before_it_begins() {
     check(
         "
         0s ask 1 two
+        → start w1, measure w1 two-mlx 8192, awake, 1 loading
         1s w1 measured broken
+        → 1 ENDED bad file, release w1, asleep
         9s w1 gone
         9s tick
         ",
@@ -73,9 +94,12 @@ fn a_model_that_is_too_large_is_refused_with_numbers() {
     check(
         "
         0s ask 1 big
+        → start w1, measure w1 big 8192, awake, 1 loading
         1s w1 measured
+        → 1 ENDED too large, 0 in use, None would fit, release w1, asleep
         2s w1 gone
         2s show
+        → error: big: big needs 20.0 GB of memory (19.2 GB weights, 0.8 GB context of 8192 tokens, 0.0 GB working space), but models may use 6.0 GB here; choose a smaller model, or one quantised to fewer bits
         ",
     );
 }
@@ -85,7 +109,9 @@ fn a_context_length_that_was_chosen_is_granted_or_refused() {
     check(
         "
         0s ask 1 deep
+        → start w1, measure w1 deep 50000, awake, 1 loading
         1s w1 measured
+        → 1 ENDED too large, 0 in use, Some(28192) would fit, release w1, asleep
         ",
     );
 }
@@ -96,10 +122,15 @@ fn the_default_context_is_lowered_to_fit_the_budget() {
     check(
         "
         0s ask 1 wide
+        → start w1, measure w1 wide 8192, awake, 1 loading
         1s w1 measured
+        → measure w1 wide 7192
         2s w1 measured
+        → load w1 wide 7192
         3s w1 loaded
+        → generate w1 1
         3s show
+        → wide is Generating { ask: AskId(1), is_stopping: false }
         ",
     );
 }
@@ -110,15 +141,25 @@ fn a_person_who_insists_gets_the_model_over_budget() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 big insisting
+        → start w2, measure w2 big 8192, awake, 2 loading
         6s w2 measured
+        → unload w1
         7s w1 freed 100
+        → release w1
         7s w1 gone
+        → load w2 big 8192
         9s w2 loaded
+        → generate w2 2
         10s w2 ended 2 well
+        → 2 ENDED Stop, asleep
         11s tune budget 5
         ",
     );
@@ -129,8 +170,11 @@ fn of_those_who_wait_for_too_large_a_model_one_who_insists_is_enough() {
     check(
         "
         0s ask 1 big
+        → start w1, measure w1 big 8192, awake, 1 loading
         0s ask 2 big insisting
+        → 2 waits at 1
         1s w1 measured
+        → load w1 big 8192
         ",
     );
 }
@@ -140,14 +184,23 @@ fn a_budget_lowered_by_hand_is_obeyed_by_idle_models_at_once() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 embed
+        → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
+        → load w2 embed 8192
         7s w2 loaded
+        → generate w2 2
         8s tune budget 3
+        → unload w1
         8s w2 ended 2 well
+        → 2 ENDED Stop, asleep
         ",
     );
 }
@@ -157,14 +210,22 @@ fn nothing_loads_while_a_model_leaves() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload chat
+        → unload w1
         6s ask 2 embed
+        → start w2, measure w2 embed 8192, awake, 2 loading
         7s w2 measured
         8s w1 freed 100
+        → release w1
         8s w1 gone
+        → load w2 embed 8192
         ",
     );
 }

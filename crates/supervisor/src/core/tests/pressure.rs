@@ -7,9 +7,12 @@ fn a_warning_while_loading_lets_the_load_go_on() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         1s signals warning
         2s w1 loaded
+        → generate w1 1
         ",
     );
 }
@@ -20,14 +23,23 @@ fn a_warning_trims_idle_models_once() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 embed
+        → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
+        → load w2 embed 8192
         7s w2 loaded
+        → generate w2 2
         8s w2 ended 2 well
+        → 2 ENDED Stop, asleep
         70s signals warning
+        → trim w1 Everything, trim w2 Everything
         71s signals warning
         71s w1 trimmed
         71s w2 trimmed
@@ -41,11 +53,16 @@ fn a_warning_while_answering_keeps_the_conversation() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s signals warning
+        → trim w1 KeepConversation
         3s w1 trimmed
         4s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         ",
     );
 }
@@ -56,9 +73,12 @@ fn critical_pressure_while_measuring_gives_the_load_up_and_holds_the_ask() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         1s signals critical
+        → release w1, asleep, 1 waits at 0, held
         2s w1 gone
         3s ease
+        → start w2, measure w2 chat 8192, awake, 1 loading
         ",
     );
 }
@@ -68,16 +88,25 @@ fn critical_pressure_while_waiting_for_room_gives_the_load_up() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 other
+        → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
+        → unload w1
         6s signals critical
+        → release w2, asleep, 2 waits at 0, held
         7s w2 gone
         7s w1 freed 100
+        → release w1
         7s w1 gone
         7s show
+        → unloaded chat (MakeRoom), held Some(3180800000), freed Some(3180800000), by force false, took 1s
         ",
     );
 }
@@ -87,13 +116,19 @@ fn critical_pressure_while_loading_cancels_the_load_and_holds_the_ask() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         1s signals critical
+        → stop w1 load Shed, asleep, 1 waits at 0, held
         1s w1 progress 10
         2s w1 failed stopped
+        → release w1
         3s w1 gone
         4s ease
+        → start w2, measure w2 chat 8192, awake, 1 loading
         60s show
+        → chat is Measuring; unloaded chat (Pressure { because: Memory { pressure: Critical } }), held None, freed None, by force false, took 2s
         ",
     );
 }
@@ -105,19 +140,31 @@ fn critical_pressure_unloads_idle_models_secondary_ones_first() {
         "
         0s tune keep yes
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 embed
+        → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
+        → load w2 embed 8192
         7s w2 loaded
+        → generate w2 2
         8s w2 ended 2 well
+        → 2 ENDED Stop, asleep
         9s signals critical
+        → unload w2, unload w1
         10s w2 freed 100
+        → release w2
         10s w1 freed 100
+        → release w1
         10s w1 gone
         10s w2 gone
         10s show
+        → unloaded embed (Pressure { because: Memory { pressure: Critical } }), held Some(180800000), freed Some(180800000), by force false, took 1s
         ",
     );
 }
@@ -128,17 +175,28 @@ fn critical_pressure_while_generating_finishes_the_answer_then_unloads() {
     check(
         "
         0s ask 9 embed
+        → start w1, measure w1 embed 8192, awake, 9 loading
         0s w1 measured
+        → load w1 embed 8192
         0s w1 loaded
+        → generate w1 9
         0s w1 ended 9 well
+        → 9 ENDED Stop, asleep
         1s ask 1 chat
+        → start w2, measure w2 chat 8192, awake, 1 loading
         1s w2 measured
+        → load w2 chat 8192
         2s w2 loaded
+        → generate w2 1
         3s signals critical
+        → trim w2 KeepConversation, unload w1
         4s w2 trimmed
         5s w2 ended 1 well
+        → 1 ENDED Stop, unload w2, asleep
         6s w1 freed 100
+        → release w1, kill w1
         6s w2 freed 100
+        → release w2
         6s w1 gone
         6s w2 gone
         ",
@@ -151,13 +209,20 @@ fn critical_pressure_while_generating_stops_settles_then_unloads() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s signals critical
+        → trim w1 KeepConversation
         22s tick
         23s tick
+        → stop w1 1 Shed
         24s w1 ended 1 shed
+        → 1 ENDED Shed, unload w1, asleep
         25s w1 freed 100
+        → release w1
         25s w1 gone
         ",
     );
@@ -168,10 +233,15 @@ fn thrashing_ends_the_answer_at_once() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s signals critical thrashing
+        → trim w1 KeepConversation, stop w1 1 Shed
         4s w1 ended 1 shed
+        → 1 ENDED Shed, unload w1, asleep
         ",
     );
 }
@@ -181,12 +251,18 @@ fn critical_pressure_during_an_unload_changes_nothing() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload chat
+        → unload w1
         7s signals critical
         8s w1 freed 100
+        → release w1
         8s w1 gone
         ",
     );
@@ -198,12 +274,18 @@ fn pressure_that_eases_before_the_answer_ends_keeps_the_model() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s signals critical
+        → trim w1 KeepConversation
         4s ease
         40s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         40s show
+        → chat is Ready
         ",
     );
 }
@@ -213,10 +295,15 @@ fn signals_that_flap_trim_once_until_the_machine_was_quiet() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s signals warning
+        → trim w1 KeepConversation
         7s signals normal
         8s signals warning
         9s signals normal
@@ -231,6 +318,7 @@ fn signals_that_flap_do_not_unload_and_load_again() {
         "
         0s signals critical
         0s ask 1 chat
+        → 1 waits at 0, held
         1s signals normal
         2s signals critical
         3s signals normal
@@ -245,8 +333,10 @@ fn an_ask_held_for_too_long_is_refused() {
         "
         0s signals critical
         1s ask 1 chat
+        → 1 waits at 0, held
         30s tick
         31s tick
+        → 1 ENDED held
         ",
     );
 }
@@ -258,7 +348,9 @@ fn an_ask_that_does_not_want_to_wait_is_refused_at_once() {
         "
         0s signals hot
         1s ask 1 chat or-refuse
+        → 1 ENDED held
         2s ask 2 chat
+        → 2 waits at 0, held
         ",
     );
 }
@@ -268,11 +360,17 @@ fn asks_in_the_queue_that_do_not_want_to_wait_are_refused_when_it_gets_hot() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat or-refuse
+        → 2 waits at 1
         3s ask 3 chat
+        → 3 waits at 2
         4s signals hot
+        → 2 ENDED held, 3 waits at 1, held
         ",
     );
 }
@@ -283,13 +381,21 @@ fn critical_heat_holds_what_waits_and_leaves_the_answer_and_the_models() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat
+        → 2 waits at 1
         4s signals hot
+        → 2 waits at 1, held
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep, 2 waits at 0, held
         6s ask 3 chat load
+        → 3 ENDED loaded
         7s ease
+        → generate w1 2, awake
         ",
     );
 }
@@ -299,10 +405,15 @@ fn critical_heat_while_loading_lets_the_load_go_on() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         1s signals hot
+        → 1 waits at 0, held
         2s w1 loaded
+        → asleep
         31s tick
+        → 1 ENDED held
         ",
     );
 }
@@ -312,9 +423,12 @@ fn a_model_that_waits_for_room_is_given_up_when_its_asks_were_held_too_long() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         1s signals hot
+        → 1 waits at 0, held
         2s w1 measured
         31s tick
+        → 1 ENDED held, release w1, asleep
         32s w1 gone
         ",
     );
@@ -326,16 +440,24 @@ fn low_power_mode_toggled_in_mid_answer_changes_only_the_next() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat short
+        → 2 waits at 1
         3s ask 3 chat
+        → 3 waits at 2
         4s signals low-power
         5s signals normal
         6s signals low-power
         7s w1 ended 1 well
+        → 1 ENDED Stop, generate w1 2 at most 100, 3 waits at 1
         8s w1 ended 2 well
+        → 2 ENDED Stop, generate w1 3 at most 1024
         9s w1 ended 3 well
+        → 3 ENDED Stop, asleep
         ",
     );
 }
@@ -346,14 +468,22 @@ fn a_held_back_ask_loads_its_model_anew_when_the_pressure_is_over() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s signals critical
+        → unload w1
         7s w1 freed 100
+        → release w1
         7s w1 gone
         8s ask 2 chat
+        → 2 waits at 0, held
         9s ease
+        → start w2, measure w2 chat 8192, awake, 2 loading
         ",
     );
 }

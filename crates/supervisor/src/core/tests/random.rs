@@ -1,1 +1,34 @@
-//! x
+//! Long random histories, for what needs more steps than can be tried exhaustively.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::simulation::{MOVES, Move, Simulation};
+
+/// A long life without its end; workers answer more often than they die.
+fn lives() -> impl Strategy<Value = Vec<Move>> {
+    let anything = proptest::sample::select(MOVES).prop_filter("it goes on", |m| *m != Move::Quit);
+    let step = prop_oneof![
+        3 => Just(Move::AnswerOldest),
+        1 => Just(Move::AnswerNewest),
+        4 => anything,
+    ];
+    proptest::collection::vec(step, 1..300)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_long_life_breaks_a_rule_and_each_comes_to_rest(life in lives(), quits in any::<bool>()) {
+        let mut simulation = Simulation::default();
+        for step in life {
+            simulation.apply(step);
+        }
+        if quits {
+            simulation.apply(Move::Quit);
+        }
+        simulation.settle(&mut HashSet::new());
+    }
+}

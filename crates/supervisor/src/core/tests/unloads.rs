@@ -8,14 +8,21 @@ fn an_idle_model_is_unloaded_and_what_came_back_is_told() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         184s tick
         185s tick
+        → unload w1
         186s w1 freed 100
+        → release w1
         186s w1 gone
         186s show
+        → unloaded chat (Idle), held Some(3180800000), freed Some(3180800000), by force false, took 1s
         ",
     );
 }
@@ -25,11 +32,17 @@ fn an_ask_at_the_moment_of_the_idle_unload_wins() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         185s ask 2 chat
+        → generate w1 2, awake
         186s w1 ended 2 well
+        → 2 ENDED Stop, asleep
         ",
     );
 }
@@ -40,15 +53,24 @@ fn an_ask_just_after_the_idle_unload_loads_anew_when_the_old_process_is_gone() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         185s tick
+        → unload w1
         185s ask 2 chat
+        → start w2, measure w2 chat 8192, awake, 2 loading
         185s w2 measured
         186s w1 freed 100
+        → release w1
         186s w1 gone
+        → load w2 chat 8192
         187s w2 loaded
+        → generate w2 2
         ",
     );
 }
@@ -58,13 +80,19 @@ fn an_idle_model_stays_while_its_ask_is_held() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         170s signals hot
         171s ask 2 chat
+        → 2 waits at 0, held
         185s tick
         201s tick
+        → 2 ENDED held, unload w1
         ",
     );
 }
@@ -74,10 +102,15 @@ fn the_idle_wait_follows_its_setting_at_once() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         60s tune idle 30
+        → unload w1
         ",
     );
 }
@@ -89,14 +122,23 @@ fn a_wish_to_keep_the_chat_model_is_for_the_chat_model_only() {
         "
         0s tune keep yes
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 embed
+        → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
+        → load w2 embed 8192
         7s w2 loaded
+        → generate w2 2
         8s w2 ended 2 well
+        → 2 ENDED Stop, asleep
         188s tick
+        → unload w2
         ",
     );
 }
@@ -106,13 +148,20 @@ fn a_model_that_does_not_give_its_memory_back_is_killed() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload chat
+        → unload w1
         7s w1 freed 80
+        → kill w1
         8s w1 died
         8s show
+        → unloaded chat (Asked), held Some(3180800000), freed Some(2544640000), by force true, took 2s
         ",
     );
 }
@@ -122,15 +171,22 @@ fn a_worker_that_does_not_free_in_time_is_killed() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload chat
+        → unload w1
         8s tick
         9s tick
+        → kill w1
         9s w1 freed 100
         10s w1 died
         10s show
+        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 4s
         ",
     );
 }
@@ -140,14 +196,22 @@ fn a_worker_that_frees_but_does_not_leave_is_killed() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload chat
+        → unload w1
         7s w1 freed 100
+        → release w1
         9s tick
+        → kill w1
         10s w1 died
         10s show
+        → unloaded chat (Asked), held Some(3180800000), freed Some(3180800000), by force true, took 4s
         ",
     );
 }
@@ -157,13 +221,20 @@ fn where_the_system_tells_no_footprint_the_end_of_the_process_is_the_proof() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload all
+        → unload w1
         7s w1 freed
+        → release w1
         7s w1 gone
         7s show
+        → unloaded chat (Asked), held Some(3180800000), freed None, by force false, took 1s
         ",
     );
 }
@@ -173,7 +244,9 @@ fn unload_by_hand_while_measuring() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s unload chat
+        → 1 ENDED unloaded, release w1, asleep
         1s w1 measured
         1s w1 gone
         ",
@@ -185,14 +258,22 @@ fn unload_by_hand_while_waiting_for_room() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s ask 2 other
+        → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
+        → unload w1
         7s unload other
+        → 2 ENDED unloaded, release w2, asleep
         8s w2 gone
         8s w1 freed
+        → release w1
         8s w1 gone
         ",
     );
@@ -203,11 +284,16 @@ fn unload_by_hand_while_loading() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         1s unload all
+        → 1 ENDED unloaded, stop w1 load Cancelled, asleep
         2s w1 failed stopped
+        → release w1
         2s w1 gone
         2s show
+        → unloaded chat (Asked), held None, freed None, by force false, took 1s
         ",
     );
 }
@@ -217,11 +303,16 @@ fn unload_by_hand_while_loading_when_the_load_does_not_stop() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         1s unload all
+        → 1 ENDED unloaded, stop w1 load Cancelled, asleep
         4s tick
+        → kill w1
         5s w1 died
         5s show
+        → unloaded chat (Asked), held None, freed None, by force true, took 4s
         ",
     );
 }
@@ -231,15 +322,24 @@ fn unload_by_hand_while_generating_settles_first() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat
+        → 2 waits at 1
         4s unload chat
+        → 2 ENDED unloaded, stop w1 1 Cancelled
         5s ask 3 chat
+        → 3 waits at 1
         6s w1 ended 1 cancelled
+        → 1 ENDED Cancelled, unload w1, start w2, measure w2 chat 8192, 3 loading
         6s w2 measured
         7s w1 freed 100
+        → release w1
         7s w1 gone
+        → load w2 chat 8192
         ",
     );
 }
@@ -249,11 +349,16 @@ fn unload_by_hand_of_another_model_leaves_the_answer_alone() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s unload embed
         3s ask 2 embed
+        → 2 waits at 1
         4s unload embed
+        → 2 ENDED unloaded
         ",
     );
 }
@@ -263,12 +368,18 @@ fn unload_by_hand_while_unloading_changes_nothing() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload chat
+        → unload w1
         7s unload chat
         8s w1 freed 100
+        → release w1
         8s w1 gone
         ",
     );
@@ -280,7 +391,9 @@ fn quit_with_nothing_loaded_is_done_at_once() {
         "
         0s quit
         0s show
+        → done
         1s ask 1 chat
+        → 1 ENDED quitting
         ",
     );
 }
@@ -290,9 +403,12 @@ fn quit_while_measuring() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s quit
+        → 1 ENDED quitting, release w1, asleep
         1s w1 gone
         1s show
+        → done
         ",
     );
 }
@@ -302,11 +418,16 @@ fn quit_while_loading() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         1s quit
+        → 1 ENDED quitting, stop w1 load Cancelled, asleep
         2s w1 failed stopped
+        → release w1
         2s w1 gone
         2s show
+        → unloaded chat (Quit), held None, freed None, by force false, took 1s; done
         ",
     );
 }
@@ -316,14 +437,22 @@ fn quit_while_ready() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s quit
+        → unload w1
         6s ask 2 chat
+        → 2 ENDED quitting
         7s w1 freed 100
+        → release w1
         7s w1 gone
         7s show
+        → unloaded chat (Quit), held Some(3180800000), freed Some(3180800000), by force false, took 1s; done
         ",
     );
 }
@@ -333,14 +462,22 @@ fn quit_while_generating_settles_first() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         3s ask 2 chat
+        → 2 waits at 1
         4s quit
+        → 2 ENDED quitting, stop w1 1 Cancelled
         5s w1 ended 1 cancelled
+        → 1 ENDED Cancelled, unload w1, asleep
         5s w1 freed 100
+        → release w1
         5s w1 gone
         5s show
+        → unloaded chat (Quit), held Some(3180800000), freed Some(3180800000), by force false, took 0ns; done
         ",
     );
 }
@@ -350,13 +487,19 @@ fn quit_while_generating_kills_what_does_not_settle() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         4s quit
+        → stop w1 1 Cancelled
         5s quit
         7s tick
+        → 1 ENDED quitting, kill w1, asleep
         8s w1 died
         8s show
+        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; done
         ",
     );
 }
@@ -366,14 +509,21 @@ fn quit_while_unloading() {
     check(
         "
         0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
+        → load w1 chat 8192
         2s w1 loaded
+        → generate w1 1
         5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
         6s unload chat
+        → unload w1
         7s quit
         8s w1 freed 100
+        → release w1
         8s w1 gone
         8s show
+        → unloaded chat (Asked), held Some(3180800000), freed Some(3180800000), by force false, took 2s; done
         ",
     );
 }
