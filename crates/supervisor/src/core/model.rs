@@ -119,12 +119,7 @@ impl Unloading {
 }
 
 impl Model {
-    pub(super) fn new(
-        worker: WorkerId,
-        spec: Arc<ModelSpec>,
-        limits: Limits,
-        now: Now,
-    ) -> Self {
+    pub(super) fn new(worker: WorkerId, spec: Arc<ModelSpec>, limits: Limits, now: Now) -> Self {
         Self {
             worker,
             spec,

@@ -139,7 +139,9 @@ impl Core {
     pub(super) fn answer_loads(&mut self, now: Now) {
         let mut index = 0;
         while let Some(waiting) = self.queue.get(index) {
-            let loaded = self.loaded(&waiting.spec).filter(|_| waiting.work == Work::Load);
+            let loaded = self
+                .loaded(&waiting.spec)
+                .filter(|_| waiting.work == Work::Load);
             let Some(model) = loaded else {
                 index += 1;
                 continue;

@@ -15,7 +15,10 @@ impl Core {
         Status {
             revision: 0,
             process_id: 0,
-            models: models.clone().map(|model| self.describe(model, now)).collect(),
+            models: models
+                .clone()
+                .map(|model| self.describe(model, now))
+                .collect(),
             queue: queue.collect(),
             budget_bytes: self.budget.total_bytes(allowance.memory),
             in_use_bytes: models.map(Model::held_bytes).fold(0, u64::saturating_add),
@@ -36,7 +39,8 @@ impl Core {
             info: model.info.as_deref().cloned(),
             need: model.need,
             memory: model.memory,
-            footprint_bytes: footprint.map(|load| load.loaded_bytes.saturating_sub(load.before_bytes)),
+            footprint_bytes: footprint
+                .map(|load| load.loaded_bytes.saturating_sub(load.before_bytes)),
             load_time: model.load_time,
             n_answered: model.n_answered,
             unloads_in: match model.phase {

@@ -3,8 +3,8 @@
 //! Rule: what cannot be means that the worker is broken; it is killed, and said so. What can come
 //! late, because it crossed a command of ours, is ignored.
 
-use transom_engine::ModelInfo;
 use transom_engine::MemoryUse;
+use transom_engine::ModelInfo;
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::LoadFootprint;
 
@@ -32,7 +32,14 @@ impl Core {
             }
             (P::Measuring, E::Measured(Err(error))) => self.load_failed(index, error, now),
             (P::Loading { progress }, E::LoadProgress(news)) => *progress = Some(news),
-            (P::Loading { .. }, E::Loaded { info, memory, footprint }) => {
+            (
+                P::Loading { .. },
+                E::Loaded {
+                    info,
+                    memory,
+                    footprint,
+                },
+            ) => {
                 self.load_succeeded(index, info, memory, footprint, now);
             }
             (P::Loading { .. }, E::LoadFailed(error)) => self.load_failed(index, error, now),
@@ -45,7 +52,10 @@ impl Core {
             }
             (P::Ready | P::Generating(_), E::Trimmed { memory, .. }) => model.memory = Some(memory),
             (
-                P::Measuring | P::WaitingForRoom { .. } | P::Loading { .. } | P::Ready
+                P::Measuring
+                | P::WaitingForRoom { .. }
+                | P::Loading { .. }
+                | P::Ready
                 | P::Generating(_),
                 E::Gone(end),
             ) => self.died(index, end),
@@ -55,13 +65,22 @@ impl Core {
             }
             (
                 P::Measuring,
-                E::LoadProgress(_) | E::Loaded { .. } | E::LoadFailed(_) | E::JobEnded(..)
-                | E::Trimmed { .. } | E::Unloaded(_),
+                E::LoadProgress(_)
+                | E::Loaded { .. }
+                | E::LoadFailed(_)
+                | E::JobEnded(..)
+                | E::Trimmed { .. }
+                | E::Unloaded(_),
             )
             | (
                 P::WaitingForRoom { .. },
-                E::Measured(_) | E::LoadProgress(_) | E::Loaded { .. } | E::LoadFailed(_)
-                | E::JobEnded(..) | E::Trimmed { .. } | E::Unloaded(_),
+                E::Measured(_)
+                | E::LoadProgress(_)
+                | E::Loaded { .. }
+                | E::LoadFailed(_)
+                | E::JobEnded(..)
+                | E::Trimmed { .. }
+                | E::Unloaded(_),
             )
             | (
                 P::Loading { .. },
@@ -69,12 +88,19 @@ impl Core {
             )
             | (
                 P::Ready,
-                E::Measured(_) | E::LoadProgress(_) | E::Loaded { .. } | E::LoadFailed(_)
-                | E::JobEnded(..) | E::Unloaded(_),
+                E::Measured(_)
+                | E::LoadProgress(_)
+                | E::Loaded { .. }
+                | E::LoadFailed(_)
+                | E::JobEnded(..)
+                | E::Unloaded(_),
             )
             | (
                 P::Generating(_),
-                E::Measured(_) | E::LoadProgress(_) | E::Loaded { .. } | E::LoadFailed(_)
+                E::Measured(_)
+                | E::LoadProgress(_)
+                | E::Loaded { .. }
+                | E::LoadFailed(_)
                 | E::Unloaded(_),
             ) => self.fault(index, said, now),
         }
@@ -99,8 +125,13 @@ impl Core {
             | (S::Leaving, E::Measured(_) | E::Trimmed { .. })
             | (
                 S::Killed,
-                E::Measured(_) | E::LoadProgress(_) | E::Loaded { .. } | E::LoadFailed(_)
-                | E::JobEnded(..) | E::Trimmed { .. } | E::Unloaded(_),
+                E::Measured(_)
+                | E::LoadProgress(_)
+                | E::Loaded { .. }
+                | E::LoadFailed(_)
+                | E::JobEnded(..)
+                | E::Trimmed { .. }
+                | E::Unloaded(_),
             ) => {}
             (
                 S::EndingLoad,
@@ -108,12 +139,18 @@ impl Core {
             )
             | (
                 S::Freeing,
-                E::Measured(_) | E::LoadProgress(_) | E::Loaded { .. } | E::LoadFailed(_)
+                E::Measured(_)
+                | E::LoadProgress(_)
+                | E::Loaded { .. }
+                | E::LoadFailed(_)
                 | E::JobEnded(..),
             )
             | (
                 S::Leaving,
-                E::LoadProgress(_) | E::Loaded { .. } | E::LoadFailed(_) | E::JobEnded(..)
+                E::LoadProgress(_)
+                | E::Loaded { .. }
+                | E::LoadFailed(_)
+                | E::JobEnded(..)
                 | E::Unloaded(_),
             ) => self.fault(index, said, now),
         }

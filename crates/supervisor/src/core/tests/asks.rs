@@ -329,7 +329,7 @@ fn a_model_that_fits_beside_the_other_leaves_it_alone() {
 
 /// D082.
 #[test]
-fn the_model_that_was_not_used_for_longest_makes_room() {
+fn where_one_model_makes_room_enough_no_other_goes() {
     check(
         "
         0s ask 1 chat
@@ -356,9 +356,6 @@ fn the_model_that_was_not_used_for_longest_makes_room() {
         → start w3, measure w3 other 8192, awake, 4 loading
         11s w3 measured
         → unload w1
-        12s w2 freed
-        → kill w2
-        12s w2 gone
         13s w1 freed
         → release w1
         13s w1 gone
@@ -395,6 +392,51 @@ fn an_answer_that_fails_costs_nobody_else_theirs() {
         → 2 ENDED Stop, asleep
         5s show
         → chat is Ready; error: chat: model: cut off
+        ",
+    );
+}
+
+/// D082.
+#[test]
+fn the_model_that_was_not_used_for_longest_makes_room() {
+    check(
+        "
+        0s ask 1 embed
+        → start w1, measure w1 embed 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 embed 8192
+        1s w1 loaded
+        → generate w1 1
+        1s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        2s ask 2 embed2
+        → start w2, measure w2 embed2 8192, awake, 2 loading
+        2s w2 measured
+        → load w2 embed2 8192
+        3s w2 loaded
+        → generate w2 2
+        3s w2 ended 2 well
+        → 2 ENDED Stop, asleep
+        4s ask 3 chat
+        → start w3, measure w3 chat 8192, awake, 3 loading
+        4s w3 measured
+        → load w3 chat 8192
+        5s w3 loaded
+        → generate w3 3
+        5s w3 ended 3 well
+        → 3 ENDED Stop, asleep
+        6s ask 4 embed
+        → generate w1 4, awake
+        6s w1 ended 4 well
+        → 4 ENDED Stop, asleep
+        7s ask 5 embed3
+        → start w4, measure w4 embed3 8192, awake, 5 loading
+        7s w4 measured
+        → unload w2
+        8s w2 freed 100
+        → release w2
+        8s w2 gone
+        → load w4 embed3 8192
         ",
     );
 }

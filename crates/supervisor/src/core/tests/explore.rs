@@ -67,5 +67,9 @@ fn no_history_from_a_model_that_makes_room_for_another_breaks_a_rule() {
 #[test]
 fn no_history_from_a_quitting_house_breaks_a_rule() {
     use Move::{AnswerOldest, AskChat, AskEmbed, Quit};
-    check(&[AskChat, AnswerOldest, AnswerOldest, AskEmbed, Quit], 6, 20);
+    check(
+        &[AskChat, AnswerOldest, AnswerOldest, AskEmbed, Quit],
+        6,
+        20,
+    );
 }

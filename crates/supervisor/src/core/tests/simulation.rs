@@ -206,7 +206,10 @@ impl Simulation {
                 self.check_budget();
             }
             Effect::Generate(worker, ask, _) => {
-                assert!(self.workers.values().all(|w| w.job.is_none()), "one job at a time");
+                assert!(
+                    self.workers.values().all(|w| w.job.is_none()),
+                    "one job at a time"
+                );
                 let word = self.ended(*worker, *ask, FinishReason::Stop);
                 let scripted = self.commanded(*worker);
                 assert!(scripted.is_loaded, "only a loaded model answers");
@@ -234,12 +237,18 @@ impl Simulation {
             }
             Effect::Unload(worker) => {
                 let scripted = self.commanded(*worker);
-                assert_eq!(scripted.job, None, "nothing is freed before its job settled");
+                assert_eq!(
+                    scripted.job, None,
+                    "nothing is freed before its job settled"
+                );
                 scripted.words.push_back(WorkerEvent::Unloaded(None));
             }
             Effect::Release(worker) => {
                 let scripted = self.commanded(*worker);
-                assert_eq!(scripted.job, None, "nobody is let go before its job settled");
+                assert_eq!(
+                    scripted.job, None,
+                    "nobody is let go before its job settled"
+                );
                 scripted.is_released = true;
                 let word = WorkerEvent::Gone(WorkerEnd::AsTold);
                 scripted.words.push_back(word);
@@ -264,13 +273,21 @@ impl Simulation {
     /// A worker that may be told something.
     fn commanded(&mut self, worker: WorkerId) -> &mut Scripted {
         let scripted = self.workers.get_mut(&worker).expect("it is there");
-        assert!(!scripted.is_released && !scripted.is_killed, "no more commands");
+        assert!(
+            !scripted.is_released && !scripted.is_killed,
+            "no more commands"
+        );
         scripted
     }
 
     fn check_budget(&self) {
-        let holding = self.workers.iter().filter(|(_, scripted)| scripted.has_memory);
-        let bytes: u64 = holding.map(|(worker, _)| self.world.need(*worker).total_bytes()).sum();
+        let holding = self
+            .workers
+            .iter()
+            .filter(|(_, scripted)| scripted.has_memory);
+        let bytes: u64 = holding
+            .map(|(worker, _)| self.world.need(*worker).total_bytes())
+            .sum();
         assert!(bytes <= 6 * world::GB, "{bytes} bytes are above the budget");
     }
 

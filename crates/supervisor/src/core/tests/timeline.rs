@@ -24,7 +24,11 @@ pub(super) fn check(script: &str) {
     let mut core = Core::new(&world::hardware(), world::tuning());
     let mut world = World::default();
     let mut written = String::new();
-    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in script
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
         if line.starts_with('→') {
             continue;
         }
@@ -56,7 +60,10 @@ pub(super) fn check(script: &str) {
         if what != "ease" {
             assert_eq!(core.step(Event::Tick, now), [], "a tick after `{line}`");
             let deadline = core.next_deadline();
-            assert!(deadline.is_none_or(|at| at > now), "{deadline:?} after `{line}`");
+            assert!(
+                deadline.is_none_or(|at| at > now),
+                "{deadline:?} after `{line}`"
+            );
         }
     }
     let expected: Vec<&str> = script.lines().map(str::trim).collect();
@@ -73,9 +80,7 @@ fn event(text: &str, world: &World) -> Event {
     let words: Vec<&str> = text.split(' ').collect();
     let id = |word: &str| AskId(word.parse().expect("an ask's number"));
     match words[..] {
-        ["ask", number, model, ref rest @ ..] => {
-            Event::Ask(id(number), Box::new(ask(model, rest)))
-        }
+        ["ask", number, model, ref rest @ ..] => Event::Ask(id(number), Box::new(ask(model, rest))),
         ["cancel", number] => Event::Cancel(id(number)),
         ["unload", "all"] => Event::Unload(Unload::All),
         ["unload", name] => Event::Unload(Unload::Named(name.to_owned())),
@@ -224,7 +229,11 @@ fn show(core: &Core, now: Now) -> String {
     if let Some(unload) = &status.last_unload {
         text.push(format!(
             "unloaded {} ({:?}), held {:?}, freed {:?}, by force {}, took {:?}",
-            unload.name, unload.why, unload.held_bytes, unload.freed_bytes, unload.by_force,
+            unload.name,
+            unload.why,
+            unload.held_bytes,
+            unload.freed_bytes,
+            unload.by_force,
             unload.took
         ));
     }

@@ -24,7 +24,12 @@ const EMPTY_BYTES: u64 = GB / 100;
 
 pub(super) fn hardware() -> Hardware {
     Hardware {
+        chip_name: "test".to_owned(),
         memory_bytes: 16 << 30,
+        n_performance_cores: 4,
+        n_cores: 8,
+        working_set_bytes: None,
+        bandwidth_bytes_per_second: None,
     }
 }
 
@@ -44,7 +49,7 @@ pub(super) fn spec(name: &str) -> ModelSpec {
     ModelSpec {
         name: name.to_owned(),
         role: match name {
-            "embed" => Role::Embedder,
+            "embed" | "embed2" | "embed3" => Role::Embedder,
             _ => Role::Chat,
         },
         variants: match name {
@@ -114,7 +119,7 @@ impl World {
 
 pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
     let total = match source.path.to_str() {
-        Some("embed") => GB,
+        Some("embed" | "embed2" | "embed3") => GB,
         Some("big") => 20 * GB,
         // Fits only with a smaller context than the default.
         Some("wide") => 6 * GB + GB / 10,
