@@ -171,7 +171,9 @@ fn why_early(
             ),
         },
         FinishReason::Shed => Some(format!("The answer ends here: {}.", why_shed(link))),
-        FinishReason::Stop | FinishReason::Cancelled => None,
+        // Neither Ctrl-C nor a reader that left: somebody took the model away.
+        FinishReason::Cancelled => Some("The answer ends here: the model was unloaded.".to_owned()),
+        FinishReason::Stop => None,
     }
 }
 

@@ -1,15 +1,100 @@
-//! `transom doctor`: what this computer is, what it says, and what follows from it.
+//! `transom doctor`: what this computer is, what it says of itself, and what follows from that.
+//!
+//! Rule: it shows the figures and reasons that the supervisor itself goes by, and starts nothing.
+
+mod report;
+
 use clap::Args;
+use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
+use transom_supervisor::{Budget, Governor, Tuning};
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::output::json::write_line;
+use crate::output::progress::Progress;
 
-/// Show the hardware
+use report::{Instance, Report};
+
+/// Show what this computer has, what it says and what models may use
+///
+/// Memory pressure, heat and power decide how much a model may take and do. This shows each of
+/// them, where it comes from, and what follows from it now.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct DoctorArgs {}
+#[command(after_long_help = "\
+Examples:
+  transom doctor
+  transom doctor --measure                              also time the memory, for a second or two
+  transom doctor --simulate memory=warning,power=low    what would follow from that
+  transom doctor --json
+
+Exit codes: 0 shown, 2 bad simulation.")]
+pub(crate) struct DoctorArgs {
+    /// Show what would follow from these signals: memory=normal|warning|critical,
+    /// heat=nominal|fair|serious|critical, power=normal|low, battery, thrashing
+    #[arg(long, value_name = "SIGNALS", value_parser = simulation)]
+    pub(crate) simulate: Option<SystemSignals>,
+
+    /// Measure the memory's bandwidth too
+    #[arg(long)]
+    pub(crate) measure: bool,
+
+    /// Write everything as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn simulation(text: &str) -> Result<SystemSignals, String> {
+    parse_simulation(text).map_err(|error| error.to_string())
+}
 
 /// Runs the command.
-pub(crate) fn run(_: &DoctorArgs, _: &Link, _: &mut Console) -> Result<(), Failure> {
-    Ok(())
+pub(crate) fn run(args: &DoctorArgs, link: &Link, console: &mut Console) -> Result<(), Failure> {
+    let source = transom_signals::system_signals();
+    let report = gather(args, &*source, link, console)?;
+    if args.json {
+        write_line(console.out, &report).map_err(Failure::Output)
+    } else {
+        let is_dimmed = console.terminals.stdout && console.colour;
+        console.print(&report.text(is_dimmed))
+    }
+}
+
+fn gather(
+    args: &DoctorArgs,
+    source: &dyn SignalSource,
+    link: &Link,
+    console: &mut Console,
+) -> Result<Report, Failure> {
+    let hardware = Hardware::detect();
+    let measured = args.measure.then(|| {
+        Progress::new(console).show("Measuring the memory …");
+        transom_signals::measure_bandwidth()
+    });
+    let tuning = Tuning::default();
+    let signals = args.simulate.unwrap_or_else(|| source.current());
+    let mut governor = Governor::new(&hardware, &tuning);
+    governor.observe(signals, std::time::Duration::ZERO);
+    let (process_id, problem) = match link.running() {
+        Ok(handle) => (
+            handle.map(|handle| handle.status().borrow().process_id),
+            None,
+        ),
+        Err(failure) => (None, Some(failure.to_string())),
+    };
+    Ok(Report {
+        budget_bytes: Budget::for_machine(&hardware, &tuning).total_bytes(signals.memory),
+        budget: Vec::new(),
+        measured_bandwidth: measured,
+        hardware,
+        sources: source.report(),
+        is_simulated: args.simulate.is_some(),
+        signals,
+        allowance: governor.allowance().clone(),
+        instance: Instance {
+            data_folder: link.folder().to_path_buf(),
+            process_id,
+            problem,
+        },
+    })
 }

@@ -176,6 +176,9 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transom_engine::MemoryNeed;
+    use transom_engine_host::WorkerEnd;
+    use transom_supervisor::Because;
 
     #[test]
     fn clap_errors_become_one_line_with_their_tip() {
@@ -194,6 +197,37 @@ mod tests {
         let mut err = Vec::new();
         assert_eq!(report(Err(failure), &mut err), 0);
         assert!(err.is_empty());
+    }
+
+    #[test]
+    fn refusals_of_the_supervisor_have_their_exit_codes() {
+        let check = |error: AskError, code: u8, expect: &str| {
+            let failure = Failure::from(error);
+            let message = failure.message().unwrap();
+            assert_eq!(failure.exit_code(), code, "{message}");
+            assert!(message.contains(expect), "{message}");
+        };
+        let source = EngineError::EmptyPrompt;
+        check(AskError::Engine { source }, 2, "the prompt is empty");
+        check(AskError::Busy { waiting: 8 }, 1, "8 requests");
+        let held = AskError::Held {
+            because: Because::LowPower,
+            retry_after: std::time::Duration::from_secs(30),
+        };
+        check(held, 1, "try again in 30 s");
+        let gone = AskError::WorkerGone {
+            end: WorkerEnd::Unresponsive { seconds: 20 },
+            during: "answering".into(),
+        };
+        check(gone, 1, "did not respond for 20 s");
+        let too_large = AskError::TooLarge {
+            name: "big".into(),
+            need: MemoryNeed::default(),
+            budget_bytes: 1,
+            in_use_bytes: 0,
+            context_that_fits: None,
+        };
+        check(too_large, 3, "--over-budget");
     }
 
     #[test]

@@ -219,7 +219,7 @@ fn runtime() -> Result<Runtime, Failure> {
 fn start() -> Supervisor {
     Supervisor::start(
         Arc::new(ProcessWorkers::this_executable()),
-        transom_signals::system_signals(),
+        Arc::from(transom_signals::system_signals()),
         &Hardware::detect(),
         Tuning::default(),
     )

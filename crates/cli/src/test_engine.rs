@@ -40,6 +40,8 @@ pub(crate) struct TestEngine {
     pub(crate) info: ModelInfo,
     pub(crate) replies: Arc<Mutex<VecDeque<Reply>>>,
     pub(crate) load_error: Option<EngineError>,
+    /// What it says that its weights will take.
+    pub(crate) weight_bytes: u64,
     pub(crate) seen: Arc<Seen>,
 }
 
@@ -69,6 +71,7 @@ impl TestEngine {
             },
             replies: Arc::new(Mutex::new(replies.into_iter().collect())),
             load_error: None,
+            weight_bytes: WEIGHT_BYTES,
             seen: Arc::default(),
         }
     }
@@ -114,7 +117,7 @@ impl Engine for TestEngine {
 
     fn memory_need(&self, _: &ModelSource, limits: &Limits) -> Result<MemoryNeed, EngineError> {
         Ok(MemoryNeed {
-            weight_bytes: WEIGHT_BYTES,
+            weight_bytes: self.weight_bytes,
             context_length: limits.context_length.min(self.info.context_length),
             ..MemoryNeed::default()
         })

@@ -255,3 +255,52 @@ fn help_and_version_are_results() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("Usage"));
 }
+
+#[test]
+fn the_help_names_every_command_and_each_explains_itself() {
+    let help = run(&["--help"]);
+    let help = text(&help.stdout);
+    for command in ["ask", "chat", "bench", "status", "unload", "doctor"] {
+        let names_it = help
+            .lines()
+            .any(|line| line.trim_start().starts_with(&format!("{command} ")));
+        assert!(names_it, "{command} is not in:\n{help}");
+        let own = run(&[command, "--help"]);
+        assert_eq!(own.status.code(), Some(0));
+        assert!(text(&own.stdout).contains("Exit codes:"), "{command}");
+    }
+    assert!(help.contains("TRANSOM_DATA"), "{help}");
+}
+
+/// D086, D087: power and heat are read, and what follows is told with its reason.
+#[test]
+fn the_doctor_tells_what_would_follow_from_simulated_signals() {
+    let told = |signals: &str| {
+        let output = run(&["doctor", "--simulate", signals]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let calm = told("memory=normal");
+    assert!(!calm.contains("shorter answers"), "{calm}");
+    let low = told("power=low");
+    assert!(low.contains("Low Power Mode"), "{low}");
+    assert!(low.contains("shorter answers"), "{low}");
+    let hot = told("heat=critical");
+    assert!(hot.contains("no answers for now"), "{hot}");
+    check_failure(&["doctor", "--simulate", "weather=fine"], 2, "weather");
+}
+
+#[test]
+fn the_doctor_describes_this_computer_to_programs_too() {
+    let output = run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["hardware"]["memory_bytes"].as_u64().unwrap() > 0);
+    assert!(report["budget_bytes"].as_u64().unwrap() > 0);
+    let sources = report["sources"].as_array().unwrap();
+    assert!(
+        sources
+            .iter()
+            .any(|source| source["signal"] == "memory pressure")
+    );
+    assert_eq!(report["instance"]["process_id"], Value::Null);
+}

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use transom_engine::{EngineError, Section};
+use transom_signals::SystemSignals;
 
 use super::*;
 use crate::console::Terminals;
@@ -36,8 +37,17 @@ fn run_interrupted(
     engine: &TestEngine,
     interrupt: &Interrupt,
 ) -> Outcome {
+    run_linked(streams, args, &engine.link(), interrupt)
+}
+
+fn run_linked(
+    streams: &mut TestConsole,
+    args: &AskArgs,
+    link: &Link,
+    interrupt: &Interrupt,
+) -> Outcome {
     let mut console = streams.console();
-    let result = run(args, &engine.link(), &mut console, interrupt);
+    let result = run(args, link, &mut console, interrupt);
     let code = failure::report(result, console.err);
     Outcome {
         code,
@@ -161,9 +171,14 @@ fn json_lines_hold_every_event() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let names: Vec<_> = lines.iter().map(|line| line["event"].clone()).collect();
-    assert_eq!(names, ["started", "prefill", "text", "finished"]);
-    assert_eq!(lines[2]["text"], "Paris.");
-    assert_eq!(lines[2]["section"], "answer");
+    let begin = names.iter().position(|name| name == "started").unwrap();
+    assert!(names[..begin].iter().all(|name| name == "loading"));
+    assert_eq!(names[begin..], ["started", "prefill", "text", "finished"]);
+    let said = &lines[begin + 2];
+    assert_eq!(said["text"], "Paris.");
+    assert_eq!(said["section"], "answer");
+    assert_eq!(lines[begin + 3]["reason"], "stop");
+    assert_eq!(lines[begin + 3]["stats"]["generated_tokens"], 1);
 }
 
 #[test]
@@ -261,4 +276,55 @@ fn a_bad_parameter_is_refused_before_a_model_is_loaded() {
     assert_eq!(outcome.code, 2);
     assert!(outcome.err.contains("max-tokens is 0"), "{}", outcome.err);
     assert_eq!(engine.n_loads(), 0);
+}
+
+/// D086: the user hears what Low Power Mode cost them.
+#[test]
+fn an_answer_that_the_machine_shortened_says_why() {
+    let mut engine = TestEngine::answering(&[]);
+    engine.info.context_length = 100_000;
+    let low_power = SystemSignals {
+        is_low_power: true,
+        ..SystemSignals::default()
+    };
+    let link = engine.link_on(low_power);
+    let check = |max_tokens: usize, is_told: bool| {
+        let mut args = args(&["Hi"]);
+        args.generation.max_tokens = Some(max_tokens);
+        let streams = &mut TestConsole::default();
+        let outcome = run_linked(streams, &args, &link, &Interrupt::detached());
+        assert_eq!(outcome.code, 0);
+        let told = outcome.err.contains("shorter answers");
+        assert_eq!(told, is_told, "{max_tokens}: {}", outcome.err);
+        assert!(outcome.err.lines().count() <= 1, "{}", outcome.err);
+    };
+    check(50_000, true);
+    check(5, false);
+}
+
+/// D027: a model that exceeds the budget is refused with numbers, and loads only on demand.
+#[test]
+fn a_model_over_the_budget_is_refused_unless_the_user_insists() {
+    let mut engine = TestEngine::answering(&["ok"]);
+    engine.weight_bytes = 9_000_000_000_000;
+    let outcome = ask(&["Hi"], "", &engine);
+    assert_eq!(outcome.code, 3);
+    for part in [
+        "scripted needs 9000.0 GB",
+        "models may use",
+        "--over-budget",
+    ] {
+        assert!(outcome.err.contains(part), "{part}: {}", outcome.err);
+    }
+    assert_eq!(engine.n_loads(), 0);
+
+    let mut args = args(&["Hi"]);
+    args.model.over_budget = true;
+    let outcome = run_on(&mut TestConsole::default(), &args, &engine);
+    assert_eq!(
+        (outcome.code, &*outcome.out),
+        (0, "ok\n"),
+        "{}",
+        outcome.err
+    );
 }

@@ -127,7 +127,10 @@ impl<'a> Chat<'a> {
             Ok((reason, stats)) => {
                 self.transcript.push_assistant(answer);
                 self.last_stats = Some(stats);
-                self.explain_ending(reason, &stats, &bounds, console);
+                match reason {
+                    FinishReason::Cancelled if was_interrupted => console.note("(stopped)"),
+                    reason => self.explain_ending(reason, &stats, &bounds, console),
+                }
                 if self.args.stats {
                     console.note(&stats_line(&stats));
                 }
@@ -202,7 +205,7 @@ impl<'a> Chat<'a> {
     ) {
         match reason {
             FinishReason::Stop => {}
-            FinishReason::Cancelled => console.note("(stopped)"),
+            FinishReason::Cancelled => console.note("(ended early: the model was unloaded)"),
             FinishReason::Shed => {
                 console.note(&format!("(ended early: {})", why_shed(self.link)));
             }

@@ -140,3 +140,36 @@ fn a_model_without_a_chat_template_is_refused() {
     assert_eq!(code, 3);
     assert!(err.contains("no chat template"), "{err}");
 }
+
+/// D074, D078: an unloaded model costs a wait, never a message.
+#[test]
+fn a_model_that_was_unloaded_meanwhile_is_loaded_again() {
+    let engine = TestEngine::answering(&["1", "2"]);
+    let link = engine.link();
+    let interrupt = Interrupt::detached();
+    let mut args = ChatArgs::default();
+    args.model.model = Some("scripted".into());
+    let mut streams = TestConsole::default();
+    let loaded = load(
+        &args.model,
+        false,
+        &link,
+        &mut streams.console(),
+        &interrupt,
+    )
+    .unwrap();
+    let mut chat = Chat::new(&args, &link, loaded);
+    let mut say = |text: &str| {
+        let next = chat.take(text, &mut streams.console(), &interrupt);
+        assert_eq!(next.unwrap(), Next::GoOn);
+    };
+    say("One");
+    let unloaded = link.unload(transom_supervisor::Unload::All).unwrap();
+    assert_eq!(unloaded.len(), 1);
+    say("/stats");
+    say("Two");
+    assert_eq!(engine.n_loads(), 2);
+    let out = streams.out_text();
+    assert!(out.contains("memory       none: unloaded"), "{out}");
+    assert!(out.starts_with("1\n") && out.ends_with("2\n"), "{out}");
+}

@@ -48,6 +48,7 @@ impl<'a> Progress<'a> {
             AnswerEvent::Queued {
                 held: Some(reason), ..
             } => self.show(&format!("Waiting: {reason} …")),
+            AnswerEvent::Queued { position: 0, .. } => self.show("Waiting …"),
             AnswerEvent::Queued { position: 1, .. } => self.show("Waiting for one answer …"),
             AnswerEvent::Queued { position, .. } => {
                 self.show(&format!("Waiting for {position} answers …"));

@@ -2,7 +2,7 @@
 //!
 //! Rule: readable without colour; on a terminal labels step back behind what they label.
 
-use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
+use transom_signals::SystemSignals;
 use transom_supervisor::status::{UnloadReason, UnloadRecord};
 
 use crate::console::{DIM, RESET};
@@ -67,8 +67,8 @@ pub(crate) fn bar(part: u64, total: u64, width: usize) -> String {
 /// The machine's state in one line.
 pub(crate) fn signals_text(signals: &SystemSignals) -> String {
     let mut parts = vec![
-        format!("memory {}", pressure_text(signals.memory)),
-        format!("heat {}", thermal_text(signals.thermal)),
+        format!("memory {}", signals.memory),
+        format!("heat {}", signals.thermal),
         if signals.is_on_battery {
             "on battery".to_owned()
         } else {
@@ -82,23 +82,6 @@ pub(crate) fn signals_text(signals: &SystemSignals) -> String {
         parts.push("Low Power Mode".to_owned());
     }
     parts.join(", ")
-}
-
-fn pressure_text(pressure: MemoryPressure) -> &'static str {
-    match pressure {
-        MemoryPressure::Normal => "normal",
-        MemoryPressure::Warning => "short",
-        MemoryPressure::Critical => "critically short",
-    }
-}
-
-fn thermal_text(thermal: ThermalState) -> &'static str {
-    match thermal {
-        ThermalState::Nominal => "nominal",
-        ThermalState::Fair => "fair",
-        ThermalState::Serious => "serious",
-        ThermalState::Critical => "critical",
-    }
 }
 
 /// What an unload gave back, such as `returned 8.1 of 8.2 GB in 0.3 s`.
@@ -134,6 +117,7 @@ pub(crate) fn why_unloaded(why: UnloadReason) -> String {
         UnloadReason::Pressure { because } => because.to_string(),
         UnloadReason::Asked => "as asked".to_owned(),
         UnloadReason::LoadEnded => "its load was given up".to_owned(),
+        UnloadReason::Fault => "it failed".to_owned(),
         UnloadReason::Quit => "Transom quit".to_owned(),
     }
 }
@@ -142,6 +126,7 @@ pub(crate) fn why_unloaded(why: UnloadReason) -> String {
 mod tests {
     use super::*;
     use std::time::Duration;
+    use transom_signals::{MemoryPressure, ThermalState};
 
     #[test]
     fn values_are_aligned_and_labels_come_once() {
@@ -214,7 +199,7 @@ mod tests {
         };
         assert_eq!(
             signals_text(&all),
-            "memory critically short, heat serious, on battery, swap grows fast, Low Power Mode"
+            "memory critical, heat serious, on battery, swap grows fast, Low Power Mode"
         );
     }
 }

@@ -1,0 +1,261 @@
+//! What the doctor found, for people and for programs.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use transom_signals::{Hardware, SourceReport, SystemSignals};
+use transom_supervisor::Allowance;
+
+use crate::output::rows::{Rows, signals_text};
+use crate::output::stats::{bytes_text, rough_time};
+
+/// Columns of the labels, their indent and the space after them included.
+const LABEL_WIDTH: usize = 21;
+
+/// Everything found.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) hardware: Hardware,
+    /// Bytes a second, if it was to be measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) measured_bandwidth: Option<u64>,
+    /// Bytes that models may use together now.
+    pub(super) budget_bytes: u64,
+    /// How that comes about: what each part is, and its bytes.
+    pub(super) budget: Vec<BudgetPart>,
+    pub(super) sources: Vec<SourceReport>,
+    /// Whether `signals` are the user's and not the machine's.
+    pub(super) is_simulated: bool,
+    pub(super) signals: SystemSignals,
+    pub(super) allowance: Allowance,
+    pub(super) instance: Instance,
+}
+
+/// One line of the budget's derivation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct BudgetPart {
+    pub(super) what: String,
+    pub(super) bytes: u64,
+}
+
+/// Where a running instance would be, and whether it is there.
+#[derive(Debug, Serialize)]
+pub(super) struct Instance {
+    pub(super) data_folder: PathBuf,
+    /// Of the running instance.
+    pub(super) process_id: Option<u32>,
+    /// Why it cannot be reached, if it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) problem: Option<String>,
+}
+
+impl Report {
+    /// For people. Every line ends with a newline.
+    pub(super) fn text(&self, is_dimmed: bool) -> String {
+        let mut rows = Rows::new(LABEL_WIDTH, is_dimmed);
+        rows.heading("Hardware");
+        self.draw_hardware(&mut rows);
+        rows.heading("Memory that models may use");
+        for part in &self.budget {
+            rows.row(&format!("  {}", part.what), &bytes_text(part.bytes));
+        }
+        rows.heading("Signals");
+        for source in &self.sources {
+            let value = if source.is_available {
+                format!("{}\n{}", source.value, source.source)
+            } else {
+                format!("none: {}", source.source)
+            };
+            rows.row(&format!("  {}", source.signal), &value);
+        }
+        rows.heading(if self.is_simulated {
+            "What would follow from the simulated signals"
+        } else {
+            "What follows now"
+        });
+        self.draw_consequences(&mut rows);
+        rows.heading("Running instance");
+        let process = match (self.instance.process_id, &self.instance.problem) {
+            (Some(id), _) => format!("{id}; `transom status` shows what it does"),
+            (None, Some(problem)) => problem.clone(),
+            (None, None) => "none; the next `transom chat` or `transom ask` starts one".to_owned(),
+        };
+        rows.row("  process", &process);
+        let folder = self.instance.data_folder.display();
+        rows.row("  data folder", &folder.to_string());
+        rows.finish()
+    }
+
+    fn draw_hardware(&self, rows: &mut Rows) {
+        let hardware = &self.hardware;
+        let chip = match hardware.chip_name.as_str() {
+            "" => "unknown",
+            name => name,
+        };
+        rows.row("  chip", chip);
+        rows.row("  memory", &bytes_text(hardware.memory_bytes));
+        rows.row(
+            "  cores",
+            &format!(
+                "{} for speed, {} in all",
+                hardware.n_performance_cores, hardware.n_cores
+            ),
+        );
+        let working_set = hardware.working_set_bytes.map_or_else(
+            || "no GPU that shares the memory".to_owned(),
+            |bytes| format!("{} at most in use by the GPU", bytes_text(bytes)),
+        );
+        rows.row("  working set", &working_set);
+        let estimated = hardware.bandwidth_bytes_per_second;
+        let mut bandwidths = vec![estimated.map_or_else(
+            || "not known for this chip".to_owned(),
+            |rate| format!("{} by its maker's figures", rate_text(rate)),
+        )];
+        if let Some(rate) = self.measured_bandwidth {
+            bandwidths.push(format!("{} measured now", rate_text(rate)));
+        }
+        rows.row("  bandwidth", &bandwidths.join("\n"));
+    }
+
+    fn draw_consequences(&self, rows: &mut Rows) {
+        let allowance = &self.allowance;
+        rows.row("  signals", &signals_text(&self.signals));
+        let answers = allowance.held.map_or("allowed".to_owned(), |because| {
+            format!("no answers for now: {because}")
+        });
+        rows.row("  answers", &answers);
+        let limits: Vec<String> = allowance
+            .restraints
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let limits = if limits.is_empty() {
+            "none".to_owned()
+        } else {
+            limits.join("\n")
+        };
+        rows.row("  limits", &limits);
+        if let Some(idle) = allowance.idle_unload {
+            let text = format!("after {} without use", rough_time(idle));
+            rows.row("  unload", &text);
+        } else {
+            rows.row("  unload", "only under memory pressure");
+        }
+    }
+}
+
+/// Bytes a second.
+fn rate_text(rate: u64) -> String {
+    format!("{:.0} GB/s", rate as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use transom_signals::{MemoryPressure, ThermalState};
+    use transom_supervisor::{Because, Restraint};
+
+    fn report() -> Report {
+        let source = |signal: &str, is_available| SourceReport {
+            signal: signal.to_owned(),
+            source: format!("where {signal} comes from"),
+            value: "normal".to_owned(),
+            is_available,
+        };
+        Report {
+            hardware: Hardware {
+                chip_name: "Apple M3 Pro".into(),
+                memory_bytes: 18_000_000_000,
+                n_performance_cores: 6,
+                n_cores: 12,
+                working_set_bytes: Some(12_000_000_000),
+                bandwidth_bytes_per_second: Some(150_000_000_000),
+            },
+            measured_bandwidth: Some(121_000_000_000),
+            budget_bytes: 10_000_000_000,
+            budget: vec![BudgetPart {
+                what: "working set".into(),
+                bytes: 12_000_000_000,
+            }],
+            sources: vec![source("memory pressure", true), source("heat", false)],
+            is_simulated: false,
+            signals: SystemSignals {
+                memory: MemoryPressure::Warning,
+                ..SystemSignals::default()
+            },
+            allowance: Allowance {
+                memory: MemoryPressure::Warning,
+                stop_answers: false,
+                context_length: Some(4096),
+                prefill_chunk: None,
+                max_tokens: None,
+                speculation: true,
+                background_work: true,
+                repaint_interval: Duration::from_millis(16),
+                idle_unload: Some(Duration::from_secs(180)),
+                held: None,
+                offer_smaller_model: false,
+                restraints: vec![Restraint {
+                    what: "smaller context (4096 tokens)".into(),
+                    because: Because::SmallMachine,
+                }],
+            },
+            instance: Instance {
+                data_folder: "data".into(),
+                process_id: Some(4711),
+                problem: None,
+            },
+        }
+    }
+
+    #[test]
+    fn everything_found_has_its_line() {
+        let text = report().text(false);
+        let because = Because::SmallMachine;
+        for line in [
+            "  chip               Apple M3 Pro",
+            "  cores              6 for speed, 12 in all",
+            "  bandwidth          150 GB/s by its maker's figures",
+            "                     121 GB/s measured now",
+            "  memory pressure    normal",
+            "                     where memory pressure comes from",
+            "  heat               none: where heat comes from",
+            "  answers            allowed",
+            &format!("  limits             smaller context (4096 tokens): {because}"),
+            "  unload             after 3 min without use",
+            "  process            4711; `transom status` shows what it does",
+        ] {
+            assert!(
+                text.lines().any(|one| one == line),
+                "{line:?} is not in:\n{text}"
+            );
+        }
+        assert!(text.contains("\nWhat follows now\n"), "{text}");
+    }
+
+    #[test]
+    fn a_simulation_is_never_taken_for_the_machine() {
+        let simulated = Report {
+            is_simulated: true,
+            ..report()
+        };
+        assert!(
+            simulated
+                .text(false)
+                .contains("\nWhat would follow from the simulated")
+        );
+    }
+
+    #[test]
+    fn answers_that_are_held_back_say_why() {
+        let mut hot = report();
+        let state = ThermalState::Critical;
+        hot.allowance.held = Some(Because::Heat { state });
+        let text = hot.text(false);
+        assert!(
+            text.contains("answers            no answers for now: "),
+            "{text}"
+        );
+    }
+}
