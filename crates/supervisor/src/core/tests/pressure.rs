@@ -217,7 +217,7 @@ fn critical_pressure_while_generating_stops_settles_then_unloads() {
         3s signals critical
         → trim w1 KeepConversation
         22s tick
-        23s tick
+        23s wait
         → stop w1 1 Shed
         24s w1 ended 1 shed
         → 1 ENDED Shed, unload w1, asleep
@@ -335,7 +335,7 @@ fn an_ask_held_for_too_long_is_refused() {
         1s ask 1 chat
         → 1 waits at 0, held
         30s tick
-        31s tick
+        31s wait
         → 1 ENDED held
         ",
     );
@@ -412,7 +412,7 @@ fn critical_heat_while_loading_lets_the_load_go_on() {
         → 1 waits at 0, held
         2s w1 loaded
         → asleep
-        31s tick
+        31s wait
         → 1 ENDED held
         ",
     );
@@ -427,7 +427,7 @@ fn a_model_that_waits_for_room_is_given_up_when_its_asks_were_held_too_long() {
         1s signals hot
         → 1 waits at 0, held
         2s w1 measured
-        31s tick
+        31s wait
         → 1 ENDED held, release w1, asleep
         32s w1 gone
         ",

@@ -18,7 +18,7 @@ fn lives() -> impl Strategy<Value = Vec<Move>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn no_long_life_breaks_a_rule_and_each_comes_to_rest(life in lives(), quits in any::<bool>()) {

@@ -2,7 +2,8 @@
 //!
 //! [`check`] runs the events of a script through the real core, writes the script anew with what
 //! came out, and compares. After every event it also ticks, which must do nothing (a tick is
-//! harmless at any time) and leave no deadline that has passed.
+//! harmless at any time) and leave no deadline that has passed. A `wait` is a tick at the very
+//! deadline that the core asked for.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -38,6 +39,9 @@ pub(super) fn check(script: &str) {
         if what == "show" {
             let _ = writeln!(written, "→ {}", show(&core, now));
             continue;
+        }
+        if what == "wait" {
+            assert_eq!(core.next_deadline(), Some(now), "at `{line}`");
         }
         let mut effects = Vec::new();
         if what == "ease" {
@@ -86,7 +90,7 @@ fn event(text: &str, world: &World) -> Event {
         ["unload", name] => Event::Unload(Unload::Named(name.to_owned())),
         ["tune", what, value] => Event::Tune(tuned(what, value)),
         ["signals", ref levels @ ..] => Event::Signals(signals(levels)),
-        ["tick"] => Event::Tick,
+        ["tick" | "wait"] => Event::Tick,
         ["quit"] => Event::Quit,
         [worker, ref said @ ..] => {
             let worker = WorkerId(worker[1..].parse().expect("a worker's number"));

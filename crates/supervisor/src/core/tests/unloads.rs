@@ -16,7 +16,7 @@ fn an_idle_model_is_unloaded_and_what_came_back_is_told() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         184s tick
-        185s tick
+        185s wait
         → unload w1
         186s w1 freed 100
         → release w1
@@ -60,7 +60,7 @@ fn an_ask_just_after_the_idle_unload_loads_anew_when_the_old_process_is_gone() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        185s tick
+        185s wait
         → unload w1
         185s ask 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
@@ -91,7 +91,7 @@ fn an_idle_model_stays_while_its_ask_is_held() {
         171s ask 2 chat
         → 2 waits at 0, held
         185s tick
-        201s tick
+        201s wait
         → 2 ENDED held, unload w1
         ",
     );
@@ -137,7 +137,7 @@ fn a_wish_to_keep_the_chat_model_is_for_the_chat_model_only() {
         → generate w2 2
         8s w2 ended 2 well
         → 2 ENDED Stop, asleep
-        188s tick
+        188s wait
         → unload w2
         ",
     );
@@ -181,7 +181,7 @@ fn a_worker_that_does_not_free_in_time_is_killed() {
         6s unload chat
         → unload w1
         8s tick
-        9s tick
+        9s wait
         → kill w1
         9s w1 freed 100
         10s w1 died
@@ -207,7 +207,7 @@ fn a_worker_that_frees_but_does_not_leave_is_killed() {
         → unload w1
         7s w1 freed 100
         → release w1
-        9s tick
+        9s wait
         → kill w1
         10s w1 died
         10s show
@@ -308,7 +308,7 @@ fn unload_by_hand_while_loading_when_the_load_does_not_stop() {
         → load w1 chat 8192
         1s unload all
         → 1 ENDED unloaded, stop w1 load Cancelled, asleep
-        4s tick
+        4s wait
         → kill w1
         5s w1 died
         5s show
@@ -495,7 +495,7 @@ fn quit_while_generating_kills_what_does_not_settle() {
         4s quit
         → stop w1 1 Cancelled
         5s quit
-        7s tick
+        7s wait
         → 1 ENDED quitting, kill w1, asleep
         8s w1 died
         8s show
