@@ -6,6 +6,38 @@
 //! Rule: a source that this machine lacks says so once and reports normal; it never fails the
 //! product.
 
+mod bandwidth;
+mod board;
+mod decide;
+mod footprint;
+mod hardware;
+mod keep_awake;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod mac;
+mod scripted;
 mod signal;
+#[cfg(all(target_os = "linux", feature = "test-support"))]
+pub mod test_support;
+mod urgency;
 
+pub use bandwidth::measure_bandwidth;
+pub use footprint::{footprint_bytes, own_footprint_bytes};
+pub use hardware::Hardware;
+pub use keep_awake::KeepAwake;
+#[cfg(target_os = "linux")]
+pub use linux::{LinuxSignals, Paths};
+pub use scripted::{ScriptedSignals, SimulationError, parse_simulation};
 pub use signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
+pub use urgency::{Urgency, set_thread_urgency};
+
+/// The sources of this machine.
+pub fn system_signals() -> Box<dyn SignalSource> {
+    #[cfg(target_os = "macos")]
+    return Box::new(mac::MacSignals::start());
+    #[cfg(target_os = "linux")]
+    return Box::new(LinuxSignals::start());
+    #[cfg(not(any(target_os = "macos", target_os = "linux")))]
+    return Box::new(ScriptedSignals::default());
+}

@@ -1,5 +1,7 @@
 //! The one value that all sources make up together.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// The machine's state now. The default is a machine on mains power with nothing to complain of.
@@ -39,6 +41,16 @@ pub enum MemoryPressure {
     Critical,
 }
 
+impl fmt::Display for MemoryPressure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Normal => "normal",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        })
+    }
+}
+
 /// Heat, in the levels of Apple's `NSProcessInfoThermalState`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
@@ -54,6 +66,17 @@ pub enum ThermalState {
     Serious,
     /// Too hot; stop what can be stopped.
     Critical,
+}
+
+impl fmt::Display for ThermalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nominal => "nominal",
+            Self::Fair => "fair",
+            Self::Serious => "serious",
+            Self::Critical => "critical",
+        })
+    }
 }
 
 /// Where signals come from.

@@ -1,0 +1,145 @@
+//! What machine this is: the facts that budgets and defaults follow from.
+
+use serde::{Deserialize, Serialize};
+
+/// The machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hardware {
+    /// As the maker names it, such as `Apple M3 Pro`.
+    pub chip_name: String,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Cores made for speed: on Apple silicon the performance cores, elsewhere the physical ones.
+    pub n_performance_cores: usize,
+    /// Cores of every kind, as the system schedules them.
+    pub n_cores: usize,
+    /// Bytes that the GPU can keep in use without slowing down
+    /// (`MTLDevice.recommendedMaxWorkingSetSize`); `None` without a GPU that shares the memory.
+    pub working_set_bytes: Option<u64>,
+    /// Bytes a second that memory is said to deliver; `None` where the chip is not known.
+    pub bandwidth_bytes_per_second: Option<u64>,
+}
+
+impl Hardware {
+    /// Reads what the system says. What it does not say is left out or guessed low.
+    pub fn detect() -> Self {
+        let n_cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let n_physical = sysinfo::System::physical_core_count().unwrap_or(n_cores);
+        let (chip_name, memory_bytes) = chip_and_memory();
+        let platform = platform::hardware();
+        Self {
+            bandwidth_bytes_per_second: bandwidth_of(&chip_name),
+            chip_name,
+            memory_bytes,
+            n_performance_cores: platform.n_performance_cores.unwrap_or(n_physical).min(n_cores),
+            n_cores,
+            working_set_bytes: platform.working_set_bytes,
+        }
+    }
+}
+
+/// The chip's name and the bytes of memory, of which a container may see less than there is.
+fn chip_and_memory() -> (String, u64) {
+    let mut system = match sysinfo::System::new() {
+        Ok(system) => system,
+        Err(error) => {
+            tracing::warn!(%error, "the machine's memory is not known; it counts as 8 GB");
+            return (String::new(), 8 << 30);
+        }
+    };
+    system.refresh_memory();
+    system.refresh_cpu_list(sysinfo::CpuRefreshKind::nothing());
+    let chip_name = system.cpus().first().map(|cpu| cpu.brand().trim().to_owned());
+    let limit = system.cgroup_limits().map(|limits| limits.total_memory);
+    let memory_bytes = system.total_memory();
+    let memory_bytes = limit.map_or(memory_bytes, |limit| limit.min(memory_bytes));
+    (chip_name.unwrap_or_default(), memory_bytes)
+}
+
+/// What only one system can tell.
+#[derive(Debug, Default)]
+pub(crate) struct PlatformHardware {
+    pub(crate) n_performance_cores: Option<usize>,
+    pub(crate) working_set_bytes: Option<u64>,
+}
+
+#[cfg(target_os = "macos")]
+use crate::mac::hardware as platform;
+
+#[cfg(not(target_os = "macos"))]
+mod platform {
+    pub(super) fn hardware() -> super::PlatformHardware {
+        super::PlatformHardware::default()
+    }
+}
+
+/// The GPU's share of unified memory where Metal does not say: two thirds up to 36 GB, three
+/// quarters above, as measured on many Macs; `iogpu.wired_limit_mb` overrides it.
+#[cfg_attr(not(any(target_os = "macos", test)), expect(dead_code))]
+pub(crate) fn usual_working_set(memory_bytes: u64, wired_limit_bytes: u64) -> u64 {
+    const LARGE: u64 = 36 << 30;
+    match wired_limit_bytes {
+        0 if memory_bytes <= LARGE => memory_bytes / 3 * 2,
+        0 => memory_bytes / 4 * 3,
+        limit => limit.min(memory_bytes),
+    }
+}
+
+/// Apple's published figures, by chip name; several chips of one name differ, and then the least
+/// is taken.
+fn bandwidth_of(chip_name: &str) -> Option<u64> {
+    const GB: u64 = 1_000_000_000;
+    const CHIPS: [(&str, u64); 19] = [
+        ("Apple M1", 68),
+        ("Apple M1 Pro", 200),
+        ("Apple M1 Max", 400),
+        ("Apple M1 Ultra", 800),
+        ("Apple M2", 100),
+        ("Apple M2 Pro", 200),
+        ("Apple M2 Max", 400),
+        ("Apple M2 Ultra", 800),
+        ("Apple M3", 100),
+        ("Apple M3 Pro", 150),
+        ("Apple M3 Max", 300),
+        ("Apple M3 Ultra", 819),
+        ("Apple M4", 120),
+        ("Apple M4 Pro", 273),
+        ("Apple M4 Max", 410),
+        ("Apple M5", 153),
+        ("Apple M5 Pro", 307),
+        ("Apple M5 Max", 460),
+        ("Apple A18 Pro", 60),
+    ];
+    let found = CHIPS.iter().find(|(name, _)| *name == chip_name);
+    found.map(|(_, bandwidth)| bandwidth * GB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_memory_and_cores() {
+        let hardware = Hardware::detect();
+        assert!(hardware.memory_bytes > 256 << 20, "{hardware:?}");
+        assert!(hardware.n_performance_cores >= 1, "{hardware:?}");
+        assert!(hardware.n_cores >= hardware.n_performance_cores, "{hardware:?}");
+    }
+
+    #[test]
+    fn a_chip_is_known_by_its_whole_name() {
+        assert_eq!(bandwidth_of("Apple M3 Pro"), Some(150_000_000_000));
+        assert_eq!(bandwidth_of("Apple M3"), Some(100_000_000_000));
+        assert_eq!(bandwidth_of("AMD EPYC"), None);
+    }
+
+    /// D017: the wired limit, and how it is overridden.
+    #[test]
+    fn the_gpu_gets_a_share_of_memory_unless_told_otherwise() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(usual_working_set(18 * GIB, 0), 12 * GIB);
+        assert_eq!(usual_working_set(64 * GIB, 0), 48 * GIB);
+        assert_eq!(usual_working_set(64 * GIB, 56 * GIB), 56 * GIB);
+        assert_eq!(usual_working_set(16 * GIB, 99 * GIB), 16 * GIB);
+    }
+}
