@@ -49,7 +49,7 @@ impl Core {
             let is_recent = now.saturating_sub(model.used_at) <= IN_USE_FOR;
             let trim = match &model.phase {
                 Phase::Generating(_) => Trim::KeepConversation,
-                Phase::Ready if will_unload => continue,
+                Phase::Ready if will_unload || self.is_idle(model, now) => continue,
                 Phase::Ready if is_recent => Trim::KeepConversation,
                 Phase::Ready => Trim::Everything,
                 Phase::Measuring

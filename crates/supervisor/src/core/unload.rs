@@ -2,6 +2,8 @@
 //!
 //! Rule: an unload is over when the process is gone, and begins only when no job runs.
 
+use std::time::Duration;
+
 use transom_engine::FinishReason;
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::UnloadFootprint;
@@ -10,6 +12,9 @@ use super::model::{UnloadStep, Unloading};
 use super::{Core, Effect, Model, Now, Phase};
 use crate::request::{AskError, Role, Unload};
 use crate::status::{UnloadReason, UnloadRecord};
+
+/// How long a secondary model stays unused while the chat model is kept for good.
+const SECONDARY_IDLE: Duration = Duration::from_secs(180);
 
 impl Core {
     /// A person wants memory back: also those who wait for the models are told so.
@@ -150,11 +155,24 @@ impl Core {
 
     /// When `model`, which is ready, goes for want of use. Not while somebody waits for it.
     pub(super) fn idle_at(&self, model: &Model) -> Option<Now> {
-        let is_kept = self.tuning.keep_loaded && model.spec.role == Role::Chat;
-        if is_kept || self.is_wanted(model) {
+        if self.is_wanted(model) {
             return None;
         }
-        Some(model.used_at + self.governor.allowance().idle_unload?)
+        let allowed = self.governor.allowance().idle_unload;
+        let wait = match model.spec.role {
+            Role::Chat => allowed,
+            // The wish to keep the model loaded is for the chat model.
+            Role::Draft | Role::Embedder => {
+                let wait = self.tuning.idle_unload.unwrap_or(SECONDARY_IDLE);
+                allowed.or(Some(wait))
+            }
+        };
+        Some(model.used_at + wait?)
+    }
+
+    /// Whether it goes now for want of use.
+    pub(super) fn is_idle(&self, model: &Model, now: Now) -> bool {
+        self.idle_at(model).is_some_and(|at| at <= now)
     }
 
     /// Whether somebody waits for it.

@@ -111,7 +111,7 @@ fn a_context_length_that_was_chosen_is_granted_or_refused() {
         0s ask 1 deep
         → start w1, measure w1 deep 50000, awake, 1 loading
         1s w1 measured
-        → 1 ENDED too large, 0 in use, Some(28192) would fit, release w1, asleep
+        → 1 ENDED too large, 0 in use, Some(28160) would fit, release w1, asleep
         ",
     );
 }
@@ -124,9 +124,9 @@ fn the_default_context_is_lowered_to_fit_the_budget() {
         0s ask 1 wide
         → start w1, measure w1 wide 8192, awake, 1 loading
         1s w1 measured
-        → measure w1 wide 7192
+        → measure w1 wide 7168
         2s w1 measured
-        → load w1 wide 7192
+        → load w1 wide 7168
         3s w1 loaded
         → generate w1 1
         3s show

@@ -12,7 +12,7 @@ fn a_warning_while_loading_lets_the_load_go_on() {
         → load w1 chat 8192
         1s signals warning
         2s w1 loaded
-        → generate w1 1
+        → generate w1 1 at most 1024
         ",
     );
 }
@@ -22,6 +22,7 @@ fn a_warning_while_loading_lets_the_load_go_on() {
 fn a_warning_trims_idle_models_once() {
     check(
         "
+        0s tune keep yes
         0s ask 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
@@ -38,8 +39,8 @@ fn a_warning_trims_idle_models_once() {
         → generate w2 2
         8s w2 ended 2 well
         → 2 ENDED Stop, asleep
-        70s signals warning
-        → trim w1 Everything, trim w2 Everything
+        67s signals warning
+        → trim w1 Everything, trim w2 KeepConversation
         71s signals warning
         71s w1 trimmed
         71s w2 trimmed
@@ -380,6 +381,7 @@ fn asks_in_the_queue_that_do_not_want_to_wait_are_refused_when_it_gets_hot() {
 fn critical_heat_holds_what_waits_and_leaves_the_answer_and_the_models() {
     check(
         "
+        0s tune hold 120
         0s ask 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured

@@ -135,6 +135,7 @@ fn tuned(what: &str, value: &str) -> Tuning {
         "keep" => tuning.keep_loaded = value == "yes",
         "budget" => tuning.memory_budget_bytes = Some(number() * world::GB),
         "queue" => tuning.queue_limit = number() as usize,
+        "hold" => tuning.longest_hold = Duration::from_secs(number()),
         "finish" => tuning.finish_within = Duration::from_secs(number()),
         _ => panic!("no such setting: {what}"),
     }
