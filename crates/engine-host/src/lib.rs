@@ -10,8 +10,11 @@
 
 pub mod child;
 pub mod error;
+pub mod frame;
 pub mod wire;
 mod worker;
 
 pub use error::WorkerEnd;
-pub use worker::{ProcessWorkers, Worker, Workers};
+#[cfg(feature = "test-support")]
+pub use worker::ThreadWorkers;
+pub use worker::{KillSwitch, Patience, ProcessWorkers, Worker, WorkerReport, Workers};

@@ -54,7 +54,7 @@ pub enum Command {
         /// What to answer, and how.
         request: Box<Request>,
     },
-    /// Ends the running load (any id) or this job after its running step. Without effect on a job
+    /// Ends the load (`None`) or this job, after its running step. Without effect on one
     /// that has ended.
     Stop {
         /// The job.

@@ -1,13 +1,27 @@
 //! The parent's hold on a worker.
 
+mod attend;
+mod conversation;
+mod last_words;
 mod process;
+#[cfg(feature = "test-support")]
+mod thread;
+mod watchdog;
 
-use tokio::sync::mpsc;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, mpsc};
 
 use crate::error::WorkerEnd;
 use crate::wire::{Command, Report};
 
 pub use process::ProcessWorkers;
+#[cfg(feature = "test-support")]
+pub use thread::ThreadWorkers;
+pub use watchdog::Patience;
+
+/// Reports that wait for a reader before the child is made to wait, and joins texts.
+const N_WAITING_REPORTS: usize = 64;
 
 /// A worker: somewhere to send commands, and somewhere to hear from it.
 ///
@@ -15,7 +29,7 @@ pub use process::ProcessWorkers;
 /// Dropping both kills it.
 #[derive(Debug)]
 pub struct Worker {
-    /// Takes commands; sending never waits.
+    /// Takes commands; sending never waits. Hellos and pings are the worker's own business.
     pub commands: mpsc::UnboundedSender<Command>,
     /// What it says, in order. Bounded: a reader that lags makes the child join texts.
     pub reports: mpsc::Receiver<WorkerReport>,
@@ -24,8 +38,15 @@ pub struct Worker {
 }
 
 /// Kills its worker when [`KillSwitch::kill`] is called. Clones are of the same worker.
-#[derive(Debug, Clone)]
-pub struct KillSwitch(std::sync::Arc<tokio::sync::Notify>);
+#[derive(Debug, Clone, Default)]
+pub struct KillSwitch(Arc<Notify>);
+
+impl KillSwitch {
+    /// Ends the worker at once. Without effect on one that is gone.
+    pub fn kill(&self) {
+        self.0.notify_one();
+    }
+}
 
 /// What a worker says, and its end.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,4 +62,30 @@ pub trait Workers: Send + Sync + 'static {
     /// Starts a worker; called within a Tokio runtime, returns at once. A worker that cannot be
     /// started reports [`WorkerEnd::NotStarted`].
     fn start(&self) -> Worker;
+}
+
+/// A worker's other ends, for its task.
+struct Ends {
+    commands: mpsc::UnboundedReceiver<Command>,
+    reports: mpsc::Sender<WorkerReport>,
+    kill: Arc<Notify>,
+}
+
+impl Worker {
+    fn new() -> (Self, Ends) {
+        let (commands, to_attend) = mpsc::unbounded_channel();
+        let (told, reports) = mpsc::channel(N_WAITING_REPORTS);
+        let kill = KillSwitch::default();
+        let ends = Ends {
+            commands: to_attend,
+            reports: told,
+            kill: kill.0.clone(),
+        };
+        let worker = Self {
+            commands,
+            reports,
+            kill,
+        };
+        (worker, ends)
+    }
 }

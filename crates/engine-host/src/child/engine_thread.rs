@@ -1,0 +1,262 @@
+//! The engine's thread: takes tasks in order, and answers each exactly once.
+//!
+//! Rule: a panic of an engine is an answer, not the end of the process. After one the model counts
+//! as broken: it answers nothing more and can only be unloaded.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use transom_engine::{
+    Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel, MemoryNeed, MemoryUse,
+    ModelSource, Stats, TokenEvent, Trim,
+};
+use transom_signals::own_footprint_bytes;
+
+use crate::child::Shared;
+use crate::child::inbox::Task;
+use crate::wire::{JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint};
+
+/// The engines, and the one model that this process may hold.
+pub(super) struct EngineThread<'a> {
+    engines: &'a [Box<dyn Engine>],
+    shared: &'a Shared,
+    model: Option<Box<dyn LoadedModel>>,
+    /// How the model broke.
+    broken: Option<EngineError>,
+    /// This process has had its load.
+    was_loaded: bool,
+}
+
+impl<'a> EngineThread<'a> {
+    pub(super) fn new(engines: &'a [Box<dyn Engine>], shared: &'a Shared) -> Self {
+        Self {
+            engines,
+            shared,
+            model: None,
+            broken: None,
+            was_loaded: false,
+        }
+    }
+
+    /// Works until the parent is gone, and drops the model.
+    pub(super) fn run(mut self) {
+        while let Some(task) = self.shared.inbox.take(|| self.shared.pulse.rest()) {
+            self.shared.pulse.beat();
+            let report = match task {
+                Task::Measure(source, limits) => Report::Measured {
+                    result: self.measure(&source, &limits),
+                },
+                Task::Load(source, limits, control) => self.load(&source, &limits, &control),
+                Task::Generate(job, request, control) => Report::JobEnded {
+                    job,
+                    result: self.generate(job, &request, &control),
+                },
+                Task::Trim(trim) => self.trim(trim),
+                Task::Unload => self.unload(),
+            };
+            self.report(report);
+        }
+        self.drop_model();
+    }
+
+    fn report(&self, report: Report) {
+        self.shared.pulse.beat();
+        self.shared.outbox.push(report);
+    }
+
+    fn measure(&self, source: &ModelSource, limits: &Limits) -> Result<MemoryNeed, EngineError> {
+        guarded("measuring", || {
+            first_supporting(self.engines, source, |engine| {
+                engine.memory_need(source, limits)
+            })
+        })
+    }
+
+    fn load(&mut self, source: &ModelSource, limits: &Limits, control: &JobControl) -> Report {
+        if control.is_stopped() {
+            return Report::LoadFailed {
+                error: EngineError::Cancelled,
+            };
+        }
+        if std::mem::replace(&mut self.was_loaded, true) {
+            return Report::LoadFailed {
+                error: backend("loading", "this process has had its model; start another"),
+            };
+        }
+        let before_bytes = own_footprint_bytes();
+        let mut on_progress = |progress| self.report(Report::LoadProgress { progress });
+        let result = guarded("loading", || {
+            first_supporting(self.engines, source, |engine| {
+                engine.load(source, limits, control, &mut on_progress)
+            })
+        });
+        match result {
+            Ok(model) => {
+                let model = self.model.insert(model);
+                Report::Loaded {
+                    info: Box::new(model.info().clone()),
+                    memory: model.memory(),
+                    footprint: before_bytes.zip(own_footprint_bytes()).map(
+                        |(before_bytes, loaded_bytes)| LoadFootprint {
+                            before_bytes,
+                            loaded_bytes,
+                        },
+                    ),
+                }
+            }
+            Err(error) => Report::LoadFailed { error },
+        }
+    }
+
+    fn generate(
+        &mut self,
+        job: JobId,
+        request: &Request,
+        control: &JobControl,
+    ) -> Result<JobSummary, EngineError> {
+        if let Some(reason) = control.stop_reason() {
+            return Ok(self.summary(reason, Stats::default()));
+        }
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let shared = self.shared;
+        let Some(model) = &mut self.model else {
+            return Err(backend("answering", "no model is loaded"));
+        };
+        let mut sink = |event| {
+            if !matches!(event, TokenEvent::Finished { .. }) {
+                shared.pulse.beat();
+                shared.outbox.push(Report::Event { job, event });
+            }
+        };
+        let result = caught(|| {
+            let prompt = transom_engine::fit::prepare(&**model, &request.prompt, request.fit)?;
+            model.generate(&prompt, &request.params, control, &mut sink)
+        });
+        let (reason, stats) = match result {
+            Ok(result) => result?,
+            Err(message) => return Err(self.broke("answering", &message)),
+        };
+        Ok(self.summary(reason, stats))
+    }
+
+    fn summary(&mut self, reason: FinishReason, stats: Stats) -> JobSummary {
+        JobSummary {
+            reason,
+            stats,
+            memory: self.memory(),
+        }
+    }
+
+    fn trim(&mut self, trim: Trim) -> Report {
+        let bytes = match (&mut self.model, &self.broken) {
+            (Some(model), None) => caught(|| model.trim(trim)),
+            _ => Ok(0),
+        };
+        let bytes = bytes.unwrap_or_else(|message| {
+            self.broke("trimming", &message);
+            0
+        });
+        Report::Trimmed {
+            bytes,
+            memory: self.memory(),
+        }
+    }
+
+    fn unload(&mut self) -> Report {
+        let loaded_bytes = own_footprint_bytes();
+        self.drop_model();
+        Report::Unloaded {
+            footprint: loaded_bytes.zip(own_footprint_bytes()).map(
+                |(loaded_bytes, after_bytes)| UnloadFootprint {
+                    loaded_bytes,
+                    after_bytes,
+                },
+            ),
+        }
+    }
+
+    fn memory(&mut self) -> MemoryUse {
+        let (Some(model), None) = (&self.model, &self.broken) else {
+            return MemoryUse::default();
+        };
+        caught(|| model.memory()).unwrap_or_else(|message| {
+            self.broke("measuring memory", &message);
+            MemoryUse::default()
+        })
+    }
+
+    fn drop_model(&mut self) {
+        let model = self.model.take();
+        if let Err(message) = caught(|| drop(model)) {
+            tracing::error!("unloading: {message}");
+        }
+    }
+
+    /// From now on the model answers with this.
+    fn broke(&mut self, during: &str, message: &str) -> EngineError {
+        let error = backend(during, &format!("the engine failed: {message}"));
+        self.broken = Some(error.clone());
+        error
+    }
+}
+
+/// What the first engine says that supports the files. If none does: why each refuses.
+fn first_supporting<T>(
+    engines: &[Box<dyn Engine>],
+    source: &ModelSource,
+    mut run: impl FnMut(&dyn Engine) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    let mut refused_at = source.path.clone();
+    let mut refusals: Vec<(&str, String)> = Vec::new();
+    for engine in engines {
+        match run(&**engine) {
+            Err(EngineError::Unsupported { path, reason }) => {
+                refused_at = path;
+                refusals.push((engine.name(), reason));
+            }
+            result => return result,
+        }
+    }
+    let reason = match &*refusals {
+        [] => "this program has no engine".to_owned(),
+        [(_, reason)] => reason.clone(),
+        several => {
+            let each = several.iter().map(|(name, why)| format!("{name}: {why}"));
+            each.collect::<Vec<_>>().join("; ")
+        }
+    };
+    Err(EngineError::Unsupported {
+        path: refused_at,
+        reason,
+    })
+}
+
+/// A panic of `run` as an error.
+fn guarded<T>(
+    during: &str,
+    run: impl FnOnce() -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    caught(run)
+        .unwrap_or_else(|message| Err(backend(during, &format!("the engine failed: {message}"))))
+}
+
+/// A panic of `run` as its message. Whatever it was using must not be used again.
+fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic: Box<dyn Any + Send>| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no reason given".to_owned())
+    })
+}
+
+fn backend(during: &str, message: &str) -> EngineError {
+    EngineError::Backend {
+        during: during.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use transom_engine::test_support::ScriptedEngine;
+
+use super::*;
+
+fn source() -> ModelSource {
+    ModelSource {
+        path: "model".into(),
+    }
+}
+
+struct Refuses(&'static str);
+
+impl Engine for Refuses {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn memory_need(&self, _: &ModelSource, _: &Limits) -> Result<MemoryNeed, EngineError> {
+        Err(EngineError::Unsupported {
+            path: "model/config.json".into(),
+            reason: format!("not for {}", self.0),
+        })
+    }
+
+    fn load(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+        _: &JobControl,
+        _: &mut dyn FnMut(transom_engine::LoadProgress),
+    ) -> Result<Box<dyn LoadedModel>, EngineError> {
+        self.memory_need(source, limits)?;
+        panic!("it refuses")
+    }
+}
+
+fn need(engines: &[Box<dyn Engine>]) -> Result<MemoryNeed, EngineError> {
+    let limits = Limits::default();
+    first_supporting(engines, &source(), |engine| {
+        engine.memory_need(&source(), &limits)
+    })
+}
+
+#[test]
+fn the_next_engine_is_tried_when_one_does_not_support_the_files() {
+    let engines: [Box<dyn Engine>; 2] = [
+        Box::new(Refuses("one")),
+        Box::new(ScriptedEngine::default()),
+    ];
+    assert!(need(&engines).is_ok());
+}
+
+#[test]
+fn if_none_supports_the_files_each_says_why() {
+    let engines: [Box<dyn Engine>; 2] = [Box::new(Refuses("one")), Box::new(Refuses("two"))];
+    let error = need(&engines).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "model/config.json: one: not for one; two: not for two"
+    );
+    let error = need(&engines[..1]).unwrap_err();
+    assert_eq!(error.to_string(), "model/config.json: not for one");
+    assert!(need(&[]).unwrap_err().to_string().contains("no engine"));
+}
+
+#[test]
+fn a_panic_is_an_error_with_its_message() {
+    let error = guarded::<()>("loading", || panic!("out of {}", "luck")).unwrap_err();
+    assert_eq!(error.to_string(), "loading: the engine failed: out of luck");
+}

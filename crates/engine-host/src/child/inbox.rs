@@ -1,0 +1,119 @@
+//! What the parent has asked and the engine has not yet taken up.
+//!
+//! The reader's thread puts in, the engine's thread takes out, in order. Rule: a stop or trim
+//! reaches the task that runs through its [`JobControl`], never by touching the engine's thread.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use transom_engine::{FinishReason, JobControl, Limits, ModelSource, Trim};
+
+use crate::wire::{JobId, Request};
+
+/// Something for the engine's thread to do.
+pub(super) enum Task {
+    Measure(ModelSource, Limits),
+    Load(ModelSource, Limits, JobControl),
+    Generate(JobId, Box<Request>, JobControl),
+    Trim(Trim),
+    Unload,
+}
+
+impl Task {
+    /// What can stop it, under the name that a stop calls it by.
+    fn control(&self) -> Option<(Option<JobId>, &JobControl)> {
+        match self {
+            Self::Load(_, _, control) => Some((None, control)),
+            Self::Generate(job, _, control) => Some((Some(*job), control)),
+            Self::Measure(..) | Self::Trim(_) | Self::Unload => None,
+        }
+    }
+}
+
+/// The queue between the reader's thread and the engine's.
+#[derive(Default)]
+pub(super) struct Inbox {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Task>,
+    running: Option<(Option<JobId>, JobControl)>,
+    is_closed: bool,
+}
+
+impl State {
+    fn controls(&self) -> impl Iterator<Item = (Option<JobId>, &JobControl)> {
+        let running = self.running.iter().map(|(job, control)| (*job, control));
+        running.chain(self.waiting.iter().filter_map(Task::control))
+    }
+}
+
+impl Inbox {
+    pub(super) fn push(&self, task: Task) {
+        let mut state = self.lock();
+        match &task {
+            Task::Unload => stop_all(&state),
+            Task::Trim(_) => {
+                if let Some((_, control)) = &state.running {
+                    control.request_trim();
+                }
+            }
+            Task::Measure(..) | Task::Load(..) | Task::Generate(..) => {}
+        }
+        state.waiting.push_back(task);
+        self.changed.notify_one();
+    }
+
+    /// Ends the load (`None`) or this job, running or waiting.
+    pub(super) fn stop(&self, name: Option<JobId>, reason: FinishReason) {
+        for (_, control) in self.lock().controls().filter(|(job, _)| *job == name) {
+            match reason {
+                FinishReason::Shed => control.shed(),
+                FinishReason::Cancelled | FinishReason::Stop | FinishReason::Length => {
+                    control.cancel();
+                }
+            }
+        }
+    }
+
+    /// The parent is gone: whatever runs is stopped, whatever waits is forgotten.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        stop_all(&state);
+        state.waiting.clear();
+        state.is_closed = true;
+        self.changed.notify_one();
+    }
+
+    /// The next task, waiting for one; `None` when the parent is gone. The task before is over.
+    pub(super) fn take(&self, on_idle: impl FnOnce()) -> Option<Task> {
+        let mut state = self.lock();
+        state.running = None;
+        if state.waiting.is_empty() {
+            on_idle();
+        }
+        let mut state = self
+            .changed
+            .wait_while(state, |state| state.waiting.is_empty() && !state.is_closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        let task = state.waiting.pop_front()?;
+        state.running = task.control().map(|(job, control)| (job, control.clone()));
+        Some(task)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn stop_all(state: &State) {
+    for (_, control) in state.controls() {
+        control.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests;

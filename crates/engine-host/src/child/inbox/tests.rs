@@ -1,0 +1,84 @@
+use transom_engine::{GenerationParams, Prompt};
+
+use super::*;
+
+fn generate(job: u64) -> (Task, JobControl) {
+    let control = JobControl::new();
+    let request = Request {
+        prompt: Prompt::Text("hello".to_owned()),
+        fit: transom_engine::Fit::Whole,
+        params: GenerationParams::default(),
+    };
+    let task = Task::Generate(JobId(job), Box::new(request), control.clone());
+    (task, control)
+}
+
+#[test]
+fn a_stop_reaches_its_job_waiting_or_running_and_no_other() {
+    let inbox = Inbox::default();
+    let (first, first_control) = generate(1);
+    let (second, second_control) = generate(2);
+    inbox.push(first);
+    inbox.push(second);
+    inbox.stop(Some(JobId(2)), FinishReason::Shed);
+    assert!(!first_control.is_stopped());
+    assert_eq!(second_control.stop_reason(), Some(FinishReason::Shed));
+    assert!(inbox.take(|| {}).is_some());
+    inbox.stop(None, FinishReason::Cancelled);
+    assert!(!first_control.is_stopped());
+    inbox.stop(Some(JobId(1)), FinishReason::Cancelled);
+    assert_eq!(first_control.stop_reason(), Some(FinishReason::Cancelled));
+}
+
+#[test]
+fn a_stop_of_a_job_that_has_ended_is_forgotten() {
+    let inbox = Inbox::default();
+    let (first, _) = generate(1);
+    inbox.push(first);
+    assert!(inbox.take(|| {}).is_some());
+    let (second, second_control) = generate(2);
+    inbox.push(second);
+    assert!(inbox.take(|| {}).is_some());
+    inbox.stop(Some(JobId(1)), FinishReason::Cancelled);
+    assert!(!second_control.is_stopped());
+}
+
+#[test]
+fn a_trim_reaches_the_running_job_at_once_and_also_waits_its_turn() {
+    let inbox = Inbox::default();
+    let (job, control) = generate(1);
+    inbox.push(job);
+    assert!(inbox.take(|| {}).is_some());
+    inbox.push(Task::Trim(Trim::KeepConversation));
+    assert!(control.take_trim_request());
+    assert!(matches!(
+        inbox.take(|| {}),
+        Some(Task::Trim(Trim::KeepConversation))
+    ));
+}
+
+#[test]
+fn an_unload_stops_everything_before_it() {
+    let inbox = Inbox::default();
+    let (first, first_control) = generate(1);
+    let (second, second_control) = generate(2);
+    inbox.push(first);
+    assert!(inbox.take(|| {}).is_some());
+    inbox.push(second);
+    inbox.push(Task::Unload);
+    assert!(first_control.is_stopped() && second_control.is_stopped());
+    assert!(matches!(inbox.take(|| {}), Some(Task::Generate(..))));
+    assert!(matches!(inbox.take(|| {}), Some(Task::Unload)));
+}
+
+#[test]
+fn a_closed_inbox_stops_the_job_and_gives_nothing_more() {
+    let inbox = Inbox::default();
+    let (first, control) = generate(1);
+    inbox.push(first);
+    assert!(inbox.take(|| {}).is_some());
+    inbox.push(Task::Unload);
+    inbox.close();
+    assert!(control.is_stopped());
+    assert!(inbox.take(|| {}).is_none());
+}

@@ -1,0 +1,20 @@
+//! The child's log: plain lines on standard error, which the parent reads and passes on.
+
+use tracing_subscriber::EnvFilter;
+
+/// Says which messages are wanted, as for the command line. The parent sets it for its children.
+pub(crate) const FILTER_VARIABLE: &str = "TRANSOM_LOG";
+
+/// Starts the log, unless the process has one. Panics become lines of it.
+pub(super) fn start() {
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+    let wanted = std::env::var(FILTER_VARIABLE).ok();
+    let filter = wanted.and_then(|filter| EnvFilter::builder().parse(filter).ok());
+    // Fails only when the process has a subscriber already, which then stays.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new("warn")))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .without_time()
+        .try_init();
+}

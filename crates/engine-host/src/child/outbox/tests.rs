@@ -1,0 +1,161 @@
+use proptest::prelude::*;
+use transom_engine::{LoadProgress, Section, TokenEvent};
+
+use super::*;
+use crate::wire::JobId;
+
+fn event(job: u64, event: TokenEvent) -> Report {
+    Report::Event {
+        job: JobId(job),
+        event,
+    }
+}
+
+fn text(job: u64, section: Section, text: &str) -> Report {
+    let text = text.to_owned();
+    event(job, TokenEvent::Text { section, text })
+}
+
+fn prefill(job: u64, done: usize) -> Report {
+    event(job, TokenEvent::Prefill { done, total: 100 })
+}
+
+fn progress(done_bytes: u64) -> Report {
+    Report::LoadProgress {
+        progress: LoadProgress {
+            done_bytes,
+            total_bytes: 100,
+        },
+    }
+}
+
+fn queue(reports: impl IntoIterator<Item = Report>) -> Vec<Report> {
+    let mut queue = Queue::default();
+    for report in reports {
+        queue.push(report);
+    }
+    std::iter::from_fn(|| queue.pop()).collect()
+}
+
+#[test]
+fn texts_of_one_section_are_joined_and_no_others() {
+    use Section::{Answer, Reasoning};
+    let waiting = queue([
+        text(1, Reasoning, "a"),
+        text(1, Reasoning, "b"),
+        text(1, Answer, "c"),
+        text(1, Answer, "d"),
+        text(2, Answer, "e"),
+    ]);
+    let expected = [
+        text(1, Reasoning, "ab"),
+        text(1, Answer, "cd"),
+        text(2, Answer, "e"),
+    ];
+    assert_eq!(waiting, expected);
+}
+
+#[test]
+fn of_progress_only_the_latest_waits() {
+    let waiting = queue([progress(1), progress(2), prefill(1, 1), prefill(1, 2)]);
+    assert_eq!(waiting, [progress(2), prefill(1, 2)]);
+    let waiting = queue([prefill(1, 9), prefill(2, 1)]);
+    assert_eq!(waiting, [prefill(1, 9), prefill(2, 1)]);
+}
+
+#[test]
+fn the_latest_pong_goes_first() {
+    let pong = |nonce| Report::Pong {
+        nonce,
+        silent_seconds: 0.0,
+    };
+    let waiting = queue([progress(1), pong(1), progress(2), pong(2)]);
+    assert_eq!(waiting, [pong(2), progress(2)]);
+}
+
+#[test]
+fn a_huge_text_is_cut_between_characters_into_reports_that_fit_a_frame() {
+    let huge = "\u{1f44d}\u{1}".repeat(1 << 20);
+    let parts = queue([text(1, Section::Answer, &huge)]);
+    let mut joined = String::new();
+    for part in &parts {
+        crate::frame::encode(part).unwrap();
+        let Report::Event {
+            event: TokenEvent::Text { text, .. },
+            ..
+        } = part
+        else {
+            panic!("{part:?}");
+        };
+        assert!(text.len() <= MAX_TEXT_BYTES);
+        joined.push_str(text);
+    }
+    assert!(joined == huge);
+}
+
+#[test]
+fn an_abandoned_outbox_keeps_nothing() {
+    let outbox = Outbox::default();
+    outbox.push(progress(1));
+    outbox.abandon();
+    outbox.push(progress(2));
+    outbox.close();
+    assert_eq!(outbox.take(), None);
+}
+
+/// What reaches the reader, with joins undone: characters with their job and section, and every
+/// other report as it is, but of a run of progress only the last.
+fn meaning(reports: &[Report]) -> Vec<String> {
+    let mut meaning: Vec<(bool, String)> = Vec::new();
+    for report in reports {
+        match report {
+            Report::Event {
+                job,
+                event: TokenEvent::Text { section, text },
+            } => meaning.extend(
+                text.chars()
+                    .map(|c| (false, format!("{job:?} {section:?} {c}"))),
+            ),
+            other => {
+                let is_progress = |line: &str| line.contains("rogress") || line.contains("Prefill");
+                let line = format!("{other:?}");
+                let same = |last: &String| {
+                    is_progress(&line) && last.split("done").next() == line.split("done").next()
+                };
+                if meaning.last().is_some_and(|(_, last)| same(last)) {
+                    meaning.pop();
+                }
+                meaning.push((true, line));
+            }
+        }
+    }
+    meaning.into_iter().map(|(_, line)| line).collect()
+}
+
+fn any_report() -> impl Strategy<Value = Report> {
+    let section = prop_oneof![Just(Section::Reasoning), Just(Section::Answer)];
+    prop_oneof![
+        4 => (1..3u64, section, "[a-c\u{e4}\u{1f44d}]{1,4}").prop_map(|(job, s, t)| text(job, s, &t)),
+        1 => (1..3u64, 0..100usize).prop_map(|(job, done)| prefill(job, done)),
+        1 => (0..100u64).prop_map(progress),
+        1 => (0..9u64).prop_map(|bytes| Report::Trimmed { bytes, memory: Default::default() }),
+    ]
+}
+
+proptest! {
+    /// A reader of any pace gets the same text in the same order, and the same everything else.
+    #[test]
+    fn a_reader_of_any_pace_gets_the_same(
+        steps in prop::collection::vec((any_report(), 0..3usize), 0..60)
+    ) {
+        let mut queue = Queue::default();
+        let mut taken = Vec::new();
+        for (report, n_takes) in &steps {
+            queue.push(report.clone());
+            taken.extend((0..*n_takes).filter_map(|_| queue.pop()));
+        }
+        taken.extend(std::iter::from_fn(|| queue.pop()));
+        let said: Vec<Report> = steps.into_iter().map(|(report, _)| report).collect();
+        prop_assert_eq!(meaning(&taken), meaning(&said));
+    }
+}

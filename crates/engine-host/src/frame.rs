@@ -1,0 +1,188 @@
+//! Frames: a 4-byte little-endian length and that many bytes of JSON.
+//!
+//! The child reads and writes them blocking, the parent's side async; the socket between two
+//! instances uses them too. Rule: a length is believed only up to [`MAX_FRAME_BYTES`], and memory is
+//! taken as bytes arrive, not as they are announced.
+
+use std::io::{self, Read, Write};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::wire::MAX_FRAME_BYTES;
+
+const HEADER_BYTES: usize = 4;
+
+/// Bytes asked of the socket at a time.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Why a frame could not be written or read. None can be recovered from: the place of the next
+/// frame is unknown or its reader is gone.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// Longer than any frame may be.
+    #[error("a message of {bytes} bytes is longer than the {MAX_FRAME_BYTES} that are allowed")]
+    TooLong {
+        /// Bytes of the message.
+        bytes: usize,
+    },
+    /// The connection ended inside a frame.
+    #[error("the connection ended inside a message")]
+    Truncated,
+    /// Not a message of this kind.
+    #[error("a message makes no sense: {reason}")]
+    Malformed {
+        /// What the parser says.
+        reason: String,
+    },
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The bytes of `message`'s frame.
+///
+/// # Errors
+/// [`FrameError::TooLong`], and [`FrameError::Malformed`] for what JSON cannot say.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
+    let mut frame = vec![0; HEADER_BYTES];
+    serde_json::to_writer(&mut frame, message).map_err(malformed)?;
+    let bytes = frame.len() - HEADER_BYTES;
+    let length = u32::try_from(bytes).ok();
+    let length = length.filter(|_| bytes <= MAX_FRAME_BYTES);
+    let length = length.ok_or(FrameError::TooLong { bytes })?;
+    frame[..HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
+    Ok(frame)
+}
+
+/// Writes `message` as one frame, blocking.
+///
+/// # Errors
+/// As [`encode`], and [`FrameError::Io`].
+pub fn write<T: Serialize>(to: &mut impl Write, message: &T) -> Result<(), FrameError> {
+    to.write_all(&encode(message)?)?;
+    Ok(())
+}
+
+/// As [`write()`], async. Not cancel-safe: part of the frame may have been written.
+///
+/// # Errors
+/// As [`write()`].
+pub async fn write_async<T: Serialize>(
+    to: &mut (impl AsyncWrite + Unpin),
+    message: &T,
+) -> Result<(), FrameError> {
+    to.write_all(&encode(message)?).await?;
+    Ok(())
+}
+
+/// Reads frames, blocking or async by what it reads from.
+#[derive(Debug)]
+pub struct FrameReader<R> {
+    from: R,
+    unread: Unread,
+    chunk: Box<[u8]>,
+}
+
+impl<R> FrameReader<R> {
+    /// A reader of `from`, which must stand before a frame.
+    pub fn new(from: R) -> Self {
+        Self {
+            from,
+            unread: Unread::default(),
+            chunk: vec![0; CHUNK_BYTES].into(),
+        }
+    }
+}
+
+impl<R: Read> FrameReader<R> {
+    /// The next message; `None` when the connection has ended after a whole one.
+    ///
+    /// # Errors
+    /// Any [`FrameError`]; nothing may be read after one.
+    pub fn read<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        loop {
+            if let Some(message) = self.unread.next_message()? {
+                return Ok(Some(message));
+            }
+            match self.from.read(&mut self.chunk) {
+                Ok(0) => return self.unread.at_end().map(|()| None),
+                Ok(n_bytes) => self.unread.push(&self.chunk[..n_bytes]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// As [`FrameReader::read`], async and cancel-safe: what was read of a frame is kept.
+    ///
+    /// # Errors
+    /// Any [`FrameError`]; nothing may be read after one.
+    pub async fn read_async<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        loop {
+            if let Some(message) = self.unread.next_message()? {
+                return Ok(Some(message));
+            }
+            match self.from.read(&mut self.chunk).await? {
+                0 => return self.unread.at_end().map(|()| None),
+                n_bytes => self.unread.push(&self.chunk[..n_bytes]),
+            }
+        }
+    }
+}
+
+/// Bytes that have arrived and were not yet parsed, from `start` on.
+#[derive(Debug, Default)]
+struct Unread {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Unread {
+    fn push(&mut self, chunk: &[u8]) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        self.bytes.extend_from_slice(chunk);
+    }
+
+    fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let unread = &self.bytes[self.start..];
+        let Some((header, body)) = unread.split_first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let bytes = usize::try_from(u32::from_le_bytes(*header)).unwrap_or(usize::MAX);
+        if bytes > MAX_FRAME_BYTES {
+            return Err(FrameError::TooLong { bytes });
+        }
+        let Some(body) = body.get(..bytes) else {
+            return Ok(None);
+        };
+        let message = serde_json::from_slice(body).map_err(malformed)?;
+        self.start += HEADER_BYTES + bytes;
+        // A long frame must not hold its memory for as long as the connection lives.
+        if self.start == self.bytes.len() && self.bytes.capacity() > 2 * CHUNK_BYTES {
+            *self = Self::default();
+        }
+        Ok(Some(message))
+    }
+
+    fn at_end(&self) -> Result<(), FrameError> {
+        if self.start == self.bytes.len() {
+            Ok(())
+        } else {
+            Err(FrameError::Truncated)
+        }
+    }
+}
+
+fn malformed(error: serde_json::Error) -> FrameError {
+    FrameError::Malformed {
+        reason: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! A child's standard error: passed on to the log line by line, and its last lines kept.
+//!
+//! Rule: memory is bounded, whatever a child prints.
+
+use std::collections::VecDeque;
+
+/// Lines kept for the message about a child's death.
+const N_LINES: usize = 10;
+
+/// Longer lines are cut: nobody reads them, and a child may print anything.
+const MAX_LINE_BYTES: usize = 500;
+
+/// Target of the child's lines in this process's log.
+const TARGET: &str = "transom_engine_process";
+
+#[derive(Debug, Default)]
+pub(super) struct LastWords {
+    lines: VecDeque<String>,
+    /// The line that has no end yet.
+    partial: Vec<u8>,
+}
+
+impl LastWords {
+    /// Takes in what the child printed.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, is_whole) = match piece.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (piece, false),
+            };
+            let room = MAX_LINE_BYTES - self.partial.len();
+            self.partial
+                .extend_from_slice(&text[..text.len().min(room)]);
+            if is_whole {
+                self.end_line();
+            }
+        }
+    }
+
+    /// The last lines, with what came after the last line break.
+    pub(super) fn finish(mut self) -> String {
+        self.end_line();
+        self.lines.make_contiguous().join("\n")
+    }
+
+    fn end_line(&mut self) {
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.partial)).into_owned();
+        let line = line.trim_end();
+        if line.is_empty() {
+            return;
+        }
+        pass_on(line);
+        if self.lines.len() == N_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line.to_owned());
+    }
+}
+
+/// Logs a line of the child's at the level that it names itself.
+fn pass_on(line: &str) {
+    match level(line) {
+        Some((tracing::Level::ERROR, text)) => tracing::error!(target: TARGET, "{text}"),
+        Some((tracing::Level::WARN, text)) => tracing::warn!(target: TARGET, "{text}"),
+        Some((tracing::Level::DEBUG, text)) => tracing::debug!(target: TARGET, "{text}"),
+        Some((tracing::Level::TRACE, text)) => tracing::trace!(target: TARGET, "{text}"),
+        Some((_, text)) => tracing::info!(target: TARGET, "{text}"),
+        None => tracing::info!(target: TARGET, "{line}"),
+    }
+}
+
+/// The level that a line of our own log begins with, and the rest of it.
+fn level(line: &str) -> Option<(tracing::Level, &str)> {
+    let (word, rest) = line.trim_start().split_once(' ')?;
+    let is_level = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"].contains(&word);
+    let level = word.parse().ok().filter(|_| is_level)?;
+    Some((level, rest.trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_lines_are_kept_and_long_ones_are_cut() {
+        let mut words = LastWords::default();
+        for n in 0..100 {
+            words.push(format!("line {n}\n").as_bytes());
+        }
+        words.push(&[b'x'; 100_000]);
+        assert_eq!(words.partial.len(), MAX_LINE_BYTES);
+        let kept = words.finish();
+        let lines: Vec<_> = kept.lines().collect();
+        assert_eq!(lines.len(), N_LINES);
+        assert_eq!(lines[0], "line 91");
+        assert_eq!(lines[9].len(), MAX_LINE_BYTES);
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_arrive() {
+        let text = "first\n\n  second \r\nthird \u{1f44d} and \u{e4}";
+        let mut whole = LastWords::default();
+        whole.push(text.as_bytes());
+        let mut cut = LastWords::default();
+        for byte in text.as_bytes() {
+            cut.push(&[*byte]);
+        }
+        let expected = "first\n  second\nthird \u{1f44d} and \u{e4}";
+        assert_eq!(whole.finish(), expected);
+        assert_eq!(cut.finish(), expected);
+    }
+
+    #[test]
+    fn a_line_of_our_log_keeps_its_level() {
+        let (found, rest) = level(" WARN transom_engine_mlx::memory: little left").unwrap();
+        assert_eq!(found, tracing::Level::WARN);
+        assert_eq!(rest, "transom_engine_mlx::memory: little left");
+        assert!(level("Error something of a library").is_none());
+        assert!(level("3 errors").is_none());
+        assert!(level("ERROR").is_none());
+    }
+}

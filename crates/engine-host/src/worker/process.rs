@@ -1,0 +1,185 @@
+//! Workers that are processes: this executable again, under a hidden subcommand.
+//!
+//! Rule: a child is in a process group of its own, so that Ctrl-C in a terminal reaches only the
+//! parent, and the parent lets the child settle.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+
+use tokio::net::UnixStream;
+use tokio::process::{Child, ChildStderr, Command};
+use tracing::level_filters::LevelFilter;
+use transom_signals::Hardware;
+
+use crate::child::{FILTER_VARIABLE, SUBCOMMAND};
+use crate::error::WorkerEnd;
+use crate::worker::attend::{Vessel, attend};
+use crate::worker::{Patience, Worker, WorkerReport, Workers};
+
+/// Libraries that start a thread for each core they see, the slow ones included, unless told.
+const THREAD_VARIABLES: [&str; 2] = ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"];
+
+/// Starts each worker as a process.
+#[derive(Debug, Clone)]
+pub struct ProcessWorkers {
+    program: Result<PathBuf, String>,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    patience: Patience,
+}
+
+impl ProcessWorkers {
+    /// Workers that run `program` with `arguments`; it must end up in [`crate::child::main`].
+    pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Self {
+        Self {
+            program: Ok(program),
+            arguments,
+            environment: environment(),
+            patience: Patience::default(),
+        }
+    }
+
+    /// Workers that run this executable with [`SUBCOMMAND`]. If the system does not tell where it
+    /// is, each start fails with its reason.
+    pub fn this_executable() -> Self {
+        let program = std::env::current_exe();
+        Self {
+            program: program.map_err(|error| format!("this program's own path: {error}")),
+            ..Self::new(PathBuf::new(), vec![SUBCOMMAND.into()])
+        }
+    }
+
+    /// As it is, but with other limits to waiting.
+    #[must_use]
+    pub fn with_patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    fn spawn(&self) -> Result<(Process, UnixStream), String> {
+        let program = self.program.as_ref().map_err(Clone::clone)?;
+        let (near, far) = socket_pair().map_err(|error| format!("a socket pair: {error}"))?;
+        let child = Command::new(program)
+            .args(&self.arguments)
+            .envs(self.environment.iter().cloned())
+            .stdin(Stdio::from(far))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        Ok((Process(child), near))
+    }
+}
+
+impl Workers for ProcessWorkers {
+    fn start(&self) -> Worker {
+        let (worker, ends) = Worker::new();
+        let workers = self.clone();
+        tokio::spawn(async move {
+            match workers.spawn() {
+                Ok((process, stream)) => attend(process, stream, workers.patience, ends).await,
+                Err(reason) => {
+                    let end = WorkerEnd::NotStarted { reason };
+                    // An owner that is gone needs no telling.
+                    let _ = ends.reports.send(WorkerReport::Gone(end)).await;
+                }
+            }
+        });
+        worker
+    }
+}
+
+/// What a child gets beside this process's own environment.
+fn environment() -> Vec<(OsString, OsString)> {
+    let is_unset = |name: &str| std::env::var_os(name).is_none();
+    let n_threads = Hardware::detect().n_performance_cores.max(1).to_string();
+    let mut environment: Vec<(OsString, OsString)> = THREAD_VARIABLES
+        .into_iter()
+        .filter(|name| is_unset(name))
+        .map(|name| (name.into(), n_threads.clone().into()))
+        .collect();
+    if is_unset(FILTER_VARIABLE) {
+        environment.push((
+            FILTER_VARIABLE.into(),
+            filter(LevelFilter::current()).into(),
+        ));
+    }
+    environment
+}
+
+/// A child logs what its parent would show.
+fn filter(level: LevelFilter) -> String {
+    if level <= LevelFilter::WARN {
+        "warn".to_owned()
+    } else {
+        format!("warn,transom={level}")
+    }
+}
+
+fn socket_pair() -> io::Result<(UnixStream, OwnedFd)> {
+    let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    near.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(near)?, far.into()))
+}
+
+/// A child process.
+struct Process(Child);
+
+impl Vessel for Process {
+    type Stderr = ChildStderr;
+
+    fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.0.stderr.take()
+    }
+
+    async fn ended(&mut self) -> Result<(), String> {
+        match self.0.wait().await {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(words(status)),
+            Err(error) => Err(format!("its end could not be learnt: {error}")),
+        }
+    }
+
+    fn kill(&mut self) {
+        // Fails only on a child that has been reaped.
+        let _ = self.0.start_kill();
+    }
+}
+
+fn words(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => match signal_hook::low_level::signal_name(signal) {
+            Some(name) => format!("killed by signal {signal} ({name})"),
+            None => format!("killed by signal {signal}"),
+        },
+        (None, Some(code)) => format!("exit code {code}"),
+        (None, None) => "for no known reason".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_in_words() {
+        assert_eq!(
+            words(ExitStatus::from_raw(9)),
+            "killed by signal 9 (SIGKILL)"
+        );
+        assert_eq!(words(ExitStatus::from_raw(3 << 8)), "exit code 3");
+        assert_eq!(words(ExitStatus::from_raw(60)), "killed by signal 60");
+    }
+
+    #[test]
+    fn a_child_logs_what_its_parent_would_show() {
+        assert_eq!(filter(LevelFilter::OFF), "warn");
+        assert_eq!(filter(LevelFilter::WARN), "warn");
+        assert_eq!(filter(LevelFilter::DEBUG), "warn,transom=debug");
+    }
+}
