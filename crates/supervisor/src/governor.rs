@@ -1,13 +1,52 @@
 //! From the machine's signals to what is allowed now, and why.
 //!
+//! | while | context | answers | prefill step | speculation | background | repaint | unused models go after (≤ 16 GB) | new asks | smaller model |
+//! |---|---|---|---|---|---|---|---|---|---|
+//! | all is well | | | | yes | yes | 16 ms | 3 min (2 min); 10 min from 32 GB | | |
+//! | memory warning, or thrashing | 4096 | 1024 | 512 | | no | | 60 s (30 s) | | |
+//! | memory critical | 4096 | 1024 | 512 | no | no | | at once | wait | |
+//! | heat fair | | | | | no | | | | |
+//! | heat serious | | 1024 | 256 | no | no | 100 ms | | | offered |
+//! | heat critical | | 1024 | 256 | no | no | 100 ms | | wait | offered |
+//! | Low Power Mode | 4096 | 1024 | | no | no | 100 ms | 90 s (60 s) | | offered |
+//! | on battery | | | | | no | | 2 min (90 s) | | |
+//!
+//! Where several apply, the tightest of each column holds. The user's own idle wait yields to
+//! memory pressure and thrashing only, and the wish to keep models to critical pressure only.
+//! Running answers go on, except when swap grows under critical pressure.
+//!
+//! A signal eases when it was quiet for a while: memory 15 s, thrashing 30 s, heat 60 s, power
+//! mode and battery 5 s. It then comes down to the worst that was seen in that time.
+//!
 //! Rule: tightening is immediate, easing waits for a quiet spell, and every limit that differs from
 //! its default carries its reason.
+
+mod ladder;
+mod quiet;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
+use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
+
+use ladder::Size;
+use quiet::Eased;
+
+/// Quiet that memory pressure needs before it eases. Shorter than [`Tuning::finish_within`] and
+/// [`Tuning::longest_hold`] by default, so that a short peak costs neither an answer nor an ask.
+const MEMORY_SPELL: Duration = Duration::from_secs(15);
+
+/// Longer, because swap is written in bursts.
+const THRASHING_SPELL: Duration = Duration::from_secs(30);
+
+/// A case takes about a minute to follow its chip.
+const HEAT_SPELL: Duration = Duration::from_secs(60);
+
+/// Only against a loose plug: people expect to see what they switched.
+const POWER_SPELL: Duration = Duration::from_secs(5);
 
 /// What the user may set. Everything else follows from the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -110,5 +149,139 @@ pub enum Because {
 impl fmt::Display for Restraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.because)
+    }
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory { pressure } => match pressure {
+                MemoryPressure::Normal => "memory is freed",
+                MemoryPressure::Warning => "memory is short",
+                MemoryPressure::Critical => "memory is critically short",
+            },
+            Self::Thrashing => "memory is being moved to disk",
+            Self::Heat { state } => match state {
+                ThermalState::Nominal => "this computer has cooled",
+                ThermalState::Fair => "this computer is warm",
+                ThermalState::Serious => "this computer is hot",
+                ThermalState::Critical => "this computer is too hot",
+            },
+            Self::LowPower => "Low Power Mode",
+            Self::Battery => "on battery",
+            Self::SmallMachine => "this computer has little memory",
+            Self::Setting => "your setting",
+        })
+    }
+}
+
+/// Turns signals into an [`Allowance`]. Pure: `now` is an argument, and never goes back.
+#[derive(Debug, Clone)]
+pub struct Governor {
+    size: Size,
+    tuning: Tuning,
+    latest: SystemSignals,
+    memory: Eased<MemoryPressure>,
+    is_thrashing: Eased<bool>,
+    /// Thrashing and critical pressure at one time. Not the two eased ones together: an answer is
+    /// not ended for what is over.
+    stop_answers: Eased<bool>,
+    thermal: Eased<ThermalState>,
+    is_low_power: Eased<bool>,
+    is_on_battery: Eased<bool>,
+    allowance: Allowance,
+}
+
+impl Governor {
+    /// A machine that has not said anything yet.
+    pub fn new(hardware: &Hardware, tuning: &Tuning) -> Self {
+        let size = Size::of(hardware.memory_bytes);
+        let latest = SystemSignals::default();
+        Self {
+            size,
+            tuning: tuning.clone(),
+            latest,
+            memory: Eased::new(MEMORY_SPELL),
+            is_thrashing: Eased::new(THRASHING_SPELL),
+            stop_answers: Eased::new(MEMORY_SPELL),
+            thermal: Eased::new(HEAT_SPELL),
+            is_low_power: Eased::new(POWER_SPELL),
+            is_on_battery: Eased::new(POWER_SPELL),
+            allowance: ladder::allowance(size, tuning, &latest, false),
+        }
+    }
+
+    /// Takes the machine's state at `now`. What is worse holds at once; what is better, after a
+    /// quiet spell.
+    pub fn observe(&mut self, signals: SystemSignals, now: Duration) {
+        self.ease(now);
+        self.latest = signals;
+        self.memory.observe(signals.memory, now);
+        self.is_thrashing.observe(signals.is_thrashing, now);
+        let is_lost = signals.is_thrashing && signals.memory == MemoryPressure::Critical;
+        self.stop_answers.observe(is_lost, now);
+        self.thermal.observe(signals.thermal, now);
+        self.is_low_power.observe(signals.is_low_power, now);
+        self.is_on_battery.observe(signals.is_on_battery, now);
+        self.conclude();
+    }
+
+    /// Takes new settings; they hold at once.
+    pub fn tune(&mut self, tuning: &Tuning) {
+        self.tuning = tuning.clone();
+        self.conclude();
+    }
+
+    /// Eases what was quiet for long enough. Harmless at any time.
+    pub fn tick(&mut self, now: Duration) {
+        if self.next_deadline().is_some_and(|due| due <= now) {
+            self.ease(now);
+            self.conclude();
+        }
+    }
+
+    /// When the next easing is due; `None` while time alone changes nothing. Later than the last
+    /// `now`.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let due = [
+            self.memory.due(),
+            self.is_thrashing.due(),
+            self.stop_answers.due(),
+            self.thermal.due(),
+            self.is_low_power.due(),
+            self.is_on_battery.due(),
+        ];
+        due.into_iter().flatten().min()
+    }
+
+    /// What is allowed now.
+    pub fn allowance(&self) -> &Allowance {
+        &self.allowance
+    }
+
+    /// What the machine said last.
+    pub fn signals(&self) -> SystemSignals {
+        self.latest
+    }
+
+    fn ease(&mut self, now: Duration) {
+        self.memory.tick(now);
+        self.is_thrashing.tick(now);
+        self.stop_answers.tick(now);
+        self.thermal.tick(now);
+        self.is_low_power.tick(now);
+        self.is_on_battery.tick(now);
+    }
+
+    fn conclude(&mut self) {
+        let acted = SystemSignals {
+            memory: self.memory.level(),
+            is_thrashing: self.is_thrashing.level(),
+            thermal: self.thermal.level(),
+            is_low_power: self.is_low_power.level(),
+            is_on_battery: self.is_on_battery.level(),
+        };
+        let stop_answers = self.stop_answers.level();
+        self.allowance = ladder::allowance(self.size, &self.tuning, &acted, stop_answers);
     }
 }

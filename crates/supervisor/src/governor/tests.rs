@@ -1,0 +1,308 @@
+//! Timelines of the governor: what the machine says, line by line, and what it allows then.
+
+mod random;
+mod table;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
+
+use super::{Allowance, Governor, Tuning};
+
+fn machine(gigabytes: u64) -> Hardware {
+    Hardware {
+        chip_name: "test".to_owned(),
+        memory_bytes: gigabytes << 30,
+        n_performance_cores: 4,
+        n_cores: 8,
+        working_set_bytes: None,
+        bandwidth_bytes_per_second: None,
+    }
+}
+
+/// Signals in words: `warning thrashing serious low-power battery`, or `quiet`.
+fn signals(words: &str) -> SystemSignals {
+    let mut signals = SystemSignals::default();
+    for word in words.split_whitespace() {
+        match word {
+            "quiet" => {}
+            "warning" => signals.memory = MemoryPressure::Warning,
+            "critical" => signals.memory = MemoryPressure::Critical,
+            "thrashing" => signals.is_thrashing = true,
+            "fair" => signals.thermal = ThermalState::Fair,
+            "serious" => signals.thermal = ThermalState::Serious,
+            "overheated" => signals.thermal = ThermalState::Critical,
+            "low-power" => signals.is_low_power = true,
+            "battery" => signals.is_on_battery = true,
+            _ => panic!("no signal `{word}`"),
+        }
+    }
+    signals
+}
+
+fn tuning(words: &str) -> Tuning {
+    let mut tuning = Tuning::default();
+    for word in words.split_whitespace() {
+        match word {
+            "default" => {}
+            "keep" => tuning.keep_loaded = true,
+            seconds => {
+                let seconds = seconds.parse().expect("a number of seconds");
+                tuning.idle_unload = Some(Duration::from_secs(seconds));
+            }
+        }
+    }
+    tuning
+}
+
+/// An allowance in one line: only what is limited, and the idle wait.
+fn brief(allowance: &Allowance) -> String {
+    let mut parts = Vec::new();
+    let mut limit = |name: &str, n: Option<usize>| {
+        parts.extend(n.map(|n| format!("{name} {n}")));
+    };
+    limit("context", allowance.context_length);
+    limit("answers", allowance.max_tokens);
+    limit("step", allowance.prefill_chunk);
+    let mut flag = |name: &str, is_set: bool| {
+        parts.extend(is_set.then(|| name.to_owned()));
+    };
+    flag("no speculation", !allowance.speculation);
+    flag("no background", !allowance.background_work);
+    flag("slow paint", allowance.repaint_interval.as_millis() == 100);
+    flag("smaller model", allowance.offer_smaller_model);
+    flag("HELD", allowance.held.is_some());
+    flag("STOP", allowance.stop_answers);
+    parts.push(match allowance.idle_unload {
+        Some(wait) => format!("idle {wait:?}"),
+        None => "kept".to_owned(),
+    });
+    parts.join(", ")
+}
+
+/// Runs the lines without an arrow and says after each what changed, easings with their time.
+/// Deadlines are kept as the driver keeps them.
+#[track_caller]
+fn check(gigabytes: u64, script: &str) {
+    let mut governor = Governor::new(&machine(gigabytes), &Tuning::default());
+    let mut last = brief(governor.allowance());
+    let mut text = String::new();
+    let lines = script
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    for line in lines.clone().filter(|line| !line.contains('→')) {
+        let (at, words) = line.split_once("s ").expect("`<seconds>s <what>`");
+        let now = Duration::from_secs(at.parse().expect("seconds"));
+        while let Some(due) = governor.next_deadline().filter(|due| *due <= now) {
+            governor.tick(due);
+            assert!(governor.next_deadline().is_none_or(|next| next > due));
+            let new = brief(governor.allowance());
+            if new != last {
+                writeln!(text, "{}s → {new}", due.as_secs()).unwrap();
+                last = new;
+            }
+        }
+        writeln!(text, "{line}").unwrap();
+        match words.split_once(' ').unwrap_or((words, "")) {
+            ("tune", wishes) => governor.tune(&tuning(wishes)),
+            ("end", _) => assert_eq!(governor.next_deadline(), None, "something is still easing"),
+            _ => governor.observe(signals(words), now),
+        }
+        let new = brief(governor.allowance());
+        if new != last {
+            writeln!(text, "→ {new}").unwrap();
+            last = new;
+        }
+    }
+    let expected: String = lines.map(|line| format!("{line}\n")).collect();
+    assert_eq!(text, expected, "\n--- got ---\n{text}");
+}
+
+/// D076.
+#[test]
+fn a_warning_holds_at_once_and_eases_after_a_quiet_spell() {
+    check(
+        24,
+        "
+        5s warning
+        → context 4096, answers 1024, step 512, no background, idle 60s
+        8s quiet
+        23s → idle 180s
+        30s end
+        ",
+    );
+}
+
+/// D077.
+#[test]
+fn critical_pressure_comes_down_to_the_worst_that_was_seen_meanwhile() {
+    check(
+        24,
+        "
+        0s critical
+        → context 4096, answers 1024, step 512, no speculation, no background, HELD, idle 0ns
+        10s quiet
+        12s warning
+        14s quiet
+        25s → context 4096, answers 1024, step 512, no background, idle 60s
+        40s → idle 180s
+        60s end
+        ",
+    );
+}
+
+#[test]
+fn flapping_pressure_does_not_make_the_allowance_flap() {
+    check(
+        24,
+        "
+        0s warning
+        → context 4096, answers 1024, step 512, no background, idle 60s
+        1s quiet
+        2s warning
+        3s quiet
+        10s warning
+        11s quiet
+        25s warning
+        26s quiet
+        41s → idle 180s
+        60s end
+        ",
+    );
+}
+
+/// An answer in flight is ended for nothing less, and not for what is over.
+#[test]
+fn thrashing_counts_as_a_warning_and_ends_answers_only_together_with_critical_pressure() {
+    check(
+        24,
+        "
+        0s thrashing
+        → context 4096, answers 1024, step 512, no background, idle 60s
+        10s quiet
+        20s critical
+        → context 4096, answers 1024, step 512, no speculation, no background, HELD, idle 0ns
+        22s critical thrashing
+        → context 4096, answers 1024, step 512, no speculation, no background, HELD, STOP, idle 0ns
+        30s quiet
+        45s → context 4096, answers 1024, step 512, no background, idle 60s
+        60s → idle 180s
+        70s end
+        ",
+    );
+}
+
+/// D053, D086.
+#[test]
+fn low_power_mode_holds_at_once_and_goes_soon() {
+    check(
+        24,
+        "
+        0s low-power
+        → context 4096, answers 1024, no speculation, no background, slow paint, smaller model, idle 90s
+        60s quiet
+        62s low-power
+        64s quiet
+        69s → idle 180s
+        80s end
+        ",
+    );
+}
+
+/// D064, D087, D088.
+#[test]
+fn heat_climbs_the_ladder_at_once_and_comes_down_a_minute_at_a_time() {
+    check(
+        24,
+        "
+        0s fair
+        → no background, idle 180s
+        10s serious
+        → answers 1024, step 256, no speculation, no background, slow paint, smaller model, idle 180s
+        20s overheated
+        → answers 1024, step 256, no speculation, no background, slow paint, smaller model, HELD, idle 180s
+        30s serious
+        40s fair
+        90s → answers 1024, step 256, no speculation, no background, slow paint, smaller model, idle 180s
+        100s quiet
+        150s → no background, idle 180s
+        210s → idle 180s
+        220s end
+        ",
+    );
+}
+
+/// D071.
+#[test]
+fn models_are_kept_for_as_long_as_the_machine_can_spare_them() {
+    check(
+        64,
+        "
+        0s battery
+        → no background, idle 120s
+        1s battery low-power
+        → context 4096, answers 1024, no speculation, no background, slow paint, smaller model, idle 90s
+        2s battery low-power warning
+        → context 4096, answers 1024, step 512, no speculation, no background, slow paint, smaller model, idle 60s
+        3s quiet
+        8s → context 4096, answers 1024, step 512, no background, idle 60s
+        18s → idle 600s
+        20s end
+        ",
+    );
+    check(
+        8,
+        "
+        0s battery
+        → no background, idle 90s
+        1s warning
+        → context 4096, answers 1024, step 512, no background, idle 30s
+        2s quiet
+        17s → idle 120s
+        20s end
+        ",
+    );
+}
+
+/// D073, D084.
+#[test]
+fn the_users_wait_yields_to_memory_only_and_a_wish_to_keep_to_critical_pressure_only() {
+    check(
+        24,
+        "
+        0s tune 1800
+        → idle 1800s
+        1s battery low-power
+        → context 4096, answers 1024, no speculation, no background, slow paint, smaller model, idle 1800s
+        2s warning
+        → context 4096, answers 1024, step 512, no speculation, no background, slow paint, smaller model, idle 60s
+        3s tune keep
+        → context 4096, answers 1024, step 512, no speculation, no background, slow paint, smaller model, kept
+        7s → context 4096, answers 1024, step 512, no background, kept
+        20s critical
+        → context 4096, answers 1024, step 512, no speculation, no background, HELD, idle 0ns
+        30s tune 10
+        31s quiet
+        46s → idle 10s
+        50s tune default
+        → idle 180s
+        60s end
+        ",
+    );
+}
+
+#[test]
+fn a_late_tick_and_an_observation_in_its_place_ease_as_well() {
+    let mut governor = Governor::new(&machine(24), &Tuning::default());
+    let at = Duration::from_secs;
+    governor.observe(signals("warning"), at(0));
+    governor.observe(signals("quiet"), at(1));
+    governor.observe(signals("battery"), at(500));
+    assert_eq!(brief(governor.allowance()), "no background, idle 120s");
+    governor.observe(signals("quiet"), at(501));
+    governor.tick(at(9000));
+    assert_eq!(brief(governor.allowance()), "idle 180s");
+    assert_eq!(governor.signals(), SystemSignals::default());
+}

@@ -1,0 +1,158 @@
+//! Every level of every signal, in the words that people read.
+
+use super::{Governor, Tuning, machine, signals, tuning};
+
+fn restraints(gigabytes: u64, wishes: &str, words: &str) -> String {
+    let tuning: Tuning = tuning(wishes);
+    let mut governor = Governor::new(&machine(gigabytes), &tuning);
+    governor.observe(signals(words), std::time::Duration::ZERO);
+    let restraints = governor.allowance().restraints.iter();
+    restraints
+        .map(|restraint| format!("  {restraint}\n"))
+        .collect()
+}
+
+#[track_caller]
+fn check(gigabytes: u64, wishes: &str, expected: &str) {
+    let lines = expected
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    let levels = lines.clone().filter(|line| line.starts_with("# "));
+    let text: String = levels
+        .map(|line| format!("{line}\n{}", restraints(gigabytes, wishes, &line[2..])))
+        .collect();
+    let expected: String = lines
+        .map(|line| match line.starts_with("# ") {
+            true => format!("{line}\n"),
+            false => format!("  {line}\n"),
+        })
+        .collect();
+    assert_eq!(text, expected, "\n--- got ---\n{text}");
+}
+
+/// D053, D071, D076, D077, D081, D086, D087, D088.
+#[test]
+fn every_level_of_every_signal_says_what_it_costs_and_why() {
+    check(
+        24,
+        "default",
+        "
+        # quiet
+        # warning
+        shorter answers (1024 tokens): memory is short
+        conversations remember less (4096 tokens): memory is short
+        prompts are read in smaller steps (512 tokens): memory is short
+        background work paused: memory is short
+        models unload after 60 s unused: memory is short
+        # critical
+        new questions wait: memory is critically short
+        shorter answers (1024 tokens): memory is critically short
+        conversations remember less (4096 tokens): memory is critically short
+        prompts are read in smaller steps (512 tokens): memory is critically short
+        no speculation: memory is critically short
+        background work paused: memory is critically short
+        models unload at once: memory is critically short
+        # thrashing
+        shorter answers (1024 tokens): memory is being moved to disk
+        conversations remember less (4096 tokens): memory is being moved to disk
+        prompts are read in smaller steps (512 tokens): memory is being moved to disk
+        background work paused: memory is being moved to disk
+        models unload after 60 s unused: memory is being moved to disk
+        # fair
+        background work paused: this computer is warm
+        # serious
+        shorter answers (1024 tokens): this computer is hot
+        prompts are read in smaller steps (256 tokens): this computer is hot
+        no speculation: this computer is hot
+        background work paused: this computer is hot
+        text appears in larger steps (every 100 ms): this computer is hot
+        a smaller model is suggested: this computer is hot
+        # overheated
+        new questions wait: this computer is too hot
+        shorter answers (1024 tokens): this computer is too hot
+        prompts are read in smaller steps (256 tokens): this computer is too hot
+        no speculation: this computer is too hot
+        background work paused: this computer is too hot
+        text appears in larger steps (every 100 ms): this computer is too hot
+        a smaller model is suggested: this computer is too hot
+        # low-power
+        shorter answers (1024 tokens): Low Power Mode
+        conversations remember less (4096 tokens): Low Power Mode
+        no speculation: Low Power Mode
+        background work paused: Low Power Mode
+        text appears in larger steps (every 100 ms): Low Power Mode
+        models unload after 90 s unused: Low Power Mode
+        a smaller model is suggested: Low Power Mode
+        # battery
+        background work paused: on battery
+        models unload after 2 min unused: on battery
+        ",
+    );
+}
+
+#[test]
+fn where_several_apply_each_limit_names_the_tightest() {
+    check(
+        64,
+        "default",
+        "
+        # warning serious low-power battery
+        shorter answers (1024 tokens): memory is short
+        conversations remember less (4096 tokens): memory is short
+        prompts are read in smaller steps (256 tokens): this computer is hot
+        no speculation: this computer is hot
+        background work paused: memory is short
+        text appears in larger steps (every 100 ms): this computer is hot
+        models unload after 60 s unused: memory is short
+        a smaller model is suggested: this computer is hot
+        # critical thrashing overheated
+        running answers end early: memory is being moved to disk
+        new questions wait: memory is critically short
+        shorter answers (1024 tokens): memory is critically short
+        conversations remember less (4096 tokens): memory is critically short
+        prompts are read in smaller steps (256 tokens): this computer is too hot
+        no speculation: memory is critically short
+        background work paused: memory is critically short
+        text appears in larger steps (every 100 ms): this computer is too hot
+        models unload at once: memory is critically short
+        a smaller model is suggested: this computer is too hot
+        ",
+    );
+}
+
+/// D071, D084.
+#[test]
+fn the_idle_wait_names_the_machine_or_the_setting_that_chose_it() {
+    check(
+        16,
+        "default",
+        "
+        # quiet
+        models unload after 2 min unused: this computer has little memory
+        # battery
+        background work paused: on battery
+        models unload after 90 s unused: on battery
+        ",
+    );
+    check(
+        64,
+        "45",
+        "
+        # quiet
+        models unload after 45 s unused: your setting
+        # fair battery
+        background work paused: this computer is warm
+        models unload after 45 s unused: your setting
+        ",
+    );
+    check(
+        16,
+        "keep",
+        "
+        # quiet
+        # battery
+        background work paused: on battery
+        ",
+    );
+}
