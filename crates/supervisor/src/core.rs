@@ -145,7 +145,7 @@ pub struct Core {
     trimmed_for: MemoryPressure,
     keeps_awake: bool,
     is_quitting: bool,
-    last_unload: Option<UnloadRecord>,
+    last_unload: Option<(WorkerId, UnloadRecord)>,
     last_error: Option<String>,
     /// What the running step has decided so far; empty between steps.
     effects: Vec<Effect>,

@@ -9,23 +9,38 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::UnloadFootprint;
 
 use super::model::{UnloadStep, Unloading};
-use super::{Core, Effect, Model, Now, Phase};
-use crate::request::{AskError, Role, Unload};
+use super::{Core, Effect, Model, Now, Phase, WorkerId};
+use crate::request::{AskError, ModelSpec, Role, Unload};
 use crate::status::{UnloadReason, UnloadRecord};
 
 /// How long a secondary model stays unused while the chat model is kept for good.
 const SECONDARY_IDLE: Duration = Duration::from_secs(180);
 
 impl Core {
+    /// The workers of the models that `which` means, in whatever phase.
+    pub(crate) fn workers_of(&self, which: &Unload) -> Vec<WorkerId> {
+        let meant = self
+            .models
+            .iter()
+            .filter(|model| is_meant(which, &model.spec));
+        meant.map(|model| model.worker).collect()
+    }
+
+    /// What came back when `worker`, the last one gone, was unloaded; `None` where another went
+    /// after it, or it had not begun to load.
+    pub(crate) fn unload_of(&self, worker: WorkerId) -> Option<&UnloadRecord> {
+        let (last, record) = self.last_unload.as_ref()?;
+        (*last == worker).then_some(record)
+    }
+
     /// A person wants memory back: also those who wait for the models are told so.
     pub(super) fn unload_by_hand(&mut self, which: &Unload, now: Now) {
-        let is_meant = |name: &str| match which {
-            Unload::All => true,
-            Unload::Named(named) => named == name,
-        };
-        self.fail_queued(|waiting| is_meant(&waiting.spec.name), &AskError::Unloaded);
+        self.fail_queued(
+            |waiting| is_meant(which, &waiting.spec),
+            &AskError::Unloaded,
+        );
         for index in 0..self.models.len() {
-            if is_meant(&self.models[index].spec.name) {
+            if is_meant(which, &self.models[index].spec) {
                 self.end_model(index, UnloadReason::Asked, now);
             }
         }
@@ -143,14 +158,15 @@ impl Core {
         }
         let ended_as_told = unloading.step == UnloadStep::Leaving && *end == WorkerEnd::AsTold;
         let (held_bytes, freed_bytes) = held_and_freed(&model);
-        self.last_unload = Some(UnloadRecord {
+        let record = UnloadRecord {
             name: model.spec.name.clone(),
             why: unloading.why,
             held_bytes,
             freed_bytes,
             by_force: !ended_as_told,
             took: now.saturating_sub(unloading.since),
-        });
+        };
+        self.last_unload = Some((model.worker, record));
     }
 
     /// When `model`, which is ready, goes for want of use. Not while somebody waits for it.
@@ -205,6 +221,13 @@ impl Core {
             self.end(ask, crate::answer::Outcome::Failed { error });
         }
         self.kill(index, UnloadReason::Quit, now);
+    }
+}
+
+fn is_meant(which: &Unload, spec: &ModelSpec) -> bool {
+    match which {
+        Unload::All => true,
+        Unload::Named(name) => *name == spec.name,
     }
 }
 
