@@ -25,6 +25,7 @@ mod ladder;
 mod quiet;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::fmt;
 use std::time::Duration;
@@ -149,29 +150,6 @@ pub enum Because {
 impl fmt::Display for Restraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.because)
-    }
-}
-
-impl fmt::Display for Because {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Memory { pressure } => match pressure {
-                MemoryPressure::Normal => "memory is freed",
-                MemoryPressure::Warning => "memory is short",
-                MemoryPressure::Critical => "memory is critically short",
-            },
-            Self::Thrashing => "memory is being moved to disk",
-            Self::Heat { state } => match state {
-                ThermalState::Nominal => "this computer has cooled",
-                ThermalState::Fair => "this computer is warm",
-                ThermalState::Serious => "this computer is hot",
-                ThermalState::Critical => "this computer is too hot",
-            },
-            Self::LowPower => "Low Power Mode",
-            Self::Battery => "on battery",
-            Self::SmallMachine => "this computer has little memory",
-            Self::Setting => "your setting",
-        })
     }
 }
 

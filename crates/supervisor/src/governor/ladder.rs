@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 
-use super::{Allowance, Because, Restraint, Tuning};
+use super::{Allowance, Because, Tuning};
 
 const GIB: u64 = 1 << 30;
 
@@ -192,50 +192,59 @@ pub(super) fn allowance(
     acted: &SystemSignals,
     stop_answers: bool,
 ) -> Allowance {
-    let in_force = LADDER.iter().filter(|rung| rung.is_in_force(acted));
-    let climbed = Climbed {
-        rungs: in_force.collect(),
-    };
-    let held = climbed.first(|rung| rung.holds);
-    let context_length = climbed.tightest(|rung| rung.context_length);
-    let max_tokens = climbed.tightest(|rung| rung.max_tokens);
-    let prefill_chunk = climbed.tightest(|rung| rung.prefill_chunk);
-    let no_speculation = climbed.first(|rung| rung.stops_speculation);
-    let no_background = climbed.first(|rung| rung.stops_background);
-    let repaint = climbed.slowest(|rung| rung.repaint);
-    let idle = climbed.idle(size, tuning);
-    let smaller = climbed.first(|rung| rung.offers_smaller);
-    let stopped = stop_answers.then_some(Because::Thrashing);
-
-    let say = |what: &str, because: Option<Because>| restraint(what.to_owned(), because);
-    let restraints = [
-        say("running answers end early", stopped),
-        say("new questions wait", held),
-        tokens("shorter answers", max_tokens),
-        tokens("conversations remember less", context_length),
-        tokens("prompts are read in smaller steps", prefill_chunk),
-        say("no speculation", no_speculation),
-        say("background work paused", no_background),
-        repaint.and_then(|(wait, why)| restraint(repaint_words(wait), Some(why))),
-        idle.and_then(|(wait, why)| restraint(idle_words(wait), why)),
-        say("a smaller model is suggested", smaller),
-    ];
+    let demands = Demands::of(size, tuning, acted, stop_answers);
     Allowance {
         memory: match acted.is_thrashing {
             true => acted.memory.max(MemoryPressure::Warning),
             false => acted.memory,
         },
         stop_answers,
-        context_length: context_length.map(|(n, _)| n),
-        prefill_chunk: prefill_chunk.map(|(n, _)| n),
-        max_tokens: max_tokens.map(|(n, _)| n),
-        speculation: no_speculation.is_none(),
-        background_work: no_background.is_none(),
-        repaint_interval: repaint.map_or(FRAME, |(wait, _)| wait),
-        idle_unload: idle.map(|(wait, _)| wait),
-        held,
-        offer_smaller_model: smaller.is_some(),
-        restraints: restraints.into_iter().flatten().collect(),
+        context_length: demands.context_length.map(|(n, _)| n),
+        prefill_chunk: demands.prefill_chunk.map(|(n, _)| n),
+        max_tokens: demands.max_tokens.map(|(n, _)| n),
+        speculation: demands.no_speculation.is_none(),
+        background_work: demands.no_background.is_none(),
+        repaint_interval: demands.repaint.map_or(FRAME, |(wait, _)| wait),
+        idle_unload: demands.idle.map(|(wait, _)| wait),
+        held: demands.held,
+        offer_smaller_model: demands.smaller_model.is_some(),
+        restraints: demands.restraints(),
+    }
+}
+
+/// Every limit in force and its reason.
+pub(super) struct Demands {
+    pub(super) stop_answers: Option<Because>,
+    pub(super) held: Option<Because>,
+    pub(super) max_tokens: Option<(usize, Because)>,
+    pub(super) context_length: Option<(usize, Because)>,
+    pub(super) prefill_chunk: Option<(usize, Because)>,
+    pub(super) no_speculation: Option<Because>,
+    pub(super) no_background: Option<Because>,
+    pub(super) repaint: Option<(Duration, Because)>,
+    /// `None` keeps models; no reason, if it is this machine's usual wait.
+    pub(super) idle: Option<(Duration, Option<Because>)>,
+    pub(super) smaller_model: Option<Because>,
+}
+
+impl Demands {
+    fn of(size: Size, tuning: &Tuning, acted: &SystemSignals, stop_answers: bool) -> Self {
+        let in_force = LADDER.iter().filter(|rung| rung.is_in_force(acted));
+        let climbed = Climbed {
+            rungs: in_force.collect(),
+        };
+        Self {
+            stop_answers: stop_answers.then_some(Because::Thrashing),
+            held: climbed.first(|rung| rung.holds),
+            max_tokens: climbed.tightest(|rung| rung.max_tokens),
+            context_length: climbed.tightest(|rung| rung.context_length),
+            prefill_chunk: climbed.tightest(|rung| rung.prefill_chunk),
+            no_speculation: climbed.first(|rung| rung.stops_speculation),
+            no_background: climbed.first(|rung| rung.stops_background),
+            repaint: climbed.slowest(|rung| rung.repaint),
+            idle: climbed.idle(size, tuning),
+            smaller_model: climbed.first(|rung| rung.offers_smaller),
+        }
     }
 }
 
@@ -295,29 +304,4 @@ fn wished_idle(size: Size, tuning: &Tuning) -> (Wish, Option<(Duration, Option<B
     };
     let wait = Duration::from_secs(seconds);
     (Wish::Default, Some((wait, because)))
-}
-
-fn restraint(what: String, because: Option<Because>) -> Option<Restraint> {
-    because.map(|because| Restraint { what, because })
-}
-
-fn tokens(what: &str, limit: Option<(usize, Because)>) -> Option<Restraint> {
-    limit.and_then(|(n, because)| restraint(format!("{what} ({n} tokens)"), Some(because)))
-}
-
-fn repaint_words(wait: Duration) -> String {
-    format!(
-        "text appears in larger steps (every {} ms)",
-        wait.as_millis()
-    )
-}
-
-fn idle_words(wait: Duration) -> String {
-    match wait.as_secs() {
-        0 => "models unload at once".to_owned(),
-        seconds if seconds >= 120 && seconds % 60 == 0 => {
-            format!("models unload after {} min unused", seconds / 60)
-        }
-        seconds => format!("models unload after {seconds} s unused"),
-    }
 }

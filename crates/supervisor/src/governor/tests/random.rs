@@ -141,7 +141,7 @@ proptest! {
         let minute = Duration::from_secs(60);
         for (first, &start) in changes.iter().enumerate() {
             let within = changes[first..].iter().filter(|&&at| at < start + minute);
-            prop_assert!(within.count() <= 2 * (13 + 13) + 3 * 5 + 2 * 5 + 2 * 3 + 4 * 2 + 8);
+            prop_assert!(within.count() <= 2 * (13 + 13) + 3 * 5 + 2 * 5 + 2 * 3 + 4 * 2 + 9);
         }
     }
 
