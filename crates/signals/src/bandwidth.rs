@@ -47,6 +47,9 @@ mod tests {
     #[test]
     fn memory_delivers_something_between_a_slow_disk_and_a_data_centre() {
         let bandwidth = measure_bandwidth();
-        assert!((100_000_000..20_000_000_000_000).contains(&bandwidth), "{bandwidth}");
+        assert!(
+            (100_000_000..20_000_000_000_000).contains(&bandwidth),
+            "{bandwidth}"
+        );
     }
 }

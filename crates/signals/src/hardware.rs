@@ -31,7 +31,10 @@ impl Hardware {
             bandwidth_bytes_per_second: bandwidth_of(&chip_name),
             chip_name,
             memory_bytes,
-            n_performance_cores: platform.n_performance_cores.unwrap_or(n_physical).min(n_cores),
+            n_performance_cores: platform
+                .n_performance_cores
+                .unwrap_or(n_physical)
+                .min(n_cores),
             n_cores,
             working_set_bytes: platform.working_set_bytes,
         }
@@ -49,7 +52,10 @@ fn chip_and_memory() -> (String, u64) {
     };
     system.refresh_memory();
     system.refresh_cpu_list(sysinfo::CpuRefreshKind::nothing());
-    let chip_name = system.cpus().first().map(|cpu| cpu.brand().trim().to_owned());
+    let chip_name = system
+        .cpus()
+        .first()
+        .map(|cpu| cpu.brand().trim().to_owned());
     let limit = system.cgroup_limits().map(|limits| limits.total_memory);
     let memory_bytes = system.total_memory();
     let memory_bytes = limit.map_or(memory_bytes, |limit| limit.min(memory_bytes));
@@ -64,7 +70,7 @@ pub(crate) struct PlatformHardware {
 }
 
 #[cfg(target_os = "macos")]
-use crate::mac::hardware as platform;
+use crate::mac as platform;
 
 #[cfg(not(target_os = "macos"))]
 mod platform {
@@ -123,7 +129,10 @@ mod tests {
         let hardware = Hardware::detect();
         assert!(hardware.memory_bytes > 256 << 20, "{hardware:?}");
         assert!(hardware.n_performance_cores >= 1, "{hardware:?}");
-        assert!(hardware.n_cores >= hardware.n_performance_cores, "{hardware:?}");
+        assert!(
+            hardware.n_cores >= hardware.n_performance_cores,
+            "{hardware:?}"
+        );
     }
 
     #[test]

@@ -8,8 +8,8 @@
 
 mod bandwidth;
 mod board;
-mod decide;
 mod footprint;
+mod growth;
 mod hardware;
 mod keep_awake;
 #[cfg(target_os = "linux")]

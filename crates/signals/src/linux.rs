@@ -6,6 +6,7 @@
 //! at all, every ten seconds.
 
 mod dbus;
+mod decide;
 mod paths;
 mod power;
 mod pressure;
@@ -49,7 +50,10 @@ impl LinuxSignals {
         let supplies = power::supplies(&paths.power_supply);
         let heat_source = match zones.len() {
             0 => "no thermal zone with trip points".to_owned(),
-            n => format!("{} ({n} thermal zones with trip points)", paths.thermal.display()),
+            n => format!(
+                "{} ({n} thermal zones with trip points)",
+                paths.thermal.display()
+            ),
         };
         let has_power_supplies = !supplies.is_empty();
         if zones.is_empty() {
@@ -90,7 +94,11 @@ impl SignalSource for LinuxSignals {
             Ok(watch) => watch.describe().to_owned(),
             Err(why) => why.clone(),
         };
-        let averages = self.pressure.as_ref().ok().and_then(PressureWatch::averages);
+        let averages = self
+            .pressure
+            .as_ref()
+            .ok()
+            .and_then(PressureWatch::averages);
         let averages = averages.map_or(String::new(), |(some, full)| {
             format!(" (some {some:.1} %, full {full:.1} % over 10 s)")
         });

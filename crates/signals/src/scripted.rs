@@ -62,14 +62,21 @@ impl SignalSource for ScriptedSignals {
             report("swap", growth(signals.is_thrashing).to_owned()),
             report("heat", signals.thermal.to_string()),
             report("power mode", power_mode(signals.is_low_power).to_owned()),
-            report("power source", power_source(signals.is_on_battery).to_owned()),
+            report(
+                "power source",
+                power_source(signals.is_on_battery).to_owned(),
+            ),
         ]
     }
 }
 
 /// Swap in words.
 pub(crate) fn growth(is_thrashing: bool) -> &'static str {
-    if is_thrashing { "growing fast" } else { "steady" }
+    if is_thrashing {
+        "growing fast"
+    } else {
+        "steady"
+    }
 }
 
 /// The power mode in words.
@@ -145,8 +152,13 @@ mod tests {
 
     #[test]
     fn a_word_that_means_nothing_is_named() {
-        let message = parse_simulation("battery memory=high").unwrap_err().to_string();
-        assert!(message.starts_with("\"memory=high\" is no signal"), "{message}");
+        let message = parse_simulation("battery memory=high")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with("\"memory=high\" is no signal"),
+            "{message}"
+        );
     }
 
     #[test]

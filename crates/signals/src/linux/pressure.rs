@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::decide::{PressureLevel, pressure_of_averages};
 use super::{Clock, Paths};
 use crate::board::Board;
-use crate::decide::{GrowthMeter, PressureLevel, pressure_of_averages};
+use crate::growth::GrowthMeter;
 use crate::signal::MemoryPressure;
 
 /// Some task stalls for 150 ms of 2 s. Programs without privileges may only use windows of whole
@@ -56,11 +57,20 @@ impl PressureWatch {
             why
         };
         if files.is_empty() {
-            return Err(fail("this kernel has no pressure stall information".to_owned()));
+            return Err(fail(
+                "this kernel has no pressure stall information".to_owned(),
+            ));
         }
         let triggers = triggers(files);
-        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        let way = if triggers.is_empty() { "read every 2 s" } else { "triggers" };
+        let names: Vec<String> = files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect();
+        let way = if triggers.is_empty() {
+            "read every 2 s"
+        } else {
+            "triggers"
+        };
         let (stopped, stop) = rustix::pipe::pipe().map_err(|error| fail(error.to_string()))?;
         let state = Watching {
             files: files.to_vec(),
@@ -160,8 +170,11 @@ impl Watching {
         }
         // A group that was removed raises an error on its triggers for ever.
         let mut flags = woken.iter().skip(1);
-        self.triggers
-            .retain(|_| flags.next().is_none_or(|flags| !flags.contains(PollFlags::ERR)));
+        self.triggers.retain(|_| {
+            flags
+                .next()
+                .is_none_or(|flags| !flags.contains(PollFlags::ERR))
+        });
         Ok(woken.first().is_none_or(PollFlags::is_empty))
     }
 
@@ -224,14 +237,18 @@ fn greatest_averages(files: &[PathBuf]) -> Option<(f64, f64)> {
 /// `avg10` of the line that begins with `kind`, in percent.
 fn average(text: &str, kind: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.starts_with(kind))?;
-    let field = line.split(' ').find_map(|field| field.strip_prefix("avg10="))?;
+    let field = line
+        .split(' ')
+        .find_map(|field| field.strip_prefix("avg10="))?;
     field.parse().ok()
 }
 
 /// Bytes that were ever moved to swap, from `/proc/vmstat`.
 fn swapped_out_bytes(vmstat: &Path) -> Option<u64> {
     let text = fs::read_to_string(vmstat).ok()?;
-    let pages = text.lines().find_map(|line| line.strip_prefix("pswpout "))?;
+    let pages = text
+        .lines()
+        .find_map(|line| line.strip_prefix("pswpout "))?;
     let pages: u64 = pages.trim().parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::decide::{TripPoints, heat};
+use super::decide::{TripPoints, heat};
 use crate::signal::ThermalState;
 
 /// Trip points that a zone may have.
@@ -88,18 +88,41 @@ mod tests {
     fn the_hottest_zone_with_trip_points_decides() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        write_zone(folder, "thermal_zone0", "40000\n", &[("critical\n", "110000\n")]);
-        let trips = [("active\n", "50000\n"), ("passive\n", "80000\n"), ("hot\n", "0\n")];
+        write_zone(
+            folder,
+            "thermal_zone0",
+            "40000\n",
+            &[("critical\n", "110000\n")],
+        );
+        let trips = [
+            ("active\n", "50000\n"),
+            ("passive\n", "80000\n"),
+            ("hot\n", "0\n"),
+        ];
         write_zone(folder, "thermal_zone1", "81000\n", &trips);
         write_zone(folder, "thermal_zone2", "99000\n", &[]);
-        write_zone(folder, "cooling_device0", "99000\n", &[("passive\n", "10\n")]);
+        write_zone(
+            folder,
+            "cooling_device0",
+            "99000\n",
+            &[("passive\n", "10\n")],
+        );
         let zones = zones(folder);
         assert_eq!(zones.len(), 2);
-        assert_eq!(hottest(&zones, ThermalState::Nominal), ThermalState::Serious);
+        assert_eq!(
+            hottest(&zones, ThermalState::Nominal),
+            ThermalState::Serious
+        );
         fs::write(folder.join("thermal_zone1/temp"), "60000\n").unwrap();
-        assert_eq!(hottest(&zones, ThermalState::Serious), ThermalState::Nominal);
+        assert_eq!(
+            hottest(&zones, ThermalState::Serious),
+            ThermalState::Nominal
+        );
         fs::write(folder.join("thermal_zone1/temp"), "no number").unwrap();
-        assert_eq!(hottest(&zones, ThermalState::Nominal), ThermalState::Nominal);
+        assert_eq!(
+            hottest(&zones, ThermalState::Nominal),
+            ThermalState::Nominal
+        );
     }
 
     #[test]

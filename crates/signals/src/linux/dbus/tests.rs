@@ -79,7 +79,10 @@ fn battery_and_power_saver_are_heard_and_so_is_their_end() {
         .unwrap()
         .serve_at("/org/freedesktop/UPower", UPower(true))
         .unwrap()
-        .serve_at("/net/hadess/PowerProfiles", Profiles(POWER_SAVER.to_owned()))
+        .serve_at(
+            "/net/hadess/PowerProfiles",
+            Profiles(POWER_SAVER.to_owned()),
+        )
         .unwrap()
         .build()
         .unwrap();
@@ -95,9 +98,14 @@ fn battery_and_power_saver_are_heard_and_so_is_their_end() {
     };
     wait_for((true, true));
     let found = watch.found();
-    assert_eq!(found.profiles_name.as_deref(), Some("net.hadess.PowerProfiles"));
+    assert_eq!(
+        found.profiles_name.as_deref(),
+        Some("net.hadess.PowerProfiles")
+    );
     let objects = server.object_server();
-    let upower = objects.interface::<_, UPower>("/org/freedesktop/UPower").unwrap();
+    let upower = objects
+        .interface::<_, UPower>("/org/freedesktop/UPower")
+        .unwrap();
     upower.get_mut().0 = false;
     zbus::block_on(upower.get().on_battery_changed(upower.signal_emitter())).unwrap();
     wait_for((false, true));
@@ -105,7 +113,12 @@ fn battery_and_power_saver_are_heard_and_so_is_their_end() {
         .interface::<_, Profiles>("/net/hadess/PowerProfiles")
         .unwrap();
     profiles.get_mut().0 = "balanced".to_owned();
-    zbus::block_on(profiles.get().active_profile_changed(profiles.signal_emitter())).unwrap();
+    zbus::block_on(
+        profiles
+            .get()
+            .active_profile_changed(profiles.signal_emitter()),
+    )
+    .unwrap();
     wait_for((false, false));
 }
 

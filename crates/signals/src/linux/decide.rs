@@ -1,23 +1,23 @@
-//! From raw readings to levels, with hysteresis against noise. Pure, and shared by both systems.
+//! From raw readings to levels, with hysteresis against noise. Pure.
 
 use std::time::Duration;
 
-use crate::signal::{MemoryPressure, SystemSignals, ThermalState};
+use crate::signal::{MemoryPressure, ThermalState};
 
 /// How long a level of pressure is held after the last notice of it. The kernel speaks up at most
 /// once a window of 2 s while pressure lasts, so three windows of silence mean that it is over.
-pub(crate) const HOLD: Duration = Duration::from_secs(6);
+pub(in crate::linux) const HOLD: Duration = Duration::from_secs(6);
 
 /// Memory pressure from notices that come only while it lasts.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PressureLevel {
+pub(in crate::linux) struct PressureLevel {
     warned: Option<Duration>,
     alarmed: Option<Duration>,
 }
 
 impl PressureLevel {
     /// A notice of `level` came at `now`.
-    pub(crate) fn notice(&mut self, level: MemoryPressure, now: Duration) {
+    pub(in crate::linux) fn notice(&mut self, level: MemoryPressure, now: Duration) {
         match level {
             MemoryPressure::Normal => {}
             MemoryPressure::Warning => self.warned = Some(now),
@@ -26,7 +26,7 @@ impl PressureLevel {
     }
 
     /// The level at `now`.
-    pub(crate) fn at(&self, now: Duration) -> MemoryPressure {
+    pub(in crate::linux) fn at(&self, now: Duration) -> MemoryPressure {
         let holds = |since: Option<Duration>| since.is_some_and(|since| now < since + HOLD);
         if holds(self.alarmed) {
             MemoryPressure::Critical
@@ -40,7 +40,7 @@ impl PressureLevel {
 
 /// The share of time, in percent over ten seconds, in which some task waited for memory, and in
 /// which all did; to a level, where notices are not to be had.
-pub(crate) fn pressure_of_averages(some: f64, full: f64) -> MemoryPressure {
+pub(in crate::linux) fn pressure_of_averages(some: f64, full: f64) -> MemoryPressure {
     if full >= 10.0 {
         MemoryPressure::Critical
     } else if some >= 7.5 {
@@ -50,44 +50,15 @@ pub(crate) fn pressure_of_averages(some: f64, full: f64) -> MemoryPressure {
     }
 }
 
-/// Growth of something counted in bytes, over the last seconds.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct GrowthMeter {
-    samples: Vec<(Duration, u64)>,
-}
-
-impl GrowthMeter {
-    /// Time over which growth is averaged: long enough that one burst is no trend.
-    const WINDOW: Duration = Duration::from_secs(5);
-
-    /// Takes a sample, and says whether it grows as [`SystemSignals::THRASHING_BYTES_PER_SECOND`]
-    /// has it. Samples must cover half the window before anything is said.
-    pub(crate) fn is_thrashing(&mut self, bytes: u64, now: Duration) -> bool {
-        self.samples.push((now, bytes));
-        self.samples.retain(|(at, _)| *at + Self::WINDOW >= now);
-        let Some(&(first_at, first)) = self.samples.first() else {
-            return false;
-        };
-        let time = now.saturating_sub(first_at);
-        let limit = SystemSignals::THRASHING_BYTES_PER_SECOND as f64 * time.as_secs_f64();
-        time >= Self::WINDOW / 2 && bytes.saturating_sub(first) as f64 > limit
-    }
-
-    /// Forgets all samples.
-    pub(crate) fn clear(&mut self) {
-        self.samples.clear();
-    }
-}
-
 /// A sensor's trip points, in thousandths of a degree Celsius.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct TripPoints {
+pub(in crate::linux) struct TripPoints {
     /// Where the system begins to slow itself down.
-    pub(crate) passive: Option<i64>,
+    pub(in crate::linux) passive: Option<i64>,
     /// Where the hardware is told that it is hot.
-    pub(crate) hot: Option<i64>,
+    pub(in crate::linux) hot: Option<i64>,
     /// Where the system shuts down.
-    pub(crate) critical: Option<i64>,
+    pub(in crate::linux) critical: Option<i64>,
 }
 
 /// How far below a trip point the level before it begins.
@@ -97,7 +68,11 @@ const FALL: i64 = 3_000;
 
 /// Heat from a temperature and the sensor's trip points; `before` is the level so far, which is
 /// kept until the temperature is clearly below it.
-pub(crate) fn heat(temperature: i64, trips: TripPoints, before: ThermalState) -> ThermalState {
+pub(in crate::linux) fn heat(
+    temperature: i64,
+    trips: TripPoints,
+    before: ThermalState,
+) -> ThermalState {
     let raised = level(temperature, trips);
     if raised >= before {
         return raised;
@@ -107,7 +82,8 @@ pub(crate) fn heat(temperature: i64, trips: TripPoints, before: ThermalState) ->
 }
 
 fn level(temperature: i64, trips: TripPoints) -> ThermalState {
-    let reaches = |trip: Option<i64>, margin: i64| trip.is_some_and(|trip| temperature >= trip - margin);
+    let reaches =
+        |trip: Option<i64>, margin: i64| trip.is_some_and(|trip| temperature >= trip - margin);
     let slows_down = trips.passive.or(trips.hot);
     if reaches(trips.critical, MARGIN) {
         ThermalState::Critical
@@ -148,19 +124,6 @@ mod tests {
         assert_eq!(pressure_of_averages(40.0, 12.0), MemoryPressure::Critical);
     }
 
-    #[test]
-    fn only_growth_that_lasts_is_thrashing() {
-        const MIB: u64 = 1 << 20;
-        let mut meter = GrowthMeter::default();
-        assert!(!meter.is_thrashing(0, seconds(0)));
-        assert!(!meter.is_thrashing(900 * MIB, seconds(1)), "too short to tell");
-        assert!(meter.is_thrashing(900 * MIB, seconds(3)));
-        assert!(!meter.is_thrashing(900 * MIB, seconds(9)), "it no longer grows");
-        meter.clear();
-        assert!(!meter.is_thrashing(5000 * MIB, seconds(10)));
-        assert!(!meter.is_thrashing(5100 * MIB, seconds(14)), "25 MiB/s is no thrashing");
-    }
-
     const TRIPS: TripPoints = TripPoints {
         passive: Some(85_000),
         hot: None,
@@ -193,10 +156,22 @@ mod tests {
             critical: Some(100_000),
             ..TripPoints::default()
         };
-        assert_eq!(heat(79_000, trips, ThermalState::Nominal), ThermalState::Nominal);
-        assert_eq!(heat(80_000, trips, ThermalState::Nominal), ThermalState::Fair);
-        assert_eq!(heat(91_000, trips, ThermalState::Nominal), ThermalState::Critical);
+        assert_eq!(
+            heat(79_000, trips, ThermalState::Nominal),
+            ThermalState::Nominal
+        );
+        assert_eq!(
+            heat(80_000, trips, ThermalState::Nominal),
+            ThermalState::Fair
+        );
+        assert_eq!(
+            heat(91_000, trips, ThermalState::Nominal),
+            ThermalState::Critical
+        );
         let none = TripPoints::default();
-        assert_eq!(heat(200_000, none, ThermalState::Nominal), ThermalState::Nominal);
+        assert_eq!(
+            heat(200_000, none, ThermalState::Nominal),
+            ThermalState::Nominal
+        );
     }
 }

@@ -1,0 +1,143 @@
+//! macOS's own signals. Thin on purpose: these files can be type-checked on other systems, but only
+//! run on a Mac, so whatever decides is elsewhere.
+
+mod battery;
+pub(crate) mod keep_awake;
+mod memory;
+mod process_info;
+mod sysctl;
+
+use std::sync::Arc;
+
+use objc2_metal::{MTLCreateSystemDefaultDevice, MTLDevice};
+
+use crate::board::Board;
+use crate::hardware::{PlatformHardware, usual_working_set};
+use crate::scripted::{growth, power_mode, power_source};
+use crate::signal::{SignalSource, SourceReport, SystemSignals};
+use crate::urgency::Urgency;
+
+/// macOS's sources. Dropping it ends the notices.
+pub(crate) struct MacSignals {
+    board: Arc<Board>,
+    #[expect(dead_code, reason = "held for what their drop does")]
+    sources: (
+        memory::MemoryWatch,
+        process_info::ProcessInfoWatch,
+        battery::BatteryWatch,
+    ),
+}
+
+impl MacSignals {
+    /// Listens to this Mac.
+    pub(crate) fn start() -> Self {
+        let board = Arc::new(Board::default());
+        Self {
+            sources: (
+                memory::MemoryWatch::start(&board),
+                process_info::ProcessInfoWatch::start(&board),
+                battery::BatteryWatch::start(&board),
+            ),
+            board,
+        }
+    }
+}
+
+impl SignalSource for MacSignals {
+    fn current(&self) -> SystemSignals {
+        self.board.current()
+    }
+
+    fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>) {
+        self.board.watch(on_change);
+    }
+
+    fn report(&self) -> Vec<SourceReport> {
+        let signals = self.current();
+        let report = |signal: &str, source: &str, value: String| SourceReport {
+            signal: signal.to_owned(),
+            source: source.to_owned(),
+            value,
+            is_available: true,
+        };
+        vec![
+            report(
+                "memory pressure",
+                "the system's memory-pressure source",
+                signals.memory.to_string(),
+            ),
+            report(
+                "swap",
+                "vm.swapusage, read while there is pressure",
+                growth(signals.is_thrashing).to_owned(),
+            ),
+            report(
+                "heat",
+                "thermal state of the process info",
+                signals.thermal.to_string(),
+            ),
+            report(
+                "power mode",
+                "Low Power Mode of the process info",
+                power_mode(signals.is_low_power).to_owned(),
+            ),
+            report(
+                "power source",
+                "the system's power sources",
+                power_source(signals.is_on_battery).to_owned(),
+            ),
+        ]
+    }
+}
+
+/// Performance cores (<https://developer.apple.com/documentation/kernel/1387446-sysctlbyname>) and
+/// the GPU's share of memory.
+pub(crate) fn hardware() -> PlatformHardware {
+    let memory_bytes = sysctl::number("hw.memsize").unwrap_or(0);
+    let wired_limit = sysctl::number("iogpu.wired_limit_mb").unwrap_or(0) << 20;
+    let device = MTLCreateSystemDefaultDevice();
+    let said = device.map(|device| device.recommendedMaxWorkingSetSize());
+    let working_set = said.filter(|&bytes| bytes > 0);
+    PlatformHardware {
+        n_performance_cores: sysctl::number("hw.perflevel0.physicalcpu").map(|n| n as usize),
+        working_set_bytes: Some(
+            working_set.unwrap_or_else(|| usual_working_set(memory_bytes, wired_limit)),
+        ),
+    }
+}
+
+/// The class of the calling thread
+/// (<https://developer.apple.com/library/archive/documentation/Performance/Conceptual/power_efficiency_guidelines_osx/PrioritizeWorkAtTheTaskLevel.html>).
+#[expect(unsafe_code, reason = "libc has no safe form of it")]
+pub(crate) fn set_thread_urgency(urgency: Urgency) {
+    let class = match urgency {
+        Urgency::UserInitiated => libc::qos_class_t::QOS_CLASS_USER_INITIATED,
+        Urgency::Utility => libc::qos_class_t::QOS_CLASS_UTILITY,
+    };
+    // SAFETY: it changes the calling thread only, and both arguments are of the documented values.
+    let status = unsafe { libc::pthread_set_qos_class_self_np(class, 0) };
+    if status != 0 {
+        tracing::debug!(status, "the thread keeps its quality of service");
+    }
+}
+
+/// `phys_footprint` of a process of the same user.
+#[expect(unsafe_code, reason = "libc has no safe form of it")]
+pub(crate) fn footprint_bytes(process: u32) -> Option<u64> {
+    let process = i32::try_from(process).ok()?;
+    let mut usage = std::mem::MaybeUninit::<libc::rusage_info_v4>::zeroed();
+    // SAFETY: the flavour names the structure that the buffer has room for; all zeroes are a valid
+    // value of it.
+    let usage = unsafe {
+        let status = libc::proc_pid_rusage(
+            process,
+            libc::RUSAGE_INFO_V4,
+            usage.as_mut_ptr().cast::<libc::rusage_info_t>(),
+        );
+        if status != 0 {
+            return None;
+        }
+        usage.assume_init()
+    };
+    Some(usage.ri_phys_footprint)
+}

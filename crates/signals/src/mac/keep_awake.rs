@@ -1,0 +1,39 @@
+//! An activity of `NSProcessInfo`: the system sees that the user waits for something, so it neither
+//! sleeps nor puts the program to nap.
+
+use objc2::rc::Retained;
+use objc2::runtime::{NSObjectProtocol, ProtocolObject};
+use objc2_foundation::{NSActivityOptions, NSProcessInfo, NSString};
+
+/// The activity.
+pub(crate) struct Lock {
+    activity: Retained<ProtocolObject<dyn NSObjectProtocol>>,
+}
+
+// SAFETY: an activity may be ended on another thread than it was begun on.
+#[expect(unsafe_code, reason = "a token of a thread-safe object")]
+unsafe impl Send for Lock {}
+// SAFETY: as above; no method takes a shared reference.
+#[expect(unsafe_code, reason = "a token of a thread-safe object")]
+unsafe impl Sync for Lock {}
+
+impl Lock {
+    pub(crate) fn begin(reason: &str) -> Self {
+        let options = NSActivityOptions::UserInitiated | NSActivityOptions::IdleSystemSleepDisabled;
+        let reason = NSString::from_str(reason);
+        Self {
+            activity: NSProcessInfo::processInfo()
+                .beginActivityWithOptions_reason(options, &reason),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: the activity came from `begin`, and is ended once.
+        #[expect(unsafe_code, reason = "the token has no type")]
+        unsafe {
+            NSProcessInfo::processInfo().endActivity(&self.activity);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Numbers that the kernel names.
+
+use std::ffi::CString;
+use std::ptr;
+
+/// A number of 4 or 8 bytes; `None` if there is none of that name.
+pub(super) fn number(name: &str) -> Option<u64> {
+    let mut bytes = [0; 8];
+    match read(name, &mut bytes)? {
+        4 => Some(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into()),
+        8 => Some(u64::from_ne_bytes(bytes)),
+        _ => None,
+    }
+}
+
+/// Bytes of swap in use: the third field of `struct xsw_usage`.
+pub(super) fn swap_used_bytes() -> Option<u64> {
+    let mut bytes = [0; 32];
+    let length = read("vm.swapusage", &mut bytes)?;
+    let used: [u8; 8] = bytes.get(16..24)?.try_into().ok()?;
+    (length >= 24).then(|| u64::from_ne_bytes(used))
+}
+
+/// Fills `bytes` and returns how many are meant.
+#[expect(unsafe_code, reason = "libc has no safe form of it")]
+fn read(name: &str, bytes: &mut [u8]) -> Option<usize> {
+    let name = CString::new(name).ok()?;
+    let mut length = bytes.len();
+    // SAFETY: the name ends in zero, and the kernel writes at most `length` bytes into `bytes`.
+    let status = unsafe {
+        libc::sysctlbyname(
+            name.as_ptr(),
+            bytes.as_mut_ptr().cast(),
+            &mut length,
+            ptr::null_mut(),
+            0,
+        )
+    };
+    (status == 0).then_some(length)
+}
