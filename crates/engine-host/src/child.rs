@@ -108,7 +108,7 @@ pub fn serve(
             result
         });
         let writer = scope.spawn(move || shared.write(stream));
-        // A model that waits for the screen's next frame wants to be before background work.
+        // Somebody is reading along (D098).
         set_thread_urgency(Urgency::UserInitiated);
         EngineThread::new(engines, shared).run();
         shared.outbox.close();

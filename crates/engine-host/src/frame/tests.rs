@@ -8,7 +8,7 @@ struct Trickle(Cursor<Vec<u8>>);
 impl Read for Trickle {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let n_bytes = into.len().min(1);
-        self.0.read(&mut into[..n_bytes])
+        Read::read(&mut self.0, &mut into[..n_bytes])
     }
 }
 
