@@ -128,24 +128,28 @@ fn check_allowance(
     args: &BenchArgs,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let restraints: Vec<String> = allowance
-        .restraints
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let restraints = restraints.join("; ");
+    let mut reasons: Vec<String> = Vec::new();
+    for restraint in &allowance.restraints {
+        let reason = restraint.because.to_string();
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    let reasons = reasons.join(", ");
     if allowance
         .max_tokens
         .is_some_and(|n| n < args.generate_tokens)
     {
         return Err(Failure::Restrained(format!(
-            "answers of {} tokens are not allowed now ({restraints}); try again later, or choose \
+            "answers of {} tokens are not allowed now ({reasons}); try again later, or choose \
              fewer --generate-tokens",
             args.generate_tokens
         )));
     }
-    if !restraints.is_empty() {
-        console.note(&format!("This computer holds back now: {restraints}"));
+    if !reasons.is_empty() {
+        console.note(&format!(
+            "This computer holds back now ({reasons}), so it may be slower than it can be."
+        ));
     }
     Ok(())
 }

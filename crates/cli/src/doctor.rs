@@ -84,7 +84,7 @@ fn gather(
     };
     Ok(Report {
         budget_bytes: Budget::for_machine(&hardware, &tuning).total_bytes(signals.memory),
-        budget: Vec::new(),
+        bounds: Budget::bounds(&hardware, &tuning),
         measured_bandwidth: measured,
         hardware,
         sources: source.report(),

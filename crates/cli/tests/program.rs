@@ -286,7 +286,10 @@ fn the_doctor_tells_what_would_follow_from_simulated_signals() {
     assert!(low.contains("Low Power Mode"), "{low}");
     assert!(low.contains("shorter answers"), "{low}");
     let hot = told("heat=critical");
-    assert!(hot.contains("no answers for now"), "{hot}");
+    assert!(
+        hot.contains("new questions wait: this computer is too hot"),
+        "{hot}"
+    );
     check_failure(&["doctor", "--simulate", "weather=fine"], 2, "weather");
 }
 

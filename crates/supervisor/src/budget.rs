@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use serde::Serialize;
 use transom_engine::MemoryNeed;
 use transom_signals::{Hardware, MemoryPressure};
 
@@ -34,6 +35,19 @@ pub struct Budget {
     total_bytes: u64,
 }
 
+/// One of the bounds of the budget, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Bound {
+    /// Of what: `memory`, `GPU working set`, `your setting`.
+    pub what: String,
+    /// How much there is.
+    pub of_bytes: u64,
+    /// How much of it is left to the system and other programs.
+    pub kept_bytes: u64,
+    /// The rest.
+    pub bytes: u64,
+}
+
 /// Whether a model fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -55,17 +69,36 @@ pub enum Verdict {
 impl Budget {
     /// The budget of this machine under these settings.
     pub fn for_machine(hardware: &Hardware, tuning: &Tuning) -> Self {
+        let bounds = Self::bounds(hardware, tuning);
+        let total_bytes = bounds.iter().map(|bound| bound.bytes).min();
+        Self {
+            total_bytes: total_bytes.unwrap_or(0),
+        }
+    }
+
+    /// What the budget follows from: it is the least of these.
+    pub fn bounds(hardware: &Hardware, tuning: &Tuning) -> Vec<Bound> {
         let memory = hardware.memory_bytes;
-        let total_bytes = match tuning.memory_budget_bytes {
-            Some(wanted) => wanted.min(memory - least_headroom_bytes(memory)),
-            None => {
-                let of_memory = memory - headroom_bytes(memory);
-                let of_gpu = hardware.working_set_bytes;
-                let of_gpu = of_gpu.map(|bytes| bytes.saturating_sub(WORKING_SET_RESERVE_BYTES));
-                of_gpu.map_or(of_memory, |bytes| bytes.min(of_memory))
-            }
+        let bound = |what: &str, of_bytes: u64, kept_bytes: u64| Bound {
+            what: what.to_owned(),
+            of_bytes,
+            kept_bytes,
+            bytes: of_bytes.saturating_sub(kept_bytes),
         };
-        Self { total_bytes }
+        let of_memory = |headroom| bound("memory", memory, headroom);
+        match tuning.memory_budget_bytes {
+            Some(wanted) => vec![
+                bound("your setting", wanted, 0),
+                of_memory(least_headroom_bytes(memory)),
+            ],
+            None => {
+                let of_gpu = hardware.working_set_bytes;
+                let of_gpu =
+                    of_gpu.map(|bytes| bound("GPU working set", bytes, WORKING_SET_RESERVE_BYTES));
+                let of_memory = of_memory(headroom_bytes(memory));
+                [of_memory].into_iter().chain(of_gpu).collect()
+            }
+        }
     }
 
     /// Bytes that models may use together: all of the budget, three quarters of it at warning, half

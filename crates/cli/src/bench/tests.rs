@@ -1,4 +1,5 @@
 use serde_json::Value;
+use transom_signals::SystemSignals;
 
 use super::*;
 use crate::failure;
@@ -129,4 +130,33 @@ fn lengths_beyond_the_context_are_refused() {
         err.contains("need a context of 1006 tokens, but it holds 1000"),
         "{err}"
     );
+}
+
+/// D086: figures taken while the machine holds back say so, and none is passed off as another.
+#[test]
+fn a_machine_that_holds_back_is_named_and_long_answers_are_refused() {
+    let mut engine = TestEngine::answering(&[]);
+    engine.info.context_length = 100_000;
+    let low_power = SystemSignals {
+        is_low_power: true,
+        ..SystemSignals::default()
+    };
+    let link = engine.link_on(low_power);
+    let bench = |generate_tokens: usize| {
+        let args = BenchArgs {
+            generate_tokens,
+            ..args()
+        };
+        let mut streams = TestConsole::default();
+        let mut console = streams.console();
+        let result = run(&args, &link, &mut console, &Interrupt::detached());
+        let code = failure::report(result, console.err);
+        (code, streams.err_text())
+    };
+    let (code, err) = bench(11);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("holds back now (Low Power Mode)"), "{err}");
+    let (code, err) = bench(5000);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("5000 tokens are not allowed now"), "{err}");
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use transom_signals::{Hardware, SourceReport, SystemSignals};
+use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
 use transom_supervisor::Allowance;
+use transom_supervisor::budget::Bound;
 
-use crate::output::rows::{Rows, signals_text};
+use crate::output::rows::{Rows, limits_text, signals_text};
 use crate::output::stats::{bytes_text, rough_time};
 
 /// Columns of the labels, their indent and the space after them included.
@@ -21,21 +22,14 @@ pub(super) struct Report {
     pub(super) measured_bandwidth: Option<u64>,
     /// Bytes that models may use together now.
     pub(super) budget_bytes: u64,
-    /// How that comes about: what each part is, and its bytes.
-    pub(super) budget: Vec<BudgetPart>,
+    /// What that follows from: the least of these, less what memory pressure takes.
+    pub(super) bounds: Vec<Bound>,
     pub(super) sources: Vec<SourceReport>,
     /// Whether `signals` are the user's and not the machine's.
     pub(super) is_simulated: bool,
     pub(super) signals: SystemSignals,
     pub(super) allowance: Allowance,
     pub(super) instance: Instance,
-}
-
-/// One line of the budget's derivation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct BudgetPart {
-    pub(super) what: String,
-    pub(super) bytes: u64,
 }
 
 /// Where a running instance would be, and whether it is there.
@@ -56,9 +50,19 @@ impl Report {
         rows.heading("Hardware");
         self.draw_hardware(&mut rows);
         rows.heading("Memory that models may use");
-        for part in &self.budget {
-            rows.row(&format!("  {}", part.what), &bytes_text(part.bytes));
+        for bound in &self.bounds {
+            let text = match bound.kept_bytes {
+                0 => bytes_text(bound.bytes),
+                kept => format!(
+                    "{} = {} less {} for the system and other apps",
+                    bytes_text(bound.bytes),
+                    bytes_text(bound.of_bytes),
+                    bytes_text(kept)
+                ),
+            };
+            rows.row(&format!("  {}", bound.what), &text);
         }
+        rows.row("  together", &self.budget_text());
         rows.heading("Signals");
         for source in &self.sources {
             let value = if source.is_available {
@@ -117,24 +121,26 @@ impl Report {
         rows.row("  bandwidth", &bandwidths.join("\n"));
     }
 
+    fn budget_text(&self) -> String {
+        let bytes = bytes_text(self.budget_bytes);
+        match self.allowance.memory {
+            MemoryPressure::Normal if self.bounds.len() > 1 => {
+                format!("{bytes}, the least of these")
+            }
+            MemoryPressure::Normal => bytes,
+            MemoryPressure::Warning | MemoryPressure::Critical => {
+                format!(
+                    "{bytes}, less than usual: memory pressure is {}",
+                    self.allowance.memory
+                )
+            }
+        }
+    }
+
     fn draw_consequences(&self, rows: &mut Rows) {
         let allowance = &self.allowance;
         rows.row("  signals", &signals_text(&self.signals));
-        let answers = allowance.held.map_or("allowed".to_owned(), |because| {
-            format!("no answers for now: {because}")
-        });
-        rows.row("  answers", &answers);
-        let limits: Vec<String> = allowance
-            .restraints
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        let limits = if limits.is_empty() {
-            "none".to_owned()
-        } else {
-            limits.join("\n")
-        };
-        rows.row("  limits", &limits);
+        rows.row("  limits", &limits_text(allowance));
         if let Some(idle) = allowance.idle_unload {
             let text = format!("after {} without use", rough_time(idle));
             rows.row("  unload", &text);
@@ -153,7 +159,6 @@ fn rate_text(rate: u64) -> String {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use transom_signals::{MemoryPressure, ThermalState};
     use transom_supervisor::{Because, Restraint};
 
     fn report() -> Report {
@@ -174,9 +179,11 @@ mod tests {
             },
             measured_bandwidth: Some(121_000_000_000),
             budget_bytes: 10_000_000_000,
-            budget: vec![BudgetPart {
-                what: "working set".into(),
-                bytes: 12_000_000_000,
+            bounds: vec![Bound {
+                what: "GPU working set".into(),
+                of_bytes: 12_000_000_000,
+                kept_bytes: 500_000_000,
+                bytes: 11_500_000_000,
             }],
             sources: vec![source("memory pressure", true), source("heat", false)],
             is_simulated: false,
@@ -197,7 +204,7 @@ mod tests {
                 held: None,
                 offer_smaller_model: false,
                 restraints: vec![Restraint {
-                    what: "smaller context (4096 tokens)".into(),
+                    what: "conversations remember less (4096 tokens)".into(),
                     because: Because::SmallMachine,
                 }],
             },
@@ -216,13 +223,14 @@ mod tests {
         for line in [
             "  chip               Apple M3 Pro",
             "  cores              6 for speed, 12 in all",
+            "  GPU working set    11.50 GB = 12.00 GB less 500 MB for the system and other apps",
+            "  together           10.00 GB, less than usual: memory pressure is warning",
             "  bandwidth          150 GB/s by its maker's figures",
             "                     121 GB/s measured now",
             "  memory pressure    normal",
             "                     where memory pressure comes from",
             "  heat               none: where heat comes from",
-            "  answers            allowed",
-            &format!("  limits             smaller context (4096 tokens): {because}"),
+            &format!("  limits             conversations remember less (4096 tokens): {because}"),
             "  unload             after 3 min without use",
             "  process            4711; `transom status` shows what it does",
         ] {
@@ -244,18 +252,6 @@ mod tests {
             simulated
                 .text(false)
                 .contains("\nWhat would follow from the simulated")
-        );
-    }
-
-    #[test]
-    fn answers_that_are_held_back_say_why() {
-        let mut hot = report();
-        let state = ThermalState::Critical;
-        hot.allowance.held = Some(Because::Heat { state });
-        let text = hot.text(false);
-        assert!(
-            text.contains("answers            no answers for now: "),
-            "{text}"
         );
     }
 }

@@ -33,7 +33,7 @@ impl Bounds {
     /// was the least.
     pub(crate) fn on_length(&self, n_generated: usize) -> Option<String> {
         let max_tokens = self.max_tokens.filter(|most| n_generated >= *most)?;
-        Some(self.named("answer").unwrap_or_else(|| {
+        Some(self.told("shorter answers").unwrap_or_else(|| {
             format!("answers have at most {max_tokens} tokens for now, to spare this computer")
         }))
     }
@@ -41,14 +41,15 @@ impl Bounds {
     /// The context that a conversation was shortened to, and why, if it is less than the model's.
     pub(crate) fn on_context(&self, of_model: usize) -> Option<String> {
         let context_length = self.context_length.filter(|n| *n < of_model)?;
-        Some(self.named("context").unwrap_or_else(|| {
+        Some(self.told("conversations remember").unwrap_or_else(|| {
             format!("a context of {context_length} tokens for now, to spare this computer")
         }))
     }
 
-    fn named(&self, word: &str) -> Option<String> {
+    /// The restraint whose words begin with `what`.
+    fn told(&self, what: &str) -> Option<String> {
         let mut restraints = self.restraints.iter();
-        let restraint = restraints.find(|restraint| restraint.what.contains(word));
+        let restraint = restraints.find(|restraint| restraint.what.starts_with(what));
         restraint.map(ToString::to_string)
     }
 }
@@ -80,7 +81,8 @@ mod tests {
             max_tokens: Some(1024),
             context_length: Some(4096),
             restraints: vec![
-                restraint("smaller context (4096 tokens)"),
+                restraint("running answers end early"),
+                restraint("conversations remember less (4096 tokens)"),
                 restraint("shorter answers (1024 tokens)"),
             ],
         }
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(bounds().on_context(4096), None);
         let told = bounds().on_context(8192).unwrap();
         assert!(
-            told.starts_with("smaller context (4096 tokens): "),
+            told.starts_with("conversations remember less (4096 tokens): "),
             "{told}"
         );
     }

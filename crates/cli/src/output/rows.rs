@@ -3,6 +3,7 @@
 //! Rule: readable without colour; on a terminal labels step back behind what they label.
 
 use transom_signals::SystemSignals;
+use transom_supervisor::Allowance;
 use transom_supervisor::status::{UnloadReason, UnloadRecord};
 
 use crate::console::{DIM, RESET};
@@ -82,6 +83,17 @@ pub(crate) fn signals_text(signals: &SystemSignals) -> String {
         parts.push("Low Power Mode".to_owned());
     }
     parts.join(", ")
+}
+
+/// Each limit in force with its reason, one a line.
+pub(crate) fn limits_text(allowance: &Allowance) -> String {
+    let restraints = allowance.restraints.iter();
+    let lines: Vec<String> = restraints.map(ToString::to_string).collect();
+    if lines.is_empty() {
+        "none".to_owned()
+    } else {
+        lines.join("\n")
+    }
 }
 
 /// What an unload gave back, such as `returned 8.1 of 8.2 GB in 0.3 s`.

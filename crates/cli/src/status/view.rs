@@ -5,7 +5,9 @@ use std::time::Duration;
 use transom_supervisor::Status;
 use transom_supervisor::status::{ModelStatus, PhaseStatus};
 
-use crate::output::rows::{Rows, bar, of_bytes, signals_text, unload_text, why_unloaded};
+use crate::output::rows::{
+    Rows, bar, limits_text, of_bytes, signals_text, unload_text, why_unloaded,
+};
 use crate::output::stats::{bytes_text, parameters_text, rough_time, seconds};
 
 /// Columns of the labels, the space after them included.
@@ -33,7 +35,7 @@ pub(super) fn picture(status: &Status, age: Duration, is_dimmed: bool) -> String
     );
     rows.row("queue", &queue_text(status));
     rows.row("signals", &signals_text(&status.signals));
-    rows.row("limits", &limits_text(status));
+    rows.row("limits", &limits_text(&status.allowance));
     if status.keeps_awake {
         rows.row(
             "awake",
@@ -143,19 +145,5 @@ fn queue_text(status: &Status) -> String {
         0 => "nobody waits".to_owned(),
         1 => format!("1 waits, for {}", models.join(", ")),
         n => format!("{n} wait, for {}", models.join(", ")),
-    }
-}
-
-/// Each limit in force with its reason, one a line.
-fn limits_text(status: &Status) -> String {
-    let mut lines = Vec::new();
-    if let Some(because) = &status.allowance.held {
-        lines.push(format!("no answers for now: {because}"));
-    }
-    lines.extend(status.allowance.restraints.iter().map(ToString::to_string));
-    if lines.is_empty() {
-        "none".to_owned()
-    } else {
-        lines.join("\n")
     }
 }
