@@ -36,7 +36,7 @@ use pulse::Pulse;
 pub const SUBCOMMAND: &str = "engine-host";
 
 /// How long the engine's thread may take to settle once the parent is gone.
-const GRACE: Duration = Duration::from_millis(700);
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The program was started by hand, or its standard input cannot be used.
 const EXIT_NOT_A_CHILD: u8 = 2;
@@ -81,7 +81,7 @@ pub fn main(engines: Vec<Box<dyn Engine>>) -> ExitCode {
 /// Runs the child's loop over `stream` until the parent is gone, on the calling thread.
 ///
 /// `leave` is called, on another thread, when the parent is gone and the engine has not settled
-/// within 0.7 s.
+/// within 0.5 s.
 ///
 /// # Errors
 /// What made the connection unusable, other than its end.

@@ -5,7 +5,6 @@
 //! kept. Nothing else is joined, replaced or put in another order.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use transom_engine::TokenEvent;
@@ -89,8 +88,22 @@ impl Queue {
             self.pong = Some(report);
             return;
         }
-        while let Some(head) = cut(&mut report) {
-            self.reports.push_back(head);
+        if let Report::Event {
+            job,
+            event: TokenEvent::Text { section, text },
+        } = &mut report
+            && text.len() > MAX_TEXT_BYTES
+        {
+            let (heads, rest) = cut(text);
+            self.reports
+                .extend(heads.into_iter().map(|text| Report::Event {
+                    job: *job,
+                    event: TokenEvent::Text {
+                        section: *section,
+                        text,
+                    },
+                }));
+            *text = rest;
         }
         let last = self.reports.back_mut();
         if let Some(report) = join(last, report) {
@@ -99,26 +112,15 @@ impl Queue {
     }
 }
 
-/// Takes the first part off a text that is too long for one report.
-fn cut(report: &mut Report) -> Option<Report> {
-    let Report::Event {
-        job,
-        event: TokenEvent::Text { section, text },
-    } = report
-    else {
-        return None;
-    };
-    if text.len() <= MAX_TEXT_BYTES {
-        return None;
+/// The parts of a text that is too long for one report, and the rest of it.
+fn cut(mut text: &str) -> (Vec<String>, String) {
+    let mut heads = Vec::new();
+    while text.len() > MAX_TEXT_BYTES {
+        let (head, rest) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
+        heads.push(head.to_owned());
+        text = rest;
     }
-    let rest = text.split_off(text.floor_char_boundary(MAX_TEXT_BYTES));
-    Some(Report::Event {
-        job: *job,
-        event: TokenEvent::Text {
-            section: *section,
-            text: mem::replace(text, rest),
-        },
-    })
+    (heads, text.to_owned())
 }
 
 /// Lets `last` take `report` in; returns it where that would lose something.

@@ -404,3 +404,6 @@ async fn read(from: &mut Option<impl AsyncRead + Unpin>, into: &mut [u8]) -> usi
         None => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;
