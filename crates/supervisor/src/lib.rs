@@ -18,9 +18,11 @@ pub mod instance;
 pub mod request;
 pub mod status;
 
+
 pub use answer::{Answer, AnswerEvent, Canceller, Outcome};
 pub use budget::Budget;
 pub use governor::{Allowance, Because, Governor, Restraint, Tuning};
-pub use handle::Handle;
+pub use handle::{Handle, Supervisor};
+pub use instance::{Connection, InstanceError};
 pub use request::{Ask, AskError, AskId, ModelSpec, Role, Unload, WhenHeld, Work};
 pub use status::Status;

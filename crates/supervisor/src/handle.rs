@@ -1,0 +1,180 @@
+//! What a shell holds of the supervisor: channels, and nothing else.
+//!
+//! A [`Handle`] of this process and one that reaches another process through its socket are the
+//! same type; they differ only in who reads the other end of the channel.
+//!
+//! Rule: no call waits for a model. What is asked is answered through an [`Answer`] or a status.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use transom_engine_host::Workers;
+use transom_signals::{Hardware, SignalSource};
+
+use crate::answer::{self, Answer, AnswerWriter, Lease};
+use crate::driver::{self, StayAwake};
+use crate::governor::Tuning;
+use crate::request::{Ask, AskError, AskId, Unload};
+use crate::status::{Status, UnloadRecord};
+
+/// The supervisor, as shells know it. Clones speak to the same one, which lives at least as long
+/// as they do unless it is told to quit.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    requests: mpsc::UnboundedSender<Request>,
+    status: watch::Receiver<Arc<Status>>,
+    next_id: Arc<AtomicU64>,
+    farewell: Farewell,
+}
+
+/// Why nothing is answered any more; set before the other end of the channel closes.
+pub(crate) type Farewell = Arc<OnceLock<AskError>>;
+
+/// What shells ask for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Ask(Box<Ask>, AnswerWriter),
+    Cancel(AskId),
+    Unload(Unload, Reply<Result<Vec<UnloadRecord>, AskError>>),
+    Tune(Tuning),
+    /// A snapshot of this moment, so that what counts down is right.
+    Look(Reply<Arc<Status>>),
+    Quit,
+}
+
+/// Where an answer goes that comes once.
+pub(crate) type Reply<T> = oneshot::Sender<T>;
+
+impl Handle {
+    /// A handle and the other end of its channel. Its asks are named from `first_id` on.
+    pub(crate) fn new(
+        status: watch::Receiver<Arc<Status>>,
+        first_id: AskId,
+    ) -> (Self, mpsc::UnboundedReceiver<Request>, Farewell) {
+        let (requests, receiver) = mpsc::unbounded_channel();
+        let farewell = Farewell::default();
+        let handle = Self {
+            requests,
+            status,
+            next_id: Arc::new(AtomicU64::new(first_id.0)),
+            farewell: farewell.clone(),
+        };
+        (handle, receiver, farewell)
+    }
+
+    /// Asks for a model or an answer. Never waits: where the supervisor is gone, the answer ends
+    /// with [`AskError::Quitting`] or [`AskError::InstanceGone`].
+    pub fn ask(&self, ask: Ask) -> Answer {
+        let id = AskId(self.next_id.fetch_add(1, Ordering::Relaxed));
+        self.ask_as(id, ask, None)
+    }
+
+    /// As [`Handle::ask`], under a name that the caller chose and never chose before.
+    pub(crate) fn ask_as(&self, id: AskId, ask: Ask, lease: Option<Lease>) -> Answer {
+        let (writer, answer) = answer::channel(id, self.requests.clone(), lease);
+        let request = Request::Ask(Box::new(ask), writer);
+        if let Err(mpsc::error::SendError(Request::Ask(_, writer))) = self.requests.send(request) {
+            writer.fail(self.farewell());
+        }
+        answer
+    }
+
+    /// Has models unloaded, ending the answers of theirs that run and the asks that wait, and
+    /// returns what came back when they are gone: one record for each model that had begun to
+    /// load.
+    ///
+    /// # Errors
+    /// [`AskError::Quitting`] or [`AskError::InstanceGone`] when the supervisor is gone; then so
+    /// are its models.
+    pub async fn unload(&self, which: Unload) -> Result<Vec<UnloadRecord>, AskError> {
+        let (reply, gone) = oneshot::channel();
+        // A request that cannot be sent drops `reply`.
+        let _ = self.requests.send(Request::Unload(which, reply));
+        gone.await.unwrap_or_else(|_| Err(self.farewell()))
+    }
+
+    /// Sets what the user chose. It takes effect at once, but never ends a running answer.
+    pub fn tune(&self, tuning: Tuning) {
+        let _ = self.requests.send(Request::Tune(tuning));
+    }
+
+    /// The supervisor's state, and every change of it. Closed when the supervisor is gone.
+    pub fn status(&self) -> watch::Receiver<Arc<Status>> {
+        self.status.clone()
+    }
+
+    /// The state at this very moment; the last one published when the supervisor is gone.
+    pub(crate) async fn look(&self) -> Arc<Status> {
+        let (reply, seen) = oneshot::channel();
+        let _ = self.requests.send(Request::Look(reply));
+        let seen = seen.await;
+        seen.unwrap_or_else(|_| self.status.borrow().clone())
+    }
+
+    /// Cancels an ask by name, for whoever does not hold its answer.
+    pub(crate) fn cancel(&self, id: AskId) {
+        let _ = self.requests.send(Request::Cancel(id));
+    }
+
+    fn farewell(&self) -> AskError {
+        let farewell = self.farewell.get().cloned();
+        farewell.unwrap_or_else(|| AskError::InstanceGone {
+            reason: "it no longer answers".to_owned(),
+        })
+    }
+}
+
+/// A running supervisor of this process.
+///
+/// Dropping it leaves it running until the last [`Handle`] is dropped; then it quits by itself.
+#[derive(Debug)]
+pub struct Supervisor {
+    handle: Handle,
+    driver: JoinHandle<()>,
+}
+
+impl Supervisor {
+    /// Starts a supervisor; to be called within a Tokio runtime, whose clock it goes by. Starts no
+    /// worker before one is needed.
+    pub fn start(
+        workers: Arc<dyn Workers>,
+        signals: Arc<dyn SignalSource>,
+        hardware: &Hardware,
+        tuning: Tuning,
+    ) -> Self {
+        let stay_awake: StayAwake = Box::new(|| Box::new(driver::stay_awake()));
+        Self::start_with(workers, signals, hardware, tuning, stay_awake)
+    }
+
+    /// As [`Supervisor::start`], keeping the machine awake in another way.
+    pub(crate) fn start_with(
+        workers: Arc<dyn Workers>,
+        signals: Arc<dyn SignalSource>,
+        hardware: &Hardware,
+        tuning: Tuning,
+        stay_awake: StayAwake,
+    ) -> Self {
+        let (handle, driver) = driver::prepare(workers, signals, hardware, tuning, stay_awake);
+        Self {
+            handle,
+            driver: tokio::spawn(driver.run()),
+        }
+    }
+
+    /// A handle of it.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Ends it: running answers end as cancelled, waiting asks as [`AskError::Quitting`], every
+    /// model is unloaded. Returns when every process is gone.
+    pub async fn quit(self) {
+        // A driver that is gone already has quit.
+        let _ = self.handle.requests.send(Request::Quit);
+        if let Err(error) = self.driver.await {
+            tracing::error!(%error, "the supervisor did not end in order");
+        }
+    }
+}

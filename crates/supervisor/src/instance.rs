@@ -1,0 +1,251 @@
+//! One supervisor per user: whoever takes the lock in the data folder owns it, everybody else
+//! reaches it through the socket beside the lock.
+//!
+//! The lock is the system's, so it goes with its owner however that ends; the files stay and mean
+//! nothing by themselves. Rule: the socket is made and removed only under the lock, and nobody but
+//! the same user is spoken to.
+
+mod client;
+mod folder;
+mod protocol;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::handle::{Handle, Supervisor};
+use client::Failed;
+use folder::Lock;
+use server::Server;
+
+/// How long another instance may take to begin or to end before [`open`] gives up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// First and longest wait between two looks; the lock can be asked for, but not waited for without
+/// a thread that could not be called off.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+
+/// Why no supervisor could be reached or started.
+#[derive(Debug, thiserror::Error)]
+pub enum InstanceError {
+    /// The system names no folder for the user's data.
+    #[error("no home folder is known; set TRANSOM_DATA to a folder for Transom's data")]
+    NoHome,
+    /// The data folder, or a file in it, cannot be used.
+    #[error("{path}: {source}")]
+    Folder {
+        /// The folder or file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Somebody else could read what is asked, or answer in the supervisor's place.
+    #[error(
+        "{path} {fault}; make it your own alone (chown, chmod 700), \
+         or set TRANSOM_DATA to another folder"
+    )]
+    Unsafe {
+        /// The folder or file.
+        path: PathBuf,
+        /// What is wrong with it, such as `can be written by others`.
+        fault: String,
+    },
+    /// Sockets have short names.
+    #[error(
+        "{path} is too long for the name of a socket ({bytes} bytes, {limit} are allowed); \
+         set TRANSOM_DATA to a folder with a shorter path"
+    )]
+    PathTooLong {
+        /// The socket's path.
+        path: PathBuf,
+        /// Bytes of it.
+        bytes: usize,
+        /// Most bytes that this system takes.
+        limit: usize,
+    },
+    /// The running instance is of another version.
+    #[error(
+        "the running Transom is version {theirs}, this one {ours}; \
+         quit the running one{} and try again", process(*.process_id)
+    )]
+    OtherVersion {
+        /// The running one's version.
+        theirs: String,
+        /// This program's.
+        ours: String,
+        /// The running one's process.
+        process_id: Option<u32>,
+    },
+    /// The running instance takes nobody in.
+    #[error("the running Transom{} refused: {reason}", process(*.process_id))]
+    Refused {
+        /// Its reason.
+        reason: String,
+        /// Its process.
+        process_id: Option<u32>,
+    },
+    /// There is an instance, but it does not speak.
+    #[error(
+        "another Transom{} is running, but does not answer ({reason}); \
+         quit it, or try again in a moment", process(*.process_id)
+    )]
+    Silent {
+        /// What was noticed.
+        reason: String,
+        /// Its process.
+        process_id: Option<u32>,
+    },
+}
+
+fn process(id: Option<u32>) -> String {
+    id.map_or_else(String::new, |id| format!(" (process {id})"))
+}
+
+/// The folder of the user's data: `$TRANSOM_DATA`, else `Transom` in `~/Library/Application
+/// Support` on a Mac, else `transom` in `$XDG_DATA_HOME` or `~/.local/share`. [`open`] makes it if
+/// it is not there.
+///
+/// # Errors
+/// [`InstanceError::NoHome`]; [`InstanceError::Folder`] when `$TRANSOM_DATA` cannot be made a path
+/// from the root.
+pub fn data_folder() -> Result<PathBuf, InstanceError> {
+    match std::env::var_os("TRANSOM_DATA").filter(|path| !path.is_empty()) {
+        Some(path) => std::path::absolute(&path).map_err(|source| InstanceError::Folder {
+            path: path.into(),
+            source,
+        }),
+        None => {
+            let name = if cfg!(target_os = "macos") {
+                "Transom"
+            } else {
+                "transom"
+            };
+            let of_user = dirs::data_dir().ok_or(InstanceError::NoHome)?;
+            Ok(of_user.join(name))
+        }
+    }
+}
+
+/// A supervisor to ask: this process's own, or the running one's.
+#[derive(Debug)]
+pub enum Connection {
+    /// This process has the lock. Others reach its supervisor through the socket.
+    Own(OwnInstance),
+    /// Another process has it.
+    Running(Handle),
+}
+
+/// The one supervisor of this user, and its socket.
+#[derive(Debug)]
+pub struct OwnInstance {
+    supervisor: Supervisor,
+    server: Server,
+    /// Let go last.
+    lock: Lock,
+}
+
+impl Connection {
+    /// A handle of the supervisor.
+    pub fn handle(&self) -> Handle {
+        match self {
+            Self::Own(own) => own.supervisor.handle(),
+            Self::Running(handle) => handle.clone(),
+        }
+    }
+
+    /// Whether the supervisor is this process's own.
+    pub fn is_own(&self) -> bool {
+        match self {
+            Self::Own(_) => true,
+            Self::Running(_) => false,
+        }
+    }
+
+    /// Asks of other programs that [`Connection::close`] would wait for.
+    pub fn n_remote_asks(&self) -> usize {
+        match self {
+            Self::Own(own) => own.server.n_asks(),
+            Self::Running(_) => 0,
+        }
+    }
+
+    /// Ends this process's part. An own supervisor takes nobody in any more, lets the asks that
+    /// other programs have open come to their end, then quits and makes way for the next. One of
+    /// another process is only let go.
+    pub async fn close(self) {
+        match self {
+            Self::Own(own) => own.close().await,
+            Self::Running(_) => {}
+        }
+    }
+}
+
+impl OwnInstance {
+    async fn close(self) {
+        let Self {
+            supervisor,
+            server,
+            lock,
+        } = self;
+        let guests = server.close().await;
+        supervisor.quit().await;
+        guests.see_off().await;
+        drop(lock);
+    }
+}
+
+/// Opens the user's supervisor: the running one, or one that `start` gives, which then serves other
+/// programs too. To be called within a Tokio runtime.
+///
+/// An instance that is just beginning or ending is waited for, up to 10 seconds.
+///
+/// # Errors
+/// Any [`InstanceError`]; what it says helps.
+pub async fn open(
+    data_folder: &Path,
+    start: impl FnOnce() -> Supervisor,
+) -> Result<Connection, InstanceError> {
+    folder::prepare(data_folder)?;
+    let socket = folder::socket_path(data_folder)?;
+    let give_up_at = Instant::now() + PATIENCE;
+    let mut wait = LOOK_AGAIN.0;
+    loop {
+        if let Some(lock) = Lock::take(data_folder)? {
+            let listener = server::listen(&socket, &lock)?;
+            let supervisor = start();
+            let server = Server::start(listener, socket, supervisor.handle());
+            return Ok(Connection::Own(OwnInstance {
+                supervisor,
+                server,
+                lock,
+            }));
+        }
+        match client::connect(&socket).await {
+            Ok(handle) => return Ok(Connection::Running(handle)),
+            Err(Failed::Nobody(_)) if Instant::now() < give_up_at => {}
+            Err(failed) => return Err(failed.explain(data_folder)),
+        }
+        sleep(wait).await;
+        wait = (wait * 2).min(LOOK_AGAIN.1);
+    }
+}
+
+/// The running supervisor, if there is one; starts and makes nothing. To be called within a Tokio
+/// runtime.
+///
+/// # Errors
+/// As [`open`].
+pub async fn connect(data_folder: &Path) -> Result<Option<Handle>, InstanceError> {
+    if !folder::is_there(data_folder)? {
+        return Ok(None);
+    }
+    let socket = folder::socket_path(data_folder)?;
+    match client::connect(&socket).await {
+        Ok(handle) => Ok(Some(handle)),
+        Err(Failed::Nobody(_)) => Ok(None),
+        Err(failed) => Err(failed.explain(data_folder)),
+    }
+}
+

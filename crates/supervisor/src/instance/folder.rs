@@ -1,0 +1,118 @@
+//! The data folder, its lock and the socket's place.
+//!
+//! Rule: the folder is the user's alone before anything in it is believed. The lock's file is never
+//! removed: whoever waits for it must wait for the same file.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::InstanceError;
+
+const LOCK: &str = "transom.lock";
+const SOCKET: &str = "transom.sock";
+
+/// Size of `sockaddr_un.sun_path`, of which the last byte is a zero.
+const SUN_PATH_BYTES: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
+
+/// Permission bits that let others write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// The right to be the user's one supervisor, until it is dropped or the process ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock; `None` while another process has it.
+    pub(super) fn take(data_folder: &Path) -> Result<Option<Self>, InstanceError> {
+        let path = data_folder.join(LOCK);
+        let wrong = |source| wrong(&path, source);
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let mut file = options.open(&path).map_err(wrong)?;
+        check_owner(&path, &file.metadata().map_err(wrong)?)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(wrong(error)),
+        }
+        // For people, and for the message of whoever finds the owner silent.
+        file.set_len(0).map_err(wrong)?;
+        writeln!(file, "{}", std::process::id()).map_err(wrong)?;
+        Ok(Some(Self { _file: file }))
+    }
+}
+
+/// The process that had the lock last, if its file says so.
+pub(super) fn last_owner(data_folder: &Path) -> Option<u32> {
+    let text = fs::read_to_string(data_folder.join(LOCK)).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Makes the folder if it is not there, and checks that it is the user's alone.
+pub(super) fn prepare(data_folder: &Path) -> Result<(), InstanceError> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder
+        .create(data_folder)
+        .map_err(|source| wrong(data_folder, source))?;
+    is_there(data_folder).map(|_| ())
+}
+
+/// Whether the folder is there; checks that it is then the user's alone.
+pub(super) fn is_there(data_folder: &Path) -> Result<bool, InstanceError> {
+    let metadata = match fs::metadata(data_folder) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(wrong(data_folder, error)),
+    };
+    check_owner(data_folder, &metadata)?;
+    let fault = if !metadata.is_dir() {
+        "is not a folder"
+    } else if metadata.mode() & OTHERS_WRITE != 0 {
+        "can be written by others"
+    } else {
+        return Ok(true);
+    };
+    Err(InstanceError::Unsafe {
+        path: data_folder.to_owned(),
+        fault: fault.to_owned(),
+    })
+}
+
+/// The socket's path, which must fit the system's limit.
+pub(super) fn socket_path(data_folder: &Path) -> Result<PathBuf, InstanceError> {
+    let path = data_folder.join(SOCKET);
+    let (bytes, limit) = (path.as_os_str().as_bytes().len(), SUN_PATH_BYTES - 1);
+    if bytes > limit {
+        return Err(InstanceError::PathTooLong { path, bytes, limit });
+    }
+    Ok(path)
+}
+
+/// The user whom this process acts for.
+pub(super) fn own_user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), InstanceError> {
+    let (owner, own) = (metadata.uid(), own_user_id());
+    if owner == own {
+        return Ok(());
+    }
+    Err(InstanceError::Unsafe {
+        path: path.to_owned(),
+        fault: format!("belongs to another user (id {owner}, yours is {own})"),
+    })
+}
+
+pub(super) fn wrong(path: &Path, source: io::Error) -> InstanceError {
+    InstanceError::Folder {
+        path: path.to_owned(),
+        source,
+    }
+}

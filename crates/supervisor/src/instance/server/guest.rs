@@ -1,0 +1,222 @@
+//! One client's connection: a task that reads, one that writes, and one for each thing it waits for.
+//!
+//! Rule: the writer alone keeps the connection. The reader's end takes with it all that the client
+//! had asked for, and with the last sender the writer ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use transom_engine_host::frame::{self, FrameError, FrameReader};
+
+use super::super::folder::own_user_id;
+use super::super::protocol::{Hello, ToClient, ToServer, Welcome};
+use super::Desk;
+use crate::answer::{AnswerEvent, Outcome};
+use crate::request::{Ask, AskError, AskId};
+
+/// How long a client may take to greet.
+const GREETING: Duration = Duration::from_secs(5);
+
+/// Answers of one client that are open or not yet read; more are not taken up until it reads.
+const MOST_OPEN: usize = 1024;
+
+/// Asks of one client are named from its number, in these upper bits.
+const NUMBER_SHIFT: u32 = 32;
+
+/// Serves a client until it goes away, or until the supervisor quits and it has read all. Fails
+/// with what the client did wrong.
+pub(super) async fn attend(
+    stream: UnixStream,
+    number: u64,
+    has_seat: bool,
+    desk: Arc<Desk>,
+) -> Result<(), &'static str> {
+    let peer = stream.peer_cred().map_err(|_| "nobody knows who it is")?;
+    if peer.uid() != own_user_id() {
+        return Err("it is another user's");
+    }
+    let first_id = AskId(number << NUMBER_SHIFT);
+    let (from, mut to) = stream.into_split();
+    let mut from = FrameReader::new(from);
+    let theirs = timeout(GREETING, from.read_async::<Hello>()).await;
+    let theirs = match theirs.map_err(|_| "it did not greet in time")? {
+        Ok(Some(hello)) => hello,
+        Ok(None) => return Ok(()),
+        Err(error) => return Err(fault(&error)),
+    };
+    if desk.asks.borrow().is_closing {
+        return Ok(());
+    }
+    let ours = Hello::own();
+    let agrees = theirs.agrees_with(&ours);
+    let welcome = match has_seat {
+        true => Welcome::From(first_id),
+        false => Welcome::Refused(format!("{} programs use it already", super::MOST_GUESTS)),
+    };
+    let hello = Hello {
+        welcome: Some(welcome),
+        ..ours
+    };
+    write(&mut to, &hello).await?;
+    if !agrees {
+        return Err("it is of another version");
+    }
+    if !has_seat {
+        return Err("there are too many");
+    }
+    converse(from, to, first_id, desk).await
+}
+
+async fn converse(
+    from: FrameReader<OwnedReadHalf>,
+    mut to: OwnedWriteHalf,
+    first_id: AskId,
+    desk: Arc<Desk>,
+) -> Result<(), &'static str> {
+    // Nothing waits here but the answers themselves, which join what is not yet read.
+    let (out, mut outbox) = mpsc::channel(1);
+    let mut reading = JoinSet::new();
+    reading.spawn(async move {
+        let mut guest = Guest {
+            desk,
+            out: out.downgrade(),
+            next_id: first_id,
+            end_id: AskId(first_id.0 + (1 << NUMBER_SHIFT)),
+            open: JoinSet::new(),
+        };
+        guest.show_status(out);
+        guest.read(from).await
+    });
+    while let Some(message) = outbox.recv().await {
+        write(&mut to, &message).await?;
+    }
+    match reading.try_join_next() {
+        Some(Ok(result)) => result,
+        // It still reads, but there is nobody left to answer.
+        Some(Err(_)) | None => Ok(()),
+    }
+}
+
+/// What a client has open.
+struct Guest {
+    desk: Arc<Desk>,
+    /// Alive while there is a supervisor whose status is shown.
+    out: mpsc::WeakSender<ToClient>,
+    next_id: AskId,
+    end_id: AskId,
+    open: JoinSet<()>,
+}
+
+impl Guest {
+    /// Shows the state of this moment and then every change, the latest if the client lags.
+    fn show_status(&mut self, out: mpsc::Sender<ToClient>) {
+        let handle = self.desk.handle.clone();
+        self.open.spawn(async move {
+            let mut receiver = handle.status();
+            let mut status = handle.look().await;
+            drop(handle);
+            loop {
+                let shown = status.revision;
+                let status_message = ToClient::Status {
+                    status: Box::new((*status).clone()),
+                };
+                if out.send(status_message).await.is_err() {
+                    return;
+                }
+                while status.revision <= shown {
+                    if receiver.changed().await.is_err() {
+                        return;
+                    }
+                    status = receiver.borrow_and_update().clone();
+                }
+            }
+        });
+    }
+
+    async fn read(&mut self, mut from: FrameReader<OwnedReadHalf>) -> Result<(), &'static str> {
+        while let Some(message) = from.read_async().await.map_err(|error| fault(&error))? {
+            while self.open.try_join_next().is_some() {}
+            while self.open.len() > MOST_OPEN {
+                self.open.join_next().await;
+            }
+            let Some(out) = self.out.upgrade() else {
+                return Ok(());
+            };
+            match message {
+                ToServer::Ask { id, ask } => {
+                    if !(self.next_id..self.end_id).contains(&id) {
+                        return Err("it used a name that is not its own");
+                    }
+                    self.next_id = AskId(id.0 + 1);
+                    self.ask(id, *ask, out);
+                }
+                ToServer::Cancel { id } if id < self.next_id => self.cancel(id),
+                ToServer::Cancel { .. } => {}
+                ToServer::Unload { number, which } => {
+                    let handle = self.desk.handle.clone();
+                    self.open.spawn(async move {
+                        let result = handle.unload(which).await;
+                        // A client that is gone needs no answer.
+                        let _ = out.send(ToClient::Unloaded { number, result }).await;
+                    });
+                }
+                ToServer::Tune { tuning } => self.desk.handle.tune(tuning),
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, id: AskId, ask: Ask, out: mpsc::Sender<ToClient>) {
+        let lease = self.desk.open_ask();
+        let handle = self.desk.handle.clone();
+        self.open.spawn(async move {
+            let Some(lease) = lease else {
+                let error = AskError::Quitting;
+                let outcome = Outcome::Failed { error };
+                let event = AnswerEvent::Ended { outcome };
+                let _ = out.send(ToClient::Answer { id, event }).await;
+                return;
+            };
+            let mut answer = handle.ask_as(id, ask, Some(Box::new(lease)));
+            drop(handle);
+            while let Some(event) = answer.next().await {
+                if out.send(ToClient::Answer { id, event }).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn cancel(&self, id: AskId) {
+        let own = AskId(self.end_id.0 - (1 << NUMBER_SHIFT));
+        if id >= own {
+            self.desk.handle.cancel(id);
+        }
+    }
+}
+
+async fn write<T: serde::Serialize>(
+    to: &mut OwnedWriteHalf,
+    message: &T,
+) -> Result<(), &'static str> {
+    let frame = frame::encode(message).map_err(|error| fault(&error))?;
+    // A client that is gone is no fault of anybody.
+    let _ = to.write_all(&frame).await;
+    Ok(())
+}
+
+/// What went wrong, without the words of the message.
+fn fault(error: &FrameError) -> &'static str {
+    match error {
+        FrameError::TooLong { .. } => "its message is too long",
+        FrameError::Truncated => "it ended within a message",
+        FrameError::Malformed { .. } => "its message makes no sense",
+        FrameError::Io(_) => "the connection failed",
+    }
+}
