@@ -16,7 +16,6 @@ use tokio::runtime::{Builder, Runtime};
 use transom_engine::FinishReason;
 use transom_engine_host::ProcessWorkers;
 use transom_signals::Hardware;
-use transom_supervisor::status::PhaseStatus;
 use transom_supervisor::{
     AnswerEvent, Ask, AskError, Handle, Outcome, Status, Supervisor, Tuning, Unload,
     instance::{self, Connection},
@@ -63,7 +62,7 @@ impl Link {
     pub(crate) fn new() -> Result<Self, Failure> {
         Ok(Self {
             runtime: runtime()?,
-            folder: instance::data_folder(),
+            folder: instance::data_folder().map_err(Failure::instance)?,
             connection: RefCell::new(None),
         })
     }
@@ -98,8 +97,8 @@ impl Link {
         if let Some(connected) = &*self.connection.borrow() {
             return Ok(connected.handle());
         }
-        let _inside = self.runtime.enter();
-        let opened = instance::open(&self.folder, start).map_err(Failure::instance)?;
+        let opened = self.runtime.block_on(instance::open(&self.folder, start));
+        let opened = opened.map_err(Failure::instance)?;
         let handle = opened.handle();
         self.connection.replace(Some(Connected::Opened(opened)));
         Ok(handle)
@@ -110,8 +109,8 @@ impl Link {
         if let Some(connected) = &*self.connection.borrow() {
             return Ok(Some(connected.handle()));
         }
-        let _inside = self.runtime.enter();
-        let handle = instance::connect(&self.folder).map_err(Failure::instance)?;
+        let found = self.runtime.block_on(instance::connect(&self.folder));
+        let handle = found.map_err(Failure::instance)?;
         self.connection
             .replace(handle.clone().map(Connected::Visited));
         Ok(handle)
@@ -197,8 +196,12 @@ impl Link {
     pub(crate) fn close(self, console: &mut Console, interrupt: &Interrupt) {
         interrupt.take_idle_presses_back();
         if let Some(Connected::Opened(connection)) = self.connection.take() {
-            if connection.is_own() && is_at_work(&connection.handle().status().borrow()) {
-                console.note("Finishing an answer for another program; Ctrl-C ends it.");
+            match connection.n_remote_asks() {
+                0 => {}
+                1 => console.note("Finishing an answer for another program; Ctrl-C ends it."),
+                n => console.note(&format!(
+                    "Finishing {n} answers for other programs; Ctrl-C ends them."
+                )),
             }
             self.runtime.block_on(connection.close());
         }
@@ -232,15 +235,6 @@ fn is_gone(outcome: &Outcome) -> bool {
             error: AskError::InstanceGone { .. } | AskError::Quitting
         }
     )
-}
-
-fn is_at_work(status: &Status) -> bool {
-    let is_generating = |phase: &PhaseStatus| matches!(phase, PhaseStatus::Generating { .. });
-    !status.queue.is_empty()
-        || status
-            .models
-            .iter()
-            .any(|model| is_generating(&model.phase))
 }
 
 impl Followed {

@@ -51,8 +51,10 @@ impl Loaded {
 
     /// What `status` says of this model; nothing once it is unloaded.
     pub(crate) fn find_in<'a>(&self, status: &'a Status) -> Option<&'a ModelStatus> {
-        let mut models = status.models.iter();
-        models.find(|model| model.name == self.spec.name)
+        let models = status.models.iter();
+        let of_name = models.filter(|model| model.name == self.spec.name);
+        // One that is loaded twice has two context lengths.
+        of_name.max_by_key(|model| model.info.as_ref() == Some(&self.info))
     }
 }
 

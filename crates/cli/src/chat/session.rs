@@ -120,12 +120,12 @@ impl<'a> Chat<'a> {
         self.transcript.push_user(message);
         let ask = self.ask();
         let mut bounds = Bounds::default();
-        let (followed, answer) = self.stream(&ask, &mut bounds, console, interrupt)?;
-        let was_interrupted = followed.was_interrupted;
-        match followed.finished() {
+        let (followed, text) = self.stream(&ask, &mut bounds, console, interrupt)?;
+        let was_interrupted = followed.as_ref().is_ok_and(|end| end.was_interrupted);
+        match followed.and_then(Followed::finished) {
             Err(failure) => self.give_up(&failure, console),
             Ok((reason, stats)) => {
-                self.transcript.push_assistant(answer);
+                self.transcript.push_assistant(text);
                 self.last_stats = Some(stats);
                 match reason {
                     FinishReason::Cancelled if was_interrupted => console.note("(stopped)"),
@@ -161,13 +161,16 @@ impl<'a> Chat<'a> {
     }
 
     /// Streams the answer; returns its end and its text.
+    ///
+    /// # Errors
+    /// Only that nobody reads any more.
     fn stream(
         &mut self,
         ask: &Ask,
         bounds: &mut Bounds,
         console: &mut Console,
         interrupt: &Interrupt,
-    ) -> Result<(Followed, String), Failure> {
+    ) -> Result<(Result<Followed, Failure>, String), Failure> {
         let reasoning = Reasoning::for_console(console, self.args.show_reasoning);
         let info = &self.loaded.info;
         let transcript = &mut self.transcript;
@@ -182,9 +185,9 @@ impl<'a> Chat<'a> {
                 }
             }
             writer.on_event(event)
-        })?;
-        let answer = writer.finish().map_err(Failure::Output)?;
-        Ok((followed, answer))
+        });
+        let text = writer.finish().map_err(Failure::Output)?;
+        Ok((followed, text))
     }
 
     /// Reports why there is no answer, and takes the message back so that it can be sent again.

@@ -8,18 +8,25 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use serde::Serialize;
+use transom_engine::LoadProgress;
 use transom_supervisor::AnswerEvent;
 
 /// Writes each event as a line, and breaks when the reader has gone.
 pub(crate) struct JsonLines<'a> {
     out: &'a mut dyn Write,
     error: Option<io::Error>,
+    /// Tenths of the load that were told of.
+    loaded_tenths: Option<u64>,
 }
 
 impl<'a> JsonLines<'a> {
     /// Lines on `out`.
     pub(crate) fn new(out: &'a mut dyn Write) -> Self {
-        Self { out, error: None }
+        Self {
+            out,
+            error: None,
+            loaded_tenths: None,
+        }
     }
 
     /// The first failure to write.
@@ -35,12 +42,25 @@ impl<'a> JsonLines<'a> {
                 position: *position,
                 held: held.as_deref(),
             }),
-            AnswerEvent::Loading { progress } => self.write(&Wait::Loading {
-                done_bytes: progress.map(|progress| progress.done_bytes),
-                total_bytes: progress.map(|progress| progress.total_bytes),
-            }),
+            AnswerEvent::Loading { progress } => self.on_load(*progress),
             AnswerEvent::Ended { .. } => ControlFlow::Continue(()),
         }
+    }
+
+    /// Weights come in by thousands of steps; a line a tenth is enough.
+    fn on_load(&mut self, progress: Option<LoadProgress>) -> ControlFlow<()> {
+        let tenths = progress.and_then(|progress| {
+            let done_bytes = progress.done_bytes.min(progress.total_bytes);
+            (done_bytes * 10).checked_div(progress.total_bytes)
+        });
+        if tenths.is_none() || tenths == self.loaded_tenths {
+            return ControlFlow::Continue(());
+        }
+        self.loaded_tenths = tenths;
+        self.write(&Wait::Loading {
+            done_bytes: progress.map_or(0, |progress| progress.done_bytes),
+            total_bytes: progress.map_or(0, |progress| progress.total_bytes),
+        })
     }
 
     /// Writes `value` as a line.
@@ -66,11 +86,9 @@ enum Wait<'a> {
         held: Option<&'a str>,
     },
     Loading {
-        /// Absent until weights are read.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        done_bytes: Option<u64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        total_bytes: Option<u64>,
+        /// Of the weights.
+        done_bytes: u64,
+        total_bytes: u64,
     },
 }
 
@@ -92,4 +110,37 @@ pub(crate) fn write_line(out: &mut dyn Write, value: &impl Serialize) -> io::Res
     line.push('\n');
     out.write_all(line.as_bytes())?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_of_many_steps_is_told_in_tenths_and_a_wait_with_its_reason() {
+        let mut out = Vec::new();
+        let mut lines = JsonLines::new(&mut out);
+        let queued = AnswerEvent::Queued {
+            position: 2,
+            held: Some("too hot".to_owned()),
+        };
+        assert!(lines.on_event(&queued).is_continue());
+        for done_bytes in 0..=1000 {
+            let total_bytes = 1000;
+            let progress = Some(LoadProgress {
+                done_bytes,
+                total_bytes,
+            });
+            let event = AnswerEvent::Loading { progress };
+            assert!(lines.on_event(&event).is_continue());
+        }
+        lines.finish().unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let mut lines = text.lines();
+        let queued = r#"{"event":"queued","position":2,"held":"too hot"}"#;
+        assert_eq!(lines.next(), Some(queued));
+        let begun = r#"{"event":"loading","done_bytes":0,"total_bytes":1000}"#;
+        assert_eq!(lines.next(), Some(begun));
+        assert_eq!(lines.count(), 10);
+    }
 }

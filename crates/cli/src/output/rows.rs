@@ -68,7 +68,7 @@ pub(crate) fn bar(part: u64, total: u64, width: usize) -> String {
 /// The machine's state in one line.
 pub(crate) fn signals_text(signals: &SystemSignals) -> String {
     let mut parts = vec![
-        format!("memory {}", signals.memory),
+        format!("memory pressure {}", signals.memory),
         format!("heat {}", signals.thermal),
         if signals.is_on_battery {
             "on battery".to_owned()
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn signals_name_only_what_is_there() {
         let calm = signals_text(&SystemSignals::default());
-        assert_eq!(calm, "memory normal, heat nominal, mains power");
+        assert_eq!(calm, "memory pressure normal, heat nominal, mains power");
         let all = SystemSignals {
             memory: MemoryPressure::Critical,
             is_thrashing: true,
@@ -211,7 +211,7 @@ mod tests {
         };
         assert_eq!(
             signals_text(&all),
-            "memory critical, heat serious, on battery, swap grows fast, Low Power Mode"
+            "memory pressure critical, heat serious, on battery, swap grows fast, Low Power Mode"
         );
     }
 }

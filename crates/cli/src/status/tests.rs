@@ -110,7 +110,7 @@ memory       2.30 GB weights, 40 MB conversation, 12 MB kept for reuse
 unloads in   2 min, unless it is used
 budget       ████████░░░░░░░░░░░░░░░░  3.5 of 10.5 GB
 queue        1 waits, for qwen
-signals      memory normal, heat nominal, mains power, Low Power Mode
+signals      memory pressure normal, heat nominal, mains power, Low Power Mode
 limits       shorter answers (1024 tokens): {because}
 last unload  llama: returned 8.1 of 8.2 GB in 0.3 s (nobody used it)
 last error   the disk is gone
