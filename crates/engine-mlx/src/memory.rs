@@ -1,4 +1,4 @@
-//! What a model will need in memory, computed from its files.
+//! What a model will need in memory, computed from its files; and giving back what is free.
 //!
 //! The figures follow what the rest of this room allocates, so a change of what is kept or copied
 //! there is a change here. `tests/memory_need.rs` holds them against MLX's own count.
@@ -99,3 +99,26 @@ const SAMPLER_COPIES: u64 = 8;
 fn has_fused_attention(head_dim: usize) -> bool {
     matches!(head_dim, 64 | 80 | 128)
 }
+
+/// Gives buffers that are free back to the system: MLX keeps them for reuse, and so does the C
+/// library below it.
+pub(crate) fn give_spare_memory_back() {
+    if let Err(error) = mlx_rs::memory::clear_cache() {
+        tracing::warn!(%error, "the allocator's cache could not be cleared");
+    }
+    trim_heap();
+}
+
+/// glibc serves even large blocks from its heap once it has seen some freed, and gives them back
+/// only when told to (`man malloc_trim`).
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "malloc_trim has no safe form in libc")]
+fn trim_heap() {
+    // SAFETY: it takes a number and may be called at any time from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim_heap() {}

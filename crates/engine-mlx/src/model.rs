@@ -11,6 +11,7 @@ use transom_engine::{
 
 use crate::decoder::{Decoder, Session};
 use crate::error::Context;
+use crate::memory::give_spare_memory_back;
 use crate::nn::{Transformer, Wanted};
 use crate::sampler::Sampler;
 
@@ -18,6 +19,17 @@ use crate::sampler::Sampler;
 pub struct MlxModel {
     parts: Parts,
     session: Session,
+    /// The last field, so that it is dropped when the arrays are free.
+    _last: GiveBack,
+}
+
+/// Gives freed memory back to the system when it is dropped.
+struct GiveBack;
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        give_spare_memory_back();
+    }
 }
 
 /// What a load produces.
@@ -44,6 +56,7 @@ impl MlxModel {
         Self {
             session: Session::new(&parts.transformer),
             parts,
+            _last: GiveBack,
         }
     }
 
@@ -88,7 +101,7 @@ impl MlxModel {
         sink: &mut dyn TokenSink,
         on_token: &mut dyn FnMut(u32),
     ) -> Result<(FinishReason, Stats), EngineError> {
-        let Self { parts, session } = self;
+        let Self { parts, session, .. } = self;
         params.validate(parts.info.vocab_size)?;
         let start = Instant::now();
         let n_prompt = prompt.tokens.len();
@@ -242,7 +255,7 @@ impl LoadedModel for MlxModel {
         if trim == Trim::Everything {
             self.session.clear();
         }
-        clear_allocator_cache();
+        give_spare_memory_back();
         let after = self.memory();
         let held = |memory: MemoryUse| memory.kv_cache_bytes + memory.allocator_cache_bytes;
         held(before).saturating_sub(held(after))
@@ -260,12 +273,6 @@ impl LoadedModel for MlxModel {
 
 fn give_spare_buffers_back(control: &JobControl) {
     if control.take_trim_request() {
-        clear_allocator_cache();
-    }
-}
-
-fn clear_allocator_cache() {
-    if let Err(error) = mlx_rs::memory::clear_cache() {
-        tracing::warn!(%error, "the allocator's cache could not be cleared");
+        give_spare_memory_back();
     }
 }

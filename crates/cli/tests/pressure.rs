@@ -1,0 +1,191 @@
+//! The memory ladder on a real machine: a hog in a limited control group makes the kernel raise
+//! pressure while a real engine process answers. The answer is kept, the model goes, and the next
+//! question brings it back.
+//!
+//! `cargo test -p transom-cli --test pressure -- --nocapture` prints the times for
+//! `docs/benchmarks.md`.
+#![cfg(target_os = "linux")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use transom_engine::{Fit, GenerationParams, ModelSource, Prompt, SamplingParams, TokenEvent};
+use transom_engine_host::ProcessWorkers;
+use transom_engine_host::wire::Request;
+use transom_signals::test_support::{Hog, LimitedGroup};
+use transom_signals::{Hardware, LinuxSignals, MemoryPressure, Paths};
+use transom_supervisor::status::UnloadReason;
+use transom_supervisor::{
+    Answer, AnswerEvent, Ask, Because, ModelSpec, Outcome, Role, Status, Supervisor, Tuning,
+    WhenHeld, Work,
+};
+
+const LIMIT_BYTES: u64 = 16 << 20;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The hog's own work; nothing unless the process was started to be one.
+#[test]
+fn hog() {
+    Hog::work_if_asked();
+}
+
+fn ask(max_tokens: usize) -> Ask {
+    let starter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(max_tokens),
+        ignore_end_of_text: true,
+        ..GenerationParams::default()
+    };
+    Ask {
+        model: ModelSpec {
+            name: "starter".to_owned(),
+            role: Role::Chat,
+            variants: vec![ModelSource {
+                path: starter.into(),
+            }],
+            context_length: None,
+        },
+        work: Work::Generate(Box::new(Request {
+            prompt: Prompt::Text("Once upon a time".to_owned()),
+            fit: Fit::Whole,
+            params,
+        })),
+        over_budget: false,
+        when_held: WhenHeld::Wait,
+    }
+}
+
+/// The text so far, and how it ended.
+async fn follow(mut answer: Answer) -> (String, Option<Outcome>) {
+    let mut text = String::new();
+    while let Some(event) = answer.next().await {
+        match event {
+            AnswerEvent::Token {
+                event: TokenEvent::Text { text: more, .. },
+            } => text.push_str(&more),
+            AnswerEvent::Ended { outcome } => return (text, Some(outcome)),
+            _ => {}
+        }
+    }
+    (text, None)
+}
+
+async fn wait_for(
+    status: &mut watch::Receiver<Arc<Status>>,
+    what: &str,
+    is_met: impl FnMut(&Arc<Status>) -> bool,
+) -> Arc<Status> {
+    let met = tokio::time::timeout(PATIENCE, status.wait_for(is_met)).await;
+    let met = met.unwrap_or_else(|_| panic!("{what} did not come about"));
+    met.unwrap().clone()
+}
+
+fn text_has_come(status: &Arc<Status>) -> bool {
+    let generating = |model: &transom_supervisor::status::ModelStatus| {
+        matches!(
+            model.phase,
+            transom_supervisor::status::PhaseStatus::Generating { .. }
+        )
+    };
+    status.models.iter().any(generating)
+}
+
+/// D075, D077, D078, D079: critical pressure that somebody else makes.
+#[test]
+fn under_real_pressure_the_answer_is_kept_and_the_model_goes_and_comes_back() {
+    let group = match LimitedGroup::new("ladder", LIMIT_BYTES) {
+        Ok(group) => group,
+        Err(error) => {
+            println!("skipped: control groups cannot be made here ({error})");
+            return;
+        }
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(ladder(&group));
+}
+
+async fn ladder(group: &LimitedGroup) {
+    let signals = LinuxSignals::with_paths(Paths {
+        more_pressure: vec![group.pressure_file()],
+        ..Paths::default()
+    });
+    let workers = ProcessWorkers::new(
+        env!("CARGO_BIN_EXE_transom").into(),
+        vec![transom_engine_host::child::SUBCOMMAND.into()],
+    );
+    let tuning = Tuning {
+        // Long enough for pressure to come before the answer ends, short for a test.
+        finish_within: Duration::from_secs(5),
+        ..Tuning::default()
+    };
+    let supervisor = Supervisor::start(
+        Arc::new(workers),
+        Arc::new(signals),
+        &Hardware::detect(),
+        tuning,
+    );
+    let handle = supervisor.handle();
+    let mut status = handle.status();
+
+    let answer = tokio::spawn(follow(handle.ask(ask(100_000))));
+    wait_for(&mut status, "an answer", text_has_come).await;
+    let folder = tempfile::tempdir().unwrap();
+    let hog = Hog::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
+
+    let is_critical = |status: &Arc<Status>| status.allowance.memory == MemoryPressure::Critical;
+    let critical = wait_for(&mut status, "critical pressure", is_critical).await;
+    let noticed = Instant::now();
+    assert!(!critical.allowance.restraints.is_empty(), "{critical:?}");
+
+    let (text, outcome) = answer.await.unwrap();
+    let answered = noticed.elapsed();
+    assert!(!text.is_empty(), "the answer in flight is kept");
+    let ended = matches!(outcome, Some(Outcome::Finished { .. }));
+    assert!(ended, "{outcome:?}");
+    let gone = wait_for(&mut status, "the unload", |status| status.models.is_empty()).await;
+    let unloaded = noticed.elapsed();
+    let record = gone.last_unload.clone().unwrap();
+    assert!(
+        matches!(
+            record.why,
+            UnloadReason::Pressure {
+                because: Because::Memory { .. } | Because::Thrashing
+            }
+        ),
+        "{record:?}"
+    );
+    assert!(!record.by_force, "{record:?}");
+    let held = record.held_bytes.unwrap();
+    let freed = record.freed_bytes.unwrap();
+    assert!(freed >= held / 10 * 9, "{record:?}");
+    println!(
+        "critical notice to end of answer {answered:.2?} (bound 5 s), to memory returned \
+         {unloaded:.2?}; of that the unload {:.2?}; {:.1} of {:.1} MB by freeing, the rest with \
+         the process",
+        record.took,
+        freed as f64 / 1e6,
+        held as f64 / 1e6,
+    );
+
+    drop(hog);
+    let eased = Instant::now();
+    let is_normal = |status: &Arc<Status>| status.allowance.held.is_none();
+    wait_for(&mut status, "easing", is_normal).await;
+    println!(
+        "work allowed again {:.1?} after the pressure's end",
+        eased.elapsed()
+    );
+    let (text, outcome) = follow(handle.ask(ask(8))).await;
+    assert!(
+        matches!(outcome, Some(Outcome::Finished { .. })),
+        "{outcome:?}"
+    );
+    assert!(!text.is_empty());
+    drop((status, handle));
+    supervisor.quit().await;
+}

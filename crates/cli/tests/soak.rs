@@ -1,0 +1,204 @@
+//! Some minutes of hard use of a real engine process: answers, cancels, unloads, kills. At the end
+//! nothing has leaked: no descriptor, no process, no memory.
+//!
+//! `TRANSOM_SOAK_SECONDS=600 cargo test -p transom-cli --test soak` soaks for longer.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use transom_engine::{
+    FinishReason, Fit, GenerationParams, ModelSource, Prompt, SamplingParams, TokenEvent,
+};
+use transom_engine_host::ProcessWorkers;
+use transom_engine_host::wire::Request;
+use transom_signals::{Hardware, ScriptedSignals, own_footprint_bytes, parse_simulation};
+use transom_supervisor::{
+    AnswerEvent, Ask, AskError, Handle, ModelSpec, Outcome, Role, Supervisor, Tuning, Unload,
+    WhenHeld, Work,
+};
+
+const DEFAULT_SECONDS: u64 = 150;
+
+/// What is done to an answer while it runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Deed {
+    Nothing,
+    Cancel,
+    Unload,
+    Kill,
+    /// Critical pressure for a moment.
+    Squeeze,
+}
+
+const DEEDS: [Deed; 8] = [
+    Deed::Nothing,
+    Deed::Cancel,
+    Deed::Nothing,
+    Deed::Kill,
+    Deed::Nothing,
+    Deed::Unload,
+    Deed::Cancel,
+    Deed::Squeeze,
+];
+
+fn ask(round: usize) -> Ask {
+    let starter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
+    let prompt = format!("Round {round}: once upon a time there were {}", round * 7);
+    Ask {
+        model: ModelSpec {
+            name: "starter".to_owned(),
+            role: Role::Chat,
+            variants: vec![ModelSource {
+                path: starter.into(),
+            }],
+            context_length: Some(512),
+        },
+        work: Work::Generate(Box::new(Request {
+            prompt: Prompt::Text(prompt),
+            fit: Fit::Whole,
+            params: GenerationParams {
+                sampling: SamplingParams::default(),
+                max_tokens: Some(24),
+                ignore_end_of_text: true,
+                ..GenerationParams::default()
+            },
+        })),
+        over_budget: false,
+        when_held: WhenHeld::Wait,
+    }
+}
+
+/// Process ids of this process's children.
+fn children() -> Vec<u32> {
+    let mut children = Vec::new();
+    for task in fs::read_dir("/proc/self/task").unwrap() {
+        let path = task.unwrap().path().join("children");
+        // A thread may end meanwhile.
+        let text = fs::read_to_string(path).unwrap_or_default();
+        children.extend(text.split_whitespace().map(|id| id.parse::<u32>().unwrap()));
+    }
+    children
+}
+
+fn n_descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+async fn round(handle: &Handle, signals: &ScriptedSignals, round: usize) {
+    let deed = DEEDS[round % DEEDS.len()];
+    let mut answer = handle.ask(ask(round));
+    let mut n_texts = 0;
+    let mut outcome = None;
+    while let Some(event) = answer.next().await {
+        match event {
+            AnswerEvent::Token {
+                event: TokenEvent::Text { .. },
+            } => {
+                n_texts += 1;
+                if n_texts == 1 {
+                    act(deed, handle, signals, &answer).await;
+                }
+            }
+            AnswerEvent::Ended { outcome: end } => outcome = Some(end),
+            _ => {}
+        }
+    }
+    signals.set(Default::default());
+    let outcome = outcome.expect("every ask ends");
+    let is_expected = match (&outcome, deed) {
+        (Outcome::Finished { reason, .. }, Deed::Nothing) => *reason == FinishReason::Length,
+        // The answer may have ended by itself before the deed took effect.
+        (Outcome::Finished { .. }, _) => true,
+        (Outcome::Failed { error }, Deed::Kill) => matches!(error, AskError::WorkerGone { .. }),
+        (Outcome::Failed { .. } | Outcome::Loaded { .. }, _) => false,
+    };
+    assert!(is_expected, "round {round}, {deed:?}: {outcome:?}");
+}
+
+async fn act(
+    deed: Deed,
+    handle: &Handle,
+    signals: &ScriptedSignals,
+    answer: &transom_supervisor::Answer,
+) {
+    match deed {
+        Deed::Nothing => {}
+        Deed::Cancel => answer.canceller().cancel(),
+        Deed::Unload => {
+            handle.unload(Unload::All).await.unwrap();
+        }
+        Deed::Kill => {
+            for child in children() {
+                let killed = std::process::Command::new("kill")
+                    .args(["-9", &child.to_string()])
+                    .status();
+                assert!(killed.unwrap().success());
+            }
+        }
+        Deed::Squeeze => signals.set(parse_simulation("memory=critical thrashing").unwrap()),
+    }
+}
+
+#[test]
+fn hard_use_leaks_nothing_and_loses_no_answer() {
+    let seconds = std::env::var("TRANSOM_SOAK_SECONDS");
+    let seconds = seconds.map_or(DEFAULT_SECONDS, |text| text.parse().expect("a number"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(soak(Duration::from_secs(seconds)));
+}
+
+async fn soak(time: Duration) {
+    let workers = ProcessWorkers::new(
+        env!("CARGO_BIN_EXE_transom").into(),
+        vec![transom_engine_host::child::SUBCOMMAND.into()],
+    );
+    let signals = ScriptedSignals::default();
+    let tuning = Tuning {
+        longest_hold: Duration::from_secs(600),
+        ..Tuning::default()
+    };
+    let supervisor = Supervisor::start(
+        Arc::new(workers),
+        Arc::new(signals.clone()),
+        &Hardware::detect(),
+        tuning,
+    );
+    let handle = supervisor.handle();
+    // Once through every deed, so that whatever is made once has been made.
+    for index in 0..DEEDS.len() {
+        round(&handle, &signals, index).await;
+    }
+    handle.unload(Unload::All).await.unwrap();
+    let before = (n_descriptors(), own_footprint_bytes().unwrap());
+    let began = Instant::now();
+    let mut n_rounds = DEEDS.len();
+    while began.elapsed() < time || n_rounds % DEEDS.len() != 0 {
+        round(&handle, &signals, n_rounds).await;
+        n_rounds += 1;
+    }
+    handle.unload(Unload::All).await.unwrap();
+    let after = (n_descriptors(), own_footprint_bytes().unwrap());
+    println!(
+        "{n_rounds} rounds in {:.0?}; (descriptors, bytes) {before:?} -> {after:?}",
+        began.elapsed()
+    );
+    assert_eq!(
+        children(),
+        [] as [u32; 0],
+        "every process is gone and reaped"
+    );
+    assert!(after.0 <= before.0, "descriptors: {before:?} -> {after:?}");
+    assert!(
+        after.1 <= before.1 + (8 << 20),
+        "memory: {before:?} -> {after:?}"
+    );
+    let status = handle.status().borrow().clone();
+    assert!(
+        status.queue.is_empty() && status.models.is_empty(),
+        "{status:?}"
+    );
+    drop(handle);
+    supervisor.quit().await;
+}
