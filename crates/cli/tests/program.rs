@@ -13,8 +13,14 @@ mod program;
 use std::io::{Read, Write};
 use std::process::{Output, Stdio};
 
-use program::{ENDLESS, run, text, transom};
+use program::{ENDLESS, run_on, text, transom};
 use serde_json::Value;
+
+/// Runs to the end on a data folder of its own.
+fn run(arguments: &[&str]) -> Output {
+    let data = tempfile::tempdir().unwrap();
+    run_on(data.path(), arguments)
+}
 
 fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
     let data = tempfile::tempdir().unwrap();

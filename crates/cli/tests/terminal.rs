@@ -19,11 +19,15 @@ const PATIENCE_MS: u64 = 60_000;
 /// Both end tokens of the starter are ruled out, so its answer goes on until the context is full.
 const ENDLESS: [&str; 4] = ["--logit-bias", "0=-1000", "--logit-bias", "2=-1000"];
 
+/// A command that answers.
 fn on_terminal(arguments: &[&str], home: &Path) -> PtySession {
+    started(&[arguments, &["--temperature", "0"]].concat(), home)
+}
+
+fn started(arguments: &[&str], home: &Path) -> PtySession {
     let mut command = Command::new(env!("CARGO_BIN_EXE_transom"));
     command
         .args(arguments)
-        .args(["--temperature", "0"])
         .env_remove("TRANSOM_MODEL")
         .env_remove("TRANSOM_LOG")
         .env_remove("NO_COLOR")
@@ -128,4 +132,27 @@ fn an_ask_with_nothing_to_ask_says_how() {
         .unwrap();
     ask.exp_eof().unwrap();
     check_exit(&ask, 2);
+}
+
+/// The model's process must outlive the Ctrl-C that stops its answer, so the same model is ready
+/// again.
+#[test]
+fn status_follows_every_change_until_ctrl_c() {
+    let home = tempfile::tempdir().unwrap();
+    let mut chat = on_terminal(&[&["chat"], &ENDLESS[..]].concat(), home.path());
+    chat.exp_string("> ").unwrap();
+    let mut status = started(&["status", "--watch"], home.path());
+    status.exp_string("starter: ready").unwrap();
+    chat.send_line("What is the capital of France?").unwrap();
+    status.exp_string("starter: answering").unwrap();
+    chat.exp_string("Paris").unwrap();
+    chat.send_control('c').unwrap();
+    chat.exp_string("(stopped)").unwrap();
+    status.exp_string("starter: ready, 1 answer given").unwrap();
+    status.send_control('c').unwrap();
+    status.exp_eof().unwrap();
+    check_exit(&status, 0);
+    chat.send_line("/quit").unwrap();
+    chat.exp_eof().unwrap();
+    check_exit(&chat, 0);
 }

@@ -54,7 +54,7 @@ impl Report {
             let text = match bound.kept_bytes {
                 0 => bytes_text(bound.bytes),
                 kept => format!(
-                    "{} = {} less {} for the system and other apps",
+                    "{} = {} less {} for all other programs",
                     bytes_text(bound.bytes),
                     bytes_text(bound.of_bytes),
                     bytes_text(kept)
@@ -205,7 +205,7 @@ mod tests {
                 offer_smaller_model: false,
                 restraints: vec![Restraint {
                     what: "conversations remember less (4096 tokens)".into(),
-                    because: Because::SmallMachine,
+                    because: Because::LowPower,
                 }],
             },
             instance: Instance {
@@ -219,11 +219,11 @@ mod tests {
     #[test]
     fn everything_found_has_its_line() {
         let text = report().text(false);
-        let because = Because::SmallMachine;
+        let because = Because::LowPower;
         for line in [
             "  chip               Apple M3 Pro",
             "  cores              6 for speed, 12 in all",
-            "  GPU working set    11.50 GB = 12.00 GB less 500 MB for the system and other apps",
+            "  GPU working set    11.50 GB = 12.00 GB less 500 MB for all other programs",
             "  together           10.00 GB, less than usual: memory pressure is warning",
             "  bandwidth          150 GB/s by its maker's figures",
             "                     121 GB/s measured now",

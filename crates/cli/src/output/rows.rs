@@ -35,10 +35,11 @@ impl Rows {
         self.text.push('\n');
     }
 
-    /// One row, of one or more lines.
+    /// One row, of one or more lines; long ones are broken.
     pub(crate) fn row(&mut self, label: &str, value: &str) {
         let mut label = label;
-        for line in value.lines() {
+        let width = WIDTH.saturating_sub(self.label_width);
+        for line in value.lines().flat_map(|line| broken(line, width)) {
             let padded = format!("{label:<width$}", width = self.label_width);
             let line = if self.is_dimmed && !label.is_empty() {
                 format!("{DIM}{padded}{RESET}{line}")
@@ -55,6 +56,27 @@ impl Rows {
     pub(crate) fn finish(self) -> String {
         self.text
     }
+}
+
+/// Columns of the usual terminal, less one.
+const WIDTH: usize = 79;
+
+/// `line` in pieces of at most `width` columns, broken at blanks where there are any.
+fn broken(line: &str, width: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    for word in line.split(' ') {
+        let last = pieces.len() - 1;
+        let piece = &mut pieces[last];
+        if piece.is_empty() {
+            piece.push_str(word);
+        } else if piece.chars().count() + 1 + word.chars().count() <= width {
+            piece.push(' ');
+            piece.push_str(word);
+        } else {
+            pieces.push(word.to_owned());
+        }
+    }
+    pieces
 }
 
 /// How much of `total` is `part`, `width` columns wide; anything at all shows.
@@ -98,18 +120,19 @@ pub(crate) fn limits_text(allowance: &Allowance) -> String {
 
 /// What an unload gave back, such as `returned 8.1 of 8.2 GB in 0.3 s`.
 pub(crate) fn unload_text(record: &UnloadRecord) -> String {
-    let took = format!("{:.1} s", record.took.as_secs_f64());
-    let bytes = match (record.freed_bytes, record.held_bytes) {
-        (Some(freed), Some(held)) => format!("returned {}", of_bytes(freed, held)),
-        (None, Some(held)) => format!("{} returned with its process", bytes_text(held)),
-        (_, None) => "unloaded".to_owned(),
+    let took = match record.took.as_millis() {
+        milliseconds @ 0..100 => format!("{milliseconds} ms"),
+        _ => format!("{:.1} s", record.took.as_secs_f64()),
     };
-    let force = if record.by_force {
-        "; its process was ended by force, which returned the rest"
-    } else {
-        ""
-    };
-    format!("{bytes} in {took}{force}")
+    match (record.held_bytes, record.freed_bytes) {
+        (Some(held), _) if record.by_force => format!(
+            "returned {} in {took}, by ending its process by force",
+            bytes_text(held)
+        ),
+        (Some(held), Some(freed)) => format!("returned {} in {took}", of_bytes(freed, held)),
+        (Some(held), None) => format!("returned {} with its process in {took}", bytes_text(held)),
+        (None, _) => format!("unloaded in {took}"),
+    }
 }
 
 /// `part` of `whole` in the unit of the whole: `8.1 of 8.2 GB`.
@@ -152,6 +175,22 @@ mod tests {
     }
 
     #[test]
+    fn a_long_value_is_broken_at_blanks() {
+        let mut rows = Rows::new(8, false);
+        rows.row("error", &format!("{} {}", "a".repeat(60), "b".repeat(20)));
+        let expect = format!("error   {}\n        {}\n", "a".repeat(60), "b".repeat(20));
+        assert_eq!(rows.finish(), expect);
+        let path = "/".repeat(90);
+        let mut rows = Rows::new(8, false);
+        rows.row("path", &path);
+        assert_eq!(
+            rows.finish(),
+            format!("path    {path}\n"),
+            "nowhere to break"
+        );
+    }
+
+    #[test]
     fn labels_are_dimmed_only_where_that_is_welcome() {
         let mut rows = Rows::new(6, true);
         rows.row("heat", "fair");
@@ -182,14 +221,13 @@ mod tests {
         };
         assert_eq!(unload_text(&record), "returned 8.1 of 8.2 GB in 0.3 s");
         let forced = UnloadRecord {
-            freed_bytes: None,
             by_force: true,
+            took: Duration::from_millis(12),
             ..record.clone()
         };
-        let text = unload_text(&forced);
-        assert!(
-            text.starts_with("8.20 GB returned with its process in 0.3 s; its"),
-            "{text}"
+        assert_eq!(
+            unload_text(&forced),
+            "returned 8.20 GB in 12 ms, by ending its process by force"
         );
         let unknown = UnloadRecord {
             held_bytes: None,

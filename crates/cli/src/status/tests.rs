@@ -112,7 +112,8 @@ budget       ████████░░░░░░░░░░░░░░�
 queue        1 waits, for qwen
 signals      memory pressure normal, heat nominal, mains power, Low Power Mode
 limits       shorter answers (1024 tokens): {because}
-last unload  llama: returned 8.1 of 8.2 GB in 0.3 s (nobody used it)
+last unload  llama: nobody used it
+             returned 8.1 of 8.2 GB in 0.3 s
 last error   the disk is gone
 process      4711
 "

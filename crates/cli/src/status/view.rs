@@ -45,7 +45,7 @@ pub(super) fn picture(status: &Status, age: Duration, is_dimmed: bool) -> String
     if let Some(record) = &status.last_unload {
         let text = unload_text(record);
         let why = why_unloaded(record.why);
-        rows.row("last unload", &format!("{}: {text} ({why})", record.name));
+        rows.row("last unload", &format!("{}: {why}\n{text}", record.name));
     }
     if let Some(error) = &status.last_error {
         rows.row("last error", error);
