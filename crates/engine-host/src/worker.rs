@@ -46,6 +46,12 @@ impl KillSwitch {
     pub fn kill(&self) {
         self.0.notify_one();
     }
+
+    /// Waits for the kill; for workers that are no processes.
+    #[cfg(feature = "test-support")]
+    pub async fn killed(&self) {
+        self.0.notified().await;
+    }
 }
 
 /// What a worker says, and its end.

@@ -10,7 +10,7 @@ mod engine;
 #[path = "fixtures/talk.rs"]
 mod talk;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command as Program, Stdio};
@@ -26,9 +26,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_engine-host-test");
 
 fn hurried() -> Patience {
     Patience {
-        ping_every: Duration::from_millis(50),
-        unheard: Duration::from_millis(400),
-        silent: Duration::from_millis(400),
+        ping_every: Duration::from_millis(100),
+        unheard: Duration::from_secs(2),
+        silent: Duration::from_secs(2),
         ..Patience::default()
     }
 }
@@ -287,6 +287,8 @@ async fn a_reader_that_lags_gets_joined_texts_and_loses_nothing() {
 
 #[cfg(target_os = "linux")]
 mod on_linux {
+    use std::io::{BufRead, BufReader};
+
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 

@@ -94,22 +94,20 @@ impl Workers for ProcessWorkers {
     }
 }
 
-/// What a child gets beside this process's own environment.
+/// What a child gets beside this process's own environment. The user's own settings stand.
 fn environment() -> Vec<(OsString, OsString)> {
-    let is_unset = |name: &str| std::env::var_os(name).is_none();
-    let n_threads = Hardware::detect().n_performance_cores.max(1).to_string();
-    let mut environment: Vec<(OsString, OsString)> = THREAD_VARIABLES
-        .into_iter()
-        .filter(|name| is_unset(name))
-        .map(|name| (name.into(), n_threads.clone().into()))
-        .collect();
-    if is_unset(FILTER_VARIABLE) {
-        environment.push((
-            FILTER_VARIABLE.into(),
-            filter(LevelFilter::current()).into(),
-        ));
-    }
+    let n_threads = Hardware::detect().n_performance_cores;
+    let mut environment = settings(n_threads, LevelFilter::current());
+    environment.retain(|(name, _)| std::env::var_os(name).is_none());
     environment
+}
+
+/// Threads for the performance cores only (D096), and the log that this process shows.
+fn settings(n_threads: usize, level: LevelFilter) -> Vec<(OsString, OsString)> {
+    let n_threads = n_threads.max(1).to_string();
+    let threads = THREAD_VARIABLES.map(|name| (name.into(), n_threads.clone().into()));
+    let log = (FILTER_VARIABLE.into(), filter(level).into());
+    threads.into_iter().chain([log]).collect()
 }
 
 /// A child logs what its parent would show.
@@ -174,6 +172,15 @@ mod tests {
         );
         assert_eq!(words(ExitStatus::from_raw(3 << 8)), "exit code 3");
         assert_eq!(words(ExitStatus::from_raw(60)), "killed by signal 60");
+    }
+
+    /// D096
+    #[test]
+    fn a_child_computes_on_the_performance_cores_only() {
+        let settings = settings(6, LevelFilter::WARN);
+        for name in THREAD_VARIABLES {
+            assert!(settings.contains(&(name.into(), "6".into())), "{name}");
+        }
     }
 
     #[test]
