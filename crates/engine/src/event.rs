@@ -75,13 +75,13 @@ pub struct Stats {
     /// Tokens generated, the end-of-text token not counted.
     pub generated_tokens: usize,
     /// From the call to the first generated token, prefill included.
-    #[serde(rename = "time_to_first_token_seconds", with = "seconds")]
+    #[serde(rename = "time_to_first_token_seconds", with = "crate::seconds")]
     pub time_to_first_token: Duration,
     /// Time in prefill: `prompt_tokens - cached_tokens` tokens were processed in it.
-    #[serde(rename = "prefill_time_seconds", with = "seconds")]
+    #[serde(rename = "prefill_time_seconds", with = "crate::seconds")]
     pub prefill_time: Duration,
     /// From the first generated token to the last.
-    #[serde(rename = "decode_time_seconds", with = "seconds")]
+    #[serde(rename = "decode_time_seconds", with = "crate::seconds")]
     pub decode_time: Duration,
     /// Highest memory use of the engine during the answer, in bytes.
     pub peak_memory_bytes: u64,
@@ -104,21 +104,6 @@ impl Stats {
 
 fn rate(n_tokens: usize, time: Duration) -> Option<f64> {
     (n_tokens > 0 && !time.is_zero()).then(|| n_tokens as f64 / time.as_secs_f64())
-}
-
-/// Durations as seconds, the form that programs in every language expect.
-mod seconds {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(time.as_secs_f64())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(de::Error::custom)
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod error;
 pub mod event;
 pub mod fit;
 pub mod sampling;
+pub mod seconds;
 pub mod template;
 #[cfg(feature = "test-support")]
 pub mod test_support;

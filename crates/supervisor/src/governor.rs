@@ -54,6 +54,7 @@ const POWER_SPELL: Duration = Duration::from_secs(5);
 #[serde(default)]
 pub struct Tuning {
     /// Unload a model after this long without use; `None` chooses by machine and power.
+    #[serde(rename = "idle_unload_seconds", with = "transom_engine::seconds::option")]
     pub idle_unload: Option<Duration>,
     /// A wish to keep the chat model loaded; critical memory pressure overrides it.
     pub keep_loaded: bool,
@@ -62,10 +63,13 @@ pub struct Tuning {
     /// Asks that may wait; the next is refused as busy.
     pub queue_limit: usize,
     /// How long an ask waits for the machine to allow work again before it is refused.
+    #[serde(rename = "longest_hold_seconds", with = "transom_engine::seconds")]
     pub longest_hold: Duration,
     /// How long a running answer may go on under critical memory pressure before it is ended.
+    #[serde(rename = "finish_within_seconds", with = "transom_engine::seconds")]
     pub finish_within: Duration,
     /// How long a process may take to give its memory back before it is killed.
+    #[serde(rename = "unload_within_seconds", with = "transom_engine::seconds")]
     pub unload_within: Duration,
 }
 
@@ -76,7 +80,9 @@ impl Default for Tuning {
             keep_loaded: false,
             memory_budget_bytes: None,
             queue_limit: 8,
-            longest_hold: Duration::from_secs(30),
+            // Longer than the longest quiet spell, so that whoever waits for heat to pass has a
+            // chance.
+            longest_hold: Duration::from_secs(90),
             finish_within: Duration::from_secs(20),
             unload_within: Duration::from_secs(3),
         }
@@ -101,8 +107,10 @@ pub struct Allowance {
     /// Whether prefetch, embeddings and other work that nobody waits for may run.
     pub background_work: bool,
     /// Least time between two repaints of a streaming answer.
+    #[serde(rename = "repaint_interval_seconds", with = "transom_engine::seconds")]
     pub repaint_interval: Duration,
     /// Unload a model after this long without use; `None` keeps it.
+    #[serde(rename = "idle_unload_seconds", with = "transom_engine::seconds::option")]
     pub idle_unload: Option<Duration>,
     /// Whether asks may begin, else why not.
     pub held: Option<Because>,

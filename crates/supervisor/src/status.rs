@@ -54,10 +54,12 @@ pub struct ModelStatus {
     /// Growth of its process since before the load, in bytes.
     pub footprint_bytes: Option<u64>,
     /// How long its load took.
+    #[serde(rename = "load_time_seconds", with = "transom_engine::seconds::option")]
     pub load_time: Option<Duration>,
     /// Asks answered since it was loaded.
     pub n_answered: u64,
     /// When it will be unloaded if nobody asks, from the moment of the snapshot.
+    #[serde(rename = "unloads_in_seconds", with = "transom_engine::seconds::option")]
     pub unloads_in: Option<Duration>,
 }
 
@@ -137,5 +139,6 @@ pub struct UnloadRecord {
     /// It did not give its memory back in time, or died on the way, and was ended by force.
     pub by_force: bool,
     /// From the decision until the process was gone.
+    #[serde(rename = "took_seconds", with = "transom_engine::seconds")]
     pub took: Duration,
 }
