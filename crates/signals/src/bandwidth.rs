@@ -17,16 +17,25 @@ pub fn measure_bandwidth() -> u64 {
     let n_threads = Hardware::detect().n_performance_cores;
     let share = words.len().div_ceil(n_threads);
     let began = Instant::now();
-    let mut n_rounds = 0;
-    while began.elapsed() < TIME {
-        std::thread::scope(|scope| {
-            for part in words.chunks(share) {
-                scope.spawn(move || black_box(sum(part)));
-            }
-        });
-        n_rounds += 1;
-    }
-    (BYTES as f64 * f64::from(n_rounds) / began.elapsed().as_secs_f64()) as u64
+    // Each goes over its own part again and again, so that starting threads costs nothing.
+    let read_for_a_while = |part: &[u64]| {
+        let mut n_read = 0;
+        while began.elapsed() < TIME {
+            black_box(sum(part));
+            n_read += size_of_val(part);
+        }
+        n_read
+    };
+    let n_read: usize = std::thread::scope(|scope| {
+        let parts = words.chunks(share);
+        let readers: Vec<_> = parts
+            .map(|part| scope.spawn(move || read_for_a_while(part)))
+            .collect();
+        // A reader cannot panic; if one did, what it read would count for nothing.
+        let read = readers.into_iter().map(|reader| reader.join().unwrap_or(0));
+        read.sum()
+    });
+    (n_read as f64 / began.elapsed().as_secs_f64()) as u64
 }
 
 /// Eight sums side by side, so that reading is what takes the time.

@@ -79,18 +79,6 @@ mod platform {
     }
 }
 
-/// The GPU's share of unified memory where Metal does not say: two thirds up to 36 GB, three
-/// quarters above, as measured on many Macs; `iogpu.wired_limit_mb` overrides it.
-#[cfg_attr(not(any(target_os = "macos", test)), expect(dead_code))]
-pub(crate) fn usual_working_set(memory_bytes: u64, wired_limit_bytes: u64) -> u64 {
-    const LARGE: u64 = 36 << 30;
-    match wired_limit_bytes {
-        0 if memory_bytes <= LARGE => memory_bytes / 3 * 2,
-        0 => memory_bytes / 4 * 3,
-        limit => limit.min(memory_bytes),
-    }
-}
-
 /// Apple's published figures, by chip name; several chips of one name differ, and then the least
 /// is taken.
 fn bandwidth_of(chip_name: &str) -> Option<u64> {
@@ -140,15 +128,5 @@ mod tests {
         assert_eq!(bandwidth_of("Apple M3 Pro"), Some(150_000_000_000));
         assert_eq!(bandwidth_of("Apple M3"), Some(100_000_000_000));
         assert_eq!(bandwidth_of("AMD EPYC"), None);
-    }
-
-    /// D017: the wired limit, and how it is overridden.
-    #[test]
-    fn the_gpu_gets_a_share_of_memory_unless_told_otherwise() {
-        const GIB: u64 = 1 << 30;
-        assert_eq!(usual_working_set(18 * GIB, 0), 12 * GIB);
-        assert_eq!(usual_working_set(64 * GIB, 0), 48 * GIB);
-        assert_eq!(usual_working_set(64 * GIB, 56 * GIB), 56 * GIB);
-        assert_eq!(usual_working_set(16 * GIB, 99 * GIB), 16 * GIB);
     }
 }

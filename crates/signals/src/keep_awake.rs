@@ -1,5 +1,10 @@
 //! Keeping the machine from falling asleep while somebody waits for an answer.
 
+#[cfg(target_os = "linux")]
+use crate::linux::keep_awake as platform;
+#[cfg(target_os = "macos")]
+use crate::mac::keep_awake as platform;
+
 /// As long as this lives, the machine does not go to sleep by itself; its screen may.
 ///
 /// On a Mac an activity of `NSProcessInfo`, on Linux an inhibitor lock of logind. Where there is
@@ -16,63 +21,6 @@ impl KeepAwake {
         Self {
             lock: platform::Lock::begin(reason),
         }
-    }
-}
-
-#[cfg(target_os = "macos")]
-use crate::mac::keep_awake as platform;
-
-#[cfg(target_os = "linux")]
-mod platform {
-    use std::sync::Once;
-    use std::sync::mpsc::{Sender, channel};
-
-    use zbus::blocking::{Connection, Proxy};
-    use zbus::zvariant::OwnedFd;
-
-    /// Tells the thread that holds the inhibitor to let it go.
-    pub(super) struct Lock {
-        #[expect(dead_code, reason = "dropping it is the message")]
-        release: Sender<()>,
-    }
-
-    impl Lock {
-        pub(super) fn begin(reason: &str) -> Self {
-            let (release, released) = channel::<()>();
-            let reason = reason.to_owned();
-            let spawned = std::thread::Builder::new()
-                .name("keep-awake".to_owned())
-                .spawn(move || match inhibit(&reason) {
-                    Ok(inhibitor) => {
-                        // Ends with the sender, and the inhibitor with it.
-                        let _ = released.recv();
-                        drop(inhibitor);
-                    }
-                    Err(error) => say_once(&error),
-                });
-            if let Err(error) = spawned {
-                tracing::warn!(%error, "this computer is not kept awake");
-            }
-            Self { release }
-        }
-    }
-
-    /// Takes a lock; closing the descriptor releases it
-    /// (<https://systemd.io/INHIBITOR_LOCKS/>).
-    fn inhibit(reason: &str) -> zbus::Result<OwnedFd> {
-        let connection = Connection::system()?;
-        let manager = Proxy::new(
-            &connection,
-            "org.freedesktop.login1",
-            "/org/freedesktop/login1",
-            "org.freedesktop.login1.Manager",
-        )?;
-        manager.call("Inhibit", &("idle:sleep", "Transom", reason, "block"))
-    }
-
-    fn say_once(error: &zbus::Error) {
-        static SAID: Once = Once::new();
-        SAID.call_once(|| tracing::info!(%error, "no logind; this computer is not kept awake"));
     }
 }
 

@@ -6,6 +6,8 @@
 //! Rule: a source that this machine lacks says so once and reports normal; it never fails the
 //! product.
 
+#[cfg(any(target_os = "macos", test))]
+mod apple;
 mod bandwidth;
 mod board;
 mod footprint;

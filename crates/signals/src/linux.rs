@@ -1,5 +1,5 @@
 //! Linux's own signals: pressure stall information, thermal zones, power supplies, and the desktop's
-//! power services over D-Bus.
+//! power services over D-Bus. They go to one board.
 //!
 //! The pressure thread sleeps in `poll` until the kernel speaks, and ticks only while there is
 //! pressure. Heat and power supplies have no notices, so a second thread reads them, if they exist
@@ -7,6 +7,7 @@
 
 mod dbus;
 mod decide;
+pub(crate) mod keep_awake;
 mod paths;
 mod power;
 mod pressure;
@@ -29,10 +30,12 @@ use slow::SlowWatch;
 pub struct LinuxSignals {
     board: Arc<Board>,
     pressure: Result<PressureWatch, String>,
-    slow: Option<SlowWatch>,
     bus: dbus::BusWatch,
+    #[expect(dead_code, reason = "held for what its drop does")]
+    slow: Option<SlowWatch>,
     has_power_supplies: bool,
-    heat_source: String,
+    /// Where heat is read, or why it is not.
+    heat: Result<String, String>,
 }
 
 impl LinuxSignals {
@@ -48,26 +51,33 @@ impl LinuxSignals {
         let pressure = PressureWatch::start(&files, &paths, &board);
         let zones = thermal::zones(&paths.thermal);
         let supplies = power::supplies(&paths.power_supply);
-        let heat_source = match zones.len() {
-            0 => "no thermal zone with trip points".to_owned(),
-            n => format!(
+        let heat = match zones.len() {
+            0 => Err("no thermal zone with trip points".to_owned()),
+            n => Ok(format!(
                 "{} ({n} thermal zones with trip points)",
                 paths.thermal.display()
-            ),
+            )),
         };
-        let has_power_supplies = !supplies.is_empty();
-        if zones.is_empty() {
-            tracing::info!("no thermal zone with trip points; heat counts as nominal");
+        if let Err(why) = &heat {
+            tracing::info!(why, "heat counts as nominal");
         }
-        let slow = SlowWatch::start(zones, supplies, &board);
+        let has_power_supplies = !supplies.is_empty();
+        let bus = dbus::BusWatch::start(&paths, &board);
         Self {
-            bus: dbus::BusWatch::start(&paths, &board),
+            slow: SlowWatch::start(zones, supplies, bus.bus(), &board),
+            bus,
             pressure,
-            slow,
             has_power_supplies,
-            heat_source,
+            heat,
             board,
         }
+    }
+}
+
+impl Drop for LinuxSignals {
+    fn drop(&mut self) {
+        // Nobody hears of what the sources still say while they end.
+        self.board.end();
     }
 }
 
@@ -80,71 +90,69 @@ impl SignalSource for LinuxSignals {
         self.board.watch(on_change);
     }
 
+    /// Waits for the services on the bus, for half a second at most.
     fn report(&self) -> Vec<SourceReport> {
+        let bus = self.bus.bus().found_in_time();
         let signals = self.current();
-        let report = |signal: &str, source: String, value: String, is_available| SourceReport {
-            signal: signal.to_owned(),
-            source,
-            value,
-            is_available,
-        };
-        let bus = self.bus.found();
-        let has_pressure = self.pressure.is_ok();
-        let pressure_source = match &self.pressure {
-            Ok(watch) => watch.describe().to_owned(),
-            Err(why) => why.clone(),
-        };
-        let averages = self
-            .pressure
-            .as_ref()
-            .ok()
-            .and_then(PressureWatch::averages);
-        let averages = averages.map_or(String::new(), |(some, full)| {
-            format!(" (some {some:.1} %, full {full:.1} % over 10 s)")
-        });
-        let power = if bus.has_battery_state {
-            "UPower over D-Bus".to_owned()
-        } else if self.has_power_supplies {
-            "power supplies in /sys".to_owned()
-        } else {
-            "neither UPower nor a power supply; counts as mains".to_owned()
-        };
-        let mode = match &bus.profiles_name {
-            Some(name) => format!("{name} over D-Bus"),
-            None => "no power profiles service; counts as normal".to_owned(),
+        let report = |signal: &str, source: Result<String, String>, value: String| {
+            let is_available = source.is_ok();
+            let (Ok(source) | Err(source)) = source;
+            SourceReport {
+                signal: signal.to_owned(),
+                source,
+                value,
+                is_available,
+            }
         };
         vec![
             report(
                 "memory pressure",
-                pressure_source,
-                format!("{}{averages}", signals.memory),
-                has_pressure,
+                self.pressure_source(),
+                format!("{}{}", signals.memory, self.averages()),
             ),
             report(
                 "swap",
-                "pages swapped out, read while there is pressure".to_owned(),
+                self.pressure_source()
+                    .map(|_| "pages swapped out, read while there is pressure".to_owned()),
                 growth(signals.is_thrashing).to_owned(),
-                has_pressure,
             ),
-            report(
-                "heat",
-                self.heat_source.clone(),
-                signals.thermal.to_string(),
-                self.slow.as_ref().is_some_and(SlowWatch::has_zones),
-            ),
+            report("heat", self.heat.clone(), signals.thermal.to_string()),
             report(
                 "power mode",
-                mode,
+                match &bus.profiles_name {
+                    Some(name) => Ok(format!("{name} over D-Bus")),
+                    None => Err("no power profiles service".to_owned()),
+                },
                 power_mode(signals.is_low_power).to_owned(),
-                bus.profiles_name.is_some(),
             ),
             report(
                 "power source",
-                power,
+                if bus.has_battery_state {
+                    Ok("UPower over D-Bus".to_owned())
+                } else if self.has_power_supplies {
+                    Ok("power supplies in /sys".to_owned())
+                } else {
+                    Err("neither UPower nor a power supply".to_owned())
+                },
                 power_source(signals.is_on_battery).to_owned(),
-                bus.has_battery_state || self.has_power_supplies,
             ),
         ]
+    }
+}
+
+impl LinuxSignals {
+    fn pressure_source(&self) -> Result<String, String> {
+        let described = self.pressure.as_ref().map(PressureWatch::describe);
+        described.map(str::to_owned).map_err(String::clone)
+    }
+
+    /// The averages in words, if they can be read.
+    fn averages(&self) -> String {
+        let watch = self.pressure.as_ref().ok();
+        let averages = watch.and_then(PressureWatch::averages);
+        averages.map_or(String::new(), |(some, full)| {
+            format!(" (some {some:.1} %, full {full:.1} % over 10 s)")
+        })
     }
 }
 
@@ -161,3 +169,6 @@ impl Clock {
         self.0.elapsed()
     }
 }
+
+#[cfg(test)]
+mod tests;

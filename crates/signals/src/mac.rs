@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use objc2_metal::{MTLCreateSystemDefaultDevice, MTLDevice};
 
+use crate::apple::usual_working_set;
 use crate::board::Board;
-use crate::hardware::{PlatformHardware, usual_working_set};
+use crate::hardware::PlatformHardware;
 use crate::scripted::{growth, power_mode, power_source};
 use crate::signal::{SignalSource, SourceReport, SystemSignals};
 use crate::urgency::Urgency;
@@ -40,6 +41,12 @@ impl MacSignals {
             ),
             board,
         }
+    }
+}
+
+impl Drop for MacSignals {
+    fn drop(&mut self) {
+        self.board.end();
     }
 }
 

@@ -1,52 +1,37 @@
 //! Signals that somebody sets: for tests, and for showing what would happen.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use crate::board::Board;
 use crate::signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
 
 /// A source that says what it was told to. Clones share one state.
 #[derive(Clone, Default)]
 pub struct ScriptedSignals {
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Default)]
-struct State {
-    signals: SystemSignals,
-    on_change: Option<Box<dyn Fn(SystemSignals) + Send + Sync>>,
+    board: Arc<Board>,
 }
 
 impl ScriptedSignals {
     /// A source that says `signals` until told otherwise.
     pub fn new(signals: SystemSignals) -> Self {
         let source = Self::default();
-        source.state().signals = signals;
+        source.set(signals);
         source
     }
 
     /// Says something else, and tells whoever watches if it is news.
     pub fn set(&self, signals: SystemSignals) {
-        let mut state = self.state();
-        if state.signals != signals {
-            state.signals = signals;
-            if let Some(on_change) = &state.on_change {
-                on_change(signals);
-            }
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.board.update(|present| *present = signals);
     }
 }
 
 impl SignalSource for ScriptedSignals {
     fn current(&self) -> SystemSignals {
-        self.state().signals
+        self.board.current()
     }
 
     fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>) {
-        self.state().on_change = Some(on_change);
+        self.board.watch(on_change);
     }
 
     fn report(&self) -> Vec<SourceReport> {

@@ -85,11 +85,12 @@ pub trait SignalSource: Send + Sync + 'static {
     fn current(&self) -> SystemSignals;
 
     /// Calls `on_change` with every later state, from a thread of the source's own, until the
-    /// source is dropped. `on_change` must return at once. A later call replaces the earlier one's
-    /// callback.
+    /// source is dropped. `on_change` must return at once and not ask the source anything. A later
+    /// call replaces the earlier one's callback.
     fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>);
 
-    /// What it listens to, for people: one line a source, in a fixed order.
+    /// What it listens to, for people: one line a source, in a fixed order. It may take half a
+    /// second, for which what answers late is waited for; [`SignalSource::current`] knows it then.
     fn report(&self) -> Vec<SourceReport>;
 }
 

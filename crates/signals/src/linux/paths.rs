@@ -45,62 +45,102 @@ impl Paths {
     }
 
     /// The folder of this process's control group in the second version's hierarchy, unless it is
-    /// the root.
+    /// the root of all: that one has no type, while the root that a container sees has one.
     fn own_group(&self) -> Option<PathBuf> {
         let groups = fs::read_to_string(self.proc.join("self/cgroup")).ok()?;
-        let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        if group.is_empty() {
-            return None;
-        }
+        let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
         let mounts = fs::read_to_string(self.proc.join("self/mountinfo")).ok()?;
-        let mount = mounts.lines().find_map(group_mount)?;
-        Some(Path::new(mount).join(group))
+        let folder = mounts.lines().find_map(|line| folder_of(group, line))?;
+        folder.join("cgroup.type").exists().then_some(folder)
     }
 }
 
-/// The mount point of a `cgroup2` file system, from a line of `mountinfo`: after the separator `-`
-/// comes the type, and the fifth field is the mount point.
-fn group_mount(line: &str) -> Option<&str> {
+/// The folder of a group, if a line of `mountinfo` mounts a `cgroup2` file system that shows it:
+/// after the separator `-` comes the type; the fourth and fifth fields are the group that is
+/// mounted and the mount point.
+fn folder_of(group: &str, line: &str) -> Option<PathBuf> {
     let (left, right) = line.split_once(" - ")?;
-    (right.split(' ').next() == Some("cgroup2")).then(|| left.split(' ').nth(4))?
+    if right.split(' ').next() != Some("cgroup2") {
+        return None;
+    }
+    let mut fields = left.split(' ').skip(3);
+    let (root, mount) = (fields.next()?, fields.next()?);
+    let inside = Path::new(group).strip_prefix(root).ok()?;
+    Some(Path::new(mount).join(inside))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A machine whose second hierarchy has one group besides its root.
+    fn machine(root: &Path) -> Paths {
+        let proc = root.join("proc");
+        let group = root.join("unified/app.slice/transom");
+        fs::create_dir_all(&group).unwrap();
+        fs::create_dir_all(proc.join("self")).unwrap();
+        fs::create_dir_all(proc.join("pressure")).unwrap();
+        fs::write(proc.join("pressure/memory"), "").unwrap();
+        fs::write(root.join("unified/memory.pressure"), "").unwrap();
+        fs::write(group.join("memory.pressure"), "").unwrap();
+        fs::write(group.join("cgroup.type"), "domain").unwrap();
+        Paths {
+            proc,
+            ..Paths::default()
+        }
+    }
+
+    fn mounted(paths: &Paths, group: &str, mounts: &str) -> Vec<PathBuf> {
+        fs::write(paths.proc.join("self/cgroup"), group).unwrap();
+        fs::write(paths.proc.join("self/mountinfo"), mounts).unwrap();
+        paths.pressure_files()
+    }
+
     #[test]
     fn the_own_group_is_found_in_pure_and_mixed_hierarchies() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        let group = root.join("unified/app.slice/transom");
-        fs::create_dir_all(&group).unwrap();
-        fs::create_dir_all(root.join("proc/self")).unwrap();
-        fs::create_dir_all(root.join("proc/pressure")).unwrap();
-        fs::write(group.join("memory.pressure"), "").unwrap();
-        fs::write(root.join("proc/pressure/memory"), "").unwrap();
-        let mounts = format!(
-            "25 20 0:22 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n\
-             26 20 0:23 / {} rw,nosuid shared:10 - cgroup2 cgroup2 rw\n",
+        let paths = machine(root);
+        let whole = paths.proc.join("pressure/memory");
+        let own = root.join("unified/app.slice/transom/memory.pressure");
+        let second = format!(
+            "26 20 0:23 / {} rw,nosuid shared:10 - cgroup2 cgroup2 rw\n",
             root.join("unified").display()
         );
-        fs::write(root.join("proc/self/mountinfo"), mounts).unwrap();
-        let paths = Paths {
-            proc: root.join("proc"),
-            ..Paths::default()
+        let first = "25 20 0:22 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n";
+        let both = format!("{first}{second}");
+        let files = mounted(&paths, "0::/app.slice/transom\n", &second);
+        assert_eq!(files, [whole.clone(), own.clone()], "pure");
+        let files = mounted(&paths, "4:memory:/x\n0::/app.slice/transom\n", &both);
+        assert_eq!(files, [whole.clone(), own], "mixed");
+        // The root of all says what the whole machine says.
+        let files = mounted(&paths, "0::/\n", &both);
+        assert_eq!(files, std::slice::from_ref(&whole));
+        assert_eq!(mounted(&paths, "0::/app.slice/transom\n", first), [whole]);
+    }
+
+    #[test]
+    fn a_container_sees_its_own_group() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let paths = machine(root);
+        let whole = paths.proc.join("pressure/memory");
+        let inside = root.join("unified/app.slice/transom");
+        let own = inside.join("memory.pressure");
+        let mount = |shown: &str| {
+            let mount = inside.display();
+            format!("26 20 0:23 {shown} {mount} ro - cgroup2 cgroup rw\n")
         };
-        let own = root.join("proc/self/cgroup");
-        fs::write(&own, "4:memory:/x\n0::/app.slice/transom\n").unwrap();
-        assert_eq!(
-            paths.pressure_files(),
-            [
-                root.join("proc/pressure/memory"),
-                group.join("memory.pressure")
-            ]
+        // With a namespace of its own, its group is the root.
+        let files = mounted(&paths, "0::/\n", &mount("/"));
+        assert_eq!(files, [whole.clone(), own.clone()]);
+        // Without one, the group's outer name is told, and the mount shows that group.
+        let files = mounted(
+            &paths,
+            "0::/app.slice/transom\n",
+            &mount("/app.slice/transom"),
         );
-        // The root group has no pressure of its own.
-        fs::write(&own, "0::/\n").unwrap();
-        assert_eq!(paths.pressure_files(), [root.join("proc/pressure/memory")]);
+        assert_eq!(files, [whole, own]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! A trigger written into an open pressure file makes the kernel wake us when tasks stall for
 //! longer than a share of the window. Where triggers are refused, the averages in the file are read
-//! every two seconds instead.
+//! every two seconds instead, unless it is that of a control group without a limit, which says no
+//! more than the whole machine's.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -21,8 +22,8 @@ use crate::board::Board;
 use crate::growth::GrowthMeter;
 use crate::signal::MemoryPressure;
 
-/// Some task stalls for 150 ms of 2 s. Programs without privileges may only use windows of whole
-/// multiples of 2 s.
+/// Some task stalls for 150 ms of 2 s: a person notices. Programs without privileges may only use
+/// windows of whole multiples of 2 s; with privileges the kernel looks ten times a window.
 const WARNING: &str = "some 150000 2000000";
 /// All tasks stall for 200 ms of 2 s: nothing gets done in that time.
 const CRITICAL: &str = "full 200000 2000000";
@@ -42,6 +43,7 @@ pub(super) struct PressureWatch {
 /// A trigger's file, and what it means when the kernel wakes us.
 struct Trigger {
     file: File,
+    path: PathBuf,
     level: MemoryPressure,
 }
 
@@ -56,38 +58,33 @@ impl PressureWatch {
             tracing::info!(why, "no memory pressure; it counts as normal");
             why
         };
-        if files.is_empty() {
+        let sources = Sources::open(files);
+        if sources.names.is_empty() {
             return Err(fail(
                 "this kernel has no pressure stall information".to_owned(),
             ));
         }
-        let triggers = triggers(files);
-        let names: Vec<String> = files
-            .iter()
-            .map(|file| file.display().to_string())
-            .collect();
-        let way = if triggers.is_empty() {
-            "read every 2 s"
-        } else {
-            "triggers"
-        };
         let (stopped, stop) = rustix::pipe::pipe().map_err(|error| fail(error.to_string()))?;
-        let state = Watching {
-            files: files.to_vec(),
+        let files = sources.files();
+        let mut state = Watching {
             vmstat: paths.proc.join("vmstat"),
-            triggers,
+            triggers: sources.triggers,
+            to_read: sources.to_read,
             board: board.clone(),
             clock: Clock::start(),
             level: PressureLevel::default(),
             swap: GrowthMeter::default(),
         };
+        // Triggers tell of what begins; this, of what has begun.
+        state.read(&files);
+        state.look();
         let thread = std::thread::Builder::new()
             .name("memory-pressure".to_owned())
             .spawn(move || state.run(&stopped))
             .map_err(|error| fail(error.to_string()))?;
         Ok(Self {
-            files: files.to_vec(),
-            description: format!("{} ({way})", names.join(", ")),
+            files,
+            description: sources.names.join(", "),
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -115,9 +112,9 @@ impl Drop for PressureWatch {
 }
 
 struct Watching {
-    files: Vec<PathBuf>,
     vmstat: PathBuf,
     triggers: Vec<Trigger>,
+    to_read: Vec<PathBuf>,
     board: Arc<Board>,
     clock: Clock,
     level: PressureLevel,
@@ -129,7 +126,7 @@ impl Watching {
         loop {
             let is_calm = self.board.current().memory == MemoryPressure::Normal;
             // Nothing wakes a calm machine but the kernel itself.
-            let wait = (!is_calm || self.triggers.is_empty()).then_some(TICK);
+            let wait = (!is_calm || !self.to_read.is_empty()).then_some(TICK);
             match self.wait(stopped, wait) {
                 Ok(true) => {}
                 Ok(false) => return,
@@ -142,6 +139,9 @@ impl Watching {
                     return;
                 }
             }
+            let files = std::mem::take(&mut self.to_read);
+            self.read(&files);
+            self.to_read = files;
             self.look();
         }
     }
@@ -163,28 +163,30 @@ impl Watching {
         let woken: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
         let now = self.clock.now();
-        for (trigger, flags) in self.triggers.iter().zip(woken.iter().skip(1)) {
-            if flags.contains(PollFlags::PRI) {
-                self.level.notice(trigger.level, now);
+        let (level, mut flags) = (&mut self.level, woken.iter().skip(1));
+        self.triggers.retain(|trigger| {
+            let flags = flags.next().copied().unwrap_or(PollFlags::empty());
+            // A group that was removed wakes its triggers for ever, and means nothing by it.
+            let is_gone = flags.contains(PollFlags::ERR);
+            if flags.contains(PollFlags::PRI) && !is_gone {
+                level.notice(trigger.level, now);
             }
-        }
-        // A group that was removed raises an error on its triggers for ever.
-        let mut flags = woken.iter().skip(1);
-        self.triggers.retain(|_| {
-            flags
-                .next()
-                .is_none_or(|flags| !flags.contains(PollFlags::ERR))
+            !is_gone
         });
         Ok(woken.first().is_none_or(PollFlags::is_empty))
     }
 
+    /// Takes the averages in `files` for a notice.
+    fn read(&mut self, files: &[PathBuf]) {
+        if let Some((some, full)) = greatest_averages(files) {
+            let level = pressure_of_averages(some, full);
+            self.level.notice(level, self.clock.now());
+        }
+    }
+
+    /// Concludes from what was noticed so far.
     fn look(&mut self) {
         let now = self.clock.now();
-        if self.triggers.is_empty()
-            && let Some((some, full)) = greatest_averages(&self.files)
-        {
-            self.level.notice(pressure_of_averages(some, full), now);
-        }
         let memory = self.level.at(now);
         let is_thrashing = if memory == MemoryPressure::Normal {
             self.swap.clear();
@@ -199,31 +201,76 @@ impl Watching {
     }
 }
 
-/// Both triggers on each file; none at all if any is refused, so that levels stay comparable.
-fn triggers(files: &[PathBuf]) -> Vec<Trigger> {
-    let mut triggers = Vec::new();
-    for path in files {
-        for (level, text) in [
-            (MemoryPressure::Warning, WARNING),
-            (MemoryPressure::Critical, CRITICAL),
-        ] {
-            match trigger(path, text) {
-                Ok(file) => triggers.push(Trigger { file, level }),
+/// Where pressure is told of, and how.
+#[derive(Default)]
+struct Sources {
+    triggers: Vec<Trigger>,
+    /// Files without triggers.
+    to_read: Vec<PathBuf>,
+    /// All of them, for people.
+    names: Vec<String>,
+}
+
+impl Sources {
+    fn open(files: &[PathBuf]) -> Self {
+        let mut sources = Self::default();
+        for path in files {
+            let name = path.display();
+            match triggers(path) {
+                Ok(triggers) => {
+                    sources.triggers.extend(triggers);
+                    sources.names.push(format!("{name} (triggers)"));
+                }
+                Err(error) if says_more_than_the_machine(path) => {
+                    tracing::info!(path = %name, %error, "no pressure trigger; it is read instead");
+                    sources.to_read.push(path.clone());
+                    sources.names.push(format!("{name} (read every 2 s)"));
+                }
                 Err(error) => {
-                    tracing::info!(path = %path.display(), %error, "no pressure trigger here");
-                    break;
+                    tracing::debug!(path = %name, %error, "no pressure trigger");
                 }
             }
         }
+        sources
     }
-    triggers
+
+    fn files(&self) -> Vec<PathBuf> {
+        let triggers = self.triggers.iter().map(|trigger| &trigger.path);
+        let mut files: Vec<PathBuf> = triggers.chain(&self.to_read).cloned().collect();
+        files.dedup();
+        files
+    }
 }
 
-fn trigger(path: &Path, text: &str) -> std::io::Result<File> {
+/// Whether a file is the machine's own, or that of a group with a limit, be it of a group around it.
+/// Others need not cost a look every two seconds.
+fn says_more_than_the_machine(path: &Path) -> bool {
+    let is_limit = |path: PathBuf| {
+        let text = fs::read_to_string(path);
+        text.is_ok_and(|text| text.trim() != "max")
+    };
+    let is_limited = |group: &Path| {
+        ["memory.max", "memory.high"]
+            .into_iter()
+            .any(|name| is_limit(group.join(name)))
+    };
+    !path.ends_with("memory.pressure") || path.ancestors().skip(1).any(is_limited)
+}
+
+/// Both triggers of a file.
+fn triggers(path: &Path) -> std::io::Result<[Trigger; 2]> {
+    Ok([
+        trigger(path, MemoryPressure::Warning, WARNING)?,
+        trigger(path, MemoryPressure::Critical, CRITICAL)?,
+    ])
+}
+
+fn trigger(path: &Path, level: MemoryPressure, text: &str) -> std::io::Result<Trigger> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     // The kernel wants the closing zero of a C string.
     file.write_all(format!("{text}\0").as_bytes())?;
-    Ok(file)
+    let path = path.to_path_buf();
+    Ok(Trigger { file, path, level })
 }
 
 fn greatest_averages(files: &[PathBuf]) -> Option<(f64, f64)> {
@@ -254,44 +301,4 @@ fn swapped_out_bytes(vmstat: &Path) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn averages_and_counters_are_read() {
-        let text = "some avg10=1.53 avg60=0.87 avg300=0.20 total=1\n\
-                    full avg10=0.51 avg60=0.10 avg300=0.00 total=1\n";
-        assert_eq!(average(text, "some"), Some(1.53));
-        assert_eq!(average(text, "full"), Some(0.51));
-        assert_eq!(average("", "full"), None);
-        let folder = tempfile::tempdir().unwrap();
-        let vmstat = folder.path().join("vmstat");
-        fs::write(&vmstat, "pswpin 4\npswpout 3\n").unwrap();
-        let page = rustix::param::page_size() as u64;
-        assert_eq!(swapped_out_bytes(&vmstat), Some(3 * page));
-        assert_eq!(swapped_out_bytes(&folder.path().join("absent")), None);
-    }
-
-    /// A plain file takes no trigger, but its averages can be read.
-    #[test]
-    fn where_triggers_are_refused_the_averages_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("memory");
-        let text = "some avg10=50.00 avg60=0 avg300=0 total=1\n\
-                    full avg10=20.00 avg60=0 avg300=0 total=1\n";
-        fs::write(&file, text).unwrap();
-        let board = Arc::new(Board::default());
-        let mut watching = Watching {
-            files: vec![file.clone()],
-            vmstat: folder.path().join("vmstat"),
-            triggers: Vec::new(),
-            board: board.clone(),
-            clock: Clock::start(),
-            level: PressureLevel::default(),
-            swap: GrowthMeter::default(),
-        };
-        watching.look();
-        assert_eq!(board.current().memory, MemoryPressure::Critical);
-        assert_eq!(greatest_averages(&[file]), Some((50.0, 20.0)));
-    }
-}
+pub(in crate::linux) mod tests;

@@ -2,10 +2,11 @@
 //! A machine that has neither gets no thread.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::dbus::Bus;
 use super::power::{Supply, is_on_battery};
 use super::thermal::{Zone, hottest};
 use crate::board::Board;
@@ -16,7 +17,6 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 /// The running watch. Dropping it ends its thread.
 pub(super) struct SlowWatch {
-    has_zones: bool,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -26,31 +26,35 @@ impl SlowWatch {
     pub(super) fn start(
         zones: Vec<Zone>,
         supplies: Vec<Supply>,
+        bus: &Bus,
         board: &Arc<Board>,
     ) -> Option<Self> {
         if zones.is_empty() && supplies.is_empty() {
             return None;
         }
-        let has_zones = !zones.is_empty();
-        let board = board.clone();
-        let (stop, stopped) = channel();
-        // Read once before anybody asks.
-        read(&zones, &supplies, &board);
+        let mut readings = Readings {
+            zones,
+            supplies,
+            bus: bus.clone(),
+            board: board.clone(),
+        };
+        // Once before anybody asks.
+        readings.take();
+        let (stop, stopped) = channel::<()>();
         let thread = std::thread::Builder::new()
             .name("heat-and-power".to_owned())
-            .spawn(move || run(&zones, &supplies, &board, &stopped))
+            .spawn(move || {
+                set_thread_urgency(Urgency::Utility);
+                while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                    readings.take();
+                }
+            })
             .map_err(|error| tracing::warn!(%error, "heat and power are not watched"))
             .ok()?;
         Some(Self {
-            has_zones,
             stop: Some(stop),
             thread: Some(thread),
         })
-    }
-
-    /// Whether heat is among what is watched.
-    pub(super) fn has_zones(&self) -> bool {
-        self.has_zones
     }
 }
 
@@ -63,19 +67,26 @@ impl Drop for SlowWatch {
     }
 }
 
-fn run(zones: &[Zone], supplies: &[Supply], board: &Board, stopped: &Receiver<()>) {
-    set_thread_urgency(Urgency::Utility);
-    while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-        read(zones, supplies, board);
-    }
+struct Readings {
+    zones: Vec<Zone>,
+    supplies: Vec<Supply>,
+    bus: Bus,
+    board: Arc<Board>,
 }
 
-fn read(zones: &[Zone], supplies: &[Supply], board: &Board) {
-    let heat = hottest(zones, board.current().thermal);
-    let battery = (!supplies.is_empty()).then(|| is_on_battery(supplies));
-    board.update(|signals| {
-        signals.thermal = heat;
-        // Without supplies in /sys the bus may know.
-        signals.is_on_battery = battery.unwrap_or(signals.is_on_battery);
-    });
+impl Readings {
+    fn take(&mut self) {
+        let heat = hottest(&mut self.zones);
+        let battery = (!self.supplies.is_empty()).then(|| is_on_battery(&self.supplies));
+        self.board.update(|signals| {
+            signals.thermal = heat;
+            // One of the two must have the say. UPower knows more, and notes that it is there
+            // before it first writes: asked under the board's lock, this cannot undo its word.
+            if let Some(is_on_battery) = battery
+                && !self.bus.found().has_battery_state
+            {
+                signals.is_on_battery = is_on_battery;
+            }
+        });
+    }
 }

@@ -15,6 +15,8 @@ const MAX_TRIPS: usize = 16;
 pub(super) struct Zone {
     temperature: PathBuf,
     trips: TripPoints,
+    /// Its own, because a hot neighbour must not keep it up.
+    state: ThermalState,
 }
 
 /// The zones that say where they are too hot; others cannot be judged.
@@ -53,15 +55,20 @@ fn zone(folder: &Path) -> Option<Zone> {
         *point = Some(point.map_or(temperature, |least| least.min(temperature)));
     }
     let temperature = folder.join("temp");
-    (trips != TripPoints::default() && number(&temperature).is_some())
-        .then_some(Zone { temperature, trips })
+    let is_usable = trips != TripPoints::default() && number(&temperature).is_some();
+    is_usable.then_some(Zone {
+        temperature,
+        trips,
+        state: ThermalState::default(),
+    })
 }
 
 /// The heat of the hottest zone. A zone that cannot be read just now says nothing.
-pub(super) fn hottest(zones: &[Zone], before: ThermalState) -> ThermalState {
-    let states = zones.iter().filter_map(|zone| {
+pub(super) fn hottest(zones: &mut [Zone]) -> ThermalState {
+    let states = zones.iter_mut().filter_map(|zone| {
         let temperature = number(&zone.temperature)?;
-        Some(heat(temperature, zone.trips, before))
+        zone.state = heat(temperature, zone.trips, zone.state);
+        Some(zone.state)
     });
     states.max().unwrap_or_default()
 }
@@ -107,27 +114,31 @@ mod tests {
             "99000\n",
             &[("passive\n", "10\n")],
         );
-        let zones = zones(folder);
+        let mut zones = zones(folder);
         assert_eq!(zones.len(), 2);
-        assert_eq!(
-            hottest(&zones, ThermalState::Nominal),
-            ThermalState::Serious
-        );
+        assert_eq!(hottest(&mut zones), ThermalState::Serious);
         fs::write(folder.join("thermal_zone1/temp"), "60000\n").unwrap();
-        assert_eq!(
-            hottest(&zones, ThermalState::Serious),
-            ThermalState::Nominal
-        );
+        assert_eq!(hottest(&mut zones), ThermalState::Nominal);
         fs::write(folder.join("thermal_zone1/temp"), "no number").unwrap();
-        assert_eq!(
-            hottest(&zones, ThermalState::Nominal),
-            ThermalState::Nominal
-        );
+        assert_eq!(hottest(&mut zones), ThermalState::Nominal);
+    }
+
+    #[test]
+    fn a_zone_that_stays_just_below_its_point_does_not_keep_up_what_another_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let trips = [("passive\n", "80000\n")];
+        write_zone(folder, "thermal_zone0", "82000\n", &trips);
+        write_zone(folder, "thermal_zone1", "78000\n", &trips);
+        let mut zones = zones(folder);
+        assert_eq!(hottest(&mut zones), ThermalState::Serious);
+        fs::write(folder.join("thermal_zone0/temp"), "60000\n").unwrap();
+        assert_eq!(hottest(&mut zones), ThermalState::Fair);
     }
 
     #[test]
     fn a_machine_without_zones_is_not_hot() {
         assert!(zones(Path::new("/nonexistent")).is_empty());
-        assert_eq!(hottest(&[], ThermalState::Critical), ThermalState::Nominal);
+        assert_eq!(hottest(&mut []), ThermalState::Nominal);
     }
 }

@@ -65,11 +65,14 @@ impl Drop for BatteryWatch {
 }
 
 fn read(board: &Board) {
+    board.update(|signals| signals.is_on_battery = is_on_battery());
+}
+
+fn is_on_battery() -> bool {
     let info = IOPSCopyPowerSourcesInfo();
     // SAFETY: the snapshot is what the call above returned.
     #[expect(unsafe_code, reason = "the snapshot has no type")]
     let kind = unsafe { IOPSGetProvidingPowerSourceType(info.as_deref()) };
     let battery = kIOPSBatteryPowerValue.to_str();
-    let is_on_battery = kind.is_some_and(|kind| Ok(kind.to_string().as_str()) == battery);
-    board.update(|signals| signals.is_on_battery = is_on_battery);
+    kind.is_some_and(|kind| Ok(kind.to_string().as_str()) == battery)
 }

@@ -13,6 +13,7 @@ use dispatch2::{
 };
 
 use super::sysctl;
+use crate::apple::memory_pressure;
 use crate::board::Board;
 use crate::growth::GrowthMeter;
 use crate::signal::MemoryPressure;
@@ -42,12 +43,17 @@ impl MemoryWatch {
             )
         };
         let levels = watch_swap(board);
+        // The source speaks of changes only.
+        let present = sysctl::number("kern.memorystatus_vm_pressure_level");
+        let present = memory_pressure(present.unwrap_or(0));
+        board.update(|signals| signals.memory = present);
+        let _ = levels.send(present);
         let board = board.clone();
         let read = source.clone();
         let handler = RcBlock::new(move || {
-            let level = level(read.data());
+            let level = memory_pressure(read.data() as u64);
             board.update(|signals| signals.memory = level);
-            // The thread ends only with the process.
+            // Where the thread could not be started, swap counts as steady.
             let _ = levels.send(level);
         });
         // SAFETY: the source copies the block, which owns all that it uses and may be called from
@@ -61,17 +67,6 @@ impl MemoryWatch {
 impl Drop for MemoryWatch {
     fn drop(&mut self) {
         self.source.cancel();
-    }
-}
-
-fn level(flags: usize) -> MemoryPressure {
-    let has = |flag: Flags| flags & flag.0 as usize != 0;
-    if has(Flags::DISPATCH_MEMORYPRESSURE_CRITICAL) {
-        MemoryPressure::Critical
-    } else if has(Flags::DISPATCH_MEMORYPRESSURE_WARN) {
-        MemoryPressure::Warning
-    } else {
-        MemoryPressure::Normal
     }
 }
 

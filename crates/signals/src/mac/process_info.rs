@@ -9,12 +9,11 @@ use objc2::rc::Retained;
 use objc2::runtime::{NSObjectProtocol, ProtocolObject};
 use objc2_foundation::{
     NSNotification, NSNotificationCenter, NSNotificationName, NSProcessInfo,
-    NSProcessInfoPowerStateDidChangeNotification, NSProcessInfoThermalState,
-    NSProcessInfoThermalStateDidChangeNotification,
+    NSProcessInfoPowerStateDidChangeNotification, NSProcessInfoThermalStateDidChangeNotification,
 };
 
+use crate::apple::thermal_state;
 use crate::board::Board;
-use crate::signal::ThermalState;
 
 /// The running watch.
 pub(super) struct ProcessInfoWatch {
@@ -75,16 +74,9 @@ fn observe(
 }
 
 fn read(board: &Board) {
-    let info = NSProcessInfo::processInfo();
-    let thermal = match info.thermalState() {
-        NSProcessInfoThermalState::Fair => ThermalState::Fair,
-        NSProcessInfoThermalState::Serious => ThermalState::Serious,
-        NSProcessInfoThermalState::Critical => ThermalState::Critical,
-        _ => ThermalState::Nominal,
-    };
-    let is_low_power = info.isLowPowerModeEnabled();
     board.update(|signals| {
-        signals.thermal = thermal;
-        signals.is_low_power = is_low_power;
+        let info = NSProcessInfo::processInfo();
+        signals.thermal = thermal_state(info.thermalState().0);
+        signals.is_low_power = info.isLowPowerModeEnabled();
     });
 }

@@ -3,6 +3,8 @@
 use std::ffi::CString;
 use std::ptr;
 
+use crate::apple;
+
 /// A number of 4 or 8 bytes; `None` if there is none of that name.
 pub(super) fn number(name: &str) -> Option<u64> {
     let mut bytes = [0; 8];
@@ -13,12 +15,11 @@ pub(super) fn number(name: &str) -> Option<u64> {
     }
 }
 
-/// Bytes of swap in use: the third field of `struct xsw_usage`.
+/// Bytes of swap in use.
 pub(super) fn swap_used_bytes() -> Option<u64> {
     let mut bytes = [0; 32];
     let length = read("vm.swapusage", &mut bytes)?;
-    let used: [u8; 8] = bytes.get(16..24)?.try_into().ok()?;
-    (length >= 24).then(|| u64::from_ne_bytes(used))
+    apple::swap_used_bytes(bytes.get(..length)?)
 }
 
 /// Fills `bytes` and returns how many are meant.

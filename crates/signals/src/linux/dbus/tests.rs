@@ -1,50 +1,10 @@
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use super::private_bus::PrivateBus;
 use super::*;
 
-/// A bus of our own; `None` where the program is not installed.
-struct PrivateBus {
-    process: Child,
-    address: String,
-}
-
-impl PrivateBus {
-    fn start() -> Option<Self> {
-        let spawned = Command::new("dbus-daemon")
-            .args(["--session", "--nofork", "--nopidfile", "--print-address"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(mut process) = spawned else {
-            println!("skipped: dbus-daemon is not installed");
-            return None;
-        };
-        let mut address = String::new();
-        let output = process.stdout.take().unwrap();
-        BufReader::new(output).read_line(&mut address).unwrap();
-        Some(Self {
-            process,
-            address: address.trim().to_owned(),
-        })
-    }
-
-    fn paths(&self) -> Paths {
-        Paths {
-            bus_address: Some(self.address.clone()),
-            ..Paths::default()
-        }
-    }
-}
-
-impl Drop for PrivateBus {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
+const PATIENCE: Duration = Duration::from_secs(20);
 
 struct UPower(bool);
 
@@ -66,12 +26,10 @@ impl Profiles {
     }
 }
 
-#[test]
-fn battery_and_power_saver_are_heard_and_so_is_their_end() {
-    let Some(bus) = PrivateBus::start() else {
-        return;
-    };
-    let server = Builder::address(bus.address.as_str())
+/// A machine on battery that saves energy.
+fn services(bus: &PrivateBus) -> Connection {
+    let saving = Profiles(POWER_SAVER.to_owned());
+    Builder::address(bus.address())
         .unwrap()
         .name("org.freedesktop.UPower")
         .unwrap()
@@ -79,36 +37,52 @@ fn battery_and_power_saver_are_heard_and_so_is_their_end() {
         .unwrap()
         .serve_at("/org/freedesktop/UPower", UPower(true))
         .unwrap()
-        .serve_at(
-            "/net/hadess/PowerProfiles",
-            Profiles(POWER_SAVER.to_owned()),
-        )
+        .serve_at("/net/hadess/PowerProfiles", saving)
         .unwrap()
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+/// The watch, and whatever it says of battery and power saving.
+fn watch(bus: &PrivateBus) -> (BusWatch, Receiver<(bool, bool)>) {
     let board = Arc::new(Board::default());
-    let (send, receive) = channel();
+    let (send, heard) = channel();
     board.watch(Box::new(move |signals| {
         // The test may be over before the last change.
         let _ = send.send((signals.is_on_battery, signals.is_low_power));
     }));
-    let watch = BusWatch::start(&bus.paths(), &board);
-    let wait_for = |expected| {
-        while receive.recv_timeout(Duration::from_secs(20)).unwrap() != expected {}
+    let paths = Paths {
+        bus_address: Some(bus.address().to_owned()),
+        ..Paths::default()
     };
-    wait_for((true, true));
-    let found = watch.found();
-    assert_eq!(
-        found.profiles_name.as_deref(),
-        Some("net.hadess.PowerProfiles")
-    );
+    (BusWatch::start(&paths, &board), heard)
+}
+
+fn wait_for(heard: &Receiver<(bool, bool)>, expected: (bool, bool)) {
+    while heard.recv_timeout(PATIENCE).unwrap() != expected {}
+}
+
+/// D086, on Linux.
+#[test]
+fn battery_and_power_saver_are_heard_and_so_is_their_end() {
+    let Some(bus) = PrivateBus::start() else {
+        return;
+    };
+    let server = services(&bus);
+    let (watch, heard) = watch(&bus);
+    wait_for(&heard, (true, true));
+    let expected = Found {
+        has_battery_state: true,
+        profiles_name: Some("net.hadess.PowerProfiles".to_owned()),
+    };
+    assert_eq!(watch.bus().found_in_time(), expected);
     let objects = server.object_server();
     let upower = objects
         .interface::<_, UPower>("/org/freedesktop/UPower")
         .unwrap();
     upower.get_mut().0 = false;
     zbus::block_on(upower.get().on_battery_changed(upower.signal_emitter())).unwrap();
-    wait_for((false, true));
+    wait_for(&heard, (false, true));
     let profiles = objects
         .interface::<_, Profiles>("/net/hadess/PowerProfiles")
         .unwrap();
@@ -119,7 +93,40 @@ fn battery_and_power_saver_are_heard_and_so_is_their_end() {
             .active_profile_changed(profiles.signal_emitter()),
     )
     .unwrap();
-    wait_for((false, false));
+    wait_for(&heard, (false, false));
+}
+
+#[test]
+fn when_the_bus_goes_away_nothing_is_left_of_what_it_said() {
+    let Some(bus) = PrivateBus::start() else {
+        return;
+    };
+    let server = services(&bus);
+    let (watch, heard) = watch(&bus);
+    wait_for(&heard, (true, true));
+    drop(bus);
+    wait_for(&heard, (false, false));
+    assert_eq!(watch.bus().found(), Found::default());
+    drop(server);
+}
+
+/// Every thread holds the board, and the board the sender.
+#[test]
+fn dropping_the_watch_ends_its_threads() {
+    let Some(bus) = PrivateBus::start() else {
+        return;
+    };
+    let _server = services(&bus);
+    let (watch, heard) = watch(&bus);
+    wait_for(&heard, (true, true));
+    drop(watch);
+    let end = loop {
+        match heard.recv_timeout(PATIENCE) {
+            Ok(_) => {}
+            Err(end) => break end,
+        }
+    };
+    assert_eq!(end, RecvTimeoutError::Disconnected);
 }
 
 #[test]
@@ -127,18 +134,19 @@ fn a_bus_without_the_services_leaves_everything_normal() {
     let Some(bus) = PrivateBus::start() else {
         return;
     };
-    let state = Arc::new(Mutex::new(State::default()));
-    let board = Arc::new(Board::default());
-    assert!(listen(Some(&bus.address), &state, &board).is_err());
-    assert_eq!(lock(&state).found, Found::default());
-    assert_eq!(board.current(), Default::default());
+    let (watch, heard) = watch(&bus);
+    assert_eq!(
+        heard.recv_timeout(PATIENCE),
+        Err(RecvTimeoutError::Disconnected),
+        "its thread ends by itself, and says nothing"
+    );
+    assert_eq!(watch.bus().found_in_time(), Found::default());
 }
 
 #[test]
 fn a_machine_without_a_bus_leaves_everything_normal() {
-    let state = Arc::new(Mutex::new(State::default()));
     let board = Arc::new(Board::default());
     let nowhere = "unix:path=/nonexistent/bus";
-    assert!(listen(Some(nowhere), &state, &board).is_err());
+    assert!(listen(Some(nowhere), &Bus::default(), &board).is_err());
     assert_eq!(board.current(), Default::default());
 }

@@ -1,0 +1,51 @@
+//! A bus of a test's own.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// Ends with its drop.
+pub(crate) struct PrivateBus {
+    process: Child,
+    address: String,
+    /// Holds the socket.
+    _folder: tempfile::TempDir,
+}
+
+impl PrivateBus {
+    /// `None` where the program is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("unix:path={}", folder.path().join("bus").display());
+        let spawned = Command::new("dbus-daemon")
+            .args(["--session", "--nofork", "--nopidfile", "--print-address"])
+            .arg(format!("--address={address}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(mut process) = spawned else {
+            println!("skipped: dbus-daemon is not installed");
+            return None;
+        };
+        // It says its address once it listens.
+        let output = process.stdout.take().unwrap();
+        BufReader::new(output)
+            .read_line(&mut String::new())
+            .unwrap();
+        Some(Self {
+            process,
+            address,
+            _folder: folder,
+        })
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+impl Drop for PrivateBus {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}

@@ -1,0 +1,132 @@
+//! An inhibitor lock of logind (<https://systemd.io/INHIBITOR_LOCKS/>): the machine stays awake until
+//! the lock's descriptor is closed.
+
+use std::sync::Once;
+use std::sync::mpsc::{Sender, channel};
+
+use zbus::blocking::{Connection, Proxy};
+use zbus::zvariant::OwnedFd;
+
+use super::dbus::connect;
+
+/// Tells the thread that holds the inhibitor to let it go.
+pub(crate) struct Lock {
+    #[expect(dead_code, reason = "dropping it is the message")]
+    release: Sender<()>,
+}
+
+impl Lock {
+    pub(crate) fn begin(reason: &str) -> Self {
+        Self::begin_on(None, reason)
+    }
+
+    /// On the bus of an address, or the system's; on a thread, because a bus may take its time.
+    fn begin_on(address: Option<String>, reason: &str) -> Self {
+        let (release, released) = channel::<()>();
+        let reason = reason.to_owned();
+        let hold = move || match connect(address.as_deref()).and_then(|bus| inhibit(&bus, &reason))
+        {
+            Ok(inhibitor) => {
+                // Ends with the sender, and the inhibitor with it.
+                let _ = released.recv();
+                drop(inhibitor);
+            }
+            Err(error) => say_once(&error),
+        };
+        let thread = std::thread::Builder::new().name("keep-awake".to_owned());
+        if let Err(error) = thread.spawn(hold) {
+            tracing::warn!(%error, "this computer is not kept awake");
+        }
+        Self { release }
+    }
+}
+
+fn inhibit(bus: &Connection, reason: &str) -> zbus::Result<OwnedFd> {
+    let manager = Proxy::new(
+        bus,
+        "org.freedesktop.login1",
+        "/org/freedesktop/login1",
+        "org.freedesktop.login1.Manager",
+    )?;
+    let call = |what: &str| manager.call("Inhibit", &(what, "Transom", reason, "block"));
+    // Some desktops go to sleep whatever logind thinks of idleness, and only a lock on sleep itself
+    // stops them. Without a local session that lock is refused.
+    call("idle:sleep").or_else(|_| call("idle"))
+}
+
+fn say_once(error: &zbus::Error) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| tracing::info!(%error, "no logind; this computer is not kept awake"));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeWriter, Read};
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use zbus::blocking::connection::Builder;
+    use zbus::fdo;
+
+    use super::*;
+    use crate::linux::dbus::private_bus::PrivateBus;
+
+    /// A logind that allows locks on idleness only, and tells what it was asked for.
+    struct Logind {
+        asked: Sender<[String; 4]>,
+        lock: Mutex<Option<PipeWriter>>,
+    }
+
+    #[zbus::interface(name = "org.freedesktop.login1.Manager")]
+    impl Logind {
+        fn inhibit(
+            &self,
+            what: String,
+            who: String,
+            why: String,
+            mode: String,
+        ) -> fdo::Result<OwnedFd> {
+            let is_allowed = what == "idle";
+            self.asked.send([what, who, why, mode]).unwrap();
+            if !is_allowed {
+                return Err(fdo::Error::AccessDenied("no local session".to_owned()));
+            }
+            let lock = self.lock.lock().unwrap().take().unwrap();
+            Ok(std::os::fd::OwnedFd::from(lock).into())
+        }
+    }
+
+    /// D095: awake while somebody waits, and not a moment longer.
+    #[test]
+    fn the_inhibitor_is_held_until_the_drop() {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let Some(bus) = PrivateBus::start() else {
+            return;
+        };
+        let (asked, heard) = channel();
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let logind = Logind {
+            asked,
+            lock: Mutex::new(Some(writer)),
+        };
+        let _server = Builder::address(bus.address())
+            .unwrap()
+            .name("org.freedesktop.login1")
+            .unwrap()
+            .serve_at("/org/freedesktop/login1", logind)
+            .unwrap()
+            .build()
+            .unwrap();
+        let lock = Lock::begin_on(Some(bus.address().to_owned()), "a test");
+        for what in ["idle:sleep", "idle"] {
+            let asked = heard.recv_timeout(PATIENCE).unwrap();
+            assert_eq!(asked, [what, "Transom", "a test", "block"]);
+        }
+        let (closed, close) = channel();
+        std::thread::spawn(move || closed.send(reader.read(&mut [0]).unwrap()));
+        assert!(close.try_recv().is_err(), "the lock is held");
+        drop(lock);
+        assert_eq!(close.recv_timeout(PATIENCE), Ok(0), "the lock is closed");
+    }
+}
