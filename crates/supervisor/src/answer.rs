@@ -259,3 +259,5 @@ fn join(last: &mut TokenEvent, event: TokenEvent) -> Option<TokenEvent> {
     None
 }
 
+#[cfg(test)]
+mod tests;

@@ -21,8 +21,8 @@ use crate::governor::Tuning;
 use crate::handle::{Farewell, Handle, Request};
 use crate::request::{AskError, AskId};
 
-pub(crate) use hands::StayAwake;
 use hands::Hands;
+pub(crate) use hands::StayAwake;
 use publisher::Publisher;
 use unloads::Unloads;
 
@@ -244,3 +244,6 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,18 +81,22 @@ impl Handle {
         answer
     }
 
-    /// Has models unloaded, ending the answers of theirs that run and the asks that wait, and
-    /// returns what came back when they are gone: one record for each model that had begun to
-    /// load.
+    /// Has models unloaded, beginning at once, also when the result is not waited for: ends the answers of theirs that
+    /// run and the asks that wait, and returns what came back when they are gone, one record for
+    /// each model that had begun to load.
     ///
     /// # Errors
     /// [`AskError::Quitting`] or [`AskError::InstanceGone`] when the supervisor is gone; then so
     /// are its models.
-    pub async fn unload(&self, which: Unload) -> Result<Vec<UnloadRecord>, AskError> {
+    pub fn unload(
+        &self,
+        which: Unload,
+    ) -> impl Future<Output = Result<Vec<UnloadRecord>, AskError>> + Send + use<> {
         let (reply, gone) = oneshot::channel();
         // A request that cannot be sent drops `reply`.
         let _ = self.requests.send(Request::Unload(which, reply));
-        gone.await.unwrap_or_else(|_| Err(self.farewell()))
+        let handle = self.clone();
+        async move { gone.await.unwrap_or_else(|_| Err(handle.farewell())) }
     }
 
     /// Sets what the user chose. It takes effect at once, but never ends a running answer.

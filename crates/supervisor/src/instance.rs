@@ -249,3 +249,5 @@ pub async fn connect(data_folder: &Path) -> Result<Option<Handle>, InstanceError
     }
 }
 
+#[cfg(test)]
+mod tests;

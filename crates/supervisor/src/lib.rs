@@ -17,7 +17,8 @@ pub mod handle;
 pub mod instance;
 pub mod request;
 pub mod status;
-
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_support;
 
 pub use answer::{Answer, AnswerEvent, Canceller, Outcome};
 pub use budget::Budget;

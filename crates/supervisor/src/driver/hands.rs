@@ -61,7 +61,10 @@ impl Hands {
     /// Hands text and progress of a job to its reader.
     pub(super) fn pass_on(&mut self, worker: WorkerId, ask: AskId, event: TokenEvent) {
         // What a worker says of a job that is not its own is not believed.
-        let is_its = self.held.get(&worker).is_some_and(|held| held.job == Some(ask));
+        let is_its = self
+            .held
+            .get(&worker)
+            .is_some_and(|held| held.job == Some(ask));
         if let Some(writer) = self.answers.get(&ask).filter(|_| is_its) {
             writer.write(AnswerEvent::Token { event });
         }

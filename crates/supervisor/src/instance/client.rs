@@ -222,8 +222,11 @@ impl Open {
             let source = EngineError::InvalidParameter {
                 name: "prompt".into(),
                 value: format!("{bytes} bytes long"),
-                expected: format!("at most {} bytes", transom_engine_host::wire::MAX_FRAME_BYTES)
-                    .into(),
+                expected: format!(
+                    "at most {} bytes",
+                    transom_engine_host::wire::MAX_FRAME_BYTES
+                )
+                .into(),
             };
             writer.fail(AskError::Engine { source });
         }
@@ -277,7 +280,14 @@ async fn hear(
     loop {
         match from.read_async().await {
             Ok(Some(ToClient::Status { status: news })) => {
-                status.send_replace(Arc::from(news));
+                // One that was overtaken on its way is old.
+                status.send_if_modified(|status| {
+                    let is_newer = news.revision > status.revision;
+                    if is_newer {
+                        *status = Arc::from(news);
+                    }
+                    is_newer
+                });
             }
             Ok(Some(ToClient::Answer { id, event })) => open.answer(id, event),
             Ok(Some(ToClient::Unloaded { number, result })) => {

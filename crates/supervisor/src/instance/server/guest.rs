@@ -17,8 +17,10 @@ use transom_engine_host::frame::{self, FrameError, FrameReader};
 use super::super::folder::own_user_id;
 use super::super::protocol::{Hello, ToClient, ToServer, Welcome};
 use super::Desk;
-use crate::answer::{AnswerEvent, Outcome};
-use crate::request::{Ask, AskError, AskId};
+use crate::answer::{Answer, AnswerEvent, Lease, Outcome};
+use crate::handle::Handle;
+use crate::request::{Ask, AskError, AskId, Unload};
+use crate::status::Status;
 
 /// How long a client may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
@@ -123,10 +125,7 @@ impl Guest {
             drop(handle);
             loop {
                 let shown = status.revision;
-                let status_message = ToClient::Status {
-                    status: Box::new((*status).clone()),
-                };
-                if out.send(status_message).await.is_err() {
+                if out.send(show(&status)).await.is_err() {
                     return;
                 }
                 while status.revision <= shown {
@@ -158,38 +157,39 @@ impl Guest {
                 }
                 ToServer::Cancel { id } if id < self.next_id => self.cancel(id),
                 ToServer::Cancel { .. } => {}
-                ToServer::Unload { number, which } => {
-                    let handle = self.desk.handle.clone();
-                    self.open.spawn(async move {
-                        let result = handle.unload(which).await;
-                        // A client that is gone needs no answer.
-                        let _ = out.send(ToClient::Unloaded { number, result }).await;
-                    });
-                }
+                ToServer::Unload { number, which } => self.unload(number, which, out),
                 ToServer::Tune { tuning } => self.desk.handle.tune(tuning),
             }
         }
         Ok(())
     }
 
+    /// Asks at once, so that asks and cancels keep their order; the answer is passed on meanwhile.
     fn ask(&mut self, id: AskId, ask: Ask, out: mpsc::Sender<ToClient>) {
-        let lease = self.desk.open_ask();
         let handle = self.desk.handle.clone();
+        let answer = self.desk.open_ask().map(|lease| {
+            let lease: Lease = Box::new(lease);
+            handle.ask_as(id, ask, Some(lease))
+        });
         self.open.spawn(async move {
-            let Some(lease) = lease else {
-                let error = AskError::Quitting;
-                let outcome = Outcome::Failed { error };
-                let event = AnswerEvent::Ended { outcome };
-                let _ = out.send(ToClient::Answer { id, event }).await;
-                return;
-            };
-            let mut answer = handle.ask_as(id, ask, Some(Box::new(lease)));
-            drop(handle);
-            while let Some(event) = answer.next().await {
-                if out.send(ToClient::Answer { id, event }).await.is_err() {
-                    return;
+            match answer {
+                Some(answer) => pass_on(answer, &handle, &out).await,
+                None => {
+                    let error = AskError::Quitting;
+                    let outcome = Outcome::Failed { error };
+                    let event = AnswerEvent::Ended { outcome };
+                    // A client that is gone needs no answer.
+                    let _ = out.send(ToClient::Answer { id, event }).await;
                 }
             }
+        });
+    }
+
+    fn unload(&mut self, number: u64, which: Unload, out: mpsc::Sender<ToClient>) {
+        let unload = self.desk.handle.unload(which);
+        self.open.spawn(async move {
+            let result = unload.await;
+            let _ = out.send(ToClient::Unloaded { number, result }).await;
         });
     }
 
@@ -198,6 +198,27 @@ impl Guest {
         if id >= own {
             self.desk.handle.cancel(id);
         }
+    }
+}
+
+/// Passes an answer on to a client, and with its end the status that the end led to.
+async fn pass_on(mut answer: Answer, handle: &Handle, out: &mpsc::Sender<ToClient>) {
+    let id = answer.id();
+    while let Some(event) = answer.next().await {
+        if matches!(event, AnswerEvent::Ended { .. }) {
+            // Published before the end was written, and read in the same order.
+            let status = show(&handle.status().borrow());
+            let _ = out.send(status).await;
+        }
+        if out.send(ToClient::Answer { id, event }).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn show(status: &Status) -> ToClient {
+    ToClient::Status {
+        status: Box::new(status.clone()),
     }
 }
 

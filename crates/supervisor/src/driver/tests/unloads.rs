@@ -1,0 +1,218 @@
+//! Memory that is given back, and what people see meanwhile.
+
+use super::*;
+use crate::request::{AskError, Unload};
+use crate::status::{PhaseStatus, UnloadReason};
+use crate::test_support::{Fault, ask};
+
+/// D071: after the time that the user set, and not before.
+#[tokio::test(start_paused = true)]
+async fn an_unused_model_goes_after_its_time() {
+    let world = world();
+    finish(&mut world.handle.ask(ask("chat"))).await;
+    pass(3 * MINUTE - Duration::from_secs(1)).await;
+    assert_eq!(world.workers.n_alive(), 1);
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(world.workers.n_alive(), 0);
+    let status = world.handle.status().borrow().clone();
+    assert_eq!(status.last_unload.as_ref().unwrap().why, UnloadReason::Idle);
+    assert!(status.models.is_empty());
+    // D074, D078: the next ask loads it again.
+    finish(&mut world.handle.ask(ask("chat"))).await;
+    assert_eq!(world.workers.n_started(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ask_in_time_puts_the_idle_unload_off() {
+    let world = world();
+    for _ in 0..5 {
+        finish(&mut world.handle.ask(ask("chat"))).await;
+        pass(2 * MINUTE).await;
+    }
+    assert_eq!((world.workers.n_started(), world.workers.n_alive()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_unloads_hears_what_came_back_when_the_process_is_gone() {
+    let world = world();
+    assert_eq!(world.handle.unload(Unload::All).await, Ok(Vec::new()));
+    finish(&mut world.handle.ask(ask("chat"))).await;
+    finish(&mut world.handle.ask(ask("other"))).await;
+    let none = Unload::Named("nobody".to_owned());
+    assert_eq!(world.handle.unload(none).await, Ok(Vec::new()));
+    assert_eq!(world.workers.n_alive(), 2);
+    let records = world.handle.unload(Unload::All).await.unwrap();
+    assert_eq!(world.workers.n_alive(), 0);
+    let mut names: Vec<&str> = records.iter().map(|record| &*record.name).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["chat", "other"]);
+    for record in &records {
+        assert_eq!(record.why, UnloadReason::Asked);
+        assert_eq!(record.freed_bytes, Some(2_000_000_000));
+        assert_eq!(record.took, Duration::from_millis(50));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_equal_unloads_in_a_row_are_two_records() {
+    let world = world();
+    for _ in 0..2 {
+        finish(&mut world.handle.ask(ask("chat"))).await;
+        let (one, two) = tokio::join!(
+            world.handle.unload(Unload::All),
+            world.handle.unload(Unload::Named("chat".to_owned())),
+        );
+        assert_eq!(one.as_ref().unwrap().len(), 1);
+        assert_eq!(one, two);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unload_ends_the_answer_that_runs_and_the_asks_that_wait() {
+    let world = world_without_end();
+    let mut running = world.handle.ask(ask("chat"));
+    let mut waiting = world.handle.ask(ask("chat"));
+    first_text(&mut running).await;
+    let records = world.handle.unload(Unload::All).await.unwrap();
+    assert_eq!(records.len(), 1);
+    let (_, outcome) = finish(&mut running).await;
+    assert_eq!(reason(&outcome), FinishReason::Cancelled);
+    let error = AskError::Unloaded;
+    assert_eq!(finish(&mut waiting).await.1, Outcome::Failed { error });
+}
+
+/// A process that keeps its memory, dies or says nothing is ended by force, in time.
+#[tokio::test(start_paused = true)]
+async fn memory_comes_back_whatever_the_worker_does() {
+    for fault in [Fault::Leaks, Fault::HangsInUnload, Fault::DiesInUnload] {
+        let script = WorkerScript {
+            fault,
+            ..WorkerScript::default()
+        };
+        let world = start(ScriptedWorkers::all(script), tuning());
+        finish(&mut world.handle.ask(ask("chat"))).await;
+        let records = world.handle.unload(Unload::All).await.unwrap();
+        assert!(records[0].by_force, "{fault:?}: {records:?}");
+        let bound = Tuning::default().unload_within + Duration::from_millis(10);
+        assert!(records[0].took <= bound, "{fault:?}: {records:?}");
+        assert_eq!(world.workers.n_alive(), 0);
+        world.supervisor.quit().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_worker_does_not_stop_a_quit() {
+    let script = WorkerScript {
+        fault: Fault::HangsInUnload,
+        ..WorkerScript::default()
+    };
+    let world = start(ScriptedWorkers::all(script), tuning());
+    finish(&mut world.handle.ask(ask("chat"))).await;
+    world.supervisor.quit().await;
+    assert_eq!(world.workers.n_alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_changes_with_each_step_and_only_then() {
+    let world = world();
+    let mut status = world.handle.status();
+    pass(MINUTE).await;
+    let first = status.borrow_and_update().clone();
+    let mut answer = world.handle.ask(ask("chat"));
+    let reader = tokio::spawn(async move { finish(&mut answer).await });
+    let mut phases = Vec::new();
+    let mut revision = first.revision;
+    while phases.last() != Some(&"ready") {
+        status.changed().await.unwrap();
+        let now = status.borrow_and_update().clone();
+        assert!(now.revision > revision, "{now:?}");
+        revision = now.revision;
+        let phase = match model(&now).phase {
+            // Over at once, so perhaps never seen.
+            PhaseStatus::Measuring | PhaseStatus::WaitingForRoom => continue,
+            PhaseStatus::Loading { .. } => "loading",
+            PhaseStatus::Ready if model(&now).n_answered == 0 => continue,
+            PhaseStatus::Ready => "ready",
+            PhaseStatus::Generating { .. } => "generating",
+            PhaseStatus::Unloading { .. } => "unloading",
+        };
+        if phases.last() != Some(&phase) {
+            phases.push(phase);
+        }
+    }
+    assert_eq!(phases, ["loading", "generating", "ready"]);
+    reader.await.unwrap();
+    // Time that runs down, and requests that change nothing, are no news.
+    let unknown = world.handle.ask(ask("chat")).id();
+    status_where(&world.handle, |status| {
+        status.queue.is_empty() && matches!(model(status).phase, PhaseStatus::Ready)
+    })
+    .await;
+    pass(Duration::from_secs(1)).await;
+    let before = status.borrow_and_update().revision;
+    world.handle.cancel(unknown);
+    world.handle.tune(tuning());
+    pass(MINUTE).await;
+    assert_eq!(status.borrow().revision, before);
+    let looked = world.handle.look().await;
+    assert_eq!(looked.revision, before);
+    let shown = model(&status.borrow()).unloads_in.unwrap();
+    let left = model(&looked).unloads_in.unwrap();
+    assert!(shown - left >= MINUTE, "{shown:?} {left:?}");
+}
+
+/// Progress of a load is shown some twenty times a second, however often it is reported.
+#[tokio::test(start_paused = true)]
+async fn progress_alone_is_published_at_most_every_fifty_milliseconds() {
+    let script = WorkerScript {
+        // Its five reports come every 2 ms.
+        load_time: Duration::from_millis(10),
+        ..WorkerScript::default()
+    };
+    let world = start(ScriptedWorkers::all(script), tuning());
+    let mut status = world.handle.status();
+    let mut answer = world.handle.ask(ask("chat"));
+    let mut shown = Vec::new();
+    while shown.last() != Some(&PhaseStatus::Ready) {
+        status.changed().await.unwrap();
+        shown.push(model(&status.borrow_and_update()).phase.clone());
+    }
+    let n_loading = shown.iter();
+    let n_loading = n_loading.filter(|phase| matches!(phase, PhaseStatus::Loading { .. }));
+    assert_eq!(n_loading.count(), 1, "{shown:?}");
+    finish(&mut answer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_that_was_held_back_is_shown_when_its_time_comes() {
+    let script = WorkerScript {
+        load_time: Duration::from_secs(5),
+        ..WorkerScript::default()
+    };
+    let world = start(ScriptedWorkers::all(script), tuning());
+    let _answer = world.handle.ask(ask("chat"));
+    pass(Duration::from_millis(60)).await;
+    let status = world.handle.status().borrow().clone();
+    let PhaseStatus::Loading {
+        progress: Some(progress),
+    } = model(&status).phase
+    else {
+        panic!("{status:?}");
+    };
+    assert_eq!(
+        progress.done_bytes, 0,
+        "the first report, 1 s before the next"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_settings_take_effect_at_once() {
+    let world = world();
+    finish(&mut world.handle.ask(ask("chat"))).await;
+    world.handle.tune(Tuning {
+        idle_unload: Some(MINUTE),
+        ..tuning()
+    });
+    pass(MINUTE + Duration::from_secs(1)).await;
+    assert_eq!(world.workers.n_alive(), 0);
+}

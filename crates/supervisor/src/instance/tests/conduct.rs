@@ -1,0 +1,221 @@
+//! How owner and guest treat one that does not behave, or is of another version.
+
+use std::os::unix::fs::PermissionsExt;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use transom_engine_host::frame::{self, FrameReader};
+
+use super::protocol::{Hello, PROTOCOL, ToServer, Welcome};
+use super::*;
+use crate::request::AskId;
+
+async fn visit(data: &Path) -> UnixStream {
+    UnixStream::connect(data.join("transom.sock"))
+        .await
+        .unwrap()
+}
+
+/// Reads until the other side closes; says how much came.
+async fn rest(stream: &mut UnixStream) -> usize {
+    let mut bytes = Vec::new();
+    // A connection that is closed with something unread is reset.
+    let _ = stream.read_to_end(&mut bytes).await;
+    bytes.len()
+}
+
+async fn hello_of(stream: &mut UnixStream) -> Hello {
+    let mut reader = FrameReader::new(stream);
+    reader.read_async().await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn an_owner_of_another_version_is_named_and_not_spoken_to() {
+    let data = data_folder();
+    let lock = Lock::take(data.path()).unwrap().unwrap();
+    let socket = folder::socket_path(data.path()).unwrap();
+    let listener = server::listen(&socket, &lock).unwrap();
+    let owner = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let hello = hello_of(&mut stream).await;
+        let theirs = Hello {
+            protocol: PROTOCOL + 1,
+            version: "9.9.9".to_owned(),
+            welcome: Some(Welcome::From(AskId(1))),
+            ..hello
+        };
+        frame::write_async(&mut stream, &theirs).await.unwrap();
+        rest(&mut stream).await
+    });
+    let refusal = open(data.path(), || panic!("there is an owner"))
+        .await
+        .unwrap_err();
+    let message = refusal.to_string();
+    let expected = format!(
+        "the running Transom is version 9.9.9 (protocol {}), this one {} (protocol {PROTOCOL}); \
+         quit the running one (process {}) and try again",
+        PROTOCOL + 1,
+        env!("CARGO_PKG_VERSION"),
+        std::process::id()
+    );
+    assert_eq!(message, expected);
+    assert_eq!(owner.await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_guest_of_another_version_is_greeted_and_let_go() {
+    let data = data_folder();
+    let (owner, guest) = owner_and_guest(data.path(), 3).await;
+    let mut stream = visit(data.path()).await;
+    let old = Hello {
+        protocol: PROTOCOL - 1,
+        ..Hello::own()
+    };
+    frame::write_async(&mut stream, &old).await.unwrap();
+    assert_eq!(hello_of(&mut stream).await.protocol, PROTOCOL);
+    assert_eq!(rest(&mut stream).await, 0);
+    finish(&mut guest.ask(ask("chat"))).await;
+    owner.close().await;
+}
+
+#[tokio::test]
+async fn a_guest_that_talks_nonsense_ends_only_itself() {
+    let data = data_folder();
+    let (owner, guest) = owner_and_guest(data.path(), ENDLESS).await;
+    let mut answer = guest.ask(ask("chat"));
+    first_text(&mut answer).await;
+    let nonsense: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        &u32::MAX.to_le_bytes(),
+        b"\x02\0\0\0{}",
+        b"\x08\0\0\0[1,",
+    ];
+    for greets in [false, true] {
+        for bytes in nonsense {
+            let mut stream = visit(data.path()).await;
+            if greets {
+                frame::write_async(&mut stream, &Hello::own())
+                    .await
+                    .unwrap();
+            }
+            stream.write_all(bytes).await.unwrap();
+            stream.shutdown().await.unwrap();
+            rest(&mut stream).await;
+        }
+    }
+    first_text(&mut answer).await;
+    drop(answer);
+    owner.close().await;
+}
+
+#[tokio::test]
+async fn a_guest_cannot_use_the_names_of_others() {
+    let data = data_folder();
+    let (owner, guest) = owner_and_guest(data.path(), ENDLESS).await;
+    let mut answer = guest.ask(ask("chat"));
+    first_text(&mut answer).await;
+    let mut stream = visit(data.path()).await;
+    frame::write_async(&mut stream, &Hello::own())
+        .await
+        .unwrap();
+    let id = answer.id();
+    let cancel = ToServer::Cancel { id };
+    frame::write_async(&mut stream, &cancel).await.unwrap();
+    let ask = Box::new(ask("chat"));
+    let theft = ToServer::Ask { id, ask };
+    frame::write_async(&mut stream, &theft).await.unwrap();
+    assert!(rest(&mut stream).await > 0, "it was greeted, then let go");
+    first_text(&mut answer).await;
+    assert_eq!(owner.n_remote_asks(), 1);
+    drop(answer);
+    owner.close().await;
+}
+
+#[tokio::test]
+async fn one_guest_too_many_is_told_so() {
+    let data = data_folder();
+    let owner = open_with(data.path(), &workers(3)).await;
+    let mut guests = Vec::new();
+    for _ in 0..32 {
+        guests.push(connect(data.path()).await.unwrap().unwrap());
+    }
+    let refusal = connect(data.path()).await.unwrap_err().to_string();
+    assert!(refusal.contains("32 programs use it already"), "{refusal}");
+    guests.pop();
+    let mut found = connect(data.path()).await;
+    // The seat is free when the owner has noticed.
+    while found.is_err() {
+        tokio::task::yield_now().await;
+        found = connect(data.path()).await;
+    }
+    let guest = found.unwrap().unwrap();
+    let (said, _) = finish(&mut guest.ask(ask("chat"))).await;
+    assert_eq!(said, "0 1 2 ");
+    owner.close().await;
+}
+
+/// D092: what a slow reader has not read is joined; it holds nobody up.
+#[tokio::test]
+async fn a_guest_that_reads_nothing_holds_nobody_up() {
+    let data = data_folder();
+    let script = WorkerScript {
+        tokens: vec!["x".repeat(10_000); 200],
+        token_interval: Duration::ZERO,
+        load_time: Duration::ZERO,
+        ..WorkerScript::default()
+    };
+    let owner = open_with(data.path(), &ScriptedWorkers::all(script)).await;
+    let mut stream = visit(data.path()).await;
+    frame::write_async(&mut stream, &Hello::own())
+        .await
+        .unwrap();
+    let Some(Welcome::From(first_id)) = hello_of(&mut stream).await.welcome else {
+        panic!("it is welcome");
+    };
+    for number in 0..3 {
+        let id = AskId(first_id.0 + number);
+        let ask = Box::new(ask("chat"));
+        frame::write_async(&mut stream, &ToServer::Ask { id, ask })
+            .await
+            .unwrap();
+    }
+    let mut own = owner.handle().ask(ask("chat"));
+    let (said, outcome) = finish(&mut own).await;
+    assert_eq!(
+        (said.len(), reason(&outcome)),
+        (2_000_000, FinishReason::Stop)
+    );
+    status_where(&owner.handle(), |status| {
+        is_idle(status) && status.models[0].n_answered == 4
+    })
+    .await;
+    owner.close().await;
+}
+
+#[tokio::test]
+async fn the_socket_is_for_its_user_alone() {
+    let data = data_folder();
+    let owner = open_with(data.path(), &workers(3)).await;
+    for file in ["transom.sock", "transom.lock"] {
+        let metadata = std::fs::metadata(data.path().join(file)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{file}");
+    }
+    owner.close().await;
+}
+
+/// An owner that has the lock and never listens: on a paused clock, for it takes its time.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_does_not_listen_is_given_up_with_its_process_named() {
+    let data = data_folder();
+    let lock = Lock::take(data.path()).unwrap().unwrap();
+    let began = Instant::now();
+    let refusal = open(data.path(), || panic!("there is an owner")).await;
+    let refusal = refusal.unwrap_err().to_string();
+    assert!(began.elapsed() >= PATIENCE);
+    let process = format!(
+        "another Transom (process {}) is running",
+        std::process::id()
+    );
+    assert!(refusal.starts_with(&process), "{refusal}");
+    drop(lock);
+}

@@ -1,0 +1,86 @@
+//! The data folder: what is found there, and what is refused.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+
+use super::*;
+
+async fn refusal(data: &Path) -> String {
+    let opened = open(data, || panic!("the folder is refused first")).await;
+    let message = opened.unwrap_err().to_string();
+    let found = connect(data).await;
+    assert_eq!(found.unwrap_err().to_string(), message);
+    message
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_made_for_its_user_alone() {
+    let parent = data_folder();
+    let data = parent.path().join("new").join("transom");
+    assert!(connect(&data).await.unwrap().is_none());
+    assert!(!data.exists(), "looking makes nothing");
+    let owner = open_with(&data, &workers(1)).await;
+    assert_eq!(fs::metadata(&data).unwrap().mode() & 0o777, 0o700);
+    owner.close().await;
+    assert!(connect(&data).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_a_crashed_owner_left_is_swept_away() {
+    let data = data_folder();
+    drop(UnixListener::bind(data.path().join("transom.sock")).unwrap());
+    fs::write(data.path().join("transom.lock"), "1\n").unwrap();
+    assert!(connect(data.path()).await.unwrap().is_none());
+    let owner = open_with(data.path(), &workers(2)).await;
+    assert!(owner.is_own());
+    let guest = connect(data.path()).await.unwrap().unwrap();
+    assert_eq!(finish(&mut guest.ask(ask("chat"))).await.0, "0 1 ");
+    let lock = fs::read_to_string(data.path().join("transom.lock")).unwrap();
+    assert_eq!(lock, format!("{}\n", std::process::id()));
+    owner.close().await;
+}
+
+#[tokio::test]
+async fn a_folder_that_others_can_write_is_refused() {
+    for mode in [0o777, 0o720, 0o702] {
+        let data = data_folder();
+        fs::set_permissions(data.path(), Permissions::from_mode(mode)).unwrap();
+        let message = refusal(data.path()).await;
+        assert!(message.contains("can be written by others"), "{message}");
+        assert!(message.contains("TRANSOM_DATA"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_of_another_user_is_refused() {
+    let data = data_folder();
+    let own = fs::metadata(data.path()).unwrap().uid();
+    if std::os::unix::fs::chown(data.path(), Some(own + 1), None).is_err() {
+        // Only the superuser can give a folder away.
+        return;
+    }
+    let message = refusal(data.path()).await;
+    assert!(message.contains("belongs to another user"), "{message}");
+}
+
+#[tokio::test]
+async fn a_file_in_the_folders_place_is_refused() {
+    let parent = data_folder();
+    let data = parent.path().join("file");
+    fs::write(&data, "").unwrap();
+    let found = connect(&data).await.unwrap_err().to_string();
+    assert!(found.contains("is not a folder"), "{found}");
+    assert!(open(&data, || panic!("it is refused")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_path_too_long_for_a_socket_is_refused_with_advice() {
+    let parent = data_folder();
+    let data = parent.path().join("x".repeat(100));
+    fs::create_dir(&data).unwrap();
+    fs::set_permissions(&data, Permissions::from_mode(0o700)).unwrap();
+    let message = refusal(&data).await;
+    assert!(message.contains("transom.sock is too long"), "{message}");
+    assert!(message.contains("TRANSOM_DATA"), "{message}");
+}

@@ -1,0 +1,404 @@
+//! Workers that follow a script, as tasks on the runtime's clock, and what asks them.
+//!
+//! They keep every promise of the wire but have no process and no model, so that hours pass in a
+//! moment on a paused clock. Rule: a script says how long things take and what goes wrong; all else
+//! is as with a real worker.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+use transom_engine::{
+    EngineError, FinishReason, Fit, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
+    ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent,
+};
+use transom_engine_host::wire::{
+    Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
+};
+use transom_engine_host::{KillSwitch, Worker, WorkerEnd, WorkerReport, Workers};
+use transom_signals::Hardware;
+
+use crate::request::{Ask, ModelSpec, Role, WhenHeld, Work};
+
+/// Footprint of a worker without a model, in bytes.
+const EMPTY_BYTES: u64 = 10_000_000;
+
+/// Steps in which a load reports its progress.
+const LOAD_STEPS: u64 = 4;
+
+/// What one worker does.
+#[derive(Debug, Clone)]
+pub struct WorkerScript {
+    /// Bytes of its model's weights.
+    pub weight_bytes: u64,
+    /// How long its load takes.
+    pub load_time: Duration,
+    /// Makes its load fail.
+    pub load_error: Option<EngineError>,
+    /// Its answer, in tokens.
+    pub tokens: Vec<String>,
+    /// Time before each of them.
+    pub token_interval: Duration,
+    /// How long freeing its model takes.
+    pub unload_time: Duration,
+    /// What goes wrong.
+    pub fault: Fault,
+}
+
+/// What goes wrong with a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// It dies half way through its load.
+    DiesInLoad,
+    /// It dies in each answer, after so many tokens.
+    DiesAfter(usize),
+    /// It dies when it is to free its model.
+    DiesInUnload,
+    /// It frees its model and never says so.
+    HangsInUnload,
+    /// It frees its model, but the memory does not come back.
+    Leaks,
+}
+
+impl Default for WorkerScript {
+    /// Loads 2 GB in 400 ms, answers `Paris is the capital.` with 20 ms a token, frees in 50 ms.
+    fn default() -> Self {
+        Self {
+            weight_bytes: 2_000_000_000,
+            load_time: Duration::from_millis(400),
+            load_error: None,
+            tokens: ["Paris", " is", " the", " capital", "."]
+                .map(str::to_owned)
+                .to_vec(),
+            token_interval: Duration::from_millis(20),
+            unload_time: Duration::from_millis(50),
+            fault: Fault::None,
+        }
+    }
+}
+
+/// Starts scripted workers. Clones share their counts.
+#[derive(Clone)]
+pub struct ScriptedWorkers {
+    script: Arc<dyn Fn(usize) -> WorkerScript + Send + Sync>,
+    n_started: Arc<AtomicUsize>,
+    n_alive: Arc<AtomicUsize>,
+}
+
+impl ScriptedWorkers {
+    /// Workers of which the first follows `script(0)`, the second `script(1)`, and so on.
+    pub fn new(script: impl Fn(usize) -> WorkerScript + Send + Sync + 'static) -> Self {
+        Self {
+            script: Arc::new(script),
+            n_started: Arc::default(),
+            n_alive: Arc::default(),
+        }
+    }
+
+    /// Workers that all follow `script`.
+    pub fn all(script: WorkerScript) -> Self {
+        Self::new(move |_| script.clone())
+    }
+
+    /// Workers ever started.
+    pub fn n_started(&self) -> usize {
+        self.n_started.load(Ordering::SeqCst)
+    }
+
+    /// Workers that are not gone.
+    pub fn n_alive(&self) -> usize {
+        self.n_alive.load(Ordering::SeqCst)
+    }
+}
+
+impl Workers for ScriptedWorkers {
+    fn start(&self) -> Worker {
+        let (commands, to_obey) = mpsc::unbounded_channel();
+        let (tell, reports) = mpsc::channel(64);
+        let kill = KillSwitch::default();
+        let script = (self.script)(self.n_started.fetch_add(1, Ordering::SeqCst));
+        self.n_alive.fetch_add(1, Ordering::SeqCst);
+        let (killed, n_alive) = (kill.clone(), self.n_alive.clone());
+        tokio::spawn(async move {
+            let mut life = Life {
+                script,
+                commands: to_obey,
+                put_off: VecDeque::new(),
+                reports: tell.clone(),
+            };
+            let end = tokio::select! {
+                end = life.live() => end,
+                () = killed.killed() => died("killed by signal 9 (SIGKILL)"),
+            };
+            n_alive.fetch_sub(1, Ordering::SeqCst);
+            // Nobody may be left to hear it.
+            let _ = tell.send(WorkerReport::Gone(end)).await;
+        });
+        Worker {
+            commands,
+            reports,
+            kill,
+        }
+    }
+}
+
+fn died(how: &str) -> WorkerEnd {
+    WorkerEnd::Died {
+        how: how.to_owned(),
+        last_words: String::new(),
+    }
+}
+
+/// A worker's task.
+struct Life {
+    script: WorkerScript,
+    commands: mpsc::UnboundedReceiver<Command>,
+    /// Commands that came in mid-job and are obeyed after it.
+    put_off: VecDeque<Command>,
+    reports: mpsc::Sender<WorkerReport>,
+}
+
+/// How a wait within a job ended.
+enum Pause {
+    Over,
+    Stopped(FinishReason),
+}
+
+/// The worker's end, in mid-command.
+struct End(WorkerEnd);
+
+impl Life {
+    async fn live(&mut self) -> WorkerEnd {
+        loop {
+            let command = match self.put_off.pop_front() {
+                Some(command) => command,
+                None => match self.commands.recv().await {
+                    Some(command) => command,
+                    None => return WorkerEnd::AsTold,
+                },
+            };
+            if let Err(End(end)) = self.obey(command).await {
+                return end;
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command) -> Result<(), End> {
+        match command {
+            Command::Measure { limits, .. } => {
+                let need = self.need(&limits);
+                self.say(Report::Measured { result: Ok(need) }).await;
+            }
+            Command::Load { source, limits } => self.load(&source, &limits).await?,
+            Command::Generate { job, request } => self.generate(job, &request).await?,
+            Command::Trim { .. } => {
+                let memory = self.memory();
+                self.say(Report::Trimmed { bytes: 0, memory }).await;
+            }
+            Command::Unload => self.unload().await?,
+            Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => {}
+        }
+        Ok(())
+    }
+
+    async fn load(&mut self, source: &ModelSource, limits: &Limits) -> Result<(), End> {
+        for step in 0..=LOAD_STEPS {
+            if step == LOAD_STEPS / 2 && self.script.fault == Fault::DiesInLoad {
+                return Err(End(died("exit code 3")));
+            }
+            let progress = LoadProgress {
+                done_bytes: self.script.weight_bytes * step / LOAD_STEPS,
+                total_bytes: self.script.weight_bytes,
+            };
+            self.say(Report::LoadProgress { progress }).await;
+            let time = self.script.load_time / (LOAD_STEPS as u32 + 1);
+            if let Pause::Stopped(_) = self.pause(time, None).await? {
+                let error = EngineError::Cancelled;
+                self.say(Report::LoadFailed { error }).await;
+                return Ok(());
+            }
+        }
+        if let Some(error) = self.script.load_error.clone() {
+            self.say(Report::LoadFailed { error }).await;
+            return Ok(());
+        }
+        self.say(Report::Loaded {
+            info: Box::new(info(source, limits)),
+            memory: self.memory(),
+            footprint: Some(LoadFootprint {
+                before_bytes: EMPTY_BYTES,
+                loaded_bytes: EMPTY_BYTES + self.script.weight_bytes,
+            }),
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn generate(&mut self, job: JobId, request: &Request) -> Result<(), End> {
+        let prompt_tokens = 1;
+        self.tell(
+            job,
+            TokenEvent::Started {
+                prompt_tokens,
+                cached_tokens: 0,
+                dropped_messages: 0,
+            },
+        )
+        .await;
+        let (done, total) = (prompt_tokens, prompt_tokens);
+        self.tell(job, TokenEvent::Prefill { done, total }).await;
+        let mut reason = FinishReason::Stop;
+        let mut generated_tokens = 0;
+        for token in self.script.tokens.clone() {
+            if self.script.fault == Fault::DiesAfter(generated_tokens) {
+                return Err(End(died("killed by signal 6 (SIGABRT)")));
+            }
+            if request.params.max_tokens == Some(generated_tokens) {
+                reason = FinishReason::Length;
+                break;
+            }
+            let interval = self.script.token_interval;
+            if let Pause::Stopped(why) = self.pause(interval, Some(job)).await? {
+                reason = why;
+                break;
+            }
+            generated_tokens += 1;
+            let (section, text) = (Section::Answer, token);
+            self.tell(job, TokenEvent::Text { section, text }).await;
+        }
+        let stats = Stats {
+            prompt_tokens,
+            generated_tokens,
+            ..Stats::default()
+        };
+        let result = Ok(JobSummary {
+            reason,
+            stats,
+            memory: self.memory(),
+        });
+        self.say(Report::JobEnded { job, result }).await;
+        Ok(())
+    }
+
+    async fn unload(&mut self) -> Result<(), End> {
+        self.pause(self.script.unload_time, None).await?;
+        let loaded_bytes = EMPTY_BYTES + self.script.weight_bytes;
+        let after_bytes = match self.script.fault {
+            Fault::DiesInUnload => return Err(End(died("killed by signal 11 (SIGSEGV)"))),
+            Fault::HangsInUnload => return std::future::pending().await,
+            Fault::Leaks => loaded_bytes,
+            Fault::None | Fault::DiesInLoad | Fault::DiesAfter(_) => EMPTY_BYTES,
+        };
+        let footprint = Some(UnloadFootprint {
+            loaded_bytes,
+            after_bytes,
+        });
+        self.say(Report::Unloaded { footprint }).await;
+        Ok(())
+    }
+
+    /// Lets time pass in a load (`None`) or a job, hearing what takes effect at once.
+    async fn pause(&mut self, time: Duration, job: Option<JobId>) -> Result<Pause, End> {
+        let until = Instant::now() + time;
+        loop {
+            match timeout_at(until, self.commands.recv()).await {
+                Err(_) => return Ok(Pause::Over),
+                Ok(None) => return Err(End(WorkerEnd::AsTold)),
+                Ok(Some(Command::Stop { job: which, reason })) if which == job => {
+                    return Ok(Pause::Stopped(reason));
+                }
+                Ok(Some(Command::Unload)) => {
+                    self.put_off.push_front(Command::Unload);
+                    return Ok(Pause::Stopped(FinishReason::Cancelled));
+                }
+                Ok(Some(other)) => self.put_off.push_back(other),
+            }
+        }
+    }
+
+    async fn tell(&self, job: JobId, event: TokenEvent) {
+        self.say(Report::Event { job, event }).await;
+    }
+
+    async fn say(&self, report: Report) {
+        // An owner that is gone has closed the commands too, and that ends this worker.
+        let _ = self.reports.send(WorkerReport::Said(report)).await;
+    }
+
+    fn need(&self, limits: &Limits) -> MemoryNeed {
+        MemoryNeed {
+            weight_bytes: self.script.weight_bytes,
+            context_length: limits.context_length,
+            ..MemoryNeed::default()
+        }
+    }
+
+    fn memory(&self) -> MemoryUse {
+        MemoryUse {
+            weight_bytes: self.script.weight_bytes,
+            ..MemoryUse::default()
+        }
+    }
+}
+
+fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
+    ModelInfo {
+        name: source.path.display().to_string(),
+        architecture: "scripted".to_owned(),
+        engine: "scripted".to_owned(),
+        n_parameters: 1,
+        stored_as: "a script".to_owned(),
+        computed_as: "not at all".to_owned(),
+        context_length: limits.context_length,
+        vocab_size: 1,
+        has_chat_template: true,
+        recommended_sampling: SamplingParams::default(),
+    }
+}
+
+/// A machine with 16 GiB of memory, on which several scripted models fit.
+pub fn hardware() -> Hardware {
+    Hardware {
+        chip_name: "scripted".to_owned(),
+        memory_bytes: 16 << 30,
+        n_performance_cores: 4,
+        n_cores: 8,
+        working_set_bytes: Some(11 << 30),
+        bandwidth_bytes_per_second: None,
+    }
+}
+
+/// The chat model of that name.
+pub fn spec(name: &str) -> ModelSpec {
+    ModelSpec {
+        name: name.to_owned(),
+        role: Role::Chat,
+        variants: vec![ModelSource { path: name.into() }],
+        context_length: None,
+    }
+}
+
+/// An ask for `work` of the model of that name.
+pub fn ask_for(name: &str, work: Work) -> Ask {
+    Ask {
+        model: spec(name),
+        work,
+        over_budget: false,
+        when_held: WhenHeld::Wait,
+    }
+}
+
+/// An ask for an answer of the model of that name.
+pub fn ask(name: &str) -> Ask {
+    let request = Request {
+        prompt: Prompt::Text("The capital of France?".to_owned()),
+        fit: Fit::Whole,
+        params: GenerationParams::default(),
+    };
+    ask_for(name, Work::Generate(Box::new(request)))
+}
