@@ -54,7 +54,10 @@ const POWER_SPELL: Duration = Duration::from_secs(5);
 #[serde(default)]
 pub struct Tuning {
     /// Unload a model after this long without use; `None` chooses by machine and power.
-    #[serde(rename = "idle_unload_seconds", with = "transom_engine::seconds::option")]
+    #[serde(
+        rename = "idle_unload_seconds",
+        with = "transom_engine::seconds::option"
+    )]
     pub idle_unload: Option<Duration>,
     /// A wish to keep the chat model loaded; critical memory pressure overrides it.
     pub keep_loaded: bool,
@@ -110,7 +113,10 @@ pub struct Allowance {
     #[serde(rename = "repaint_interval_seconds", with = "transom_engine::seconds")]
     pub repaint_interval: Duration,
     /// Unload a model after this long without use; `None` keeps it.
-    #[serde(rename = "idle_unload_seconds", with = "transom_engine::seconds::option")]
+    #[serde(
+        rename = "idle_unload_seconds",
+        with = "transom_engine::seconds::option"
+    )]
     pub idle_unload: Option<Duration>,
     /// Whether asks may begin, else why not.
     pub held: Option<Because>,

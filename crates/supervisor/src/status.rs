@@ -59,7 +59,10 @@ pub struct ModelStatus {
     /// Asks answered since it was loaded.
     pub n_answered: u64,
     /// When it will be unloaded if nobody asks, from the moment of the snapshot.
-    #[serde(rename = "unloads_in_seconds", with = "transom_engine::seconds::option")]
+    #[serde(
+        rename = "unloads_in_seconds",
+        with = "transom_engine::seconds::option"
+    )]
     pub unloads_in: Option<Duration>,
 }
 

@@ -38,6 +38,7 @@ pub(super) fn tuning() -> Tuning {
         idle_unload: Some(Duration::from_secs(180)),
         memory_budget_bytes: Some(6 * GB),
         queue_limit: 2,
+        longest_hold: Duration::from_secs(30),
         ..Tuning::default()
     }
 }
