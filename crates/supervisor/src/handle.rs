@@ -5,8 +5,7 @@
 //!
 //! Rule: no call waits for a model. What is asked is answered through an [`Answer`] or a status.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -25,7 +24,8 @@ use crate::status::{Status, UnloadRecord};
 pub struct Handle {
     requests: mpsc::UnboundedSender<Request>,
     status: watch::Receiver<Arc<Status>>,
-    next_id: Arc<AtomicU64>,
+    /// The next ask's name. Held while an ask is sent, so that asks are sent in their names' order.
+    next_id: Arc<Mutex<AskId>>,
     farewell: Farewell,
 }
 
@@ -58,7 +58,7 @@ impl Handle {
         let handle = Self {
             requests,
             status,
-            next_id: Arc::new(AtomicU64::new(first_id.0)),
+            next_id: Arc::new(Mutex::new(first_id)),
             farewell: farewell.clone(),
         };
         (handle, receiver, farewell)
@@ -67,7 +67,9 @@ impl Handle {
     /// Asks for a model or an answer. Never waits: where the supervisor is gone, the answer ends
     /// with [`AskError::Quitting`] or [`AskError::InstanceGone`].
     pub fn ask(&self, ask: Ask) -> Answer {
-        let id = AskId(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let mut next_id = self.next_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = *next_id;
+        next_id.0 += 1;
         self.ask_as(id, ask, None)
     }
 

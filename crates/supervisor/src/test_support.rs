@@ -19,8 +19,10 @@ use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
 };
 use transom_engine_host::{KillSwitch, Worker, WorkerEnd, WorkerReport, Workers};
-use transom_signals::Hardware;
+use transom_signals::{Hardware, SignalSource};
 
+use crate::governor::Tuning;
+use crate::handle::Supervisor;
 use crate::request::{Ask, ModelSpec, Role, WhenHeld, Work};
 
 /// Footprint of a worker without a model, in bytes.
@@ -359,6 +361,13 @@ fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
         has_chat_template: true,
         recommended_sampling: SamplingParams::default(),
     }
+}
+
+/// A supervisor on [`hardware`] that leaves the machine's sleep alone.
+pub fn supervisor(workers: impl Workers, signals: impl SignalSource, tuning: Tuning) -> Supervisor {
+    let (workers, signals) = (Arc::new(workers), Arc::new(signals));
+    let stay_awake = Box::new(|| -> Box<dyn Send> { Box::new(()) });
+    Supervisor::start_with(workers, signals, &hardware(), tuning, stay_awake)
 }
 
 /// A machine with 16 GiB of memory, on which several scripted models fit.

@@ -1,7 +1,6 @@
 //! Eight hours of simulated use on a paused clock: people ask, change their minds and models, the
 //! machine complains, workers die. Alone in its program, since it counts what the process holds.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
@@ -12,10 +11,10 @@ use transom_engine::EngineError;
 use transom_signals::{MemoryPressure, ScriptedSignals, SystemSignals, ThermalState};
 use transom_supervisor::status::PhaseStatus;
 use transom_supervisor::test_support::{
-    Fault, ScriptedWorkers, WorkerScript, ask, ask_for, hardware,
+    Fault, ScriptedWorkers, WorkerScript, ask, ask_for, supervisor,
 };
 use transom_supervisor::{
-    Answer, AnswerEvent, Ask, AskError, Handle, Outcome, Supervisor, Tuning, Unload, WhenHeld, Work,
+    Answer, AnswerEvent, Ask, AskError, Handle, Outcome, Tuning, Unload, WhenHeld, Work,
 };
 
 const DAY: Duration = Duration::from_secs(8 * 3600);
@@ -209,12 +208,7 @@ async fn after_eight_hours_no_answer_is_lost_and_nothing_has_grown() {
     let mut dice = Dice(ChaCha8Rng::seed_from_u64(8));
     let mut tally = Tally::default();
     let n_tasks_before = holdings().n_tasks;
-    let supervisor = Supervisor::start(
-        Arc::new(workers.clone()),
-        Arc::new(machine.clone()),
-        &hardware(),
-        Tuning::default(),
-    );
+    let supervisor = supervisor(workers.clone(), machine.clone(), Tuning::default());
     let handle = supervisor.handle();
     let began = Instant::now();
 

@@ -77,7 +77,9 @@ async fn greet(socket: &Path) -> Result<Handle, Failed> {
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::WouldBlock => Failed::Nobody(error.to_string()),
+        | io::ErrorKind::WouldBlock => {
+            Failed::Nobody("it is just starting, or just ending".to_owned())
+        }
         _ => Failed::Silent(error.to_string()),
     })?;
     let peer = stream.peer_cred().map_err(gone)?;

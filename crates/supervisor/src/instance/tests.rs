@@ -16,7 +16,7 @@ use crate::answer::{Answer, AnswerEvent, Outcome};
 use crate::governor::Tuning;
 use crate::request::{AskError, Unload, Work};
 use crate::status::{PhaseStatus, Status};
-use crate::test_support::{ScriptedWorkers, WorkerScript, ask, ask_for, hardware};
+use crate::test_support::{ScriptedWorkers, WorkerScript, ask, ask_for, supervisor};
 
 /// A data folder that is the user's alone, as [`folder::prepare`] would make it.
 fn data_folder() -> TempDir {
@@ -36,13 +36,8 @@ fn workers(n_tokens: usize) -> ScriptedWorkers {
 const ENDLESS: usize = 1_000_000;
 
 fn start(workers: &ScriptedWorkers) -> Supervisor {
-    Supervisor::start_with(
-        Arc::new(workers.clone()),
-        Arc::new(ScriptedSignals::default()),
-        &hardware(),
-        Tuning::default(),
-        Box::new(|| Box::new(())),
-    )
+    let signals = ScriptedSignals::default();
+    supervisor(workers.clone(), signals, Tuning::default())
 }
 
 async fn open_with(data: &Path, workers: &ScriptedWorkers) -> Connection {
@@ -279,16 +274,8 @@ async fn a_guest_is_answered_by_a_worker_that_speaks_the_real_wire() {
         let engine: Box<dyn Engine> = Box::new(ScriptedEngine { script });
         vec![engine]
     });
-    let owner = open(data.path(), || {
-        Supervisor::start_with(
-            Arc::new(workers),
-            Arc::new(ScriptedSignals::default()),
-            &hardware(),
-            Tuning::default(),
-            Box::new(|| Box::new(())),
-        )
-    });
-    let owner = owner.await.unwrap();
+    let start = || supervisor(workers, ScriptedSignals::default(), Tuning::default());
+    let owner = open(data.path(), start).await.unwrap();
     let guest = connect(data.path()).await.unwrap().unwrap();
     for _ in 0..3 {
         let (said, outcome) = finish(&mut guest.ask(ask("chat"))).await;

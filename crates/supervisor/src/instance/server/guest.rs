@@ -3,7 +3,7 @@
 //! Rule: the writer alone keeps the connection. The reader's end takes with it all that the client
 //! had asked for, and with the last sender the writer ends.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -83,26 +83,27 @@ async fn converse(
 ) -> Result<(), &'static str> {
     // Nothing waits here but the answers themselves, which join what is not yet read.
     let (out, mut outbox) = mpsc::channel(1);
+    let fault = Arc::<OnceLock<&'static str>>::default();
+    let of_reader = fault.clone();
     let mut reading = JoinSet::new();
     reading.spawn(async move {
         let mut guest = Guest {
             desk,
             out: out.downgrade(),
+            first_id,
             next_id: first_id,
             end_id: AskId(first_id.0 + (1 << NUMBER_SHIFT)),
             open: JoinSet::new(),
         };
         guest.show_status(out);
-        guest.read(from).await
+        if let Err(fault) = guest.read(from).await {
+            of_reader.get_or_init(|| fault);
+        }
     });
     while let Some(message) = outbox.recv().await {
         write(&mut to, &message).await?;
     }
-    match reading.try_join_next() {
-        Some(Ok(result)) => result,
-        // It still reads, but there is nobody left to answer.
-        Some(Err(_)) | None => Ok(()),
-    }
+    fault.get().map_or(Ok(()), |fault| Err(*fault))
 }
 
 /// What a client has open.
@@ -110,6 +111,8 @@ struct Guest {
     desk: Arc<Desk>,
     /// Alive while there is a supervisor whose status is shown.
     out: mpsc::WeakSender<ToClient>,
+    /// Names of its asks: those that it used, and those that it may still use.
+    first_id: AskId,
     next_id: AskId,
     end_id: AskId,
     open: JoinSet<()>,
@@ -155,8 +158,10 @@ impl Guest {
                     self.next_id = AskId(id.0 + 1);
                     self.ask(id, *ask, out);
                 }
-                ToServer::Cancel { id } if id < self.next_id => self.cancel(id),
-                ToServer::Cancel { .. } => {}
+                ToServer::Cancel { id } if (self.first_id..self.next_id).contains(&id) => {
+                    self.desk.handle.cancel(id);
+                }
+                ToServer::Cancel { .. } => return Err("it cancelled what is not its own"),
                 ToServer::Unload { number, which } => self.unload(number, which, out),
                 ToServer::Tune { tuning } => self.desk.handle.tune(tuning),
             }
@@ -191,13 +196,6 @@ impl Guest {
             let result = unload.await;
             let _ = out.send(ToClient::Unloaded { number, result }).await;
         });
-    }
-
-    fn cancel(&self, id: AskId) {
-        let own = AskId(self.end_id.0 - (1 << NUMBER_SHIFT));
-        if id >= own {
-            self.desk.handle.cancel(id);
-        }
     }
 }
 

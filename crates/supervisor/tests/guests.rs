@@ -1,0 +1,80 @@
+//! Programs that come and go, hundreds of times. Alone in its program, since it counts what the
+//! process holds.
+
+use std::time::Duration;
+
+use transom_signals::ScriptedSignals;
+use transom_supervisor::instance::{self, Connection};
+use transom_supervisor::test_support::{ScriptedWorkers, WorkerScript, ask, supervisor};
+use transom_supervisor::{AnswerEvent, Tuning};
+
+const N_GUESTS: usize = 300;
+
+fn n_descriptors() -> usize {
+    let folder = std::fs::read_dir("/proc/self/fd").or_else(|_| std::fs::read_dir("/dev/fd"));
+    folder.unwrap().count()
+}
+
+fn n_tasks() -> usize {
+    tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks()
+}
+
+/// Lets go of everything that is on its way out.
+async fn until_there_are(n_wanted: usize) {
+    let fewer = async {
+        while n_tasks() > n_wanted {
+            tokio::task::yield_now().await;
+        }
+    };
+    let gone = tokio::time::timeout(Duration::from_secs(60), fewer).await;
+    assert!(gone.is_ok(), "{} tasks are left, not {n_wanted}", n_tasks());
+}
+
+#[tokio::test]
+async fn guests_that_come_and_go_leave_nothing_behind() {
+    let data = tempfile::tempdir().unwrap();
+    let workers = ScriptedWorkers::all(WorkerScript {
+        load_time: Duration::ZERO,
+        token_interval: Duration::from_millis(1),
+        ..WorkerScript::default()
+    });
+    let start = || {
+        supervisor(
+            workers.clone(),
+            ScriptedSignals::default(),
+            Tuning::default(),
+        )
+    };
+    let owner = instance::open(data.path(), start).await.unwrap();
+    assert!(owner.is_own());
+    let mut before = None;
+    for number in 0..N_GUESTS {
+        let guest = instance::open(data.path(), || panic!("there is an owner"));
+        let guest = guest.await.unwrap();
+        let mut answer = guest.handle().ask(ask("chat"));
+        // Every third leaves in the middle.
+        while let Some(event) = answer.next().await {
+            if number % 3 == 0 && matches!(event, AnswerEvent::Token { .. }) {
+                break;
+            }
+        }
+        drop(answer);
+        Connection::close(guest).await;
+        match before {
+            None => {
+                // The owner, its socket, the worker and its forwarder stay.
+                until_there_are(4).await;
+                before = Some((n_tasks(), n_descriptors()));
+            }
+            Some((n_tasks, _)) => until_there_are(n_tasks).await,
+        }
+    }
+    assert_eq!(before, Some((n_tasks(), n_descriptors())));
+    assert_eq!(owner.n_remote_asks(), 0);
+    assert_eq!(workers.n_started(), 1);
+    owner.close().await;
+    until_there_are(0).await;
+    assert_eq!(workers.n_alive(), 0);
+}
