@@ -68,7 +68,7 @@ fn holdings() -> Holdings {
         n_tasks: tokio::runtime::Handle::current()
             .metrics()
             .num_alive_tasks(),
-        n_descriptors: descriptors.unwrap().count(),
+        n_descriptors: descriptors.expect("the system lists them").count(),
         footprint_bytes: transom_signals::own_footprint_bytes().unwrap_or(0),
     }
 }
@@ -175,7 +175,7 @@ async fn live(
                 let name = dice.one_of(&MODELS).to_owned();
                 let which = dice.once_in(2).then_some(Unload::All);
                 let which = which.unwrap_or(Unload::Named(name));
-                handle.unload(which).await.unwrap();
+                unload(handle, which).await;
             }
             _ => handle.tune(Tuning {
                 idle_unload: dice.once_in(2).then_some(Duration::from_secs(100)),
@@ -188,9 +188,14 @@ async fn live(
     }
     machine.set(SystemSignals::default());
     while let Some(read) = readers.join_next().await {
-        add(tally, read.unwrap());
+        add(tally, read.expect("no reader panics"));
     }
-    handle.unload(Unload::All).await.unwrap();
+    unload(handle, Unload::All).await;
+}
+
+async fn unload(handle: &Handle, which: Unload) {
+    let unloaded = handle.unload(which).await;
+    unloaded.expect("the supervisor lives");
 }
 
 fn add(tally: &mut Tally, more: Tally) {
