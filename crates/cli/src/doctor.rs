@@ -72,6 +72,8 @@ fn gather(
         transom_signals::measure_bandwidth()
     });
     let tuning = Tuning::default();
+    // First, because it waits for services that take a moment to answer.
+    let sources = source.report();
     let signals = args.simulate.unwrap_or_else(|| source.current());
     let mut governor = Governor::new(&hardware, &tuning);
     governor.observe(signals, std::time::Duration::ZERO);
@@ -87,7 +89,7 @@ fn gather(
         bounds: Budget::bounds(&hardware, &tuning),
         measured_bandwidth: measured,
         hardware,
-        sources: source.report(),
+        sources,
         is_simulated: args.simulate.is_some(),
         signals,
         allowance: governor.allowance().clone(),

@@ -118,7 +118,8 @@ impl Link {
 
     /// What the supervisor says of itself now.
     pub(crate) fn status(&self) -> Result<Arc<Status>, Failure> {
-        Ok(self.handle()?.status().borrow().clone())
+        let handle = self.handle()?;
+        Ok(self.runtime.block_on(handle.look()))
     }
 
     /// Asks, passes every event but the last to `sink`, and returns the end. Ctrl-C and a sink that

@@ -103,6 +103,7 @@ pub enum EngineError {
     },
 }
 
+/// Of memory, so in powers of two, as it is sold.
 fn gigabytes(bytes: u64) -> String {
-    format!("{:.1} GB", bytes as f64 / 1e9)
+    format!("{:.1} GB", bytes as f64 / (1u64 << 30) as f64)
 }

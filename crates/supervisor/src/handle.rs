@@ -111,8 +111,9 @@ impl Handle {
         self.status.clone()
     }
 
-    /// The state at this very moment; the last one published when the supervisor is gone.
-    pub(crate) async fn look(&self) -> Arc<Status> {
+    /// The state at this very moment, where times that run down are right; of another process's
+    /// supervisor, and of one that is gone, the last one published.
+    pub async fn look(&self) -> Arc<Status> {
         let (reply, seen) = oneshot::channel();
         let _ = self.requests.send(Request::Look(reply));
         let seen = seen.await;

@@ -154,7 +154,8 @@ fn too_large(
     in_use_bytes: u64,
     context_that_fits: Option<usize>,
 ) -> String {
-    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    // Of memory, so in powers of two, as it is sold.
+    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / (1u64 << 30) as f64);
     let in_use = match in_use_bytes {
         0 => String::new(),
         bytes => format!(", of which {} is in use", gb(bytes)),

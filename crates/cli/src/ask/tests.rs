@@ -249,7 +249,7 @@ fn stats_are_one_line_on_standard_error() {
     let outcome = run_on(&mut TestConsole::default(), &args, &engine);
     assert_eq!(
         outcome.err,
-        "1 prompt tokens, 1 generated, first after 1 ms, prefill 1000 tok/s, peak 42 MB\n"
+        "1 prompt tokens, 1 generated, first after 1 ms, prefill 1000 tok/s, peak 40 MB\n"
     );
 }
 
@@ -310,7 +310,7 @@ fn a_model_over_the_budget_is_refused_unless_the_user_insists() {
     let outcome = ask(&["Hi"], "", &engine);
     assert_eq!(outcome.code, 3);
     for part in [
-        "scripted needs 9000.0 GB",
+        "scripted needs 8381.9 GB",
         "models may use",
         "--over-budget",
     ] {

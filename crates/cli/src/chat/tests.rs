@@ -129,7 +129,7 @@ fn stats_show_the_last_answer_and_the_memory() {
     let (_, out, _) = chat_with("/stats\nHi there\n/stats\n", &engine);
     assert!(out.contains("none yet"), "{out}");
     assert!(out.contains("2 prompt tokens, 1 generated"), "{out}");
-    assert!(out.contains("15 MB weights"), "{out}");
+    assert!(out.contains("14 MB weights"), "{out}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use transom_supervisor::Allowance;
 use transom_supervisor::status::{UnloadReason, UnloadRecord};
 
 use crate::console::{DIM, RESET};
-use crate::output::stats::bytes_text;
+use crate::output::stats::{GB, MB, bytes_text};
 
 /// Lines under construction.
 pub(crate) struct Rows {
@@ -137,10 +137,11 @@ pub(crate) fn unload_text(record: &UnloadRecord) -> String {
 
 /// `part` of `whole` in the unit of the whole: `8.1 of 8.2 GB`.
 pub(crate) fn of_bytes(part: u64, whole: u64) -> String {
-    if whole < 1_000_000_000 {
-        format!("{:.0} of {:.0} MB", part as f64 / 1e6, whole as f64 / 1e6)
+    let count = |bytes: u64, unit: u64| bytes as f64 / unit as f64;
+    if whole < GB {
+        format!("{:.0} of {:.0} MB", count(part, MB), count(whole, MB))
     } else {
-        format!("{:.1} of {:.1} GB", part as f64 / 1e9, whole as f64 / 1e9)
+        format!("{:.1} of {:.1} GB", count(part, GB), count(whole, GB))
     }
 }
 
@@ -219,7 +220,7 @@ mod tests {
             by_force: false,
             took: Duration::from_millis(312),
         };
-        assert_eq!(unload_text(&record), "returned 8.1 of 8.2 GB in 0.3 s");
+        assert_eq!(unload_text(&record), "returned 7.5 of 7.6 GB in 0.3 s");
         let forced = UnloadRecord {
             by_force: true,
             took: Duration::from_millis(12),
@@ -227,7 +228,7 @@ mod tests {
         };
         assert_eq!(
             unload_text(&forced),
-            "returned 8.20 GB in 12 ms, by ending its process by force"
+            "returned 7.64 GB in 12 ms, by ending its process by force"
         );
         let unknown = UnloadRecord {
             held_bytes: None,

@@ -56,14 +56,19 @@ pub(crate) fn rate_text(rate: f64) -> String {
     }
 }
 
-/// Bytes in decimal units, as disks and the system's own tools count them.
+/// Bytes of memory, which is sold and shown in powers of two: a Mac of 16 GB has 2^34 bytes.
 pub(crate) fn bytes_text(bytes: u64) -> String {
-    if bytes < 1_000_000_000 {
-        format!("{:.0} MB", bytes as f64 / 1e6)
+    if bytes < GB {
+        format!("{:.0} MB", bytes as f64 / MB as f64)
     } else {
-        format!("{:.2} GB", bytes as f64 / 1e9)
+        format!("{:.2} GB", bytes as f64 / GB as f64)
     }
 }
+
+/// A megabyte of memory.
+pub(crate) const MB: u64 = 1 << 20;
+/// A gigabyte of memory.
+pub(crate) const GB: u64 = 1 << 30;
 
 /// A count of parameters as people say it: `26.0M`, `7.6B`.
 pub(crate) fn parameters_text(n_parameters: u64) -> String {
@@ -92,7 +97,7 @@ mod tests {
         assert_eq!(
             stats_line(&stats),
             "120 prompt tokens (20 from the cache), 41 generated, first after 250 ms, \
-             prefill 500 tok/s, decode 50.0 tok/s, peak 123 MB"
+             prefill 500 tok/s, decode 50.0 tok/s, peak 117 MB"
         );
     }
 

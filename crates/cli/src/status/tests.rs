@@ -104,16 +104,16 @@ fn the_picture_has_everything_a_person_may_ask_for() {
 model        qwen: ready, 3 answers given
              qwen3, 4.0B parameters, 4-bit, group 64; context of 8192 tokens
              runs as 4-bit on the GPU (mlx), loaded in 2.00 s
-memory       2.30 GB weights, 40 MB conversation, 12 MB kept for reuse
-             2.45 GB in its process; 2.50 GB at most so far
-             3.50 GB set aside, with a full context of 8192 tokens
+memory       2.14 GB weights, 38 MB conversation, 11 MB kept for reuse
+             2.28 GB in its process; 2.33 GB at most so far
+             3.26 GB set aside, with a full context of 8192 tokens
 unloads in   2 min, unless it is used
-budget       ████████░░░░░░░░░░░░░░░░  3.5 of 10.5 GB
+budget       ████████░░░░░░░░░░░░░░░░  3.3 of 9.8 GB
 queue        1 waits, for qwen
 signals      memory pressure normal, heat nominal, mains power, Low Power Mode
 limits       shorter answers (1024 tokens): {because}
 last unload  llama: nobody used it
-             returned 8.1 of 8.2 GB in 0.3 s
+             returned 7.5 of 7.6 GB in 0.3 s
 last error   the disk is gone
 process      4711
 "
