@@ -1,6 +1,6 @@
 //! One owner of every loaded model: why it loaded, waits, answers, holds back or unloads.
 //!
-//! [`core`] decides and does nothing; [`driver`] does and decides nothing; [`governor`] turns the
+//! [`core`] decides and does nothing; `driver` does and decides nothing; [`governor`] turns the
 //! machine's signals into an [`Allowance`]; [`budget`] says what fits. Shells hold a [`Handle`],
 //! which speaks to the supervisor of this process or, over a socket in the data folder, to that of
 //! another.

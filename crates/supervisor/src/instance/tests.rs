@@ -241,6 +241,25 @@ async fn an_owner_that_closes_finishes_what_guests_asked_and_takes_nothing_more(
     next.close().await;
 }
 
+/// A prompt that no message can carry costs its own ask, not the connection.
+#[tokio::test]
+async fn a_prompt_that_is_too_long_to_send_is_refused() {
+    let data = data_folder();
+    let (owner, guest) = owner_and_guest(data.path(), 3).await;
+    let mut huge = ask("chat");
+    huge.model.name = "x".repeat(transom_engine_host::wire::MAX_FRAME_BYTES);
+    let mut answer = guest.ask(huge);
+    let refusal = error(finish(&mut answer).await.1).to_string();
+    assert!(
+        refusal.contains("must be at most 67108864 bytes"),
+        "{refusal}"
+    );
+    answer.canceller().cancel();
+    let (said, _) = finish(&mut guest.ask(ask("chat"))).await;
+    assert_eq!(said, "0 1 2 ");
+    owner.close().await;
+}
+
 #[tokio::test]
 async fn of_two_that_open_at_once_one_owns_and_the_other_asks_it() {
     let data = data_folder();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::request::{AskError, Unload};
 use crate::status::{PhaseStatus, UnloadReason};
-use crate::test_support::{Fault, ask};
+use crate::test_support::{Fault, ask, supervisor};
 
 /// D071: after the time that the user set, and not before.
 #[tokio::test(start_paused = true)]
@@ -215,4 +215,16 @@ async fn new_settings_take_effect_at_once() {
     });
     pass(MINUTE + Duration::from_secs(1)).await;
     assert_eq!(world.workers.n_alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_machine_said_before_the_start_counts() {
+    let signals = ScriptedSignals::new(critical());
+    let workers = ScriptedWorkers::all(WorkerScript::default());
+    let supervisor = supervisor(workers, signals.clone(), tuning());
+    let handle = supervisor.handle();
+    status_where(&handle, |status| status.signals == critical()).await;
+    signals.set(SystemSignals::default());
+    status_where(&handle, |status| status.signals != critical()).await;
+    supervisor.quit().await;
 }
