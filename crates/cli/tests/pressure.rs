@@ -134,7 +134,8 @@ async fn ladder(group: &LimitedGroup) {
 
     let answer = tokio::spawn(follow(handle.ask(ask(100_000))));
     wait_for(&mut status, "an answer", text_has_come).await;
-    let folder = tempfile::tempdir().unwrap();
+    // On a disk: the pages of a file in memory cannot be thrown out.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let hog = Hog::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
 
     let is_critical = |status: &Arc<Status>| status.allowance.memory == MemoryPressure::Critical;

@@ -38,7 +38,7 @@ fn pressure_is_heard_and_so_is_its_end() {
             return;
         }
     };
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let signals = LinuxSignals::with_paths(Paths {
         more_pressure: vec![group.pressure_file()],
         ..Paths::default()
