@@ -99,7 +99,7 @@ fn a_model_that_is_too_large_is_refused_with_numbers() {
         → 1 ENDED too large, 0 in use, None would fit, release w1, asleep
         2s w1 gone
         2s show
-        → error: big: big needs 20.0 GB of memory (19.2 GB weights, 0.8 GB context of 8192 tokens, 0.0 GB working space), but models may use 6.0 GB here; choose a smaller model, or one quantised to fewer bits
+        → error: big: big needs 18.6 GB of memory (17.9 GB weights, 0.8 GB context of 8192 tokens, 0.0 GB working space), but models may use 5.6 GB here; choose a smaller model, or one quantised to fewer bits
         ",
     );
 }
