@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "transom-cli",
         &[
+            "transom-catalog",
             "transom-engine",
             "transom-engine-host",
             "transom-engine-mlx",

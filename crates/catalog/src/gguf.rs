@@ -17,7 +17,6 @@ mod view;
 mod writer;
 
 pub use error::{Fault, GgufError};
-pub use facts::{GgufFacts, Packed};
 pub use split::{GgufModel, Split};
 pub use tensor::{TensorInfo, TensorType};
 pub use value::{Array, Value, ValueKind};

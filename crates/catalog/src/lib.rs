@@ -6,4 +6,10 @@
 //! Rule: a file from outside is never believed. Every length is checked against the file before it
 //! is used, and reading allocates less than the file's own size.
 
+pub mod facts;
 pub mod gguf;
+mod inspect;
+pub mod safetensors;
+
+pub use facts::{Format, KvType, ModelFacts, Packed};
+pub use inspect::{InspectError, inspect};

@@ -11,6 +11,7 @@ use crate::ask::AskArgs;
 use crate::bench::BenchArgs;
 use crate::chat::ChatArgs;
 use crate::doctor::DoctorArgs;
+use crate::inspect::InspectArgs;
 use crate::status::StatusArgs;
 use crate::unload::UnloadArgs;
 
@@ -56,6 +57,7 @@ pub(crate) enum Command {
     Status(StatusArgs),
     Unload(UnloadArgs),
     Doctor(DoctorArgs),
+    Inspect(InspectArgs),
 }
 
 /// Which model, and how much of it.

@@ -15,6 +15,7 @@ mod chat;
 mod console;
 mod doctor;
 mod failure;
+mod inspect;
 mod interrupt;
 mod link;
 mod load;
@@ -94,6 +95,7 @@ fn run(
         Command::Status(args) => status::run(args, &link, console, interrupt),
         Command::Unload(args) => unload::run(args, &link, console),
         Command::Doctor(args) => doctor::run(args, &link, console),
+        Command::Inspect(args) => inspect::run(args, console),
     };
     link.close(console, interrupt);
     result

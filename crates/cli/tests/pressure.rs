@@ -5,6 +5,11 @@
 //! `cargo test -p transom-cli --test pressure -- --nocapture` prints the times for
 //! `docs/benchmarks.md`.
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "all of it is a test"
+)]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -3,6 +3,11 @@
 //!
 //! `TRANSOM_SOAK_SECONDS=600 cargo test -p transom-cli --test soak` soaks for longer.
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "all of it is a test"
+)]
 
 use std::fs;
 use std::sync::Arc;
@@ -174,7 +179,7 @@ async fn soak(time: Duration) {
     let before = (n_descriptors(), own_footprint_bytes().unwrap());
     let began = Instant::now();
     let mut n_rounds = DEEDS.len();
-    while began.elapsed() < time || n_rounds % DEEDS.len() != 0 {
+    while began.elapsed() < time || !n_rounds.is_multiple_of(DEEDS.len()) {
         round(&handle, &signals, n_rounds).await;
         n_rounds += 1;
     }

@@ -5,65 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::error::{Fault, GgufError};
 use super::split::GgufModel;
 use super::value::Value;
 use super::view::Gguf;
-
-/// Facts of a model that matter to people and to memory estimates.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct GgufFacts {
-    /// `general.architecture`: `llama`, `qwen3`, ….
-    pub architecture: String,
-    /// `general.name`.
-    pub name: Option<String>,
-    /// Tokens that the model was made to attend to.
-    pub context_length: Option<u64>,
-    /// Transformer layers.
-    pub n_layers: Option<u64>,
-    /// Query heads of a layer.
-    pub n_heads: Option<u64>,
-    /// Key-value heads of each layer, one number a layer.
-    pub n_kv_heads: Vec<u64>,
-    /// Size of a key's head.
-    pub key_length: Option<u64>,
-    /// Size of a value's head.
-    pub value_length: Option<u64>,
-    /// Tokens that layers with a sliding window attend to.
-    pub sliding_window: Option<u64>,
-    /// Tokens in the vocabulary.
-    pub vocab_size: Option<u64>,
-    /// Parameters, counted from the tensors.
-    pub n_parameters: u64,
-    /// Bytes of all tensors.
-    pub weight_bytes: u64,
-    /// Bytes by the way in which they are packed, most first.
-    pub mix: Vec<Packed>,
-    /// The chat template, as Jinja text.
-    pub chat_template: Option<String>,
-    /// Files that the model is made of.
-    pub n_files: usize,
-}
-
-/// Tensors packed in one way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Packed {
-    /// `Q4_K`, `F32`, ….
-    pub kind: &'static str,
-    /// How many tensors.
-    pub n_tensors: u64,
-    /// Bytes of them.
-    pub bytes: u64,
-}
+use crate::facts::{Format, ModelFacts, Packed};
 
 impl GgufModel {
     /// Reads the facts.
     ///
     /// # Errors
     /// [`Fault::Missing`] without `general.architecture`, which every model must have.
-    pub fn facts(&self) -> Result<GgufFacts, GgufError> {
+    pub fn facts(&self) -> Result<ModelFacts, GgufError> {
         let view = self.first().view()?;
         let text = |key: &str| Some(view.get(key)?.as_str()?.to_owned());
         let Some(architecture) = text("general.architecture") else {
@@ -80,7 +33,8 @@ impl GgufModel {
         let head_dim = number("embedding_length")
             .zip(most_heads)
             .and_then(|(width, n)| width.checked_div(n));
-        let mut facts = GgufFacts {
+        let mut facts = ModelFacts {
+            format: Format::Gguf,
             name: text("general.name"),
             context_length: number("context_length"),
             n_layers,
@@ -112,7 +66,7 @@ impl GgufModel {
         facts.mix = mix
             .into_iter()
             .map(|(kind, (n_tensors, bytes))| Packed {
-                kind: kind.name(),
+                kind: kind.name().to_owned(),
                 n_tensors,
                 bytes,
             })
@@ -121,23 +75,6 @@ impl GgufModel {
             .mix
             .sort_by_key(|packed| std::cmp::Reverse(packed.bytes));
         Ok(facts)
-    }
-}
-
-impl GgufFacts {
-    /// Bytes of the KV cache for `context_length` tokens, with `element_bits` bits an element: 16
-    /// for f16, 8.5 for q8_0. `None` where the file does not say enough.
-    ///
-    /// Sliding windows are not taken into account: llama.cpp can keep such layers smaller, so this
-    /// is the most that is needed.
-    pub fn kv_cache_bytes(&self, context_length: u64, element_bits: f64) -> Option<u64> {
-        let widths = self.key_length?.checked_add(self.value_length?)?;
-        let n_heads: u64 = match self.n_kv_heads.as_slice() {
-            [] => return None,
-            heads => heads.iter().try_fold(0u64, |sum, &n| sum.checked_add(n))?,
-        };
-        let n_elements = n_heads.checked_mul(widths)?.checked_mul(context_length)?;
-        Some((n_elements as f64 * element_bits / 8.0) as u64)
     }
 }
 
@@ -168,9 +105,10 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::facts::KvType;
     use crate::gguf::{GgufWriter, TensorType};
 
-    fn facts(change: impl Fn(&mut GgufWriter)) -> Result<GgufFacts, GgufError> {
+    fn facts(change: impl Fn(&mut GgufWriter)) -> Result<ModelFacts, GgufError> {
         let mut writer = GgufWriter::new();
         change(&mut writer);
         let kind = |number| TensorType::from_number(number).unwrap();
@@ -206,7 +144,7 @@ mod tests {
         assert_eq!((facts.n_layers, facts.n_heads), (Some(28), Some(16)));
         assert_eq!(facts.vocab_size, Some(3));
         assert_eq!((facts.n_parameters, facts.weight_bytes), (768, 1312));
-        let mix: Vec<_> = facts.mix.iter().map(|p| (p.kind, p.n_tensors)).collect();
+        let mix: Vec<_> = facts.mix.iter().map(|p| (&*p.kind, p.n_tensors)).collect();
         assert_eq!(mix, [("F32", 1), ("Q4_K", 1)]);
         assert_eq!(facts.chat_template.as_deref(), Some("{{ messages }}"));
     }
@@ -215,9 +153,9 @@ mod tests {
     #[test]
     fn the_kv_cache_follows_from_heads_and_layers() {
         let facts = facts(qwen).unwrap();
-        assert_eq!(facts.kv_cache_bytes(1, 16.0), Some(114_688));
+        assert_eq!(facts.kv_cache_bytes(1, KvType::F16), Some(114_688));
         assert_eq!(
-            facts.kv_cache_bytes(4096, 8.5),
+            facts.kv_cache_bytes(4096, KvType::Q8_0),
             Some(114_688 * 4096 * 17 / 32)
         );
     }
@@ -235,7 +173,10 @@ mod tests {
         .unwrap();
         assert_eq!(facts.n_kv_heads, [4, 0, 2]);
         assert_eq!(facts.key_length, Some(64));
-        assert_eq!(facts.kv_cache_bytes(10, 16.0), Some(6 * 128 * 10 * 2));
+        assert_eq!(
+            facts.kv_cache_bytes(10, KvType::F16),
+            Some(6 * 128 * 10 * 2)
+        );
     }
 
     #[test]
@@ -247,7 +188,7 @@ mod tests {
         );
         let facts =
             facts(|writer| drop(writer.string("general.architecture", "x").clone())).unwrap();
-        assert_eq!(facts.kv_cache_bytes(1, 16.0), None);
+        assert_eq!(facts.kv_cache_bytes(1, KvType::F16), None);
         assert_eq!((facts.context_length, facts.vocab_size), (None, None));
     }
 
@@ -264,6 +205,6 @@ mod tests {
                 .u32("x.attention.value_length", u32::MAX);
         })
         .unwrap();
-        assert_eq!(facts.kv_cache_bytes(u64::MAX, 16.0), None);
+        assert_eq!(facts.kv_cache_bytes(u64::MAX, KvType::F16), None);
     }
 }
