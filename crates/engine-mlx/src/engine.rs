@@ -10,14 +10,10 @@ use transom_engine::{
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
-use crate::memory::memory_need;
+use crate::memory::{ALLOCATOR_CACHE_BYTES, memory_need};
 use crate::model::{MlxModel, Parts};
 use crate::models::architecture;
 use crate::weights::{LoadContext, Loader, WeightFiles};
-
-/// Freed buffers that MLX may keep for reuse. Enough for the temporaries of a prefill chunk of a
-/// large model; without a bound MLX keeps whatever the longest prompt needed.
-pub(crate) const ALLOCATOR_CACHE_BYTES: usize = 256 << 20;
 
 /// Loads safetensors folders and runs them with MLX.
 #[derive(Debug, Clone)]

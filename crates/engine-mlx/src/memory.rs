@@ -7,10 +7,13 @@ use mlx_rs::Dtype;
 use transom_engine::{Limits, MemoryNeed};
 
 use crate::device::Compute;
-use crate::engine::ALLOCATOR_CACHE_BYTES;
 use crate::kv_cache;
 use crate::models::ModelSize;
 use crate::weights::WeightFiles;
+
+/// Freed buffers that MLX may keep for reuse. Enough for the temporaries of a prefill chunk of a
+/// large model; without a bound MLX keeps whatever the longest prompt needed.
+pub(crate) const ALLOCATOR_CACHE_BYTES: usize = 256 << 20;
 
 /// The need of a model of `n_parameters` and `size`, whose weights lie in `files`.
 pub(crate) fn memory_need(
