@@ -41,7 +41,7 @@ fn start(workers: &ScriptedWorkers) -> Supervisor {
 }
 
 async fn open_with(data: &Path, workers: &ScriptedWorkers) -> Connection {
-    open(data, || start(workers)).await.unwrap()
+    in_time(open(data, || start(workers))).await.unwrap()
 }
 
 /// An owner whose answers have `n_tokens` tokens, and a guest.
@@ -53,9 +53,15 @@ async fn owner_and_guest(data: &Path, n_tokens: usize) -> (Connection, Handle) {
     (owner, guest.handle())
 }
 
+/// What `work` gives; a test that would wait for ever says so instead.
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(Duration::from_secs(60), work).await;
+    done.expect("it ends in time")
+}
+
 async fn finish(answer: &mut Answer) -> (String, Outcome) {
     let mut said = String::new();
-    while let Some(event) = answer.next().await {
+    while let Some(event) = in_time(answer.next()).await {
         match event {
             AnswerEvent::Token {
                 event: TokenEvent::Text { text, .. },
@@ -70,7 +76,7 @@ async fn finish(answer: &mut Answer) -> (String, Outcome) {
 }
 
 async fn first_text(answer: &mut Answer) {
-    while let Some(event) = answer.next().await {
+    while let Some(event) = in_time(answer.next()).await {
         if let AnswerEvent::Token {
             event: TokenEvent::Text { .. },
         } = event
@@ -99,7 +105,7 @@ fn error(outcome: Outcome) -> AskError {
 
 async fn status_where(handle: &Handle, is_it: impl Fn(&Status) -> bool) -> Arc<Status> {
     let mut status = handle.status();
-    let status = status.wait_for(|status| is_it(status)).await;
+    let status = in_time(status.wait_for(|status| is_it(status))).await;
     status.expect("the supervisor lives").clone()
 }
 
@@ -120,7 +126,7 @@ async fn the_second_opener_asks_the_first_ones_supervisor() {
     let mut load = guest.ask(ask_for("chat", Work::Load));
     let (_, outcome) = finish(&mut load).await;
     assert!(matches!(outcome, Outcome::Loaded { .. }), "{outcome:?}");
-    owner.close().await;
+    in_time(owner.close()).await;
 }
 
 #[tokio::test]
@@ -142,7 +148,7 @@ async fn a_guest_sees_every_change_and_its_own_asks_by_name() {
     assert_eq!(owner.n_remote_asks(), 2);
     drop((first, second));
     status_where(&guest, is_idle).await;
-    let records = guest.unload(Unload::All).await.unwrap();
+    let records = in_time(guest.unload(Unload::All)).await.unwrap();
     assert_eq!(records.len(), 1);
     status_where(&guest, |status| status.models.is_empty()).await;
     let tuning = Tuning {
@@ -153,7 +159,7 @@ async fn a_guest_sees_every_change_and_its_own_asks_by_name() {
     let mut too_large = guest.ask(ask("chat"));
     let refusal = error(finish(&mut too_large).await.1);
     assert!(matches!(refusal, AskError::TooLarge { .. }), "{refusal}");
-    owner.close().await;
+    in_time(owner.close()).await;
 }
 
 #[tokio::test]
@@ -172,7 +178,7 @@ async fn a_guest_that_goes_away_has_its_asks_cancelled() {
     drop((forgotten, answer, canceller, guest));
     status_where(&owner.handle(), is_idle).await;
     assert_eq!(owner.n_remote_asks(), 0);
-    owner.close().await;
+    in_time(owner.close()).await;
 }
 
 /// The owner's process is played by a runtime of its own.
@@ -186,8 +192,8 @@ async fn when_the_owner_dies_every_ask_ends_and_the_next_opener_owns() {
         .unwrap();
     let path = data.path().to_owned();
     let owner = process.spawn(async move { open_with(&path, &workers(ENDLESS)).await });
-    let owner = owner.await.unwrap();
-    let guest = connect(data.path()).await.unwrap().unwrap();
+    let owner = in_time(owner).await.unwrap();
+    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
     let mut answer = guest.ask(ask("chat"));
     let mut waiting = guest.ask(ask("chat"));
     first_text(&mut answer).await;
@@ -195,7 +201,7 @@ async fn when_the_owner_dies_every_ask_ends_and_the_next_opener_owns() {
         let guest = guest.clone();
         async move { guest.unload(Unload::Named("other".to_owned())).await }
     });
-    unload.await.unwrap().unwrap();
+    in_time(unload).await.unwrap().unwrap();
     process.shutdown_background();
     drop(owner);
     for answer in [&mut answer, &mut waiting] {
@@ -205,16 +211,16 @@ async fn when_the_owner_dies_every_ask_ends_and_the_next_opener_owns() {
     let mut late = guest.ask(ask("chat"));
     let end = error(finish(&mut late).await.1);
     assert!(matches!(end, AskError::InstanceGone { .. }), "{end}");
-    let end = guest.unload(Unload::All).await.unwrap_err();
+    let end = in_time(guest.unload(Unload::All)).await.unwrap_err();
     assert!(matches!(end, AskError::InstanceGone { .. }), "{end}");
     let mut status = guest.status();
-    while status.changed().await.is_ok() {}
+    while in_time(status.changed()).await.is_ok() {}
 
     let next = open_with(data.path(), &workers(3)).await;
     assert!(next.is_own());
     let (said, _) = finish(&mut next.handle().ask(ask("chat"))).await;
     assert_eq!(said, "0 1 2 ");
-    next.close().await;
+    in_time(next.close()).await;
 }
 
 #[tokio::test]
@@ -222,23 +228,23 @@ async fn an_owner_that_closes_finishes_what_guests_asked_and_takes_nothing_more(
     let data = data_folder();
     let workers = workers(300);
     let owner = open_with(data.path(), &workers).await;
-    let guest = connect(data.path()).await.unwrap().unwrap();
+    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
     let mut answer = guest.ask(ask("chat"));
     first_text(&mut answer).await;
     assert_eq!(owner.n_remote_asks(), 1);
     let closing = tokio::spawn(owner.close());
-    while connect(data.path()).await.unwrap().is_some() {}
+    while in_time(connect(data.path())).await.unwrap().is_some() {}
     let mut late = guest.ask(ask("chat"));
     assert_eq!(error(finish(&mut late).await.1), AskError::Quitting);
     let (said, outcome) = finish(&mut answer).await;
     assert!(said.ends_with("299 "), "{said}");
     assert_eq!(reason(&outcome), FinishReason::Stop);
-    closing.await.unwrap();
+    in_time(closing).await.unwrap();
     assert_eq!(workers.n_alive(), 0);
     assert!(!data.path().join("transom.sock").exists());
     let next = open_with(data.path(), &workers).await;
     assert!(next.is_own(), "the lock was let go");
-    next.close().await;
+    in_time(next.close()).await;
 }
 
 /// A prompt that no message can carry costs its own ask, not the connection.
@@ -257,7 +263,7 @@ async fn a_prompt_that_is_too_long_to_send_is_refused() {
     answer.canceller().cancel();
     let (said, _) = finish(&mut guest.ask(ask("chat"))).await;
     assert_eq!(said, "0 1 2 ");
-    owner.close().await;
+    in_time(owner.close()).await;
 }
 
 #[tokio::test]
@@ -276,7 +282,7 @@ async fn of_two_that_open_at_once_one_owns_and_the_other_asks_it() {
     assert_eq!(workers.n_started(), 1);
     let (owner, guest) = if one.is_own() { (one, two) } else { (two, one) };
     guest.close().await;
-    owner.close().await;
+    in_time(owner.close()).await;
 }
 
 /// The whole road: socket, driver, core, wire, and the child's own loop on a thread.
@@ -294,14 +300,14 @@ async fn a_guest_is_answered_by_a_worker_that_speaks_the_real_wire() {
         vec![engine]
     });
     let start = || supervisor(workers, ScriptedSignals::default(), Tuning::default());
-    let owner = open(data.path(), start).await.unwrap();
-    let guest = connect(data.path()).await.unwrap().unwrap();
+    let owner = in_time(open(data.path(), start)).await.unwrap();
+    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
     for _ in 0..3 {
         let (said, outcome) = finish(&mut guest.ask(ask("chat"))).await;
         assert_eq!(said, "Paris.");
         assert_eq!(reason(&outcome), FinishReason::Stop);
     }
-    let records = guest.unload(Unload::All).await.unwrap();
+    let records = in_time(guest.unload(Unload::All)).await.unwrap();
     assert_eq!(records.len(), 1);
-    owner.close().await;
+    in_time(owner.close()).await;
 }
