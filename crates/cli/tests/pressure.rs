@@ -68,7 +68,7 @@ fn ask(max_tokens: usize) -> Ask {
 /// The text so far, and how it ended.
 async fn follow(mut answer: Answer) -> (String, Option<Outcome>) {
     let mut text = String::new();
-    while let Some(event) = answer.next().await {
+    while let Ok(Some(event)) = tokio::time::timeout(PATIENCE, answer.next()).await {
         match event {
             AnswerEvent::Token {
                 event: TokenEvent::Text { text: more, .. },

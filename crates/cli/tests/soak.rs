@@ -26,6 +26,15 @@ use transom_supervisor::{
 
 const DEFAULT_SECONDS: u64 = 150;
 
+/// Longer than anything here may take, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What `work` gives; a soak that would wait for ever says so instead.
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(PATIENCE, work).await;
+    done.expect("it ends in time")
+}
+
 /// What is done to an answer while it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Deed {
@@ -96,7 +105,7 @@ async fn round(handle: &Handle, signals: &ScriptedSignals, round: usize) {
     let mut answer = handle.ask(ask(round));
     let mut n_texts = 0;
     let mut outcome = None;
-    while let Some(event) = answer.next().await {
+    while let Some(event) = in_time(answer.next()).await {
         match event {
             AnswerEvent::Token {
                 event: TokenEvent::Text { .. },
@@ -132,7 +141,7 @@ async fn act(
         Deed::Nothing => {}
         Deed::Cancel => answer.canceller().cancel(),
         Deed::Unload => {
-            handle.unload(Unload::All).await.unwrap();
+            in_time(handle.unload(Unload::All)).await.unwrap();
         }
         Deed::Kill => {
             for child in children() {
@@ -175,7 +184,7 @@ async fn soak(time: Duration) {
     for index in 0..DEEDS.len() {
         round(&handle, &signals, index).await;
     }
-    handle.unload(Unload::All).await.unwrap();
+    in_time(handle.unload(Unload::All)).await.unwrap();
     let before = (n_descriptors(), own_footprint_bytes().unwrap());
     let began = Instant::now();
     let mut n_rounds = DEEDS.len();
@@ -183,7 +192,7 @@ async fn soak(time: Duration) {
         round(&handle, &signals, n_rounds).await;
         n_rounds += 1;
     }
-    handle.unload(Unload::All).await.unwrap();
+    in_time(handle.unload(Unload::All)).await.unwrap();
     let after = (n_descriptors(), own_footprint_bytes().unwrap());
     println!(
         "{n_rounds} rounds in {:.0?}; (descriptors, bytes) {before:?} -> {after:?}",
@@ -205,5 +214,5 @@ async fn soak(time: Duration) {
         "{status:?}"
     );
     drop(handle);
-    supervisor.quit().await;
+    in_time(supervisor.quit()).await;
 }
