@@ -1,8 +1,8 @@
 //! `transom bench`: how fast a model loads, reads and writes on this machine.
 //!
 //! Rule: only the engine is measured, and by itself: every time and figure is taken where the model
-//! lives, and what stands between it and this command is not in them. Prompts are fixed token ids, answers are greedy and never
-//! end early, and no run may profit from the prompt cache of another.
+//! lives, and what stands between it and this command is not in them. Prompts are fixed token ids,
+//! answers are greedy and never end early, and no run may profit from the prompt cache of another.
 
 mod report;
 

@@ -18,6 +18,7 @@ mod keep_awake;
 mod linux;
 #[cfg(target_os = "macos")]
 mod mac;
+mod report;
 mod scripted;
 mod signal;
 #[cfg(all(target_os = "linux", feature = "test-support"))]

@@ -20,7 +20,7 @@ use std::time::Instant;
 pub use paths::Paths;
 
 use crate::board::Board;
-use crate::scripted::{growth, power_mode, power_source};
+use crate::report::{Sources, rows};
 use crate::signal::{SignalSource, SourceReport, SystemSignals};
 
 use pressure::PressureWatch;
@@ -93,50 +93,25 @@ impl SignalSource for LinuxSignals {
     /// Waits for the services on the bus, for half a second at most.
     fn report(&self) -> Vec<SourceReport> {
         let bus = self.bus.bus().found_in_time();
-        let signals = self.current();
-        let report = |signal: &str, source: Result<String, String>, value: String| {
-            let is_available = source.is_ok();
-            let (Ok(source) | Err(source)) = source;
-            SourceReport {
-                signal: signal.to_owned(),
-                source,
-                value,
-                is_available,
-            }
+        let sources = Sources {
+            memory: self.pressure_source(),
+            swap: self
+                .pressure_source()
+                .map(|_| "pages swapped out, read while there is pressure".to_owned()),
+            heat: self.heat.clone(),
+            power_mode: match &bus.profiles_name {
+                Some(name) => Ok(format!("{name} over D-Bus")),
+                None => Err("no power profiles service".to_owned()),
+            },
+            power_source: if bus.has_battery_state {
+                Ok("UPower over D-Bus".to_owned())
+            } else if self.has_power_supplies {
+                Ok("power supplies in /sys".to_owned())
+            } else {
+                Err("neither UPower nor a power supply".to_owned())
+            },
         };
-        vec![
-            report(
-                "memory pressure",
-                self.pressure_source(),
-                format!("{}{}", signals.memory, self.averages()),
-            ),
-            report(
-                "swap",
-                self.pressure_source()
-                    .map(|_| "pages swapped out, read while there is pressure".to_owned()),
-                growth(signals.is_thrashing).to_owned(),
-            ),
-            report("heat", self.heat.clone(), signals.thermal.to_string()),
-            report(
-                "power mode",
-                match &bus.profiles_name {
-                    Some(name) => Ok(format!("{name} over D-Bus")),
-                    None => Err("no power profiles service".to_owned()),
-                },
-                power_mode(signals.is_low_power).to_owned(),
-            ),
-            report(
-                "power source",
-                if bus.has_battery_state {
-                    Ok("UPower over D-Bus".to_owned())
-                } else if self.has_power_supplies {
-                    Ok("power supplies in /sys".to_owned())
-                } else {
-                    Err("neither UPower nor a power supply".to_owned())
-                },
-                power_source(signals.is_on_battery).to_owned(),
-            ),
-        ]
+        rows(&self.current(), sources, &self.averages())
     }
 }
 

@@ -14,7 +14,7 @@ use objc2_metal::{MTLCreateSystemDefaultDevice, MTLDevice};
 use crate::apple::usual_working_set;
 use crate::board::Board;
 use crate::hardware::PlatformHardware;
-use crate::scripted::{growth, power_mode, power_source};
+use crate::report::{Sources, rows};
 use crate::signal::{SignalSource, SourceReport, SystemSignals};
 use crate::urgency::Urgency;
 
@@ -60,40 +60,15 @@ impl SignalSource for MacSignals {
     }
 
     fn report(&self) -> Vec<SourceReport> {
-        let signals = self.current();
-        let report = |signal: &str, source: &str, value: String| SourceReport {
-            signal: signal.to_owned(),
-            source: source.to_owned(),
-            value,
-            is_available: true,
+        let from = |source: &str| Ok(source.to_owned());
+        let sources = Sources {
+            memory: from("the system's memory-pressure source"),
+            swap: from("vm.swapusage, read while there is pressure"),
+            heat: from("thermal state of the process info"),
+            power_mode: from("Low Power Mode of the process info"),
+            power_source: from("the system's power sources"),
         };
-        vec![
-            report(
-                "memory pressure",
-                "the system's memory-pressure source",
-                signals.memory.to_string(),
-            ),
-            report(
-                "swap",
-                "vm.swapusage, read while there is pressure",
-                growth(signals.is_thrashing).to_owned(),
-            ),
-            report(
-                "heat",
-                "thermal state of the process info",
-                signals.thermal.to_string(),
-            ),
-            report(
-                "power mode",
-                "Low Power Mode of the process info",
-                power_mode(signals.is_low_power).to_owned(),
-            ),
-            report(
-                "power source",
-                "the system's power sources",
-                power_source(signals.is_on_battery).to_owned(),
-            ),
-        ]
+        rows(&self.current(), sources, "")
     }
 }
 

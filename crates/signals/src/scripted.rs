@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::board::Board;
+use crate::report::{Sources, rows};
 use crate::signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
 
 /// A source that says what it was told to. Clones share one state.
@@ -35,43 +36,16 @@ impl SignalSource for ScriptedSignals {
     }
 
     fn report(&self) -> Vec<SourceReport> {
-        let signals = self.current();
-        let report = |signal: &str, value: String| SourceReport {
-            signal: signal.to_owned(),
-            source: "simulated".to_owned(),
-            value,
-            is_available: true,
+        let simulated = || Ok("simulated".to_owned());
+        let sources = Sources {
+            memory: simulated(),
+            swap: simulated(),
+            heat: simulated(),
+            power_mode: simulated(),
+            power_source: simulated(),
         };
-        vec![
-            report("memory pressure", signals.memory.to_string()),
-            report("swap", growth(signals.is_thrashing).to_owned()),
-            report("heat", signals.thermal.to_string()),
-            report("power mode", power_mode(signals.is_low_power).to_owned()),
-            report(
-                "power source",
-                power_source(signals.is_on_battery).to_owned(),
-            ),
-        ]
+        rows(&self.current(), sources, "")
     }
-}
-
-/// Swap in words.
-pub(crate) fn growth(is_thrashing: bool) -> &'static str {
-    if is_thrashing {
-        "growing fast"
-    } else {
-        "steady"
-    }
-}
-
-/// The power mode in words.
-pub(crate) fn power_mode(is_low_power: bool) -> &'static str {
-    if is_low_power { "low power" } else { "normal" }
-}
-
-/// Where power comes from, in words.
-pub(crate) fn power_source(is_on_battery: bool) -> &'static str {
-    if is_on_battery { "battery" } else { "mains" }
 }
 
 /// A word of a simulation that means nothing.

@@ -186,8 +186,10 @@ mod tests {
             message.contains("general.architecture is missing"),
             "{message}"
         );
-        let facts =
-            facts(|writer| drop(writer.string("general.architecture", "x").clone())).unwrap();
+        let facts = facts(|writer| {
+            writer.string("general.architecture", "x");
+        })
+        .unwrap();
         assert_eq!(facts.kv_cache_bytes(1, KvType::F16), None);
         assert_eq!((facts.context_length, facts.vocab_size), (None, None));
     }
