@@ -4,6 +4,8 @@
 //! moment on a paused clock. Rule: a script says how long things take and what goes wrong; all else
 //! is as with a real worker.
 
+mod reading;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +26,8 @@ use transom_signals::{Hardware, SignalSource};
 use crate::governor::Tuning;
 use crate::handle::Supervisor;
 use crate::request::{Ask, ModelSpec, Role, WhenHeld, Work};
+
+pub use reading::{finish, first_text, reason, status_where};
 
 /// Footprint of a worker without a model, in bytes.
 const EMPTY_BYTES: u64 = 10_000_000;

@@ -16,7 +16,9 @@ use crate::answer::{Answer, AnswerEvent, Outcome};
 use crate::governor::Tuning;
 use crate::handle::{Handle, Supervisor};
 use crate::status::{ModelStatus, Status};
-use crate::test_support::{ScriptedWorkers, WorkerScript, hardware};
+use crate::test_support::{
+    ScriptedWorkers, WorkerScript, finish, first_text, hardware, reason, status_where,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -93,50 +95,6 @@ fn critical() -> SystemSignals {
 async fn pass(time: Duration) {
     // It has no other end.
     let _ = timeout(time, std::future::pending::<()>()).await;
-}
-
-/// The answer's text and end.
-async fn finish(answer: &mut Answer) -> (String, Outcome) {
-    let mut said = String::new();
-    while let Some(event) = answer.next().await {
-        match event {
-            AnswerEvent::Token {
-                event: TokenEvent::Text { text, .. },
-            } => said.push_str(&text),
-            AnswerEvent::Ended { outcome } => return (said, outcome),
-            AnswerEvent::Token { .. }
-            | AnswerEvent::Queued { .. }
-            | AnswerEvent::Loading { .. } => {}
-        }
-    }
-    panic!("the answer of {:?} stopped without an end", answer.id());
-}
-
-/// Reads until the first text.
-async fn first_text(answer: &mut Answer) {
-    while let Some(event) = answer.next().await {
-        if let AnswerEvent::Token {
-            event: TokenEvent::Text { .. },
-        } = event
-        {
-            return;
-        }
-    }
-    panic!("no text came");
-}
-
-#[track_caller]
-fn reason(outcome: &Outcome) -> FinishReason {
-    match outcome {
-        Outcome::Finished { reason, .. } => *reason,
-        Outcome::Loaded { .. } | Outcome::Failed { .. } => panic!("{outcome:?}"),
-    }
-}
-
-async fn status_where(handle: &Handle, is_it: impl Fn(&Status) -> bool) -> Arc<Status> {
-    let mut status = handle.status();
-    let status = status.wait_for(|status| is_it(status)).await;
-    status.expect("the supervisor lives").clone()
 }
 
 fn model(status: &Status) -> &ModelStatus {

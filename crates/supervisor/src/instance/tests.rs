@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use transom_engine::{FinishReason, TokenEvent};
+use transom_engine::FinishReason;
 use transom_signals::ScriptedSignals;
 
 use super::*;
-use crate::answer::{Answer, AnswerEvent, Outcome};
+use crate::answer::{Answer, Outcome};
 use crate::governor::Tuning;
 use crate::request::{AskError, Unload, Work};
 use crate::status::{PhaseStatus, Status};
-use crate::test_support::{ScriptedWorkers, WorkerScript, ask, ask_for, supervisor};
+use crate::test_support::{self, ScriptedWorkers, WorkerScript, ask, ask_for, reason, supervisor};
 
 /// A data folder that is the user's alone, as [`folder::prepare`] would make it.
 fn data_folder() -> TempDir {
@@ -36,8 +36,11 @@ fn workers(n_tokens: usize) -> ScriptedWorkers {
 const ENDLESS: usize = 1_000_000;
 
 fn start(workers: &ScriptedWorkers) -> Supervisor {
-    let signals = ScriptedSignals::default();
-    supervisor(workers.clone(), signals, Tuning::default())
+    supervisor(
+        workers.clone(),
+        ScriptedSignals::default(),
+        Tuning::default(),
+    )
 }
 
 async fn open_with(data: &Path, workers: &ScriptedWorkers) -> Connection {
@@ -60,39 +63,15 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
 }
 
 async fn finish(answer: &mut Answer) -> (String, Outcome) {
-    let mut said = String::new();
-    while let Some(event) = in_time(answer.next()).await {
-        match event {
-            AnswerEvent::Token {
-                event: TokenEvent::Text { text, .. },
-            } => said.push_str(&text),
-            AnswerEvent::Ended { outcome } => return (said, outcome),
-            AnswerEvent::Token { .. }
-            | AnswerEvent::Queued { .. }
-            | AnswerEvent::Loading { .. } => {}
-        }
-    }
-    panic!("the answer stopped without an end");
+    in_time(test_support::finish(answer)).await
 }
 
 async fn first_text(answer: &mut Answer) {
-    while let Some(event) = in_time(answer.next()).await {
-        if let AnswerEvent::Token {
-            event: TokenEvent::Text { .. },
-        } = event
-        {
-            return;
-        }
-    }
-    panic!("no text came");
+    in_time(test_support::first_text(answer)).await;
 }
 
-#[track_caller]
-fn reason(outcome: &Outcome) -> FinishReason {
-    match outcome {
-        Outcome::Finished { reason, .. } => *reason,
-        Outcome::Loaded { .. } | Outcome::Failed { .. } => panic!("{outcome:?}"),
-    }
+async fn status_where(handle: &Handle, is_it: impl Fn(&Status) -> bool) -> Arc<Status> {
+    in_time(test_support::status_where(handle, is_it)).await
 }
 
 #[track_caller]
@@ -101,12 +80,6 @@ fn error(outcome: Outcome) -> AskError {
         Outcome::Failed { error } => error,
         Outcome::Loaded { .. } | Outcome::Finished { .. } => panic!("{outcome:?}"),
     }
-}
-
-async fn status_where(handle: &Handle, is_it: impl Fn(&Status) -> bool) -> Arc<Status> {
-    let mut status = handle.status();
-    let status = in_time(status.wait_for(|status| is_it(status))).await;
-    status.expect("the supervisor lives").clone()
 }
 
 fn is_idle(status: &Status) -> bool {
