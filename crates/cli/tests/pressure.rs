@@ -11,20 +11,18 @@
     reason = "all of it is a test"
 )]
 
+#[path = "fixtures/supervised.rs"]
+mod supervised;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use transom_engine::{Fit, GenerationParams, ModelSource, Prompt, SamplingParams, TokenEvent};
-use transom_engine_host::ProcessWorkers;
-use transom_engine_host::wire::Request;
+use transom_engine::{SamplingParams, TokenEvent};
 use transom_signals::test_support::{Hog, LimitedGroup};
-use transom_signals::{Hardware, LinuxSignals, MemoryPressure, Paths};
+use transom_signals::{LinuxSignals, MemoryPressure, Paths};
 use transom_supervisor::status::UnloadReason;
-use transom_supervisor::{
-    Answer, AnswerEvent, Ask, Because, ModelSpec, Outcome, Role, Status, Supervisor, Tuning,
-    WhenHeld, Work,
-};
+use transom_supervisor::{Answer, AnswerEvent, Ask, Because, Outcome, Status, Tuning};
 
 const LIMIT_BYTES: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,33 +34,11 @@ fn hog() {
 }
 
 fn ask(max_tokens: usize) -> Ask {
-    let starter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
-    let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
-        max_tokens: Some(max_tokens),
-        ignore_end_of_text: true,
-        ..GenerationParams::default()
+    let greedy = SamplingParams {
+        temperature: 0.0,
+        ..SamplingParams::default()
     };
-    Ask {
-        model: ModelSpec {
-            name: "starter".to_owned(),
-            role: Role::Chat,
-            variants: vec![ModelSource {
-                path: starter.into(),
-            }],
-            context_length: None,
-        },
-        work: Work::Generate(Box::new(Request {
-            prompt: Prompt::Text("Once upon a time".to_owned()),
-            fit: Fit::Whole,
-            params,
-        })),
-        over_budget: false,
-        when_held: WhenHeld::Wait,
-    }
+    supervised::ask("Once upon a time".to_owned(), max_tokens, None, greedy)
 }
 
 /// The text so far, and how it ended.
@@ -119,21 +95,12 @@ async fn ladder(group: &LimitedGroup) {
         more_pressure: vec![group.pressure_file()],
         ..Paths::default()
     });
-    let workers = ProcessWorkers::new(
-        env!("CARGO_BIN_EXE_transom").into(),
-        vec![transom_engine_host::child::SUBCOMMAND.into()],
-    );
     let tuning = Tuning {
         // Long enough for pressure to come before the answer ends, short for a test.
         finish_within: Duration::from_secs(5),
         ..Tuning::default()
     };
-    let supervisor = Supervisor::start(
-        Arc::new(workers),
-        Arc::new(signals),
-        &Hardware::detect(),
-        tuning,
-    );
+    let supervisor = supervised::supervisor(signals, tuning);
     let handle = supervisor.handle();
     let mut status = handle.status();
 

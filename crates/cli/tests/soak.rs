@@ -9,20 +9,15 @@
     reason = "all of it is a test"
 )]
 
+#[path = "fixtures/supervised.rs"]
+mod supervised;
+
 use std::fs;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use transom_engine::{
-    FinishReason, Fit, GenerationParams, ModelSource, Prompt, SamplingParams, TokenEvent,
-};
-use transom_engine_host::ProcessWorkers;
-use transom_engine_host::wire::Request;
-use transom_signals::{Hardware, ScriptedSignals, own_footprint_bytes, parse_simulation};
-use transom_supervisor::{
-    AnswerEvent, Ask, AskError, Handle, ModelSpec, Outcome, Role, Supervisor, Tuning, Unload,
-    WhenHeld, Work,
-};
+use transom_engine::{FinishReason, SamplingParams, TokenEvent};
+use transom_signals::{ScriptedSignals, own_footprint_bytes, parse_simulation};
+use transom_supervisor::{AnswerEvent, Ask, AskError, Handle, Outcome, Tuning, Unload};
 
 const DEFAULT_SECONDS: u64 = 150;
 
@@ -58,30 +53,8 @@ const DEEDS: [Deed; 8] = [
 ];
 
 fn ask(round: usize) -> Ask {
-    let starter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
     let prompt = format!("Round {round}: once upon a time there were {}", round * 7);
-    Ask {
-        model: ModelSpec {
-            name: "starter".to_owned(),
-            role: Role::Chat,
-            variants: vec![ModelSource {
-                path: starter.into(),
-            }],
-            context_length: Some(512),
-        },
-        work: Work::Generate(Box::new(Request {
-            prompt: Prompt::Text(prompt),
-            fit: Fit::Whole,
-            params: GenerationParams {
-                sampling: SamplingParams::default(),
-                max_tokens: Some(24),
-                ignore_end_of_text: true,
-                ..GenerationParams::default()
-            },
-        })),
-        over_budget: false,
-        when_held: WhenHeld::Wait,
-    }
+    supervised::ask(prompt, 24, Some(512), SamplingParams::default())
 }
 
 /// Process ids of this process's children.
@@ -164,21 +137,12 @@ fn hard_use_leaks_nothing_and_loses_no_answer() {
 }
 
 async fn soak(time: Duration) {
-    let workers = ProcessWorkers::new(
-        env!("CARGO_BIN_EXE_transom").into(),
-        vec![transom_engine_host::child::SUBCOMMAND.into()],
-    );
     let signals = ScriptedSignals::default();
     let tuning = Tuning {
         longest_hold: Duration::from_secs(600),
         ..Tuning::default()
     };
-    let supervisor = Supervisor::start(
-        Arc::new(workers),
-        Arc::new(signals.clone()),
-        &Hardware::detect(),
-        tuning,
-    );
+    let supervisor = supervised::supervisor(signals.clone(), tuning);
     let handle = supervisor.handle();
     // Once through every deed, so that whatever is made once has been made.
     for index in 0..DEEDS.len() {
