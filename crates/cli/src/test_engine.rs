@@ -7,6 +7,7 @@
 //! that a command which works here works on a real engine. A token is a word.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -192,6 +193,7 @@ impl LoadedModel for TestModel {
             tokens,
             starts_in_reasoning: false,
             dropped_messages: 0,
+            system_tokens: 0,
         })
     }
 
@@ -281,6 +283,17 @@ impl LoadedModel for TestModel {
             peak_bytes: 42_000_000,
             ..MemoryUse::default()
         }
+    }
+
+    fn save_state(&self, _: &Path) -> Result<usize, EngineError> {
+        Ok(0)
+    }
+
+    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
+        Err(EngineError::BadFile {
+            path: path.to_owned(),
+            reason: "this engine keeps no conversations".to_owned(),
+        })
     }
 }
 

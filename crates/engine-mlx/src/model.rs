@@ -1,5 +1,6 @@
 //! A loaded model answering: text to tokens, the loop, tokens to text, and the figures.
 
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use transom_engine::text::{TextStream, ends_in_open_reasoning};
@@ -168,6 +169,9 @@ impl MlxModel {
             prompt_tokens: n_prompt,
             cached_tokens: n_cached,
             generated_tokens: n_generated,
+            drafted_tokens: 0,
+            accepted_tokens: 0,
+            shifted_tokens: 0,
             time_to_first_token: times.first_token,
             prefill_time: times.prefill,
             decode_time: times.last_token.saturating_sub(times.first_token),
@@ -237,6 +241,7 @@ impl LoadedModel for MlxModel {
             tokens,
             starts_in_reasoning,
             dropped_messages: 0,
+            system_tokens: 0,
         })
     }
 
@@ -268,6 +273,17 @@ impl LoadedModel for MlxModel {
             allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
             peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,
         }
+    }
+
+    fn save_state(&self, _: &Path) -> Result<usize, EngineError> {
+        Ok(0)
+    }
+
+    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
+        Err(EngineError::BadFile {
+            path: path.to_owned(),
+            reason: "this engine keeps no conversations".to_owned(),
+        })
     }
 }
 

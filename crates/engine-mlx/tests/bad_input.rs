@@ -392,6 +392,7 @@ fn parameters_outside_their_range_are_refused_before_any_work() {
         tokens: vec![1, 2, 3],
         starts_in_reasoning: false,
         dropped_messages: 0,
+        system_tokens: 0,
     };
     let sampling = |change: fn(&mut SamplingParams)| {
         let mut sampling = SamplingParams::default();

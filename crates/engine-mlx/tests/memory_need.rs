@@ -32,6 +32,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
         tokens: tokens.collect(),
         starts_in_reasoning: false,
         dropped_messages: 0,
+        system_tokens: 0,
     };
     let params = GenerationParams {
         ignore_end_of_text: true,

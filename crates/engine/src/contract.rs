@@ -4,7 +4,7 @@
 //! Rule: engines block, and a loaded model lives and dies on the thread that loaded it
 //! ([`LoadedModel`] is deliberately not `Send`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -30,6 +30,10 @@ pub struct Limits {
     /// Upper bound on the tokens that a prefill step processes before progress is reported and
     /// cancellation is checked. Engines take fewer where the device is slow.
     pub prefill_chunk: usize,
+    /// Keep keys and values in as few bytes as the engine can without visible loss, even where
+    /// that is slower. Otherwise it keeps them as is fastest on this device.
+    #[serde(default)]
+    pub small_kv_cache: bool,
 }
 
 impl Default for Limits {
@@ -38,6 +42,7 @@ impl Default for Limits {
         Self {
             context_length: 8192,
             prefill_chunk: 2048,
+            small_kv_cache: false,
         }
     }
 }
@@ -176,6 +181,22 @@ pub trait LoadedModel {
 
     /// Memory in use now, by part.
     fn memory(&self) -> MemoryUse;
+
+    /// Writes the conversation last answered, as tokens with their keys and values, to a new file
+    /// at `path` that only this user can read. Returns the tokens written; 0, and no file, when
+    /// there is nothing to keep.
+    ///
+    /// # Errors
+    /// [`EngineError::BadFile`] when it cannot be written; no file is left then.
+    fn save_state(&self, path: &Path) -> Result<usize, EngineError>;
+
+    /// Takes up the conversation that [`LoadedModel::save_state`] wrote, so that its next turn
+    /// needs no prefill of what was said. Returns its tokens.
+    ///
+    /// # Errors
+    /// [`EngineError::BadFile`] when the file is damaged, or is of another model, engine, KV type
+    /// or of more tokens than the context holds. The model is then as it was without it.
+    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError>;
 }
 
 /// How much a loaded model gives back.
@@ -222,10 +243,12 @@ pub struct PreparedPrompt {
     /// Messages at the start of the conversation, the system's not counted, that were left out
     /// because they no longer fit (see [`crate::fit`]).
     pub dropped_messages: usize,
+    /// Tokens at the start that hold the system prompt, which a context shift keeps.
+    pub system_tokens: usize,
 }
 
 /// How to answer.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GenerationParams {
     /// How the next token is chosen.
@@ -238,6 +261,28 @@ pub struct GenerationParams {
     pub ignore_end_of_text: bool,
     /// Upper bound on the tokens of a prefill step, below that of [`Limits`]; `None` adds none.
     pub prefill_chunk: Option<usize>,
+    /// The engine may guess tokens ahead and check them together where that is faster. The
+    /// distribution of answers stays the same; rounding may differ.
+    pub speculate: bool,
+    /// When the context is full before the answer is complete: forget the older half of what
+    /// follows the system prompt and go on, rather than end with [`FinishReason::Length`]. Engines
+    /// and models that cannot shift their cache end there all the same.
+    pub shift_context: bool,
+}
+
+impl Default for GenerationParams {
+    /// Default sampling, no bounds, speculation allowed, no context shift.
+    fn default() -> Self {
+        Self {
+            sampling: SamplingParams::default(),
+            max_tokens: None,
+            stop: Vec::new(),
+            ignore_end_of_text: false,
+            prefill_chunk: None,
+            speculate: true,
+            shift_context: false,
+        }
+    }
 }
 
 /// What was loaded, and how it runs here.

@@ -74,6 +74,15 @@ pub struct Stats {
     pub cached_tokens: usize,
     /// Tokens generated, the end-of-text token not counted.
     pub generated_tokens: usize,
+    /// Tokens that speculation guessed ahead.
+    #[serde(default)]
+    pub drafted_tokens: usize,
+    /// Of these, tokens that the model agreed to; they count as generated.
+    #[serde(default)]
+    pub accepted_tokens: usize,
+    /// Tokens that context shifts forgot.
+    #[serde(default)]
+    pub shifted_tokens: usize,
     /// From the call to the first generated token, prefill included.
     #[serde(rename = "time_to_first_token_seconds", with = "crate::seconds")]
     pub time_to_first_token: Duration,

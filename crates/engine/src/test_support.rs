@@ -4,6 +4,8 @@
 //! it fails or waits. All else is as in a real engine: events come in the contract's order, stop
 //! strings and reasoning go through the real [`TextStream`], limits and cancellation hold.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::contract::{
@@ -159,6 +161,7 @@ impl LoadedModel for ScriptedModel {
             tokens,
             starts_in_reasoning: self.script.starts_in_reasoning,
             dropped_messages: 0,
+            system_tokens: 0,
         })
     }
 
@@ -213,6 +216,27 @@ impl LoadedModel for ScriptedModel {
             allocator_cache_bytes: 0,
             peak_bytes: WEIGHT_BYTES + self.kv_cache_bytes,
         }
+    }
+
+    /// Writes the number of tokens.
+    fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
+        if self.kv_cache_bytes > 0 {
+            fs::write(path, self.kv_cache_bytes.to_string()).map_err(|e| bad_file(path, &e))?;
+        }
+        Ok(self.kv_cache_bytes as usize)
+    }
+
+    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
+        let text = fs::read_to_string(path).map_err(|error| bad_file(path, &error))?;
+        self.kv_cache_bytes = text.parse().map_err(|error| bad_file(path, &error))?;
+        Ok(self.kv_cache_bytes as usize)
+    }
+}
+
+fn bad_file(path: &Path, reason: &dyn std::fmt::Display) -> EngineError {
+    EngineError::BadFile {
+        path: path.to_owned(),
+        reason: reason.to_string(),
     }
 }
 

@@ -1,0 +1,1 @@
+//! Runs GGUF models with llama.cpp.
