@@ -6,10 +6,13 @@
 //! Rule: a file from outside is never believed. Every length is checked against the file before it
 //! is used, and reading allocates less than the file's own size.
 
+pub mod convert;
 pub mod facts;
 pub mod gguf;
 mod inspect;
 pub mod safetensors;
+#[cfg(feature = "test-support")]
+pub mod test_support;
 
 pub use facts::{Format, KvType, ModelFacts, Packed};
 pub use inspect::{InspectError, inspect};
