@@ -14,6 +14,10 @@ use transom_tests::root;
 const ARROWS: &[(&str, &[&str])] = &[
     ("transom-engine", &[]),
     ("transom-engine-mlx", &["transom-engine"]),
+    (
+        "transom-engine-llama",
+        &["transom-catalog", "transom-engine"],
+    ),
     ("transom-signals", &[]),
     ("transom-catalog", &[]),
     (
@@ -30,18 +34,29 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-catalog",
             "transom-engine",
             "transom-engine-host",
+            "transom-engine-llama",
             "transom-engine-mlx",
             "transom-signals",
             "transom-supervisor",
         ],
     ),
-    ("transom-tests", &["transom-engine", "transom-engine-mlx"]),
-    ("xtask", &[]),
+    (
+        "transom-tests",
+        &[
+            "transom-catalog",
+            "transom-engine",
+            "transom-engine-host",
+            "transom-engine-llama",
+            "transom-engine-mlx",
+        ],
+    ),
+    ("xtask", &["transom-catalog"]),
 ];
 
 /// Outside packages (or families, ending in `*`) and the only packages that may name them.
 const KEPT_IN: &[(&str, &[&str])] = &[
     ("mlx-*", &["transom-engine-mlx"]),
+    ("llama-cpp-*", &["transom-engine-llama"]),
     ("clap", &["transom-cli"]),
     ("bindgen", &["xtask"]),
     // Engines block: async has no place below the rooms that talk to processes and sockets.
@@ -123,7 +138,10 @@ fn kept(packages: &[Package], rules: &[(&str, &[&str])]) -> Vec<String> {
     wrong
 }
 
-/// Plain `cargo test` must pass before any set-up, so no default member may reach MLX.
+/// Native libraries whose build needs a set-up.
+const NATIVE: [&str; 4] = ["mlx-sys", "mlx-rs", "llama-cpp-sys-2", "llama-cpp-2"];
+
+/// Plain `cargo test` must pass before any set-up, so no default member may reach a native library.
 fn builds_anywhere(packages: &[Package]) -> Vec<String> {
     let mut wrong = Vec::new();
     for package in packages.iter().filter(|package| package.is_default) {
@@ -135,9 +153,9 @@ fn builds_anywhere(packages: &[Package]) -> Vec<String> {
                 waiting.extend(found.dependencies.iter().map(|name| &**name));
             }
         }
-        if reached.contains("mlx-sys") || reached.contains("mlx-rs") {
+        if NATIVE.iter().any(|library| reached.contains(library)) {
             wrong.push(format!(
-                "{} is a default member and needs MLX",
+                "{} is a default member and needs a native library",
                 package.name
             ));
         }
@@ -232,10 +250,12 @@ mod rules_can_fail {
     }
 
     #[test]
-    fn a_default_member_that_reaches_mlx_through_another() {
-        let packages = [package("a", &["b"]), package("b", &["mlx-rs"])];
-        assert_eq!(builds_anywhere(&packages).len(), 2);
-        assert!(builds_anywhere(&packages[..0]).is_empty());
-        assert!(builds_anywhere(&[package("a", &["b"])]).is_empty());
+    fn a_default_member_that_reaches_a_native_library_through_another() {
+        for library in NATIVE {
+            let packages = [package("a", &["b"]), package("b", &[library])];
+            assert_eq!(builds_anywhere(&packages).len(), 2);
+        }
+        let packages = [package("a", &["b"])];
+        assert!(builds_anywhere(&packages).is_empty());
     }
 }
