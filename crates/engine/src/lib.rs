@@ -12,6 +12,7 @@ pub mod event;
 pub mod fit;
 pub mod sampling;
 pub mod seconds;
+pub mod speculation;
 pub mod template;
 #[cfg(feature = "test-support")]
 pub mod test_support;
@@ -27,6 +28,7 @@ pub use error::EngineError;
 pub use event::{FinishReason, Section, Stats, TokenEvent};
 pub use fit::Fit;
 pub use sampling::{Sampler, SamplingParams};
+pub use speculation::Speculation;
 pub use template::ChatTemplate;
 pub use text::{TextStream, ends_in_open_reasoning};
 pub use tokenizer::{Detokenizer, Tokenizer, TokenizerConfig};

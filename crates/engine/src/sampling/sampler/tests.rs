@@ -6,10 +6,14 @@ use crate::sampling::tests::{FOUR, logits, plain};
 /// Pearson's statistic of `n` draws; tokens of probability 0 must never be drawn.
 fn chi_square(params: &SamplingParams, logits: &[f32], n: u32) -> (f64, usize) {
     let probabilities = params.distribution(logits, &[1], &[2, 2]);
-    let mut sampler = Sampler::new(params.clone()).unwrap();
+    let mut sampler = Sampler::new(params.clone(), &[1]).unwrap();
+    sampler.accept(2);
+    sampler.accept(2);
     let mut counts = vec![0_u32; logits.len()];
     for _ in 0..n {
-        counts[sampler.draw(logits, &[1], &[2, 2]).unwrap() as usize] += 1;
+        counts[sampler.draw(logits).unwrap() as usize] += 1;
+        // Not in the vocabulary: moves on without a penalty.
+        sampler.accept(u32::MAX);
     }
     let mut statistic = 0.0;
     let mut n_kept = 0;
@@ -74,27 +78,25 @@ fn draws_follow_the_exact_probabilities() {
 fn a_seed_repeats_its_draws_on_every_platform() {
     let logits = logits(&FOUR);
     let draws = |seed| -> Vec<u32> {
-        let mut sampler = Sampler::new(SamplingParams { seed, ..plain() }).unwrap();
+        let mut sampler = Sampler::new(SamplingParams { seed, ..plain() }, &[]).unwrap();
         (0..12)
-            .map(|_| sampler.draw(&logits, &[], &[]).unwrap())
+            .map(|_| {
+                let token = sampler.draw(&logits).unwrap();
+                sampler.accept(token);
+                token
+            })
             .collect()
     };
     assert_eq!(draws(Some(7)), SEED_7);
     assert_ne!(draws(Some(8)), SEED_7);
-    let sampler = Sampler::new(SamplingParams {
-        seed: None,
-        ..plain()
-    })
-    .unwrap();
-    assert_ne!(
-        sampler.seed(),
-        Sampler::new(SamplingParams {
+    let fresh = || {
+        let params = SamplingParams {
             seed: None,
             ..plain()
-        })
-        .unwrap()
-        .seed()
-    );
+        };
+        Sampler::new(params, &[]).unwrap().seed()
+    };
+    assert_ne!(fresh(), fresh());
 }
 
 const SEED_7: [u32; 12] = [1, 1, 3, 3, 2, 1, 0, 3, 1, 3, 1, 1];
