@@ -152,9 +152,13 @@ impl Shared {
             Command::Measure { source, limits } => {
                 self.inbox.push(Task::Measure(source, limits));
             }
-            Command::Load { source, limits } => {
+            Command::Load {
+                source,
+                limits,
+                state,
+            } => {
                 let control = transom_engine::JobControl::new();
-                self.inbox.push(Task::Load(source, limits, control));
+                self.inbox.push(Task::Load(source, limits, state, control));
             }
             Command::Generate { job, request } => {
                 let control = transom_engine::JobControl::new();
@@ -162,7 +166,7 @@ impl Shared {
             }
             Command::Stop { job, reason } => self.inbox.stop(job, reason),
             Command::Trim { trim } => self.inbox.push(Task::Trim(trim)),
-            Command::Unload => self.inbox.push(Task::Unload),
+            Command::Unload { state } => self.inbox.push(Task::Unload(state)),
             Command::Ping { nonce } => self.outbox.push(Report::Pong {
                 nonce,
                 silent_seconds: self.pulse.silent_seconds(),

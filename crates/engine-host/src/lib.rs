@@ -11,10 +11,12 @@
 pub mod child;
 pub mod error;
 pub mod frame;
+mod kept;
 pub mod wire;
 mod worker;
 
 pub use error::WorkerEnd;
+pub use kept::remove_leftovers;
 #[cfg(feature = "test-support")]
 pub use worker::ThreadWorkers;
 pub use worker::{KillSwitch, Patience, ProcessWorkers, Worker, WorkerReport, Workers};

@@ -7,6 +7,8 @@
 //! Rule: commands are answered in order, except [`Command::Stop`], [`Command::Trim`] and
 //! [`Command::Ping`], which take effect at once, in mid-job as well.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use transom_engine::{
     EngineError, FinishReason, Fit, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
@@ -14,7 +16,7 @@ use transom_engine::{
 };
 
 /// Version of the messages in this file. Raised with every change to them.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Longest frame accepted, in bytes: a prompt of any real context, with room.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
@@ -46,6 +48,9 @@ pub enum Command {
         source: ModelSource,
         /// Bounds of its use.
         limits: Limits,
+        /// Where a conversation of it may have been kept. If there is one, it is taken up when the
+        /// model is loaded, and its file is gone whether that succeeds or not.
+        state: Option<PathBuf>,
     },
     /// Answered by [`Report::Event`]* and then [`Report::JobEnded`].
     Generate {
@@ -69,7 +74,11 @@ pub enum Command {
         trim: Trim,
     },
     /// Answered by [`Report::Unloaded`]; ends a running load or job first.
-    Unload,
+    Unload {
+        /// Where to keep the conversation last answered; `None` forgets it. The file is there whole
+        /// or not at all, and failing to write it does not stop the unload.
+        state: Option<PathBuf>,
+    },
     /// Answered at once by [`Report::Pong`], from another thread than the engine's.
     Ping {
         /// Returned as it is.
@@ -116,6 +125,8 @@ pub enum Report {
         /// The process's footprint in bytes just before the load and now; `None` where the system
         /// does not tell.
         footprint: Option<LoadFootprint>,
+        /// Tokens of the conversation that was taken up; 0 when there was none.
+        restored_tokens: usize,
     },
     /// There is no model now.
     LoadFailed {

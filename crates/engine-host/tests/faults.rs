@@ -107,7 +107,7 @@ async fn a_panicking_engine_fails_one_answer_and_then_only_unloads() {
     talk.send(Command::Trim {
         trim: Trim::Everything,
     });
-    talk.send(Command::Unload);
+    talk.send(engine::UNLOAD);
     talk.until(|report| matches!(report, Report::Unloaded { .. }))
         .await;
     assert_eq!(talk.leave().await, WorkerEnd::AsTold);
@@ -123,7 +123,7 @@ async fn panics_in_load_and_unload_are_answers_too() {
 
     let mut talk = Talk::start(&workers("panic-in-unload"));
     talk.load().await;
-    talk.send(Command::Unload);
+    talk.send(engine::UNLOAD);
     talk.until(|report| matches!(report, Report::Unloaded { .. }))
         .await;
     assert_eq!(talk.leave().await, WorkerEnd::AsTold);

@@ -16,7 +16,7 @@ mod talk;
 use rustix::process::{Pid, Signal, kill_process};
 use transom_engine::TokenEvent;
 use transom_engine_host::WorkerEnd;
-use transom_engine_host::wire::{Command, Report};
+use transom_engine_host::wire::Report;
 use transom_signals::own_footprint_bytes;
 
 use talk::{Talk, workers};
@@ -55,7 +55,7 @@ async fn killed_in(mode: &str) -> WorkerEnd {
         }
         "hang-in-unload" => {
             talk.load().await;
-            talk.send(Command::Unload);
+            talk.send(engine::UNLOAD);
         }
         _ => {}
     }

@@ -214,7 +214,7 @@ fn an_unload_in_mid_answer_settles_before_the_model_is_dropped() {
     let mut served = Served::loaded(engine);
     served.send(&engine::generate(1, "hello"));
     is_reached.recv().unwrap();
-    served.send(&Command::Unload);
+    served.send(&engine::UNLOAD);
     served.obeyed();
     drop(let_go);
     let reports = served.until(|report| matches!(report, Report::Unloaded { .. }));
@@ -255,7 +255,7 @@ fn commands_are_answered_in_order() {
 #[test]
 fn a_process_loads_once_even_if_the_model_is_gone() {
     let mut served = Served::loaded(Scripted::new("answer"));
-    served.send(&Command::Unload);
+    served.send(&engine::UNLOAD);
     served.until(|report| matches!(report, Report::Unloaded { .. }));
     served.send(&engine::load());
     assert!(matches!(served.next(), Report::LoadFailed { .. }));
@@ -274,7 +274,7 @@ fn a_running_load_is_stopped_by_its_own_stop_or_an_unload() {
             job: None,
             reason: FinishReason::Cancelled,
         },
-        Command::Unload,
+        engine::UNLOAD,
     ] {
         let mut served = Served::start(Scripted::new("slow-load"));
         served.send(&engine::load());

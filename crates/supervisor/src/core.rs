@@ -83,6 +83,8 @@ pub enum WorkerEvent {
         memory: MemoryUse,
         /// The process around the load.
         footprint: Option<LoadFootprint>,
+        /// Tokens of an earlier conversation that were taken up.
+        restored_tokens: usize,
     },
     /// There is no model.
     LoadFailed(EngineError),
@@ -108,8 +110,9 @@ pub enum Effect {
     Start(WorkerId),
     /// Have it read what the model would need.
     Measure(WorkerId, ModelSource, Limits),
-    /// Have it load.
-    Load(WorkerId, ModelSource, Limits),
+    /// Have it load this form of the model of that name, and take up the conversation that was
+    /// kept of it, if there is one.
+    Load(WorkerId, String, ModelSource, Limits),
     /// Have it answer.
     Generate(WorkerId, AskId, Box<Request>),
     /// Have it end its load (`None`) or job early.
@@ -117,7 +120,9 @@ pub enum Effect {
     /// Have it give back what can be rebuilt.
     Trim(WorkerId, Trim),
     /// Have it drop its model and say what came back.
-    Unload(WorkerId),
+    Unload(WorkerId, Conversation),
+    /// Remove what was kept of the conversations with these models, and what is just being kept.
+    Forget(Unload),
     /// Let it go: no more commands; it ends by itself and [`WorkerEvent::Gone`] follows.
     Release(WorkerId),
     /// Kill it; [`WorkerEvent::Gone`] follows.
@@ -126,6 +131,15 @@ pub enum Effect {
     Tell(AskId, AnswerEvent),
     /// Keep the machine awake, or let it sleep again.
     KeepAwake(bool),
+}
+
+/// What becomes of the conversation of a model that is unloaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conversation {
+    /// It is kept on disk for when the model is loaded again.
+    Kept,
+    /// It goes with the model.
+    Forgotten,
 }
 
 /// The state of everything. See the head of this file.

@@ -185,10 +185,12 @@ impl Driver {
                 info,
                 memory,
                 footprint,
+                restored_tokens,
             } => WorkerEvent::Loaded {
                 info,
                 memory,
                 footprint,
+                restored_tokens,
             },
             Report::LoadFailed { error } => WorkerEvent::LoadFailed(error),
             Report::JobEnded { job, result } => WorkerEvent::JobEnded(AskId(job.0), result),

@@ -9,6 +9,7 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
 
 use crate::governor::Because;
+use crate::status::PassedOver;
 
 /// Names an accepted ask. Never used twice by one supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -96,6 +97,14 @@ pub enum AskError {
         #[serde(rename = "reason")]
         source: EngineError,
     },
+    /// The model comes in several forms, and none of them runs here.
+    #[error("no form of {name} runs here: {}", reasons(.forms))]
+    NoFormRuns {
+        /// The model.
+        name: String,
+        /// Each form with its reason, in the order in which they were tried.
+        forms: Vec<PassedOver>,
+    },
     /// Too many asks are waiting.
     #[error("{waiting} requests are waiting already; try again when one of them is answered")]
     Busy {
@@ -145,6 +154,12 @@ pub enum AskError {
         /// What was noticed.
         reason: String,
     },
+}
+
+fn reasons(forms: &[PassedOver]) -> String {
+    let reasons = forms.iter();
+    let reasons = reasons.map(|form| format!("{}: {}", form.path.display(), form.reason));
+    reasons.collect::<Vec<_>>().join("; ")
 }
 
 fn too_large(

@@ -1,5 +1,6 @@
 //! A snapshot of everything that a person may want to know. Shells subscribe to it and draw it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,10 @@ pub struct ModelStatus {
     /// How long its load took.
     #[serde(rename = "load_time_seconds", with = "transom_engine::seconds::option")]
     pub load_time: Option<Duration>,
+    /// Forms of the model that were tried before the present one, and why they do not run.
+    pub passed_over: Vec<PassedOver>,
+    /// Tokens of an earlier conversation that were taken up when it was loaded.
+    pub restored_tokens: usize,
     /// Asks answered since it was loaded.
     pub n_answered: u64,
     /// When it will be unloaded if nobody asks, from the moment of the snapshot.
@@ -64,6 +69,15 @@ pub struct ModelStatus {
         with = "transom_engine::seconds::option"
     )]
     pub unloads_in: Option<Duration>,
+}
+
+/// A form of a model that does not run here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedOver {
+    /// Its folder or file.
+    pub path: PathBuf,
+    /// Why not, in the engine's words.
+    pub reason: String,
 }
 
 /// What a model is doing.

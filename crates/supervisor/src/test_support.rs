@@ -200,13 +200,13 @@ impl Life {
                 let need = self.need(&limits);
                 self.say(Report::Measured { result: Ok(need) }).await;
             }
-            Command::Load { source, limits } => self.load(&source, &limits).await?,
+            Command::Load { source, limits, .. } => self.load(&source, &limits).await?,
             Command::Generate { job, request } => self.generate(job, &request).await?,
             Command::Trim { .. } => {
                 let memory = self.memory();
                 self.say(Report::Trimmed { bytes: 0, memory }).await;
             }
-            Command::Unload => self.unload().await?,
+            Command::Unload { .. } => self.unload().await?,
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => {}
         }
         Ok(())
@@ -240,6 +240,7 @@ impl Life {
                 before_bytes: EMPTY_BYTES,
                 loaded_bytes: EMPTY_BYTES + self.script.weight_bytes,
             }),
+            restored_tokens: 0,
         })
         .await;
         Ok(())
@@ -318,8 +319,8 @@ impl Life {
                 Ok(Some(Command::Stop { job: which, reason })) if which == job => {
                     return Ok(Pause::Stopped(reason));
                 }
-                Ok(Some(Command::Unload)) => {
-                    self.put_off.push_front(Command::Unload);
+                Ok(Some(unload @ Command::Unload { .. })) => {
+                    self.put_off.push_front(unload);
                     return Ok(Pause::Stopped(FinishReason::Cancelled));
                 }
                 Ok(Some(other)) => self.put_off.push_back(other),

@@ -61,6 +61,8 @@ fn model() -> ModelStatus {
         }),
         footprint_bytes: Some(2_450_000_000),
         load_time: Some(Duration::from_secs(2)),
+        passed_over: Vec::new(),
+        restored_tokens: 0,
         n_answered: 3,
         unloads_in: Some(Duration::from_secs(170)),
     }

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use transom_engine::{
     Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel, MemoryNeed, MemoryUse,
@@ -14,6 +15,7 @@ use transom_signals::own_footprint_bytes;
 
 use crate::child::Shared;
 use crate::child::inbox::Task;
+use crate::kept;
 use crate::wire::{JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint};
 
 /// The engines, and the one model that this process may hold.
@@ -46,13 +48,15 @@ impl<'a> EngineThread<'a> {
                 Task::Measure(source, limits) => Report::Measured {
                     result: self.measure(&source, &limits),
                 },
-                Task::Load(source, limits, control) => self.load(&source, &limits, &control),
+                Task::Load(source, limits, state, control) => {
+                    self.load(&source, &limits, state.as_deref(), &control)
+                }
                 Task::Generate(job, request, control) => Report::JobEnded {
                     job,
                     result: self.generate(job, &request, &control),
                 },
                 Task::Trim(trim) => self.trim(trim),
-                Task::Unload => self.unload(),
+                Task::Unload(state) => self.unload(state.as_deref()),
             };
             self.report(report);
         }
@@ -72,7 +76,13 @@ impl<'a> EngineThread<'a> {
         })
     }
 
-    fn load(&mut self, source: &ModelSource, limits: &Limits, control: &JobControl) -> Report {
+    fn load(
+        &mut self,
+        source: &ModelSource,
+        limits: &Limits,
+        state: Option<&Path>,
+        control: &JobControl,
+    ) -> Report {
         if control.is_stopped() {
             return Report::LoadFailed {
                 error: EngineError::Cancelled,
@@ -90,8 +100,14 @@ impl<'a> EngineThread<'a> {
                 engine.load(source, limits, control, &mut on_progress)
             })
         });
-        match result {
-            Ok(model) => {
+        let loaded = result.and_then(|mut model| {
+            // Nobody waits for the conversation of a load that was given up.
+            let state = state.filter(|_| !control.is_stopped());
+            let restored_tokens = state.map_or(Ok(0), |path| restore(&mut *model, path))?;
+            Ok((model, restored_tokens))
+        });
+        match loaded {
+            Ok((model, restored_tokens)) => {
                 let model = self.model.insert(model);
                 Report::Loaded {
                     info: Box::new(model.info().clone()),
@@ -102,6 +118,7 @@ impl<'a> EngineThread<'a> {
                             loaded_bytes,
                         },
                     ),
+                    restored_tokens,
                 }
             }
             Err(error) => Report::LoadFailed { error },
@@ -164,8 +181,11 @@ impl<'a> EngineThread<'a> {
         }
     }
 
-    fn unload(&mut self) -> Report {
+    fn unload(&mut self, state: Option<&Path>) -> Report {
         let loaded_bytes = own_footprint_bytes();
+        if let Some(path) = state {
+            self.save(path);
+        }
         self.drop_model();
         Report::Unloaded {
             footprint: loaded_bytes.zip(own_footprint_bytes()).map(
@@ -175,6 +195,22 @@ impl<'a> EngineThread<'a> {
                 },
             ),
         }
+    }
+
+    /// Keeps the conversation. A failure costs a prefill, and is no reason to keep the memory.
+    fn save(&mut self, path: &Path) {
+        let (Some(model), None) = (&self.model, &self.broken) else {
+            return;
+        };
+        match caught(|| kept::save(&**model, path)) {
+            Ok(Ok(n_tokens)) => tracing::info!(n_tokens, "the conversation is kept"),
+            Ok(Err(error)) => tracing::warn!(%error, "the conversation could not be kept"),
+            Err(message) => {
+                self.broke("keeping the conversation", &message);
+                tracing::error!("keeping the conversation: {message}");
+            }
+        }
+        self.shared.pulse.beat();
     }
 
     fn memory(&mut self) -> MemoryUse {
@@ -199,6 +235,22 @@ impl<'a> EngineThread<'a> {
         let error = backend(during, &format!("the engine failed: {message}"));
         self.broken = Some(error.clone());
         error
+    }
+}
+
+/// Has `model` take up the conversation at `path`. One that cannot be costs a prefill.
+///
+/// # Errors
+/// The engine panicked, so that the model cannot be used.
+fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize, EngineError> {
+    match guarded("taking up the conversation", || {
+        Ok(kept::restore(model, path))
+    })? {
+        Ok(n_tokens) => Ok(n_tokens),
+        Err(error) => {
+            tracing::warn!(%error, "the kept conversation could not be taken up");
+            Ok(0)
+        }
     }
 }
 

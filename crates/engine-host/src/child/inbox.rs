@@ -4,6 +4,7 @@
 //! reaches the task that runs through its [`JobControl`], never by touching the engine's thread.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use transom_engine::{FinishReason, JobControl, Limits, ModelSource, Trim};
@@ -13,19 +14,19 @@ use crate::wire::{JobId, Request};
 /// Something for the engine's thread to do.
 pub(super) enum Task {
     Measure(ModelSource, Limits),
-    Load(ModelSource, Limits, JobControl),
+    Load(ModelSource, Limits, Option<PathBuf>, JobControl),
     Generate(JobId, Box<Request>, JobControl),
     Trim(Trim),
-    Unload,
+    Unload(Option<PathBuf>),
 }
 
 impl Task {
     /// What can stop it, under the name that a stop calls it by.
     fn control(&self) -> Option<(Option<JobId>, &JobControl)> {
         match self {
-            Self::Load(_, _, control) => Some((None, control)),
+            Self::Load(_, _, _, control) => Some((None, control)),
             Self::Generate(job, _, control) => Some((Some(*job), control)),
-            Self::Measure(..) | Self::Trim(_) | Self::Unload => None,
+            Self::Measure(..) | Self::Trim(_) | Self::Unload(_) => None,
         }
     }
 }
@@ -55,7 +56,7 @@ impl Inbox {
     pub(super) fn push(&self, task: Task) {
         let mut state = self.lock();
         match &task {
-            Task::Unload => stop_all(&state),
+            Task::Unload(_) => stop_all(&state),
             Task::Trim(_) => {
                 if let Some((_, control)) = &state.running {
                     control.request_trim();

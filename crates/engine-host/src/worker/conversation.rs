@@ -46,7 +46,7 @@ impl Conversation {
             Command::Load { .. } => Some(Asked::Load),
             Command::Generate { job, .. } => Some(Asked::Generate(*job)),
             Command::Trim { .. } => Some(Asked::Trim),
-            Command::Unload => Some(Asked::Unload),
+            Command::Unload { .. } => Some(Asked::Unload),
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => None,
         });
     }

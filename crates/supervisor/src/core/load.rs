@@ -125,7 +125,8 @@ impl Core {
         };
         model.phase = Phase::Loading { progress: None };
         model.load_began = Some(now);
-        let effect = Effect::Load(model.worker, source, model.limits.clone());
+        let name = model.spec.name.clone();
+        let effect = Effect::Load(model.worker, name, source, model.limits.clone());
         self.effects.push(effect);
         true
     }

@@ -13,7 +13,7 @@ use transom_engine_host::wire::{LoadFootprint, UnloadFootprint};
 
 use super::{Now, WorkerId};
 use crate::request::{AskId, ModelSpec};
-use crate::status::UnloadReason;
+use crate::status::{PassedOver, UnloadReason};
 
 #[derive(Debug, Clone)]
 pub(super) struct Model {
@@ -33,6 +33,9 @@ pub(super) struct Model {
     pub(super) info: Option<Box<ModelInfo>>,
     pub(super) memory: Option<MemoryUse>,
     pub(super) footprint: Option<LoadFootprint>,
+    pub(super) restored_tokens: usize,
+    /// The variants before this one, and why they do not run.
+    pub(super) passed_over: Vec<PassedOver>,
     pub(super) used_at: Now,
     pub(super) n_answered: u64,
     /// Its worker did what somebody asked for, so its death is not the start of a series.
@@ -133,6 +136,8 @@ impl Model {
             info: None,
             memory: None,
             footprint: None,
+            restored_tokens: 0,
+            passed_over: Vec::new(),
             used_at: now,
             n_answered: 0,
             finished_something: false,

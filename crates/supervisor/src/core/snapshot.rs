@@ -42,6 +42,8 @@ impl Core {
             footprint_bytes: footprint
                 .map(|load| load.loaded_bytes.saturating_sub(load.before_bytes)),
             load_time: model.load_time,
+            passed_over: model.passed_over.clone(),
+            restored_tokens: model.restored_tokens,
             n_answered: model.n_answered,
             unloads_in: match model.phase {
                 Phase::Ready => self.idle_at(model).map(|at| at.saturating_sub(now)),

@@ -9,7 +9,7 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::UnloadFootprint;
 
 use super::model::{UnloadStep, Unloading};
-use super::{Core, Effect, Model, Now, Phase, WorkerId};
+use super::{Conversation, Core, Effect, Model, Now, Phase, WorkerId};
 use crate::request::{AskError, ModelSpec, Role, Unload};
 use crate::status::{UnloadReason, UnloadRecord};
 
@@ -78,7 +78,8 @@ impl Core {
                 self.enter(index, why, UnloadStep::EndingLoad, now);
             }
             Phase::Ready => {
-                self.effects.push(Effect::Unload(worker));
+                self.effects
+                    .push(Effect::Unload(worker, Conversation::Forgotten));
                 self.enter(index, why, UnloadStep::Freeing, now);
             }
             // A job settles first, and an unload that began goes on.
@@ -124,7 +125,8 @@ impl Core {
     /// The load that was to end had just succeeded.
     pub(super) fn unload_after_all(&mut self, index: usize, now: Now) {
         let worker = self.models[index].worker;
-        self.effects.push(Effect::Unload(worker));
+        self.effects
+            .push(Effect::Unload(worker, Conversation::Forgotten));
         self.enter(index, UnloadReason::LoadEnded, UnloadStep::Freeing, now);
     }
 

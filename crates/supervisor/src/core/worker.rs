@@ -38,8 +38,10 @@ impl Core {
                     info,
                     memory,
                     footprint,
+                    restored_tokens,
                 },
             ) => {
+                model.restored_tokens = restored_tokens;
                 self.load_succeeded(index, info, memory, footprint, now);
             }
             (P::Loading { .. }, E::LoadFailed(error)) => self.load_failed(index, error, now),

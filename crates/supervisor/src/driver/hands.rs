@@ -82,8 +82,16 @@ impl Hands {
             Effect::Measure(worker, source, limits) => {
                 self.tell(worker, Command::Measure { source, limits });
             }
-            Effect::Load(worker, source, limits) => {
-                self.tell(worker, Command::Load { source, limits });
+            Effect::Load(worker, _, source, limits) => {
+                let state = None;
+                self.tell(
+                    worker,
+                    Command::Load {
+                        source,
+                        limits,
+                        state,
+                    },
+                );
             }
             Effect::Generate(worker, ask, request) => self.generate(worker, ask, request),
             Effect::Stop(worker, ask, reason) => {
@@ -91,7 +99,8 @@ impl Hands {
                 self.tell(worker, Command::Stop { job, reason });
             }
             Effect::Trim(worker, trim) => self.tell(worker, Command::Trim { trim }),
-            Effect::Unload(worker) => self.tell(worker, Command::Unload),
+            Effect::Unload(worker, _) => self.tell(worker, Command::Unload { state: None }),
+            Effect::Forget(_) => {}
             Effect::Release(worker) => {
                 if let Some(held) = self.held.get_mut(&worker) {
                     held.commands = None;

@@ -65,10 +65,10 @@ fn an_unload_stops_everything_before_it() {
     inbox.push(first);
     assert!(inbox.take(|| {}).is_some());
     inbox.push(second);
-    inbox.push(Task::Unload);
+    inbox.push(Task::Unload(None));
     assert!(first_control.is_stopped() && second_control.is_stopped());
     assert!(matches!(inbox.take(|| {}), Some(Task::Generate(..))));
-    assert!(matches!(inbox.take(|| {}), Some(Task::Unload)));
+    assert!(matches!(inbox.take(|| {}), Some(Task::Unload(None))));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_closed_inbox_stops_the_job_and_gives_nothing_more() {
     let (first, control) = generate(1);
     inbox.push(first);
     assert!(inbox.take(|| {}).is_some());
-    inbox.push(Task::Unload);
+    inbox.push(Task::Unload(None));
     inbox.close();
     assert!(control.is_stopped());
     assert!(inbox.take(|| {}).is_none());

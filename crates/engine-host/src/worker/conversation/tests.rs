@@ -20,6 +20,8 @@ const TRIM: Command = Command::Trim {
     trim: Trim::Everything,
 };
 
+const UNLOAD: Command = Command::Unload { state: None };
+
 #[test]
 fn a_greeting_is_due_first_then_only_what_was_asked() {
     let mut conversation = Conversation::default();
@@ -27,7 +29,7 @@ fn a_greeting_is_due_first_then_only_what_was_asked() {
     let mut conversation_greeted = greeted();
     assert_eq!(conversation_greeted.due(), Due::Nothing);
     conversation_greeted.ask(&TRIM);
-    conversation_greeted.ask(&Command::Unload);
+    conversation_greeted.ask(&UNLOAD);
     assert_eq!(conversation_greeted.due(), Due::Answer);
     assert!(conversation_greeted.hear(trimmed()).is_ok());
     assert_eq!(conversation_greeted.due(), Due::Answer);
@@ -52,7 +54,7 @@ fn another_version_says_that_the_program_was_replaced() {
 fn what_was_not_asked_is_out_of_turn() {
     assert!(greeted().hear(trimmed()).is_err());
     let mut conversation = greeted();
-    conversation.ask(&Command::Unload);
+    conversation.ask(&UNLOAD);
     assert!(conversation.hear(trimmed()).is_err());
 }
 

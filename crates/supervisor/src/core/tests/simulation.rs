@@ -235,7 +235,7 @@ impl Simulation {
                 let word = WorkerEvent::Trimmed { bytes: 1, memory };
                 self.commanded(*worker).words.push_back(word);
             }
-            Effect::Unload(worker) => {
+            Effect::Unload(worker, _) => {
                 let scripted = self.commanded(*worker);
                 assert_eq!(
                     scripted.job, None,
@@ -266,7 +266,7 @@ impl Simulation {
                     self.open.remove(index);
                 }
             }
-            Effect::KeepAwake(_) => {}
+            Effect::Forget(_) | Effect::KeepAwake(_) => {}
         }
     }
 

@@ -15,7 +15,7 @@ use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 
 use super::world::{self, World};
 use crate::answer::{AnswerEvent, Outcome};
-use crate::core::{Core, Effect, Event, Now, WorkerEvent, WorkerId};
+use crate::core::{Conversation, Core, Effect, Event, Now, WorkerEvent, WorkerId};
 use crate::governor::Tuning;
 use crate::request::{Ask, AskError, AskId, Unload, WhenHeld, Work};
 
@@ -258,7 +258,7 @@ fn text(effect: &Effect) -> String {
             let length = limits.context_length;
             format!("measure w{} {} {length}", w.0, source.path.display())
         }
-        Effect::Load(w, source, limits) => {
+        Effect::Load(w, _, source, limits) => {
             let length = limits.context_length;
             format!("load w{} {} {length}", w.0, source.path.display())
         }
@@ -270,7 +270,10 @@ fn text(effect: &Effect) -> String {
         Effect::Stop(w, Some(ask), reason) => format!("stop w{} {} {reason:?}", w.0, ask.0),
         Effect::Stop(w, None, reason) => format!("stop w{} load {reason:?}", w.0),
         Effect::Trim(w, trim) => format!("trim w{} {trim:?}", w.0),
-        Effect::Unload(w) => format!("unload w{}", w.0),
+        Effect::Unload(w, Conversation::Kept) => format!("unload w{} keeping", w.0),
+        Effect::Unload(w, Conversation::Forgotten) => format!("unload w{}", w.0),
+        Effect::Forget(Unload::All) => "forget all".to_owned(),
+        Effect::Forget(Unload::Named(name)) => format!("forget {name}"),
         Effect::Release(w) => format!("release w{}", w.0),
         Effect::Kill(w) => format!("kill w{}", w.0),
         Effect::Tell(ask, event) => format!("{} {}", ask.0, told(event)),
@@ -304,6 +307,7 @@ fn refused(error: &AskError) -> String {
             EngineError::BadFile { .. } => "bad file".to_owned(),
             other => format!("engine error: {other}"),
         },
+        AskError::NoFormRuns { forms, .. } => format!("none of {} forms runs", forms.len()),
         AskError::Busy { waiting } => format!("busy, {waiting} waiting"),
         AskError::TooLarge {
             in_use_bytes,

@@ -70,7 +70,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn note(&mut self, effect: &Effect) {
-        if let Effect::Measure(worker, source, limits) | Effect::Load(worker, source, limits) =
+        if let Effect::Measure(worker, source, limits) | Effect::Load(worker, _, source, limits) =
             effect
         {
             let model = (source.clone(), limits.clone());
@@ -114,6 +114,7 @@ impl World {
             }),
             memory: self.memory(worker),
             footprint: Some(self.footprint(worker)),
+            restored_tokens: 0,
         }
     }
 }
