@@ -1,7 +1,7 @@
 //! The one folder that keeps what set-up downloads and builds.
 //!
 //! `native/downloads` holds files by name and checksum; `native/<MLX version>-<recipe>` holds what
-//! was made from them. The recipe is a hash over everything that decides the result, so a changed
+//! was made from them; `native/ccache` is ccache's, for llama.cpp. The recipe is a hash over everything that decides the result, so a changed
 //! flag or version makes a new folder and never mixes with an old one. The rule: a name in here
 //! exists only when it is whole, because it is built under another name and renamed.
 
@@ -20,6 +20,7 @@ use crate::progress;
 pub(crate) struct Cache {
     folder: PathBuf,
     downloads: PathBuf,
+    ccache: PathBuf,
     logs: PathBuf,
     _lock: File,
 }
@@ -35,6 +36,7 @@ impl Cache {
         let cache = Self {
             folder: native.join(format!("{version}-{recipe}")),
             downloads: native.join("downloads"),
+            ccache: native.join("ccache"),
             logs: native.join("logs"),
             _lock: {
                 make_folder(&native)?;
@@ -53,6 +55,11 @@ impl Cache {
 
     pub(crate) fn downloads(&self) -> &Path {
         &self.downloads
+    }
+
+    /// Where ccache keeps what it compiled; it makes the folder itself.
+    pub(crate) fn ccache(&self) -> &Path {
+        &self.ccache
     }
 
     pub(crate) fn log(&self, name: &str) -> PathBuf {

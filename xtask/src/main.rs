@@ -22,7 +22,7 @@ Usage: cargo xtask <chore>
   run [-- ARGS]   set up, build and start transom: a chat in the terminal, or what ARGS say,
                   as in: cargo xtask run -- ask \"What is a haiku?\"
   test            set up and run every check: format, clippy, all tests
-  setup           only the set-up: MLX and what it needs, kept in one cache folder
+  setup           only the set-up: MLX, and what builds llama.cpp, kept in one cache folder
 
 Set TRANSOM_NATIVE_CACHE to keep that folder elsewhere.
 ";

@@ -1,15 +1,19 @@
-//! The native set-up: MLX under an unmodified mlx-rs, on Linux and macOS.
+//! The native set-up: MLX under an unmodified mlx-rs, and what llama.cpp's build needs, on Linux and
+//! macOS.
 //!
 //! mlx-sys would build MLX from its repository with Xcode. Instead we take Apple's own compiled
 //! wheel, compile the C layer that mlx-sys carries, generate its bindings, and tell cargo through
-//! `.cargo/native.toml` to use these. `crates/README.md` says why. The rule: each step first looks
-//! whether its result is there, so set-up can be cut off anywhere and repeated at no cost.
+//! `.cargo/native.toml` to use these. llama-cpp-sys-2 builds itself, given cmake. `crates/README.md`
+//! says why. The rule: each step first looks whether its result is there, so set-up can be cut off
+//! anywhere and repeated at no cost.
 
 mod apt;
 mod bindings;
 mod blas;
+mod cmake;
 mod config;
 mod host;
+mod instructions;
 mod mlxc;
 mod wheel;
 
@@ -20,6 +24,7 @@ use crate::cache::{Cache, recipe_hash};
 use crate::problem::Problem;
 use crate::progress;
 
+use config::Native;
 pub(crate) use host::Host;
 
 /// What the later chores need to know.
@@ -46,17 +51,23 @@ pub(crate) fn set_up() -> Result<Workspace, Problem> {
     let cache = Cache::open(wheel::MLX_VERSION, &recipe)?;
 
     apt::install_missing(&host, &cache)?;
-    let mlx = wheel::unpacked(wheel, &cache)?;
+    let mlx = wheel::unpacked(wheel, "wheel", &cache)?;
     if host.is_linux() {
         blas::replace_reference_blas(&mlx)?;
     }
-    let archive = mlxc::built(&host, &source, &mlx, &cache)?;
-    let bindings = bindings::written(&host, &source, &cache)?;
-    config::write(&host, &mlx, &archive, &bindings)?;
+    let native = Native {
+        mlx_c: mlxc::built(&host, &source, &mlx, &cache)?,
+        bindings: bindings::written(&host, &source, &cache)?,
+        mlx: mlx.join("mlx/lib"),
+        cmake: cmake::provided(&host, &cache)?,
+        ccache: cache.ccache().to_owned(),
+        instructions: instructions::variables(&host)?,
+    };
+    config::write(&host, &native)?;
     progress::say(&format!(
-        "✓ MLX {} is set up ({}), in {}",
-        wheel::MLX_VERSION,
+        "✓ set up ({}): MLX {} and the build of llama.cpp, in {}",
         progress::elapsed(started.elapsed()),
+        wheel::MLX_VERSION,
         cache.folder().display()
     ));
     Ok(Workspace {

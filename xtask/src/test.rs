@@ -9,8 +9,9 @@ use crate::progress::{self, elapsed};
 use crate::setup;
 
 /// Scripted stand-ins that rooms lend to the tests of the rooms above them.
-const TEST_SUPPORT: &str = "transom-engine/test-support,transom-engine-host/test-support,\
-                            transom-signals/test-support,transom-supervisor/test-support";
+const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
+                            transom-engine-host/test-support,transom-signals/test-support,\
+                            transom-supervisor/test-support";
 
 /// A check's name and cargo's arguments.
 const CHECKS: [(&str, &[&str]); 3] = [

@@ -11,6 +11,7 @@ use crate::chores;
 use crate::problem::Problem;
 use crate::progress::{self, Step};
 use crate::setup::Host;
+use crate::setup::cmake;
 use crate::setup::wheel;
 
 /// A package, what it is for, and how to see that it is not needed.
@@ -20,10 +21,10 @@ struct Package {
     is_there: fn(&str) -> bool,
 }
 
-const PACKAGES: [Package; 5] = [
+const PACKAGES: [Package; 8] = [
     Package {
         name: "g++",
-        why: "compiles mlx-c",
+        why: "compiles mlx-c and llama.cpp",
         is_there: |_| {
             chores::succeeds(
                 "c++",
@@ -37,8 +38,23 @@ const PACKAGES: [Package; 5] = [
         is_there: |name| is_installed(name) || has_std_format(),
     },
     Package {
+        name: "cmake",
+        why: "builds llama.cpp",
+        is_there: |_| cmake::is_there(),
+    },
+    Package {
+        name: "make",
+        why: "is what cmake builds with",
+        is_there: |_| chores::succeeds("make", &["--version"]),
+    },
+    Package {
+        name: "ccache",
+        why: "keeps what was compiled of llama.cpp, so that it is compiled once",
+        is_there: |_| chores::succeeds("ccache", &["--version"]),
+    },
+    Package {
         name: "libclang-dev",
-        why: "reads mlx-c's headers for the bindings",
+        why: "reads the headers of mlx-c and llama.cpp for the bindings",
         is_there: |name| is_installed(name) || std::env::var_os("LIBCLANG_PATH").is_some(),
     },
     Package {

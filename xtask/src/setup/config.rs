@@ -1,32 +1,44 @@
 //! `.cargo/native.toml`: where cargo finds what set-up made.
 //!
 //! Cargo's documented override of a `links` package replaces mlx-sys's build script: no cmake run,
-//! no clone. `.cargo/config.toml` includes the file as optional; git ignores it, because its paths
-//! are this machine's. `crates/native-rpath.rs` reads the environment value.
+//! no clone. llama-cpp-sys-2 keeps its own, which reads the environment values.
+//! `.cargo/config.toml` includes the file as optional; git ignores it, because its paths are this
+//! machine's. `crates/native-rpath.rs` reads the first environment value.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cache;
 use crate::chores;
 use crate::problem::Problem;
 use crate::setup::Host;
 
-pub(crate) fn write(
-    host: &Host,
-    wheel: &Path,
-    archive: &Path,
-    bindings: &Path,
-) -> Result<(), Problem> {
+/// What the file tells.
+pub(crate) struct Native {
+    /// The folder of MLX's library.
+    pub(crate) mlx: PathBuf,
+    /// The folder of mlx-c's.
+    pub(crate) mlx_c: PathBuf,
+    /// The folder of mlx-c's bindings.
+    pub(crate) bindings: PathBuf,
+    /// The cmake that builds llama.cpp, if it is not the system's.
+    pub(crate) cmake: Option<PathBuf>,
+    /// Where ccache keeps what was compiled of llama.cpp.
+    pub(crate) ccache: PathBuf,
+    /// The instructions that llama.cpp may use.
+    pub(crate) instructions: Vec<(&'static str, &'static str)>,
+}
+
+pub(crate) fn write(host: &Host, native: &Native) -> Result<(), Problem> {
     let path = chores::workspace().join(".cargo/native.toml");
-    let text = contents(host, &wheel.join("mlx/lib"), archive, bindings);
+    let text = contents(host, native);
     if fs::read_to_string(&path).is_ok_and(|old| old == text) {
         return Ok(());
     }
     cache::write_whole(&path, text.as_bytes())
 }
 
-fn contents(host: &Host, library: &Path, archive: &Path, bindings: &Path) -> String {
+fn contents(host: &Host, native: &Native) -> String {
     let libraries = match host {
         Host::Linux => r#""static=mlxc", "dylib=mlx", "dylib=stdc++""#,
         Host::Mac { .. } => {
@@ -34,13 +46,14 @@ fn contents(host: &Host, library: &Path, archive: &Path, bindings: &Path) -> Str
         }
     };
     let triple = host.triple();
-    let archive = quoted(archive);
-    let bindings = quoted(bindings);
+    let archive = quoted(&native.mlx_c);
+    let bindings = quoted(&native.bindings);
+    let library = quoted(&native.mlx);
     let run_path = quoted(Path::new(&format!(
         "-Clink-arg=-Wl,-rpath,{}",
-        library.display()
+        native.mlx.display()
     )));
-    let library = quoted(library);
+    let environment = environment(native);
     format!(
         "\
 # Written by `cargo xtask setup`; do not edit, and do not commit: these paths are this machine's.
@@ -54,9 +67,23 @@ rustc-env = {{ OUT_DIR = {bindings} }}
 rustdocflags = [{run_path}]
 
 [env]
-TRANSOM_MLX_LIB = {library}
-"
+{environment}"
     )
+}
+
+/// One line a variable. What the person has set themselves wins over each.
+fn environment(native: &Native) -> String {
+    let paths = [
+        ("TRANSOM_MLX_LIB", Some(&native.mlx)),
+        ("CMAKE", native.cmake.as_ref()),
+        ("CCACHE_DIR", Some(&native.ccache)),
+    ];
+    let paths = paths
+        .into_iter()
+        .filter_map(|(name, path)| Some(format!("{name} = {}\n", quoted(path?))));
+    let instructions = native.instructions.iter();
+    let instructions = instructions.map(|(name, value)| format!("{name} = \"{value}\"\n"));
+    paths.chain(instructions).collect()
 }
 
 /// A TOML basic string. JSON's escapes are among TOML's.
@@ -68,14 +95,20 @@ fn quoted(path: &Path) -> String {
 mod tests {
     use super::*;
 
+    fn native() -> Native {
+        Native {
+            mlx: "/c/wheel/mlx/lib".into(),
+            mlx_c: "/c/mlxc".into(),
+            bindings: "/c/my \"bindings\"".into(),
+            cmake: None,
+            ccache: "/c/ccache".into(),
+            instructions: vec![("GGML_AVX2", "ON"), ("GGML_AVX512", "OFF")],
+        }
+    }
+
     #[test]
-    fn linux_gets_paths_libraries_and_bindings() {
-        let text = contents(
-            &Host::Linux,
-            Path::new("/c/wheel/mlx/lib"),
-            Path::new("/c/mlxc"),
-            Path::new("/c/my \"bindings\""),
-        );
+    fn linux_gets_paths_libraries_bindings_and_its_cpus_instructions() {
+        let text = contents(&Host::Linux, &native());
         for line in [
             "[target.x86_64-unknown-linux-gnu.mlx]",
             r#"rustc-link-search = ["/c/mlxc", "/c/wheel/mlx/lib"]"#,
@@ -83,17 +116,28 @@ mod tests {
             r#"rustc-env = { OUT_DIR = "/c/my \"bindings\"" }"#,
             r#"rustdocflags = ["-Clink-arg=-Wl,-rpath,/c/wheel/mlx/lib"]"#,
             r#"TRANSOM_MLX_LIB = "/c/wheel/mlx/lib""#,
+            r#"CCACHE_DIR = "/c/ccache""#,
+            r#"GGML_AVX2 = "ON""#,
+            r#"GGML_AVX512 = "OFF""#,
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
+        assert!(!text.contains("CMAKE"), "{text}");
     }
 
     #[test]
-    fn a_mac_links_apples_frameworks() {
-        let host = Host::Mac { major: 15 };
-        let text = contents(&host, Path::new("/l"), Path::new("/a"), Path::new("/b"));
+    fn a_mac_links_apples_frameworks_and_hears_of_its_cmake() {
+        let native = Native {
+            cmake: Some("/c/cmake/bin/cmake".into()),
+            ..native()
+        };
+        let text = contents(&Host::Mac { major: 15 }, &native);
         assert!(text.contains("[target.aarch64-apple-darwin.mlx]"));
         assert!(text.contains(r#""framework=Metal""#));
         assert!(!text.contains("stdc++"));
+        assert!(
+            text.contains("\nCMAKE = \"/c/cmake/bin/cmake\"\n"),
+            "{text}"
+        );
     }
 }

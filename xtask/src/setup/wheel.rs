@@ -1,7 +1,7 @@
-//! MLX itself: Apple's compiled wheel, by pinned version and checksum.
+//! Compiled wheels by pinned version and checksum: MLX itself, and cmake for Macs that have none.
 //!
-//! pip downloads it, because pip knows the person's mirror and proxy; we check the SHA-256
-//! ourselves and unpack it, and nothing is installed into any Python.
+//! pip downloads them, because pip knows the person's mirror and proxy; we check the SHA-256
+//! ourselves and unpack them, and nothing is installed into any Python.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,36 +18,62 @@ pub(crate) const MLX_VERSION: &str = "0.32.2";
 
 /// One published file.
 pub(crate) struct Wheel {
+    /// Name for people.
+    name: &'static str,
     package: &'static str,
+    version: &'static str,
     platform: &'static str,
     pub(crate) sha256: &'static str,
+    /// A file that it must hold.
+    pub(crate) holds: &'static str,
 }
 
-const LINUX: Wheel = Wheel {
-    package: "mlx-cpu",
-    platform: "manylinux_2_35_x86_64",
-    sha256: "fc5d31b90fc4f457b2f9614ed45651a567d22a6a11a03d114a90a4e10bdd8878",
+const LINUX: Wheel = mlx(
+    "mlx-cpu",
+    "manylinux_2_35_x86_64",
+    "fc5d31b90fc4f457b2f9614ed45651a567d22a6a11a03d114a90a4e10bdd8878",
+);
+const MACOS_14: Wheel = mlx(
+    "mlx-metal",
+    "macosx_14_0_arm64",
+    "3825fff379dbc107dd3413e564a06caeaa24819910ec49c0439e454c06a1b9b8",
+);
+const MACOS_15: Wheel = mlx(
+    "mlx-metal",
+    "macosx_15_0_arm64",
+    "55a369250d220b2cf10213a87a2ac1b1a420608c5b35b1df4e7147ac8e32f121",
+);
+const MACOS_26: Wheel = mlx(
+    "mlx-metal",
+    "macosx_26_0_arm64",
+    "e6abeac9ac5265830c9c1541b6f96e9be37a85c2446763a46ad466c63a3837ab",
+);
+
+/// For Macs; any cmake since 3.14 builds llama.cpp.
+pub(crate) const CMAKE: Wheel = Wheel {
+    name: "cmake",
+    package: "cmake",
+    version: "3.31.10",
+    platform: "macosx_10_10_universal2",
+    sha256: "ad697643a00d9ba85179590a383c4f7401169b55ebf4b8b2938daf28c6bdeb6d",
+    holds: "cmake/data/bin/cmake",
 };
-const MACOS_14: Wheel = Wheel {
-    package: "mlx-metal",
-    platform: "macosx_14_0_arm64",
-    sha256: "3825fff379dbc107dd3413e564a06caeaa24819910ec49c0439e454c06a1b9b8",
-};
-const MACOS_15: Wheel = Wheel {
-    package: "mlx-metal",
-    platform: "macosx_15_0_arm64",
-    sha256: "55a369250d220b2cf10213a87a2ac1b1a420608c5b35b1df4e7147ac8e32f121",
-};
-const MACOS_26: Wheel = Wheel {
-    package: "mlx-metal",
-    platform: "macosx_26_0_arm64",
-    sha256: "e6abeac9ac5265830c9c1541b6f96e9be37a85c2446763a46ad466c63a3837ab",
-};
+
+const fn mlx(package: &'static str, platform: &'static str, sha256: &'static str) -> Wheel {
+    Wheel {
+        name: "MLX",
+        package,
+        version: MLX_VERSION,
+        platform,
+        sha256,
+        holds: "mlx/include/mlx/mlx.h",
+    }
+}
 
 impl Wheel {
     fn file_name(&self) -> String {
         let package = self.package.replace('-', "_");
-        format!("{package}-{MLX_VERSION}-py3-none-{}.whl", self.platform)
+        format!("{package}-{}-py3-none-{}.whl", self.version, self.platform)
     }
 }
 
@@ -60,16 +86,19 @@ pub(crate) fn for_host(host: &Host) -> Result<&'static Wheel, Problem> {
     }
 }
 
-/// The unpacked wheel: a folder with `mlx/lib` and `mlx/include`.
-pub(crate) fn unpacked(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
-    cache.whole_folder("wheel", |part| {
+/// The wheel unpacked as the cache's folder `folder`.
+pub(crate) fn unpacked(wheel: &Wheel, folder: &str, cache: &Cache) -> Result<PathBuf, Problem> {
+    let Wheel { name, version, .. } = wheel;
+    cache.whole_folder(folder, |part| {
         let file = downloaded(wheel, cache)?;
-        let step = Step::start(format!("Unpacking MLX {MLX_VERSION}"));
+        let step = Step::start(format!("Unpacking {name} {version}"));
         let mut python = Command::new("python3");
         python.args(["-m", "zipfile", "-e"]).arg(&file).arg(part);
-        chores::quietly(&mut python, "unpack MLX's wheel", &cache.log("unpack"))?;
-        if !part.join("mlx/include/mlx/mlx.h").is_file() {
-            return Err(Problem::new("MLX's wheel does not hold its headers"));
+        let doing = format!("unpack the wheel of {name}");
+        chores::quietly(&mut python, &doing, &cache.log("unpack"))?;
+        if !part.join(wheel.holds).is_file() {
+            let problem = format!("the wheel of {name} does not hold {}", wheel.holds);
+            return Err(Problem::new(problem));
         }
         step.done();
         Ok(())
@@ -83,7 +112,13 @@ fn downloaded(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
     if kept.is_file() && checked(wheel, &kept).is_ok() {
         return Ok(kept);
     }
-    let step = Step::start(format!("Downloading MLX {MLX_VERSION} ({})", wheel.package));
+    let Wheel {
+        name,
+        package,
+        version,
+        ..
+    } = wheel;
+    let step = Step::start(format!("Downloading {name} {version} ({package})"));
     let part = cache.downloads().join("part");
     if part.exists() {
         fs::remove_dir_all(&part).map_err(|error| Problem::io("clear", &part, &error))?;
@@ -94,9 +129,10 @@ fn downloaded(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
         .args(["--disable-pip-version-check", "--retries", "2"])
         .args(["--platform", wheel.platform, "--dest"])
         .arg(&part)
-        .arg(format!("{}=={MLX_VERSION}", wheel.package))
+        .arg(format!("{package}=={version}"))
         .env("PIP_REQUIRE_VIRTUALENV", "false");
-    chores::quietly(&mut pip, "download MLX's wheel", &cache.log("download"))?;
+    let doing = format!("download the wheel of {name}");
+    chores::quietly(&mut pip, &doing, &cache.log("download"))?;
     let fresh = part.join(wheel.file_name());
     checked(wheel, &fresh)?;
     cache::rename(&fresh, &kept)?;
@@ -171,6 +207,10 @@ mod tests {
         assert_eq!(
             LINUX.file_name(),
             "mlx_cpu-0.32.2-py3-none-manylinux_2_35_x86_64.whl"
+        );
+        assert_eq!(
+            CMAKE.file_name(),
+            "cmake-3.31.10-py3-none-macosx_10_10_universal2.whl"
         );
     }
 }
