@@ -1,0 +1,210 @@
+//! The loop: prefill in chunks, then decode, with guesses checked in the same step where that pays.
+//!
+//! Token ids in, token ids out; text is `model`'s business. Rule: a token is drawn once, in order,
+//! from the logits at its place; what was guessed decides only how many places a step computes.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use transom_engine::speculation::{Speculation, verify};
+use transom_engine::{EngineError, JobControl, Sampler};
+
+use crate::device::MAX_DRAFT;
+use crate::session::Session;
+
+/// One answer in progress.
+pub(crate) struct Decoder<'a> {
+    session: &'a mut Session,
+    sampler: Sampler,
+    /// `None` where guessing is not allowed, or the model cannot take a wrong guess back.
+    speculation: Option<&'a mut Speculation>,
+    overflow: Overflow,
+    n_cached: usize,
+    /// Drawn, and not handed out yet.
+    ready: VecDeque<u32>,
+    /// The token drawn last; it is not in the cache yet.
+    last: Option<u32>,
+    counts: Counts,
+}
+
+/// What to do when the context is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overflow {
+    /// End the answer.
+    End,
+    /// Forget the older half of what follows so many tokens.
+    Shift {
+        /// Tokens of the system prompt.
+        n_kept: usize,
+    },
+}
+
+/// Counts for the statistics.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) drafted: usize,
+    pub(crate) accepted: usize,
+    pub(crate) shifted: usize,
+}
+
+/// What the next step of an answer gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The next token.
+    Token(u32),
+    /// The context is full.
+    Full,
+    /// The job was asked to end.
+    Stopped,
+}
+
+impl<'a> Decoder<'a> {
+    /// Prepares to answer `prompt`, reusing what the session has of it.
+    pub(crate) fn new(
+        session: &'a mut Session,
+        speculation: Option<&'a mut Speculation>,
+        sampler: Sampler,
+        prompt: &[u32],
+        overflow: Overflow,
+    ) -> Self {
+        let can_take_back = session.can_take_back();
+        let mut speculation = speculation.filter(|_| can_take_back);
+        if let Some(speculation) = &mut speculation {
+            speculation.begin(prompt);
+        }
+        Self {
+            n_cached: session.reuse(prompt, overflow != Overflow::End),
+            session,
+            sampler,
+            speculation,
+            overflow,
+            ready: VecDeque::new(),
+            last: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Tokens of the prompt that were cached.
+    pub(crate) fn n_cached(&self) -> usize {
+        self.n_cached
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Processes the rest of `prompt` in chunks, calling `on_progress` with the tokens done after
+    /// each, and draws the first token. Ends early when the job is stopped.
+    pub(crate) fn prefill(
+        &mut self,
+        prompt: &[u32],
+        chunk: usize,
+        control: &JobControl,
+        mut on_progress: impl FnMut(usize),
+    ) -> Result<(), EngineError> {
+        // Room for the first words of the answer as well, so that the cache does not grow at once.
+        self.session.reserve(prompt.len() + MAX_DRAFT)?;
+        let mut done = self.n_cached;
+        while done < prompt.len() {
+            if control.is_stopped() {
+                return Ok(());
+            }
+            let end = prompt.len().min(done + chunk.max(1));
+            let is_last = end == prompt.len();
+            let tokens = &prompt[done..end];
+            if !self.session.append(tokens, usize::from(is_last), control)? {
+                return Ok(());
+            }
+            if is_last {
+                self.draw(tokens.len() - 1)?;
+            }
+            done = end;
+            on_progress(done);
+        }
+        Ok(())
+    }
+
+    /// The next token. `room` is how many more may be wanted, this one included.
+    pub(crate) fn next(&mut self, room: usize, control: &JobControl) -> Result<Next, EngineError> {
+        if let Some(token) = self.ready.pop_front() {
+            return Ok(Next::Token(token));
+        }
+        let Some(last) = self.last else {
+            return Ok(Next::Stopped);
+        };
+        if !self.make_room() {
+            return Ok(Next::Full);
+        }
+        if !self.step(last, room, control)? {
+            return Ok(Next::Stopped);
+        }
+        let token = self.ready.pop_front();
+        Ok(token.map_or(Next::Stopped, Next::Token))
+    }
+
+    /// Makes room for one more token. Returns whether there is any.
+    fn make_room(&mut self) -> bool {
+        if self.session.tokens().len() < self.session.plan().context_length {
+            return true;
+        }
+        let Overflow::Shift { n_kept } = self.overflow else {
+            return false;
+        };
+        let Some(forgotten) = self.session.shift(n_kept) else {
+            return false;
+        };
+        self.counts.shifted += forgotten.len();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.forget(forgotten);
+        }
+        true
+    }
+
+    /// Computes one step over `last` and what is guessed to follow it, and draws from it. Returns
+    /// whether it was; it is not when the job was stopped.
+    fn step(&mut self, last: u32, room: usize, control: &JobControl) -> Result<bool, EngineError> {
+        let n_before = self.session.tokens().len();
+        let free = self.session.plan().context_length - n_before - 1;
+        let room = free.min(room.saturating_sub(1)).min(MAX_DRAFT);
+        let mut tokens = vec![last];
+        if let Some(speculation) = &mut self.speculation {
+            tokens.extend_from_slice(speculation.draft(room));
+        }
+        let began = Instant::now();
+        if !self.session.append(&tokens, tokens.len(), control)? {
+            return Ok(false);
+        }
+        let drafted = &tokens[1..];
+        let n_accepted = verify(drafted, |index| self.draw(index).map(Some))?;
+        self.session.truncate(n_before + 1 + n_accepted);
+        self.counts.drafted += drafted.len();
+        self.counts.accepted += n_accepted;
+        if let Some(speculation) = &mut self.speculation {
+            speculation.stepped(began.elapsed());
+        }
+        Ok(true)
+    }
+
+    /// Draws the token that follows the `index`-th of the last step.
+    fn draw(&mut self, index: usize) -> Result<u32, EngineError> {
+        let drawn = self.sampler.draw(self.session.logits(index)?);
+        let token = drawn.ok_or_else(|| EngineError::Backend {
+            during: "choosing a token".to_owned(),
+            message: "the model has an empty vocabulary".to_owned(),
+        })?;
+        self.sampler.accept(token);
+        if let Some(speculation) = &mut self.speculation {
+            speculation.accept(token);
+        }
+        self.ready.push_back(token);
+        self.last = Some(token);
+        Ok(token)
+    }
+}
+
+impl Drop for Decoder<'_> {
+    fn drop(&mut self) {
+        // Settle: nothing may be freed or reused while the device still works on it.
+        self.session.settle();
+    }
+}

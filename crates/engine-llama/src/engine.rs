@@ -1,0 +1,201 @@
+//! Loading: from a GGUF file to a [`LlamaModel`].
+
+use std::rc::Rc;
+
+use transom_engine::speculation::Speculation;
+use transom_engine::{
+    Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
+    ModelSource, SamplingParams,
+};
+
+use crate::device::Device;
+use crate::files::ModelFiles;
+use crate::memory;
+use crate::model::{LlamaModel, Parts};
+use crate::native::{self, Model, Threads};
+use crate::session::{Plan, Session};
+use crate::text::Template;
+
+/// Loads GGUF files and runs them with llama.cpp.
+#[derive(Debug, Clone)]
+pub struct LlamaEngine {
+    n_threads: usize,
+}
+
+impl LlamaEngine {
+    /// The engine, with a thread for each core that the system gives this process.
+    pub fn new() -> Self {
+        Self {
+            n_threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        }
+    }
+
+    /// Computes with `n_threads` threads where the processor computes: best as many as there are
+    /// cores made for speed, because a step waits for its slowest thread.
+    #[must_use]
+    pub fn with_threads(mut self, n_threads: usize) -> Self {
+        self.n_threads = n_threads.max(1);
+        self
+    }
+
+    /// As [`Engine::load`], but gives the model itself rather than the trait object.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    pub fn load_model(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+        control: &JobControl,
+        on_progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<LlamaModel, EngineError> {
+        let files = ModelFiles::open(&source.path)?;
+        native::begin();
+        let model = Rc::new(load_weights(&files, control, on_progress)?);
+        check_use(&files, &model)?;
+        let device = Device::detect();
+        let template = Template::new(
+            files.facts.chat_template.as_deref(),
+            model.vocab(),
+            &files.name(),
+        )?;
+        let threads = Threads::new(self.n_threads).ok_or_else(|| EngineError::Backend {
+            during: format!("starting {} threads", self.n_threads),
+            message: "the system refused".to_owned(),
+        })?;
+        let cache_type = device.cache_type(limits, files.head_sizes());
+        let info = ModelInfo {
+            name: files.name(),
+            architecture: files.facts.architecture.clone(),
+            engine: self.name().to_owned(),
+            n_parameters: files.facts.n_parameters,
+            stored_as: files.stored_as(),
+            computed_as: device.describe(threads.len(), cache_type),
+            context_length: memory::context_length(&files.facts, limits),
+            vocab_size: model.vocab().len(),
+            has_chat_template: template.is_there(),
+            recommended_sampling: SamplingParams::default(),
+        };
+        let plan = Plan {
+            device,
+            cache_type,
+            prefill_chunk: device.prefill_chunk(limits, info.n_parameters),
+            context_length: info.context_length,
+            token_bytes: memory::token_bytes(&files.facts, cache_type),
+        };
+        let mut session = Session::new(model.clone(), Rc::new(threads), plan);
+        // Whether a context can be made at all is known before the model counts as loaded.
+        session.reserve(1)?;
+        tracing::info!(
+            model = info.name,
+            architecture = info.architecture,
+            stored = info.stored_as,
+            computed = info.computed_as,
+            context_length = info.context_length,
+            "model loaded"
+        );
+        Ok(LlamaModel::new(Parts {
+            info,
+            model,
+            template,
+            session,
+            speculation: Speculation::new(),
+        }))
+    }
+}
+
+impl Default for LlamaEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine for LlamaEngine {
+    fn name(&self) -> &'static str {
+        "llama.cpp"
+    }
+
+    fn memory_need(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+    ) -> Result<MemoryNeed, EngineError> {
+        let files = ModelFiles::open(&source.path)?;
+        native::begin();
+        Ok(memory::memory_need(&files, Device::detect(), limits))
+    }
+
+    fn load(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+        control: &JobControl,
+        on_progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<Box<dyn LoadedModel>, EngineError> {
+        let model = self.load_model(source, limits, control, on_progress)?;
+        Ok(Box::new(model))
+    }
+}
+
+fn load_weights(
+    files: &ModelFiles,
+    control: &JobControl,
+    on_progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Model, EngineError> {
+    let total_bytes = files.facts.weight_bytes;
+    let mut report = |done_bytes| {
+        on_progress(LoadProgress {
+            done_bytes,
+            total_bytes,
+        });
+    };
+    report(0);
+    // Taken, so that an older error is not blamed for this load.
+    let _ = native::first_error();
+    let mut reported = 0;
+    let model = Model::load(files.first_path(), &mut |part| {
+        let done_bytes = (f64::from(part) * total_bytes as f64) as u64;
+        if done_bytes > reported {
+            reported = done_bytes;
+            report(done_bytes);
+        }
+        !control.is_stopped()
+    });
+    if control.is_stopped() {
+        return Err(EngineError::Cancelled);
+    }
+    let model = model.ok_or_else(|| load_error(files, native::first_error()))?;
+    report(total_bytes);
+    Ok(model)
+}
+
+/// llama.cpp says only in its log why a load failed.
+fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
+    let path = files.first_path().to_owned();
+    let reason = logged.unwrap_or_else(|| "llama.cpp refused it without a reason".to_owned());
+    // `llama_model_load: error loading model: REASON`
+    let reason = reason.rsplit("error loading model: ").next().unwrap_or(&reason);
+    let reason = reason.to_owned();
+    if reason.contains("unknown model architecture") || reason.contains("unknown pre-tokenizer") {
+        EngineError::Unsupported { path, reason }
+    } else {
+        EngineError::BadFile { path, reason }
+    }
+}
+
+/// Models that load but cannot answer.
+fn check_use(files: &ModelFiles, model: &Model) -> Result<(), EngineError> {
+    let refuse = |reason: &str| {
+        Err(EngineError::Unsupported {
+            path: files.first_path().to_owned(),
+            reason: reason.to_owned(),
+        })
+    };
+    if !model.is_decoder_only() {
+        return refuse("a model that encodes text; only models that continue text can chat");
+    }
+    if !model.vocab().has_tokenizer() || model.vocab().len() == 0 {
+        return refuse("the file has no tokenizer");
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! From a path to a GGUF model whose headers are sound.
+
+use std::path::Path;
+
+use transom_catalog::ModelFacts;
+use transom_catalog::gguf::{Fault, GgufError, GgufModel};
+use transom_engine::EngineError;
+
+/// A model's files, and what they say of it.
+#[derive(Debug)]
+pub(crate) struct ModelFiles {
+    pub(crate) files: GgufModel,
+    pub(crate) facts: ModelFacts,
+}
+
+impl ModelFiles {
+    /// Opens a file, of a split model any part.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`]; [`EngineError::Unsupported`] for what is no GGUF file;
+    /// [`EngineError::BadFile`] for a damaged one.
+    pub(crate) fn open(path: &Path) -> Result<Self, EngineError> {
+        check_file(path)?;
+        let files = GgufModel::open(path).map_err(engine_error)?;
+        let facts = files.facts().map_err(engine_error)?;
+        Ok(Self { files, facts })
+    }
+
+    /// The file that llama.cpp is given; it finds the others by itself.
+    pub(crate) fn first_path(&self) -> &Path {
+        self.files.first().path()
+    }
+
+    /// Name for people: the file's, without the number of its part.
+    pub(crate) fn name(&self) -> String {
+        let stem = self.first_path().file_stem().unwrap_or_default();
+        let stem = stem.to_string_lossy();
+        let unnumbered = stem.split("-00001-of-").next().unwrap_or(&stem);
+        unnumbered.to_owned()
+    }
+
+    /// How the weights are stored, such as `Q4_K and Q6_K`: the packings of all but small tensors.
+    pub(crate) fn stored_as(&self) -> String {
+        let notable = self.facts.weight_bytes / 20;
+        let mix = self.facts.mix.iter();
+        let kinds = mix.filter(|packed| packed.bytes >= notable);
+        let kinds: Vec<&str> = kinds.map(|packed| packed.kind.as_str()).collect();
+        kinds.join(" and ")
+    }
+
+    /// Sizes of a key's and a value's head.
+    pub(crate) fn head_sizes(&self) -> [u64; 2] {
+        [self.facts.key_length, self.facts.value_length].map(Option::unwrap_or_default)
+    }
+}
+
+fn check_file(path: &Path) -> Result<(), EngineError> {
+    if path.is_dir() {
+        return Err(EngineError::Unsupported {
+            path: path.to_owned(),
+            reason: "a folder; this engine runs single GGUF files".to_owned(),
+        });
+    }
+    if path.exists() {
+        return Ok(());
+    }
+    Err(EngineError::NotFound {
+        path: path.to_owned(),
+        what: "model file".to_owned(),
+        hint: "check the path".to_owned(),
+    })
+}
+
+fn engine_error(error: GgufError) -> EngineError {
+    match error {
+        GgufError::Bad {
+            path,
+            fault: fault @ Fault::Magic { .. },
+        } => EngineError::Unsupported {
+            path,
+            reason: fault.to_string(),
+        },
+        GgufError::Bad { path, fault } => EngineError::BadFile {
+            path,
+            reason: fault.to_string(),
+        },
+        GgufError::Io { path, reason } => EngineError::BadFile { path, reason },
+    }
+}

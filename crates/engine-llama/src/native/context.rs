@@ -1,0 +1,236 @@
+//! What a model works with: cache, buffers, and the step.
+#![expect(unsafe_code, reason = "calls into C")]
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use llama_cpp_sys_2 as sys;
+use transom_engine::JobControl;
+
+use super::{Batch, Model, Threads};
+
+/// How the elements of the cache are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CacheType {
+    /// Two bytes each.
+    F16,
+    /// 32 in 34 bytes. Values kept so need flash attention.
+    Q8_0,
+}
+
+impl CacheType {
+    fn as_raw(self) -> sys::ggml_type {
+        match self {
+            Self::F16 => sys::GGML_TYPE_F16,
+            Self::Q8_0 => sys::GGML_TYPE_Q8_0,
+        }
+    }
+}
+
+/// How a context is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContextParams {
+    /// Tokens that the cache holds.
+    pub(crate) n_tokens: usize,
+    /// Most tokens of a step.
+    pub(crate) n_batch: usize,
+    /// Most tokens of a step that give logits.
+    pub(crate) n_logits: usize,
+    /// Of keys and values alike.
+    pub(crate) cache_type: CacheType,
+    /// Never keeps a matrix of attention scores.
+    pub(crate) flash_attention: bool,
+}
+
+/// Why a step gave nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepError {
+    /// The job was asked to end.
+    Stopped,
+    /// It failed; llama.cpp's code.
+    Failed(i32),
+}
+
+/// The cache of one sequence, and the buffers of a step.
+#[derive(Debug)]
+pub(crate) struct Context {
+    context: NonNull<sys::llama_context>,
+    n_tokens: usize,
+    /// The job whose step runs, for `should_abort`; null between steps.
+    job: Box<AtomicPtr<JobControl>>,
+    // Dropped after the context, which uses both.
+    _threads: Rc<Threads>,
+    model: Rc<Model>,
+}
+
+impl Context {
+    /// Makes a context; `None` when it does not fit into memory or the model allows no such
+    /// parameters: `log` has the reason.
+    pub(crate) fn new(model: Rc<Model>, threads: Rc<Threads>, params: ContextParams) -> Option<Self> {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let n_threads = i32::try_from(threads.len()).unwrap_or(1);
+        let job = Box::new(AtomicPtr::new(std::ptr::null_mut()));
+        // SAFETY: the model is alive, and `self` keeps it, the threads and `job` alive for longer
+        // than the context.
+        let context = unsafe {
+            let mut raw = sys::llama_context_default_params();
+            raw.n_ctx = count(params.n_tokens);
+            raw.n_batch = count(params.n_batch);
+            raw.n_ubatch = count(params.n_batch);
+            raw.n_seq_max = 1;
+            raw.n_outputs_max = count(params.n_logits);
+            raw.n_threads = n_threads;
+            raw.n_threads_batch = n_threads;
+            raw.type_k = params.cache_type.as_raw();
+            raw.type_v = params.cache_type.as_raw();
+            raw.flash_attn_type = if params.flash_attention {
+                sys::LLAMA_FLASH_ATTN_TYPE_ENABLED
+            } else {
+                sys::LLAMA_FLASH_ATTN_TYPE_DISABLED
+            };
+            raw.no_perf = true;
+            // Layers with a sliding window keep everything too: else no part of a conversation could
+            // be taken back, and every turn would be read anew.
+            raw.swa_full = true;
+            raw.abort_callback = Some(should_abort);
+            raw.abort_callback_data = (&raw const *job).cast_mut().cast::<c_void>();
+            let context = NonNull::new(sys::llama_init_from_model(model.as_ptr(), raw))?;
+            let pool = threads.as_ptr();
+            sys::llama_attach_threadpool(context.as_ptr(), pool, pool);
+            context
+        };
+        Some(Self {
+            context,
+            n_tokens: params.n_tokens,
+            job,
+            _threads: threads,
+            model,
+        })
+    }
+
+    /// Tokens that the cache holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.n_tokens
+    }
+
+    /// Processes a batch. Stops inside it where the device can, once `job` is asked to end. After an
+    /// error the cache may hold any part of the batch: [`Context::remove`] it.
+    pub(crate) fn step(&mut self, batch: &mut Batch, job: &JobControl) -> Result<(), StepError> {
+        self.job
+            .store((&raw const *job).cast_mut(), Ordering::Release);
+        // SAFETY: the batch points into vectors of one length that live for the call; its ids and
+        // positions were checked by the caller, as the head of `native` demands.
+        let code = unsafe { sys::llama_decode(self.context.as_ptr(), batch.as_raw()) };
+        self.job.store(std::ptr::null_mut(), Ordering::Release);
+        match code {
+            0 => Ok(()),
+            2 => Err(StepError::Stopped),
+            code => Err(StepError::Failed(code)),
+        }
+    }
+
+    /// The logits, one a token of the vocabulary, that the `index`-th token of the last batch gave.
+    /// `None` if it was not asked for any.
+    pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
+        let index = i32::try_from(index).ok()?;
+        let n_vocab = self.model.vocab().len();
+        // SAFETY: llama.cpp returns null for an index without logits, else a row of the vocabulary's
+        // length that stays as it is until the next step, which needs `&mut self`.
+        unsafe {
+            let row = sys::llama_get_logits_ith(self.context.as_ptr(), index);
+            (!row.is_null()).then(|| std::slice::from_raw_parts(row, n_vocab))
+        }
+    }
+
+    /// Waits until nothing of the last step runs.
+    pub(crate) fn settle(&self) {
+        // SAFETY: the context is alive; so in all functions below.
+        unsafe { sys::llama_synchronize(self.context.as_ptr()) }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        // SAFETY: see `settle`.
+        unsafe { sys::llama_memory_clear(self.memory(), false) }
+    }
+
+    /// Forgets the tokens at `range`, which leaves a gap. Returns whether the model can do that; if
+    /// not, nothing has changed.
+    #[must_use]
+    pub(crate) fn remove(&mut self, range: Range<usize>) -> bool {
+        let (start, end) = (position(range.start), position(range.end));
+        // SAFETY: see `settle`.
+        unsafe { sys::llama_memory_seq_rm(self.memory(), 0, start, end) }
+    }
+
+    /// Whether tokens can be moved to other positions.
+    pub(crate) fn can_shift(&self) -> bool {
+        // SAFETY: see `settle`.
+        unsafe { sys::llama_memory_can_shift(self.memory()) }
+    }
+
+    /// Moves the tokens at `range` down by `by` positions, into a gap. The cache must allow it.
+    pub(crate) fn shift_down(&mut self, range: Range<usize>, by: usize) {
+        let (start, end) = (position(range.start), position(range.end));
+        // SAFETY: see `settle`; the caller has asked `can_shift`.
+        unsafe { sys::llama_memory_seq_add(self.memory(), 0, start, end, -position(by)) }
+    }
+
+    /// What the cache holds, in llama.cpp's own form.
+    pub(crate) fn state(&self) -> Vec<u8> {
+        // SAFETY: the buffer has the length that llama.cpp asks for, and is told so.
+        unsafe {
+            let context = self.context.as_ptr();
+            let mut bytes = vec![0; sys::llama_state_seq_get_size(context, 0)];
+            let n = sys::llama_state_seq_get_data(context, bytes.as_mut_ptr(), bytes.len(), 0);
+            bytes.truncate(n);
+            bytes
+        }
+    }
+
+    /// Takes up what [`Context::state`] gave. Returns whether all of it was; if not, the cache is
+    /// empty.
+    #[must_use]
+    pub(crate) fn set_state(&mut self, bytes: &[u8]) -> bool {
+        self.clear();
+        // SAFETY: llama.cpp reads no further than the length that it is told, and refuses a state of
+        // other layers, sizes or types.
+        let n = unsafe {
+            let context = self.context.as_ptr();
+            sys::llama_state_seq_set_data(context, bytes.as_ptr(), bytes.len(), 0)
+        };
+        let is_whole = n == bytes.len();
+        if !is_whole {
+            self.clear();
+        }
+        is_whole
+    }
+
+    fn memory(&self) -> sys::llama_memory_t {
+        // SAFETY: see `settle`.
+        unsafe { sys::llama_get_memory(self.context.as_ptr()) }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: made by `llama_init_from_model`; what it uses is dropped after it.
+        unsafe { sys::llama_free(self.context.as_ptr()) }
+    }
+}
+
+fn position(n: usize) -> sys::llama_pos {
+    sys::llama_pos::try_from(n).unwrap_or(sys::llama_pos::MAX)
+}
+
+unsafe extern "C" fn should_abort(job: *mut c_void) -> bool {
+    // SAFETY: `Context::new` passes its `job`, which lives as long as the context. What it points to
+    // is null or the control of the step that this is called from, which borrows it.
+    unsafe {
+        let job = (*job.cast::<AtomicPtr<JobControl>>()).load(Ordering::Acquire);
+        job.as_ref().is_some_and(JobControl::is_stopped)
+    }
+}

@@ -1,0 +1,49 @@
+//! A pool of threads for the CPU's part of the work.
+#![expect(unsafe_code, reason = "calls into C")]
+
+use std::ptr::NonNull;
+
+use llama_cpp_sys_2 as sys;
+
+/// ggml's own limit (`GGML_MAX_N_THREADS`), which the bindings do not carry.
+const MAX_THREADS: usize = 512;
+
+/// Threads that wait between steps. Without a pool ggml would start new ones for every token.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    pool: NonNull<sys::ggml_threadpool>,
+    n_threads: usize,
+}
+
+impl Threads {
+    /// Starts a pool of `n_threads`, the calling thread being one of them; `None` if the system
+    /// refuses.
+    pub(crate) fn new(n_threads: usize) -> Option<Self> {
+        let n_threads = n_threads.clamp(1, MAX_THREADS);
+        // SAFETY: the parameters are filled in by ggml itself and live for the call.
+        let pool = unsafe {
+            let mut params = sys::ggml_threadpool_params_default(n_threads as i32);
+            sys::ggml_threadpool_new(&raw mut params)
+        };
+        Some(Self {
+            pool: NonNull::new(pool)?,
+            n_threads,
+        })
+    }
+
+    /// How many threads.
+    pub(crate) fn len(&self) -> usize {
+        self.n_threads
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut sys::ggml_threadpool {
+        self.pool.as_ptr()
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // SAFETY: made by `ggml_threadpool_new`; a context that uses the pool holds it alive.
+        unsafe { sys::ggml_threadpool_free(self.pool.as_ptr()) }
+    }
+}

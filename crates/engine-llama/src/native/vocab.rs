@@ -1,0 +1,149 @@
+//! The vocabulary inside a model's file.
+#![expect(unsafe_code, reason = "calls into C")]
+
+use std::ffi::{CStr, c_char};
+
+use llama_cpp_sys_2 as sys;
+
+use super::{Model, signed};
+
+/// A model's tokens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vocab<'a> {
+    vocab: *const sys::llama_vocab,
+    _model: &'a Model,
+}
+
+impl Model {
+    /// Its vocabulary.
+    pub(crate) fn vocab(&self) -> Vocab<'_> {
+        Vocab {
+            // SAFETY: the model is alive, and the vocabulary is part of it.
+            vocab: unsafe { sys::llama_model_get_vocab(self.as_ptr()) },
+            _model: self,
+        }
+    }
+}
+
+impl Vocab<'_> {
+    /// Tokens in it.
+    pub(crate) fn len(self) -> usize {
+        // SAFETY: the model that owns the vocabulary is borrowed; so in all functions here.
+        let n = unsafe { sys::llama_vocab_n_tokens(self.vocab) };
+        usize::try_from(n).unwrap_or(0)
+    }
+
+    /// Whether the file has a tokenizer at all.
+    pub(crate) fn has_tokenizer(self) -> bool {
+        // SAFETY: see `len`.
+        let kind = unsafe { sys::llama_vocab_type(self.vocab) };
+        kind != sys::LLAMA_VOCAB_TYPE_NONE
+    }
+
+    /// Whether it is of SentencePiece's kind, where a word brings its leading space along.
+    pub(crate) fn is_sentencepiece(self) -> bool {
+        // SAFETY: see `len`.
+        let kind = unsafe { sys::llama_vocab_type(self.vocab) };
+        kind == sys::LLAMA_VOCAB_TYPE_SPM
+    }
+
+    /// Whether `token` ends an answer.
+    pub(crate) fn is_end(self, token: u32) -> bool {
+        // SAFETY: see `len`; the id is below `len`.
+        unsafe { sys::llama_vocab_is_eog(self.vocab, signed(token)) }
+    }
+
+    /// Whether `token` steers and is no text.
+    pub(crate) fn is_control(self, token: u32) -> bool {
+        // SAFETY: see `is_end`.
+        unsafe { sys::llama_vocab_is_control(self.vocab, signed(token)) }
+    }
+
+    /// The token that begins, ends or fills up a text, in the vocabulary's spelling, under the names
+    /// that chat templates know them by.
+    pub(crate) fn special_tokens(self) -> Vec<(&'static str, String)> {
+        // SAFETY: see `len`.
+        let tokens = unsafe {
+            [
+                ("bos_token", sys::llama_vocab_bos(self.vocab)),
+                ("eos_token", sys::llama_vocab_eos(self.vocab)),
+                ("pad_token", sys::llama_vocab_pad(self.vocab)),
+            ]
+        };
+        let text = |(name, token)| {
+            let token = u32::try_from(token).ok()?;
+            Some((name, self.spelling(token)?))
+        };
+        tokens.into_iter().filter_map(text).collect()
+    }
+
+    /// How the vocabulary spells `token`.
+    pub(crate) fn spelling(self, token: u32) -> Option<String> {
+        if token as usize >= self.len() {
+            return None;
+        }
+        // SAFETY: the id is below `len`; the string lives as long as the vocabulary.
+        let text = unsafe {
+            let text = sys::llama_vocab_get_text(self.vocab, signed(token));
+            (!text.is_null()).then(|| CStr::from_ptr(text))?
+        };
+        Some(text.to_string_lossy().into_owned())
+    }
+
+    /// The tokens of `text`. Special tokens written in it become their ids. With `add_special`, those
+    /// that the file puts round every text are added. `None` for texts of 2 GB and more.
+    pub(crate) fn tokenize(self, text: &str, add_special: bool) -> Option<Vec<u32>> {
+        let n_bytes = i32::try_from(text.len()).ok()?;
+        let mut tokens: Vec<sys::llama_token> = vec![0; text.len() / 2 + 8];
+        loop {
+            let room = i32::try_from(tokens.len()).ok()?;
+            // SAFETY: both lengths are those of what is pointed to; llama.cpp writes at most `room`
+            // tokens and returns minus the number that it needs if they are more.
+            let n = unsafe {
+                sys::llama_tokenize(
+                    self.vocab,
+                    text.as_ptr().cast::<c_char>(),
+                    n_bytes,
+                    tokens.as_mut_ptr(),
+                    room,
+                    add_special,
+                    true,
+                )
+            };
+            match usize::try_from(n) {
+                Ok(n) => {
+                    tokens.truncate(n);
+                    return tokens.into_iter().map(|t| u32::try_from(t).ok()).collect();
+                }
+                Err(_) => tokens.resize(usize::try_from(n.checked_neg()?).ok()?, 0),
+            }
+        }
+    }
+
+    /// Appends the bytes that `token` stands for; control tokens stand for none unless `special`.
+    /// With `at_start` a leading space is left out.
+    pub(crate) fn piece(self, token: u32, at_start: bool, special: bool, to: &mut Vec<u8>) {
+        let mut room = 64_usize;
+        let start = to.len();
+        loop {
+            to.resize(start + room, 0);
+            // SAFETY: the id is below `len`; llama.cpp writes at most `room` bytes and returns minus
+            // the number that it needs if they are more.
+            let n = unsafe {
+                sys::llama_token_to_piece(
+                    self.vocab,
+                    signed(token),
+                    to[start..].as_mut_ptr().cast::<c_char>(),
+                    i32::try_from(room).unwrap_or(i32::MAX),
+                    i32::from(at_start),
+                    special,
+                )
+            };
+            match usize::try_from(n) {
+                Ok(n) => return to.truncate(start + n),
+                Err(_) if n.unsigned_abs() as usize > room => room = n.unsigned_abs() as usize,
+                Err(_) => return to.truncate(start),
+            }
+        }
+    }
+}

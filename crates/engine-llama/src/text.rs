@@ -1,0 +1,123 @@
+//! Text to tokens and back, with the tokenizer and the chat template inside the file.
+
+use std::time::SystemTime;
+
+use transom_engine::{ChatPrompt, ChatTemplate, EngineError, Message, Role};
+
+use crate::native::Vocab;
+
+/// Markers of reasoning are text to us even where the vocabulary calls them control tokens.
+const REASONING_MARKERS: [&str; 2] = ["<think>", "</think>"];
+
+/// Tokens at the start that a context shift keeps in any case. Models put attention that belongs
+/// nowhere onto the first tokens, and lose their way without them (Xiao et al. 2023, Efficient
+/// Streaming Language Models with Attention Sinks).
+const SINK_TOKENS: usize = 4;
+
+/// The chat template of a file.
+#[derive(Debug)]
+pub(crate) struct Template {
+    template: Option<ChatTemplate>,
+    model_name: String,
+}
+
+impl Template {
+    /// Compiles the template, if the file has one.
+    ///
+    /// # Errors
+    /// [`EngineError::Template`] for a syntax error.
+    pub(crate) fn new(
+        source: Option<&str>,
+        vocab: Vocab<'_>,
+        model_name: &str,
+    ) -> Result<Self, EngineError> {
+        let template = source
+            .map(|source| ChatTemplate::new(source, vocab.special_tokens()))
+            .transpose()?;
+        Ok(Self {
+            template,
+            model_name: model_name.to_owned(),
+        })
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_there(&self) -> bool {
+        self.template.is_some()
+    }
+
+    /// Renders a conversation.
+    pub(crate) fn render(&self, chat: &ChatPrompt) -> Result<String, EngineError> {
+        if chat.messages.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        let template = self.template.as_ref().ok_or_else(|| EngineError::Template {
+            reason: format!(
+                "{} has none, so it cannot chat; it only continues text",
+                self.model_name
+            ),
+        })?;
+        template.render(chat, SystemTime::now())
+    }
+
+    /// How many of `tokens`, a rendered `chat`, hold its system prompt: those that stay the same
+    /// whatever the user says.
+    pub(crate) fn system_tokens(
+        &self,
+        chat: &ChatPrompt,
+        tokens: &[u32],
+        vocab: Vocab<'_>,
+    ) -> usize {
+        let system = chat.messages.iter();
+        let system = system.take_while(|message| message.role == Role::System);
+        let mut probe = ChatPrompt {
+            messages: system.cloned().collect(),
+            ..chat.clone()
+        };
+        if probe.messages.is_empty() {
+            return SINK_TOKENS.min(tokens.len());
+        }
+        let mut shared = tokens.len();
+        for said in ["0", "x"] {
+            probe.messages.push(Message::new(Role::User, said));
+            let rendered = self.render(&probe).ok();
+            let probed = rendered.and_then(|text| vocab.tokenize(&text, false));
+            let probed = probed.unwrap_or_default();
+            shared = shared.min(tokens.iter().zip(&probed).take_while(|(a, b)| a == b).count());
+            probe.messages.pop();
+        }
+        shared.max(SINK_TOKENS.min(tokens.len()))
+    }
+}
+
+/// One answer's way from token ids to bytes.
+#[derive(Debug)]
+pub(crate) struct Detokenizer<'a> {
+    vocab: Vocab<'a>,
+    /// The next token is the first, whose leading space belongs to the prompt.
+    is_at_start: bool,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Detokenizer<'a> {
+    pub(crate) fn new(vocab: Vocab<'a>) -> Self {
+        Self {
+            vocab,
+            is_at_start: vocab.is_sentencepiece(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// The bytes of the next token. Control tokens have none.
+    pub(crate) fn push(&mut self, token: u32) -> &[u8] {
+        self.bytes.clear();
+        let is_marker = || {
+            let spelling = self.vocab.spelling(token);
+            spelling.is_some_and(|text| REASONING_MARKERS.contains(&text.as_str()))
+        };
+        let special = self.vocab.is_control(token) && is_marker();
+        self.vocab
+            .piece(token, self.is_at_start, special, &mut self.bytes);
+        self.is_at_start &= self.bytes.is_empty();
+        &self.bytes
+    }
+}
