@@ -1,13 +1,29 @@
 //! The reference meaning of the parameters, in f64 and in the documented order.
 //!
-//! Ties are broken by the lower token id everywhere, so every filter keeps a definite set. Only as
-//! much of the vocabulary is sorted as a filter needs: a full sort of 150,000 tokens would cost
-//! more than a small model's forward pass.
+//! Ties are broken by the lower token id everywhere, so every filter keeps a definite set, and sums
+//! run in a definite order, so that whoever starts from fewer candidates comes to the same bits.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::sampling::SamplingParams;
+
+/// A token that may come next. Its logit, bias and penalties included, is never NaN or -0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) id: u32,
+    pub(super) logit: f64,
+}
+
+impl Candidate {
+    /// The likelier first, and of equals the lower id.
+    pub(super) fn before(&self, other: &Self) -> Ordering {
+        other
+            .logit
+            .total_cmp(&self.logit)
+            .then(self.id.cmp(&other.id))
+    }
+}
 
 impl SamplingParams {
     /// The probability of every token to come next. `logits` has one entry for each token of the
@@ -18,26 +34,20 @@ impl SamplingParams {
     /// the lowest id gets probability 1; empty for empty `logits`.
     pub fn distribution(&self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Vec<f64> {
         let logits = self.adjusted(logits, prompt, generated);
-        let mut kept: Vec<usize> = (0..logits.len())
-            .filter(|&id| logits[id] > f64::NEG_INFINITY)
-            .collect();
-        if kept.is_empty() && !logits.is_empty() {
-            kept.push(0);
-        }
-        let (top_k, temperature) = if self.is_greedy() {
-            (1, 1.0)
-        } else {
-            (self.top_k, f64::from(self.temperature))
-        };
-        keep_top_k(&logits, &mut kept, top_k);
-        keep_top_p(&logits, &mut kept, f64::from(self.top_p));
-        keep_min_p(&logits, &mut kept, f64::from(self.min_p));
-
-        let weights = weights(&logits, &kept, temperature);
-        let sum: f64 = weights.iter().sum();
         let mut probabilities = vec![0.0; logits.len()];
-        for (&id, weight) in kept.iter().zip(weights) {
-            probabilities[id] = weight / sum;
+        let mut kept: Vec<Candidate> = (0..)
+            .zip(logits)
+            .map(|(id, logit)| Candidate { id, logit })
+            .filter(|candidate| candidate.logit > f64::NEG_INFINITY)
+            .collect();
+        self.filter(&mut kept, &mut Vec::new());
+        let weights = weights(&kept, self.last_temperature());
+        let sum: f64 = weights.iter().sum();
+        for (candidate, weight) in kept.iter().zip(weights) {
+            probabilities[candidate.id as usize] = weight / sum;
+        }
+        if let ([], [first, ..]) = (&*kept, &mut *probabilities) {
+            *first = 1.0;
         }
         probabilities
     }
@@ -55,93 +65,138 @@ impl SamplingParams {
         for &id in generated {
             *counts.entry(id).or_default() += 1;
         }
-        let repetition = f64::from(self.repetition_penalty);
         for (id, count) in counts {
-            let Some(logit) = logits.get_mut(id as usize) else {
-                continue;
-            };
-            if *logit > 0.0 {
-                *logit /= repetition;
-            } else {
-                *logit *= repetition;
-            }
-            if count > 0 {
-                *logit -= f64::from(self.presence_penalty);
-                *logit -= f64::from(self.frequency_penalty) * f64::from(count);
+            if let Some(logit) = logits.get_mut(id as usize) {
+                *logit = self.penalized(*logit, count);
             }
         }
-        for logit in &mut logits {
-            // Adding 0 turns -0 into 0, which sorting would tell apart.
-            *logit = if logit.is_nan() {
-                f64::NEG_INFINITY
-            } else {
-                *logit + 0.0
-            };
+        logits.into_iter().map(orderly).collect()
+    }
+
+    /// The logit of a token that was seen: `count` times in the answer, else in the prompt.
+    pub(super) fn penalized(&self, logit: f64, count: u32) -> f64 {
+        let repetition = f64::from(self.repetition_penalty);
+        let logit = if logit > 0.0 {
+            logit / repetition
+        } else {
+            logit * repetition
+        };
+        if count == 0 {
+            return logit;
         }
-        logits
+        let frequency = f64::from(self.frequency_penalty) * f64::from(count);
+        logit - f64::from(self.presence_penalty) - frequency
+    }
+
+    /// Keeps of all candidates, given by ascending id, those that the filters leave; by ascending
+    /// id again. `order` is room to work in.
+    pub(super) fn filter(&self, kept: &mut Vec<Candidate>, order: &mut Vec<Candidate>) {
+        keep_top_k(kept, if self.is_greedy() { 1 } else { self.top_k });
+        if self.top_p < 1.0 {
+            let top = highest(kept);
+            let total: f64 = kept.iter().map(|c| weight(c.logit, top, 1.0)).sum();
+            let bound = f64::from(self.top_p) * total;
+            // Bounds that are one leave no doubt.
+            keep_top_p(kept, order, (bound, bound));
+        }
+        keep_min_p(kept, f64::from(self.min_p));
+    }
+
+    /// The temperature of the draw itself. Of one token that is left it changes nothing.
+    pub(super) fn last_temperature(&self) -> f64 {
+        if self.is_greedy() {
+            1.0
+        } else {
+            f64::from(self.temperature)
+        }
     }
 }
 
-/// The likelier token first, and of equals the lower id.
-fn by_likelihood(logits: &[f64]) -> impl Fn(&usize, &usize) -> Ordering + Copy {
-    |a, b| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b))
+/// A logit that can be compared: NaN counts as minus infinity. Adding 0 turns -0 into 0, which
+/// sorting would tell apart.
+pub(super) fn orderly(logit: f64) -> f64 {
+    if logit.is_nan() {
+        f64::NEG_INFINITY
+    } else {
+        logit + 0.0
+    }
 }
 
-fn keep_top_k(logits: &[f64], kept: &mut Vec<usize>, top_k: usize) {
+/// Leaves them by ascending id.
+fn keep_top_k(kept: &mut Vec<Candidate>, top_k: usize) {
     if (1..kept.len()).contains(&top_k) {
-        kept.select_nth_unstable_by(top_k - 1, by_likelihood(logits));
+        kept.select_nth_unstable_by(top_k - 1, Candidate::before);
         kept.truncate(top_k);
+        kept.sort_unstable_by_key(|candidate| candidate.id);
     }
 }
 
-fn keep_top_p(logits: &[f64], kept: &mut Vec<usize>, top_p: f64) {
-    if top_p >= 1.0 {
-        return;
-    }
-    let order = by_likelihood(logits);
-    let top = highest(logits, kept);
-    let bound = top_p * weights(logits, kept, 1.0).iter().sum::<f64>();
+/// What [`keep_top_p`] made of a bound that is not known exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// The bound was reached for certain, and the candidates are cut there.
+    Yes,
+    /// All candidates together do not reach it. They are as they were.
+    No,
+    /// It depends on where in between the bound lies. They are as they were.
+    Unsure,
+}
+
+/// Keeps the likeliest of `kept`, which are in any order and stay in it, whose weights together
+/// reach a bound that lies within `bounds`, both included.
+pub(super) fn keep_top_p(
+    kept: &mut Vec<Candidate>,
+    order: &mut Vec<Candidate>,
+    bounds: (f64, f64),
+) -> Reached {
+    let top = highest(kept);
+    order.clear();
+    order.extend_from_slice(kept);
     let mut reached = 0.0;
     let mut n_sorted = 0;
-    while n_sorted < kept.len() {
+    while n_sorted < order.len() {
         // Most models put nearly all of the weight on a few tokens.
-        let end = kept.len().min((n_sorted * 8).max(128));
-        if end < kept.len() {
-            kept[n_sorted..].select_nth_unstable_by(end - n_sorted, order);
+        let end = order.len().min((n_sorted * 8).max(128));
+        if end < order.len() {
+            order[n_sorted..].select_nth_unstable_by(end - n_sorted, Candidate::before);
         }
-        kept[n_sorted..end].sort_unstable_by(order);
-        for i in n_sorted..end {
-            reached += weight(logits[kept[i]], top, 1.0);
-            if reached >= bound {
-                kept.truncate(i + 1);
-                return;
+        order[n_sorted..end].sort_unstable_by(Candidate::before);
+        for last in &order[n_sorted..end] {
+            reached += weight(last.logit, top, 1.0);
+            if reached >= bounds.1 {
+                kept.retain(|candidate| candidate.before(last).is_le());
+                return Reached::Yes;
+            } else if reached >= bounds.0 {
+                return Reached::Unsure;
             }
         }
         n_sorted = end;
     }
+    Reached::No
 }
 
-fn keep_min_p(logits: &[f64], kept: &mut Vec<usize>, min_p: f64) {
-    let top = highest(logits, kept);
-    kept.retain(|&id| weight(logits[id], top, 1.0) >= min_p);
+pub(super) fn keep_min_p(kept: &mut Vec<Candidate>, min_p: f64) {
+    let top = highest(kept);
+    kept.retain(|candidate| weight(candidate.logit, top, 1.0) >= min_p);
 }
 
-/// The highest logit of the tokens `kept`.
-fn highest(logits: &[f64], kept: &[usize]) -> f64 {
+/// The highest logit.
+pub(super) fn highest(kept: &[Candidate]) -> f64 {
     kept.iter()
-        .map(|&id| logits[id])
+        .map(|candidate| candidate.logit)
         .fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// Probabilities relative to that of the likeliest.
-fn weights(logits: &[f64], kept: &[usize], temperature: f64) -> Vec<f64> {
-    let top = highest(logits, kept);
+fn weights(kept: &[Candidate], temperature: f64) -> Vec<f64> {
+    let top = highest(kept);
     kept.iter()
-        .map(|&id| weight(logits[id], top, temperature))
+        .map(|candidate| weight(candidate.logit, top, temperature))
         .collect()
 }
 
-fn weight(logit: f64, top: f64, temperature: f64) -> f64 {
+/// The probability relative to that of a token whose logit is `top`.
+pub(super) fn weight(logit: f64, top: f64, temperature: f64) -> f64 {
     // The difference of two infinite logits would be NaN.
     if logit == top {
         1.0

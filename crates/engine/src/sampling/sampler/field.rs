@@ -1,0 +1,198 @@
+//! All tokens that may come next, and the few among them that the filters can keep.
+
+use crate::sampling::SamplingParams;
+use crate::sampling::distribution::{Candidate, Reached, highest, keep_min_p, keep_top_p, weight};
+use crate::sampling::sampler::scan;
+
+/// How far below the likeliest logit candidates for top-p are looked for, in turn. The first holds
+/// 95 % of the weight of nearly every token of real text; the second still is few tokens.
+const NUCLEUS_DEPTHS: [f64; 2] = [8.0, 14.0];
+
+/// A vocabulary's logits in two parts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field<'a> {
+    /// As the model gave them; minus infinity where the token is among the changed.
+    pub(super) others: &'a [f32],
+    /// Tokens with bias or penalties, by ascending id.
+    pub(super) changed: &'a [Candidate],
+}
+
+impl Field<'_> {
+    /// The likeliest token, of equals the lowest id; `None` where all are at minus infinity.
+    pub(super) fn likeliest(&self) -> Option<Candidate> {
+        let changed = self.changed.iter().copied().min_by(Candidate::before);
+        scan::likeliest(self.others)
+            .into_iter()
+            .chain(changed)
+            .min_by(Candidate::before)
+    }
+
+    /// Fills `kept` with what the filters keep, by ascending id. `order` and `sums` are room to work
+    /// in.
+    pub(super) fn keep(
+        &self,
+        params: &SamplingParams,
+        kept: &mut Vec<Candidate>,
+        order: &mut Vec<Candidate>,
+        sums: &mut Vec<f64>,
+    ) {
+        let n = self.others.len();
+        if (1..n / 4).contains(&params.top_k) {
+            scan::gather_likeliest(self.others, params.top_k, kept);
+            kept.extend_from_slice(self.changed);
+            kept.sort_unstable_by_key(|candidate| candidate.id);
+            params.filter(kept, order);
+            return;
+        }
+        if params.top_k == 0 && params.top_p < 1.0 && self.keep_nucleus(params, kept, order, sums) {
+            keep_min_p(kept, f64::from(params.min_p));
+            return;
+        }
+        let top = self.highest();
+        // A hair more, for what f32 rounds away; the filter itself is exact.
+        let depth = 0.001 - f64::from(params.min_p).ln();
+        self.gather(
+            if top.is_finite() {
+                top - depth
+            } else {
+                f64::MIN
+            },
+            kept,
+        );
+        params.filter(kept, order);
+    }
+
+    /// Top-p over all tokens, from a rough sum of their weights. Whether that was good enough.
+    fn keep_nucleus(
+        &self,
+        params: &SamplingParams,
+        kept: &mut Vec<Candidate>,
+        order: &mut Vec<Candidate>,
+        sums: &mut Vec<f64>,
+    ) -> bool {
+        let top = self.highest();
+        if !top.is_finite() {
+            return false;
+        }
+        self.block_weights(top, 1.0, sums);
+        let total: f64 = sums.iter().sum();
+        let bound = f64::from(params.top_p) * total;
+        let error = bound * scan::RELATIVE_ERROR;
+        for depth in NUCLEUS_DEPTHS {
+            self.gather(top - depth, kept);
+            match keep_top_p(kept, order, (bound - error, bound + error)) {
+                Reached::Yes => return true,
+                Reached::No => {}
+                Reached::Unsure => return false,
+            }
+        }
+        false
+    }
+
+    /// Draws from all tokens with the random number `random`, from rough sums of their weights.
+    /// `None` where these leave a doubt.
+    pub(super) fn draw(
+        &self,
+        params: &SamplingParams,
+        random: f64,
+        sums: &mut Vec<f64>,
+    ) -> Option<u32> {
+        let top = self.highest();
+        let keeps_all = params.top_k == 0 && params.top_p >= 1.0 && params.min_p <= 0.0;
+        let is_in_range = params.temperature >= scan::LEAST_TEMPERATURE && top.is_finite();
+        if !keeps_all || !is_in_range {
+            return None;
+        }
+        self.block_weights(top, params.temperature, sums);
+        let total: f64 = sums.iter().sum();
+        let target = random * total;
+        // The target and the sum before a block may both be off.
+        let error = 2.0 * scan::RELATIVE_ERROR * total;
+        let mut reached = 0.0;
+        let mut block = 0;
+        while reached + sums.get(block)? <= target {
+            reached += sums[block];
+            block += 1;
+        }
+        let start = block * scan::BLOCK;
+        let end = self.others.len().min(start + scan::BLOCK);
+        for id in start..end {
+            let before = reached;
+            let temperature = f64::from(params.temperature);
+            reached += weight(self.logit(id), top, temperature);
+            if reached > target + error {
+                return (before < target - error || (before == 0.0 && start == 0))
+                    .then_some(id as u32);
+            } else if reached > target - error {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn logit(&self, id: usize) -> f64 {
+        match self
+            .changed
+            .binary_search_by_key(&id, |candidate| candidate.id as usize)
+        {
+            Ok(i) => self.changed[i].logit,
+            Err(_) if self.others[id].is_nan() => f64::NEG_INFINITY,
+            Err(_) => f64::from(self.others[id]),
+        }
+    }
+
+    fn highest(&self) -> f64 {
+        highest(self.changed).max(f64::from(scan::highest(self.others)))
+    }
+
+    /// The weights of each block of tokens, changed ones included, relative to a logit of `top`.
+    fn block_weights(&self, top: f64, temperature: f32, sums: &mut Vec<f64>) {
+        let top_of_others = scan::highest(self.others);
+        if top_of_others.is_finite() {
+            scan::block_weights(self.others, top_of_others, temperature, sums);
+        } else {
+            sums.clear();
+            sums.resize(self.others.len().div_ceil(scan::BLOCK), 0.0);
+        }
+        let temperature = f64::from(temperature);
+        let others = weight(f64::from(top_of_others), top, temperature);
+        for sum in sums.iter_mut() {
+            *sum *= others;
+        }
+        for candidate in self.changed {
+            sums[candidate.id as usize / scan::BLOCK] += weight(candidate.logit, top, temperature);
+        }
+    }
+
+    /// Fills `kept` with the tokens of at least this logit, by ascending id, and perhaps with some
+    /// that rounding takes for such.
+    fn gather(&self, least: f64, kept: &mut Vec<Candidate>) {
+        kept.clear();
+        let least = (least as f32).next_down();
+        scan::gather(self.others, least, kept);
+        let changed = self
+            .changed
+            .iter()
+            .filter(|candidate| candidate.logit >= f64::from(least));
+        merge(kept, changed);
+    }
+}
+
+/// Puts `changed` between `kept`, both by ascending id.
+fn merge<'a>(
+    kept: &mut Vec<Candidate>,
+    changed: impl DoubleEndedIterator<Item = &'a Candidate> + Clone,
+) {
+    let mut from = kept.len();
+    kept.extend(changed.clone());
+    let mut to = kept.len();
+    for candidate in changed.rev() {
+        while from > 0 && kept[from - 1].id > candidate.id {
+            from -= 1;
+            to -= 1;
+            kept[to] = kept[from];
+        }
+        to -= 1;
+        kept[to] = *candidate;
+    }
+}
