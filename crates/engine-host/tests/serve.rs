@@ -268,6 +268,16 @@ fn a_process_loads_once_even_if_the_model_is_gone() {
 }
 
 #[test]
+fn a_process_whose_load_failed_may_load_another_form_of_the_model() {
+    let mut served = Served::start(Scripted::new("answer"));
+    served.send(&engine::load_of(engine::FOREIGN, None));
+    served.until(|report| matches!(report, Report::LoadFailed { .. }));
+    served.send(&engine::load());
+    served.until(|report| matches!(report, Report::Loaded { .. }));
+    served.leave();
+}
+
+#[test]
 fn a_running_load_is_stopped_by_its_own_stop_or_an_unload() {
     for stop in [
         Command::Stop {

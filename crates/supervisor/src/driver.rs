@@ -176,7 +176,12 @@ impl Driver {
             Report::Event { job, event } => {
                 return self.hands.pass_on(worker, AskId(job.0), event);
             }
-            Report::Measured { result } => WorkerEvent::Measured(result),
+            Report::Measured { result } => {
+                if let Err(error) = &result {
+                    tracing::info!(worker = worker.0, %error, "these files are not used");
+                }
+                WorkerEvent::Measured(result)
+            }
             Report::LoadProgress { progress } => {
                 let event = WorkerEvent::LoadProgress(progress);
                 return self.step(Event::Worker(worker, event), News::Progress);
@@ -192,7 +197,10 @@ impl Driver {
                 footprint,
                 restored_tokens,
             },
-            Report::LoadFailed { error } => WorkerEvent::LoadFailed(error),
+            Report::LoadFailed { error } => {
+                tracing::info!(worker = worker.0, %error, "the load failed");
+                WorkerEvent::LoadFailed(error)
+            }
             Report::JobEnded { job, result } => WorkerEvent::JobEnded(AskId(job.0), result),
             Report::Trimmed { bytes, memory } => WorkerEvent::Trimmed { bytes, memory },
             Report::Unloaded { footprint } => WorkerEvent::Unloaded(footprint),

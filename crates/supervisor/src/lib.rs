@@ -19,6 +19,7 @@ pub mod request;
 pub mod status;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
+pub mod variants;
 
 pub use answer::{Answer, AnswerEvent, Canceller, Outcome};
 pub use budget::Budget;

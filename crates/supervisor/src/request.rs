@@ -1,6 +1,7 @@
 //! What a shell may ask for, and how it may be refused. All of it crosses the socket to a running
 //! instance, so all of it serialises.
 
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,23 +11,43 @@ use transom_engine_host::wire::Request;
 
 use crate::governor::Because;
 use crate::status::PassedOver;
+use crate::variants;
 
 /// Names an accepted ask. Never used twice by one supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AskId(pub u64);
 
-/// A model as it shall be loaded. Asks with equal specs share one loaded model.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A model as it shall be loaded. Asks with equal specs share one loaded model; the order of the
+/// variants makes no difference.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelSpec {
     /// Name for people.
     pub name: String,
     /// What it is for.
     pub role: Role,
-    /// Forms of the same model, tried in order while the one before is not supported. Never empty.
+    /// Forms of the same model; never empty. They are tried in the order of
+    /// [`crate::variants::in_order`], while the one before is not supported or not there.
     pub variants: Vec<ModelSource>,
     /// Most tokens of prompt and answer together. `None`: the default, which may be lowered to fit
     /// the memory budget; a number is a wish that is granted or refused.
     pub context_length: Option<usize>,
+}
+
+impl PartialEq for ModelSpec {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.role, self.context_length)
+            == (&other.name, other.role, other.context_length)
+            && variants::are_same(&self.variants, &other.variants)
+    }
+}
+
+impl Eq for ModelSpec {}
+
+impl Hash for ModelSpec {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.name, self.role, self.context_length).hash(state);
+        variants::sorted(&self.variants).hash(state);
+    }
 }
 
 /// What a model is for. Under memory pressure all but the chat model go first.

@@ -25,7 +25,7 @@ pub(super) struct EngineThread<'a> {
     model: Option<Box<dyn LoadedModel>>,
     /// How the model broke.
     broken: Option<EngineError>,
-    /// This process has had its load.
+    /// This process has had its model.
     was_loaded: bool,
 }
 
@@ -88,7 +88,7 @@ impl<'a> EngineThread<'a> {
                 error: EngineError::Cancelled,
             };
         }
-        if std::mem::replace(&mut self.was_loaded, true) {
+        if self.was_loaded {
             return Report::LoadFailed {
                 error: backend("loading", "this process has had its model; start another"),
             };
@@ -108,6 +108,7 @@ impl<'a> EngineThread<'a> {
         });
         match loaded {
             Ok((model, restored_tokens)) => {
+                self.was_loaded = true;
                 let model = self.model.insert(model);
                 Report::Loaded {
                     info: Box::new(model.info().clone()),

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use transom_engine::{EngineError, Limits, MemoryNeed};
+use transom_engine::{EngineError, Limits, MemoryNeed, ModelSource};
 use transom_signals::MemoryPressure;
 
 use super::model::Model;
 use super::{Core, Effect, Now, Phase, WorkerId};
 use crate::budget::Verdict;
 use crate::request::{AskError, ModelSpec};
-use crate::status::UnloadReason;
+use crate::status::{PassedOver, UnloadReason};
 
 impl Core {
     /// Starts a worker for `spec` and has it read what the model needs.
@@ -115,7 +115,7 @@ impl Core {
     /// Loads, unless a model that leaves is still there: what it really held is known, and free,
     /// only when it is gone.
     fn load_when_clear(&mut self, index: usize, now: Now) -> bool {
-        let holds = |model: &Model| model.is_unloading() && model.load_began.is_some();
+        let holds = |model: &Model| model.is_unloading() && model.may_hold_memory();
         if self.models.iter().any(holds) {
             return false;
         }
@@ -135,15 +135,25 @@ impl Core {
     /// wait for the model, for they would only fail one after the other.
     pub(super) fn load_failed(&mut self, index: usize, error: EngineError, now: Now) {
         let model = &mut self.models[index];
-        let has_next = model.variant + 1 < model.spec.variants.len();
-        if has_next && matches!(error, EngineError::Unsupported { .. }) {
+        let Some(form) = model
+            .source()
+            .and_then(|source| passed_over(source, &error))
+        else {
+            return self.give_up(index, AskError::Engine { source: error }, now);
+        };
+        model.passed_over.push(form);
+        if model.variant + 1 < model.spec.variants.len() {
             model.variant += 1;
             model.need = None;
-            model.load_began = None;
+            model.has_failed_load |= model.load_began.take().is_some();
             model.is_over_budget = false;
             let spec = model.spec.clone();
             self.models[index].limits = self.limits(&spec);
             self.measure(index);
+        } else if model.passed_over.len() > 1 {
+            let name = model.spec.name.clone();
+            let forms = model.passed_over.clone();
+            self.give_up(index, AskError::NoFormRuns { name, forms }, now);
         } else {
             self.give_up(index, AskError::Engine { source: error }, now);
         }
@@ -185,4 +195,27 @@ impl Core {
             .min_by_key(|(_, model)| model.used_at)
             .map(|(index, _)| index)
     }
+}
+
+/// Why another form of the model is tried after `error` of this one: no engine runs it, or it is not
+/// there at all, as a form that is yet to be made. `None` where another form would only hide what
+/// is wrong: too little memory, or files that are damaged or incomplete.
+fn passed_over(form: &ModelSource, error: &EngineError) -> Option<PassedOver> {
+    let reason = match error {
+        EngineError::Unsupported { reason, .. } => reason.clone(),
+        EngineError::NotFound { path, what, .. } if *path == form.path => {
+            format!("{what} not found")
+        }
+        EngineError::NotFound { .. }
+        | EngineError::BadFile { .. }
+        | EngineError::Template { .. }
+        | EngineError::EmptyPrompt
+        | EngineError::PromptTooLong { .. }
+        | EngineError::InvalidParameter { .. }
+        | EngineError::OutOfMemory { .. }
+        | EngineError::Cancelled
+        | EngineError::Backend { .. } => return None,
+    };
+    let path = form.path.clone();
+    Some(PassedOver { path, reason })
 }

@@ -27,6 +27,8 @@ pub(super) struct Model {
     pub(super) need: Option<MemoryNeed>,
     /// Set with [`super::Effect::Load`].
     pub(super) load_began: Option<Now>,
+    /// A load of another variant failed, of which its process may still hold something.
+    pub(super) has_failed_load: bool,
     pub(super) load_time: Option<Duration>,
     /// A person insisted, so it does not make room for a budget lowered later.
     pub(super) is_over_budget: bool,
@@ -131,6 +133,7 @@ impl Model {
             phase: Phase::Measuring,
             need: None,
             load_began: None,
+            has_failed_load: false,
             load_time: None,
             is_over_budget: false,
             info: None,
@@ -193,6 +196,11 @@ impl Model {
             (Some(_), Some(need)) => need.total_bytes(),
             (Some(_), None) | (None, _) => 0,
         }
+    }
+
+    /// Whether its process may hold memory of a model.
+    pub(super) fn may_hold_memory(&self) -> bool {
+        self.load_began.is_some() || self.has_failed_load
     }
 
     /// What it is doing, for messages.

@@ -12,6 +12,7 @@ use super::{Core, Effect, Now, Phase};
 use crate::answer::{AnswerEvent, Outcome};
 use crate::governor::Because;
 use crate::request::{Ask, AskError, AskId, ModelSpec, WhenHeld, Work};
+use crate::variants;
 
 /// An ask that waits. The first of the queue may have its model loading.
 #[derive(Debug, Clone)]
@@ -76,12 +77,16 @@ impl Core {
         Ok(())
     }
 
-    /// The spec as others hold it already, so that equal specs are one allocation.
+    /// The spec as others hold it already, so that equal specs are one allocation; else with its
+    /// variants in the order in which they are tried.
     fn shared(&self, spec: ModelSpec) -> Arc<ModelSpec> {
         let of_models = self.models.iter().map(|model| &model.spec);
         let of_queue = self.queue.iter().map(|waiting| &waiting.spec);
         let known = of_models.chain(of_queue).find(|known| ***known == spec);
-        known.cloned().unwrap_or_else(|| Arc::new(spec))
+        known.cloned().unwrap_or_else(|| {
+            let variants = variants::in_order(spec.variants, &self.hardware);
+            Arc::new(ModelSpec { variants, ..spec })
+        })
     }
 
     pub(super) fn cancel(&mut self, id: AskId) {

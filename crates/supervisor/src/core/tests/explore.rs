@@ -4,10 +4,11 @@
 
 use std::collections::HashSet;
 
-use super::simulation::{MOVES, Move, Simulation};
+use super::simulation::{FORM_MOVES, MOVES, Move, Simulation};
 
-/// Runs all histories of `depth` moves after `beginning`; returns how many states there were.
-fn explore(beginning: &[Move], depth: usize) -> usize {
+/// Runs all histories of `depth` of these `moves` after `beginning`; returns how many states there
+/// were.
+fn explore(beginning: &[Move], moves: &[Move], depth: usize) -> usize {
     let mut first = Simulation::default();
     for &step in beginning {
         first.apply(step);
@@ -18,7 +19,7 @@ fn explore(beginning: &[Move], depth: usize) -> usize {
     for _ in 0..depth {
         let mut next = Vec::new();
         for state in &frontier {
-            for &step in MOVES {
+            for &step in moves {
                 let mut after = state.clone();
                 if after.apply(step) && seen.insert(after.key()) {
                     after.clone().settle(&mut settles);
@@ -34,13 +35,19 @@ fn explore(beginning: &[Move], depth: usize) -> usize {
 /// The searches see something: a search that dedups too eagerly would pass without looking.
 #[track_caller]
 fn check(beginning: &[Move], depth: usize, n_states: usize) {
-    let n_seen = explore(beginning, depth);
+    let n_seen = explore(beginning, MOVES, depth);
     assert!(n_seen > n_states, "only {n_seen} states were reached");
 }
 
 #[test]
 fn no_history_from_nothing_breaks_a_rule() {
     check(&[], 6, 1_000);
+}
+
+#[test]
+fn no_history_of_refused_forms_breaks_a_rule() {
+    let n_seen = explore(&[Move::AskTwo], FORM_MOVES, 6);
+    assert!(n_seen > 1_000, "only {n_seen} states were reached");
 }
 
 #[test]

@@ -7,11 +7,11 @@ fn an_unsupported_variant_gives_way_to_the_next() {
     check(
         "
         0s ask 1 two
-        → start w1, measure w1 two-mlx 8192, awake, 1 loading
+        → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured unsupported
-        → measure w1 two-gguf 8192
+        → measure w1 two 8192
         2s w1 measured
-        → load w1 two-gguf 8192
+        → load w1 two 8192
         3s w1 loaded
         → generate w1 1
         ",
@@ -23,13 +23,13 @@ fn a_variant_found_unsupported_only_while_loading_gives_way_too() {
     check(
         "
         0s ask 1 two
-        → start w1, measure w1 two-mlx 8192, awake, 1 loading
+        → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured
-        → load w1 two-mlx 8192
+        → load w1 two.gguf 8192
         2s w1 failed unsupported
-        → measure w1 two-gguf 8192
+        → measure w1 two 8192
         3s w1 measured
-        → load w1 two-gguf 8192
+        → load w1 two 8192
         4s w1 loaded
         → generate w1 1
         ",
@@ -41,18 +41,92 @@ fn when_no_variant_is_supported_all_who_wait_for_the_model_are_told() {
     check(
         "
         0s ask 1 two
-        → start w1, measure w1 two-mlx 8192, awake, 1 loading
+        → start w1, measure w1 two.gguf 8192, awake, 1 loading
         0s ask 2 two
         → 2 waits at 1
         0s ask 3 embed
         → 3 waits at 2
         1s w1 measured unsupported
-        → measure w1 two-gguf 8192
+        → measure w1 two 8192
         2s w1 measured unsupported
-        → 1 ENDED unsupported, 2 ENDED unsupported, release w1, start w2, measure w2 embed 8192, 3 loading
+        → 1 ENDED none of 2 forms runs, 2 ENDED none of 2 forms runs, release w1, start w2, measure w2 embed 8192, 3 loading
         3s w1 gone
         3s show
-        → embed is Measuring; error: two: model: a new architecture
+        → embed is Measuring; error: two: no form of two runs here: two.gguf: a new architecture; two: a new architecture
+        ",
+    );
+}
+
+#[test]
+fn a_variant_that_is_not_there_gives_way_and_status_says_so() {
+    check(
+        "
+        0s ask 1 two
+        → start w1, measure w1 two.gguf 8192, awake, 1 loading
+        1s w1 measured missing
+        → measure w1 two 8192
+        2s w1 measured
+        → load w1 two 8192
+        3s w1 loaded
+        → generate w1 1
+        3s show
+        → two is Generating { ask: AskId(1), is_stopping: false }; not two.gguf: model not found
+        ",
+    );
+}
+
+#[test]
+fn a_variant_that_lacks_a_part_is_no_reason_to_try_the_next() {
+    check(
+        "
+        0s ask 1 two
+        → start w1, measure w1 two.gguf 8192, awake, 1 loading
+        1s w1 measured incomplete
+        → 1 ENDED not found, release w1, asleep
+        ",
+    );
+}
+
+#[test]
+fn the_only_variant_keeps_the_words_of_its_refusal() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        1s w1 measured missing
+        → 1 ENDED not found, release w1, asleep
+        2s w1 gone
+        2s ask 2 chat
+        → start w2, measure w2 chat 8192, awake, 2 loading
+        3s w2 measured unsupported
+        → 2 ENDED unsupported, release w2, asleep
+        ",
+    );
+}
+
+#[test]
+fn the_order_of_the_variants_makes_no_other_model() {
+    check(
+        "
+        0s ask 1 two
+        → start w1, measure w1 two.gguf 8192, awake, 1 loading
+        0s ask 2 owt
+        → 2 waits at 1
+        1s w1 measured
+        → load w1 two.gguf 8192
+        2s w1 loaded
+        → generate w1 1
+        3s w1 ended 1 well
+        → 1 ENDED Stop, generate w1 2
+        4s w1 ended 2 well
+        → 2 ENDED Stop, asleep
+        5s unload two
+        → unload w1
+        5s w1 freed 100
+        → release w1
+        5s w1 gone
+        6s ask 3 owt
+        → start w2, measure w2 two.gguf 8192, awake, 3 loading
         ",
     );
 }
@@ -62,14 +136,14 @@ fn running_out_of_memory_is_never_a_reason_to_try_the_next_variant() {
     check(
         "
         0s ask 1 two
-        → start w1, measure w1 two-mlx 8192, awake, 1 loading
+        → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured
-        → load w1 two-mlx 8192
+        → load w1 two.gguf 8192
         2s w1 failed memory
         → 1 ENDED out of memory, release w1, asleep
         3s w1 gone
         3s ask 2 two
-        → start w2, measure w2 two-mlx 8192, awake, 2 loading
+        → start w2, measure w2 two.gguf 8192, awake, 2 loading
         ",
     );
 }
@@ -79,7 +153,7 @@ fn a_broken_file_ends_the_load_before_it_begins() {
     check(
         "
         0s ask 1 two
-        → start w1, measure w1 two-mlx 8192, awake, 1 loading
+        → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured broken
         → 1 ENDED bad file, release w1, asleep
         9s w1 gone

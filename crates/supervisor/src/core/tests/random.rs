@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::simulation::{MOVES, Move, Simulation};
+use super::simulation::{FORM_MOVES, MOVES, Move, Simulation};
 
 /// A long life without its end; workers answer more often than they die.
 fn lives() -> impl Strategy<Value = Vec<Move>> {
-    let anything = proptest::sample::select(MOVES).prop_filter("it goes on", |m| *m != Move::Quit);
+    let anything = proptest::sample::select([MOVES, FORM_MOVES].concat())
+        .prop_filter("it goes on", |m| *m != Move::Quit);
     let step = prop_oneof![
         3 => Just(Move::AnswerOldest),
         1 => Just(Move::AnswerNewest),

@@ -22,6 +22,7 @@ pub(super) enum Move {
     AskChat,
     AskEmbed,
     AskOther,
+    AskTwo,
     LoadChat,
     CancelOldest,
     CancelNewest,
@@ -31,12 +32,14 @@ pub(super) enum Move {
     Critical,
     AnswerOldest,
     AnswerNewest,
+    RefuseNewest,
     CrashOldest,
     CrashNewest,
     UnloadAll,
     Quit,
 }
 
+/// What happens to models of one form.
 pub(super) const MOVES: &[Move] = &[
     Move::AskChat,
     Move::AskEmbed,
@@ -54,6 +57,20 @@ pub(super) const MOVES: &[Move] = &[
     Move::CrashNewest,
     Move::UnloadAll,
     Move::Quit,
+];
+
+/// What happens to a model of two forms, of which one or both may be refused.
+pub(super) const FORM_MOVES: &[Move] = &[
+    Move::AskTwo,
+    Move::AskOther,
+    Move::CancelOldest,
+    Move::Wait,
+    Move::Critical,
+    Move::AnswerOldest,
+    Move::AnswerNewest,
+    Move::RefuseNewest,
+    Move::CrashNewest,
+    Move::UnloadAll,
 ];
 
 /// A worker as the world knows it.
@@ -99,6 +116,7 @@ impl Simulation {
             Move::AskChat => self.ask("chat", false),
             Move::AskEmbed => self.ask("embed", false),
             Move::AskOther => self.ask("other", false),
+            Move::AskTwo => self.ask("two", false),
             Move::LoadChat => self.ask("chat", true),
             Move::CancelOldest => self.open.first().map(|&ask| Event::Cancel(ask)),
             Move::CancelNewest => self.open.last().map(|&ask| Event::Cancel(ask)),
@@ -111,6 +129,7 @@ impl Simulation {
             Move::Critical => Some(signals(MemoryPressure::Critical)),
             Move::AnswerOldest => self.word(false),
             Move::AnswerNewest => self.word(true),
+            Move::RefuseNewest => self.refuse(),
             Move::CrashOldest => crash(self.workers.keys().next()),
             Move::CrashNewest => crash(self.workers.keys().next_back()),
             Move::UnloadAll => Some(Event::Unload(Unload::All)),
@@ -155,6 +174,27 @@ impl Simulation {
         }?;
         let word = scripted.words.pop_front()?;
         Some(Event::Worker(*worker, word))
+    }
+
+    /// The newest worker that reads or loads files cannot use them.
+    fn refuse(&mut self) -> Option<Event> {
+        let reads = |scripted: &Scripted| {
+            matches!(
+                scripted.words.front(),
+                Some(WorkerEvent::Measured(_) | WorkerEvent::Loaded { .. })
+            )
+        };
+        let mut workers = self.workers.iter_mut().rev();
+        let (worker, scripted) = workers.find(|(_, scripted)| reads(scripted))?;
+        let error = EngineError::Unsupported {
+            path: self.world.path(*worker),
+            reason: "a new architecture".to_owned(),
+        };
+        let refusal = match scripted.words.pop_front()? {
+            WorkerEvent::Loaded { .. } => WorkerEvent::LoadFailed(error),
+            _ => WorkerEvent::Measured(Err(error)),
+        };
+        Some(Event::Worker(*worker, refusal))
     }
 
     fn step(&mut self, event: Event) {

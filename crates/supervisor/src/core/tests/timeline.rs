@@ -168,9 +168,18 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
         path: path(),
         reason: "cut off".to_owned(),
     };
+    let missing = |path| EngineError::NotFound {
+        path,
+        what: "model".to_owned(),
+        hint: "check the path".to_owned(),
+    };
     match said {
         ["measured"] => WorkerEvent::Measured(Ok(world.need(worker))),
         ["measured", "unsupported"] => WorkerEvent::Measured(Err(unsupported())),
+        ["measured", "missing"] => WorkerEvent::Measured(Err(missing(world.path(worker)))),
+        ["measured", "incomplete"] => {
+            WorkerEvent::Measured(Err(missing(world.path(worker).join("config.json"))))
+        }
         ["measured", "broken"] => WorkerEvent::Measured(Err(broken())),
         ["progress", percent] => WorkerEvent::LoadProgress(transom_engine::LoadProgress {
             done_bytes: percent.parse().expect("percent"),
@@ -230,6 +239,9 @@ fn show(core: &Core, now: Now) -> String {
     let mut text: Vec<String> = Vec::new();
     for model in &status.models {
         text.push(format!("{} is {:?}", model.name, model.phase));
+        for form in &model.passed_over {
+            text.push(format!("not {}: {}", form.path.display(), form.reason));
+        }
     }
     if let Some(unload) = &status.last_unload {
         text.push(format!(
@@ -303,6 +315,7 @@ fn refused(error: &AskError) -> String {
     match error {
         AskError::Engine { source } => match source {
             EngineError::Unsupported { .. } => "unsupported".to_owned(),
+            EngineError::NotFound { .. } => "not found".to_owned(),
             EngineError::OutOfMemory { .. } => "out of memory".to_owned(),
             EngineError::BadFile { .. } => "bad file".to_owned(),
             other => format!("engine error: {other}"),

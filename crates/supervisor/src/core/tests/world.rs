@@ -4,6 +4,7 @@
 //! either, the two chat models do not fit together.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use transom_engine::{Limits, MemoryNeed, MemoryUse, ModelInfo, ModelSource, SamplingParams};
@@ -44,17 +45,18 @@ pub(super) fn tuning() -> Tuning {
 }
 
 /// The model of that name. `deep` is `chat` with a context length chosen by the user, `two` comes
-/// in two variants.
+/// in two variants, and `owt` is `two` with its variants the other way round.
 pub(super) fn spec(name: &str) -> ModelSpec {
     let source = |path: &str| ModelSource { path: path.into() };
     ModelSpec {
-        name: name.to_owned(),
+        name: if name == "owt" { "two" } else { name }.to_owned(),
         role: match name {
             "embed" | "embed2" | "embed3" => Role::Embedder,
             _ => Role::Chat,
         },
         variants: match name {
-            "two" => vec![source("two-mlx"), source("two-gguf")],
+            "two" => vec![source("two"), source("two.gguf")],
+            "owt" => vec![source("two.gguf"), source("two")],
             "none" => Vec::new(),
             _ => vec![source(name)],
         },
@@ -81,6 +83,10 @@ impl World {
     pub(super) fn need(&self, worker: WorkerId) -> MemoryNeed {
         let (source, limits) = &self.models[&worker];
         need_of(source, limits)
+    }
+
+    pub(super) fn path(&self, worker: WorkerId) -> PathBuf {
+        self.models[&worker].0.path.clone()
     }
 
     pub(super) fn memory(&self, worker: WorkerId) -> MemoryUse {

@@ -1,0 +1,78 @@
+//! The forms of a model, in the order in which this machine should try them.
+//!
+//! A folder of safetensors is run by MLX, a GGUF file by llama.cpp. Where MLX has a GPU it is the
+//! faster of the two; without one it computes more than ten times slower than llama.cpp does, so
+//! there the file goes first. Rule: the order follows from the paths and the machine alone, and
+//! forms of one kind keep the order in which they came.
+
+use transom_engine::ModelSource;
+use transom_signals::Hardware;
+
+/// `variants` in the order in which they are tried on a machine with this `hardware`.
+pub fn in_order(mut variants: Vec<ModelSource>, hardware: &Hardware) -> Vec<ModelSource> {
+    let goes_last = match mlx_has_gpu(hardware) {
+        true => is_gguf,
+        false => |source: &ModelSource| !is_gguf(source),
+    };
+    variants.sort_by_key(goes_last);
+    variants
+}
+
+/// Whether MLX computes on a GPU here: on Apple silicon, whose GPU is the only one that shares the
+/// memory and so has a working set. The MLX that we ship for other systems computes on the CPU,
+/// whatever graphics card there is.
+fn mlx_has_gpu(hardware: &Hardware) -> bool {
+    hardware.working_set_bytes.is_some()
+}
+
+fn is_gguf(source: &ModelSource) -> bool {
+    let extension = source.path.extension();
+    extension.is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+}
+
+/// Whether both are the same forms, in whatever order.
+pub(crate) fn are_same(one: &[ModelSource], other: &[ModelSource]) -> bool {
+    one == other || sorted(one) == sorted(other)
+}
+
+/// In an order that does not depend on the one that they came in.
+pub(crate) fn sorted(variants: &[ModelSource]) -> Vec<&ModelSource> {
+    let mut variants: Vec<&ModelSource> = variants.iter().collect();
+    variants.sort_by(|a, b| a.path.cmp(&b.path));
+    variants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ordered(paths: &str, working_set_bytes: Option<u64>) -> String {
+        let source = |path: &str| ModelSource { path: path.into() };
+        let hardware = Hardware {
+            chip_name: "test".to_owned(),
+            memory_bytes: 16 << 30,
+            n_performance_cores: 4,
+            n_cores: 8,
+            working_set_bytes,
+            bandwidth_bytes_per_second: None,
+        };
+        let variants = in_order(paths.split(' ').map(source).collect(), &hardware);
+        let paths = variants.iter().map(|source| source.path.to_string_lossy());
+        paths.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn folders_go_first_where_mlx_has_a_gpu_and_files_elsewhere() {
+        for given in ["m/m.gguf m", "m m/m.gguf"] {
+            assert_eq!(ordered(given, Some(11 << 30)), "m m/m.gguf");
+            assert_eq!(ordered(given, None), "m/m.gguf m");
+        }
+    }
+
+    #[test]
+    fn forms_of_one_kind_keep_their_order() {
+        let given = "b.gguf d a.GGUF c e.safetensors";
+        assert_eq!(ordered(given, Some(1)), "d c e.safetensors b.gguf a.GGUF");
+        assert_eq!(ordered(given, None), "b.gguf a.GGUF d c e.safetensors");
+    }
+}
