@@ -2,7 +2,8 @@
 //!
 //! Rule: only the engine is measured, and by itself: every time and figure is taken where the model
 //! lives, and what stands between it and this command is not in them. Prompts are fixed token ids,
-//! answers are greedy and never end early, and no run may profit from the prompt cache of another.
+//! answers are greedy and never end early, nothing is guessed ahead unless that is to be measured,
+//! and no run may profit from the prompt cache of another.
 
 mod report;
 
@@ -22,7 +23,7 @@ use crate::output::json::write_line;
 use crate::output::progress::Progress;
 use crate::output::restraint::why_shed;
 
-use report::{Report, Run, SecondTurn};
+use report::{Guesses, Report, Run, SecondTurn};
 
 /// Measure how fast a model runs here
 ///
@@ -60,6 +61,11 @@ pub(crate) struct BenchArgs {
     /// Also measure the wait in a second turn: the prompt, its answer and 20 new tokens
     #[arg(long)]
     pub(crate) turn2: bool,
+
+    /// Let the engine guess tokens ahead, and show how many guesses were right; without this each
+    /// token is computed by itself
+    #[arg(long)]
+    pub(crate) speculation: bool,
 
     /// Write the result as JSON
     #[arg(long)]
@@ -101,6 +107,7 @@ pub(crate) fn run(
             interrupt,
             n_prompt: *n_prompt,
             n_generate: args.generate_tokens,
+            speculate: args.speculation,
             n_prompts_made: 0,
         };
         let measured = bench.measure(args, &mut Progress::new(console))?;
@@ -169,6 +176,7 @@ fn tokens_needed(args: &BenchArgs) -> usize {
 struct Measured {
     runs: Vec<Run>,
     second_turns: Vec<SecondTurn>,
+    guesses: Guesses,
     peak_memory_bytes: u64,
 }
 
@@ -179,6 +187,7 @@ struct Bench<'a> {
     interrupt: &'a Interrupt,
     n_prompt: usize,
     n_generate: usize,
+    speculate: bool,
     n_prompts_made: usize,
 }
 
@@ -187,6 +196,7 @@ impl Bench<'_> {
         let mut measured = Measured {
             runs: Vec::new(),
             second_turns: Vec::new(),
+            guesses: Guesses::default(),
             peak_memory_bytes: 0,
         };
         for index in 0..args.warmup + args.runs {
@@ -200,6 +210,7 @@ impl Bench<'_> {
                 continue;
             }
             measured.runs.push(Run::from(&stats));
+            measured.guesses.add(&stats);
             measured.second_turns.extend(second_turn);
             measured.peak_memory_bytes = measured.peak_memory_bytes.max(stats.peak_memory_bytes);
         }
@@ -247,6 +258,7 @@ impl Bench<'_> {
             },
             max_tokens: Some(self.n_generate),
             ignore_end_of_text: true,
+            speculate: self.speculate,
             ..GenerationParams::default()
         };
         let ask = self.loaded.ask(prompt, Fit::Whole, params);

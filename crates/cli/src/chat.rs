@@ -108,8 +108,8 @@ fn greet(loaded: &Loaded, console: &mut Console) {
         parameters_text(info.n_parameters),
         info.context_length
     ));
-    if loaded.found.is_starter {
-        let card = loaded.found.path.join("README.md");
+    if let Some(folder) = &loaded.found.starter {
+        let card = folder.join("README.md");
         let here = std::env::current_dir().unwrap_or_default();
         console.note(&format!(
             "Only the bundled demonstration model: tiny, and often wrong. See {}",

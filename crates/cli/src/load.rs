@@ -1,7 +1,6 @@
 //! Finds a model and has it loaded, with progress and Ctrl-C, for every command.
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use transom_engine::{
@@ -16,6 +15,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::link::Link;
+use crate::model_path::forms::Forms;
 use crate::model_path::{self, ModelPath};
 use crate::output::json::JsonLines;
 use crate::output::progress::Progress;
@@ -73,7 +73,7 @@ pub(crate) fn load(
         model_path::executable().as_deref(),
     )?;
     let ask = Ask {
-        model: spec(&found.path, args.context_length),
+        model: spec(&found.forms, args.context_length),
         work: Work::Load,
         over_budget: args.over_budget,
         when_held: WhenHeld::Wait,
@@ -120,22 +120,14 @@ pub(crate) fn load(
     Ok(loaded)
 }
 
-/// The model at `path` as every process names it: the instance that loads it may have been started
-/// in another folder.
-fn spec(path: &Path, context_length: Option<usize>) -> ModelSpec {
-    let path = absolute(path);
-    let name = path.file_name().unwrap_or(path.as_os_str());
+/// The model as every process names it: the instance that loads it may have been started in another
+/// folder.
+fn spec(forms: &Forms, context_length: Option<usize>) -> ModelSpec {
+    let variants = forms.paths.iter().cloned();
     ModelSpec {
-        name: name.to_string_lossy().into_owned(),
+        name: forms.name.clone(),
         role: Role::Chat,
-        variants: vec![ModelSource { path }],
+        variants: variants.map(|path| ModelSource { path }).collect(),
         context_length,
     }
-}
-
-/// The path with links resolved, or at least from the root if it leads nowhere.
-pub(crate) fn absolute(path: &Path) -> PathBuf {
-    path.canonicalize()
-        .or_else(|_| std::path::absolute(path))
-        .unwrap_or_else(|_| path.to_path_buf())
 }

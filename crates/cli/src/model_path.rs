@@ -4,18 +4,21 @@
 //! Rule: the starter is found from the executable alone, never from the working folder, so that
 //! the program acts the same wherever it is called.
 
+pub(crate) mod forms;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+use forms::Forms;
 
 /// A model to load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelPath {
-    /// Its folder or file.
-    pub(crate) path: PathBuf,
-    /// Whether it is the bundled demonstration model, which must say so.
-    pub(crate) is_starter: bool,
+    /// Its name and its forms.
+    pub(crate) forms: Forms,
+    /// The starter's folder, if it is the bundled demonstration model, which must say so.
+    pub(crate) starter: Option<PathBuf>,
 }
 
 /// Looks in the order above. `from_environment` is the value of `$TRANSOM_MODEL`.
@@ -29,21 +32,20 @@ pub(crate) fn find(
     let wanted = named
         .map(Path::to_path_buf)
         .or(from_environment.map(PathBuf::from));
-    match (wanted, starter) {
-        (Some(path), starter) => Ok(ModelPath {
-            is_starter: starter.is_some() && path.canonicalize().ok() == starter,
-            path,
-        }),
-        (None, Some(path)) => Ok(ModelPath {
-            path,
-            is_starter: true,
-        }),
-        (None, None) => Err(Failure::Model(
-            "the starter model is not beside the program; name a model folder with --model PATH \
-             or in TRANSOM_MODEL"
+    let Some(path) = wanted.or_else(|| starter.clone()) else {
+        return Err(Failure::Model(
+            "the starter model is not beside the program; name a model folder or a GGUF file with \
+             --model PATH or in TRANSOM_MODEL"
                 .into(),
-        )),
-    }
+        ));
+    };
+    let forms = forms::of(&path)?;
+    // Named itself, or one of its files.
+    let is_starter = |starter: &PathBuf| forms.paths.iter().all(|form| form.starts_with(starter));
+    Ok(ModelPath {
+        starter: starter.filter(is_starter),
+        forms,
+    })
 }
 
 /// The program's own path with symbolic links resolved: a link in a `bin` folder leads back to the
@@ -80,8 +82,9 @@ mod tests {
         match found {
             Ok(found) => {
                 assert!(expect_found);
-                assert_eq!(found.path, starter.canonicalize().unwrap());
-                assert!(found.is_starter);
+                let starter = starter.canonicalize().unwrap();
+                assert_eq!(found.forms.paths, [starter.clone()]);
+                assert_eq!(found.starter, Some(starter));
             }
             Err(failure) => {
                 assert!(!expect_found);
@@ -106,10 +109,10 @@ mod tests {
     fn a_named_model_wins_over_the_environment_and_both_over_the_starter() {
         let named = Path::new("a");
         let found = |named: Option<&Path>, environment: Option<&str>| {
-            find(named, environment.map(OsString::from), None).map(|found| found.path)
+            find(named, environment.map(OsString::from), None).map(|found| found.forms.name)
         };
-        assert_eq!(found(Some(named), Some("b")).unwrap(), Path::new("a"));
-        assert_eq!(found(None, Some("b")).unwrap(), Path::new("b"));
+        assert_eq!(found(Some(named), Some("b")).unwrap(), "a");
+        assert_eq!(found(None, Some("b")).unwrap(), "b");
         assert!(
             found(None, Some("")).is_err(),
             "an empty variable names no model"
@@ -117,18 +120,20 @@ mod tests {
     }
 
     #[test]
-    fn the_starter_is_recognised_when_it_is_named() {
+    fn the_starter_is_recognised_when_it_or_its_file_is_named() {
         let root = tempfile::tempdir().unwrap();
         let starter = root.path().join("assets/starter");
         fs::create_dir_all(&starter).unwrap();
-        fs::write(starter.join("config.json"), "{}").unwrap();
+        for name in ["config.json", "starter.gguf"] {
+            fs::write(starter.join(name), "{}").unwrap();
+        }
         let executable = root.path().join("transom");
-        assert!(
-            find(Some(&starter), None, Some(&executable))
-                .unwrap()
-                .is_starter
-        );
-        let other = find(Some(root.path()), None, Some(&executable)).unwrap();
-        assert!(!other.is_starter);
+        let is_starter = |path: &Path| {
+            let found = find(Some(path), None, Some(&executable)).unwrap();
+            found.starter.is_some()
+        };
+        assert!(is_starter(&starter));
+        assert!(is_starter(&starter.join("starter.gguf")));
+        assert!(!is_starter(root.path()));
     }
 }

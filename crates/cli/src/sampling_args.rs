@@ -28,6 +28,10 @@ pub(crate) struct GenerationArgs {
     #[arg(long)]
     pub(crate) no_think: bool,
 
+    /// Never guess tokens ahead; answers are the same, at most slower
+    #[arg(long)]
+    pub(crate) no_speculation: bool,
+
     /// The choice of the next token.
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
@@ -89,6 +93,8 @@ impl GenerationArgs {
             stop: self.stop.clone(),
             ignore_end_of_text: false,
             prefill_chunk: None,
+            speculate: !self.no_speculation,
+            shift_context: false,
         }
     }
 
@@ -197,6 +203,13 @@ mod tests {
             assert!(parse(&flags).is_err(), "{flags:?}");
         }
         assert!(parse(&["--think", "--no-think"]).is_err());
+    }
+
+    #[test]
+    fn speculation_is_allowed_unless_a_flag_says_no() {
+        let params = |flags: &[&str]| parse(flags).unwrap().params(&SamplingParams::default());
+        assert!(params(&[]).speculate);
+        assert!(!params(&["--no-speculation"]).speculate);
     }
 
     #[test]

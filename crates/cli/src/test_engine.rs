@@ -31,6 +31,8 @@ pub(crate) enum Reply {
     /// Calls the hook (a test presses Ctrl-C there) before the piece with this number, and goes on
     /// when it was asked to end, as it has to be.
     Hooked(Vec<&'static str>, usize, Arc<dyn Fn() + Send + Sync>),
+    /// Says this, and forgets so many tokens on the way if it may.
+    Shifts(&'static str, usize),
     /// Fails half way.
     Fails(&'static str),
 }
@@ -218,6 +220,8 @@ impl LoadedModel for TestModel {
             total: n_prompt,
         });
         let mut generated_tokens = 0;
+        let mut shifted_tokens = 0;
+        let mut drafted_tokens = 0;
         let mut reason = FinishReason::Stop;
         self.cached.clone_from(&prompt.tokens);
         let reply = self.replies.lock().unwrap().pop_front();
@@ -244,15 +248,26 @@ impl LoadedModel for TestModel {
                     sink.on_event(said(Section::Answer, text));
                 }
             }
+            Some(Reply::Shifts(text, n_tokens)) => {
+                generated_tokens = 1;
+                sink.on_event(said(Section::Answer, text));
+                if params.shift_context {
+                    shifted_tokens = n_tokens;
+                } else {
+                    reason = FinishReason::Length;
+                }
+            }
             Some(Reply::Fails(message)) => {
                 return Err(EngineError::Backend {
                     during: "decode".into(),
                     message: message.into(),
                 });
             }
-            // With no script left it goes on until the limit, with a token that a bias names.
+            // With no script left it goes on until the limit, with a token that a bias names. Half
+            // of what it guesses is right.
             None => {
                 generated_tokens = params.max_tokens.unwrap_or(1);
+                drafted_tokens = if params.speculate { 8 } else { 0 };
                 reason = FinishReason::Length;
                 let token = params.sampling.logit_bias.first().map_or(7, |bias| bias.0);
                 let answer = std::iter::repeat_n(token, generated_tokens.saturating_sub(1));
@@ -263,6 +278,9 @@ impl LoadedModel for TestModel {
             prompt_tokens: n_prompt,
             cached_tokens,
             generated_tokens,
+            drafted_tokens,
+            accepted_tokens: drafted_tokens / 2,
+            shifted_tokens,
             time_to_first_token: Duration::from_millis((n_prompt - cached_tokens) as u64),
             prefill_time: Duration::from_millis((n_prompt - cached_tokens) as u64),
             decode_time: Duration::from_millis(2 * generated_tokens.saturating_sub(1) as u64),

@@ -8,7 +8,7 @@ use transom_supervisor::Unload;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::load::absolute;
+use crate::model_path::forms;
 use crate::output::json::write_line;
 use crate::output::rows::unload_text;
 
@@ -68,12 +68,13 @@ fn say(args: &UnloadArgs, console: &mut Console, text: &str) -> Result<(), Failu
     }
 }
 
-/// The name of a model that was given by name or by its folder.
+/// The name of a model that was given by name, or by its folder or file.
 fn model_name(text: &str) -> String {
     let path = Path::new(text);
-    let is_path = path.components().count() > 1 || text.ends_with(std::path::is_separator);
-    match absolute(path).file_name() {
-        Some(name) if is_path => name.to_string_lossy().into_owned(),
+    let is_path =
+        path.components().count() > 1 || text.ends_with(std::path::is_separator) || path.is_file();
+    match forms::of(path) {
+        Ok(forms) if is_path => forms.name,
         _ => text.to_owned(),
     }
 }
@@ -121,10 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_named_by_its_name_or_its_folder() {
+    fn a_model_is_named_by_its_name_its_folder_or_its_file() {
         let check = |text: &str, expect: &str| assert_eq!(model_name(text), expect);
         check("Qwen3-4B-4bit", "Qwen3-4B-4bit");
         check("/nowhere/Qwen3-4B-4bit", "Qwen3-4B-4bit");
         check("models/Qwen3-4B-4bit/", "Qwen3-4B-4bit");
+        check("models/Qwen3-4B-Q4_K_M.gguf", "Qwen3-4B-Q4_K_M");
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use transom_engine::{ModelInfo, Stats};
 
 use crate::bench::{BenchArgs, Measured};
-use crate::output::stats::{bytes_text, parameters_text, rate_text, seconds};
+use crate::output::stats::{bytes_text, guesses_text, parameters_text, rate_text, seconds};
 
 /// One measured run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -55,6 +55,23 @@ impl SecondTurn {
     }
 }
 
+/// What came of guessing ahead, over all runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(super) struct Guesses {
+    /// Tokens guessed ahead.
+    drafted_tokens: usize,
+    /// Of these, tokens that the model agreed to.
+    accepted_tokens: usize,
+}
+
+impl Guesses {
+    /// Adds a run's.
+    pub(super) fn add(&mut self, stats: &Stats) {
+        self.drafted_tokens += stats.drafted_tokens;
+        self.accepted_tokens += stats.accepted_tokens;
+    }
+}
+
 /// Everything about one prompt length.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -69,6 +86,9 @@ pub(super) struct Report {
     min: Run,
     max: Run,
     peak_memory_bytes: u64,
+    /// Only where the engine was allowed to guess.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speculation: Option<Guesses>,
     #[serde(skip_serializing_if = "Option::is_none")]
     turn2: Option<Turn2>,
     #[serde(skip)]
@@ -105,6 +125,7 @@ impl Report {
             max: pick(&runs, |values| values.last().copied()),
             runs,
             peak_memory_bytes: measured.peak_memory_bytes,
+            speculation: args.speculation.then_some(measured.guesses),
             turn2: turn2(measured.second_turns),
             description: format!(
                 "{}: {}, {} parameters, {}",
@@ -148,6 +169,10 @@ impl Report {
             "ms",
             self.spread(|run| Some(run.ttft_seconds * 1e3)),
         ));
+        if let Some(guesses) = &self.speculation {
+            let text = guesses_text(guesses.accepted_tokens, guesses.drafted_tokens);
+            rows.push(format!("{:<8} {text}", "ahead"));
+        }
         if let Some(turn2) = &self.turn2 {
             let cached = turn2.runs.last().map_or(0, |run| run.cached_tokens);
             let prompt = turn2.runs.last().map_or(0, |run| run.prompt_tokens);

@@ -61,6 +61,7 @@ fn answers_are_greedy_of_fixed_length_and_prompts_share_no_prefix() {
         assert_eq!(params.sampling.temperature, 0.0);
         assert_eq!(params.max_tokens, Some(11));
         assert!(params.ignore_end_of_text);
+        assert!(!params.speculate && !params.shift_context);
     }
     let prompts = engine.seen.prompts.lock().unwrap();
     let first_tokens: std::collections::HashSet<u32> = prompts
@@ -75,6 +76,29 @@ fn answers_are_greedy_of_fixed_length_and_prompts_share_no_prefix() {
         })
         .collect();
     assert_eq!(first_tokens.len(), prompts.len());
+}
+
+/// The scripted model guesses 8 tokens of each answer, 4 of them right.
+#[test]
+fn guesses_are_made_and_counted_only_when_asked_for() {
+    let engine = TestEngine::answering(&[]);
+    let mut args = BenchArgs {
+        json: true,
+        ..args()
+    };
+    let (_, out, _) = bench(&args, &engine);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert!(report.get("speculation").is_none());
+
+    args.speculation = true;
+    let (_, out, _) = bench(&args, &engine);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["speculation"]["drafted_tokens"], 24);
+    assert_eq!(report["speculation"]["accepted_tokens"], 12);
+
+    args.json = false;
+    let (_, out, _) = bench(&args, &engine);
+    assert!(out.contains("12 of 24 guesses right"), "{out}");
 }
 
 #[test]

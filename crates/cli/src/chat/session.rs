@@ -43,7 +43,11 @@ impl<'a> Chat<'a> {
     pub(super) fn new(args: &'a ChatArgs, link: &'a Link, loaded: Loaded) -> Self {
         let recommended = &loaded.info.recommended_sampling;
         Self {
-            params: args.generation.params(recommended),
+            params: GenerationParams {
+                // An answer that outgrows the context is still worth its end.
+                shift_context: true,
+                ..args.generation.params(recommended)
+            },
             args,
             link,
             loaded,
@@ -127,6 +131,9 @@ impl<'a> Chat<'a> {
             Ok((reason, stats)) => {
                 self.transcript.push_assistant(text);
                 self.last_stats = Some(stats);
+                if stats.shifted_tokens > 0 {
+                    console.note(FORGOT_ON_THE_WAY);
+                }
                 match reason {
                     FinishReason::Cancelled if was_interrupted => console.note("(stopped)"),
                     reason => self.explain_ending(reason, &stats, &bounds, console),
@@ -291,6 +298,10 @@ fn outgrown(n_exchanges: usize, context_length: usize, bounds: &Bounds) -> Strin
         ),
     }
 }
+
+/// Said where an answer is longer than what was free of the context.
+const FORGOT_ON_THE_WAY: &str =
+    "(The answer outgrew the context; to go on, the model forgot how the conversation began.)";
 
 /// Tokens kept free for an answer when no `--max-tokens` says how long it may get; a quarter of
 /// the context if that is less.

@@ -99,6 +99,23 @@ fn a_conversation_that_outgrows_the_context_loses_its_oldest_exchanges() {
     );
 }
 
+/// D037: an answer goes on past the end of the context, and the user hears what that cost.
+#[test]
+fn an_answer_that_outgrows_the_context_goes_on_and_says_so() {
+    let engine = TestEngine::replying([Reply::Shifts("On and on.", 500)]);
+    let (code, out, err) = chat_with("Tell me a story\n", &engine);
+    assert_eq!((code, &*out), (0, "On and on.\n"));
+    assert!(
+        err.contains("the model forgot how the conversation began.)"),
+        "{err}"
+    );
+    assert!(!err.contains("the context is full"), "{err}");
+
+    let engine = TestEngine::replying([Reply::Shifts("Short.", 0)]);
+    let (_, _, err) = chat_with("Hi\n", &engine);
+    assert!(!err.contains("forgot"), "{err}");
+}
+
 #[test]
 fn a_single_message_that_is_too_long_is_refused_and_costs_no_history() {
     let mut engine = TestEngine::answering(&["a", "b"]);

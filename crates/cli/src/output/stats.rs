@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use transom_engine::Stats;
 
-/// One line: tokens, waiting time, speeds, memory. What was not measured is left out.
+/// One line: tokens, waiting time, speeds, memory. What was not measured, or did not happen, is left
+/// out.
 pub(crate) fn stats_line(stats: &Stats) -> String {
     let cached = match stats.cached_tokens {
         0 => String::new(),
@@ -21,10 +22,21 @@ pub(crate) fn stats_line(stats: &Stats) -> String {
     if let Some(rate) = stats.decode_tokens_per_second() {
         parts.push(format!("decode {} tok/s", rate_text(rate)));
     }
+    if stats.drafted_tokens > 0 {
+        parts.push(guesses_text(stats.accepted_tokens, stats.drafted_tokens));
+    }
+    if stats.shifted_tokens > 0 {
+        parts.push(format!("{} tokens forgotten", stats.shifted_tokens));
+    }
     if stats.peak_memory_bytes > 0 {
         parts.push(format!("peak {}", bytes_text(stats.peak_memory_bytes)));
     }
     parts.join(", ")
+}
+
+/// What came of speculation.
+pub(crate) fn guesses_text(n_accepted: usize, n_drafted: usize) -> String {
+    format!("{n_accepted} of {n_drafted} guesses right")
 }
 
 /// A time in a unit that a person takes in at a glance.
@@ -89,6 +101,9 @@ mod tests {
             prompt_tokens: 120,
             cached_tokens: 20,
             generated_tokens: 41,
+            drafted_tokens: 24,
+            accepted_tokens: 18,
+            shifted_tokens: 512,
             time_to_first_token: Duration::from_millis(250),
             prefill_time: Duration::from_millis(200),
             decode_time: Duration::from_millis(800),
@@ -97,7 +112,8 @@ mod tests {
         assert_eq!(
             stats_line(&stats),
             "120 prompt tokens (20 from the cache), 41 generated, first after 250 ms, \
-             prefill 500 tok/s, decode 50.0 tok/s, peak 117 MB"
+             prefill 500 tok/s, decode 50.0 tok/s, 18 of 24 guesses right, 512 tokens forgotten, \
+             peak 117 MB"
         );
     }
 

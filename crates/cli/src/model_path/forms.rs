@@ -1,0 +1,265 @@
+//! The forms in which a model is there: a folder of safetensors files, GGUF files, or both.
+//!
+//! Rule: forms count as one model only if their headers say so; a folder that leaves a choice is
+//! refused with the choice, never guessed at.
+
+use std::path::{Path, PathBuf};
+
+use transom_catalog::ModelFacts;
+
+use crate::failure::Failure;
+
+/// A model's name for people, and its forms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Forms {
+    /// The folder's or file's own name, without an extension or the number of a part.
+    pub(crate) name: String,
+    /// Paths that an engine may take; never empty. Of a split model the first part.
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// The forms of the model at `path`.
+///
+/// A path with nothing there is its own form: the engine says what is missing.
+///
+/// # Errors
+/// A folder of several models, with their names.
+pub(crate) fn of(path: &Path) -> Result<Forms, Failure> {
+    let path = absolute(path);
+    if !path.is_dir() {
+        return Ok(Forms::of_file(first_part(&path)));
+    }
+    let mut files = gguf_models(&path);
+    if is_safetensors_folder(&path) {
+        retain_same(&path, &mut files);
+        return Ok(Forms {
+            name: name_of(&path),
+            paths: std::iter::once(path).chain(files).collect(),
+        });
+    }
+    match files.as_slice() {
+        [] => Ok(Forms {
+            name: name_of(&path),
+            paths: vec![path],
+        }),
+        [_] => Ok(Forms::of_file(files.remove(0))),
+        several => {
+            let names: Vec<_> = several.iter().filter_map(|file| file.file_name()).collect();
+            let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+            Err(Failure::Model(format!(
+                "{} holds {} models; name one of them: {}",
+                path.display(),
+                names.len(),
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+impl Forms {
+    fn of_file(path: PathBuf) -> Self {
+        let name = match part_of(&path) {
+            Some((base, _)) => base.to_owned(),
+            None if is_gguf(&path) => stem_of(&path),
+            None => name_of(&path),
+        };
+        let paths = vec![path];
+        Self { name, paths }
+    }
+}
+
+/// The path from the root. Links are resolved up to the last name of a file: a cache of downloads
+/// keeps files under other names, and links to them.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    let whole = || std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    if path.is_dir() {
+        return path.canonicalize().unwrap_or_else(|_| whole());
+    }
+    let whole = whole();
+    match (whole.parent().map(Path::canonicalize), whole.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => whole,
+    }
+}
+
+fn is_safetensors_folder(folder: &Path) -> bool {
+    folder.join("config.json").is_file()
+        && files_of(folder).any(|file| has_extension(&file, "safetensors"))
+}
+
+/// The GGUF models of a folder by name, a split one by its first part.
+fn gguf_models(folder: &Path) -> Vec<PathBuf> {
+    let files = files_of(folder).filter(|file| is_gguf(file) && !is_projector(file));
+    let mut models: Vec<PathBuf> = files
+        .filter(|file| part_of(file).is_none_or(|(_, number)| number == 1))
+        .collect();
+    models.sort();
+    models
+}
+
+/// What a folder holds; nothing where it cannot be read, which the engine will say.
+fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten();
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file())
+}
+
+/// Leaves the files that are the folder's model in another form.
+fn retain_same(folder: &Path, files: &mut Vec<PathBuf>) {
+    if files.is_empty() {
+        return;
+    }
+    match transom_catalog::inspect(folder) {
+        Ok(own) => files.retain(|file| {
+            transom_catalog::inspect(file).is_ok_and(|other| are_same(&own, &other))
+        }),
+        // What the folder's model is, nobody knows.
+        Err(_) => files.clear(),
+    }
+}
+
+/// Whether two headers describe one model. Packing and tied weights change the number of
+/// parameters, so that is no sign.
+fn are_same(one: &ModelFacts, other: &ModelFacts) -> bool {
+    let shape = |facts: &ModelFacts| (facts.n_layers, facts.n_heads, facts.key_length);
+    one.architecture == other.architecture
+        && shape(one) == shape(other)
+        && one.n_kv_heads == other.n_kv_heads
+        && one.vocab_size == other.vocab_size
+}
+
+/// The name before the number, and the number, of a part such as `model-00002-of-00003.gguf`.
+fn part_of(path: &Path) -> Option<(&str, u32)> {
+    let stem = path.file_stem()?.to_str().filter(|_| is_gguf(path))?;
+    let (rest, n_parts) = stem.rsplit_once("-of-")?;
+    let (base, number) = rest.rsplit_once('-')?;
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
+    let number = number.parse().ok().filter(|_| is_number(number))?;
+    is_number(n_parts).then_some((base, number))
+}
+
+/// The first part of the split model that `path` is a part of, if it is there; else `path`.
+fn first_part(path: &Path) -> PathBuf {
+    let first = part_of(path).and_then(|(base, _)| {
+        let name = path.file_name()?.to_str()?;
+        let n_parts = name.rsplit_once("-of-")?.1;
+        Some(path.with_file_name(format!("{base}-00001-of-{n_parts}")))
+    });
+    first
+        .filter(|first| first.is_file())
+        .unwrap_or_else(|| path.to_owned())
+}
+
+/// A model that turns pictures into tokens for another one, and is none by itself.
+fn is_projector(path: &Path) -> bool {
+    stem_of(path).starts_with("mmproj")
+}
+
+fn is_gguf(path: &Path) -> bool {
+    has_extension(path, "gguf")
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension()
+        .is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
+
+fn stem_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Makes empty files in a folder called `Model` and returns the forms of `path` below it.
+    fn forms(files: &[&str], path: &str) -> Result<(String, Vec<String>), Failure> {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("Model");
+        fs::create_dir(&folder).unwrap();
+        for file in files {
+            fs::write(folder.join(file), "").unwrap();
+        }
+        let forms = of(&folder.join(path))?;
+        let paths = forms.paths.iter().map(|path| {
+            let below = path.strip_prefix(folder.canonicalize().unwrap());
+            below.unwrap().to_str().unwrap().to_owned()
+        });
+        Ok((forms.name, paths.collect()))
+    }
+
+    #[track_caller]
+    fn check(files: &[&str], path: &str, name: &str, paths: &[&str]) {
+        let (found_name, found) = forms(files, path).unwrap();
+        assert_eq!(
+            (&*found_name, found),
+            (name, paths.iter().map(|path| (*path).to_owned()).collect())
+        );
+    }
+
+    #[test]
+    fn a_file_is_itself_and_named_without_its_extension() {
+        check(&["a-Q4_K_M.gguf", "b.gguf"], "b.gguf", "b", &["b.gguf"]);
+        check(&["a.b.GGUF"], "a.b.GGUF", "a.b", &["a.b.GGUF"]);
+        check(&[], "missing.gguf", "missing", &["missing.gguf"]);
+    }
+
+    #[test]
+    fn any_part_of_a_split_model_stands_for_its_first() {
+        let parts = ["m-00001-of-00003.gguf", "m-00002-of-00003.gguf"];
+        check(&parts, parts[1], "m", &parts[..1]);
+        check(&parts, "", "m", &parts[..1]);
+        check(&parts[1..], parts[1], "m", &parts[1..]);
+        let no_part = "m-1-of-3.gguf";
+        check(&[no_part], no_part, "m-1-of-3", &[no_part]);
+    }
+
+    #[test]
+    fn a_folder_is_its_only_model_or_a_question() {
+        check(
+            &["a.gguf", "README.md", "mmproj-a.gguf"],
+            "",
+            "a",
+            &["a.gguf"],
+        );
+        let failure = forms(&["b.gguf", "a.gguf", "notes.txt"], "").unwrap_err();
+        assert_eq!(failure.exit_code(), 3);
+        let text = failure.to_string();
+        assert!(
+            text.ends_with("Model holds 2 models; name one of them: a.gguf, b.gguf"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_folder_with_nothing_to_load_is_left_to_the_engine() {
+        check(&["README.md"], "", "Model", &[""]);
+        check(&[], "nowhere", "nowhere", &["nowhere"]);
+        check(&["config.json", "pytorch_model.bin"], "", "Model", &[""]);
+    }
+
+    #[test]
+    fn a_gguf_file_that_is_another_model_is_no_form_of_its_folder() {
+        let files = ["config.json", "model.safetensors", "other.gguf"];
+        check(&files, "", "Model", &[""]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_a_file_keeps_its_own_name() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        fs::write(root.join("blob"), "").unwrap();
+        let link = root.join("model.gguf");
+        std::os::unix::fs::symlink("blob", &link).unwrap();
+        assert_eq!(of(&link).unwrap().paths, [link]);
+    }
+}
