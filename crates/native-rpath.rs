@@ -13,7 +13,6 @@
 use std::path::Path;
 
 fn main() {
-    println!("cargo::rerun-if-changed=../native-rpath.rs");
     println!("cargo::rerun-if-env-changed=TRANSOM_MLX_LIB");
     let Ok(folder) = std::env::var("TRANSOM_MLX_LIB") else {
         return;

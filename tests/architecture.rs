@@ -40,8 +40,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-supervisor",
         ],
     ),
+    ("transom-tests", &["transom-engine", "transom-engine-mlx"]),
     (
-        "transom-tests",
+        "transom-conformance",
         &[
             "transom-catalog",
             "transom-engine",
@@ -62,7 +63,12 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     // Engines block: async has no place below the rooms that talk to processes and sockets.
     (
         "tokio",
-        &["transom-engine-host", "transom-supervisor", "transom-cli"],
+        &[
+            "transom-engine-host",
+            "transom-supervisor",
+            "transom-cli",
+            "transom-conformance",
+        ],
     ),
     // The machine's own interfaces.
     ("objc2*", &["transom-signals"]),

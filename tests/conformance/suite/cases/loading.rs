@@ -1,0 +1,153 @@
+//! Loading: what is told of a load, and what is refused.
+
+use transom_engine::{EngineError, FinishReason, Role};
+
+use crate::ask::Ask;
+use crate::files;
+use crate::subject::Subject;
+use crate::talk::{Talk, limits};
+
+/// Parameters of the starter model, its tied matrix counted once.
+const STARTER_PARAMETERS: u64 = 26_000_000;
+
+pub(crate) async fn a_load_tells_its_progress_and_what_was_loaded(subject: &Subject) {
+    let mut talk = Talk::start(subject);
+    let loaded = talk.load(&subject.starter, &limits(8192)).await.unwrap();
+    let progress = &loaded.progress;
+    let last = progress.last().expect("progress is told");
+    assert_eq!(last.done_bytes, last.total_bytes, "{progress:?}");
+    assert!(progress.is_sorted_by_key(|step| step.done_bytes));
+    assert!(progress.iter().all(|step| step.total_bytes > 1_000_000));
+
+    let info = loaded.info;
+    assert_eq!(info.engine, subject.engine);
+    assert_eq!(info.architecture, "qwen3");
+    assert!(!info.name.is_empty());
+    let share = info.n_parameters as f64 / STARTER_PARAMETERS as f64;
+    assert!((0.9..1.1).contains(&share), "{}", info.n_parameters);
+    assert!(!info.stored_as.is_empty() && !info.computed_as.is_empty());
+    assert_eq!((info.context_length, info.vocab_size), (2048, 8192));
+    assert!(info.has_chat_template);
+    let recommended = info.recommended_sampling.validate(info.vocab_size);
+    assert_eq!(recommended, Ok(()));
+
+    assert!(loaded.memory.weight_bytes > 1_000_000);
+    assert!(loaded.memory.peak_bytes >= loaded.memory.weight_bytes);
+    assert!(last.total_bytes >= 1_000_000);
+    talk.leave().await;
+}
+
+pub(crate) async fn the_context_is_the_least_of_the_models_and_the_callers(subject: &Subject) {
+    for (wanted, expected) in [(100, 100), (4096, 4096), (1 << 20, 4096)] {
+        let mut talk = Talk::start(subject);
+        let measured = talk.measure(&subject.tiny, &limits(wanted)).await.unwrap();
+        assert_eq!(measured.context_length, expected);
+        let loaded = talk.load(&subject.tiny, &limits(wanted)).await.unwrap();
+        assert_eq!(loaded.info.context_length, expected);
+        talk.leave().await;
+    }
+}
+
+pub(crate) async fn the_other_engines_files_are_refused_with_a_reason(subject: &Subject) {
+    let mut talk = Talk::start(subject);
+    let name = subject.foreign.file_name().unwrap().to_string_lossy();
+    let measured = talk.measure(&subject.foreign, &limits(256)).await;
+    let loaded = talk.load(&subject.foreign, &limits(256)).await;
+    for error in [measured.unwrap_err(), loaded.err().unwrap()] {
+        assert!(
+            matches!(error, EngineError::Unsupported { .. }),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains(&*name), "{error}");
+    }
+    talk.leave().await;
+}
+
+pub(crate) async fn a_program_of_several_engines_takes_the_one_that_can(subject: &Subject) {
+    let mut talk = Talk::start_with("every");
+    talk.measure(&subject.tiny, &limits(256)).await.unwrap();
+    let loaded = talk.load(&subject.tiny, &limits(256)).await.unwrap();
+    assert_eq!(loaded.info.engine, subject.engine);
+    talk.leave().await;
+}
+
+pub(crate) async fn a_model_that_is_not_there_is_named(subject: &Subject) {
+    let mut talk = Talk::start(subject);
+    let extension = subject.tiny.extension().unwrap_or_default();
+    let path = talk
+        .folder()
+        .join("no-such-model")
+        .with_extension(extension);
+    let measured = talk.measure(&path, &limits(256)).await;
+    let loaded = talk.load(&path, &limits(256)).await;
+    for error in [measured.unwrap_err(), loaded.err().unwrap()] {
+        assert!(matches!(error, EngineError::NotFound { .. }), "{error:?}");
+        assert!(error.to_string().contains("no-such-model"), "{error}");
+    }
+    talk.leave().await;
+}
+
+pub(crate) async fn damaged_files_are_named_and_leave_the_process_usable(subject: &Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    for damaged in (subject.damaged)(folder.path()) {
+        let mut talk = Talk::start(subject);
+        let error = talk.load(&damaged.path, &limits(256)).await.err();
+        let error = error.unwrap_or_else(|| panic!("{} was loaded", damaged.what));
+        let is_clear = matches!(
+            error,
+            EngineError::BadFile { .. }
+                | EngineError::NotFound { .. }
+                | EngineError::Template { .. }
+                | EngineError::Unsupported { .. }
+        );
+        assert!(is_clear, "{}: {error:?}", damaged.what);
+        let message = error.to_string();
+        assert!(
+            message.contains(damaged.word),
+            "{}: {message}",
+            damaged.what
+        );
+        let sound = talk.measure(&subject.tiny, &limits(256)).await;
+        assert!(sound.is_ok(), "after {}: {sound:?}", damaged.what);
+        talk.leave().await;
+    }
+}
+
+pub(crate) async fn a_model_without_a_template_continues_text_and_refuses_chats(subject: &Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = files::copy_of_tiny(folder.path(), "untemplated");
+    files::change_json(&source.join("tokenizer_config.json"), |config| {
+        config.as_object_mut().unwrap().remove("chat_template");
+    });
+    let model = (subject.make)(&source, &folder.path().join("untemplated-model"));
+    let mut talk = Talk::start(subject);
+    let loaded = talk.load(&model, &limits(256)).await.unwrap();
+    assert!(!loaded.info.has_chat_template);
+    let refused = talk.ask(&Ask::chat(&[(Role::User, "hello")])).await;
+    assert!(matches!(refused.error(), EngineError::Template { .. }));
+    let answer = talk.ask(&Ask::text("hello").max_tokens(3)).await;
+    assert!(answer.stats().generated_tokens > 0);
+    talk.leave().await;
+}
+
+/// Wherever the stop arrives, the load says that it was cancelled, or is whole and answers.
+pub(crate) async fn a_load_that_is_stopped_ends_and_leaves_nothing_behind(subject: &Subject) {
+    let mut talk = Talk::start(subject);
+    talk.begin_load(&subject.starter, &limits(256));
+    talk.stop(None, FinishReason::Cancelled);
+    let at_once = talk.loaded(Vec::new()).await.err();
+    assert_eq!(at_once, Some(EngineError::Cancelled));
+    let answer = talk.ask(&Ask::text("hello")).await;
+    assert!(matches!(answer.error(), EngineError::Backend { .. }));
+    talk.leave().await;
+
+    let mut talk = Talk::start(subject);
+    talk.begin_load(&subject.starter, &limits(256));
+    let first = talk.load_progress().await;
+    talk.stop(None, FinishReason::Cancelled);
+    match talk.loaded(vec![first]).await {
+        Err(error) => assert_eq!(error, EngineError::Cancelled),
+        Ok(_) => assert!(!talk.text(&Ask::text("hello")).await.is_empty()),
+    }
+    talk.leave().await;
+}

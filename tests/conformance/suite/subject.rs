@@ -1,0 +1,71 @@
+//! The engines under test: their models, and where they are meant to differ.
+//!
+//! Rule: a difference between engines stands here with its reason, and the case then holds the
+//! engine to what was declared. Nothing is skipped.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use crate::files;
+
+/// Whether an engine does what the contract leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Declared {
+    /// It does.
+    Does,
+    /// It does not, and why.
+    #[allow(dead_code, reason = "engines may come to do everything")]
+    DoesNot(&'static str),
+}
+
+impl Declared {
+    pub(crate) fn does(self) -> bool {
+        self == Self::Does
+    }
+}
+
+/// One engine, with models that it can run.
+pub(crate) struct Subject {
+    /// Its name, which is also the suite's program's word for it.
+    pub(crate) engine: &'static str,
+    /// Two layers of random weights, a token for each byte, 4,096 tokens of context.
+    pub(crate) tiny: PathBuf,
+    /// The folder that `tiny` was made of.
+    pub(crate) tiny_folder: PathBuf,
+    /// The starter model, which speaks.
+    pub(crate) starter: PathBuf,
+    /// A sound model of the other engine.
+    pub(crate) foreign: PathBuf,
+    /// Makes a model for this engine of a folder in the layout of `tiny_folder`, in a folder.
+    pub(crate) make: fn(folder: &Path, to: &Path) -> PathBuf,
+    /// Makes models that cannot be loaded, in a folder.
+    pub(crate) damaged: fn(&Path) -> Vec<files::Damaged>,
+    /// Forgets the older half of a full context and goes on.
+    pub(crate) shifts_context: Declared,
+    /// Guesses tokens ahead.
+    pub(crate) speculates: Declared,
+    /// Writes a conversation to a file and takes it up again.
+    pub(crate) keeps_state: Declared,
+    /// Keeps keys and values in fewer bytes when asked to.
+    pub(crate) has_small_kv_cache: Declared,
+    /// Tokens of a shared prefix that are computed again.
+    pub(crate) reuse_slack: usize,
+}
+
+pub(crate) static MLX: LazyLock<Subject> = LazyLock::new(|| {
+    let models = files::models();
+    Subject {
+        engine: "mlx",
+        tiny: models.tiny_folder.clone(),
+        tiny_folder: models.tiny_folder.clone(),
+        starter: files::starter_folder(),
+        foreign: files::foreign_gguf(),
+        make: files::as_folder,
+        damaged: files::damaged_folders,
+        shifts_context: Declared::DoesNot("its cache has no room to move positions in"),
+        speculates: Declared::DoesNot("only llama.cpp checks several tokens in one cheap step"),
+        keeps_state: Declared::DoesNot("its cache is not written to files yet"),
+        has_small_kv_cache: Declared::DoesNot("its cache has one element type"),
+        reuse_slack: 0,
+    }
+});
