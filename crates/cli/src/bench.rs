@@ -111,7 +111,7 @@ pub(crate) fn run(
             n_prompts_made: 0,
         };
         let measured = bench.measure(args, &mut Progress::new(console))?;
-        let report = Report::new(&loaded.info, loaded.load_time, args, *n_prompt, measured);
+        let report = Report::new(&loaded, args, *n_prompt, measured);
         if args.json {
             write_line(console.out, &report).map_err(Failure::Output)?;
         } else {

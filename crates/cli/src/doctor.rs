@@ -5,8 +5,9 @@
 mod report;
 
 use clap::Args;
+use transom_engine::ModelSource;
 use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
-use transom_supervisor::{Budget, Governor, Tuning};
+use transom_supervisor::{Budget, Governor, Tuning, variants};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -88,15 +89,29 @@ fn gather(
         budget_bytes: Budget::for_machine(&hardware, &tuning).total_bytes(signals.memory),
         bounds: Budget::bounds(&hardware, &tuning),
         measured_bandwidth: measured,
+        engines: engines(&hardware),
         hardware,
         sources,
         is_simulated: args.simulate.is_some(),
         signals,
         allowance: governor.allowance().clone(),
         instance: Instance {
-            data_folder: link.folder().to_path_buf(),
+            data_folder: link.folder()?.to_path_buf(),
             process_id,
             problem,
         },
     })
+}
+
+/// The forms of a model in the order in which they are tried on `hardware`.
+fn engines(hardware: &Hardware) -> Vec<&'static str> {
+    let source = |path: &str| ModelSource { path: path.into() };
+    let forms = vec![source("folder"), source("file.gguf")];
+    let tried = variants::in_order(forms, hardware).into_iter();
+    tried
+        .map(|form| match form.path.extension() {
+            Some(_) => "llama.cpp",
+            None => "MLX",
+        })
+        .collect()
 }

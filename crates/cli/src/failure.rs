@@ -67,7 +67,7 @@ impl Failure {
             Self::Model(_) => 3,
             Self::Engine(error) => engine_exit_code(error),
             Self::Ask {
-                error: AskError::TooLarge { .. },
+                error: AskError::TooLarge { .. } | AskError::NoFormRuns { .. },
             } => 3,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Input(_)
@@ -228,6 +228,11 @@ mod tests {
             context_that_fits: None,
         };
         check(too_large, 3, "--over-budget");
+        let no_form_runs = AskError::NoFormRuns {
+            name: "odd".into(),
+            forms: Vec::new(),
+        };
+        check(no_form_runs, 3, "no form of odd runs here");
     }
 
     #[test]

@@ -4,12 +4,12 @@
 //! The supervisor is the running instance's if there is one, else this process's own, which it is
 //! then for others as well until the command ends.
 //!
-//! Rule: nothing is opened before it is needed, so that a request that is wrong costs nothing; and
-//! an instance that went away is replaced by the next ask.
+//! Rule: nothing is started or opened before it is needed, so that a request that is wrong, or that
+//! only reads files, costs nothing; and an instance that went away is replaced by the next ask.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
@@ -36,9 +36,9 @@ pub(crate) struct Followed {
 
 /// See the head of this file.
 pub(crate) struct Link {
-    runtime: Runtime,
-    /// The data folder, in which a running instance is found.
-    folder: PathBuf,
+    runtime: OnceCell<Runtime>,
+    /// The data folder, in which a running instance is found, or why there is none.
+    folder: Result<PathBuf, String>,
     connection: RefCell<Option<Connected>>,
 }
 
@@ -59,12 +59,12 @@ impl Connected {
 
 impl Link {
     /// A link to the user's instance; opens nothing yet.
-    pub(crate) fn new() -> Result<Self, Failure> {
-        Ok(Self {
-            runtime: runtime()?,
-            folder: instance::data_folder().map_err(Failure::instance)?,
+    pub(crate) fn new() -> Self {
+        Self {
+            runtime: OnceCell::new(),
+            folder: instance::data_folder().map_err(|error| error.to_string()),
             connection: RefCell::new(None),
-        })
+        }
     }
 
     /// A link to the supervisor that `start` gives, for tests.
@@ -76,20 +76,25 @@ impl Link {
             start()
         };
         Self {
-            runtime,
-            folder: PathBuf::from("no data folder in tests"),
+            runtime: OnceCell::from(runtime),
+            folder: Ok(PathBuf::from("no data folder in tests")),
             connection: RefCell::new(Some(Connected::Visited(handle))),
         }
     }
 
     /// The runtime, for what a command waits for by itself.
-    pub(crate) fn runtime(&self) -> &Runtime {
-        &self.runtime
+    pub(crate) fn runtime(&self) -> Result<&Runtime, Failure> {
+        if self.runtime.get().is_none() {
+            let _ = self.runtime.set(runtime()?);
+        }
+        self.runtime
+            .get()
+            .ok_or_else(|| Failure::Internal("the runtime was made and is not there".to_owned()))
     }
 
     /// The data folder.
-    pub(crate) fn folder(&self) -> &std::path::Path {
-        &self.folder
+    pub(crate) fn folder(&self) -> Result<&Path, Failure> {
+        self.folder.as_deref().map_err(Failure::instance)
     }
 
     /// The supervisor: the running instance's, else one that is started here.
@@ -97,7 +102,8 @@ impl Link {
         if let Some(connected) = &*self.connection.borrow() {
             return Ok(connected.handle());
         }
-        let opened = self.runtime.block_on(instance::open(&self.folder, start));
+        let opening = instance::open(self.folder()?, start);
+        let opened = self.runtime()?.block_on(opening);
         let opened = opened.map_err(Failure::instance)?;
         let handle = opened.handle();
         self.connection.replace(Some(Connected::Opened(opened)));
@@ -109,7 +115,7 @@ impl Link {
         if let Some(connected) = &*self.connection.borrow() {
             return Ok(Some(connected.handle()));
         }
-        let found = self.runtime.block_on(instance::connect(&self.folder));
+        let found = self.runtime()?.block_on(instance::connect(self.folder()?));
         let handle = found.map_err(Failure::instance)?;
         self.connection
             .replace(handle.clone().map(Connected::Visited));
@@ -119,7 +125,7 @@ impl Link {
     /// What the supervisor says of itself now.
     pub(crate) fn status(&self) -> Result<Arc<Status>, Failure> {
         let handle = self.handle()?;
-        Ok(self.runtime.block_on(handle.look()))
+        Ok(self.runtime()?.block_on(handle.look()))
     }
 
     /// Asks, passes every event but the last to `sink`, and returns the end. Ctrl-C and a sink that
@@ -157,13 +163,14 @@ impl Link {
         sink: &mut dyn FnMut(AnswerEvent) -> ControlFlow<()>,
     ) -> Result<Followed, Failure> {
         let handle = self.handle()?;
-        let _inside = self.runtime.enter();
+        let runtime = self.runtime()?;
+        let _inside = runtime.enter();
         let mut answer = handle.ask(ask.clone());
         let canceller = answer.canceller();
         let of_key = answer.canceller();
         let watch = interrupt.watch(move || of_key.cancel());
         let mut outcome = None;
-        while let Some(event) = self.runtime.block_on(answer.next()) {
+        while let Some(event) = runtime.block_on(answer.next()) {
             match event {
                 AnswerEvent::Ended { outcome: end } => {
                     outcome = Some(end);
@@ -189,13 +196,16 @@ impl Link {
     /// Unloads, and says what came back.
     pub(crate) fn unload(&self, unload: Unload) -> Result<Vec<UnloadRecord>, Failure> {
         let handle = self.handle()?;
-        Ok(self.runtime.block_on(handle.unload(unload))?)
+        Ok(self.runtime()?.block_on(handle.unload(unload))?)
     }
 
     /// Ends the instance if it is this process's own: after the answers that others still wait for,
     /// and with every model's memory given back.
     pub(crate) fn close(self, console: &mut Console, interrupt: &Interrupt) {
         interrupt.take_idle_presses_back();
+        let Some(runtime) = self.runtime.into_inner() else {
+            return;
+        };
         if let Some(Connected::Opened(connection)) = self.connection.take() {
             match connection.n_remote_asks() {
                 0 => {}
@@ -204,9 +214,9 @@ impl Link {
                     "Finishing {n} answers for other programs; Ctrl-C ends them."
                 )),
             }
-            self.runtime.block_on(connection.close());
+            runtime.block_on(connection.close());
         }
-        self.runtime.shutdown_background();
+        runtime.shutdown_background();
     }
 }
 

@@ -7,7 +7,7 @@ use transom_engine::{
     EngineError, FinishReason, Fit, GenerationParams, ModelInfo, ModelSource, Prompt,
 };
 use transom_engine_host::wire::Request;
-use transom_supervisor::status::ModelStatus;
+use transom_supervisor::status::{ModelStatus, PassedOver};
 use transom_supervisor::{AnswerEvent, Ask, ModelSpec, Outcome, Role, Status, WhenHeld, Work};
 
 use crate::arguments::ModelArgs;
@@ -29,6 +29,8 @@ pub(crate) struct Loaded {
     pub(crate) found: ModelPath,
     /// How long its load took.
     pub(crate) load_time: Duration,
+    /// Its forms that were tried before, and why they do not run.
+    pub(crate) passed_over: Vec<PassedOver>,
     spec: ModelSpec,
     over_budget: bool,
 }
@@ -110,12 +112,14 @@ pub(crate) fn load(
         info,
         found,
         load_time: began.elapsed(),
+        passed_over: Vec::new(),
         spec: ask.model,
         over_budget: args.over_budget,
     };
     let status = link.status()?;
-    if let Some(load_time) = loaded.find_in(&status).and_then(|model| model.load_time) {
-        loaded.load_time = load_time;
+    if let Some(model) = loaded.find_in(&status).cloned() {
+        loaded.load_time = model.load_time.unwrap_or(loaded.load_time);
+        loaded.passed_over = model.passed_over;
     }
     Ok(loaded)
 }

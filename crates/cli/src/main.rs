@@ -1,14 +1,26 @@
 //! The `transom` program: the command line, and under a hidden name the process that a model lives
-//! in. Only that process touches the engine.
+//! in. Only that process touches an engine.
 
 use std::process::ExitCode;
 
+use transom_engine::Engine;
 use transom_engine_host::child;
+#[cfg(feature = "llama")]
+use transom_engine_llama::LlamaEngine;
 use transom_engine_mlx::MlxEngine;
 
 fn main() -> ExitCode {
     if child::is_asked_for(std::env::args_os()) {
-        return child::main(vec![Box::new(MlxEngine::new())]);
+        return child::main(engines());
     }
     transom_cli::main()
+}
+
+/// Each refuses the files of the others.
+fn engines() -> Vec<Box<dyn Engine>> {
+    vec![
+        Box::new(MlxEngine::new()),
+        #[cfg(feature = "llama")]
+        Box::new(LlamaEngine::new()),
+    ]
 }

@@ -68,7 +68,7 @@ pub(crate) fn run(
             return Ok(());
         }
         loop {
-            match link.runtime().block_on(next(&mut receiver, &key, &status)) {
+            match link.runtime()?.block_on(next(&mut receiver, &key, &status)) {
                 Next::Changed => break,
                 Next::Ticked => screen.show(&status, taken.elapsed())?,
                 Next::Left => return Ok(()),

@@ -5,9 +5,12 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use transom_engine::{ModelInfo, Stats};
+use transom_engine::Stats;
+use transom_supervisor::status::PassedOver;
 
 use crate::bench::{BenchArgs, Measured};
+use crate::load::Loaded;
+use crate::output::rows::passed_over_text;
 use crate::output::stats::{bytes_text, guesses_text, parameters_text, rate_text, seconds};
 
 /// One measured run.
@@ -78,6 +81,9 @@ pub(super) struct Report {
     model: String,
     engine: String,
     computed_as: String,
+    /// Forms of the model that do not run here, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    passed_over: Vec<PassedOver>,
     load_seconds: f64,
     prompt_tokens: usize,
     generate_tokens: usize,
@@ -106,18 +112,19 @@ struct Turn2 {
 impl Report {
     /// Sums up what was measured for a prompt of `n_prompt` tokens.
     pub(super) fn new(
-        info: &ModelInfo,
-        load_time: Duration,
+        loaded: &Loaded,
         args: &BenchArgs,
         n_prompt: usize,
         measured: Measured,
     ) -> Self {
+        let info = &loaded.info;
         let runs = measured.runs;
         Self {
             model: info.name.clone(),
             engine: info.engine.clone(),
             computed_as: info.computed_as.clone(),
-            load_seconds: load_time.as_secs_f64(),
+            passed_over: loaded.passed_over.clone(),
+            load_seconds: loaded.load_time.as_secs_f64(),
             prompt_tokens: n_prompt,
             generate_tokens: args.generate_tokens,
             median: pick(&runs, median),
@@ -139,8 +146,10 @@ impl Report {
 
     /// The lines above the first table.
     pub(super) fn heading(&self) -> String {
+        let passed_over = self.passed_over.iter().map(passed_over_text);
+        let passed_over: String = passed_over.map(|text| text + "\n").collect();
         format!(
-            "{}\n{}: {}, loaded in {}\n\n{:<8} {:>14} {:>23}\n",
+            "{}\n{}: {}, loaded in {}\n{passed_over}\n{:<8} {:>14} {:>23}\n",
             self.description,
             self.engine,
             self.computed_as,

@@ -16,6 +16,7 @@ use crate::link::{Followed, Link};
 use crate::load::Loaded;
 use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
 use crate::output::restraint::{Bounds, why_shed};
+use crate::output::rows::passed_over_text;
 use crate::output::stats::{bytes_text, rough_time, stats_line};
 
 /// What follows a line.
@@ -237,11 +238,15 @@ impl<'a> Chat<'a> {
             .last_stats
             .map_or(0, |stats| stats.prompt_tokens + stats.generated_tokens);
         let status = self.link.status()?;
+        let passed_over = self.loaded.passed_over.iter().map(passed_over_text);
+        let passed_over: String = passed_over
+            .map(|text| format!("             {text}\n"))
+            .collect();
         Ok(format!(
             "last answer  {last}\n\
              context      {n_used} of {} tokens, {} messages\n\
              memory       {}\n\
-             model        {}: {}; runs as {} ({})\n",
+             model        {}: {}; runs as {} ({})\n{passed_over}",
             info.context_length,
             self.transcript.n_messages(),
             self.memory_text(&status),

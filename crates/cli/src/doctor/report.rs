@@ -17,6 +17,8 @@ const LABEL_WIDTH: usize = 21;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) hardware: Hardware,
+    /// The engines in the order in which they are tried for a model that is there in several forms.
+    pub(super) engines: Vec<&'static str>,
     /// Bytes a second, if it was to be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) measured_bandwidth: Option<u64>,
@@ -119,6 +121,15 @@ impl Report {
             bandwidths.push(format!("{} measured now", rate_text(rate)));
         }
         rows.row("  bandwidth", &bandwidths.join("\n"));
+        rows.row("  engines", &self.engines_text());
+    }
+
+    fn engines_text(&self) -> String {
+        let because = match self.hardware.working_set_bytes {
+            Some(_) => "MLX has a GPU here",
+            None => "MLX has no GPU here",
+        };
+        format!("{}, for {because}", self.engines.join(" before "))
     }
 
     fn budget_text(&self) -> String {
@@ -177,6 +188,7 @@ mod tests {
                 working_set_bytes: Some(12 << 30),
                 bandwidth_bytes_per_second: Some(150_000_000_000),
             },
+            engines: vec!["MLX", "llama.cpp"],
             measured_bandwidth: Some(121_000_000_000),
             budget_bytes: 10 << 30,
             bounds: vec![Bound {
@@ -227,6 +239,7 @@ mod tests {
             "  together           10.00 GB, less than usual: memory pressure is warning",
             "  bandwidth          150 GB/s by its maker's figures",
             "                     121 GB/s measured now",
+            "  engines            MLX before llama.cpp, for MLX has a GPU here",
             "  memory pressure    normal",
             "                     where memory pressure comes from",
             "  heat               none: where heat comes from",

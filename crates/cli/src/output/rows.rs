@@ -4,7 +4,7 @@
 
 use transom_signals::SystemSignals;
 use transom_supervisor::Allowance;
-use transom_supervisor::status::{UnloadReason, UnloadRecord};
+use transom_supervisor::status::{PassedOver, UnloadReason, UnloadRecord};
 
 use crate::console::{DIM, RESET};
 use crate::output::stats::{GB, MB, bytes_text};
@@ -116,6 +116,12 @@ pub(crate) fn limits_text(allowance: &Allowance) -> String {
     } else {
         lines.join("\n")
     }
+}
+
+/// A form of a model that is not the one that runs, and why: `not starter.gguf: …`.
+pub(crate) fn passed_over_text(form: &PassedOver) -> String {
+    let name = form.path.file_name().unwrap_or(form.path.as_os_str());
+    format!("not {}: {}", name.to_string_lossy(), form.reason)
 }
 
 /// What an unload gave back, such as `returned 8.1 of 8.2 GB in 0.3 s`.

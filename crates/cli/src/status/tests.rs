@@ -1,6 +1,8 @@
 use transom_engine::{MemoryNeed, MemoryUse, ModelInfo, SamplingParams};
 use transom_signals::{MemoryPressure, SystemSignals};
-use transom_supervisor::status::{ModelStatus, PhaseStatus, QueuedAsk, UnloadReason, UnloadRecord};
+use transom_supervisor::status::{
+    ModelStatus, PassedOver, PhaseStatus, QueuedAsk, UnloadReason, UnloadRecord,
+};
 use transom_supervisor::{Allowance, AskId, Because, Restraint, Role};
 
 use super::*;
@@ -61,8 +63,11 @@ fn model() -> ModelStatus {
         }),
         footprint_bytes: Some(2_450_000_000),
         load_time: Some(Duration::from_secs(2)),
-        passed_over: Vec::new(),
-        restored_tokens: 0,
+        passed_over: vec![PassedOver {
+            path: "models/qwen.gguf".into(),
+            reason: "tensor type 99 is not supported".into(),
+        }],
+        restored_tokens: 412,
         n_answered: 3,
         unloads_in: Some(Duration::from_secs(170)),
     }
@@ -106,6 +111,8 @@ fn the_picture_has_everything_a_person_may_ask_for() {
 model        qwen: ready, 3 answers given
              qwen3, 4.0B parameters, 4-bit, group 64; context of 8192 tokens
              runs as 4-bit on the GPU (mlx), loaded in 2.00 s
+             not qwen.gguf: tensor type 99 is not supported
+             took up a conversation of 412 tokens
 memory       2.14 GB weights, 38 MB conversation, 11 MB kept for reuse
              2.28 GB in its process; 2.33 GB at most so far
              3.26 GB set aside, with a full context of 8192 tokens

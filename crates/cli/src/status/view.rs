@@ -6,7 +6,7 @@ use transom_supervisor::Status;
 use transom_supervisor::status::{ModelStatus, PhaseStatus};
 
 use crate::output::rows::{
-    Rows, bar, limits_text, of_bytes, signals_text, unload_text, why_unloaded,
+    Rows, bar, limits_text, of_bytes, passed_over_text, signals_text, unload_text, why_unloaded,
 };
 use crate::output::stats::{bytes_text, parameters_text, rough_time, seconds};
 
@@ -73,6 +73,15 @@ fn draw_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {
         rows.row(
             "",
             &format!("runs as {} ({}){load_time}", info.computed_as, info.engine),
+        );
+    }
+    for form in &model.passed_over {
+        rows.row("", &passed_over_text(form));
+    }
+    if model.restored_tokens > 0 {
+        rows.row(
+            "",
+            &format!("took up a conversation of {} tokens", model.restored_tokens),
         );
     }
     if let Some(text) = memory_text(model) {
