@@ -7,6 +7,7 @@
 //! the engine room's, so that an answer means the same in both engines; only the tokenizer is
 //! llama.cpp's, because a GGUF file describes its tokenizer in llama.cpp's own terms.
 
+mod crew;
 mod decoder;
 mod device;
 mod engine;

@@ -5,9 +5,11 @@
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Instant;
 
 use transom_engine::{EngineError, JobControl};
 
+use crate::crew::Crew;
 use crate::device::Device;
 use crate::memory;
 use crate::native::{self, Batch, CacheType, Context, Model, StepError, Threads};
@@ -41,12 +43,14 @@ pub(crate) struct Session {
     context: Option<Context>,
     tokens: Vec<u32>,
     batch: Batch,
+    crew: Crew,
 }
 
 impl Session {
     /// An empty session.
     pub(crate) fn new(model: Rc<Model>, threads: Rc<Threads>, plan: Plan) -> Self {
         Self {
+            crew: Crew::new(threads.len()),
             model,
             threads,
             plan,
@@ -205,7 +209,12 @@ impl Session {
             return Ok(false);
         };
         self.batch.fill(tokens, n_before, n_logits);
+        context.set_n_threads(self.crew.len());
+        let began = Instant::now();
         let result = context.step(&mut self.batch, job);
+        if tokens.len() == 1 {
+            self.crew.stepped(began.elapsed());
+        }
         self.tokens.extend_from_slice(tokens);
         match result {
             Ok(()) => Ok(true),

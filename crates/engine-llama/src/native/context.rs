@@ -116,6 +116,13 @@ impl Context {
         self.n_tokens
     }
 
+    /// Lets `n` of the pool's threads take part in the steps from now on.
+    pub(crate) fn set_n_threads(&mut self, n: usize) {
+        let n = i32::try_from(n).unwrap_or(1).max(1);
+        // SAFETY: the context is alive; so in all functions below.
+        unsafe { sys::llama_set_n_threads(self.context.as_ptr(), n, n) }
+    }
+
     /// Processes a batch. Stops inside it where the device can, once `job` is asked to end. After an
     /// error the cache may hold any part of the batch: [`Context::remove`] it.
     pub(crate) fn step(&mut self, batch: &mut Batch, job: &JobControl) -> Result<(), StepError> {
@@ -147,13 +154,13 @@ impl Context {
 
     /// Waits until nothing of the last step runs.
     pub(crate) fn settle(&self) {
-        // SAFETY: the context is alive; so in all functions below.
+        // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_synchronize(self.context.as_ptr()) }
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        // SAFETY: see `settle`.
+        // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_memory_clear(self.memory(), false) }
     }
 
@@ -162,20 +169,20 @@ impl Context {
     #[must_use]
     pub(crate) fn remove(&mut self, range: Range<usize>) -> bool {
         let (start, end) = (position(range.start), position(range.end));
-        // SAFETY: see `settle`.
+        // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_memory_seq_rm(self.memory(), 0, start, end) }
     }
 
     /// Whether tokens can be moved to other positions.
     pub(crate) fn can_shift(&self) -> bool {
-        // SAFETY: see `settle`.
+        // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_memory_can_shift(self.memory()) }
     }
 
     /// Moves the tokens at `range` down by `by` positions, into a gap. The cache must allow it.
     pub(crate) fn shift_down(&mut self, range: Range<usize>, by: usize) {
         let (start, end) = (position(range.start), position(range.end));
-        // SAFETY: see `settle`; the caller has asked `can_shift`.
+        // SAFETY: see `set_n_threads`; the caller has asked `can_shift`.
         unsafe { sys::llama_memory_seq_add(self.memory(), 0, start, end, -position(by)) }
     }
 
@@ -210,7 +217,7 @@ impl Context {
     }
 
     fn memory(&self) -> sys::llama_memory_t {
-        // SAFETY: see `settle`.
+        // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_get_memory(self.context.as_ptr()) }
     }
 }
