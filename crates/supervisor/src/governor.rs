@@ -105,7 +105,7 @@ pub struct Allowance {
     pub prefill_chunk: Option<usize>,
     /// Most tokens of an answer not yet begun.
     pub max_tokens: Option<usize>,
-    /// Whether a draft model may guess ahead.
+    /// Whether tokens may be guessed ahead.
     pub speculation: bool,
     /// Whether prefetch, embeddings and other work that nobody waits for may run.
     pub background_work: bool,

@@ -89,6 +89,7 @@ fn within(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
     let params = &mut request.params;
     params.max_tokens = least(params.max_tokens, allowance.max_tokens);
     params.prefill_chunk = least(params.prefill_chunk, allowance.prefill_chunk);
+    params.speculate &= allowance.speculation;
     request.fit = match request.fit {
         Fit::Whole => Fit::Whole,
         Fit::DropOldest { room, affordable } => Fit::DropOldest {

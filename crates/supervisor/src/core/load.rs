@@ -35,7 +35,8 @@ impl Core {
         self.effects.push(effect);
     }
 
-    /// A context length that the user chose stands; the default yields to memory pressure.
+    /// A context length that the user chose stands; the default yields to memory pressure. So does
+    /// the speed of a large KV cache.
     fn limits(&self, spec: &ModelSpec) -> Limits {
         let default = Limits::default();
         let allowance = self.governor.allowance();
@@ -46,6 +47,7 @@ impl Core {
         let lowered = affordable.map_or(default.context_length, |n| n.min(default.context_length));
         Limits {
             context_length: spec.context_length.unwrap_or(lowered),
+            small_kv_cache: allowance.memory > MemoryPressure::Normal,
             ..default
         }
     }
@@ -68,6 +70,15 @@ impl Core {
                 }
                 None => self.refuse(index, need, None, now),
             },
+            // Tried before anything is taken from the user. Once a load: an engine without a
+            // smaller form says the same again, and then it goes on below.
+            Verdict::FitsWithContext(_) | Verdict::TooLarge { .. }
+                if !model.limits.small_kv_cache =>
+            {
+                self.models[index].limits.small_kv_cache = true;
+                self.measure(index);
+                true
+            }
             Verdict::FitsWithContext(n)
                 if model.spec.context_length.is_none() && n < model.limits.context_length =>
             {

@@ -170,6 +170,8 @@ fn a_model_that_is_too_large_is_refused_with_numbers() {
         0s ask 1 big
         → start w1, measure w1 big 8192, awake, 1 loading
         1s w1 measured
+        → measure w1 big 8192 small
+        1s w1 measured
         → 1 ENDED too large, 0 in use, None would fit, release w1, asleep
         2s w1 gone
         2s show
@@ -185,6 +187,8 @@ fn a_context_length_that_was_chosen_is_granted_or_refused() {
         0s ask 1 deep
         → start w1, measure w1 deep 50000, awake, 1 loading
         1s w1 measured
+        → measure w1 deep 50000 small
+        1s w1 measured
         → 1 ENDED too large, 0 in use, Some(28160) would fit, release w1, asleep
         ",
     );
@@ -198,13 +202,86 @@ fn the_default_context_is_lowered_to_fit_the_budget() {
         0s ask 1 wide
         → start w1, measure w1 wide 8192, awake, 1 loading
         1s w1 measured
-        → measure w1 wide 7168
+        → measure w1 wide 8192 small
+        1s w1 measured
+        → measure w1 wide 7168 small
         2s w1 measured
-        → load w1 wide 7168
+        → load w1 wide 7168 small
         3s w1 loaded
         → generate w1 1
         3s show
         → wide is Generating { ask: AskId(1), is_stopping: false }
+        ",
+    );
+}
+
+/// The context stays whole where a smaller KV cache is enough.
+#[test]
+fn a_small_kv_cache_is_tried_before_the_context_is_lowered() {
+    check(
+        "
+        0s ask 1 lean
+        → start w1, measure w1 lean 8192, awake, 1 loading
+        1s w1 measured
+        → measure w1 lean 8192 small
+        2s w1 measured
+        → load w1 lean 8192 small
+        3s w1 loaded
+        → generate w1 1
+        ",
+    );
+}
+
+#[test]
+fn a_model_that_fits_once_another_is_gone_keeps_its_fast_kv_cache() {
+    check(
+        "
+        0s ask 1 other
+        → start w1, measure w1 other 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 other 8192
+        2s w1 loaded
+        → generate w1 1
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        6s ask 2 chat
+        → start w2, measure w2 chat 8192, awake, 2 loading
+        6s w2 measured
+        → unload w1
+        6s w1 freed 100
+        → release w1
+        6s w1 gone
+        → load w2 chat 8192
+        ",
+    );
+}
+
+#[test]
+fn under_memory_pressure_models_load_with_a_small_kv_cache() {
+    check(
+        "
+        0s signals warning
+        0s ask 1 chat
+        → start w1, measure w1 chat 4096 small, awake, 1 loading
+        1s w1 measured
+        → load w1 chat 4096 small
+        ",
+    );
+}
+
+/// What was tried for one form says nothing of the next.
+#[test]
+fn the_next_form_is_measured_with_a_fast_kv_cache_again() {
+    check(
+        "
+        0s ask 1 plump
+        → start w1, measure w1 plump.gguf 8192, awake, 1 loading
+        1s w1 measured
+        → measure w1 plump.gguf 8192 small
+        2s w1 measured
+        → load w1 plump.gguf 8192 small
+        3s w1 failed unsupported
+        → measure w1 plump 8192
         ",
     );
 }
@@ -225,11 +302,13 @@ fn a_person_who_insists_gets_the_model_over_budget() {
         6s ask 2 big insisting
         → start w2, measure w2 big 8192, awake, 2 loading
         6s w2 measured
+        → measure w2 big 8192 small
+        6s w2 measured
         → unload w1
         7s w1 freed 100
         → release w1
         7s w1 gone
-        → load w2 big 8192
+        → load w2 big 8192 small
         9s w2 loaded
         → generate w2 2
         10s w2 ended 2 well
@@ -248,7 +327,9 @@ fn of_those_who_wait_for_too_large_a_model_one_who_insists_is_enough() {
         0s ask 2 big insisting
         → 2 waits at 1
         1s w1 measured
-        → load w1 big 8192
+        → measure w1 big 8192 small
+        1s w1 measured
+        → load w1 big 8192 small
         ",
     );
 }

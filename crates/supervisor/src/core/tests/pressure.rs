@@ -455,9 +455,9 @@ fn low_power_mode_toggled_in_mid_answer_changes_only_the_next() {
         5s signals normal
         6s signals low-power
         7s w1 ended 1 well
-        → 1 ENDED Stop, generate w1 2 at most 100, 3 waits at 1
+        → 1 ENDED Stop, generate w1 2 at most 100 without guesses, 3 waits at 1
         8s w1 ended 2 well
-        → 2 ENDED Stop, generate w1 3 at most 1024
+        → 2 ENDED Stop, generate w1 3 at most 1024 without guesses
         9s w1 ended 3 well
         → 3 ENDED Stop, asleep
         ",

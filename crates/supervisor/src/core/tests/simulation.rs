@@ -23,6 +23,7 @@ pub(super) enum Move {
     AskEmbed,
     AskOther,
     AskTwo,
+    AskLean,
     LoadChat,
     CancelOldest,
     CancelNewest,
@@ -59,13 +60,15 @@ pub(super) const MOVES: &[Move] = &[
     Move::Quit,
 ];
 
-/// What happens to a model of two forms, of which one or both may be refused.
+/// What happens to a model of two forms, of which one or both may be refused, and to one that fits
+/// only with a small KV cache.
 pub(super) const FORM_MOVES: &[Move] = &[
     Move::AskTwo,
-    Move::AskOther,
+    Move::AskLean,
     Move::CancelOldest,
     Move::Wait,
-    Move::Critical,
+    Move::Calm,
+    Move::Warning,
     Move::AnswerOldest,
     Move::AnswerNewest,
     Move::RefuseNewest,
@@ -117,6 +120,7 @@ impl Simulation {
             Move::AskEmbed => self.ask("embed", false),
             Move::AskOther => self.ask("other", false),
             Move::AskTwo => self.ask("two", false),
+            Move::AskLean => self.ask("lean", false),
             Move::LoadChat => self.ask("chat", true),
             Move::CancelOldest => self.open.first().map(|&ask| Event::Cancel(ask)),
             Move::CancelNewest => self.open.last().map(|&ask| Event::Cancel(ask)),

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, Prompt, Stats};
+use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, Limits, Prompt, Stats};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
@@ -267,17 +267,24 @@ fn text(effect: &Effect) -> String {
     match effect {
         Effect::Start(w) => format!("start w{}", w.0),
         Effect::Measure(w, source, limits) => {
-            let length = limits.context_length;
-            format!("measure w{} {} {length}", w.0, source.path.display())
+            format!(
+                "measure w{} {} {}",
+                w.0,
+                source.path.display(),
+                bounds(limits)
+            )
         }
         Effect::Load(w, _, source, limits) => {
-            let length = limits.context_length;
-            format!("load w{} {} {length}", w.0, source.path.display())
+            format!("load w{} {} {}", w.0, source.path.display(), bounds(limits))
         }
         Effect::Generate(w, ask, request) => {
             let most = request.params.max_tokens;
             let most = most.map_or_else(String::new, |n| format!(" at most {n}"));
-            format!("generate w{} {}{most}", w.0, ask.0)
+            let guessing = match request.params.speculate {
+                true => "",
+                false => " without guesses",
+            };
+            format!("generate w{} {}{most}{guessing}", w.0, ask.0)
         }
         Effect::Stop(w, Some(ask), reason) => format!("stop w{} {} {reason:?}", w.0, ask.0),
         Effect::Stop(w, None, reason) => format!("stop w{} load {reason:?}", w.0),
@@ -292,6 +299,14 @@ fn text(effect: &Effect) -> String {
         Effect::KeepAwake(true) => "awake".to_owned(),
         Effect::KeepAwake(false) => "asleep".to_owned(),
     }
+}
+
+fn bounds(limits: &Limits) -> String {
+    let small = match limits.small_kv_cache {
+        true => " small",
+        false => "",
+    };
+    format!("{}{small}", limits.context_length)
 }
 
 fn told(event: &AnswerEvent) -> String {

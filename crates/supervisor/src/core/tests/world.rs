@@ -57,6 +57,7 @@ pub(super) fn spec(name: &str) -> ModelSpec {
         variants: match name {
             "two" => vec![source("two"), source("two.gguf")],
             "owt" => vec![source("two.gguf"), source("two")],
+            "plump" => vec![source("plump"), source("plump.gguf")],
             "none" => Vec::new(),
             _ => vec![source(name)],
         },
@@ -129,14 +130,19 @@ pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
     let total = match source.path.to_str() {
         Some("embed" | "embed2" | "embed3") => GB,
         Some("big") => 20 * GB,
-        // Fits only with a smaller context than the default.
-        Some("wide") => 6 * GB + GB / 10,
+        // Fits only with less context than the default, or in less space.
+        Some("wide" | "lean" | "plump.gguf") => 6 * GB + GB / 10,
         _ => 4 * GB,
+    };
+    let has_small_form = matches!(source.path.to_str(), Some("lean" | "plump.gguf"));
+    let shrinks = match has_small_form && limits.small_kv_cache {
+        true => 2,
+        false => 1,
     };
     let default_kv = Limits::default().context_length as u64 * KV_BYTES_PER_TOKEN;
     MemoryNeed {
         weight_bytes: total - default_kv,
-        kv_cache_bytes: limits.context_length as u64 * KV_BYTES_PER_TOKEN,
+        kv_cache_bytes: limits.context_length as u64 * KV_BYTES_PER_TOKEN / shrinks,
         activation_bytes: 0,
         cache_bytes: 0,
         context_length: limits.context_length,
