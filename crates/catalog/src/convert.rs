@@ -4,11 +4,29 @@
 //! an error that names the file and the value, because a model that is read a little wrong talks
 //! nonsense without saying so.
 
+mod config;
 mod error;
+pub(crate) mod pack;
+pub(crate) mod plan;
+pub(crate) mod tokenizer;
+mod weights;
 
 pub use error::ConvertError;
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+use config::ModelConfig;
+use pack::{OutOfRange, pack_codes_as_q4_1, pack_row};
+use plan::Planned;
+use weights::Weights;
+
+use crate::gguf::{GgufWriter, TensorType};
+use crate::safetensors::folder_name;
+
+/// Packed bytes that are written, and told about, at a time.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// How the matrices of the file are packed. Vectors, such as norms and biases, stay F32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,9 +62,131 @@ pub fn convert(
     packing: Packing,
     on_progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), ConvertError> {
-    let _ = (to, packing, on_progress);
-    Err(ConvertError::Folder {
-        path: folder.to_owned(),
-        reason: "not converted yet".to_owned(),
+    let config = ModelConfig::read(folder)?;
+    let weights = Weights::open(folder)?;
+    let planned = plan::plan(&config, &weights, packing)?;
+    let mut writer = GgufWriter::new();
+    writer
+        .string("general.architecture", config.family.architecture())
+        .string("general.type", "model");
+    if let Some(name) = folder_name(folder) {
+        writer.string("general.name", &name);
+    }
+    writer
+        .u32("general.file_type", packing.file_type())
+        .u32("general.quantization_version", 2);
+    config.write(&mut writer);
+    tokenizer::write(folder, config.vocab_size, &mut writer)?;
+    for tensor in &planned {
+        let added = writer.tensor_later(&tensor.name, &tensor.shape(), tensor.kind);
+        added.map_err(|fault| ConvertError::folder(&tensor.matrix.path, fault.to_string()))?;
+    }
+    let total = writer.tensor_bytes();
+    let mut done = 0;
+    write_whole(to, |file| {
+        writer.write_with(file, |index, to| {
+            write_tensor(&planned[index], to, &mut |n_bytes| {
+                done += n_bytes;
+                on_progress(done, total);
+            })
+        })
     })
 }
+
+impl Packing {
+    /// Number of `general.file_type`: llama.cpp's `llama_ftype`.
+    pub(crate) fn file_type(self) -> u32 {
+        match self {
+            Self::F32 => 0,
+            Self::F16 => 1,
+            Self::Q4_1 => 3,
+            Self::Q8_0 => 7,
+            Self::Q4_K_M => 15,
+        }
+    }
+}
+
+/// What can happen while the file is written.
+enum WriteError {
+    /// The part file cannot be written.
+    Output(io::Error),
+    /// A tensor cannot be packed.
+    Input(ConvertError),
+}
+
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Writes a part file beside `to`, and gives it its name when it is whole and on the disk.
+fn write_whole(
+    to: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), WriteError>,
+) -> Result<(), ConvertError> {
+    let output = |error: io::Error| ConvertError::Output {
+        path: to.to_owned(),
+        reason: error.to_string(),
+    };
+    let folder = match to.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let mut part = tempfile::Builder::new();
+    let (prefix, suffix) = (format!(".{name}."), ".part");
+    part.prefix(&prefix).suffix(suffix);
+    // The default is a file that only its owner may read, which a model need not be.
+    #[cfg(unix)]
+    part.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    let part = part.tempfile_in(folder).map_err(output)?;
+    let mut buffer = BufWriter::with_capacity(WRITE_BYTES, part.as_file());
+    match write(&mut buffer) {
+        Ok(()) => {}
+        Err(WriteError::Output(error)) => return Err(output(error)),
+        Err(WriteError::Input(error)) => return Err(error),
+    }
+    drop(buffer);
+    part.as_file().sync_all().map_err(output)?;
+    part.persist(to).map_err(|error| output(error.error))?;
+    Ok(())
+}
+
+/// Packs a tensor row by row, and tells how many bytes it wrote since it last told.
+fn write_tensor(
+    tensor: &Planned<'_>,
+    to: &mut dyn Write,
+    on_bytes: &mut dyn FnMut(u64),
+) -> Result<(), WriteError> {
+    let Planned { kind, matrix, .. } = tensor;
+    let keeps_codes = *kind == TensorType::Q4_1 && matrix.has_codes_of_4_bits();
+    let mut row = vec![0.0; matrix.n_columns];
+    let mut codes = vec![0; matrix.n_columns];
+    let mut groups = Vec::new();
+    let mut packed = Vec::new();
+    for index in 0..matrix.n_rows {
+        let source = tensor.order.source(index);
+        let result = if keeps_codes {
+            let group_size = matrix.read_affine_row(source, &mut codes, &mut groups);
+            pack_codes_as_q4_1(&codes, &groups, group_size, &mut packed)
+        } else {
+            matrix.read_row(source, &mut row);
+            pack_row(*kind, &row, &mut packed)
+        };
+        if let Err(OutOfRange(value)) = result {
+            let what = format!("an element of {}, to be packed as {kind},", matrix.name);
+            let error = ConvertError::unsupported(&matrix.path, what, value.to_string());
+            return Err(WriteError::Input(error));
+        }
+        if packed.len() >= WRITE_BYTES || index + 1 == matrix.n_rows {
+            to.write_all(&packed)?;
+            on_bytes(packed.len() as u64);
+            packed.clear();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -81,7 +81,7 @@ impl GgufFile {
 }
 
 #[expect(unsafe_code, reason = "mapping a file has no safe form")]
-fn map(file: &File) -> std::io::Result<Mmap> {
+pub(crate) fn map(file: &File) -> std::io::Result<Mmap> {
     // SAFETY: the mapping is read-only. Model files are replaced by renaming a whole new file over
     // them, never cut short in place; whoever does that to their own file can end this process with
     // a bus error, but cannot make it read outside the mapping.

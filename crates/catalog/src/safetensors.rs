@@ -68,16 +68,19 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
     })
 }
 
-/// Tensors by name and by type.
-#[derive(Default)]
-struct Tally {
-    /// Elements of each tensor.
-    tensors: BTreeMap<String, u64>,
-    kinds: BTreeMap<String, Packed>,
+/// The checked header of a safetensors file.
+pub(crate) struct Header {
+    /// The open file.
+    pub(crate) file: File,
+    /// Types, shapes and places of its tensors.
+    pub(crate) metadata: Metadata,
+    /// Where the tensors' bytes begin in the file.
+    pub(crate) data_at: u64,
 }
 
-impl Tally {
-    fn read(&mut self, path: &Path) -> Result<(), FolderError> {
+impl Header {
+    /// Reads the header; each tensor lies inside the file and has the bytes of its shape.
+    pub(crate) fn read(path: &Path) -> Result<Self, FolderError> {
         let bad = |reason: String| FolderError {
             path: path.to_owned(),
             reason: format!("{reason}; download it again"),
@@ -97,7 +100,8 @@ impl Tally {
             )));
         }
         let mut header = Vec::new();
-        file.take(length)
+        (&file)
+            .take(length)
             .read_to_end(&mut header)
             .map_err(|error| bad(error.to_string()))?;
         // Checks that the tensors lie side by side and have the sizes of their shapes.
@@ -105,12 +109,33 @@ impl Tally {
             .map_err(|error| bad(format!("a bad header ({error})")))?;
         let data_bytes = file_bytes - 8 - length;
         for (name, tensor) in metadata.tensors() {
-            let (start, end) = tensor.data_offsets;
-            if end as u64 > data_bytes {
+            if tensor.data_offsets.1 as u64 > data_bytes {
                 return Err(bad(format!(
                     "cut short: tensor {name} ends behind the file"
                 )));
             }
+        }
+        Ok(Self {
+            file,
+            metadata,
+            data_at: 8 + length,
+        })
+    }
+}
+
+/// Tensors by name and by type.
+#[derive(Default)]
+struct Tally {
+    /// Elements of each tensor.
+    tensors: BTreeMap<String, u64>,
+    kinds: BTreeMap<String, Packed>,
+}
+
+impl Tally {
+    fn read(&mut self, path: &Path) -> Result<(), FolderError> {
+        let header = Header::read(path)?;
+        for (name, tensor) in header.metadata.tensors() {
+            let (start, end) = tensor.data_offsets;
             let n_elements = tensor.shape.iter().map(|&size| size as u64).product();
             self.tensors.insert(name, n_elements);
             let kind = format!("{:?}", tensor.dtype);
@@ -159,8 +184,9 @@ impl Tally {
     }
 }
 
-/// All weight files, in order. Folders hold nothing else that ends so.
-fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
+/// All weight files, in order. Beside `model*.safetensors` some folders hold the same weights in
+/// another form (`consolidated.safetensors`), or adapters; where there are none, all files count.
+pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
     let bad = |reason: String| FolderError {
         path: folder.to_owned(),
         reason,
@@ -170,6 +196,13 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
     let mut files: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|end| end == "safetensors"))
         .collect();
+    let is_usual = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("model")
+    };
+    if files.iter().any(is_usual) {
+        files.retain(is_usual);
+    }
     files.sort();
     if files.is_empty() {
         return Err(bad(
@@ -189,14 +222,14 @@ fn chat_template(folder: &Path) -> Option<String> {
     config.get("chat_template")?.as_str().map(str::to_owned)
 }
 
-fn read_json(path: &Path) -> Result<Value, FolderError> {
+pub(crate) fn read_json(path: &Path) -> Result<Value, FolderError> {
     serde_json::from_str(&read_text(path)?).map_err(|error| FolderError {
         path: path.to_owned(),
         reason: format!("not JSON: {error}"),
     })
 }
 
-fn read_text(path: &Path) -> Result<String, FolderError> {
+pub(crate) fn read_text(path: &Path) -> Result<String, FolderError> {
     let bad = |reason: String| FolderError {
         path: path.to_owned(),
         reason,
@@ -209,7 +242,7 @@ fn read_text(path: &Path) -> Result<String, FolderError> {
     Ok(text)
 }
 
-fn folder_name(folder: &Path) -> Option<String> {
+pub(crate) fn folder_name(folder: &Path) -> Option<String> {
     let whole = folder.canonicalize().ok()?;
     Some(whole.file_name()?.to_string_lossy().into_owned())
 }

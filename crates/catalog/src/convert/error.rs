@@ -1,6 +1,6 @@
 //! Why a folder cannot be written as GGUF. Each case names the file and what was found in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::safetensors::FolderError;
 
@@ -33,6 +33,27 @@ pub enum ConvertError {
         /// The system's reason.
         reason: String,
     },
+}
+
+impl ConvertError {
+    pub(super) fn unsupported(
+        path: &Path,
+        what: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Self {
+        Self::Unsupported {
+            path: path.to_owned(),
+            what: what.into(),
+            value: value.into(),
+        }
+    }
+
+    pub(super) fn folder(path: &Path, reason: impl Into<String>) -> Self {
+        Self::Folder {
+            path: path.to_owned(),
+            reason: reason.into(),
+        }
+    }
 }
 
 impl From<FolderError> for ConvertError {

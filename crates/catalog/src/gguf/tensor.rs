@@ -79,6 +79,19 @@ const TYPES: [(u32, &str, u64, u64); 35] = [
 ];
 
 impl TensorType {
+    /// Four bytes each.
+    pub const F32: Self = Self { number: 0 };
+    /// Two bytes each.
+    pub const F16: Self = Self { number: 1 };
+    /// 32 elements: f16 scale and minimum, 4 bits each.
+    pub const Q4_1: Self = Self { number: 3 };
+    /// 32 elements: f16 scale, 8 bits each.
+    pub const Q8_0: Self = Self { number: 8 };
+    /// 256 elements: f16 scales of eight 6-bit scales and minima, 4 bits each.
+    pub const Q4_K: Self = Self { number: 12 };
+    /// 256 elements: an f16 scale of sixteen 8-bit scales, 6 bits each.
+    pub const Q6_K: Self = Self { number: 14 };
+
     /// By number, if it is known.
     pub fn from_number(number: u32) -> Option<Self> {
         row(number).map(|_| Self { number })

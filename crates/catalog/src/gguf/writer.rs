@@ -1,9 +1,12 @@
-//! Writes GGUF files: for tests, and for converting the starter model.
+//! Writes GGUF files: for tests, and for converting models.
 //!
-//! Tensors are laid out as llama.cpp demands: in order, each padded to the alignment.
+//! Tensors are laid out as llama.cpp demands: in order, each padded to the alignment. A tensor's
+//! bytes may come with its name, or only when the file is written, so that a model larger than the
+//! memory can be written.
 
 use std::io::{self, Write};
 
+use super::error::Fault;
 use super::tensor::TensorType;
 
 /// A file in the making.
@@ -13,7 +16,18 @@ pub struct GgufWriter {
     pub(super) alignment: usize,
     n_entries: u64,
     entries: Vec<u8>,
-    tensors: Vec<(String, Vec<u64>, u32, Vec<u8>)>,
+    tensors: Vec<Announced>,
+}
+
+/// A tensor of the file.
+#[derive(Debug, Clone)]
+struct Announced {
+    name: String,
+    shape: Vec<u64>,
+    kind: TensorType,
+    n_bytes: u64,
+    /// `None` for one whose bytes come when the file is written.
+    bytes: Option<Vec<u8>>,
 }
 
 impl Default for GgufWriter {
@@ -96,39 +110,136 @@ impl GgufWriter {
         kind: TensorType,
         bytes: Vec<u8>,
     ) -> &mut Self {
-        self.tensors
-            .push((name.to_owned(), shape.to_vec(), kind.number(), bytes));
+        self.tensors.push(Announced {
+            name: name.to_owned(),
+            shape: shape.to_vec(),
+            kind,
+            n_bytes: bytes.len() as u64,
+            bytes: Some(bytes),
+        });
         self
     }
 
-    /// Writes the file.
+    /// Announces a tensor whose bytes [`Self::write_with`] asks for.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// [`Fault::Shape`] for a shape that `kind` cannot have.
+    pub fn tensor_later(
+        &mut self,
+        name: &str,
+        shape: &[u64],
+        kind: TensorType,
+    ) -> Result<&mut Self, Fault> {
+        let mut sizes = [1; 4];
+        let Some(axes) = sizes.get_mut(..shape.len()) else {
+            return Err(Fault::Shape {
+                name: name.to_owned(),
+                reason: format!("{} axes, but there are at most 4", shape.len()),
+            });
+        };
+        axes.copy_from_slice(shape);
+        self.tensors.push(Announced {
+            name: name.to_owned(),
+            shape: shape.to_vec(),
+            kind,
+            n_bytes: kind.n_bytes(name, &sizes)?,
+            bytes: None,
+        });
+        Ok(self)
+    }
+
+    /// Bytes of all tensors together, padding not counted.
+    pub fn tensor_bytes(&self) -> u64 {
+        self.tensors.iter().map(|tensor| tensor.n_bytes).sum()
+    }
+
+    /// Writes the file, whose tensors all came with their bytes.
+    ///
+    /// # Errors
+    /// Those of `to`; [`io::ErrorKind::InvalidInput`] if a tensor was only announced.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        self.write_with(to, |index, _| {
+            Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("tensor {index} has no bytes"),
+            ))
+        })
+    }
+
+    /// Writes the file. `fill` is called for each announced tensor in order, with its number among
+    /// all tensors, and writes its bytes.
+    ///
+    /// # Errors
+    /// Those of `to` and of `fill`; [`io::ErrorKind::InvalidData`] if `fill` writes another number
+    /// of bytes than was announced.
+    pub fn write_with<W: Write, E: From<io::Error>>(
+        &self,
+        to: &mut W,
+        mut fill: impl FnMut(usize, &mut dyn Write) -> Result<(), E>,
+    ) -> Result<(), E> {
+        to.write_all(&self.head())?;
+        for (index, tensor) in self.tensors.iter().enumerate() {
+            match &tensor.bytes {
+                Some(bytes) => to.write_all(bytes)?,
+                None => {
+                    let mut counted = Counted { to, n_bytes: 0 };
+                    fill(index, &mut counted)?;
+                    if counted.n_bytes != tensor.n_bytes {
+                        let (name, expected) = (&tensor.name, tensor.n_bytes);
+                        let reason =
+                            format!("{name} has {} bytes, not {expected}", counted.n_bytes);
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, reason).into());
+                    }
+                }
+            }
+            let padding = self.padded(tensor.n_bytes) - tensor.n_bytes;
+            to.write_all(&vec![0; padding as usize])?;
+        }
+        to.flush()?;
+        Ok(())
+    }
+
+    /// All that stands before the tensors' bytes.
+    fn head(&self) -> Vec<u8> {
         let mut head = Vec::new();
         head.extend_from_slice(b"GGUF");
         head.extend_from_slice(&self.version.to_le_bytes());
         head.extend_from_slice(&(self.tensors.len() as u64).to_le_bytes());
         head.extend_from_slice(&self.n_entries.to_le_bytes());
         head.extend_from_slice(&self.entries);
-        let mut offset = 0;
-        for (name, shape, kind, bytes) in &self.tensors {
-            push_string(&mut head, name.as_bytes());
-            head.extend_from_slice(&(shape.len() as u32).to_le_bytes());
-            head.extend(shape.iter().flat_map(|size| size.to_le_bytes()));
-            head.extend_from_slice(&kind.to_le_bytes());
-            head.extend_from_slice(&(offset as u64).to_le_bytes());
-            offset += bytes.len().next_multiple_of(self.alignment);
+        let mut offset = 0u64;
+        for tensor in &self.tensors {
+            push_string(&mut head, tensor.name.as_bytes());
+            head.extend_from_slice(&(tensor.shape.len() as u32).to_le_bytes());
+            head.extend(tensor.shape.iter().flat_map(|size| size.to_le_bytes()));
+            head.extend_from_slice(&tensor.kind.number().to_le_bytes());
+            head.extend_from_slice(&offset.to_le_bytes());
+            offset += self.padded(tensor.n_bytes);
         }
-        head.resize(head.len().next_multiple_of(self.alignment), 0);
-        to.write_all(&head)?;
-        for (_, _, _, bytes) in &self.tensors {
-            to.write_all(bytes)?;
-            let padding = bytes.len().next_multiple_of(self.alignment) - bytes.len();
-            to.write_all(&vec![0; padding])?;
-        }
-        to.flush()
+        head.resize(self.padded(head.len() as u64) as usize, 0);
+        head
+    }
+
+    fn padded(&self, n_bytes: u64) -> u64 {
+        n_bytes.next_multiple_of(self.alignment as u64)
+    }
+}
+
+/// Counts what is written through it.
+struct Counted<'a, W> {
+    to: &'a mut W,
+    n_bytes: u64,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n_written = self.to.write(bytes)?;
+        self.n_bytes += n_written as u64;
+        Ok(n_written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 

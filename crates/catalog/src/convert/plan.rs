@@ -1,0 +1,327 @@
+//! Which tensors the file gets: their names in GGUF, their types, and the order of their rows.
+//!
+//! Rule: each tensor of the folder is used or refused; none is forgotten.
+
+use std::collections::BTreeSet;
+
+use super::Packing;
+use super::config::{Family, ModelConfig};
+use super::error::ConvertError;
+use super::weights::{Matrix, Weights};
+use crate::gguf::TensorType;
+
+/// One tensor of the file.
+pub(super) struct Planned<'a> {
+    pub(super) name: String,
+    pub(super) kind: TensorType,
+    pub(super) matrix: Matrix<'a>,
+    pub(super) order: RowOrder,
+}
+
+/// Which row of the folder's matrix a row of the file's is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowOrder {
+    Kept,
+    /// Rotary embedding turns pairs of a head's elements: the folder's models pair the first half
+    /// with the second, llama.cpp's `llama` pairs neighbours.
+    Neighbours {
+        head_dim: usize,
+    },
+}
+
+impl RowOrder {
+    /// The folder's row that is row `row` of the file.
+    pub(super) fn source(self, row: usize) -> usize {
+        match self {
+            Self::Kept => row,
+            Self::Neighbours { head_dim } => {
+                let (head, place) = (row / head_dim, row % head_dim);
+                head * head_dim + place % 2 * (head_dim / 2) + place / 2
+            }
+        }
+    }
+}
+
+impl Planned<'_> {
+    /// Its shape in the file, the fastest axis first.
+    pub(super) fn shape(&self) -> Vec<u64> {
+        match (self.matrix.n_rows, self.matrix.n_columns) {
+            (n_rows, 1) => vec![n_rows as u64],
+            (n_rows, n_columns) => vec![n_columns as u64, n_rows as u64],
+        }
+    }
+}
+
+/// A layer of the folder: its place, its name in GGUF, its sizes, and what else it may have.
+struct Part {
+    from: &'static str,
+    to: &'static str,
+    n_rows: usize,
+    n_columns: usize,
+    /// Whether llama.cpp reads a bias for it.
+    may_have_bias: bool,
+    order: RowOrder,
+}
+
+/// Lists the tensors.
+pub(super) fn plan<'a>(
+    config: &ModelConfig,
+    weights: &'a Weights,
+    packing: Packing,
+) -> Result<Vec<Planned<'a>>, ConvertError> {
+    let mut planner = Planner {
+        config,
+        weights,
+        packing,
+        planned: Vec::new(),
+        used: BTreeSet::new(),
+    };
+    let is_tied = match config.ties_embeddings {
+        Some(is_tied) => is_tied,
+        None => !planner.weights.contains("lm_head.weight"),
+    };
+    let (vocab, width) = (config.vocab_size, config.width);
+    let role = if is_tied { Role::Output } else { Role::Plain };
+    planner.matrix(
+        "model.embed_tokens",
+        "token_embd",
+        [vocab, width],
+        RowOrder::Kept,
+        role,
+    )?;
+    for layer in 0..config.n_layers {
+        planner.layer(layer)?;
+    }
+    planner.vector(
+        "model.norm.weight",
+        "output_norm.weight",
+        width,
+        RowOrder::Kept,
+    )?;
+    if is_tied {
+        // A head that is stored beside tied embeddings is a copy of them.
+        planner.skip("lm_head");
+    } else {
+        planner.matrix(
+            "lm_head",
+            "output",
+            [vocab, width],
+            RowOrder::Kept,
+            Role::Output,
+        )?;
+    }
+    if let Some(factors) = config.rope_factors() {
+        let matrix = Matrix::computed("rope_scaling", &config.path, factors);
+        planner.planned.push(Planned {
+            name: "rope_freqs.weight".to_owned(),
+            kind: TensorType::F32,
+            matrix,
+            order: RowOrder::Kept,
+        });
+    }
+    planner.finish()
+}
+
+/// What a matrix is to the mix of types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Plain,
+    /// The last matrix, of which errors show most.
+    Output,
+    /// One whose errors show more in some layers than in others: values, and the way down.
+    Sensitive {
+        layer: usize,
+        n_layers: usize,
+    },
+}
+
+/// The type of a matrix with rows of `n_columns`.
+pub(crate) fn tensor_type(packing: Packing, role: Role, n_columns: usize) -> TensorType {
+    let if_block = |kind: TensorType, otherwise: TensorType| {
+        let is_whole = (n_columns as u64).is_multiple_of(kind.block_elements());
+        if is_whole { kind } else { otherwise }
+    };
+    match packing {
+        Packing::F32 => TensorType::F32,
+        Packing::F16 => TensorType::F16,
+        Packing::Q8_0 => if_block(TensorType::Q8_0, TensorType::F16),
+        Packing::Q4_1 => if_block(TensorType::Q4_1, TensorType::F16),
+        Packing::Q4_K_M => {
+            let kind = match role {
+                Role::Output => TensorType::Q6_K,
+                Role::Sensitive { layer, n_layers } if needs_more_bits(layer, n_layers) => {
+                    TensorType::Q6_K
+                }
+                _ => TensorType::Q4_K,
+            };
+            if_block(kind, if_block(TensorType::Q8_0, TensorType::F16))
+        }
+    }
+}
+
+/// The layers to which llama.cpp's mix gives more bits: the first and the last eighth, and every
+/// third between.
+fn needs_more_bits(layer: usize, n_layers: usize) -> bool {
+    let eighth = n_layers / 8;
+    layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2
+}
+
+struct Planner<'a, 'c> {
+    config: &'c ModelConfig,
+    weights: &'a Weights,
+    packing: Packing,
+    planned: Vec<Planned<'a>>,
+    /// Names in the folder.
+    used: BTreeSet<String>,
+}
+
+impl<'a> Planner<'a, '_> {
+    fn layer(&mut self, layer: usize) -> Result<(), ConvertError> {
+        let config = self.config;
+        let (from, to) = (format!("model.layers.{layer}"), format!("blk.{layer}"));
+        let n_layers = config.n_layers;
+        for (norm, name) in [
+            ("input_layernorm", "attn_norm"),
+            ("post_attention_layernorm", "ffn_norm"),
+        ] {
+            let (norm, name) = (
+                format!("{from}.{norm}.weight"),
+                format!("{to}.{name}.weight"),
+            );
+            self.vector(&norm, &name, config.width, RowOrder::Kept)?;
+        }
+        if config.family == Family::Qwen3 {
+            for kind in ["q", "k"] {
+                let norm = format!("{from}.self_attn.{kind}_norm.weight");
+                let name = format!("{to}.attn_{kind}_norm.weight");
+                self.vector(&norm, &name, config.head_dim, RowOrder::Kept)?;
+            }
+        }
+        for part in parts(config) {
+            let (from, to) = (format!("{from}.{}", part.from), format!("{to}.{}", part.to));
+            let role = match part.to {
+                "attn_v" | "ffn_down" => Role::Sensitive { layer, n_layers },
+                _ => Role::Plain,
+            };
+            self.matrix(&from, &to, [part.n_rows, part.n_columns], part.order, role)?;
+            let bias = format!("{from}.bias");
+            if part.may_have_bias && self.weights.contains(&bias) {
+                self.vector(&bias, &format!("{to}.bias"), part.n_rows, part.order)?;
+            }
+        }
+        // A buffer of old files, computed anew by every engine.
+        self.used
+            .insert(format!("{from}.self_attn.rotary_emb.inv_freq"));
+        Ok(())
+    }
+
+    fn matrix(
+        &mut self,
+        from: &str,
+        to: &str,
+        [n_rows, n_columns]: [usize; 2],
+        order: RowOrder,
+        role: Role,
+    ) -> Result<(), ConvertError> {
+        let matrix = self
+            .weights
+            .matrix(from, self.config.quantization.as_ref())?;
+        check_size(&matrix, n_rows, n_columns)?;
+        for kind in ["weight", "scales", "biases"] {
+            self.used.insert(format!("{from}.{kind}"));
+        }
+        self.planned.push(Planned {
+            name: format!("{to}.weight"),
+            kind: tensor_type(self.packing, role, n_columns),
+            matrix,
+            order,
+        });
+        Ok(())
+    }
+
+    fn vector(
+        &mut self,
+        from: &str,
+        to: &str,
+        length: usize,
+        order: RowOrder,
+    ) -> Result<(), ConvertError> {
+        let matrix = self.weights.vector(from)?;
+        check_size(&matrix, length, 1)?;
+        self.used.insert(from.to_owned());
+        self.planned.push(Planned {
+            name: to.to_owned(),
+            kind: TensorType::F32,
+            matrix,
+            order,
+        });
+        Ok(())
+    }
+
+    fn skip(&mut self, layer: &str) {
+        for kind in ["weight", "scales", "biases"] {
+            self.used.insert(format!("{layer}.{kind}"));
+        }
+    }
+
+    fn finish(self) -> Result<Vec<Planned<'a>>, ConvertError> {
+        let left = self
+            .weights
+            .names()
+            .find(|(name, _)| !self.used.contains(*name));
+        match left {
+            None => Ok(self.planned),
+            Some((name, path)) => {
+                let what = format!("a tensor of a {} model", self.config.family.architecture());
+                Err(ConvertError::unsupported(path, what, name))
+            }
+        }
+    }
+}
+
+fn check_size(matrix: &Matrix<'_>, n_rows: usize, n_columns: usize) -> Result<(), ConvertError> {
+    if (matrix.n_rows, matrix.n_columns) == (n_rows, n_columns) {
+        return Ok(());
+    }
+    let reason = format!(
+        "{} is {} x {}, but config.json makes it {n_rows} x {n_columns}",
+        matrix.name, matrix.n_rows, matrix.n_columns
+    );
+    Err(ConvertError::folder(&matrix.path, reason))
+}
+
+fn parts(config: &ModelConfig) -> [Part; 7] {
+    let is_llama = config.family == Family::Llama;
+    let order = if is_llama {
+        RowOrder::Neighbours {
+            head_dim: config.head_dim,
+        }
+    } else {
+        RowOrder::Kept
+    };
+    let queries = config.n_heads * config.head_dim;
+    let keys = config.n_kv_heads * config.head_dim;
+    let (width, ff) = (config.width, config.ff_width);
+    let part = |from, to, n_rows, n_columns| Part {
+        from,
+        to,
+        n_rows,
+        n_columns,
+        may_have_bias: is_llama,
+        order: RowOrder::Kept,
+    };
+    let attention = |from, to, n_rows, order| Part {
+        may_have_bias: true,
+        order,
+        ..part(from, to, n_rows, width)
+    };
+    [
+        attention("self_attn.q_proj", "attn_q", queries, order),
+        attention("self_attn.k_proj", "attn_k", keys, order),
+        attention("self_attn.v_proj", "attn_v", keys, RowOrder::Kept),
+        part("self_attn.o_proj", "attn_output", width, queries),
+        part("mlp.gate_proj", "ffn_gate", ff, width),
+        part("mlp.up_proj", "ffn_up", ff, width),
+        part("mlp.down_proj", "ffn_down", width, ff),
+    ]
+}

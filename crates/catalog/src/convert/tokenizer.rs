@@ -1,0 +1,277 @@
+//! `tokenizer.json` and its neighbours, written as GGUF's tokenizer entries.
+//!
+//! Two kinds are understood: byte-level BPE (GGUF's `gpt2`), and SentencePiece's BPE with byte
+//! fallback (GGUF's `llama`).
+//!
+//! Rule: a text gets the same tokens from llama.cpp as from the `tokenizers` library, or the
+//! tokenizer is refused. One difference cannot be written down: llama.cpp does not bring text into
+//! NFC, as Qwen's tokenizers do, so a letter typed as base and accent apart stays apart.
+
+mod byte_level;
+mod sentence_piece;
+mod special;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::error::ConvertError;
+use crate::gguf::GgufWriter;
+use crate::safetensors::{read_json, read_text};
+
+/// Types of tokens, numbered as llama.cpp does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenType {
+    Normal = 1,
+    Unknown = 2,
+    /// Never in text unless it is asked for.
+    Control = 3,
+    /// Found in text before anything else.
+    UserDefined = 4,
+    /// Only fills up the vocabulary.
+    Unused = 5,
+    /// A single byte.
+    Byte = 6,
+}
+
+/// What `tokenizer.json` says.
+struct Tokenizer {
+    path: PathBuf,
+    json: Value,
+    tokens: Vec<String>,
+    types: Vec<TokenType>,
+    model: Model,
+}
+
+/// The entry `model` of `tokenizer.json`.
+#[derive(Deserialize)]
+struct Model {
+    vocab: BTreeMap<String, u32>,
+    merges: Vec<Merge>,
+    unk_token: Option<String>,
+    dropout: Option<f32>,
+    continuing_subword_prefix: Option<String>,
+    end_of_word_suffix: Option<String>,
+    #[serde(default)]
+    byte_fallback: bool,
+    #[serde(default)]
+    ignore_merges: bool,
+}
+
+/// Two tokens that become one; older files write them as one text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Merge {
+    Pair(String, String),
+    Joined(String),
+}
+
+impl Merge {
+    fn parts(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Pair(left, right) => Some((left, right)),
+            Self::Joined(both) => both.split_once(' '),
+        }
+    }
+}
+
+/// An entry of `added_tokens`.
+#[derive(Deserialize)]
+struct Added {
+    id: u32,
+    content: String,
+    #[serde(default)]
+    special: bool,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+}
+
+/// Writes the tokenizer of `folder` and its chat template, with as many tokens as the model's
+/// vocabulary has; those without a text are named `[PAD…]`.
+pub(super) fn write(
+    folder: &Path,
+    vocab_size: usize,
+    to: &mut GgufWriter,
+) -> Result<(), ConvertError> {
+    let tokenizer = Tokenizer::read(folder, vocab_size)?;
+    if tokenizer.model.byte_fallback {
+        tokenizer.write_sentence_piece(to)?;
+    } else {
+        tokenizer.write_byte_level(to)?;
+    }
+    let types: Vec<i32> = tokenizer.types.iter().map(|&kind| kind as i32).collect();
+    to.strings("tokenizer.ggml.tokens", &tokenizer.tokens)
+        .i32s("tokenizer.ggml.token_type", &types);
+    tokenizer.write_special(folder, to)?;
+    if let Some(template) = chat_template(folder)? {
+        to.string("tokenizer.chat_template", &template);
+    }
+    Ok(())
+}
+
+impl Tokenizer {
+    fn read(folder: &Path, vocab_size: usize) -> Result<Self, ConvertError> {
+        let path = folder.join("tokenizer.json");
+        let json = read_json(&path)?;
+        let bad = |reason: String| ConvertError::folder(&path, reason);
+        let kind = json.pointer("/model/type").and_then(Value::as_str);
+        if kind != Some("BPE") {
+            let kind = kind.unwrap_or("missing");
+            return Err(ConvertError::unsupported(&path, "model.type", kind));
+        }
+        let model = Model::deserialize(&json["model"]).map_err(|error| bad(error.to_string()))?;
+        let empty = Value::Array(Vec::new());
+        let added = json.get("added_tokens").unwrap_or(&empty);
+        let added: Vec<Added> =
+            Deserialize::deserialize(added).map_err(|error| bad(error.to_string()))?;
+        let mut this = Self {
+            tokens: vec![String::new(); vocab_size],
+            types: vec![TokenType::Unused; vocab_size],
+            path,
+            json,
+            model,
+        };
+        this.refuse_what_is_not_written(&added)?;
+        this.fill(&added)?;
+        if let Some(id) = this.unknown() {
+            this.types[id as usize] = TokenType::Unknown;
+        }
+        if this.model.byte_fallback {
+            this.mark_bytes()?;
+        }
+        Ok(this)
+    }
+
+    fn refuse_what_is_not_written(&self, added: &[Added]) -> Result<(), ConvertError> {
+        let model = &self.model;
+        let is_used = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let (key, value) = if model.dropout.is_some_and(|dropout| dropout != 0.0) {
+            ("model.dropout", format!("{:?}", model.dropout))
+        } else if is_used(&model.continuing_subword_prefix) {
+            let value = format!("{:?}", model.continuing_subword_prefix);
+            ("model.continuing_subword_prefix", value)
+        } else if is_used(&model.end_of_word_suffix) {
+            let value = format!("{:?}", model.end_of_word_suffix);
+            ("model.end_of_word_suffix", value)
+        } else if let Some(token) = added.iter().find(|token| token.takes_neighbours()) {
+            let value = format!("{:?}, which takes its neighbours in", token.content);
+            ("added_tokens", value)
+        } else {
+            return Ok(());
+        };
+        Err(ConvertError::unsupported(&self.path, key, value))
+    }
+
+    /// Puts each token in its place.
+    fn fill(&mut self, added: &[Added]) -> Result<(), ConvertError> {
+        let vocab = std::mem::take(&mut self.model.vocab);
+        for (text, &id) in &vocab {
+            self.put(id, text, TokenType::Normal)?;
+        }
+        for token in added {
+            let kind = if token.special {
+                TokenType::Control
+            } else {
+                TokenType::UserDefined
+            };
+            self.put(token.id, &token.content, kind)?;
+        }
+        self.model.vocab = vocab;
+        for id in 0..self.tokens.len() {
+            if self.types[id] == TokenType::Unused {
+                self.tokens[id] = format!("[PAD{id}]");
+            }
+        }
+        // llama.cpp ends the process when two tokens have one text.
+        let mut sorted: Vec<&str> = self.tokens.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(self.unsupported("a token's text that is there twice", pair[0])),
+            None => Ok(()),
+        }
+    }
+
+    fn put(&mut self, id: u32, text: &str, kind: TokenType) -> Result<(), ConvertError> {
+        let n_tokens = self.tokens.len();
+        let place = (self.tokens.get_mut(id as usize)).zip(self.types.get_mut(id as usize));
+        let Some((token, token_type)) = place else {
+            let reason = format!(
+                "token {id} ({text:?}) is outside of the {n_tokens} tokens that config.json has"
+            );
+            return Err(ConvertError::folder(&self.path, reason));
+        };
+        if *token_type != TokenType::Unused && *token != text {
+            let reason = format!("token {id} is both {token:?} and {text:?}");
+            return Err(ConvertError::folder(&self.path, reason));
+        }
+        text.clone_into(token);
+        *token_type = kind;
+        Ok(())
+    }
+
+    fn unsupported(&self, what: &str, value: impl Into<String>) -> ConvertError {
+        ConvertError::unsupported(&self.path, what, value)
+    }
+
+    /// An entry of `tokenizer.json`, in words.
+    fn entry(&self, key: &str) -> String {
+        self.json[key].to_string()
+    }
+
+    /// The token for text that has none, if the model has one.
+    fn unknown(&self) -> Option<u32> {
+        self.id_of(self.model.unk_token.as_deref()?)
+    }
+
+    /// The number of the token with this text.
+    fn id_of(&self, text: &str) -> Option<u32> {
+        let id = self.tokens.iter().position(|token| token == text)?;
+        Some(id as u32)
+    }
+}
+
+impl Added {
+    fn takes_neighbours(&self) -> bool {
+        self.single_word || self.lstrip || self.rstrip
+    }
+}
+
+/// `chat_template.jinja`, else the template of `tokenizer_config.json`: its text, or the one named
+/// `default` of several.
+fn chat_template(folder: &Path) -> Result<Option<String>, ConvertError> {
+    let path = folder.join("chat_template.jinja");
+    if path.exists() {
+        return Ok(Some(read_text(&path)?));
+    }
+    let path = folder.join("tokenizer_config.json");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let config = read_json(&path)?;
+    let template = match config.get("chat_template") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => Some(text),
+        Some(Value::Array(named)) => {
+            let default = named.iter().find(|template| template["name"] == "default");
+            default.and_then(|template| match &template["template"] {
+                Value::String(text) => Some(text),
+                _ => None,
+            })
+        }
+        Some(_) => None,
+    };
+    match template {
+        Some(text) => Ok(Some(text.clone())),
+        None => Err(ConvertError::unsupported(
+            &path,
+            "chat_template",
+            config["chat_template"].to_string(),
+        )),
+    }
+}

@@ -1,0 +1,111 @@
+//! Byte-level BPE: which of llama.cpp's pre-tokenizers splits as `tokenizer.json` says.
+//!
+//! A pre-tokenizer is a name in GGUF, and code in llama.cpp. It is recognised by the expression in
+//! `tokenizer.json`, character by character; one that is not in the table is refused.
+
+use serde_json::Value;
+
+use super::Tokenizer;
+use crate::convert::ConvertError;
+use crate::gguf::GgufWriter;
+
+/// How text is split before its parts are merged.
+#[derive(Debug, PartialEq)]
+enum Split<'a> {
+    /// By one expression, of which each match is a part.
+    Expression(&'a str),
+    /// By GPT-2's expression, which the `tokenizers` library has built in.
+    Gpt2,
+    /// By digits first, each on its own, and then as GPT-2 does.
+    DigitsThenGpt2,
+}
+
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The split, whether a part that is a token stays whole whatever the merges say, and the name.
+const PRE_TOKENIZERS: [(Split<'static>, bool, &str); 6] = [
+    (Split::Expression(QWEN2), false, "qwen2"),
+    (Split::Expression(LLAMA3), true, "llama-bpe"),
+    (Split::Expression(LLAMA3), false, "smaug-bpe"),
+    (Split::Expression(TEKKEN), true, "tekken"),
+    (Split::Gpt2, false, "gpt-2"),
+    (Split::DigitsThenGpt2, false, "smollm"),
+];
+
+impl Tokenizer {
+    /// Writes the kind, the pre-tokenizer and the merges.
+    pub(super) fn write_byte_level(&self, to: &mut GgufWriter) -> Result<(), ConvertError> {
+        let is_nfc = |normalizer: &Value| normalizer["type"] == "NFC";
+        let normalizer = &self.json["normalizer"];
+        let parts = normalizer["normalizers"].as_array();
+        let is_usual = normalizer.is_null()
+            || is_nfc(normalizer)
+            || parts.is_some_and(|parts| parts.iter().all(is_nfc));
+        if !is_usual {
+            return Err(self.unsupported("normalizer", self.entry("normalizer")));
+        }
+        if self.json["decoder"]["type"] != "ByteLevel" {
+            return Err(self.unsupported("decoder", self.entry("decoder")));
+        }
+        let split = split(&self.json["pre_tokenizer"]);
+        let row = PRE_TOKENIZERS.iter().find(|(row, ignores_merges, _)| {
+            split.as_ref() == Some(row) && *ignores_merges == self.model.ignore_merges
+        });
+        let Some((_, _, pre)) = row else {
+            let value = format!(
+                "{} with ignore_merges {}",
+                self.entry("pre_tokenizer"),
+                self.model.ignore_merges
+            );
+            return Err(self.unsupported("pre_tokenizer", value));
+        };
+        to.string("tokenizer.ggml.model", "gpt2")
+            .string("tokenizer.ggml.pre", pre)
+            .strings("tokenizer.ggml.merges", &self.merges()?);
+        Ok(())
+    }
+
+    /// The merges, each as one text with a space between its parts.
+    fn merges(&self) -> Result<Vec<String>, ConvertError> {
+        let merges = self.model.merges.iter().enumerate();
+        merges
+            .map(|(index, merge)| match merge.parts() {
+                Some((left, right)) if !left.contains(' ') && !right.contains(' ') => {
+                    Ok(format!("{left} {right}"))
+                }
+                parts => Err(self.unsupported(&format!("merge {index}"), format!("{parts:?}"))),
+            })
+            .collect()
+    }
+}
+
+/// Understands `pre_tokenizer`.
+fn split(entry: &Value) -> Option<Split<'_>> {
+    let steps = match entry["type"].as_str()? {
+        "Sequence" => entry["pretokenizers"].as_array()?.as_slice(),
+        _ => std::slice::from_ref(entry),
+    };
+    match steps {
+        [bytes] if is_byte_level(bytes, true) => Some(Split::Gpt2),
+        [digits, bytes] if is_byte_level(bytes, true) => {
+            let is_each = digits["type"] == "Digits" && digits["individual_digits"] == true;
+            is_each.then_some(Split::DigitsThenGpt2)
+        }
+        [split, bytes] if is_byte_level(bytes, false) => {
+            let is_plain = split["type"] == "Split"
+                && split["behavior"] == "Isolated"
+                && split["invert"] != true;
+            let expression = split["pattern"]["Regex"].as_str()?;
+            is_plain.then_some(Split::Expression(expression))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a step turns text into letters for bytes, and splits as GPT-2 does or not at all.
+fn is_byte_level(step: &Value, uses_expression: bool) -> bool {
+    let splits = step["use_regex"].as_bool().unwrap_or(true);
+    step["type"] == "ByteLevel" && step["add_prefix_space"] != true && splits == uses_expression
+}
