@@ -20,13 +20,18 @@ pub use pace::Pace;
 
 /// Guesses for one loaded model. It outlives an answer, because what steps cost here is learnt once.
 ///
-/// For each step: [`Speculation::draft`]; compute the step over the last token and the draft;
-/// [`Speculation::accept`] for each token drawn; [`Speculation::stepped`] with the time it took.
+/// At the start of an answer: [`Speculation::begin`], and [`Speculation::accept`] for the token that
+/// prefill gave. For each step: [`Speculation::draft`]; compute the step over the last token and the
+/// draft; draw with [`verify`] and [`Speculation::accept`] each token; [`Speculation::stepped`].
 #[derive(Debug, Clone, Default)]
 pub struct Speculation {
     lookup: PromptLookup,
     pace: Pace,
+    /// Where the tokens so far match earlier ones.
+    found: Option<Match>,
     drafted: Vec<u32>,
+    /// Tokens accepted since the last step.
+    n_accepted: usize,
 }
 
 impl Speculation {
@@ -35,33 +40,59 @@ impl Speculation {
         Self::default()
     }
 
-    /// A new answer begins after `prompt`.
+    /// A new answer begins after `prompt`. What `prompt` shares with the conversation so far costs
+    /// next to nothing.
     pub fn begin(&mut self, prompt: &[u32]) {
-        self.lookup.clear();
-        self.lookup.extend(prompt);
+        self.lookup.set(prompt);
+        self.found = self.lookup.find();
+        self.pace.begin();
+        self.drafted.clear();
+        self.n_accepted = 0;
     }
 
     /// The tokens to check in the next step together with the last token of the answer: at most
     /// `room`, and none where a plain step is the better choice.
     pub fn draft(&mut self, room: usize) -> &[u32] {
-        let _ = room;
         self.drafted.clear();
+        self.n_accepted = 0;
+        if let Some(found) = self.found {
+            let n = self.pace.n_draft(found.length, room);
+            self.lookup.draft(found, n, &mut self.drafted);
+        }
         &self.drafted
     }
 
-    /// One more token of the answer, drawn: a guess that was right, or what came instead.
+    /// One more token of the answer was drawn: a guess that was right, or what came instead.
     pub fn accept(&mut self, token: u32) {
+        let mut goes_on = None;
+        if let Some(found) = self.found {
+            let is_right = self.lookup.tokens().get(found.next) == Some(&token);
+            self.pace.compared(found.length, is_right);
+            goes_on = is_right.then_some(Match {
+                length: found.length + 1,
+                next: found.next + 1,
+            });
+        }
         self.lookup.push(token);
+        self.n_accepted += 1;
+        // A match that proved right is left only for a longer one.
+        let found = self.lookup.find();
+        self.found = match (goes_on, found) {
+            (Some(old), Some(new)) if new.length <= old.length => Some(old),
+            (old, new) => new.or(old),
+        };
     }
 
-    /// The step is over. `took` is its time: computing it and drawing its tokens.
+    /// The step is over. `took` is all of its time: computing it, drawing its tokens, and undoing
+    /// what was computed behind a wrong guess.
     pub fn stepped(&mut self, took: Duration) {
-        let _ = took;
+        self.pace.stepped(self.drafted.len(), self.n_accepted, took);
     }
 
-    /// Forgets tokens by their place in prompt and answer, as a context shift does.
+    /// Forgets tokens by their places in prompt and answer, as a context shift does.
     pub fn forget(&mut self, range: Range<usize>) {
         self.lookup.remove(range);
+        self.found = self.lookup.find();
     }
 }
 
@@ -88,3 +119,6 @@ pub fn verify<E>(
     draw(drafted.len())?;
     Ok(drafted.len())
 }
+
+#[cfg(test)]
+mod tests;

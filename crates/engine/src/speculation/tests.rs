@@ -1,0 +1,1 @@
+//! Guesses in the loop of an engine, with a scripted model.
