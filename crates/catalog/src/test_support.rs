@@ -4,9 +4,19 @@
 
 pub mod damage;
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 pub use crate::convert::Packing;
+use crate::convert::pack::pack_row;
+use crate::convert::plan::{Role, tensor_type};
+use crate::convert::tokenizer;
+use crate::gguf::{GgufWriter, TensorType};
+
+/// Tokens of the starter's vocabulary.
+const VOCAB_SIZE: u32 = 8192;
+/// Of which the first are control tokens.
+const N_CONTROL: u32 = 3;
 
 /// A model to be made. Sizes must fit each other as they do in real models; heads have
 /// `width / n_heads` elements.
@@ -49,12 +59,180 @@ impl Default for TinyModel {
 }
 
 impl TinyModel {
-    /// Writes the model. Its vocabulary has the starter's 8192 tokens, its output matrix is the
-    /// token embedding's.
+    /// Writes the model, with the starter's 8192 tokens and its chat template. Control tokens have
+    /// empty rows in the output matrix, so a greedy answer never ends by itself.
     ///
     /// # Panics
     /// If the sizes do not fit each other, or the file cannot be written.
     pub fn write(&self, to: &Path) {
-        assert!(to.extension().is_some_and(|end| end == "gguf"));
+        let mut writer = GgufWriter::new();
+        self.write_entries(&mut writer);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
+        tokenizer::write(&folder, VOCAB_SIZE as usize, &mut writer).expect("the starter is sound");
+        let mut weights = Weights {
+            model: self,
+            random: Random(self.seed),
+            writer,
+        };
+        weights.write_all();
+        let mut file = File::create(to).expect("the file can be made");
+        let result = weights.writer.write(&mut file);
+        result.expect("the file can be written");
+    }
+
+    /// Writes the model into a new folder, which is gone when the value is dropped.
+    ///
+    /// # Panics
+    /// As [`Self::write`].
+    pub fn write_temporary(&self) -> TemporaryModel {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("tiny.gguf");
+        self.write(&path);
+        TemporaryModel { path, folder }
+    }
+
+    fn head_dim(&self) -> u32 {
+        assert!(self.width.is_multiple_of(self.n_heads), "{self:?}");
+        assert!(self.n_heads.is_multiple_of(self.n_kv_heads), "{self:?}");
+        self.width / self.n_heads
+    }
+
+    fn write_entries(&self, to: &mut GgufWriter) {
+        let head_dim = self.head_dim();
+        to.string("general.architecture", self.architecture)
+            .string("general.type", "model")
+            .string("general.name", &format!("tiny {}", self.architecture))
+            .u32("general.file_type", self.packing.file_type())
+            .u32("general.quantization_version", 2);
+        let key = |key: &str| format!("{}.{key}", self.architecture);
+        to.u32(&key("vocab_size"), VOCAB_SIZE)
+            .u32(&key("context_length"), self.context_length)
+            .u32(&key("embedding_length"), self.width)
+            .u32(&key("block_count"), self.n_layers)
+            .u32(&key("feed_forward_length"), self.ff_width)
+            .u32(&key("attention.head_count"), self.n_heads)
+            .u32(&key("attention.head_count_kv"), self.n_kv_heads)
+            .u32(&key("attention.key_length"), head_dim)
+            .u32(&key("attention.value_length"), head_dim)
+            .u32(&key("rope.dimension_count"), head_dim)
+            .f32(&key("rope.freq_base"), 10_000.0)
+            .f32(&key("attention.layer_norm_rms_epsilon"), 1e-6);
+        if self.architecture == "gemma3" {
+            to.u32(&key("attention.sliding_window"), self.sliding_window())
+                .u32(&key("attention.sliding_window_pattern"), 2);
+        }
+    }
+
+    /// Tokens that the layers with a window see, in a `gemma3`.
+    pub fn sliding_window(&self) -> u32 {
+        (self.context_length / 8).max(64)
     }
 }
+
+/// A model in a folder of its own.
+#[derive(Debug)]
+pub struct TemporaryModel {
+    /// The file.
+    pub path: PathBuf,
+    /// Its folder, which goes with this value.
+    pub folder: tempfile::TempDir,
+}
+
+/// Numbers from SplitMix64, whose every operation is exact on every machine.
+struct Random(u64);
+
+impl Random {
+    /// A number between -1 and 1.
+    fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let mixed = mixed ^ (mixed >> 31);
+        // 24 bits, as many as an f32 holds.
+        (mixed >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+}
+
+/// Adds tensors with random elements.
+struct Weights<'a> {
+    model: &'a TinyModel,
+    random: Random,
+    writer: GgufWriter,
+}
+
+impl Weights<'_> {
+    fn write_all(&mut self) {
+        let model = self.model;
+        let (width, ff_width) = (model.width, model.ff_width);
+        let key_width = model.n_kv_heads * model.head_dim();
+        let n_layers = model.n_layers as usize;
+        self.matrix("token_embd", [VOCAB_SIZE, width], Role::Plain);
+        for layer in 0..n_layers {
+            let name = |part: &str| format!("blk.{layer}.{part}");
+            let sensitive = Role::Sensitive { layer, n_layers };
+            self.norm(&name("attn_norm"), width);
+            self.matrix(&name("attn_q"), [width, width], Role::Plain);
+            self.matrix(&name("attn_k"), [key_width, width], Role::Plain);
+            self.matrix(&name("attn_v"), [key_width, width], sensitive);
+            self.matrix(&name("attn_output"), [width, width], Role::Plain);
+            self.norm(&name("ffn_norm"), width);
+            self.matrix(&name("ffn_gate"), [ff_width, width], Role::Plain);
+            self.matrix(&name("ffn_up"), [ff_width, width], Role::Plain);
+            self.matrix(&name("ffn_down"), [width, ff_width], sensitive);
+            match model.architecture {
+                "llama" => {}
+                "qwen2" => {
+                    for (part, length) in [("q", width), ("k", key_width), ("v", key_width)] {
+                        self.vector(&name(&format!("attn_{part}.bias")), length, 0.0);
+                    }
+                }
+                "qwen3" | "gemma3" => {
+                    self.norm(&name("attn_q_norm"), model.head_dim());
+                    self.norm(&name("attn_k_norm"), model.head_dim());
+                }
+                other => panic!("no tiny model of the architecture {other}"),
+            }
+            if model.architecture == "gemma3" {
+                self.norm(&name("post_attention_norm"), width);
+                self.norm(&name("post_ffw_norm"), width);
+            }
+        }
+        self.norm("output_norm", width);
+        self.matrix("output", [VOCAB_SIZE, width], Role::Output);
+    }
+
+    /// A matrix whose products have about the size of what goes in; those of the output matrix are
+    /// three times as large, so that one token clearly leads.
+    fn matrix(&mut self, name: &str, [n_rows, n_columns]: [u32; 2], role: Role) {
+        let kind = tensor_type(self.model.packing, role, n_columns as usize);
+        let is_output = role == Role::Output;
+        // Numbers between -1 and 1 have the variance 1/3.
+        let size = (3.0 / n_columns as f32).sqrt() * if is_output { 3.0 } else { 1.0 };
+        let (mut row, mut packed) = (vec![0.0; n_columns as usize], Vec::new());
+        for index in 0..n_rows {
+            row.fill_with(|| self.random.next() * size);
+            if is_output && index < N_CONTROL {
+                row.fill(0.0);
+            }
+            pack_row(kind, &row, &mut packed).expect("small numbers fit every type");
+        }
+        let shape = [u64::from(n_columns), u64::from(n_rows)];
+        self.writer
+            .tensor(&format!("{name}.weight"), &shape, kind, packed);
+    }
+
+    fn norm(&mut self, name: &str, length: u32) {
+        self.vector(&format!("{name}.weight"), length, 1.0);
+    }
+
+    /// A vector of numbers close to `middle`.
+    fn vector(&mut self, name: &str, length: u32, middle: f32) {
+        let numbers = (0..length).map(|_| middle + self.random.next() * 0.1);
+        let bytes = numbers.flat_map(f32::to_le_bytes).collect();
+        self.writer
+            .tensor(name, &[length.into()], TensorType::F32, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,10 +9,10 @@ use crate::gguf::TensorType;
 
 /// A value that a type cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct OutOfRange(pub(super) f32);
+pub(crate) struct OutOfRange(pub(crate) f32);
 
 /// Appends `row`, packed as `kind`, to `to`. The row's length is a multiple of the type's block.
-pub(super) fn pack_row(kind: TensorType, row: &[f32], to: &mut Vec<u8>) -> Result<(), OutOfRange> {
+pub(crate) fn pack_row(kind: TensorType, row: &[f32], to: &mut Vec<u8>) -> Result<(), OutOfRange> {
     if let Some(value) = row.iter().find(|value| !value.is_finite()) {
         return Err(OutOfRange(*value));
     }
@@ -32,7 +32,7 @@ pub(super) fn pack_row(kind: TensorType, row: &[f32], to: &mut Vec<u8>) -> Resul
 /// Appends codes of at most 4 bits with the scale and the bias of each group, as Q4_1. Scales and
 /// biases that f16 has no room for are rounded to the nearest that it has: bf16 and f16 numbers of
 /// at least 2^-14 are kept exactly, f32 numbers to 11 bits, and what is smaller to 2^-24.
-pub(super) fn pack_codes_as_q4_1(
+pub(crate) fn pack_codes_as_q4_1(
     codes: &[u8],
     groups: &[(f32, f32)],
     group_size: usize,

@@ -94,7 +94,7 @@ struct Added {
 
 /// Writes the tokenizer of `folder` and its chat template, with as many tokens as the model's
 /// vocabulary has; those without a text are named `[PAD…]`.
-pub(super) fn write(
+pub(crate) fn write(
     folder: &Path,
     vocab_size: usize,
     to: &mut GgufWriter,
