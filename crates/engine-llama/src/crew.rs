@@ -170,7 +170,7 @@ mod tests {
 
     /// Most steps lose a core for a while, unless there is one thread only.
     fn busy(step: usize, n_threads: usize) -> f64 {
-        let waits = n_threads > 1 && step % 5 != 0;
+        let waits = n_threads > 1 && !step.is_multiple_of(5);
         quiet(step, n_threads) + if waits { 0.030 } else { 0.0 }
     }
 
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn one_slow_step_now_and_then_changes_nothing() {
         let mut crew = Crew::new(4);
-        run(&mut crew, 1000, |step, n| quiet(step, n) * if step % 10 == 0 { 20.0 } else { 1.0 });
+        run(&mut crew, 1000, |step, n| quiet(step, n) * if step.is_multiple_of(10) { 20.0 } else { 1.0 });
         assert_eq!(crew.len(), 4);
     }
 
