@@ -15,6 +15,7 @@ mod config;
 mod host;
 mod instructions;
 mod mlxc;
+mod starter;
 mod wheel;
 
 use std::path::PathBuf;
@@ -64,6 +65,7 @@ pub(crate) fn set_up() -> Result<Workspace, Problem> {
         instructions: instructions::variables(&host)?,
     };
     config::write(&host, &native)?;
+    starter::written()?;
     progress::say(&format!(
         "✓ set up ({}): MLX {} and the build of llama.cpp, in {}",
         progress::elapsed(started.elapsed()),
