@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use transom_engine::Engine;
 use transom_engine_host::child;
+use transom_engine_llama::LlamaEngine;
 use transom_engine_mlx::MlxEngine;
 
 /// The arguments make no sense.
@@ -28,7 +29,12 @@ fn main() -> ExitCode {
 
 fn engines(name: &str) -> Option<Vec<Box<dyn Engine>>> {
     match name {
-        "mlx" | "every" => Some(vec![Box::new(MlxEngine::new())]),
+        "mlx" => Some(vec![Box::new(MlxEngine::new())]),
+        "llama" => Some(vec![Box::new(LlamaEngine::new())]),
+        "every" => Some(vec![
+            Box::new(MlxEngine::new()),
+            Box::new(LlamaEngine::new()),
+        ]),
         _ => None,
     }
 }

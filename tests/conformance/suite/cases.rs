@@ -7,5 +7,6 @@ pub(crate) mod loading;
 pub(crate) mod memory;
 pub(crate) mod prefix;
 pub(crate) mod sampling;
+pub(crate) mod state;
 pub(crate) mod stopping;
 pub(crate) mod text;

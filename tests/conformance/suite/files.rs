@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
+use transom_catalog::convert::{Packing, convert};
 
 /// Tokens of context that the tiny model is said to have been made for.
 const TINY_CONTEXT_LENGTH: usize = 4096;
@@ -25,6 +26,9 @@ pub(crate) struct Damaged {
 /// Models that are made once.
 pub(crate) struct Models {
     pub(crate) tiny_folder: PathBuf,
+    pub(crate) tiny_gguf: PathBuf,
+    pub(crate) starter_gguf: PathBuf,
+    pub(crate) shipped_gguf: PathBuf,
 }
 
 fn root() -> PathBuf {
@@ -43,8 +47,19 @@ pub(crate) fn starter_folder() -> PathBuf {
 
 pub(crate) fn models() -> &'static Models {
     static MODELS: OnceLock<Models> = OnceLock::new();
-    MODELS.get_or_init(|| Models {
-        tiny_folder: once("tiny", |to| assemble_tiny(to)),
+    MODELS.get_or_init(|| {
+        let tiny_folder = once("tiny", assemble_tiny);
+        let gguf = |name, folder: &Path, packing| {
+            once(name, |to| {
+                convert(folder, to, packing, &mut |_, _| {}).unwrap()
+            })
+        };
+        Models {
+            tiny_gguf: gguf("tiny.gguf", &tiny_folder, Packing::F32),
+            starter_gguf: gguf("starter.gguf", &starter_folder(), Packing::F32),
+            shipped_gguf: gguf("shipped.gguf", &starter_folder(), Packing::Q4_1),
+            tiny_folder,
+        }
     })
 }
 
@@ -102,11 +117,11 @@ pub(crate) fn as_folder(folder: &Path, _: &Path) -> PathBuf {
     folder.to_owned()
 }
 
-/// A GGUF file, for engines that run none.
-pub(crate) fn foreign_gguf() -> PathBuf {
-    once("foreign.gguf", |to| {
-        fs::write(to, b"GGUF\x03\0\0\0").unwrap();
-    })
+/// The folder's model as one GGUF file of the path's name.
+pub(crate) fn as_gguf(folder: &Path, to: &Path) -> PathBuf {
+    let to = to.with_extension("gguf");
+    convert(folder, &to, Packing::F32, &mut |_, _| {}).unwrap();
+    to
 }
 
 pub(crate) fn damaged_folders(folder: &Path) -> Vec<Damaged> {
@@ -140,6 +155,57 @@ pub(crate) fn damaged_folders(folder: &Path) -> Vec<Damaged> {
             });
         }),
     ]
+}
+
+pub(crate) fn damaged_ggufs(folder: &Path) -> Vec<Damaged> {
+    let spoil = |what: &'static str, word, change: &dyn Fn(&mut Vec<u8>)| {
+        let path = folder.join(what.replace(' ', "-")).with_extension("gguf");
+        let mut bytes = fs::read(&models().tiny_gguf).unwrap();
+        change(&mut bytes);
+        fs::write(&path, bytes).unwrap();
+        Damaged { what, path, word }
+    };
+    let untemplated = copy_of_tiny(folder, "a-template-that-is-none");
+    change_json(&untemplated.join("tokenizer_config.json"), |config| {
+        config["chat_template"] = json!("{% for %}");
+    });
+    vec![
+        spoil("truncated weights", "truncated-weights.gguf", &|bytes| {
+            bytes.truncate(bytes.len() - 1000);
+        }),
+        spoil("a truncated header", "a-truncated-header.gguf", &|bytes| {
+            bytes.truncate(1000);
+        }),
+        spoil("another format", "another-format.gguf", &|bytes| {
+            bytes[..4].copy_from_slice(b"GGML");
+        }),
+        spoil("an unknown version", "99", &|bytes| bytes[4] = 99),
+        spoil("an empty file", "an-empty-file.gguf", &Vec::clear),
+        spoil("another architecture", "mamb9", &|bytes| {
+            set_text(bytes, "general.architecture", "mamb9");
+        }),
+        spoil("a tokenizer that is none", "zzzz", &|bytes| {
+            set_text(bytes, "tokenizer.ggml.model", "zzzz");
+        }),
+        spoil("a hostile number of tensors", "hostile", &|bytes| {
+            bytes[8..16].fill(0xff);
+        }),
+        Damaged {
+            what: "a template that is none",
+            path: as_gguf(&untemplated, &folder.join("untemplated")),
+            word: "template",
+        },
+    ]
+}
+
+/// Writes over the text that a GGUF file has for `key`, which must be as long.
+fn set_text(bytes: &mut [u8], key: &str, text: &str) {
+    let found = bytes.windows(key.len()).position(|at| at == key.as_bytes());
+    // After the key: the type (string) in 4 bytes, the length in 8.
+    let length = found.unwrap() + key.len() + 4;
+    let n_bytes = u64::from_le_bytes(bytes[length..length + 8].try_into().unwrap());
+    assert_eq!(n_bytes, text.len() as u64, "{key}");
+    bytes[length + 8..length + 8 + text.len()].copy_from_slice(text.as_bytes());
 }
 
 /// Cuts the second half of a file off.

@@ -48,6 +48,16 @@ macro_rules! conformance {
                 }
             )+)+
         }
+
+        mod llama {
+            use crate::{cases, run, subject::LLAMA};
+            $($(
+                #[test]
+                fn $case() {
+                    run(&LLAMA, cases::$room::$case);
+                }
+            )+)+
+        }
     };
 }
 
@@ -107,10 +117,22 @@ conformance! {
         a_trim_in_mid_answer_changes_nothing_of_it
         a_full_context_stays_within_what_was_measured
         a_small_kv_cache_needs_no_more_than_the_usual;
+    state:
+        a_kept_conversation_goes_on_in_a_new_process
+        a_file_that_is_no_kept_conversation_does_no_harm
+        nothing_is_kept_of_nothing;
     lifecycle:
         twenty_loads_leave_no_growth
         an_unload_gives_the_footprint_back
         one_model_after_another_answers_as_if_alone
         a_process_killed_in_mid_answer_is_reported_once_and_replaced
         an_abort_of_the_library_ends_only_its_process;
+}
+
+/// The same weights say the same, whoever computes them.
+#[test]
+fn the_starter_says_the_same_in_every_engine() {
+    run(&subject::MLX, |mlx| {
+        cases::answers::says_as(mlx, &subject::LLAMA)
+    });
 }

@@ -26,14 +26,19 @@ impl Declared {
 
 /// One engine, with models that it can run.
 pub(crate) struct Subject {
-    /// Its name, which is also the suite's program's word for it.
+    /// The suite's program's word for it.
+    pub(crate) word: &'static str,
+    /// Its own name.
     pub(crate) engine: &'static str,
     /// Two layers of random weights, a token for each byte, 4,096 tokens of context.
     pub(crate) tiny: PathBuf,
-    /// The folder that `tiny` was made of.
+    /// The folder that `tiny` is, or was made of.
     pub(crate) tiny_folder: PathBuf,
-    /// The starter model, which speaks.
+    /// The starter model, which speaks, computed as exactly as the engine can: what is compared
+    /// must not hang on how a step rounds.
     pub(crate) starter: PathBuf,
+    /// The starter model as it ships.
+    pub(crate) shipped: PathBuf,
     /// A sound model of the other engine.
     pub(crate) foreign: PathBuf,
     /// Makes a model for this engine of a folder in the layout of `tiny_folder`, in a folder.
@@ -50,16 +55,21 @@ pub(crate) struct Subject {
     pub(crate) has_small_kv_cache: Declared,
     /// Tokens of a shared prefix that are computed again.
     pub(crate) reuse_slack: usize,
+    /// Bytes that the engine counts in its peak, though no model needs them: where it has no count
+    /// of its own, the process's is taken, with the program itself in it.
+    pub(crate) beside_bytes: u64,
 }
 
 pub(crate) static MLX: LazyLock<Subject> = LazyLock::new(|| {
     let models = files::models();
     Subject {
+        word: "mlx",
         engine: "mlx",
         tiny: models.tiny_folder.clone(),
         tiny_folder: models.tiny_folder.clone(),
         starter: files::starter_folder(),
-        foreign: files::foreign_gguf(),
+        shipped: files::starter_folder(),
+        foreign: models.tiny_gguf.clone(),
         make: files::as_folder,
         damaged: files::damaged_folders,
         shifts_context: Declared::DoesNot("its cache has no room to move positions in"),
@@ -67,5 +77,27 @@ pub(crate) static MLX: LazyLock<Subject> = LazyLock::new(|| {
         keeps_state: Declared::DoesNot("its cache is not written to files yet"),
         has_small_kv_cache: Declared::DoesNot("its cache has one element type"),
         reuse_slack: 0,
+        beside_bytes: 0,
+    }
+});
+
+pub(crate) static LLAMA: LazyLock<Subject> = LazyLock::new(|| {
+    let models = files::models();
+    Subject {
+        word: "llama",
+        engine: "llama.cpp",
+        tiny: models.tiny_gguf.clone(),
+        tiny_folder: models.tiny_folder.clone(),
+        starter: models.starter_gguf.clone(),
+        shipped: models.shipped_gguf.clone(),
+        foreign: models.tiny_folder.clone(),
+        make: files::as_gguf,
+        damaged: files::damaged_ggufs,
+        shifts_context: Declared::Does,
+        speculates: Declared::Does,
+        keeps_state: Declared::Does,
+        has_small_kv_cache: Declared::Does,
+        reuse_slack: 0,
+        beside_bytes: 48 << 20,
     }
 });

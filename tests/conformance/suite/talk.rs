@@ -56,7 +56,7 @@ fn source(path: &Path) -> ModelSource {
 impl Talk {
     /// A process that knows the subject's engine only.
     pub(crate) fn start(subject: &Subject) -> Self {
-        Self::start_with(subject.engine)
+        Self::start_with(subject.word)
     }
 
     /// A process with the engines that `engines` names.

@@ -7,13 +7,13 @@ use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, Role, Tok
 use crate::answer::Answer;
 use crate::ask::{Ask, tiny_chat_tokens, tiny_tokens};
 use crate::files;
-use crate::subject::Subject;
+use crate::subject::{Declared, Subject};
 use crate::talk::{Talk, limits};
 
 const QUESTION: &str = "Write a short poem about the sea.";
 
 pub(crate) async fn an_answer_streams_in_order_and_its_figures_add_up(subject: &Subject) {
-    let mut talk = Talk::starter(subject).await;
+    let mut talk = Talk::with(subject, &subject.shipped, &limits(8192)).await;
     let ask = Ask::user(QUESTION).max_tokens(32);
     talk.begin(&ask);
     // The order of events is checked by `Answer`, of every answer in this suite.
@@ -232,26 +232,74 @@ pub(crate) async fn odd_messages_are_answered(subject: &Subject) {
     talk.leave().await;
 }
 
-/// A text that repeats itself invites guesses; they must change nothing but the time it takes.
+/// Whatever is guessed, the text is the same; and what repeats itself is guessed right.
 pub(crate) async fn speculation_changes_no_greedy_text(subject: &Subject) {
-    let mut talk = Talk::starter(subject).await;
     let list = "one, two, three, four, five, six, seven, eight, nine, ten, ".repeat(4);
-    let ask = |speculate| {
-        let ask = Ask::text(&list).max_tokens(40);
-        ask.params(|params| {
-            params.speculate = speculate;
-            params.ignore_end_of_text = true;
-        })
-    };
-    let with = talk.ask(&ask(true)).await;
-    let without = talk.ask(&ask(false)).await;
-    assert_eq!(with.text(), without.text());
-    assert_eq!(with.stats().generated_tokens, 40);
-    let stats = with.stats();
-    match subject.speculates.does() {
-        true => assert!(stats.accepted_tokens > 0, "{stats:?}"),
-        false => assert_eq!((stats.drafted_tokens, stats.accepted_tokens), (0, 0)),
+    let long = Ask::text(&list).endless().max_tokens(40);
+    // Whatever its weights, this model says nothing but `a`.
+    let a = tiny_tokens(subject, "a")[0];
+    let same = Ask::text(&"a".repeat(40)).endless().max_tokens(150);
+    let same = same.sampling(|sampling| sampling.logit_bias = vec![(a, 1e6)]);
+    for (model, ask) in [(&subject.starter, long), (&subject.tiny, same.clone())] {
+        let mut talk = Talk::with(subject, model, &limits(1024)).await;
+        let with = talk.ask(&ask).await;
+        let without = ask.params(|params| params.speculate = false);
+        let without = talk.ask(&without).await;
+        assert_eq!(with.text(), without.text());
+        for answer in [with, without] {
+            assert_eq!(answer.reason(), FinishReason::Length);
+        }
+        talk.leave().await;
     }
-    assert_eq!(without.reason(), FinishReason::Length);
+    let mut talk = Talk::tiny(subject).await;
+    let answer = talk.ask(&same).await;
+    assert_eq!(answer.text(), "a".repeat(150));
+    let stats = answer.stats();
+    match subject.speculates {
+        Declared::Does => assert!(stats.accepted_tokens > 0, "{stats:?}"),
+        Declared::DoesNot(_) => assert_eq!(stats.drafted_tokens, 0),
+    }
+    // A stop string in the middle of what was guessed.
+    let answer = talk.ask(&same.stop(&["aaaaaaa"])).await;
+    assert_eq!(answer.text(), "");
+    assert_eq!(answer.stats().generated_tokens, 7);
     talk.leave().await;
+}
+
+/// What people ask a starter model, in two turns' worth of ways.
+const QUESTIONS: [&str; 10] = [
+    QUESTION,
+    "What is a haiku?",
+    "Explain photosynthesis to a child.",
+    "Give me three names for a cat.",
+    "Why is the sky blue?",
+    "Write a thank-you note to a neighbour.",
+    "How do I boil an egg?",
+    "Tell me a joke.",
+    "What should I pack for a rainy day?",
+    "Translate \"good morning\" into French.",
+];
+
+/// Both engines' answers to ten questions, greedy and without a guess.
+pub(crate) async fn says_as(one: &Subject, other: &Subject) {
+    let mut talks = [Talk::starter(one).await, Talk::starter(other).await];
+    for question in QUESTIONS {
+        let ask = Ask::user(question).max_tokens(24);
+        let mut answers = Vec::new();
+        for talk in &mut talks {
+            answers.push(talk.ask(&ask).await);
+        }
+        let [one, other] = &answers[..] else {
+            panic!("two answers")
+        };
+        assert_eq!(one.everything(), other.everything(), "{question}");
+        assert!(!one.text().is_empty());
+        assert_eq!(one.reason(), other.reason(), "{question}");
+        assert_eq!(one.started().prompt_tokens, other.started().prompt_tokens);
+        let counts = [one, other].map(|answer| answer.stats().generated_tokens);
+        assert_eq!(counts[0], counts[1], "{question}");
+    }
+    for talk in talks {
+        talk.leave().await;
+    }
 }

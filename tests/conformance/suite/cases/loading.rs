@@ -12,7 +12,7 @@ const STARTER_PARAMETERS: u64 = 26_000_000;
 
 pub(crate) async fn a_load_tells_its_progress_and_what_was_loaded(subject: &Subject) {
     let mut talk = Talk::start(subject);
-    let loaded = talk.load(&subject.starter, &limits(8192)).await.unwrap();
+    let loaded = talk.load(&subject.shipped, &limits(8192)).await.unwrap();
     let progress = &loaded.progress;
     let last = progress.last().expect("progress is told");
     assert_eq!(last.done_bytes, last.total_bytes, "{progress:?}");
@@ -33,7 +33,6 @@ pub(crate) async fn a_load_tells_its_progress_and_what_was_loaded(subject: &Subj
 
     assert!(loaded.memory.weight_bytes > 1_000_000);
     assert!(loaded.memory.peak_bytes >= loaded.memory.weight_bytes);
-    assert!(last.total_bytes >= 1_000_000);
     talk.leave().await;
 }
 
