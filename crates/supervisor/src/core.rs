@@ -40,6 +40,10 @@ use crate::status::{UnloadReason, UnloadRecord};
 use model::{Model, Phase};
 use queue::Waiting;
 
+/// Bytes that kept conversations may take on disk together; a single one that takes more is not
+/// kept.
+pub(crate) const MOST_KEPT_BYTES: u64 = 4 << 30;
+
 /// Time since the supervisor began, on a clock that never goes back.
 pub type Now = Duration;
 
@@ -243,6 +247,7 @@ impl Core {
 
     fn quit(&mut self, now: Now) {
         self.is_quitting = true;
+        self.effects.push(Effect::Forget(Unload::All));
         self.fail_queued(|_| true, &AskError::Quitting);
         for index in 0..self.models.len() {
             self.end_model(index, UnloadReason::Quit, now);

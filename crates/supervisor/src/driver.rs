@@ -4,6 +4,7 @@
 //! Rule: it decides nothing. The text of answers goes past the core, from the worker to the
 //! answer's writer; all else goes through [`Core::step`], in the order in which it came.
 
+mod conversations;
 mod hands;
 mod publisher;
 mod unloads;
@@ -152,6 +153,7 @@ impl Driver {
                 // Whoever wanted to look may have gone.
                 let _ = reply.send(status);
             }
+            Some(Request::KeepIn(data_folder)) => self.hands.keep_conversations_in(&data_folder),
             Some(Request::Quit) => self.step(Event::Quit, News::Now),
             None => {
                 self.is_deserted = true;
@@ -225,7 +227,11 @@ impl Driver {
             match request {
                 Request::Ask(_, writer) => writer.fail(AskError::Quitting),
                 Request::Unload(_, reply) => drop(reply.send(Err(AskError::Quitting))),
-                Request::Cancel(_) | Request::Tune(_) | Request::Look(_) | Request::Quit => {}
+                Request::Cancel(_)
+                | Request::Tune(_)
+                | Request::Look(_)
+                | Request::KeepIn(_)
+                | Request::Quit => {}
             }
         }
     }

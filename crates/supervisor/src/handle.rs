@@ -5,6 +5,7 @@
 //!
 //! Rule: no call waits for a model. What is asked is answered through an [`Answer`] or a status.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -41,6 +42,8 @@ pub(crate) enum Request {
     Tune(Tuning),
     /// A snapshot of this moment, so that what counts down is right.
     Look(Reply<Arc<Status>>),
+    /// Conversations may be kept in this data folder, which is this supervisor's alone.
+    KeepIn(PathBuf),
     Quit,
 }
 
@@ -173,6 +176,14 @@ impl Supervisor {
     /// A handle of it.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// From now on conversations of unloaded models are kept in `data_folder`, which must be the
+    /// user's alone and this supervisor's. Without it they go with their models.
+    pub(crate) fn keep_conversations_in(&self, data_folder: &Path) {
+        let request = Request::KeepIn(data_folder.to_owned());
+        // A driver that is gone keeps nothing.
+        let _ = self.handle.requests.send(request);
     }
 
     /// Ends it: running answers end as cancelled, waiting asks as [`AskError::Quitting`], every

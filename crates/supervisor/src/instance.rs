@@ -215,6 +215,7 @@ pub async fn open(
         if let Some(lock) = Lock::take(data_folder)? {
             let listener = server::listen(&socket, &lock)?;
             let supervisor = start();
+            supervisor.keep_conversations_in(data_folder);
             let server = Server::start(listener, socket, supervisor.handle());
             return Ok(Connection::Own(OwnInstance {
                 supervisor,

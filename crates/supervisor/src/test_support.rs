@@ -7,6 +7,7 @@
 mod reading;
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -136,6 +137,7 @@ impl Workers for ScriptedWorkers {
                 commands: to_obey,
                 put_off: VecDeque::new(),
                 reports: tell.clone(),
+                n_tokens: 0,
             };
             let end = tokio::select! {
                 end = life.live() => end,
@@ -167,6 +169,8 @@ struct Life {
     /// Commands that came in mid-job and are obeyed after it.
     put_off: VecDeque<Command>,
     reports: mpsc::Sender<WorkerReport>,
+    /// Of its conversation, which is this number and nothing else.
+    n_tokens: usize,
 }
 
 /// How a wait within a job ended.
@@ -200,19 +204,28 @@ impl Life {
                 let need = self.need(&limits);
                 self.say(Report::Measured { result: Ok(need) }).await;
             }
-            Command::Load { source, limits, .. } => self.load(&source, &limits).await?,
+            Command::Load {
+                source,
+                limits,
+                state,
+            } => self.load(&source, &limits, state).await?,
             Command::Generate { job, request } => self.generate(job, &request).await?,
             Command::Trim { .. } => {
                 let memory = self.memory();
                 self.say(Report::Trimmed { bytes: 0, memory }).await;
             }
-            Command::Unload { .. } => self.unload().await?,
+            Command::Unload { state } => self.unload(state).await?,
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => {}
         }
         Ok(())
     }
 
-    async fn load(&mut self, source: &ModelSource, limits: &Limits) -> Result<(), End> {
+    async fn load(
+        &mut self,
+        source: &ModelSource,
+        limits: &Limits,
+        state: Option<PathBuf>,
+    ) -> Result<(), End> {
         for step in 0..=LOAD_STEPS {
             if step == LOAD_STEPS / 2 && self.script.fault == Fault::DiesInLoad {
                 return Err(End(died("exit code 3")));
@@ -233,6 +246,7 @@ impl Life {
             self.say(Report::LoadFailed { error }).await;
             return Ok(());
         }
+        self.n_tokens = state.map_or(0, |path| taken_up(&path));
         self.say(Report::Loaded {
             info: Box::new(info(source, limits)),
             memory: self.memory(),
@@ -240,7 +254,7 @@ impl Life {
                 before_bytes: EMPTY_BYTES,
                 loaded_bytes: EMPTY_BYTES + self.script.weight_bytes,
             }),
-            restored_tokens: 0,
+            restored_tokens: self.n_tokens,
         })
         .await;
         Ok(())
@@ -278,6 +292,7 @@ impl Life {
             let (section, text) = (Section::Answer, token);
             self.tell(job, TokenEvent::Text { section, text }).await;
         }
+        self.n_tokens += prompt_tokens + generated_tokens;
         let stats = Stats {
             prompt_tokens,
             generated_tokens,
@@ -292,7 +307,7 @@ impl Life {
         Ok(())
     }
 
-    async fn unload(&mut self) -> Result<(), End> {
+    async fn unload(&mut self, state: Option<PathBuf>) -> Result<(), End> {
         self.pause(self.script.unload_time, None).await?;
         let loaded_bytes = EMPTY_BYTES + self.script.weight_bytes;
         let after_bytes = match self.script.fault {
@@ -301,6 +316,10 @@ impl Life {
             Fault::Leaks => loaded_bytes,
             Fault::None | Fault::DiesInLoad | Fault::DiesAfter(_) => EMPTY_BYTES,
         };
+        if let Some(path) = state {
+            // One that cannot be kept is not there later, which is what a test looks for.
+            let _ = std::fs::write(path, self.n_tokens.to_string());
+        }
         let footprint = Some(UnloadFootprint {
             loaded_bytes,
             after_bytes,
@@ -348,9 +367,18 @@ impl Life {
     fn memory(&self) -> MemoryUse {
         MemoryUse {
             weight_bytes: self.script.weight_bytes,
+            kv_cache_bytes: self.n_tokens as u64,
             ..MemoryUse::default()
         }
     }
+}
+
+/// The tokens of the conversation that was kept at `path`; its file goes.
+fn taken_up(path: &Path) -> usize {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    // It may not have been there.
+    let _ = std::fs::remove_file(path);
+    text.parse().unwrap_or(0)
 }
 
 fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {

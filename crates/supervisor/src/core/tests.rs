@@ -1,6 +1,7 @@
 //! The core's rules as timelines, and all short histories tried exhaustively.
 
 mod asks;
+mod conversations;
 mod explore;
 mod faults;
 mod loads;

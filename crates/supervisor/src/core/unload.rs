@@ -9,9 +9,16 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::UnloadFootprint;
 
 use super::model::{UnloadStep, Unloading};
-use super::{Conversation, Core, Effect, Model, Now, Phase, WorkerId};
+use super::{Conversation, Core, Effect, MOST_KEPT_BYTES, Model, Now, Phase, WorkerId};
 use crate::request::{AskError, ModelSpec, Role, Unload};
 use crate::status::{UnloadReason, UnloadRecord};
+
+/// Bytes a second that a slow disk takes, for the time that keeping a conversation may add to an
+/// unload.
+const SLOW_DISK: u64 = 200_000_000;
+
+/// Most time that it may add: others wait for the memory.
+const KEEP_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a secondary model stays unused while the chat model is kept for good.
 const SECONDARY_IDLE: Duration = Duration::from_secs(180);
@@ -35,6 +42,7 @@ impl Core {
 
     /// A person wants memory back: also those who wait for the models are told so.
     pub(super) fn unload_by_hand(&mut self, which: &Unload, now: Now) {
+        self.effects.push(Effect::Forget(which.clone()));
         self.fail_queued(
             |waiting| is_meant(which, &waiting.spec),
             &AskError::Unloaded,
@@ -78,12 +86,37 @@ impl Core {
                 self.enter(index, why, UnloadStep::EndingLoad, now);
             }
             Phase::Ready => {
-                self.effects
-                    .push(Effect::Unload(worker, Conversation::Forgotten));
+                let (conversation, time) = conversation_of(&self.models[index], why);
+                self.effects.push(Effect::Unload(worker, conversation));
                 self.enter(index, why, UnloadStep::Freeing, now);
+                self.give_time(index, time);
             }
-            // A job settles first, and an unload that began goes on.
-            Phase::Generating(_) | Phase::Unloading(_) => {}
+            // A job settles first.
+            Phase::Generating(_) => {}
+            Phase::Unloading(_) => self.hurry(index, why, now),
+        }
+    }
+
+    fn give_time(&mut self, index: usize, time: Duration) {
+        if let Phase::Unloading(unloading) = &mut self.models[index].phase {
+            unloading.kill_at += time;
+        }
+    }
+
+    /// An unload that began goes on. But the time that was given for keeping the conversation is
+    /// taken back when somebody needs the memory at once.
+    fn hurry(&mut self, index: usize, why: UnloadReason, now: Now) {
+        let by = now + self.tuning.unload_within;
+        let Phase::Unloading(unloading) = &mut self.models[index].phase else {
+            return;
+        };
+        match why {
+            UnloadReason::Idle | UnloadReason::MakeRoom => {}
+            UnloadReason::Pressure { .. }
+            | UnloadReason::Asked
+            | UnloadReason::LoadEnded
+            | UnloadReason::Fault
+            | UnloadReason::Quit => unloading.kill_at = unloading.kill_at.min(by),
         }
     }
 
@@ -223,6 +256,28 @@ impl Core {
             self.end(ask, crate::answer::Outcome::Failed { error });
         }
         self.kill(index, UnloadReason::Quit, now);
+    }
+}
+
+/// Whether the conversation of `model`, which is ready, is kept when it is unloaded for this reason,
+/// and the time that it takes at most.
+///
+/// It is kept when its user is likely to come back to it. Not when somebody wants it gone, or the
+/// memory at once.
+fn conversation_of(model: &Model, why: UnloadReason) -> (Conversation, Duration) {
+    let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
+    match why {
+        UnloadReason::Idle | UnloadReason::MakeRoom if (1..=MOST_KEPT_BYTES).contains(&bytes) => {
+            let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK as f64);
+            (Conversation::Kept, time.min(KEEP_WITHIN))
+        }
+        UnloadReason::Idle
+        | UnloadReason::MakeRoom
+        | UnloadReason::Pressure { .. }
+        | UnloadReason::Asked
+        | UnloadReason::LoadEnded
+        | UnloadReason::Fault
+        | UnloadReason::Quit => (Conversation::Forgotten, Duration::ZERO),
     }
 }
 

@@ -1,17 +1,21 @@
-//! What the driver holds and the core only names: workers, open answers, the wish to stay awake.
+//! What the driver holds and the core only names: workers, open answers, kept conversations, the
+//! wish to stay awake.
 //!
 //! Rule: an effect about somebody who is gone does nothing.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::sync::mpsc;
 use transom_engine::TokenEvent;
 use transom_engine_host::wire::{Command, JobId, Request};
 use transom_engine_host::{KillSwitch, Worker, WorkerReport, Workers};
 
+use super::conversations::Conversations;
 use crate::answer::{AnswerEvent, AnswerWriter};
-use crate::core::{Effect, WorkerId};
+use crate::core::{Conversation, Effect, WorkerId};
 use crate::request::AskId;
 
 /// Keeps the machine awake until the result is dropped.
@@ -23,6 +27,7 @@ pub(super) struct Hands {
     report: mpsc::Sender<(WorkerId, WorkerReport)>,
     held: HashMap<WorkerId, Held>,
     answers: HashMap<AskId, AnswerWriter>,
+    conversations: Conversations,
     stay_awake: StayAwake,
     awake: Option<Box<dyn Send>>,
 }
@@ -48,9 +53,15 @@ impl Hands {
             report,
             held: HashMap::new(),
             answers: HashMap::new(),
+            conversations: Conversations::default(),
             stay_awake,
             awake: None,
         }
+    }
+
+    /// From now on conversations are kept in this folder.
+    pub(super) fn keep_conversations_in(&mut self, data_folder: &Path) {
+        self.conversations = Conversations::open(data_folder, SystemTime::now());
     }
 
     /// Takes the writing end of an ask, until its end is told.
@@ -73,6 +84,7 @@ impl Hands {
     /// The process of `worker` is gone.
     pub(super) fn forget(&mut self, worker: WorkerId) {
         self.held.remove(&worker);
+        self.conversations.settle(worker);
     }
 
     /// Does what the core decided.
@@ -82,8 +94,8 @@ impl Hands {
             Effect::Measure(worker, source, limits) => {
                 self.tell(worker, Command::Measure { source, limits });
             }
-            Effect::Load(worker, _, source, limits) => {
-                let state = None;
+            Effect::Load(worker, name, source, limits) => {
+                let state = self.conversations.place(worker, &name, &source, &limits);
                 self.tell(
                     worker,
                     Command::Load {
@@ -99,8 +111,14 @@ impl Hands {
                 self.tell(worker, Command::Stop { job, reason });
             }
             Effect::Trim(worker, trim) => self.tell(worker, Command::Trim { trim }),
-            Effect::Unload(worker, _) => self.tell(worker, Command::Unload { state: None }),
-            Effect::Forget(_) => {}
+            Effect::Unload(worker, conversation) => {
+                let state = match conversation {
+                    Conversation::Kept => self.conversations.place_of(worker),
+                    Conversation::Forgotten => None,
+                };
+                self.tell(worker, Command::Unload { state });
+            }
+            Effect::Forget(which) => self.conversations.forget(&which),
             Effect::Release(worker) => {
                 if let Some(held) = self.held.get_mut(&worker) {
                     held.commands = None;

@@ -212,8 +212,8 @@ impl Open {
             }
             (Request::Cancel(id), _) => Some(ToServer::Cancel { id }),
             (Request::Tune(tuning), _) => Some(ToServer::Tune { tuning }),
-            // Only the owner looks at its own state and quits.
-            (Request::Look(_) | Request::Quit, _) => None,
+            // Only the owner looks at its own state, keeps conversations and quits.
+            (Request::Look(_) | Request::KeepIn(_) | Request::Quit, _) => None,
         }
     }
 

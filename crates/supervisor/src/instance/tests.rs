@@ -1,6 +1,7 @@
 //! Two instances and their socket, with real sockets in a folder of the test's own.
 
 mod conduct;
+mod conversations;
 mod folders;
 
 use std::path::Path;

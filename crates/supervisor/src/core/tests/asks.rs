@@ -265,7 +265,7 @@ fn a_crowd_of_asks_for_two_models_is_served_in_order() {
         10s w2 ended 2 well
         → 2 ENDED Stop, start w3, measure w3 chat 8192, 3 loading
         10s w3 measured
-        → unload w2
+        → unload w2 keeping
         11s w2 freed 100
         → release w2
         11s w2 gone

@@ -201,7 +201,7 @@ fn a_crash_while_unloading_ends_the_unload_by_force() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → unload w1
+        → forget chat, unload w1
         7s w1 died
         7s show
         → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 1s
@@ -296,7 +296,7 @@ fn an_unloading_worker_that_speaks_out_of_turn_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → unload w1
+        → forget chat, unload w1
         7s w1 ended 1 well
         → kill w1
         8s w1 died

@@ -121,7 +121,7 @@ fn the_order_of_the_variants_makes_no_other_model() {
         4s w1 ended 2 well
         → 2 ENDED Stop, asleep
         5s unload two
-        → unload w1
+        → forget two, unload w1
         5s w1 freed 100
         → release w1
         5s w1 gone
@@ -247,7 +247,7 @@ fn a_model_that_fits_once_another_is_gone_keeps_its_fast_kv_cache() {
         6s ask 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         6s w2 measured
-        → unload w1
+        → unload w1 keeping
         6s w1 freed 100
         → release w1
         6s w1 gone
@@ -373,7 +373,7 @@ fn nothing_loads_while_a_model_leaves() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → unload w1
+        → forget chat, unload w1
         6s ask 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         7s w2 measured

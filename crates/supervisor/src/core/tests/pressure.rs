@@ -260,7 +260,7 @@ fn critical_pressure_during_an_unload_changes_nothing() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → unload w1
+        → forget chat, unload w1
         7s signals critical
         8s w1 freed 100
         → release w1

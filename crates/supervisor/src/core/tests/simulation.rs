@@ -13,7 +13,7 @@ use transom_signals::{MemoryPressure, SystemSignals};
 
 use super::world::{self, World};
 use crate::answer::AnswerEvent;
-use crate::core::{Core, Effect, Event, Now, WorkerEvent, WorkerId};
+use crate::core::{Conversation, Core, Effect, Event, Now, WorkerEvent, WorkerId};
 use crate::request::{Ask, AskId, Unload, WhenHeld, Work};
 
 /// What may happen next.
@@ -97,6 +97,7 @@ pub(super) struct Simulation {
     /// Asks without an end yet.
     open: Vec<AskId>,
     n_asks: u64,
+    is_quitting: bool,
 }
 
 impl Default for Simulation {
@@ -108,6 +109,7 @@ impl Default for Simulation {
             workers: BTreeMap::new(),
             open: Vec::new(),
             n_asks: 0,
+            is_quitting: false,
         }
     }
 }
@@ -202,12 +204,18 @@ impl Simulation {
     }
 
     fn step(&mut self, event: Event) {
+        self.is_quitting |= matches!(event, Event::Quit);
+        let is_wanted_gone = matches!(event, Event::Unload(_)) || self.is_quitting;
         if let Event::Worker(worker, word) = &event {
             self.note_word(*worker, word);
         }
         for effect in self.core.step(event, self.now) {
             self.world.note(&effect);
             self.obey(&effect);
+            assert!(
+                !is_wanted_gone || !matches!(effect, Effect::Unload(_, Conversation::Kept)),
+                "a conversation is kept that shall go"
+            );
         }
         let tick = self.core.step(Event::Tick, self.now);
         assert_eq!(tick, [], "a tick is harmless");
@@ -243,7 +251,7 @@ impl Simulation {
                 self.commanded(*worker).words.push_back(word);
             }
             Effect::Load(worker, ..) => {
-                let word = self.world.loaded(*worker);
+                let word = self.world.loaded(*worker, 0);
                 let scripted = self.commanded(*worker);
                 scripted.has_memory = true;
                 scripted.words.push_back(word);

@@ -185,7 +185,8 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
             done_bytes: percent.parse().expect("percent"),
             total_bytes: 100,
         }),
-        ["loaded"] => world.loaded(worker),
+        ["loaded"] => world.loaded(worker, 0),
+        ["loaded", n] => world.loaded(worker, n.parse().expect("a number of tokens")),
         ["failed", "unsupported"] => WorkerEvent::LoadFailed(unsupported()),
         ["failed", "stopped"] => WorkerEvent::LoadFailed(EngineError::Cancelled),
         ["failed", "memory"] => WorkerEvent::LoadFailed(EngineError::OutOfMemory {
@@ -239,6 +240,9 @@ fn show(core: &Core, now: Now) -> String {
     let mut text: Vec<String> = Vec::new();
     for model in &status.models {
         text.push(format!("{} is {:?}", model.name, model.phase));
+        if model.restored_tokens > 0 {
+            text.push(format!("{} tokens taken up", model.restored_tokens));
+        }
         for form in &model.passed_over {
             text.push(format!("not {}: {}", form.path.display(), form.reason));
         }

@@ -156,7 +156,7 @@ fn a_model_that_does_not_give_its_memory_back_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → unload w1
+        → forget chat, unload w1
         7s w1 freed 80
         → kill w1
         8s w1 died
@@ -179,7 +179,7 @@ fn a_worker_that_does_not_free_in_time_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → unload w1
+        → forget chat, unload w1
         8s tick
         9s wait
         → kill w1
@@ -204,7 +204,7 @@ fn a_worker_that_frees_but_does_not_leave_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → unload w1
+        → forget chat, unload w1
         7s w1 freed 100
         → release w1
         9s wait
@@ -229,7 +229,7 @@ fn where_the_system_tells_no_footprint_the_end_of_the_process_is_the_proof() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload all
-        → unload w1
+        → forget all, unload w1
         7s w1 freed
         → release w1
         7s w1 gone
@@ -246,7 +246,7 @@ fn unload_by_hand_while_measuring() {
         0s ask 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s unload chat
-        → 1 ENDED unloaded, release w1, asleep
+        → forget chat, 1 ENDED unloaded, release w1, asleep
         1s w1 measured
         1s w1 gone
         ",
@@ -270,7 +270,7 @@ fn unload_by_hand_while_waiting_for_room() {
         6s w2 measured
         → unload w1
         7s unload other
-        → 2 ENDED unloaded, release w2, asleep
+        → forget other, 2 ENDED unloaded, release w2, asleep
         8s w2 gone
         8s w1 freed
         → release w1
@@ -288,7 +288,7 @@ fn unload_by_hand_while_loading() {
         0s w1 measured
         → load w1 chat 8192
         1s unload all
-        → 1 ENDED unloaded, stop w1 load Cancelled, asleep
+        → forget all, 1 ENDED unloaded, stop w1 load Cancelled, asleep
         2s w1 failed stopped
         → release w1
         2s w1 gone
@@ -307,7 +307,7 @@ fn unload_by_hand_while_loading_when_the_load_does_not_stop() {
         0s w1 measured
         → load w1 chat 8192
         1s unload all
-        → 1 ENDED unloaded, stop w1 load Cancelled, asleep
+        → forget all, 1 ENDED unloaded, stop w1 load Cancelled, asleep
         4s wait
         → kill w1
         5s w1 died
@@ -330,7 +330,7 @@ fn unload_by_hand_while_generating_settles_first() {
         3s ask 2 chat
         → 2 waits at 1
         4s unload chat
-        → 2 ENDED unloaded, stop w1 1 Cancelled
+        → forget chat, 2 ENDED unloaded, stop w1 1 Cancelled
         5s ask 3 chat
         → 3 waits at 1
         6s w1 ended 1 cancelled
@@ -355,10 +355,11 @@ fn unload_by_hand_of_another_model_leaves_the_answer_alone() {
         2s w1 loaded
         → generate w1 1
         3s unload embed
+        → forget embed
         3s ask 2 embed
         → 2 waits at 1
         4s unload embed
-        → 2 ENDED unloaded
+        → forget embed, 2 ENDED unloaded
         ",
     );
 }
@@ -376,8 +377,9 @@ fn unload_by_hand_while_unloading_changes_nothing() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → unload w1
+        → forget chat, unload w1
         7s unload chat
+        → forget chat
         8s w1 freed 100
         → release w1
         8s w1 gone
@@ -390,6 +392,7 @@ fn quit_with_nothing_loaded_is_done_at_once() {
     check(
         "
         0s quit
+        → forget all
         0s show
         → done
         1s ask 1 chat
@@ -405,7 +408,7 @@ fn quit_while_measuring() {
         0s ask 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s quit
-        → 1 ENDED quitting, release w1, asleep
+        → forget all, 1 ENDED quitting, release w1, asleep
         1s w1 gone
         1s show
         → done
@@ -422,7 +425,7 @@ fn quit_while_loading() {
         0s w1 measured
         → load w1 chat 8192
         1s quit
-        → 1 ENDED quitting, stop w1 load Cancelled, asleep
+        → forget all, 1 ENDED quitting, stop w1 load Cancelled, asleep
         2s w1 failed stopped
         → release w1
         2s w1 gone
@@ -445,7 +448,7 @@ fn quit_while_ready() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s quit
-        → unload w1
+        → forget all, unload w1
         6s ask 2 chat
         → 2 ENDED quitting
         7s w1 freed 100
@@ -470,7 +473,7 @@ fn quit_while_generating_settles_first() {
         3s ask 2 chat
         → 2 waits at 1
         4s quit
-        → 2 ENDED quitting, stop w1 1 Cancelled
+        → forget all, 2 ENDED quitting, stop w1 1 Cancelled
         5s w1 ended 1 cancelled
         → 1 ENDED Cancelled, unload w1, asleep
         5s w1 freed 100
@@ -493,8 +496,9 @@ fn quit_while_generating_kills_what_does_not_settle() {
         2s w1 loaded
         → generate w1 1
         4s quit
-        → stop w1 1 Cancelled
+        → forget all, stop w1 1 Cancelled
         5s quit
+        → forget all
         7s wait
         → 1 ENDED quitting, kill w1, asleep
         8s w1 died
@@ -517,8 +521,9 @@ fn quit_while_unloading() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → unload w1
+        → forget chat, unload w1
         7s quit
+        → forget all
         8s w1 freed 100
         → release w1
         8s w1 gone

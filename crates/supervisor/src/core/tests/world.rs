@@ -20,6 +20,10 @@ pub(super) const GB: u64 = 1_000_000_000;
 /// KV cache of one token in bytes.
 const KV_BYTES_PER_TOKEN: u64 = 100_000;
 
+/// KV cache of the conversation with `other`: a slow disk takes it in 2 s. The other models have
+/// none.
+const CONVERSATION_BYTES: u64 = 2 * 200_000_000;
+
 /// Footprint of a worker without a model, in bytes.
 const EMPTY_BYTES: u64 = GB / 100;
 
@@ -91,8 +95,10 @@ impl World {
     }
 
     pub(super) fn memory(&self, worker: WorkerId) -> MemoryUse {
+        let is_other = self.path(worker).to_str() == Some("other");
         MemoryUse {
             weight_bytes: self.need(worker).weight_bytes,
+            kv_cache_bytes: if is_other { CONVERSATION_BYTES } else { 0 },
             ..MemoryUse::default()
         }
     }
@@ -104,7 +110,7 @@ impl World {
         }
     }
 
-    pub(super) fn loaded(&self, worker: WorkerId) -> WorkerEvent {
+    pub(super) fn loaded(&self, worker: WorkerId, restored_tokens: usize) -> WorkerEvent {
         let (source, limits) = &self.models[&worker];
         WorkerEvent::Loaded {
             info: Box::new(ModelInfo {
@@ -121,7 +127,7 @@ impl World {
             }),
             memory: self.memory(worker),
             footprint: Some(self.footprint(worker)),
-            restored_tokens: 0,
+            restored_tokens,
         }
     }
 }
