@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Builds llama.cpp's own tools from the source that the engine links, as the reference.
+
+    python benches/llama_cpp_peer.py            # prints the folder with the programs and libraries
+
+The crate `llama-cpp-sys-2` carries llama.cpp's libraries without the sources of its tools. Those
+come from the source package of `llama-cpp-python`, which carries all of llama.cpp, pinned by version
+and SHA-256. Its llama.cpp is some weeks older; its public header is the same but for the version
+numbers of saved states, which is checked. So `llama-bench` and `llama-quantize` here are its sources
+on the crate's libraries, and the Python binding loads those same libraries.
+
+Built as a person builds llama.cpp to measure it: release, for this machine's own instructions. Only
+OpenMP is off, since the engine's build has none. What is built is kept outside the repository.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "transom" / "reference"
+SDIST = "llama-cpp-python"
+SDIST_VERSION = "0.3.36"
+SDIST_SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
+CRATE = "llama-cpp-sys-2"
+OPTIONS = {
+    "CMAKE_BUILD_TYPE": "Release",
+    "BUILD_SHARED_LIBS": "ON",
+    "GGML_NATIVE": "ON",
+    "GGML_OPENMP": "OFF",
+    "GGML_METAL_EMBED_LIBRARY": "ON",
+    "LLAMA_BUILD_COMMON": "ON",
+    "LLAMA_OPENSSL": "OFF",
+}
+PROJECT = """\
+cmake_minimum_required(VERSION 3.14)
+project(transom_reference C CXX)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+find_package(Threads REQUIRED)
+add_subdirectory(${LIBRARIES} llama.cpp)
+foreach(tool llama-bench quantize)
+    add_subdirectory(${TOOLS}/${tool} ${tool})
+endforeach()
+"""
+
+
+def run(command, **options):
+    done = subprocess.run([str(part) for part in command], **options)
+    if done.returncode != 0:
+        sys.exit(f"failed with {done.returncode}: {' '.join(map(str, command))}")
+    return done
+
+
+def crate():
+    """The crate's version and its llama.cpp, as the lock file names them."""
+    command = ["cargo", "metadata", "--format-version", "1", "--locked"]
+    done = run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    for package in json.loads(done.stdout)["packages"]:
+        if package["name"] == CRATE:
+            return package["version"], Path(package["manifest_path"]).parent / "llama.cpp"
+    sys.exit(f"{CRATE} is not in the lock file")
+
+
+def source_package(cache):
+    """The unpacked source package, taken from the registry once."""
+    folder = cache / f"llama_cpp_python-{SDIST_VERSION}"
+    if folder.is_dir():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    wanted = cache / "requirements.txt"
+    wanted.write_text(f"{SDIST}=={SDIST_VERSION} --hash=sha256:{SDIST_SHA256}\n")
+    run(
+        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", SDIST,
+         "--require-hashes", "--requirement", wanted, "--dest", cache],
+        stdout=sys.stderr,
+    )  # fmt: skip
+    archive = cache / f"{folder.name}.tar.gz"
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != SDIST_SHA256:
+        sys.exit(f"{archive} is not the file that was pinned")
+    part = cache / f"{folder.name}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    with tarfile.open(archive) as tar:
+        tar.extractall(part, filter="data")
+    (part / folder.name).rename(folder)
+    part.rmdir()
+    return folder
+
+
+def api(llama_cpp):
+    """llama.cpp's public header, without the versions of its saved states."""
+    text = (llama_cpp / "include" / "llama.h").read_text()
+    return re.sub(r"(#define LLAMA_\w+_VERSION) \d+", r"\1", text)
+
+
+def version_of(llama_cpp):
+    text = (llama_cpp / "CMakeLists.txt").read_text()
+    return ".".join(
+        re.search(rf"LLAMA_VERSION_{part} (\d+)", text)[1] for part in ["MAJOR", "MINOR", "PATCH"]
+    )
+
+
+def build(cache, jobs):
+    """Builds what is not built yet; returns what there is and where."""
+    crate_version, libraries = crate()
+    package = source_package(cache)
+    tools = package / "vendor" / "llama.cpp"
+    if api(libraries) != api(tools):
+        sys.exit(
+            f"llama.cpp of {CRATE} {crate_version} and of {SDIST} {SDIST_VERSION} have different "
+            "interfaces; pin a source package that fits"
+        )
+    options = OPTIONS | {"LIBRARIES": str(libraries), "TOOLS": str(tools / "tools")}
+    key = hashlib.sha256(json.dumps([PROJECT, options]).encode()).hexdigest()[:12]
+    folder = cache / f"{CRATE}-{crate_version}-{key}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "CMakeLists.txt").write_text(PROJECT)
+    out = folder / "build"
+    start = time.monotonic()
+    run(
+        ["cmake", "-S", folder, "-B", out, "--log-level=ERROR", "-Wno-dev"]
+        + [f"-D{name}={value}" for name, value in options.items()],
+        stdout=subprocess.DEVNULL,
+    )
+    targets = ["llama-bench", "llama-quantize", "llama"]
+    run(
+        ["nice", "-n", "19", "cmake", "--build", out, "-j", str(jobs), "--target", *targets],
+        stdout=sys.stderr,
+    )
+    return {
+        "programs": str(out / "bin"),
+        "python": str(package),
+        "libraries": f"llama.cpp {version_of(libraries)} of {CRATE} {crate_version}",
+        "tools": f"llama.cpp {version_of(tools)} of {SDIST} {SDIST_VERSION}",
+        "build_seconds": round(time.monotonic() - start, 1),
+        "machine": platform.platform(),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--cache", type=Path, default=CACHE, help=f"where to build ({CACHE})")
+    parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
+    args = parser.parse_args()
+    print(json.dumps(build(args.cache.resolve(), args.jobs), indent=2))
+
+
+if __name__ == "__main__":
+    main()

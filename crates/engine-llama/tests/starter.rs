@@ -1,0 +1,134 @@
+//! The starter model as GGUF says what it says under MLX, and its tokenizer is the original's.
+//!
+//! The answers are mlx-lm's, to which the MLX engine is held as well; the tokens of texts are those of
+//! the `tokenizers` library (`fixtures/make_goldens.py`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+use transom_catalog::convert::{Packing, convert};
+use transom_engine::{
+    ChatPrompt, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
+    Message, ModelSource, Prompt, SamplingParams, Section, TokenEvent,
+};
+use transom_engine_llama::{LlamaEngine, LlamaModel};
+
+/// mlx-lm's answers of the starter model, in float32.
+#[derive(Debug, Deserialize)]
+struct Answers {
+    model: String,
+    max_tokens: usize,
+    cases: Vec<Answer>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    name: String,
+    messages: Vec<Message>,
+    prompt_tokens: Vec<u32>,
+    text: String,
+    ended: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Texts {
+    texts: Vec<(String, Vec<u32>)>,
+}
+
+/// The folder of the whole project.
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Reads JSON of which the form is known.
+fn read_json<T: DeserializeOwned>(path: &str) -> T {
+    let path = repository().join(path);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+}
+
+/// The starter as GGUF, in a folder that goes with it.
+fn starter(packing: Packing) -> (TempDir, LlamaModel) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("starter.gguf");
+    let source = repository().join("assets/starter");
+    convert(&source, &path, packing, &mut |_, _| {}).expect("the starter is converted");
+    let model = LlamaEngine::new()
+        .load_model(
+            &ModelSource { path },
+            &Limits::default(),
+            &JobControl::new(),
+            &mut |_| {},
+        )
+        .expect("the starter loads");
+    (folder, model)
+}
+
+#[test]
+fn in_f16_the_starter_says_what_it_says_under_mlx() {
+    let answers: Answers = read_json("crates/engine-mlx/tests/fixtures/starter_golden.json");
+    assert_eq!(answers.model, "assets/starter");
+    assert_eq!(answers.cases.len(), 10);
+    for speculate in [false, true] {
+        let (_folder, mut model) = starter(Packing::F16);
+        for case in &answers.cases {
+            check(&mut model, case, answers.max_tokens, speculate);
+        }
+    }
+}
+
+fn check(model: &mut LlamaModel, case: &Answer, max_tokens: usize, speculate: bool) {
+    let chat = ChatPrompt {
+        messages: case.messages.clone(),
+        ..ChatPrompt::default()
+    };
+    let prompt = model.prepare(&Prompt::Chat(chat)).expect("the prompt fits");
+    assert_eq!(prompt.tokens, case.prompt_tokens, "{}", case.name);
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(max_tokens),
+        speculate,
+        ..GenerationParams::default()
+    };
+    let mut answer = String::new();
+    let mut sink = |event| {
+        if let TokenEvent::Text { section, text } = event {
+            assert_eq!(section, Section::Answer);
+            answer.push_str(&text);
+        }
+    };
+    let (reason, _) = model
+        .generate(&prompt, &params, &JobControl::new(), &mut sink)
+        .expect("the answer succeeds");
+    let expected = if case.ended {
+        FinishReason::Stop
+    } else {
+        FinishReason::Length
+    };
+    assert_eq!(answer, case.text, "{}, guessing: {speculate}", case.name);
+    assert_eq!(reason, expected, "{}", case.name);
+}
+
+#[test]
+fn the_tokenizer_inside_the_file_is_the_starters_own() {
+    let golden: Texts = read_json("crates/engine-llama/tests/fixtures/goldens/starter.json");
+    let (_folder, model) = starter(Packing::Q4_1);
+    for (text, expected) in &golden.texts {
+        let prepared = model.prepare(&Prompt::Text(text.clone()));
+        if expected.is_empty() {
+            assert!(
+                matches!(prepared, Err(EngineError::EmptyPrompt)),
+                "{text:?}"
+            );
+        } else {
+            let tokens = prepared.expect("the text fits").tokens;
+            assert_eq!(&tokens, expected, "{text:?}");
+        }
+    }
+}
