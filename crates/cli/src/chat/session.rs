@@ -42,12 +42,15 @@ pub(super) struct Chat<'a> {
 impl<'a> Chat<'a> {
     /// An empty conversation with the model that was `loaded`, as `args` have it.
     pub(super) fn new(args: &'a ChatArgs, link: &'a Link, loaded: Loaded) -> Self {
-        let recommended = &loaded.info.recommended_sampling;
+        let info = &loaded.info;
+        let params = args.generation.params(&info.recommended_sampling);
         Self {
             params: GenerationParams {
-                // An answer that outgrows the context is still worth its end.
+                // An answer that outgrows the context is still worth its end; one that is as long
+                // as all of it goes round in circles.
                 shift_context: true,
-                ..args.generation.params(recommended)
+                max_tokens: params.max_tokens.or(Some(info.context_length)),
+                ..params
             },
             args,
             link,
@@ -162,7 +165,11 @@ impl<'a> Chat<'a> {
             tools: Vec::new(),
         });
         let fit = Fit::DropOldest {
-            room: self.params.max_tokens.unwrap_or(ROOM_FOR_AN_ANSWER),
+            room: self
+                .args
+                .generation
+                .max_tokens
+                .unwrap_or(ROOM_FOR_AN_ANSWER),
             affordable: None,
         };
         self.loaded.ask(prompt, fit, self.params.clone())
@@ -222,7 +229,12 @@ impl<'a> Chat<'a> {
             }
             FinishReason::Length => console.note(&match bounds.on_length(stats.generated_tokens) {
                 Some(restraint) => format!("(ended here: {restraint})"),
-                None if self.params.max_tokens.is_some() => "(ended by --max-tokens)".to_owned(),
+                None if self.args.generation.max_tokens.is_some() => {
+                    "(ended by --max-tokens)".to_owned()
+                }
+                None if stats.shifted_tokens > 0 => {
+                    "(ended here: the answer is as long as the whole context)".to_owned()
+                }
                 None => "(ended here: the context is full)".to_owned(),
             }),
         }
