@@ -25,6 +25,9 @@ const LOAN: f64 = 3.1;
 /// Added to the account for each token after the first [`ANSWER`].
 const INCOME: f64 = 0.022;
 
+/// Part of a step with guesses that the account pays on top: times are known no better.
+const FEE: f64 = 0.03;
+
 /// The account holds no more, so that what was saved long ago is not lost again.
 const MOST_SAVED: f64 = 24.0;
 
@@ -34,9 +37,9 @@ const LEAST_GAIN: f64 = 1.08;
 /// Plain steps to time before the first guess on a machine.
 const FIRST_PLAIN_STEPS: usize = 3;
 
-/// After so many steps with guesses one is plain, to see what that costs by now: it grows with the
-/// context and with heat.
-const STEPS_BETWEEN_PLAIN: usize = 64;
+/// After so many tokens from steps with guesses one step is plain, to see what that costs by now: it
+/// changes with the context and with heat.
+const TOKENS_BETWEEN_PLAIN: usize = 200;
 
 /// After so many tokens a step's cost is tried anew, where it was too much.
 const TOKENS_TO_RETRY: usize = 4096;
@@ -78,7 +81,7 @@ pub struct Pace {
 struct Plain {
     seconds: f64,
     n_steps: usize,
-    /// Steps with guesses since the last without.
+    /// Tokens since the last such step.
     n_since: usize,
 }
 
@@ -109,7 +112,7 @@ impl Pace {
         self.account = LOAN;
         self.n_tokens = 0;
         // A plain step comes first: the context is another one now.
-        self.plain.n_since = STEPS_BETWEEN_PLAIN;
+        self.plain.n_since = TOKENS_BETWEEN_PLAIN;
         for guesses in &mut self.guesses {
             guesses.right *= 0.5;
             guesses.all *= 0.5;
@@ -119,7 +122,7 @@ impl Pace {
     /// How many guesses the next step shall check, where the last `length` tokens match: at most
     /// `room`, and 0 for a plain step.
     pub fn n_draft(&self, length: usize, room: usize) -> usize {
-        if self.plain.n_steps < FIRST_PLAIN_STEPS || self.plain.n_since >= STEPS_BETWEEN_PLAIN {
+        if self.plain.n_steps < FIRST_PLAIN_STEPS || self.plain.n_since >= TOKENS_BETWEEN_PLAIN {
             return 0;
         }
         let mut best = (LEAST_GAIN, 0);
@@ -161,12 +164,12 @@ impl Pace {
         if n_drafted == 0 {
             self.plain.timed(seconds);
         } else if self.plain.seconds > 0.0 {
-            self.plain.n_since += 1;
+            self.plain.n_since += n_tokens;
             let steps = seconds / self.plain.seconds;
             // What was lost beyond the worst that could be expected is not the guesses' doing.
             let size = SIZES.iter().position(|&n| n == n_drafted);
             let worst = size.map_or(f64::INFINITY, |i| self.worst_cost(i));
-            self.account += n_tokens as f64 - steps.min(worst * 1.1);
+            self.account += n_tokens as f64 - steps.min(worst * 1.1) * (1.0 + FEE);
             if let Some(i) = size {
                 self.costs[i].timed(steps);
             }
@@ -209,7 +212,7 @@ impl Pace {
 
 impl Plain {
     fn timed(&mut self, seconds: f64) {
-        let is_first_of_many = self.n_since >= STEPS_BETWEEN_PLAIN;
+        let is_first_of_many = self.n_since >= TOKENS_BETWEEN_PLAIN;
         self.seconds = if self.n_steps == 0 {
             seconds
         } else if self.n_steps < FIRST_PLAIN_STEPS || (is_first_of_many && seconds < self.seconds) {
@@ -260,7 +263,7 @@ fn class(length: usize) -> usize {
 
 /// A running mean. What is far off counts as less far: another program had the machine.
 fn towards(mean: f64, value: f64) -> f64 {
-    mean + (value.clamp(0.5 * mean, 2.0 * mean) - mean) * 0.25
+    mean + (value.clamp(0.5 * mean, 2.0 * mean) - mean) * 0.125
 }
 
 #[cfg(test)]

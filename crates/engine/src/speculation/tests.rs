@@ -1,1 +1,218 @@
-//! Guesses in the loop of an engine, with a scripted model.
+//! Guesses in the loop of an engine, with a scripted model: what comes out with and without them.
+
+use std::convert::Infallible;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::sampling::{Sampler, SamplingParams};
+
+const N_TOKENS: usize = 12;
+
+/// Logits that depend on the last two tokens. They repeat, so guesses are often right, and `spread`
+/// says how sure the model is.
+fn logits(tokens: &[u32], spread: f32) -> Vec<f32> {
+    let seed = tokens.iter().rev().take(2).fold(7_u32, |seed, token| {
+        seed.wrapping_mul(31).wrapping_add(*token + 1)
+    });
+    (0..N_TOKENS as u32)
+        .map(|id| {
+            let mixed = (seed ^ (id * 0x9E37)).wrapping_mul(0x85EB_CA6B);
+            ((mixed ^ (mixed >> 13)).wrapping_mul(0xC2B2_AE35) >> 8) as f32 / (1 << 24) as f32
+                * spread
+        })
+        .collect()
+}
+
+struct Answer {
+    tokens: Vec<u32>,
+    n_steps: usize,
+    n_drafted: usize,
+    n_accepted: usize,
+}
+
+/// The loop of an engine. `n_most` bounds what a step checks; 0 is plain decode.
+fn answer(
+    speculation: &mut Speculation,
+    params: &SamplingParams,
+    prompt: &[u32],
+    n_tokens: usize,
+    (spread, n_most): (f32, usize),
+) -> Answer {
+    let mut sampler = Sampler::new(params.clone(), prompt).unwrap();
+    speculation.begin(prompt);
+    let mut tokens = prompt.to_vec();
+    let mut answer = Answer {
+        tokens: Vec::new(),
+        n_steps: 0,
+        n_drafted: 0,
+        n_accepted: 0,
+    };
+    while tokens.len() < prompt.len() + n_tokens {
+        let room = (prompt.len() + n_tokens - tokens.len() - 1).min(n_most);
+        let drafted = speculation.draft(room).to_vec();
+        assert!(drafted.len() <= room);
+        let before = tokens.clone();
+        let n_accepted = verify(&drafted, |i| {
+            // As a step computes them: every place behind the draft so far.
+            let logits = logits(&[&*before, &drafted[..i]].concat(), spread);
+            let token = sampler.draw(&logits).unwrap();
+            sampler.accept(token);
+            speculation.accept(token);
+            tokens.push(token);
+            Ok::<_, Infallible>(Some(token))
+        })
+        .unwrap();
+        answer.n_steps += 1;
+        answer.n_drafted += drafted.len();
+        answer.n_accepted += n_accepted;
+        let milliseconds = 10 + drafted.len() as u64;
+        speculation.stepped(Duration::from_millis(milliseconds));
+    }
+    assert_eq!(speculation.lookup.tokens(), tokens);
+    answer.tokens = tokens.split_off(prompt.len());
+    answer
+}
+
+fn params(temperature: f32) -> SamplingParams {
+    SamplingParams {
+        temperature,
+        top_p: 0.95,
+        seed: Some(11),
+        ..SamplingParams::default()
+    }
+}
+
+#[test]
+fn a_greedy_answer_is_the_same_and_takes_fewer_steps() {
+    let prompt: Vec<u32> = (0..N_TOKENS as u32).collect();
+    let run = |n_most| {
+        answer(
+            &mut Speculation::new(),
+            &params(0.0),
+            &prompt,
+            300,
+            (4.0, n_most),
+        )
+    };
+    let (plain, guessed) = (run(0), run(100));
+    assert_eq!(guessed.tokens, plain.tokens);
+    assert_eq!((plain.n_steps, plain.n_drafted), (300, 0));
+    assert!(guessed.n_steps < 150, "{} steps", guessed.n_steps);
+    assert_eq!(guessed.n_steps + guessed.n_accepted, 300);
+}
+
+proptest! {
+    /// A seed gives the same answer with and without guesses, penalties and all.
+    #[test]
+    fn guesses_do_not_change_what_a_seed_gives(
+        seed in any::<u64>(),
+        temperature in 0.1..1.5_f32,
+        penalties in (0.8..1.3_f32, 0.0..1.0_f32),
+        prompt in prop::collection::vec(0..N_TOKENS as u32, 1..100),
+        spread in 0.5..20.0_f32,
+        n_tokens in 1..150_usize,
+    ) {
+        let params = SamplingParams {
+            seed: Some(seed),
+            repetition_penalty: penalties.0,
+            frequency_penalty: penalties.1,
+            ..params(temperature)
+        };
+        let mut speculation = Speculation::new();
+        let plain = answer(&mut speculation, &params, &prompt, n_tokens, (spread, 0));
+        // What was learnt from an answer changes what is guessed in the next, and no more.
+        for _ in 0..2 {
+            let guessed = answer(&mut speculation, &params, &prompt, n_tokens, (spread, 100));
+            prop_assert_eq!(&guessed.tokens, &plain.tokens);
+        }
+    }
+}
+
+/// Leviathan et al. 2023 for a draft that is certain of its guesses: what comes out has the model's
+/// own distribution, however good or bad the guesses are.
+#[test]
+fn answers_with_guesses_follow_the_models_own_distribution() {
+    let spread = 6.0;
+    let prompt = [3, 4, 5, 3, 4, 5, 3, 4, 5, 3, 4];
+    let mut speculation = Speculation::new();
+    let mut n_pairs = vec![[0_u32; N_TOKENS]; N_TOKENS];
+    let (mut n_drafted, mut n_accepted) = (0, 0);
+    for seed in 0..40 {
+        let params = SamplingParams {
+            seed: Some(seed),
+            top_p: 1.0,
+            ..params(0.7)
+        };
+        let answer = answer(&mut speculation, &params, &prompt, 500, (spread, 100));
+        n_drafted += answer.n_drafted;
+        n_accepted += answer.n_accepted;
+        // What came after each pair of tokens that ends in 5 and began with any.
+        for three in answer.tokens.windows(3).filter(|three| three[1] == 5) {
+            n_pairs[three[0] as usize][three[2] as usize] += 1;
+        }
+    }
+    assert!(
+        n_accepted > 1000 && n_drafted > n_accepted + 1000,
+        "{n_accepted} of {n_drafted} guesses were right"
+    );
+    let (mut statistic, mut n_free) = (0.0_f64, 0.0_f64);
+    for (first, counts) in n_pairs.iter().enumerate() {
+        let n: u32 = counts.iter().sum();
+        let expected = params(0.7);
+        let expected = SamplingParams {
+            top_p: 1.0,
+            ..expected
+        }
+        .distribution(&logits(&[first as u32, 5], spread), &[], &[]);
+        for (&count, p) in counts.iter().zip(expected) {
+            let expected = p * f64::from(n);
+            if expected >= 5.0 {
+                statistic += (f64::from(count) - expected).powi(2) / expected;
+                n_free += 1.0;
+            }
+        }
+    }
+    assert!(n_free > 20.0, "too little to say anything");
+    // Five standard deviations above the mean of chi-square.
+    let bound = n_free + 5.0 * (2.0 * n_free).sqrt();
+    assert!(statistic < bound, "{statistic} over {n_free}");
+}
+
+#[test]
+fn verification_stops_behind_the_first_wrong_guess_and_draws_once_a_token() {
+    let check = |drawn: &[u32], expected: usize, n_draws: usize| {
+        let mut n = 0;
+        let n_right = verify(&[7, 8, 9], |i| {
+            assert_eq!(i, n);
+            n += 1;
+            Ok::<_, Infallible>(drawn.get(i).copied())
+        });
+        assert_eq!((n_right, n), (Ok(expected), n_draws));
+    };
+    check(&[7, 8, 9, 1], 3, 4);
+    check(&[7, 8, 1], 2, 3);
+    check(&[1, 8, 9], 0, 1);
+    // The answer ends.
+    check(&[7, 8], 2, 3);
+    assert_eq!(
+        verify(&[7], |_| Err("the device is gone")),
+        Err("the device is gone")
+    );
+}
+
+#[test]
+fn a_context_shift_leaves_what_remains_to_guess_from() {
+    let mut speculation = Speculation::new();
+    let tokens: Vec<u32> = (0..100).collect();
+    speculation.begin(&tokens);
+    speculation.forget(10..60);
+    assert_eq!(speculation.lookup.tokens().len(), 50);
+    for token in 70..76 {
+        speculation.accept(token);
+    }
+    let next = speculation
+        .found
+        .map(|found| speculation.lookup.tokens()[found.next]);
+    assert_eq!(next, Some(76));
+}
