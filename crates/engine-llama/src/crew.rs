@@ -144,7 +144,11 @@ impl Crew {
             }
         }
         self.wait = self.next_wait;
-        tracing::debug!(threads = self.now, is_faster, "tried another number of threads");
+        tracing::debug!(
+            threads = self.now,
+            is_faster,
+            "tried another number of threads"
+        );
     }
 }
 
@@ -185,14 +189,18 @@ mod tests {
     #[test]
     fn a_growing_context_is_no_reason_for_fewer_threads() {
         let mut crew = Crew::new(4);
-        run(&mut crew, 8000, |step, n| quiet(step, n) * (1.0 + step as f64 / 1000.0));
+        run(&mut crew, 8000, |step, n| {
+            quiet(step, n) * (1.0 + step as f64 / 1000.0)
+        });
         assert_eq!(crew.len(), 4);
     }
 
     #[test]
     fn one_slow_step_now_and_then_changes_nothing() {
         let mut crew = Crew::new(4);
-        run(&mut crew, 1000, |step, n| quiet(step, n) * if step.is_multiple_of(10) { 20.0 } else { 1.0 });
+        run(&mut crew, 1000, |step, n| {
+            quiet(step, n) * if step.is_multiple_of(10) { 20.0 } else { 1.0 }
+        });
         assert_eq!(crew.len(), 4);
     }
 
@@ -202,7 +210,10 @@ mod tests {
         let total = run(&mut crew, 1000, busy);
         assert_eq!(crew.len(), 1);
         let with_one = 1000.0 * quiet(0, 1);
-        assert!(total < 1.1 * with_one, "{total} s, and {with_one} s with one thread");
+        assert!(
+            total < 1.1 * with_one,
+            "{total} s, and {with_one} s with one thread"
+        );
     }
 
     #[test]

@@ -34,7 +34,11 @@ pub(crate) enum Device {
 impl Device {
     /// What llama.cpp finds here.
     pub(crate) fn detect() -> Self {
-        if native::supports_gpu() { Self::Gpu } else { Self::Cpu }
+        if native::supports_gpu() {
+            Self::Gpu
+        } else {
+            Self::Cpu
+        }
     }
 
     /// How keys and values are kept under `limits`. `head_sizes` are those of keys and values;

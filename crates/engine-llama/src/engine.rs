@@ -174,7 +174,10 @@ fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
     let path = files.first_path().to_owned();
     let reason = logged.unwrap_or_else(|| "llama.cpp refused it without a reason".to_owned());
     // `llama_model_load: error loading model: REASON`
-    let reason = reason.rsplit("error loading model: ").next().unwrap_or(&reason);
+    let reason = reason
+        .rsplit("error loading model: ")
+        .next()
+        .unwrap_or(&reason);
     let reason = reason.to_owned();
     if reason.contains("unknown model architecture") || reason.contains("unknown pre-tokenizer") {
         EngineError::Unsupported { path, reason }

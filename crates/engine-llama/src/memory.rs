@@ -71,7 +71,9 @@ impl Widths {
             hidden,
             heads,
             head_size,
-            feed_forward: number("feed_forward_length").max(expert).unwrap_or(4 * hidden),
+            feed_forward: number("feed_forward_length")
+                .max(expert)
+                .unwrap_or(4 * hidden),
             vocab: facts.vocab_size.unwrap_or(0),
         }
     }

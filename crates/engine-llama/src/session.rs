@@ -263,7 +263,11 @@ impl Session {
 
     /// Takes up `tokens` whose [`Session::state`] is `state`. Returns whether it could; if not, the
     /// session is empty.
-    pub(crate) fn set_state(&mut self, tokens: Vec<u32>, state: &[u8]) -> Result<bool, EngineError> {
+    pub(crate) fn set_state(
+        &mut self,
+        tokens: Vec<u32>,
+        state: &[u8],
+    ) -> Result<bool, EngineError> {
         self.give_back();
         self.tokens = tokens;
         self.make_context(self.tokens.len(), Some(state))?;
@@ -289,3 +293,6 @@ fn step_failed(code: i32) -> EngineError {
         message: native::first_error().unwrap_or_else(|| format!("llama.cpp's code {code}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

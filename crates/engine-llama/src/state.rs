@@ -67,7 +67,11 @@ pub(crate) fn save(session: &Session, info: &ModelInfo, path: &Path) -> Result<u
         state_bytes: state.len(),
         crc32: checksum(&tokens, &state),
     };
-    write(path, &head, &tokens, &state).map_err(|error| {
+    // Never over a file that is there.
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let file = options.open(path).map_err(|error| bad_file(path, error))?;
+    write(file, &head, &tokens, &state).map_err(|error| {
         // Half a file is of no use to anybody.
         let _ = fs::remove_file(path);
         bad_file(path, error)
@@ -75,9 +79,7 @@ pub(crate) fn save(session: &Session, info: &ModelInfo, path: &Path) -> Result<u
     Ok(session.tokens().len())
 }
 
-fn write(path: &Path, head: &Head, tokens: &[u8], state: &[u8]) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(path)?;
+fn write(file: File, head: &Head, tokens: &[u8], state: &[u8]) -> std::io::Result<()> {
     let mut file = BufWriter::new(file);
     serde_json::to_writer(&mut file, head)?;
     file.write_all(b"\n")?;
@@ -118,7 +120,10 @@ pub(crate) fn restore(
             ),
         ));
     }
-    if tokens.iter().any(|&token| token as usize >= info.vocab_size) {
+    if tokens
+        .iter()
+        .any(|&token| token as usize >= info.vocab_size)
+    {
         return Err(bad_file(path, "it has tokens that the model does not know"));
     }
     let n_tokens = tokens.len();
@@ -140,7 +145,10 @@ fn read(path: &Path) -> std::io::Result<(Head, Vec<u8>)> {
 }
 
 fn token_bytes(tokens: &[u32]) -> Vec<u8> {
-    tokens.iter().flat_map(|token| token.to_le_bytes()).collect()
+    tokens
+        .iter()
+        .flat_map(|token| token.to_le_bytes())
+        .collect()
 }
 
 fn checksum(tokens: &[u8], state: &[u8]) -> u32 {

@@ -50,12 +50,15 @@ impl Template {
         if chat.messages.is_empty() {
             return Err(EngineError::EmptyPrompt);
         }
-        let template = self.template.as_ref().ok_or_else(|| EngineError::Template {
-            reason: format!(
-                "{} has none, so it cannot chat; it only continues text",
-                self.model_name
-            ),
-        })?;
+        let template = self
+            .template
+            .as_ref()
+            .ok_or_else(|| EngineError::Template {
+                reason: format!(
+                    "{} has none, so it cannot chat; it only continues text",
+                    self.model_name
+                ),
+            })?;
         template.render(chat, SystemTime::now())
     }
 
@@ -82,7 +85,13 @@ impl Template {
             let rendered = self.render(&probe).ok();
             let probed = rendered.and_then(|text| vocab.tokenize(&text, false));
             let probed = probed.unwrap_or_default();
-            shared = shared.min(tokens.iter().zip(&probed).take_while(|(a, b)| a == b).count());
+            shared = shared.min(
+                tokens
+                    .iter()
+                    .zip(&probed)
+                    .take_while(|(a, b)| a == b)
+                    .count(),
+            );
             probe.messages.pop();
         }
         shared.max(SINK_TOKENS.min(tokens.len()))

@@ -20,7 +20,8 @@ impl Batch {
     pub(crate) fn fill(&mut self, tokens: &[u32], n_before: usize, n_logits: usize) {
         let n = tokens.len();
         self.tokens.clear();
-        self.tokens.extend(tokens.iter().map(|&token| signed(token)));
+        self.tokens
+            .extend(tokens.iter().map(|&token| signed(token)));
         self.positions.clear();
         let position = |index: usize| i32::try_from(n_before + index).unwrap_or(i32::MAX);
         self.positions.extend((0..n).map(position));

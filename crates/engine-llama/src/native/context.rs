@@ -69,7 +69,11 @@ pub(crate) struct Context {
 impl Context {
     /// Makes a context; `None` when it does not fit into memory or the model allows no such
     /// parameters: `log` has the reason.
-    pub(crate) fn new(model: Rc<Model>, threads: Rc<Threads>, params: ContextParams) -> Option<Self> {
+    pub(crate) fn new(
+        model: Rc<Model>,
+        threads: Rc<Threads>,
+        params: ContextParams,
+    ) -> Option<Self> {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let n_threads = i32::try_from(threads.len()).unwrap_or(1);
         let job = Box::new(AtomicPtr::new(std::ptr::null_mut()));

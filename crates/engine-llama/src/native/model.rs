@@ -58,7 +58,8 @@ impl Model {
     pub(crate) fn is_decoder_only(&self) -> bool {
         // SAFETY: as above.
         unsafe {
-            sys::llama_model_has_decoder(self.as_ptr()) && !sys::llama_model_has_encoder(self.as_ptr())
+            sys::llama_model_has_decoder(self.as_ptr())
+                && !sys::llama_model_has_encoder(self.as_ptr())
         }
     }
 
@@ -66,7 +67,8 @@ impl Model {
     pub(crate) fn has_running_state(&self) -> bool {
         // SAFETY: as above.
         unsafe {
-            sys::llama_model_is_recurrent(self.as_ptr()) || sys::llama_model_is_hybrid(self.as_ptr())
+            sys::llama_model_is_recurrent(self.as_ptr())
+                || sys::llama_model_is_hybrid(self.as_ptr())
         }
     }
 

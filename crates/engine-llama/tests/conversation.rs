@@ -1,0 +1,338 @@
+//! What a model remembers of a conversation: the cache grows, shifts, moves, and goes to disk and
+//! back, and the answers stay what they must be.
+
+#[path = "fixtures/support.rs"]
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use support::{fixtures, load};
+use transom_catalog::test_support::TinyModel;
+use transom_engine::{
+    ChatPrompt, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
+    Message, PreparedPrompt, Prompt, Role, SamplingParams, Stats, TokenEvent, Trim,
+};
+use transom_engine_llama::{LlamaEngine, LlamaModel};
+
+const MODEL: &str = "llama-f16";
+
+fn model_path(name: &str) -> PathBuf {
+    fixtures().join("models").join(format!("{name}.gguf"))
+}
+
+fn model(context_length: usize) -> LlamaModel {
+    let limits = Limits {
+        context_length,
+        ..Limits::default()
+    };
+    load(&LlamaEngine::new(), &model_path(MODEL), &limits).expect("the model loads")
+}
+
+/// `n` tokens that are ordinary words, other ones for another `salt`.
+fn words(n: usize, salt: u32) -> Vec<u32> {
+    let word = |i: u32| 20 + (i + salt).wrapping_mul(2_654_435_761) % 1009 % 200;
+    (0..n as u32).map(word).collect()
+}
+
+fn prepared(tokens: Vec<u32>, system_tokens: usize) -> PreparedPrompt {
+    PreparedPrompt {
+        tokens,
+        starts_in_reasoning: false,
+        dropped_messages: 0,
+        system_tokens,
+    }
+}
+
+/// The `n_tokens` greedy tokens that follow `prompt`, without guesses.
+fn greedy(model: &mut LlamaModel, prompt: &[u32], n_tokens: usize) -> (Vec<u32>, Stats) {
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(n_tokens),
+        ignore_end_of_text: true,
+        speculate: false,
+        ..GenerationParams::default()
+    };
+    let mut tokens = Vec::new();
+    let mut on_token = |token| tokens.push(token);
+    let prompt = prepared(prompt.to_vec(), 0);
+    let control = JobControl::new();
+    let result = model.generate_tokens(&prompt, &params, &control, &mut |_| {}, &mut on_token);
+    let (_, stats) = result.expect("the answer succeeds");
+    (tokens, stats)
+}
+
+/// Answers greedily with `max_tokens`, and with a context that may be shifted.
+fn shifting(
+    model: &mut LlamaModel,
+    prompt: &PreparedPrompt,
+    max_tokens: usize,
+) -> (FinishReason, Stats) {
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(max_tokens),
+        ignore_end_of_text: true,
+        shift_context: true,
+        ..GenerationParams::default()
+    };
+    model
+        .generate(prompt, &params, &JobControl::new(), &mut |_: TokenEvent| ())
+        .expect("the answer succeeds")
+}
+
+#[test]
+fn a_cache_that_grows_in_mid_answer_changes_no_token() {
+    let file = TinyModel::default().write_temporary();
+    let load = || load(&LlamaEngine::new(), &file.path, &Limits::default()).expect("it loads");
+    let mut growing = load();
+    let prompt = words(1000, 1);
+    let before = growing.memory().kv_cache_bytes;
+    let (tokens, _) = greedy(&mut growing, &prompt, 100);
+    let after = growing.memory().kv_cache_bytes;
+    assert!(before < after, "{before} bytes before, {after} after");
+
+    let mut large = load();
+    greedy(&mut large, &words(1500, 2), 1);
+    let (expected, stats) = greedy(&mut large, &prompt, 100);
+    assert_eq!(stats.cached_tokens, 0);
+    assert_eq!(tokens, expected);
+}
+
+#[test]
+fn trimming_everything_gives_the_cache_back_and_the_next_answer_is_the_same() {
+    let mut model = model(2048);
+    let prompt = words(300, 3);
+    let (first, _) = greedy(&mut model, &prompt, 20);
+    let held = model.memory().kv_cache_bytes;
+    assert_eq!(model.trim(Trim::Everything), held);
+    assert_eq!(model.memory().kv_cache_bytes, 0);
+    let (second, stats) = greedy(&mut model, &prompt, 20);
+    assert_eq!(stats.cached_tokens, 0);
+    assert_eq!(second, first);
+}
+
+// D037: the first tokens, which hold the system prompt, are kept on a context shift.
+#[test]
+fn a_full_context_is_shifted_where_that_is_allowed_and_ends_the_answer_where_not() {
+    let mut model = model(256);
+    let prompt = prepared(words(100, 4), 30);
+    let (reason, stats) = shifting(&mut model, &prompt, 400);
+    assert_eq!(reason, FinishReason::Length);
+    assert_eq!(stats.generated_tokens, 400);
+    assert!(
+        stats.shifted_tokens >= 400 + 100 - 256,
+        "{}",
+        stats.shifted_tokens
+    );
+
+    // What was kept is what the next turn shares with it.
+    let (_, stats) = shifting(&mut model, &prompt, 1);
+    assert_eq!(stats.cached_tokens, 30);
+
+    let plain = GenerationParams {
+        ignore_end_of_text: true,
+        ..GenerationParams::default()
+    };
+    let (reason, stats) = model
+        .generate(&prompt, &plain, &JobControl::new(), &mut |_: TokenEvent| ())
+        .expect("the answer succeeds");
+    assert_eq!(reason, FinishReason::Length);
+    assert_eq!((stats.generated_tokens, stats.shifted_tokens), (156, 0));
+}
+
+#[test]
+fn an_answer_without_a_bound_ends_even_where_the_context_is_shifted() {
+    let mut model = model(128);
+    let params = GenerationParams {
+        ignore_end_of_text: true,
+        shift_context: true,
+        ..GenerationParams::default()
+    };
+    let prompt = prepared(words(50, 5), 10);
+    let (reason, stats) = model
+        .generate(
+            &prompt,
+            &params,
+            &JobControl::new(),
+            &mut |_: TokenEvent| (),
+        )
+        .expect("the answer succeeds");
+    assert_eq!(
+        (reason, stats.generated_tokens),
+        (FinishReason::Length, 128)
+    );
+}
+
+#[test]
+fn what_follows_a_left_out_exchange_is_moved_and_not_read_again() {
+    let system = words(40, 6);
+    let (first, second, new) = (words(60, 7), words(80, 8), words(10, 9));
+    let whole = [&*system, &*first, &*second].concat();
+    let shortened = [&*system, &*second, &*new].concat();
+
+    let mut moving = model(1024);
+    shifting(&mut moving, &prepared(whole.clone(), 40), 5);
+    let (_, stats) = shifting(&mut moving, &prepared(shortened.clone(), 40), 5);
+    assert_eq!(stats.cached_tokens, 40 + 80);
+
+    let mut exact = model(1024);
+    greedy(&mut exact, &whole, 5);
+    let (tokens, stats) = greedy(&mut exact, &shortened, 5);
+    assert_eq!(stats.cached_tokens, 40);
+    let mut fresh = model(1024);
+    let (expected, _) = greedy(&mut fresh, &shortened, 5);
+    assert_eq!(tokens, expected, "without leave to shift, nothing is moved");
+}
+
+#[test]
+fn the_system_prompt_is_found_in_a_rendered_conversation() {
+    let model = model(1024);
+    let ask = |system: &str, user: &str| {
+        let chat = ChatPrompt {
+            messages: vec![
+                Message::new(Role::System, system),
+                Message::new(Role::User, user),
+            ],
+            ..ChatPrompt::default()
+        };
+        model.prepare(&Prompt::Chat(chat)).expect("it renders")
+    };
+    let (one, other) = (
+        ask("Be brief.", "Hello there"),
+        ask("Be brief.", "Why is that?"),
+    );
+    assert_eq!(one.system_tokens, other.system_tokens);
+    assert_eq!(
+        one.tokens[..one.system_tokens],
+        other.tokens[..other.system_tokens]
+    );
+    let longer = ask(
+        "Be brief, and answer in the manner of a pirate.",
+        "Hello there",
+    );
+    assert!(longer.system_tokens > one.system_tokens);
+}
+
+// D041: a conversation's state outlives the process.
+#[test]
+fn a_restored_conversation_goes_on_as_if_it_had_never_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("conversation");
+    let prompt = words(200, 10);
+    let turn2 = |answer: &[u32]| [&*prompt, answer, &*words(15, 11)].concat();
+
+    let mut unbroken = model(2048);
+    let (answer, _) = greedy(&mut unbroken, &prompt, 30);
+    let n_saved = unbroken.save_state(&path).expect("it is saved");
+    let (expected, whole) = greedy(&mut unbroken, &turn2(&answer), 30);
+
+    let mut anew = model(2048);
+    assert_eq!(anew.restore_state(&path), Ok(n_saved));
+    let (tokens, stats) = greedy(&mut anew, &turn2(&answer), 30);
+    assert_eq!(stats.cached_tokens, whole.cached_tokens);
+    assert_eq!(tokens, expected);
+}
+
+#[test]
+fn an_empty_conversation_leaves_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("conversation");
+    assert_eq!(model(512).save_state(&path), Ok(0));
+    assert!(!path.exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_saved_conversation_is_private_and_replaces_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("conversation");
+    let mut model = model(512);
+    greedy(&mut model, &words(20, 12), 2);
+    model.save_state(&path).expect("it is saved");
+    let mode = fs::metadata(&path)
+        .expect("it is there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let before = fs::read(&path).expect("it can be read");
+    assert!(model.save_state(&path).is_err(), "the file is somebody's");
+    assert_eq!(fs::read(&path).expect("it is still there"), before);
+}
+
+/// Restores `bytes`, and asks the model something after that.
+fn restored(bytes: &[u8], model: &mut LlamaModel) -> Result<usize, EngineError> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("conversation");
+    fs::write(&path, bytes).expect("it can be written");
+    let result = model.restore_state(&path);
+    greedy(model, &words(20, 13), 2);
+    result
+}
+
+fn saved(model: &mut LlamaModel, path: &Path) -> Vec<u8> {
+    greedy(model, &words(50, 14), 2);
+    model.save_state(path).expect("it is saved");
+    fs::read(path).expect("it can be read")
+}
+
+#[test]
+fn a_damaged_or_foreign_state_is_refused_and_does_no_harm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut model = model(512);
+    let bytes = saved(&mut model, &folder.path().join("sound"));
+    let is_refused = |result| matches!(result, Err(EngineError::BadFile { .. }));
+
+    for n in [0, 1, 20, bytes.len() / 2, bytes.len() - 1] {
+        assert!(
+            is_refused(restored(&bytes[..n], &mut model)),
+            "{n} bytes of it"
+        );
+    }
+    for at in (0..bytes.len()).step_by(bytes.len() / 40) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x15;
+        assert!(
+            is_refused(restored(&damaged, &mut model)),
+            "damaged at {at}"
+        );
+    }
+    let longer = [&*bytes, &[0]].concat();
+    assert!(is_refused(restored(&longer, &mut model)));
+    let limits = Limits {
+        context_length: 512,
+        small_kv_cache: true,
+        ..Limits::default()
+    };
+    let small = load(&LlamaEngine::new(), &model_path(MODEL), &limits);
+    let mut small = small.expect("the model loads");
+    assert!(is_refused(restored(&bytes, &mut small)), "other KV type");
+    let other = load(
+        &LlamaEngine::new(),
+        &model_path("qwen2-q8_0"),
+        &Limits::default(),
+    );
+    let mut other = other.expect("the model loads");
+    assert!(is_refused(restored(&bytes, &mut other)), "other model");
+    let limits = Limits {
+        context_length: 40,
+        ..Limits::default()
+    };
+    let short = load(&LlamaEngine::new(), &model_path(MODEL), &limits);
+    let mut short = short.expect("the model loads");
+    assert!(
+        is_refused(restored(&bytes, &mut short)),
+        "a shorter context"
+    );
+    assert!(
+        restored(&bytes, &mut model).is_ok(),
+        "the sound one is taken"
+    );
+}
