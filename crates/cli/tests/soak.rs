@@ -1,5 +1,5 @@
-//! Some minutes of hard use of a real engine process: answers, cancels, unloads, kills. At the end
-//! nothing has leaked: no descriptor, no process, no memory.
+//! Some minutes of hard use of real engine processes, of MLX and then of llama.cpp: answers, cancels,
+//! unloads, kills. At the end nothing has leaked: no descriptor, no process, no memory.
 //!
 //! `TRANSOM_SOAK_SECONDS=600 cargo test -p transom-cli --test soak` soaks for longer.
 #![cfg(target_os = "linux")]
@@ -20,6 +20,9 @@ use transom_signals::{ScriptedSignals, own_footprint_bytes, parse_simulation};
 use transom_supervisor::{AnswerEvent, Ask, AskError, Handle, Outcome, Tuning, Unload};
 
 const DEFAULT_SECONDS: u64 = 150;
+
+/// The folder for MLX, the file for llama.cpp.
+const FORMS: [&str; 2] = ["starter", "starter/starter.gguf"];
 
 /// Longer than anything here may take, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -52,9 +55,9 @@ const DEEDS: [Deed; 8] = [
     Deed::Squeeze,
 ];
 
-fn ask(round: usize) -> Ask {
+fn ask(form: &str, round: usize) -> Ask {
     let prompt = format!("Round {round}: once upon a time there were {}", round * 7);
-    supervised::ask(prompt, 24, Some(512), SamplingParams::default())
+    supervised::ask(form, prompt, 24, Some(512), SamplingParams::default())
 }
 
 /// Process ids of this process's children.
@@ -73,9 +76,9 @@ fn n_descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-async fn round(handle: &Handle, signals: &ScriptedSignals, round: usize) {
+async fn round(form: &str, handle: &Handle, signals: &ScriptedSignals, round: usize) {
     let deed = DEEDS[round % DEEDS.len()];
-    let mut answer = handle.ask(ask(round));
+    let mut answer = handle.ask(ask(form, round));
     let mut n_texts = 0;
     let mut outcome = None;
     while let Some(event) = in_time(answer.next()).await {
@@ -101,7 +104,7 @@ async fn round(handle: &Handle, signals: &ScriptedSignals, round: usize) {
         (Outcome::Failed { error }, Deed::Kill) => matches!(error, AskError::WorkerGone { .. }),
         (Outcome::Failed { .. } | Outcome::Loaded { .. }, _) => false,
     };
-    assert!(is_expected, "round {round}, {deed:?}: {outcome:?}");
+    assert!(is_expected, "{form}, round {round}, {deed:?}: {outcome:?}");
 }
 
 async fn act(
@@ -133,10 +136,12 @@ fn hard_use_leaks_nothing_and_loses_no_answer() {
     let seconds = std::env::var("TRANSOM_SOAK_SECONDS");
     let seconds = seconds.map_or(DEFAULT_SECONDS, |text| text.parse().expect("a number"));
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(soak(Duration::from_secs(seconds)));
+    for form in FORMS {
+        runtime.block_on(soak(form, Duration::from_secs(seconds / 2)));
+    }
 }
 
-async fn soak(time: Duration) {
+async fn soak(form: &str, time: Duration) {
     let signals = ScriptedSignals::default();
     let tuning = Tuning {
         longest_hold: Duration::from_secs(600),
@@ -146,20 +151,20 @@ async fn soak(time: Duration) {
     let handle = supervisor.handle();
     // Once through every deed, so that whatever is made once has been made.
     for index in 0..DEEDS.len() {
-        round(&handle, &signals, index).await;
+        round(form, &handle, &signals, index).await;
     }
     in_time(handle.unload(Unload::All)).await.unwrap();
     let before = (n_descriptors(), own_footprint_bytes().unwrap());
     let began = Instant::now();
     let mut n_rounds = DEEDS.len();
     while began.elapsed() < time || !n_rounds.is_multiple_of(DEEDS.len()) {
-        round(&handle, &signals, n_rounds).await;
+        round(form, &handle, &signals, n_rounds).await;
         n_rounds += 1;
     }
     in_time(handle.unload(Unload::All)).await.unwrap();
     let after = (n_descriptors(), own_footprint_bytes().unwrap());
     println!(
-        "{n_rounds} rounds in {:.0?}; (descriptors, bytes) {before:?} -> {after:?}",
+        "{form}: {n_rounds} rounds in {:.0?}; (descriptors, bytes) {before:?} -> {after:?}",
         began.elapsed()
     );
     assert_eq!(
