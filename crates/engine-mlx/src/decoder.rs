@@ -31,6 +31,21 @@ impl Session {
         }
     }
 
+    /// A session that has processed `tokens`, of which each layer of `cache` holds all.
+    pub(crate) fn holding(tokens: Vec<u32>, cache: Vec<FullKvCache>) -> Self {
+        Self { tokens, cache }
+    }
+
+    /// The tokens processed so far.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Their keys and values, a cache a layer.
+    pub(crate) fn cache(&self) -> &[FullKvCache] {
+        &self.cache
+    }
+
     /// Keeps what `prompt` shares with the tokens processed so far and forgets the rest. Returns
     /// the tokens kept, at least one fewer than `prompt` has: the last must be processed for its
     /// logits.

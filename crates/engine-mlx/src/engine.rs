@@ -10,7 +10,7 @@ use transom_engine::{
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
-use crate::memory::{ALLOCATOR_CACHE_BYTES, memory_need};
+use crate::memory::{ALLOCATOR_CACHE_BYTES, context_length, memory_need};
 use crate::model::{MlxModel, Parts};
 use crate::models::architecture;
 use crate::weights::{LoadContext, Loader, WeightFiles};
@@ -72,7 +72,7 @@ impl MlxEngine {
             n_parameters,
             stored_as: stored_as(&files, &config),
             computed_as: compute.describe().to_owned(),
-            context_length: size.context_length.min(limits.context_length),
+            context_length: context_length(&size, limits),
             vocab_size: size.vocab_size,
             has_chat_template: template.is_some(),
             recommended_sampling: config.sampling.clone(),

@@ -17,6 +17,14 @@ pub(crate) struct FullKvCache {
 }
 
 impl FullKvCache {
+    /// A cache of what `keys` and `values`, `[1, n_kv_heads, n, head_dim]`, hold.
+    pub(crate) fn holding(keys: Array, values: Array) -> Self {
+        Self {
+            n_tokens: keys.dim(2),
+            buffers: Some((keys, values)),
+        }
+    }
+
     /// Tokens in the cache.
     pub(crate) fn n_tokens(&self) -> i32 {
         self.n_tokens
@@ -59,6 +67,15 @@ impl FullKvCache {
         self.buffers
             .iter()
             .flat_map(|(keys, values)| [keys, values])
+    }
+
+    /// The bytes of the keys, and those of the values, of the tokens in the cache, in a row; nothing
+    /// when it is empty.
+    pub(crate) fn bytes_of_tokens(&self) -> impl Iterator<Item = MlxResult<Array>> {
+        self.arrays().map(|array| {
+            let filled = slice_axis(array, 2, 0, self.n_tokens)?;
+            filled.contiguous()?.view::<u8>()
+        })
     }
 
     /// Bytes held.

@@ -5,7 +5,8 @@
 //! The room imports `engine` and nothing else of ours, and is the only one that names MLX.
 //!
 //! From the outside in: `engine` (load), `model` (one answer), `decoder` (the loop), `models` (one
-//! file an architecture), `nn` (the layers they share), `weights` (tensors from disk), `device`.
+//! file an architecture), `nn` (the layers they share), `weights` (tensors from disk), `device`,
+//! `state` (a conversation on disk).
 
 mod config;
 mod decoder;
@@ -19,6 +20,7 @@ mod models;
 mod nn;
 mod ops;
 mod sampler;
+mod state;
 mod weights;
 
 pub use engine::MlxEngine;

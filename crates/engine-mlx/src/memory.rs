@@ -23,7 +23,7 @@ pub(crate) fn memory_need(
     compute: Compute,
     limits: &Limits,
 ) -> MemoryNeed {
-    let context_length = size.context_length.min(limits.context_length);
+    let context_length = context_length(size, limits);
     let element_bytes = activation_element_bytes(files, compute);
     let kv_cache_bytes = kv_cache_bytes(size, context_length, element_bytes);
     let chunk = limits.prefill_chunk.min(compute.prefill_chunk());
@@ -35,6 +35,11 @@ pub(crate) fn memory_need(
         cache_bytes: ALLOCATOR_CACHE_BYTES as u64,
         context_length,
     }
+}
+
+/// Tokens that a model attends to under `limits`.
+pub(crate) fn context_length(size: &ModelSize, limits: &Limits) -> usize {
+    size.context_length.min(limits.context_length).max(1)
 }
 
 fn weight_bytes(files: &WeightFiles, n_parameters: u64, compute: Compute) -> u64 {

@@ -15,6 +15,7 @@ use crate::error::Context;
 use crate::memory::give_spare_memory_back;
 use crate::nn::{Transformer, Wanted};
 use crate::sampler::Sampler;
+use crate::state;
 
 /// A model in memory. Born, used and dropped on one thread.
 pub struct MlxModel {
@@ -275,15 +276,13 @@ impl LoadedModel for MlxModel {
         }
     }
 
-    fn save_state(&self, _: &Path) -> Result<usize, EngineError> {
-        Ok(0)
+    fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
+        state::save(&self.session, &self.parts.info, path)
     }
 
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        Err(EngineError::BadFile {
-            path: path.to_owned(),
-            reason: "this engine keeps no conversations".to_owned(),
-        })
+        self.session = state::restore(&self.parts.transformer, &self.parts.info, path)?;
+        Ok(self.session.tokens().len())
     }
 }
 

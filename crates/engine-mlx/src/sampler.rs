@@ -38,7 +38,8 @@ impl Sampler {
         let bias = (!params.logit_bias.is_empty()).then(|| {
             let mut bias = vec![0.0_f32; vocab_size];
             for &(token, value) in &params.logit_bias {
-                bias[token as usize] += value;
+                let sum = bias[token as usize] + value;
+                bias[token as usize] = sum.clamp(f32::MIN, f32::MAX);
             }
             row(&bias)
         });
@@ -56,7 +57,7 @@ impl Sampler {
     /// Draws the token that follows from logits `[1, vocab_size]`: a lazy `[1]` of `u32`.
     pub(crate) fn sample(&mut self, logits: &Array) -> MlxResult<Array> {
         let logits = self.penalised(logits)?;
-        let token = if self.params.temperature == 0.0 {
+        let token = if self.params.is_greedy() {
             argmax_axis(&logits, -1, false)?
         } else {
             self.draw(&logits)?
@@ -67,7 +68,7 @@ impl Sampler {
     }
 
     fn penalised(&self, logits: &Array) -> MlxResult<Array> {
-        let mut logits = if self.params.temperature == 0.0 && self.bias.is_none() {
+        let mut logits = if self.params.is_greedy() && self.bias.is_none() {
             logits.clone()
         } else {
             logits.as_dtype(Dtype::Float32)?
@@ -105,7 +106,11 @@ impl Sampler {
             min_p,
             ..
         } = self.params;
-        let mut logits = logits.clone();
+        // Relative to the likeliest, so that no temperature makes them overflow. What overflowed
+        // before, under a bias or a penalty, is as likely as can be.
+        let bounds = (Array::from_f32(f32::MIN), Array::from_f32(f32::MAX));
+        let mut logits = ops::clip(logits, (&bounds.0, &bounds.1))?;
+        logits = logits.subtract(ops::max_axis(&logits, -1, true)?)?;
         // Token ids behind the remaining logits, once these are no longer the whole vocabulary.
         let mut ids: Option<Array> = None;
         let top_k = i32::try_from(top_k).unwrap_or(i32::MAX);
@@ -133,6 +138,8 @@ impl Sampler {
             let floor = ops::max_axis(&logits, -1, true)?.add(Array::from_f32(min_p.ln()))?;
             logits = kept_where(logits.ge(floor)?, &logits)?;
         }
+        // GPUs take smaller numbers for 0.
+        let temperature = temperature.max(f32::MIN_POSITIVE);
         let logits = logits.divide(Array::from_f32(temperature))?;
         let key = random::key(mixed(self.seed, self.n_sampled))?;
         let drawn = random::categorical(&logits, -1, None, &key)?;

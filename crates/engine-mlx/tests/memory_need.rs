@@ -68,6 +68,7 @@ fn the_need_covers_what_is_used_and_is_not_twice_as_much() {
     let limits = |context_length, prefill_chunk| Limits {
         context_length,
         prefill_chunk,
+        ..Limits::default()
     };
     let dense = MlxEngine::new();
     check(&dense, &starter, &limits(512, 512));

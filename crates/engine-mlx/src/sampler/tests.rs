@@ -143,6 +143,51 @@ fn penalties_count_what_was_generated() {
 }
 
 #[test]
+fn no_parameter_makes_the_arithmetic_overflow() {
+    for temperature in [f32::from_bits(1), f32::MIN_POSITIVE, 1e-30, f32::MAX] {
+        check(SamplingParams {
+            temperature,
+            ..plain()
+        });
+    }
+    for top_p in [0.9, 1.0] {
+        check(SamplingParams {
+            logit_bias: vec![(6, f32::MAX), (6, f32::MAX), (3, f32::MIN), (3, f32::MIN)],
+            top_p,
+            ..plain()
+        });
+        check(SamplingParams {
+            repetition_penalty: 1e-40,
+            logit_bias: vec![(3, -2.0), (5, -5.0)],
+            top_p,
+            ..plain()
+        });
+    }
+}
+
+#[test]
+fn one_of_equals_is_the_lowest_wherever_one_is_left() {
+    let equal = Array::from_slice(&[1.0_f32, 4.0, 2.0, 4.0, 4.0], &[1, 5]);
+    let greedy = [
+        SamplingParams {
+            temperature: 0.0,
+            ..plain()
+        },
+        SamplingParams {
+            top_k: 1,
+            ..plain()
+        },
+    ];
+    for params in greedy {
+        let mut sampler = Sampler::new(&params, &[], 5);
+        for _ in 0..20 {
+            let token = sampler.sample(&equal).expect("MLX samples");
+            assert_eq!(token.item_exact::<u32>(), 1, "{params:?}");
+        }
+    }
+}
+
+#[test]
 fn a_seed_repeats_the_draws_and_another_does_not() {
     let draws = |seed: Option<u64>| {
         let params = SamplingParams { seed, ..plain() };

@@ -1,0 +1,290 @@
+//! Conversations that outlive their model: what is taken up again is what was kept, bit for bit, and
+//! what was not kept by the same model is refused before it does anything.
+
+#[path = "fixtures/support.rs"]
+mod support;
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use support::{assemble, fixtures, hold_mlx, load};
+use tempfile::TempDir;
+use transom_engine::{
+    ChatPrompt, EngineError, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
+    SamplingParams, Stats, Trim,
+};
+use transom_engine_mlx::{MlxEngine, MlxModel};
+
+/// Greedy tokens that follow `prompt`, and the answer's text.
+fn greedy(model: &mut MlxModel, prompt: &Prompt, n_tokens: usize) -> (Vec<u32>, Stats, String) {
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(n_tokens),
+        ..GenerationParams::default()
+    };
+    let prompt = model.prepare(prompt).expect("the prompt fits");
+    let mut tokens = Vec::new();
+    let mut text = String::new();
+    let mut sink = |event| {
+        if let transom_engine::TokenEvent::Text { text: more, .. } = event {
+            text += &more;
+        }
+    };
+    let control = JobControl::new();
+    let (_, stats) = model
+        .generate_tokens(&prompt, &params, &control, &mut sink, &mut |token| {
+            tokens.push(token);
+        })
+        .expect("the answer succeeds");
+    (tokens, stats, text)
+}
+
+/// Twenty tokens of the vocabulary that every model of the fixtures has, from `first` on.
+fn tokens(first: u32) -> Prompt {
+    Prompt::Tokens((first..first + 20).collect())
+}
+
+fn longer(tokens: &[u32]) -> Prompt {
+    Prompt::Tokens(tokens.to_vec())
+}
+
+fn small() -> Limits {
+    Limits {
+        context_length: 100,
+        ..Limits::default()
+    }
+}
+
+/// A model of the fixtures, with a conversation of twenty tokens and an answer of eight.
+fn answered(name: &str) -> (TempDir, MlxModel) {
+    let folder = assemble(name);
+    let mut model = load(&MlxEngine::new(), folder.path(), &small()).expect("it loads");
+    greedy(&mut model, &tokens(10), 8);
+    (folder, model)
+}
+
+/// What [`answered`] keeps, in a folder of the test's own.
+fn kept(name: &str) -> (TempDir, MlxModel, PathBuf) {
+    let (folder, model) = answered(name);
+    let path = folder.path().join("conversation");
+    let n_tokens = model.save_state(&path).expect("it is kept");
+    assert!(n_tokens >= 27, "{n_tokens} tokens were kept");
+    (folder, model, path)
+}
+
+#[track_caller]
+fn refusal(model: &mut MlxModel, path: &Path) -> String {
+    match model.restore_state(path) {
+        Err(EngineError::BadFile {
+            path: named,
+            reason,
+        }) => {
+            assert_eq!(named, path);
+            reason
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// D074: an unbroken session, and one that was kept, are the same to the last token.
+#[test]
+fn every_model_goes_on_as_if_it_had_not_been_unloaded() {
+    let _mlx = hold_mlx();
+    for entry in fs::read_dir(fixtures().join("models")).expect("the models are there") {
+        let name = entry.expect("the models can be listed").file_name();
+        let name = name.to_str().expect("names are ASCII");
+        for dense_limit_bytes in [0, u64::MAX] {
+            let engine = MlxEngine::new().with_dense_limit_bytes(dense_limit_bytes);
+            let folder = assemble(name);
+            let path = folder.path().join("conversation");
+            let mut unbroken = load(&engine, folder.path(), &small()).expect("it loads");
+            let (answer, ..) = greedy(&mut unbroken, &tokens(10), 8);
+            let said: Vec<u32> = (10..30).chain(answer).chain(40..50).collect();
+
+            let n_tokens = unbroken.save_state(&path).expect("it is kept");
+            let (expected, expected_stats, _) = greedy(&mut unbroken, &longer(&said), 12);
+            drop(unbroken);
+            let mut model = load(&engine, folder.path(), &small()).expect("it loads");
+            assert_eq!(model.memory().kv_cache_bytes, 0);
+            assert_eq!(model.restore_state(&path), Ok(n_tokens), "{name}");
+            assert!(model.memory().kv_cache_bytes > 0);
+            let (found, stats, _) = greedy(&mut model, &longer(&said), 12);
+            assert_eq!(found, expected, "{name}");
+            assert_eq!(stats.cached_tokens, expected_stats.cached_tokens, "{name}");
+            assert_eq!(stats.cached_tokens, n_tokens, "{name}");
+        }
+    }
+}
+
+/// The model that ships, through its chat template, with a conversation that grows its buffers.
+#[test]
+fn the_starter_takes_its_conversation_up() {
+    let _mlx = hold_mlx();
+    let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("conversation");
+    let engine = MlxEngine::new();
+    let mut unbroken = load(&engine, &starter, &Limits::default()).expect("it loads");
+    let question = format!("{} What is light?", "Tell me of the sun. ".repeat(60));
+    let mut chat = ChatPrompt {
+        messages: vec![Message::new(transom_engine::Role::User, question)],
+        ..ChatPrompt::default()
+    };
+    let (_, _, text) = greedy(&mut unbroken, &Prompt::Chat(chat.clone()), 24);
+    chat.messages
+        .push(Message::new(transom_engine::Role::Assistant, text));
+    chat.messages
+        .push(Message::new(transom_engine::Role::User, "And why?"));
+    let second = Prompt::Chat(chat);
+
+    let n_tokens = unbroken.save_state(&path).expect("it is kept");
+    assert!(n_tokens > 256, "{n_tokens} tokens were kept");
+    let (expected, expected_stats, _) = greedy(&mut unbroken, &second, 24);
+    drop(unbroken);
+    let mut model = load(&engine, &starter, &Limits::default()).expect("it loads");
+    assert_eq!(model.restore_state(&path), Ok(n_tokens));
+    let (found, stats, _) = greedy(&mut model, &second, 24);
+    assert_eq!(found, expected);
+    assert_eq!(stats.cached_tokens, expected_stats.cached_tokens);
+    assert!(stats.cached_tokens > 256, "{stats:?}");
+}
+
+#[test]
+fn only_its_user_can_read_a_kept_conversation() {
+    let _mlx = hold_mlx();
+    let (_folder, _, path) = kept("qwen3-q4-g64");
+    let mode = fs::metadata(&path)
+        .expect("it is there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn where_nothing_was_said_or_all_was_trimmed_nothing_is_kept() {
+    let _mlx = hold_mlx();
+    let (folder, mut model) = answered("qwen3-q4-g64");
+    let path = folder.path().join("conversation");
+    model.trim(Trim::KeepConversation);
+    assert!(model.save_state(&path).expect("it is kept") > 0);
+    fs::remove_file(&path).expect("it is there");
+    model.trim(Trim::Everything);
+    assert_eq!(model.save_state(&path), Ok(0));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_file_that_is_there_already_is_not_written_over() {
+    let _mlx = hold_mlx();
+    let (_folder, model, path) = kept("qwen3-q4-g64");
+    let before = fs::read(&path).expect("it is there");
+    assert!(matches!(
+        model.save_state(&path),
+        Err(EngineError::BadFile { .. })
+    ));
+    assert_eq!(fs::read(&path).expect("it is there"), before);
+}
+
+#[test]
+fn the_conversation_of_another_model_is_refused() {
+    let _mlx = hold_mlx();
+    let (_folder, _, path) = kept("llama-f16-linear");
+    let (_other_folder, mut other) = answered("qwen3-q4-g64");
+    let reason = refusal(&mut other, &path);
+    assert_eq!(reason, "it is a conversation with another model");
+}
+
+#[test]
+fn a_conversation_longer_than_the_context_is_refused() {
+    let _mlx = hold_mlx();
+    let (folder, _, path) = kept("qwen3-q4-g64");
+    let limits = Limits {
+        context_length: 20,
+        ..Limits::default()
+    };
+    let mut short = load(&MlxEngine::new(), folder.path(), &limits).expect("it loads");
+    let reason = refusal(&mut short, &path);
+    assert!(reason.contains("but the context holds 20"), "{reason}");
+}
+
+/// A refusal leaves the model as it was: what it had cached stays.
+#[test]
+fn a_cut_or_altered_file_is_refused_and_changes_nothing() {
+    let _mlx = hold_mlx();
+    let (_folder, mut model, path) = kept("qwen3-q4-g64");
+    let sound = fs::read(&path).expect("it is there");
+    let header_bytes = u64::from_le_bytes(sound[..8].try_into().expect("8 bytes")) as usize;
+    let n_data = sound.len() - 8 - header_bytes;
+    for n_bytes in [0, 7, 8, 9, 8 + header_bytes, sound.len() - 1] {
+        fs::write(&path, &sound[..n_bytes]).expect("written");
+        refusal(&mut model, &path);
+    }
+    fs::write(&path, [&sound[..], b"x"].concat()).expect("written");
+    refusal(&mut model, &path);
+    for length in [u64::MAX, u64::MAX - 8, 1 << 40, sound.len() as u64] {
+        let altered = [&length.to_le_bytes()[..], &sound[8..]].concat();
+        fs::write(&path, altered).expect("written");
+        refusal(&mut model, &path);
+    }
+    let cell = RefCell::new(&mut model);
+    TestRunner::new(Config::with_cases(200))
+        .run(&(0..n_data, 1..=u8::MAX), |(place, change)| {
+            let mut altered = sound.clone();
+            altered[8 + header_bytes + place] ^= change;
+            fs::write(&path, altered).expect("written");
+            refusal(&mut cell.borrow_mut(), &path);
+            Ok(())
+        })
+        .expect("every alteration of the data is noticed");
+    let (_, stats, _) = greedy(&mut model, &tokens(10), 8);
+    assert_eq!(stats.cached_tokens, 19, "the conversation is still there");
+}
+
+/// Whatever the header says, it is refused or means the same.
+#[test]
+fn an_altered_header_is_never_believed() {
+    let _mlx = hold_mlx();
+    let (_folder, mut model, path) = kept("qwen3-q4-g64");
+    let sound = fs::read(&path).expect("it is there");
+    let n_tokens = model.restore_state(&path).expect("it is sound");
+    let header_bytes = u64::from_le_bytes(sound[..8].try_into().expect("8 bytes")) as usize;
+    let cell = RefCell::new(&mut model);
+    TestRunner::new(Config::with_cases(300))
+        .run(&(0..8 + header_bytes, any::<u8>()), |(place, byte)| {
+            let mut altered = sound.clone();
+            altered[place] = byte;
+            fs::write(&path, altered).expect("written");
+            match cell.borrow_mut().restore_state(&path) {
+                Ok(n) => prop_assert_eq!(n, n_tokens),
+                Err(EngineError::BadFile { .. }) => {}
+                Err(other) => prop_assert!(false, "{other:?}"),
+            }
+            Ok(())
+        })
+        .expect("every header is refused or sound");
+}
+
+/// The checksum is right, the token is not.
+#[test]
+fn a_token_outside_the_vocabulary_is_refused() {
+    let _mlx = hold_mlx();
+    let (_folder, mut model, path) = kept("qwen3-q4-g64");
+    let mut altered = fs::read(&path).expect("it is there");
+    let header_bytes = u64::from_le_bytes(altered[..8].try_into().expect("8 bytes")) as usize;
+    let data = 8 + header_bytes;
+    let vocab_size = model.info().vocab_size as u32;
+    altered[data..data + 4].copy_from_slice(&vocab_size.to_le_bytes());
+    let end = altered.len() - 4;
+    let sum = crc32fast::hash(&altered[data..end]);
+    altered[end..].copy_from_slice(&sum.to_le_bytes());
+    fs::write(&path, altered).expect("written");
+    let reason = refusal(&mut model, &path);
+    assert!(reason.contains("is not in the vocabulary"), "{reason}");
+}
