@@ -89,8 +89,15 @@ impl<'a> Decoder<'a> {
         self.n_cached
     }
 
+    /// Counts so far. A guess that was right but is not handed out counts for nothing: after a stop
+    /// string the answer has no more tokens.
     pub(crate) fn counts(&self) -> Counts {
-        self.counts
+        // The last one that is ready was drawn after the guesses.
+        let n_unused = self.ready.len().saturating_sub(1);
+        Counts {
+            accepted: self.counts.accepted.saturating_sub(n_unused),
+            ..self.counts
+        }
     }
 
     /// Processes the rest of `prompt` in chunks, calling `on_progress` with the tokens done after
