@@ -30,7 +30,9 @@ fn main() -> ExitCode {
 fn engines(name: &str) -> Option<Vec<Box<dyn Engine>>> {
     match name {
         "mlx" => Some(vec![Box::new(MlxEngine::new())]),
-        "llama" => Some(vec![Box::new(LlamaEngine::new())]),
+        // llama.cpp's threads wait for each other by spinning, and tests run side by side: with as
+        // many threads as cores in each process, a step can take a hundred times as long.
+        "llama" => Some(vec![Box::new(LlamaEngine::new().with_threads(1))]),
         "every" => Some(vec![
             Box::new(MlxEngine::new()),
             Box::new(LlamaEngine::new()),

@@ -12,6 +12,7 @@
 mod answer;
 mod ask;
 mod cases;
+mod damage;
 mod files;
 mod subject;
 mod talk;
@@ -69,7 +70,9 @@ conformance! {
         a_program_of_several_engines_takes_the_one_that_can
         a_model_that_is_not_there_is_named
         damaged_files_are_named_and_leave_the_process_usable
+        a_model_that_contradicts_itself_ends_only_its_process
         a_model_without_a_template_continues_text_and_refuses_chats
+        limits_at_their_edges_are_obeyed
         a_load_that_is_stopped_ends_and_leaves_nothing_behind;
     answers:
         an_answer_streams_in_order_and_its_figures_add_up
@@ -83,6 +86,7 @@ conformance! {
         speculation_changes_no_greedy_text;
     sampling:
         filters_that_leave_one_token_are_greedy
+        parameters_at_their_edges_give_the_likeliest_token
         a_bias_bans_and_forces
         equals_are_decided_by_the_lower_token
         draws_follow_the_distribution
@@ -102,6 +106,7 @@ conformance! {
         a_full_context_is_shifted_where_the_engine_can;
     stopping:
         a_stop_in_prefill_ends_it_and_the_next_answer_is_right
+        a_stop_inside_a_long_step_leaves_the_cache_sound
         a_stop_in_decode_ends_it_and_the_next_answer_is_right
         a_stop_before_the_start_leaves_nothing_done
         an_unload_ends_a_running_answer;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use crate::files;
+use crate::{damage, files};
 
 /// Whether an engine does what the contract leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,11 @@ pub(crate) struct Subject {
     /// Makes a model for this engine of a folder in the layout of `tiny_folder`, in a folder.
     pub(crate) make: fn(folder: &Path, to: &Path) -> PathBuf,
     /// Makes models that cannot be loaded, in a folder.
-    pub(crate) damaged: fn(&Path) -> Vec<files::Damaged>,
+    pub(crate) damaged: fn(&Path) -> Vec<damage::Damaged>,
+    /// Makes models whose parts are sound and contradict each other, in a folder.
+    pub(crate) contradictory: fn(&Path) -> Vec<damage::Damaged>,
+    /// Ends its process over some of these, rather than refuse them.
+    pub(crate) asserts: Declared,
     /// Forgets the older half of a full context and goes on.
     pub(crate) shifts_context: Declared,
     /// Guesses tokens ahead.
@@ -71,10 +75,12 @@ pub(crate) static MLX: LazyLock<Subject> = LazyLock::new(|| {
         shipped: files::starter_folder(),
         foreign: models.tiny_gguf.clone(),
         make: files::as_folder,
-        damaged: files::damaged_folders,
+        damaged: damage::damaged_folders,
+        contradictory: damage::contradictory_folders,
+        asserts: Declared::DoesNot("everything is checked here before MLX sees it"),
         shifts_context: Declared::DoesNot("its cache has no room to move positions in"),
         speculates: Declared::DoesNot("only llama.cpp checks several tokens in one cheap step"),
-        keeps_state: Declared::DoesNot("its cache is not written to files yet"),
+        keeps_state: Declared::Does,
         has_small_kv_cache: Declared::DoesNot("its cache has one element type"),
         reuse_slack: 0,
         beside_bytes: 0,
@@ -92,7 +98,9 @@ pub(crate) static LLAMA: LazyLock<Subject> = LazyLock::new(|| {
         shipped: models.shipped_gguf.clone(),
         foreign: models.tiny_folder.clone(),
         make: files::as_gguf,
-        damaged: files::damaged_ggufs,
+        damaged: damage::damaged_ggufs,
+        contradictory: damage::contradictory_ggufs,
+        asserts: Declared::Does,
         shifts_context: Declared::Does,
         speculates: Declared::Does,
         keeps_state: Declared::Does,

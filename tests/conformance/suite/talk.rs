@@ -199,6 +199,23 @@ impl Talk {
         }
     }
 
+    /// Loads a model that may end the process.
+    pub(crate) async fn load_or_die(
+        &mut self,
+        path: &Path,
+        limits: &Limits,
+    ) -> Result<Option<EngineError>, WorkerEnd> {
+        self.begin_load(path, limits);
+        loop {
+            match self.hear().await {
+                WorkerReport::Gone(end) => return Err(end),
+                WorkerReport::Said(Report::LoadFailed { error }) => return Ok(Some(error)),
+                WorkerReport::Said(Report::Loaded { .. }) => return Ok(None),
+                WorkerReport::Said(_) => {}
+            }
+        }
+    }
+
     /// The next word of a load, which must be of its progress.
     pub(crate) async fn load_progress(&mut self) -> LoadProgress {
         match self.report().await {

@@ -79,6 +79,14 @@ pub(crate) async fn a_full_context_is_shifted_where_the_engine_can(subject: &Sub
             assert_eq!(stats.shifted_tokens, 0);
         }
     }
+    // Nearly all of the context is the prompt: half of it goes, again and again.
+    let ask = Ask::tokens(5..250).endless().max_tokens(700);
+    let ask = ask.params(|params| params.shift_context = true);
+    let generated = talk.ask(&ask).await.stats().generated_tokens;
+    match subject.shifts_context {
+        Declared::Does => assert_eq!(generated, 700),
+        Declared::DoesNot(_) => assert_eq!(generated, CONTEXT_LENGTH - 245),
+    }
     // Whatever was shifted, the next conversation is answered as ever.
     let other = Ask::user("And what of rivers?");
     let after = talk.ask(&other).await;

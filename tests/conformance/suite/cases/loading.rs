@@ -1,6 +1,7 @@
 //! Loading: what is told of a load, and what is refused.
 
-use transom_engine::{EngineError, FinishReason, Role};
+use transom_engine::{EngineError, FinishReason, Limits, Role};
+use transom_engine_host::WorkerEnd;
 
 use crate::ask::Ask;
 use crate::files;
@@ -149,4 +150,87 @@ pub(crate) async fn a_load_that_is_stopped_ends_and_leaves_nothing_behind(subjec
         Ok(_) => assert!(!talk.text(&Ask::text("hello")).await.is_empty()),
     }
     talk.leave().await;
+}
+
+/// It is refused, or it ends the process that loads it, which then has said why; or it loads, and
+/// then it answers.
+pub(crate) async fn a_model_that_contradicts_itself_ends_only_its_process(subject: &Subject) {
+    let mut bystander = Talk::tiny(subject).await;
+    let expected = bystander.text(&Ask::text("hello")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut n_deaths = 0;
+    for damaged in (subject.contradictory)(folder.path()) {
+        let mut talk = Talk::start(subject);
+        let name = damaged.path.file_name().unwrap().to_string_lossy();
+        if let Err(error) = talk.measure(&damaged.path, &limits(256)).await {
+            let message = error.to_string();
+            assert!(!message.contains("the engine failed"), "{name}: {message}");
+        }
+        let outcome = talk.load_or_die(&damaged.path, &limits(256)).await;
+        match outcome {
+            Ok(Some(EngineError::Backend { message, .. })) => {
+                assert!(!message.contains("the engine failed"), "{name}: {message}");
+            }
+            Ok(Some(_)) => talk.leave().await,
+            Ok(None) => {
+                talk.ask(&Ask::text("hello").max_tokens(3)).await.summary();
+                talk.leave().await;
+            }
+            Err(WorkerEnd::Died { how, last_words }) => {
+                assert!(!last_words.is_empty(), "{name}: {how}, without a word");
+                n_deaths += 1;
+            }
+            Err(end) => panic!("{name}: {end:?}"),
+        }
+    }
+    assert_eq!(n_deaths > 0, subject.asserts.does(), "{n_deaths} died");
+    assert_eq!(bystander.text(&Ask::text("hello")).await, expected);
+    bystander.leave().await;
+}
+
+/// From contexts of a single token, in which no answer has room, to ones beyond all bounds.
+pub(crate) async fn limits_at_their_edges_are_obeyed(subject: &Subject) {
+    for (context_length, prefill_chunk) in [
+        (0, 1),
+        (1, 0),
+        (2, usize::MAX),
+        (3, 1),
+        (17, 16),
+        (257, 100),
+        (usize::MAX, usize::MAX),
+    ] {
+        let limits = Limits {
+            context_length,
+            prefill_chunk,
+            ..Limits::default()
+        };
+        let what = format!("{context_length} and {prefill_chunk}");
+        let mut talk = Talk::start(subject);
+        let need = talk.measure(&subject.tiny, &limits).await.unwrap();
+        assert!(need.total_bytes() < 1 << 40, "{what}: {need:?}");
+        let loaded = talk.load(&subject.tiny, &limits).await.unwrap();
+        let context_length = loaded.info.context_length;
+        assert_eq!(
+            context_length,
+            limits.context_length.clamp(1, 4096),
+            "{what}"
+        );
+        assert_eq!(need.context_length, context_length, "{what}");
+        let prompt = context_length / 2;
+        let ask = Ask::tokens(vec![7; prompt]).endless().max_tokens(300);
+        let answer = talk.ask(&ask).await;
+        if prompt == 0 {
+            assert_eq!(answer.error(), &EngineError::EmptyPrompt);
+        } else {
+            let room = (context_length - prompt).min(300);
+            assert_eq!(answer.stats().generated_tokens, room, "{what}");
+        }
+        let answer = talk.ask(&Ask::tokens(vec![7; context_length])).await;
+        let refusal = answer.error();
+        assert!(
+            matches!(refusal, EngineError::PromptTooLong { .. }),
+            "{what}: {refusal}"
+        );
+        talk.leave().await;
+    }
 }

@@ -3,6 +3,8 @@
 //! Engines round differently and models are not known here, so these cases use biases so large that
 //! they swallow the model's own logits in the arithmetic of f32 and of f64: what remains is exact.
 
+use transom_engine::SamplingParams;
+
 use crate::ask::{Ask, tiny_tokens};
 use crate::subject::Subject;
 use crate::talk::Talk;
@@ -50,6 +52,66 @@ pub(crate) async fn filters_that_leave_one_token_are_greedy(subject: &Subject) {
     talk.leave().await;
 }
 
+/// As cold, as strict and as biased as numbers allow: no arithmetic may overflow into another token.
+pub(crate) async fn parameters_at_their_edges_give_the_likeliest_token(subject: &Subject) {
+    let mut talk = Talk::tiny(subject).await;
+    let greedy = talk.text(&Ask::text("hello")).await;
+    let a = letters(subject, "a")[0];
+    type Change = fn(&mut SamplingParams);
+    let edges: [Change; 5] = [
+        |sampling| sampling.temperature = f32::from_bits(1),
+        |sampling| sampling.temperature = f32::MIN_POSITIVE,
+        |sampling| sampling.top_p = f32::from_bits(1),
+        |sampling| sampling.top_p = f32::MIN_POSITIVE,
+        |sampling| {
+            sampling.temperature = f32::MAX;
+            sampling.top_k = 1;
+        },
+    ];
+    for edge in edges {
+        let ask = Ask::text("hello").seeded(1.0, u64::MAX).sampling(edge);
+        assert_eq!(talk.text(&ask).await, greedy, "{:?}", ask.0.params.sampling);
+    }
+    let filters: [Change; 4] = [
+        |_| {},
+        |sampling| sampling.top_p = 0.95,
+        |sampling| sampling.top_k = 5,
+        |sampling| sampling.min_p = 0.5,
+    ];
+    for filter in filters {
+        let ask = Ask::text("hello").seeded(1.0, 1).endless().max_tokens(8);
+        let ask = ask.sampling(filter);
+        let most = ask.clone().sampling(|sampling| {
+            sampling.logit_bias = vec![(a, f32::MAX), (a, f32::MAX)];
+        });
+        assert_eq!(
+            talk.text(&most).await,
+            "aaaaaaaa",
+            "{:?}",
+            most.0.params.sampling
+        );
+        let all_but_one = ask.sampling(|sampling| {
+            let others = (0..272).filter(|token| *token != a);
+            sampling.logit_bias = others.map(|token| (token, -f32::MAX)).collect();
+        });
+        assert_eq!(talk.text(&all_but_one).await, "aaaaaaaa");
+    }
+    // More than there are.
+    let ask = Ask::text("hello").seeded(1.0, 9);
+    let all = ask.clone().sampling(|sampling| sampling.top_k = usize::MAX);
+    assert_eq!(talk.text(&all).await, talk.text(&ask).await);
+    // Everything is equally likely, so nothing is known; an answer comes all the same.
+    let flat = ask.sampling(|sampling| sampling.temperature = f32::MAX);
+    assert_eq!(
+        talk.ask(&flat.endless().max_tokens(30))
+            .await
+            .stats()
+            .generated_tokens,
+        30
+    );
+    talk.leave().await;
+}
+
 pub(crate) async fn a_bias_bans_and_forces(subject: &Subject) {
     let mut talk = Talk::tiny(subject).await;
     let [a, b] = letters(subject, "ab")[..] else {
@@ -81,6 +143,8 @@ pub(crate) async fn equals_are_decided_by_the_lower_token(subject: &Subject) {
     let ask = Ask::text("hello").max_tokens(6);
     let ask = ask.sampling(|sampling| sampling.logit_bias = bias);
     assert_eq!(talk.text(&ask).await, "MMMMMM");
+    let drawn = ask.seeded(1.0, 2).sampling(|sampling| sampling.top_k = 1);
+    assert_eq!(talk.text(&drawn).await, "MMMMMM");
     talk.leave().await;
 }
 
@@ -107,7 +171,7 @@ pub(crate) async fn draws_follow_the_distribution(subject: &Subject) {
     assert_share(count(&text, 'a'), N, expected);
     assert_eq!(count(&text, 'a') + count(&text, 'b'), N);
     // Of four that are equally likely, half the mass is two of them, and the likeliest two are two.
-    let halves: [fn(&mut transom_engine::SamplingParams); 2] = [
+    let halves: [fn(&mut SamplingParams); 2] = [
         |sampling| sampling.top_p = 0.5,
         |sampling| sampling.top_k = 2,
     ];
@@ -132,7 +196,7 @@ pub(crate) async fn filters_come_before_temperature(subject: &Subject) {
     });
     let text = talk.text(&even).await;
     assert_share(count(&text, 'a'), 100, 0.5);
-    let filters: [fn(&mut transom_engine::SamplingParams); 2] = [
+    let filters: [fn(&mut SamplingParams); 2] = [
         |sampling| sampling.top_p = 0.99,
         |sampling| sampling.min_p = 0.01,
     ];

@@ -5,7 +5,7 @@ use transom_engine_host::wire::{Command, Report};
 
 use crate::ask::Ask;
 use crate::subject::Subject;
-use crate::talk::Talk;
+use crate::talk::{Talk, limits};
 
 const REASONS: [FinishReason; 2] = [FinishReason::Cancelled, FinishReason::Shed];
 
@@ -38,6 +38,36 @@ pub(crate) async fn a_stop_in_prefill_ends_it_and_the_next_answer_is_right(subje
         assert_eq!(after.everything(), expected);
         talk.leave().await;
     }
+}
+
+/// Where a step can be stopped inside, nothing of it is taken for done.
+pub(crate) async fn a_stop_inside_a_long_step_leaves_the_cache_sound(subject: &Subject) {
+    let prompt = |n_tokens| (0..n_tokens).map(|n| 300 + (n * 37) % 5000);
+    let short = Ask::tokens(prompt(60)).max_tokens(8);
+    let next = Ask::tokens(prompt(300)).max_tokens(8);
+    let mut fresh = Talk::starter(subject).await;
+    let expected = [fresh.text(&short).await, fresh.text(&next).await];
+    fresh.leave().await;
+
+    // With as many threads as the product takes.
+    let mut talk = Talk::start_with("every");
+    talk.load(&subject.starter, &limits(8192)).await.unwrap();
+    assert_eq!(talk.text(&short).await, expected[0]);
+    let job = talk.begin(&Ask::tokens(prompt(1500)));
+    talk.until(|event| matches!(event, TokenEvent::Started { .. }))
+        .await;
+    talk.stop(Some(job), FinishReason::Cancelled);
+    let answer = talk.answer().await;
+    assert_eq!(answer.reason(), FinishReason::Cancelled);
+    assert!(answer.prefill.last().is_none_or(|done| *done < 1500));
+    let after = talk.ask(&next).await;
+    assert_eq!(after.everything(), expected[1]);
+    let cached = after.started().cached_tokens;
+    assert!(
+        cached + subject.reuse_slack >= 60,
+        "{cached} of 60 that were sound"
+    );
+    talk.leave().await;
 }
 
 pub(crate) async fn a_stop_in_decode_ends_it_and_the_next_answer_is_right(subject: &Subject) {
