@@ -51,6 +51,7 @@ impl LlamaEngine {
     ) -> Result<LlamaModel, EngineError> {
         let files = ModelFiles::open(&source.path)?;
         native::begin();
+        memory::return_large_blocks();
         let model = Rc::new(load_weights(&files, control, on_progress)?);
         check_use(&files, &model)?;
         let device = Device::detect();

@@ -11,9 +11,10 @@ use crate::device::{Device, MAX_DRAFT};
 use crate::files::ModelFiles;
 use crate::native::CacheType;
 
-/// Code, tables and the tokenizer's maps: what a process takes beside the tensors, and per token of
-/// the vocabulary.
+/// What a process takes beside the tensors: the tokenizer's maps, a token of the vocabulary, and
+/// threads, graphs and the allocator's own.
 const TOKENIZER_BYTES_A_TOKEN: u64 = 400;
+const PROCESS_BYTES: u64 = 8 << 20;
 
 /// The need of the model in `files`.
 pub(crate) fn memory_need(files: &ModelFiles, device: Device, limits: &Limits) -> MemoryNeed {
@@ -23,9 +24,11 @@ pub(crate) fn memory_need(files: &ModelFiles, device: Device, limits: &Limits) -
     let chunk = device.prefill_chunk(limits, facts.n_parameters) as u64;
     let widths = Widths::of(files);
     MemoryNeed {
-        weight_bytes: facts.weight_bytes + widths.vocab * TOKENIZER_BYTES_A_TOKEN,
+        weight_bytes: facts.weight_bytes,
         kv_cache_bytes: token_bytes(facts, cache_type) * context_length as u64,
-        activation_bytes: widths.step_bytes(device, cache_type, chunk, context_length as u64),
+        activation_bytes: widths.step_bytes(device, cache_type, chunk, context_length as u64)
+            + widths.vocab * TOKENIZER_BYTES_A_TOKEN
+            + PROCESS_BYTES,
         cache_bytes: 0,
         context_length,
     }
@@ -83,8 +86,10 @@ impl Widths {
         let is_flash = device.context_params(1, 1, cache).flash_attention;
         let chunk = chunk.min(context).max(MAX_DRAFT as u64 + 1);
         let layer = 4 * self.hidden + 3 * self.heads * self.head_size + 2 * self.feed_forward;
-        // Scores of all heads, or only which tokens see which.
-        let attention = if is_flash { 2 } else { self.heads + 1 } * context;
+        // Which tokens see which; without flash attention also the scores of all heads, and half as
+        // much again for them as f16, to be multiplied with the values.
+        let scores = if is_flash { 0 } else { self.heads * 3 / 2 };
+        let attention = (1 + scores) * context;
         // In the step, and where the caller reads them.
         let logits = 2 * (MAX_DRAFT as u64 + 1) * self.vocab;
         4 * (chunk * (layer + attention) + logits)
@@ -114,8 +119,26 @@ pub(crate) fn peak_process_bytes() -> u64 {
     u64::try_from(usage.ru_maxrss).unwrap_or(0) * unit
 }
 
-/// glibc serves even large blocks from its heap once it has seen some freed, and gives them back
-/// only when told to (`man malloc_trim`).
+/// Blocks from this size on are mapped by themselves, and gone when they are freed.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGE_BLOCK: i32 = 4 << 20;
+
+/// glibc serves ever larger blocks from its heap once it has seen some freed, and then keeps them.
+/// llama.cpp frees its buffers rarely, and then they shall be the system's again (`man mallopt`).
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "mallopt has no safe form in libc")]
+pub(crate) fn return_large_blocks() {
+    // SAFETY: it takes two numbers and may be called at any time.
+    let is_set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BLOCK) };
+    if is_set == 0 {
+        tracing::warn!("the allocator keeps large blocks");
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(crate) fn return_large_blocks() {}
+
+/// Gives what is free on the heap back to the system (`man malloc_trim`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "malloc_trim has no safe form in libc")]
 pub(crate) fn trim_heap() {

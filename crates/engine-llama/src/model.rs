@@ -22,6 +22,18 @@ use crate::text::{Detokenizer, Template};
 #[derive(Debug)]
 pub struct LlamaModel {
     parts: Parts,
+    /// The last field, so that it is dropped when all else is free.
+    _last: GiveBack,
+}
+
+/// Gives freed memory back to the system when it is dropped.
+#[derive(Debug)]
+struct GiveBack;
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        memory::trim_heap();
+    }
 }
 
 /// What a load produces.
@@ -44,7 +56,10 @@ struct Times {
 
 impl LlamaModel {
     pub(crate) fn new(parts: Parts) -> Self {
-        Self { parts }
+        Self {
+            parts,
+            _last: GiveBack,
+        }
     }
 
     /// As [`LoadedModel::generate`], and gives every generated token to `on_token` before its text

@@ -1,0 +1,93 @@
+//! What a model was said to need, against what its process really took.
+//!
+//! A program of its own, on whose first thread the model lives as it does in the product, because
+//! it measures the process that it runs in. Linux only: other systems do not tell mapped pages apart.
+
+#[path = "fixtures/support.rs"]
+mod support;
+
+use std::fs;
+
+use support::load;
+use transom_catalog::test_support::{Packing, TemporaryModel, TinyModel};
+use transom_engine::{
+    Engine, GenerationParams, JobControl, Limits, LoadedModel, ModelSource, Prompt,
+};
+use transom_engine_llama::LlamaEngine;
+
+/// Bytes of this process that are not pages of a file.
+fn anonymous_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|rest| rest.trim().strip_suffix(" kB"));
+    kilobytes
+        .and_then(|n| n.trim().parse::<u64>().ok())
+        .expect("it is a number")
+        * 1024
+}
+
+/// Need and reality beside the mapped weights, in bytes, with the context full.
+fn measure(file: &TemporaryModel, limits: &Limits) -> (u64, u64) {
+    let source = ModelSource {
+        path: file.path.clone(),
+    };
+    let engine = LlamaEngine::new();
+    let need = engine.memory_need(&source, limits).expect("it is sound");
+    let before = anonymous_bytes();
+    let mut model = load(&engine, &file.path, limits).expect("it loads");
+    let n_prompt = model.info().context_length - 8;
+    let tokens = (0..n_prompt as u32).map(|i| 20 + i % 200).collect();
+    let prompt = model.prepare(&Prompt::Tokens(tokens)).expect("it fits");
+    let params = GenerationParams {
+        ignore_end_of_text: true,
+        ..GenerationParams::default()
+    };
+    let result = model.generate(&prompt, &params, &JobControl::new(), &mut |_| {});
+    result.expect("the answer succeeds");
+    let taken = anonymous_bytes() - before;
+    (need.total_bytes() - need.weight_bytes, taken)
+}
+
+fn main() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let wide = TinyModel {
+        n_layers: 3,
+        width: 512,
+        n_heads: 16,
+        n_kv_heads: 16,
+        ff_width: 1024,
+        context_length: 2048,
+        packing: Packing::F16,
+        ..TinyModel::default()
+    };
+    let deep = TinyModel {
+        n_layers: 16,
+        n_heads: 8,
+        n_kv_heads: 8,
+        ff_width: 512,
+        ..wide.clone()
+    };
+    let files = [("wide", wide), ("deep", deep)].map(|(name, tiny)| (name, tiny.write_temporary()));
+    // What making them has left on the heap is given back with a model.
+    drop(load(
+        &LlamaEngine::new(),
+        &files[0].1.path,
+        &Limits::default(),
+    ));
+    for (name, file) in &files {
+        for small_kv_cache in [false, true] {
+            let limits = Limits {
+                small_kv_cache,
+                ..Limits::default()
+            };
+            let (need, taken) = measure(file, &limits);
+            let case = format!("{name}, small: {small_kv_cache}: need {need}, taken {taken}");
+            assert!(taken <= need, "{case}");
+            assert!(taken >= need / 10 * 7, "{case}");
+        }
+    }
+}
