@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 use transom_catalog::convert::{Packing, convert};
+use transom_catalog::test_support::TinyModel;
 
 /// Tokens of context that the tiny model is said to have been made for.
 const TINY_CONTEXT_LENGTH: usize = 4096;
@@ -65,14 +66,19 @@ fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     path
 }
 
-/// The folder of the tiny model: committed weights, tokenizer and template, and more context.
-fn assemble_tiny(to: &Path) {
+/// A committed model with random weights, and the tokenizer and template that all of them share.
+fn assemble(name: &str, to: &Path) {
     let fixtures = root().join("crates/engine-mlx/tests/fixtures");
     fs::create_dir(to).unwrap();
-    for part in ["models/qwen3-bf16", "tokenizer"] {
+    for part in [&format!("models/{name}"), "tokenizer"] {
         copy_files(&fixtures.join(part), to);
     }
     fs::remove_file(to.join("golden.safetensors")).unwrap();
+}
+
+/// The folder of the tiny model, with more context than it was committed with.
+fn assemble_tiny(to: &Path) {
+    assemble("qwen3-bf16", to);
     change_json(&to.join("config.json"), |config| {
         config["max_position_embeddings"] = json!(TINY_CONTEXT_LENGTH);
     });
@@ -100,6 +106,37 @@ pub(crate) fn change_json(path: &Path, change: impl FnOnce(&mut Value)) {
     let mut value = serde_json::from_str(&text).unwrap();
     change(&mut value);
     fs::write(path, value.to_string()).unwrap();
+}
+
+pub(crate) fn family_folders(folder: &Path) -> Vec<PathBuf> {
+    let names = [
+        "llama-bf16-biases",
+        "llama-bf16-llama3",
+        "mistral-bf16-sharded",
+        "qwen2-bf16",
+        "qwen3-mixed",
+    ];
+    let assembled = names.map(|name| {
+        let to = folder.join(name);
+        assemble(name, &to);
+        to
+    });
+    assembled.to_vec()
+}
+
+/// Those that are converted, and one with a sliding window, which no folder here has.
+pub(crate) fn family_ggufs(folder: &Path) -> Vec<PathBuf> {
+    let folders = family_folders(folder);
+    let mut models: Vec<PathBuf> = folders.iter().map(|from| as_gguf(from, from)).collect();
+    let windowed = TinyModel {
+        architecture: "gemma3",
+        context_length: 512,
+        packing: Packing::F32,
+        ..TinyModel::default()
+    };
+    models.push(folder.join("gemma3.gguf"));
+    windowed.write(models.last().unwrap());
+    models
 }
 
 /// A folder is the model already.

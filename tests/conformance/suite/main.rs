@@ -69,6 +69,7 @@ conformance! {
         the_other_engines_files_are_refused_with_a_reason
         a_program_of_several_engines_takes_the_one_that_can
         a_model_that_is_not_there_is_named
+        a_path_may_have_any_letters
         damaged_files_are_named_and_leave_the_process_usable
         a_model_that_contradicts_itself_ends_only_its_process
         a_model_without_a_template_continues_text_and_refuses_chats
@@ -83,7 +84,9 @@ conformance! {
         parameters_out_of_range_are_refused_before_any_work
         a_long_message_and_a_long_conversation_are_refused_or_answered
         odd_messages_are_answered
-        speculation_changes_no_greedy_text;
+        speculation_changes_no_greedy_text
+        speculation_changes_no_draw
+        every_family_answers_from_what_is_cached_as_from_nothing;
     sampling:
         filters_that_leave_one_token_are_greedy
         parameters_at_their_edges_give_the_likeliest_token
@@ -113,6 +116,8 @@ conformance! {
     prefix:
         prefill_in_any_steps_gives_the_same_text
         a_second_turn_computes_only_what_is_new
+        what_was_answered_is_not_computed_again
+        a_refused_ask_leaves_the_conversation_cached
         an_edited_message_is_reused_up_to_the_edit
         another_conversation_is_answered_as_in_a_fresh_process
         the_oldest_exchanges_go_when_a_conversation_outgrows_the_context;
@@ -125,7 +130,8 @@ conformance! {
     state:
         a_kept_conversation_goes_on_in_a_new_process
         a_file_that_is_no_kept_conversation_does_no_harm
-        nothing_is_kept_of_nothing;
+        nothing_is_kept_of_nothing
+        an_answer_that_was_stopped_is_kept_as_far_as_it_came;
     lifecycle:
         twenty_loads_leave_no_growth
         an_unload_gives_the_footprint_back

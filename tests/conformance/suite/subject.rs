@@ -43,6 +43,8 @@ pub(crate) struct Subject {
     pub(crate) foreign: PathBuf,
     /// Makes a model for this engine of a folder in the layout of `tiny_folder`, in a folder.
     pub(crate) make: fn(folder: &Path, to: &Path) -> PathBuf,
+    /// Makes a model of each family that it runs, in a folder.
+    pub(crate) families: fn(&Path) -> Vec<PathBuf>,
     /// Makes models that cannot be loaded, in a folder.
     pub(crate) damaged: fn(&Path) -> Vec<damage::Damaged>,
     /// Makes models whose parts are sound and contradict each other, in a folder.
@@ -75,6 +77,7 @@ pub(crate) static MLX: LazyLock<Subject> = LazyLock::new(|| {
         shipped: files::starter_folder(),
         foreign: models.tiny_gguf.clone(),
         make: files::as_folder,
+        families: files::family_folders,
         damaged: damage::damaged_folders,
         contradictory: damage::contradictory_folders,
         asserts: Declared::DoesNot("everything is checked here before MLX sees it"),
@@ -98,6 +101,7 @@ pub(crate) static LLAMA: LazyLock<Subject> = LazyLock::new(|| {
         shipped: models.shipped_gguf.clone(),
         foreign: models.tiny_folder.clone(),
         make: files::as_gguf,
+        families: files::family_ggufs,
         damaged: damage::damaged_ggufs,
         contradictory: damage::contradictory_ggufs,
         asserts: Declared::Does,

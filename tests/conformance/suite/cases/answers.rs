@@ -260,9 +260,46 @@ pub(crate) async fn speculation_changes_no_greedy_text(subject: &Subject) {
         Declared::DoesNot(_) => assert_eq!(stats.drafted_tokens, 0),
     }
     // A stop string in the middle of what was guessed.
-    let answer = talk.ask(&same.stop(&["aaaaaaa"])).await;
+    let answer = talk.ask(&same.clone().stop(&["aaaaaaa"])).await;
     assert_eq!(answer.text(), "");
     assert_eq!(answer.stats().generated_tokens, 7);
+    // An end in the middle of it.
+    for n_tokens in 1..20 {
+        let answer = talk.ask(&same.clone().max_tokens(n_tokens)).await;
+        assert_eq!(answer.text(), "a".repeat(n_tokens));
+    }
+    talk.leave().await;
+}
+
+/// Seeds and penalties mean the same, however many tokens a step decides.
+pub(crate) async fn speculation_changes_no_draw(subject: &Subject) {
+    let mut talk = Talk::tiny(subject).await;
+    let letters = tiny_tokens(subject, "ab");
+    let even = Ask::text(&"ab".repeat(20)).seeded(1.0, 5).endless();
+    let even = even.max_tokens(120).sampling(|sampling| {
+        sampling.logit_bias = letters.iter().map(|token| (*token, 1000.0)).collect();
+    });
+    let mild = even
+        .clone()
+        .sampling(|sampling| sampling.temperature = 20.0);
+    let penalised = even.clone().sampling(|sampling| {
+        sampling.temperature = 0.0;
+        sampling.frequency_penalty = 1.5;
+    });
+    let repeated = penalised
+        .clone()
+        .sampling(|sampling| sampling.repetition_penalty = 1.01);
+    for ask in [even, mild, penalised, repeated] {
+        let with = talk.text(&ask).await;
+        let without = ask.clone().params(|params| params.speculate = false);
+        assert_eq!(
+            with,
+            talk.text(&without).await,
+            "{:?}",
+            ask.0.params.sampling
+        );
+        assert_eq!(with.len(), 120);
+    }
     talk.leave().await;
 }
 
@@ -300,6 +337,48 @@ pub(crate) async fn says_as(one: &Subject, other: &Subject) {
         assert_eq!(counts[0], counts[1], "{question}");
     }
     for talk in talks {
+        talk.leave().await;
+    }
+}
+
+/// Every family computes a turn the same whether its beginning was cached, kept on disk or is new.
+pub(crate) async fn every_family_answers_from_what_is_cached_as_from_nothing(subject: &Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    let said = (Role::Assistant, "It is all one to me, I would say.");
+    let long = "The boat went out at dawn and came home late. ".repeat(3);
+    let turns = [(Role::User, long.as_str()), said, (Role::User, "Why?")];
+    let first = Ask::chat(&turns[..1]);
+    let second = Ask::chat(&turns);
+    for model in (subject.families)(folder.path()) {
+        let what = model.display().to_string();
+        let mut fresh = Talk::with(subject, &model, &limits(512)).await;
+        let expected = fresh.ask(&second).await;
+        fresh.leave().await;
+
+        let state = folder.path().join("state");
+        let mut talk = Talk::with(subject, &model, &limits(512)).await;
+        let n_first = talk.ask(&first).await.started().prompt_tokens;
+        let cached = talk.ask(&second).await;
+        assert_eq!(cached.everything(), expected.everything(), "{what}");
+        let n_cached = cached.started().cached_tokens;
+        assert!(
+            n_cached + subject.reuse_slack >= n_first,
+            "{what}: {n_cached}"
+        );
+        // Back to the first turn, of which nothing after it may remain.
+        talk.ask(&first).await.summary();
+        talk.unload_to(Some(&state)).await;
+        talk.leave().await;
+
+        let mut talk = Talk::start(subject);
+        talk.load_with(&model, &limits(512), &state).await.unwrap();
+        let kept = talk.ask(&second).await;
+        assert_eq!(kept.everything(), expected.everything(), "{what}");
+        let n_kept = kept.started().cached_tokens;
+        assert_eq!(n_kept >= n_first, subject.keeps_state.does(), "{what}");
+        let full = talk.ask(&first.clone().endless()).await;
+        let stats = full.stats();
+        assert_eq!(stats.prompt_tokens + stats.generated_tokens, 512, "{what}");
         talk.leave().await;
     }
 }

@@ -79,6 +79,14 @@ pub(crate) async fn a_full_context_is_shifted_where_the_engine_can(subject: &Sub
             assert_eq!(stats.shifted_tokens, 0);
         }
     }
+    // What repeats itself is guessed, across shifts too.
+    let a = tiny_tokens(subject, "a")[0];
+    let ask = Ask::text(&"a".repeat(100)).endless().max_tokens(500);
+    let ask = ask.params(|params| params.shift_context = true);
+    let ask = ask.sampling(|sampling| sampling.logit_bias = vec![(a, 1e6)]);
+    let said = talk.text(&ask).await;
+    assert_eq!(said, "a".repeat(said.len()));
+    assert_eq!(said.len() == 500, subject.shifts_context.does());
     // Nearly all of the context is the prompt: half of it goes, again and again.
     let ask = Ask::tokens(5..250).endless().max_tokens(700);
     let ask = ask.params(|params| params.shift_context = true);

@@ -87,6 +87,18 @@ pub(crate) async fn a_model_that_is_not_there_is_named(subject: &Subject) {
     talk.leave().await;
 }
 
+pub(crate) async fn a_path_may_have_any_letters(subject: &Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join("модель 🦀 \"x\" 'y' $HOME %s\n;");
+    std::fs::create_dir(&odd).unwrap();
+    let source = files::copy_of_tiny(&odd, "e\u{301} name");
+    let model = (subject.make)(&source, &odd.join("e\u{301} name"));
+    let mut talk = Talk::start(subject);
+    let loaded = talk.load(&model, &limits(256)).await.unwrap();
+    assert_eq!(loaded.info.name, "e\u{301} name");
+    talk.leave().await;
+}
+
 pub(crate) async fn damaged_files_are_named_and_leave_the_process_usable(subject: &Subject) {
     let folder = tempfile::tempdir().unwrap();
     for damaged in (subject.damaged)(folder.path()) {

@@ -2,7 +2,7 @@
 
 use transom_engine::{Fit, Role, Trim};
 
-use crate::ask::{Ask, n_shared, tiny_chat_tokens};
+use crate::ask::{Ask, n_shared, tiny_chat_tokens, tiny_tokens};
 use crate::subject::Subject;
 use crate::talk::{Talk, limits};
 
@@ -79,6 +79,49 @@ pub(crate) async fn a_second_turn_computes_only_what_is_new(subject: &Subject) {
         assert_eq!(again.everything(), expected, "with all of it cached");
         fresh.leave().await;
     }
+}
+
+/// The answer's own tokens are cached too, but for the last, which nothing was computed after.
+pub(crate) async fn what_was_answered_is_not_computed_again(subject: &Subject) {
+    let mut talk = Talk::tiny(subject).await;
+    let a = tiny_tokens(subject, "a")[0];
+    let say_a = |ask: Ask| ask.sampling(|sampling| sampling.logit_bias = vec![(a, 1e6)]);
+    let first = talk.ask(&say_a(Ask::chat(&[SYSTEM, FIRST]))).await;
+    let said = first.text();
+    assert_eq!(said, "a".repeat(24));
+    let second = say_a(Ask::chat(&[
+        SYSTEM,
+        FIRST,
+        (Role::Assistant, &said),
+        SECOND,
+    ]));
+    let answer = talk.ask(&second).await;
+    let cached = answer.started().cached_tokens;
+    let known = first.started().prompt_tokens + 24;
+    assert!(cached < known + 1, "{cached} cached of {known} known");
+    assert!(
+        cached + 1 + subject.reuse_slack >= known,
+        "{cached} cached of {known} known"
+    );
+    talk.leave().await;
+}
+
+pub(crate) async fn a_refused_ask_leaves_the_conversation_cached(subject: &Subject) {
+    let mut talk = Talk::with(subject, &subject.tiny, &limits(512)).await;
+    let first = Ask::chat(&[SYSTEM, FIRST]);
+    let n_first = talk.ask(&first).await.started().prompt_tokens;
+    let wrong = first
+        .clone()
+        .sampling(|sampling| sampling.logit_bias = vec![(9999, 1.0)]);
+    talk.ask(&wrong).await.error();
+    talk.ask(&Ask::user(&"too long ".repeat(100))).await.error();
+    talk.ask(&Ask::chat(&[])).await.error();
+    let cached = talk.ask(&first).await.started().cached_tokens;
+    assert!(
+        cached + 1 + subject.reuse_slack >= n_first,
+        "{cached} of {n_first}"
+    );
+    talk.leave().await;
 }
 
 pub(crate) async fn an_edited_message_is_reused_up_to_the_edit(subject: &Subject) {

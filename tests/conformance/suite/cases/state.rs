@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use transom_engine::{Role, Trim};
+use transom_engine::{FinishReason, Role, TokenEvent, Trim};
 
 use crate::ask::Ask;
 use crate::subject::Subject;
@@ -140,4 +140,45 @@ pub(crate) async fn nothing_is_kept_of_nothing(subject: &Subject) {
         .await;
     talk.leave().await;
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Stopped in prefill or in decode: what was computed by then is sound, and is all that is kept.
+pub(crate) async fn an_answer_that_was_stopped_is_kept_as_far_as_it_came(subject: &Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let tokens = |n_tokens| (0..n_tokens).map(|n: u32| (n * 7 + n / 11) % 200);
+    let next = Ask::tokens(tokens(3000)).max_tokens(8);
+    let mut fresh = Talk::tiny(subject).await;
+    let expected = fresh.text(&next).await;
+    fresh.leave().await;
+    let in_prefill = Ask::tokens(tokens(4000)).params(|params| params.prefill_chunk = Some(1));
+    let in_decode = Ask::tokens(tokens(100)).endless();
+    for (ask, is_reached) in [
+        (
+            in_prefill,
+            (|event| matches!(event, TokenEvent::Prefill { .. })) as fn(&TokenEvent) -> bool,
+        ),
+        (in_decode, |event| matches!(event, TokenEvent::Text { .. })),
+    ] {
+        let mut talk = Talk::tiny(subject).await;
+        let job = talk.begin(&ask);
+        talk.until(is_reached).await;
+        talk.stop(Some(job), FinishReason::Shed);
+        let stopped = talk.answer().await;
+        let done = stopped.prefill.last().copied().unwrap_or_default();
+        talk.unload_to(Some(&state)).await;
+        talk.leave().await;
+        let mut talk = Talk::start(subject);
+        talk.load_with(&subject.tiny, &limits(8192), &state)
+            .await
+            .unwrap();
+        let answer = talk.ask(&next).await;
+        assert_eq!(answer.everything(), expected);
+        let cached = answer.started().cached_tokens;
+        match subject.keeps_state.does() {
+            true => assert!(cached > 0 && cached <= done, "{cached} of {done}"),
+            false => assert_eq!(cached, 0),
+        }
+        talk.leave().await;
+    }
 }
