@@ -83,8 +83,8 @@ impl KvType {
 impl ModelFacts {
     /// Bytes of the KV cache for `context_length` tokens. `None` where the files do not say enough.
     ///
-    /// Sliding windows are not taken into account: engines can keep such layers smaller, so this is
-    /// the most that is needed.
+    /// Layers with a sliding window count in full: engines may keep less of them, so of such a model
+    /// this is the most that is needed, as [`Self::may_need_less_than`] says.
     pub fn kv_cache_bytes(&self, context_length: u64, kind: KvType) -> Option<u64> {
         let key_bytes = kind.row_bytes(self.key_length?)?;
         let head_bytes = key_bytes.checked_add(kind.row_bytes(self.value_length?)?)?;
@@ -93,5 +93,12 @@ impl ModelFacts {
             heads => heads.iter().try_fold(0u64, |sum, &n| sum.checked_add(n))?,
         };
         n_heads.checked_mul(head_bytes)?.checked_mul(context_length)
+    }
+
+    /// Whether [`Self::kv_cache_bytes`] is only the most that a context of this length needs, because
+    /// some layers look no further back than their window.
+    pub fn may_need_less_than(&self, context_length: u64) -> bool {
+        self.sliding_window
+            .is_some_and(|window| window < context_length)
     }
 }

@@ -58,7 +58,7 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
         n_kv_heads: n_kv_heads.map_or(Vec::new(), |n| vec![n; layers]),
         key_length: head_dim,
         value_length: head_dim,
-        sliding_window: number("sliding_window").filter(|&n| n > 0),
+        sliding_window: sliding_window(&config),
         vocab_size: number("vocab_size"),
         n_parameters: tally.n_parameters(&config),
         weight_bytes: tally.kinds.values().map(|kind| kind.bytes).sum(),
@@ -66,6 +66,13 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
         n_files: files.len(),
         mix: tally.mix(),
     })
+}
+
+/// The window of the layers that have one. Some files name a window and switch it off.
+fn sliding_window(config: &Value) -> Option<u64> {
+    let is_off = config.get("use_sliding_window") == Some(&Value::Bool(false));
+    let window = config.get("sliding_window")?.as_u64()?;
+    (window > 0 && !is_off).then_some(window)
 }
 
 /// The checked header of a safetensors file.
@@ -303,6 +310,30 @@ mod tests {
         assert_eq!((facts.n_parameters, facts.weight_bytes), (6, 12));
         assert_eq!(facts.architecture, "unknown");
         assert_eq!(facts.kv_cache_bytes(1, KvType::F16), None);
+    }
+
+    #[test]
+    fn a_window_counts_unless_it_is_switched_off() {
+        let facts = |config: &str| {
+            let folder = folder_with(config, &weights(ONE, 12));
+            facts(folder.path()).unwrap()
+        };
+        let on = facts(r#"{"sliding_window": 512}"#);
+        assert_eq!(on.sliding_window, Some(512));
+        assert!(on.may_need_less_than(513) && !on.may_need_less_than(512));
+        let off = facts(r#"{"sliding_window": 512, "use_sliding_window": false}"#);
+        assert_eq!(off.sliding_window, None);
+        assert!(!off.may_need_less_than(1 << 20));
+    }
+
+    /// Some folders hold the weights a second time, in the form of another program.
+    #[test]
+    fn weights_of_other_programs_are_not_counted() {
+        let folder = folder_with("{}", &weights(ONE, 12));
+        let copy = folder.path().join("consolidated.safetensors");
+        fs::write(copy, weights(ONE, 12)).unwrap();
+        let facts = facts(folder.path()).unwrap();
+        assert_eq!((facts.n_parameters, facts.n_files), (6, 1));
     }
 
     #[test]

@@ -172,11 +172,13 @@ impl Report {
             return "not known: the files do not say how large the context is".to_owned();
         }
         let lines = self.memory.iter().map(|need| {
+            let is_most = self.facts.may_need_less_than(need.context_length);
             format!(
-                "{:>9} with {} tokens of context ({} with a q8_0 cache)",
+                "{:>9} with {} tokens of context ({} with a q8_0 cache){}",
                 bytes_text(need.kv_f16_bytes),
                 need.context_length,
-                bytes_text(need.kv_q8_0_bytes)
+                bytes_text(need.kv_q8_0_bytes),
+                if is_most { ", at most" } else { "" }
             )
         });
         lines.collect::<Vec<_>>().join("\n")

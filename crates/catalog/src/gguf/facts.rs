@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::error::{Fault, GgufError};
 use super::split::GgufModel;
+use super::tensor::{TensorInfo, TensorType};
 use super::value::Value;
 use super::view::Gguf;
 use crate::facts::{Format, ModelFacts, Packed};
@@ -18,64 +19,101 @@ impl GgufModel {
     /// [`Fault::Missing`] without `general.architecture`, which every model must have.
     pub fn facts(&self) -> Result<ModelFacts, GgufError> {
         let view = self.first().view()?;
-        let text = |key: &str| Some(view.get(key)?.as_str()?.to_owned());
-        let Some(architecture) = text("general.architecture") else {
-            let fault = Fault::Missing {
-                key: "general.architecture",
-            };
-            return Err(fault.in_file(self.first().path()));
-        };
-        let number = |key: &str| view.get(&format!("{architecture}.{key}"))?.as_u64();
-        let n_layers = number("block_count");
-        let n_heads = numbers(&view, &architecture, "attention.head_count", n_layers);
-        let n_kv_heads = numbers(&view, &architecture, "attention.head_count_kv", n_layers);
-        let most_heads = n_heads.iter().max().copied();
-        let head_dim = number("embedding_length")
-            .zip(most_heads)
-            .and_then(|(width, n)| width.checked_div(n));
-        let mut facts = ModelFacts {
-            format: Format::Gguf,
-            name: text("general.name"),
-            context_length: number("context_length"),
-            n_layers,
-            n_heads: most_heads,
-            n_kv_heads: if n_kv_heads.is_empty() {
-                n_heads
-            } else {
-                n_kv_heads
-            },
-            key_length: number("attention.key_length").or(head_dim),
-            value_length: number("attention.value_length").or(head_dim),
-            sliding_window: number("attention.sliding_window").filter(|&n| n > 0),
-            vocab_size: vocab_size(&view).or_else(|| number("vocab_size")),
-            n_parameters: 0,
-            weight_bytes: 0,
-            mix: Vec::new(),
-            chat_template: text("tokenizer.chat_template"),
-            n_files: self.files().len(),
-            architecture,
-        };
-        let mut mix = BTreeMap::new();
-        self.for_each_tensor(|tensor| {
-            facts.n_parameters += tensor.n_elements();
-            facts.weight_bytes += tensor.n_bytes;
-            let packed = mix.entry(tensor.kind).or_insert((0, 0));
-            packed.0 += 1;
-            packed.1 += tensor.n_bytes;
-        })?;
-        facts.mix = mix
-            .into_iter()
+        let facts = base_facts(&view).map_err(|fault| fault.in_file(self.first().path()));
+        let mut tally = Tally::new(facts?);
+        self.for_each_tensor(|tensor| tally.add(tensor))?;
+        Ok(tally.finish(self.files().len()))
+    }
+}
+
+impl Gguf<'_> {
+    /// Reads the facts of a model that is in this file alone.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] without `general.architecture`, which every model must have.
+    pub fn facts(&self) -> Result<ModelFacts, Fault> {
+        let mut tally = Tally::new(base_facts(self)?);
+        self.tensors().for_each(|tensor| tally.add(&tensor));
+        Ok(tally.finish(1))
+    }
+}
+
+/// Adds up tensors.
+struct Tally {
+    facts: ModelFacts,
+    mix: BTreeMap<TensorType, (u64, u64)>,
+}
+
+impl Tally {
+    fn new(facts: ModelFacts) -> Self {
+        Self {
+            facts,
+            mix: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, tensor: &TensorInfo<'_>) {
+        self.facts.n_parameters += tensor.n_elements();
+        self.facts.weight_bytes += tensor.n_bytes;
+        let packed = self.mix.entry(tensor.kind).or_insert((0, 0));
+        packed.0 += 1;
+        packed.1 += tensor.n_bytes;
+    }
+
+    fn finish(self, n_files: usize) -> ModelFacts {
+        let mix = self.mix.into_iter();
+        let mut mix: Vec<Packed> = mix
             .map(|(kind, (n_tensors, bytes))| Packed {
                 kind: kind.name().to_owned(),
                 n_tensors,
                 bytes,
             })
             .collect();
-        facts
-            .mix
-            .sort_by_key(|packed| std::cmp::Reverse(packed.bytes));
-        Ok(facts)
+        mix.sort_by_key(|packed| std::cmp::Reverse(packed.bytes));
+        ModelFacts {
+            mix,
+            n_files,
+            ..self.facts
+        }
     }
+}
+
+/// The facts that the metadata has.
+fn base_facts(view: &Gguf<'_>) -> Result<ModelFacts, Fault> {
+    let text = |key: &str| Some(view.get(key)?.as_str()?.to_owned());
+    let architecture = text("general.architecture").ok_or(Fault::Missing {
+        key: "general.architecture",
+    })?;
+    let number = |key: &str| view.get(&format!("{architecture}.{key}"))?.as_u64();
+    let n_layers = number("block_count");
+    let n_heads = numbers(view, &architecture, "attention.head_count", n_layers);
+    let n_kv_heads = numbers(view, &architecture, "attention.head_count_kv", n_layers);
+    let most_heads = n_heads.iter().max().copied();
+    let head_dim = number("embedding_length")
+        .zip(most_heads)
+        .and_then(|(width, n)| width.checked_div(n));
+    Ok(ModelFacts {
+        format: Format::Gguf,
+        name: text("general.name"),
+        context_length: number("context_length"),
+        n_layers,
+        n_heads: most_heads,
+        n_kv_heads: if n_kv_heads.is_empty() {
+            n_heads
+        } else {
+            n_kv_heads
+        },
+        key_length: number("attention.key_length").or(head_dim),
+        value_length: number("attention.value_length").or(head_dim),
+        sliding_window: number("attention.sliding_window").filter(|&n| n > 0),
+        vocab_size: vocab_size(view).or_else(|| number("vocab_size")),
+        n_parameters: 0,
+        weight_bytes: 0,
+        mix: Vec::new(),
+        chat_template: text("tokenizer.chat_template"),
+        n_files: 1,
+        architecture,
+    })
 }
 
 /// A number a layer: the file has one for all, or an array.

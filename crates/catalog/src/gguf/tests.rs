@@ -182,6 +182,27 @@ fn each_fault_of_the_head_has_its_own_message() {
     assert_eq!(Gguf::parse(&view).unwrap().version(), 2);
 }
 
+/// Wherever a file is cut, it is noticed, and said to be cut: only its first four bytes tell what it
+/// is at all. The padding behind the last tensor may be missing.
+#[test]
+fn a_file_may_be_cut_at_no_byte() {
+    let bytes = bytes(&sample());
+    let view = Gguf::parse(&bytes).unwrap();
+    let last = view.tensors().last().unwrap();
+    let needed = (view.data_offset() + last.offset + last.n_bytes) as usize;
+    assert!(Gguf::parse(&bytes[..needed]).is_ok());
+    for end in 0..needed {
+        let fault = Gguf::parse(&bytes[..end]).unwrap_err();
+        let is_named = match fault {
+            Fault::Magic { .. } => end < 4,
+            // The counts are held against the bytes that are there.
+            Fault::Truncated { .. } | Fault::Outside { .. } | Fault::Count { .. } => end >= 4,
+            _ => false,
+        };
+        assert!(is_named, "cut at {end}: {fault}");
+    }
+}
+
 #[test]
 fn each_fault_of_the_metadata_has_its_own_message() {
     let with = |change: &dyn Fn(&mut GgufWriter)| {

@@ -22,14 +22,14 @@ enum Split<'a> {
 
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-
-/// The split, whether a part that is a token stays whole whatever the merges say, and the name.
-const PRE_TOKENIZERS: [(Split<'static>, bool, &str); 6] = [
+/// The split, whether a part that is a token stays whole whatever the merges say, and the name. Each
+/// row was compared with the `tokenizers` library over 82,000 texts of all scripts without a
+/// difference. Mistral's Tekken is not here: llama.cpp's form of it splits words with combining marks
+/// elsewhere.
+const PRE_TOKENIZERS: [(Split<'static>, bool, &str); 5] = [
     (Split::Expression(QWEN2), false, "qwen2"),
     (Split::Expression(LLAMA3), true, "llama-bpe"),
     (Split::Expression(LLAMA3), false, "smaug-bpe"),
-    (Split::Expression(TEKKEN), true, "tekken"),
     (Split::Gpt2, false, "gpt-2"),
     (Split::DigitsThenGpt2, false, "smollm"),
 ];

@@ -1,0 +1,62 @@
+//! Replays the fuzzer's corpus: every input that it was given or that once failed.
+//!
+//! Rule: as for the fuzzer itself, nothing panics and nothing is held beyond what is promised.
+
+use std::fs;
+use std::path::Path;
+
+#[expect(unsafe_code, reason = "an allocator that counts has no safe form")]
+#[path = "../fuzz/src/exercise.rs"]
+mod exercise;
+
+#[global_allocator]
+static ALLOCATOR: exercise::CountingAllocator = exercise::CountingAllocator;
+
+fn corpus() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/gguf");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, fs::read(entry.path()).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn the_corpus_is_read_without_harm() {
+    let corpus = corpus();
+    assert!(corpus.len() > 20, "{} inputs", corpus.len());
+    for (_, bytes) in &corpus {
+        exercise::exercise(bytes);
+    }
+}
+
+/// Each beginning of each input, so that every place in which a file can be cut is tried.
+#[test]
+fn the_corpus_is_read_without_harm_wherever_it_is_cut() {
+    for (_, bytes) in corpus() {
+        (0..bytes.len()).for_each(|end| exercise::exercise(&bytes[..end]));
+    }
+}
+
+#[test]
+fn every_bit_may_be_wrong() {
+    for (_, mut bytes) in corpus() {
+        for at in 0..bytes.len() * 8 {
+            bytes[at / 8] ^= 1 << (at % 8);
+            exercise::exercise(&bytes);
+            bytes[at / 8] ^= 1 << (at % 8);
+        }
+    }
+}
+
+#[test]
+fn what_is_held_is_counted() {
+    let (kept, held) = exercise::most_held(|| {
+        drop(vec![0u8; 100_000]);
+        vec![0u8; 1000]
+    });
+    assert_eq!(kept.len(), 1000);
+    assert!((100_000..101_000).contains(&held), "{held}");
+}
