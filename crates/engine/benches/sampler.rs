@@ -19,7 +19,7 @@ const N_PROMPT: u32 = 2000;
 fn main() {
     println!(
         "{:>28} {:>8} {:>6} {:>10} {:>10} {:>14} {:>7}",
-        "us a draw, median (worst)", "tokens", "shape", "sampler", "(worst)", "reference", "ratio"
+        "us a token, median", "tokens", "shape", "sampler", "(worst)", "reference", "ratio"
     );
     for n_tokens in [32_000, 152_000] {
         for (shape, spread, n_likely) in [("text", 3.0, 30), ("flat", 1.0, 0)] {

@@ -49,10 +49,12 @@ impl Field<'_> {
             return;
         }
         let top = self.highest();
+        // Top-p must see what min-p would leave out.
+        let is_min_p_alone = params.top_p >= 1.0 && top.is_finite();
         // A hair more, for what f32 rounds away; the filter itself is exact.
         let depth = 0.001 - f64::from(params.min_p).ln();
         self.gather(
-            if top.is_finite() {
+            if is_min_p_alone {
                 top - depth
             } else {
                 f64::MIN
@@ -70,11 +72,9 @@ impl Field<'_> {
         order: &mut Vec<Candidate>,
         sums: &mut Vec<f64>,
     ) -> bool {
-        let top = self.highest();
-        if !top.is_finite() {
+        let Some(top) = self.block_weights(1.0, sums) else {
             return false;
-        }
-        self.block_weights(top, 1.0, sums);
+        };
         let total: f64 = sums.iter().sum();
         let bound = f64::from(params.top_p) * total;
         let error = bound * scan::RELATIVE_ERROR;
@@ -97,13 +97,11 @@ impl Field<'_> {
         random: f64,
         sums: &mut Vec<f64>,
     ) -> Option<u32> {
-        let top = self.highest();
         let keeps_all = params.top_k == 0 && params.top_p >= 1.0 && params.min_p <= 0.0;
-        let is_in_range = params.temperature >= scan::LEAST_TEMPERATURE && top.is_finite();
-        if !keeps_all || !is_in_range {
+        if !keeps_all || params.temperature < scan::LEAST_TEMPERATURE {
             return None;
         }
-        self.block_weights(top, params.temperature, sums);
+        let top = self.block_weights(params.temperature, sums)?;
         let total: f64 = sums.iter().sum();
         let target = random * total;
         // The target and the sum before a block may both be off.
@@ -145,23 +143,26 @@ impl Field<'_> {
         highest(self.changed).max(f64::from(scan::highest(self.others)))
     }
 
-    /// The weights of each block of tokens, changed ones included, relative to a logit of `top`.
-    fn block_weights(&self, top: f64, temperature: f32, sums: &mut Vec<f64>) {
+    /// Fills `sums` with the weights of each block of tokens, relative to the highest logit, and
+    /// returns that. `None` where it is not finite.
+    fn block_weights(&self, temperature: f32, sums: &mut Vec<f64>) -> Option<f64> {
         let top_of_others = scan::highest(self.others);
-        if top_of_others.is_finite() {
-            scan::block_weights(self.others, top_of_others, temperature, sums);
-        } else {
-            sums.clear();
-            sums.resize(self.others.len().div_ceil(scan::BLOCK), 0.0);
+        let top = highest(self.changed).max(f64::from(top_of_others));
+        if !top.is_finite() {
+            return None;
         }
-        let temperature = f64::from(temperature);
-        let others = weight(f64::from(top_of_others), top, temperature);
-        for sum in sums.iter_mut() {
-            *sum *= others;
+        sums.clear();
+        sums.resize(self.others.len().div_ceil(scan::BLOCK), 0.0);
+        let exact = f64::from(temperature);
+        if top_of_others > f32::NEG_INFINITY {
+            let others = weight(f64::from(top_of_others), top, exact);
+            scan::block_weights(self.others, top_of_others, temperature, sums);
+            sums.iter_mut().for_each(|sum| *sum *= others);
         }
         for candidate in self.changed {
-            sums[candidate.id as usize / scan::BLOCK] += weight(candidate.logit, top, temperature);
+            sums[candidate.id as usize / scan::BLOCK] += weight(candidate.logit, top, exact);
         }
+        Some(top)
     }
 
     /// Fills `kept` with the tokens of at least this logit, by ascending id, and perhaps with some

@@ -1,5 +1,7 @@
 //! What is drawn against the exact probabilities, with fixed seeds.
 
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
+
 use super::*;
 use crate::sampling::tests::{FOUR, logits, plain};
 
@@ -100,3 +102,215 @@ fn a_seed_repeats_its_draws_on_every_platform() {
 }
 
 const SEED_7: [u32; 12] = [1, 1, 3, 3, 2, 1, 0, 3, 1, 3, 1, 1];
+
+/// The token that the reference gives for a random number.
+fn draw_slowly(probabilities: &[f64], random: f64) -> u32 {
+    let mut left = random;
+    let mut drawn = 0;
+    for (id, &p) in probabilities.iter().enumerate().filter(|(_, p)| **p > 0.0) {
+        drawn = id as u32;
+        left -= p;
+        if left < 0.0 {
+            break;
+        }
+    }
+    drawn
+}
+
+/// Lets both draw `n` tokens, each from the next of `logits`, and compares them to the bit.
+fn compare(params: &SamplingParams, logits: &[Vec<f32>], prompt: &[u32], n: usize) {
+    let mut sampler = Sampler::new(params.clone(), prompt).unwrap();
+    let mut generated = Vec::new();
+    for i in 0..n {
+        let logits = &logits[i % logits.len()];
+        let probabilities = params.distribution(logits, prompt, &generated);
+        let expected = draw_slowly(&probabilities, sampler.random);
+        let drawn = sampler.draw(logits).unwrap();
+        assert_eq!(drawn, expected, "token {i} with {params:?}");
+        assert_eq!(sampler.draw(logits), Some(drawn), "drawing moved it on");
+        sampler.accept(drawn);
+        generated.push(drawn);
+    }
+}
+
+/// Logits of one vocabulary: many alike, as trained models give them, flat, and such as no model
+/// should give.
+fn some_logits(n: usize) -> impl Strategy<Value = Vec<f32>> {
+    let odd = prop_oneof![
+        6 => -20.0..20.0_f32,
+        1 => Just(f32::NAN),
+        1 => Just(f32::NEG_INFINITY),
+    ];
+    let any = prop_oneof![
+        3 => prop::num::f32::ANY,
+        1 => Just(f32::INFINITY),
+        1 => Just(-0.0),
+    ];
+    let peaked = prop_oneof![
+        20 => -12.0..0.0_f32,
+        1 => 0.0..15.0_f32,
+    ];
+    prop_oneof![
+        prop::collection::vec((-30..30_i8).prop_map(|l| f32::from(l) / 7.0), n),
+        prop::collection::vec(peaked, n),
+        prop::collection::vec(-1.0..1.0_f32, n),
+        prop::collection::vec(odd, n),
+        prop::collection::vec(any, n),
+        prop::sample::select(vec![0.0, -3.0, f32::NAN, f32::INFINITY])
+            .prop_map(move |l| vec![l; n]),
+    ]
+}
+
+fn some_params() -> impl Strategy<Value = SamplingParams> {
+    let bias = prop::collection::vec(
+        (0..40_u32, prop_oneof![-100.0..100.0_f32, Just(-0.0)]),
+        0..6,
+    );
+    (
+        prop_oneof![Just(0.0), Just(1.0), 0.05..3.0_f32, Just(1e-30), Just(1e6)],
+        prop_oneof![3 => Just(0), 1 => Just(1), 4 => 2..60_usize, 1 => Just(2000)],
+        prop_oneof![1 => Just(1.0), 2 => 0.001..1.0_f32, 1 => 0.999..1.0_f32],
+        prop_oneof![2 => Just(0.0), 1 => 0.0..=1.0_f32],
+        prop_oneof![Just(1.0), 0.5..2.0_f32],
+        prop_oneof![Just(0.0), -2.0..2.0_f32],
+        prop_oneof![Just(0.0), -2.0..2.0_f32],
+        prop_oneof![2 => Just(Vec::new()), 1 => bias],
+        any::<u64>(),
+    )
+        .prop_map(
+            |(temperature, top_k, top_p, min_p, repetition, presence, frequency, bias, seed)| {
+                SamplingParams {
+                    temperature,
+                    top_k,
+                    top_p,
+                    min_p,
+                    repetition_penalty: repetition,
+                    presence_penalty: presence,
+                    frequency_penalty: frequency,
+                    logit_bias: bias,
+                    seed: Some(seed),
+                }
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn each_token_is_the_one_that_the_reference_draws(
+        params in some_params(),
+        logits in prop_oneof![1..40_usize, 900..1100_usize, 1..3000_usize]
+            .prop_flat_map(|n| prop::collection::vec(some_logits(n), 3)),
+        prompt in prop::collection::vec(0..60_u32, 0..20),
+    ) {
+        compare(&params, &logits, &prompt, 6);
+    }
+}
+
+/// The vocabulary of today's models, and every way through the sampler.
+#[test]
+fn large_vocabularies_are_drawn_from_exactly() {
+    let n_tokens = 152_064;
+    let logits = |spread: f32, n_likely: u32| -> Vec<f32> {
+        let mut rng = ChaCha8Rng::seed_from_u64(u64::from(n_likely));
+        let mut logits: Vec<f32> = (0..n_tokens)
+            .map(|_| (0..4).map(|_| uniform(&mut rng) as f32 - 0.5).sum::<f32>() * spread)
+            .collect();
+        for i in 0..n_likely {
+            logits[rng.next_u32() as usize % n_tokens] = spread * 2.0 + 10.0 / (1 + i) as f32;
+        }
+        logits
+    };
+    let logits = [logits(5.0, 40), logits(2.0, 0), logits(8.0, 2000)];
+    let prompt: Vec<u32> = (0..500).map(|i| i * 301).collect();
+    let without = SamplingParams {
+        top_p: 1.0,
+        ..SamplingParams::default()
+    };
+    let cases = [
+        SamplingParams {
+            temperature: 0.0,
+            ..without.clone()
+        },
+        SamplingParams::default(),
+        SamplingParams {
+            repetition_penalty: 1.1,
+            presence_penalty: 0.4,
+            ..SamplingParams::default()
+        },
+        SamplingParams {
+            top_k: 40,
+            top_p: 0.9,
+            min_p: 0.02,
+            ..without.clone()
+        },
+        SamplingParams {
+            min_p: 0.05,
+            ..without.clone()
+        },
+        SamplingParams {
+            top_p: 0.999,
+            min_p: 0.001,
+            temperature: 1.3,
+            ..without.clone()
+        },
+        without,
+    ];
+    for params in cases {
+        let params = SamplingParams {
+            seed: Some(5),
+            ..params
+        };
+        compare(&params, &logits, &prompt, 3);
+    }
+}
+
+#[test]
+fn what_is_drawn_and_not_accepted_leaves_no_trace() {
+    let params = SamplingParams {
+        frequency_penalty: 0.5,
+        ..plain()
+    };
+    let (ours, others) = (logits(&FOUR), logits(&[0.9, 0.05, 0.03, 0.02]));
+    let answer = |n_thrown_away: usize| -> Vec<u32> {
+        let mut sampler = Sampler::new(params.clone(), &[]).unwrap();
+        (0..50)
+            .map(|_| {
+                for _ in 0..n_thrown_away {
+                    sampler.draw(&others);
+                }
+                let token = sampler.draw(&ours).unwrap();
+                sampler.accept(token);
+                token
+            })
+            .collect()
+    };
+    assert_eq!(answer(0), answer(3));
+}
+
+#[test]
+fn memory_is_kept_from_token_to_token() {
+    let params = SamplingParams {
+        repetition_penalty: 1.1,
+        seed: Some(1),
+        ..SamplingParams::default()
+    };
+    let logits: Vec<f32> = (0..5000_u32).map(|id| (id % 97) as f32 / 10.0).collect();
+    let mut sampler = Sampler::new(params, &[1, 2, 3]).unwrap();
+    let places = |room: &Room| {
+        (
+            room.logits.as_ptr(),
+            room.kept.as_ptr(),
+            room.order.as_ptr(),
+            room.weights.as_ptr(),
+        )
+    };
+    sampler.draw(&logits).unwrap();
+    let before = places(&sampler.room);
+    for _ in 0..20 {
+        let token = sampler.draw(&logits).unwrap();
+        sampler.accept(token % 3);
+    }
+    assert_eq!(places(&sampler.room), before);
+}

@@ -1,0 +1,92 @@
+//! Each pass against the plainest way to say the same.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn some_logits() -> impl Strategy<Value = Vec<f32>> {
+    prop_oneof![
+        prop::collection::vec((-9..9_i8).prop_map(f32::from), 0..700),
+        prop::collection::vec(prop::num::f32::ANY, 0..700),
+        // Each is a new maximum, or none is.
+        (0..700_u16).prop_map(|n| (0..n).map(f32::from).collect()),
+        (0..700_u16).prop_map(|n| (0..n).rev().map(f32::from).collect()),
+    ]
+}
+
+fn all(logits: &[f32]) -> Vec<Candidate> {
+    logits
+        .iter()
+        .enumerate()
+        .map(|(id, &logit)| candidate(id, logit))
+        .filter(|candidate| candidate.logit > f64::NEG_INFINITY)
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn the_likeliest_token_is_found(logits in some_logits()) {
+        let expected = all(&logits).into_iter().min_by(Candidate::before);
+        prop_assert_eq!(likeliest(&logits), expected);
+        let top = expected.map_or(f64::NEG_INFINITY, |candidate| candidate.logit);
+        prop_assert_eq!(f64::from(highest(&logits)), top);
+    }
+
+    #[test]
+    fn all_from_a_threshold_on_are_gathered(
+        logits in some_logits(),
+        threshold in prop_oneof![Just(f32::NEG_INFINITY), Just(0.0), -9.0..700.0_f32],
+    ) {
+        let mut found = Vec::new();
+        gather(&logits, threshold, &mut found);
+        let mut expected = all(&logits);
+        expected.retain(|candidate| candidate.logit >= f64::from(threshold));
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_n_likeliest_are_gathered(logits in some_logits(), n in 1..300_usize) {
+        let mut found = Vec::new();
+        gather_likeliest(&logits, n, &mut found);
+        found.sort_by(Candidate::before);
+        found.truncate(n);
+        let mut expected = all(&logits);
+        expected.sort_by(Candidate::before);
+        expected.truncate(n);
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn weights_are_as_exact_as_they_say(
+        mut logits in prop::collection::vec(prop_oneof![
+            4 => -30.0..0.0_f32,
+            1 => -2000.0..0.0_f32,
+            1 => Just(f32::NEG_INFINITY),
+            1 => Just(f32::NAN),
+        ], 1..5000),
+        top in -50.0..50.0_f32,
+        temperature in prop_oneof![LEAST_TEMPERATURE..0.1, 0.1..3.0_f32, 3.0..1e6_f32],
+    ) {
+        for logit in &mut logits {
+            *logit += top;
+        }
+        logits[0] = top;
+        let mut sums = vec![0.0; logits.len().div_ceil(BLOCK)];
+        block_weights(&logits, top, temperature, &mut sums);
+        let expected: Vec<f64> = logits
+            .chunks(BLOCK)
+            .map(|block| {
+                block
+                    .iter()
+                    .filter(|logit| !logit.is_nan())
+                    .map(|&logit| f64::from(logit) - f64::from(top))
+                    .map(|below| (below / f64::from(temperature)).exp())
+                    .sum()
+            })
+            .collect();
+        let bound = RELATIVE_ERROR * expected.iter().sum::<f64>();
+        for (sum, expected) in sums.iter().zip(expected) {
+            prop_assert!((sum - expected).abs() <= bound, "{} is not {}", sum, expected);
+        }
+    }
+}
