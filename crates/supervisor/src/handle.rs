@@ -147,7 +147,8 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Starts a supervisor; to be called within a Tokio runtime, whose clock it goes by. Starts no
-    /// worker before one is needed.
+    /// worker before one is needed. Conversations go with their models, unless it is started by
+    /// [`crate::instance::open`], which has a folder for them.
     pub fn start(
         workers: Arc<dyn Workers>,
         signals: Arc<dyn SignalSource>,

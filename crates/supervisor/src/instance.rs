@@ -199,7 +199,8 @@ impl OwnInstance {
 /// Opens the user's supervisor: the running one, or one that `start` gives, which then serves other
 /// programs too. To be called within a Tokio runtime.
 ///
-/// An instance that is just beginning or ending is waited for, up to 10 seconds.
+/// An instance that is just beginning or ending is waited for, up to 10 seconds. One that is started
+/// keeps conversations of unloaded models in `data_folder` until it is closed.
 ///
 /// # Errors
 /// Any [`InstanceError`]; what it says helps.

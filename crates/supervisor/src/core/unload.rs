@@ -13,6 +13,10 @@ use super::{Conversation, Core, Effect, MOST_KEPT_BYTES, Model, Now, Phase, Work
 use crate::request::{AskError, ModelSpec, Role, Unload};
 use crate::status::{UnloadReason, UnloadRecord};
 
+/// Bytes that a library may keep until its process ends, whatever the model's size: tables, threads,
+/// what its allocator holds. llama.cpp keeps one or two megabytes, which is a tenth of a tiny model.
+const LIBRARIES_KEEP_BYTES: u64 = 32 << 20;
+
 /// Bytes a second that a slow disk takes, for the time that keeping a conversation may add to an
 /// unload.
 const SLOW_DISK: u64 = 200_000_000;
@@ -171,7 +175,9 @@ impl Core {
             unloading.freed = footprint;
         }
         let came_back = match (held_and_freed(model), footprint) {
-            ((Some(held), Some(freed)), Some(_)) => freed >= held / 10 * 9,
+            ((Some(held), Some(freed)), Some(_)) => {
+                freed >= (held / 10 * 9).min(held.saturating_sub(LIBRARIES_KEEP_BYTES))
+            }
             // The system does not tell; the end of the process is proof enough.
             ((_, _), _) => true,
         };

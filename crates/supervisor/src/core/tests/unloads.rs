@@ -167,6 +167,29 @@ fn a_model_that_does_not_give_its_memory_back_is_killed() {
 }
 
 #[test]
+fn what_libraries_keep_of_a_tiny_model_is_no_reason_to_kill() {
+    check(
+        "
+        0s ask 1 tiny
+        → start w1, measure w1 tiny 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 tiny 8192
+        2s w1 loaded
+        → generate w1 1
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        6s unload all
+        → forget all, unload w1
+        7s w1 freed 10
+        → release w1
+        7s w1 gone
+        7s show
+        → unloaded tiny (Asked), held Some(20000000), freed Some(2000000), by force false, took 1s
+        ",
+    );
+}
+
+#[test]
 fn a_worker_that_does_not_free_in_time_is_killed() {
     check(
         "

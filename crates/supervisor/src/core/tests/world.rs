@@ -136,6 +136,10 @@ pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
     let total = match source.path.to_str() {
         Some("embed" | "embed2" | "embed3") => GB,
         Some("big") => 20 * GB,
+        // 20 MB of weights.
+        Some("tiny") => {
+            GB / 1000 * 20 + Limits::default().context_length as u64 * KV_BYTES_PER_TOKEN
+        }
         // Fits only with less context than the default, or in less space.
         Some("wide" | "lean" | "plump.gguf") => 6 * GB + GB / 10,
         _ => 4 * GB,
