@@ -30,7 +30,7 @@ fn written(value: Value<'_>) -> Json {
         Value::F32(x) => json!(f64::from(x)),
         Value::F64(x) => json!(x),
         Value::Bool(value) => json!(value),
-        Value::String(bytes) => json!(std::str::from_utf8(bytes).unwrap()),
+        Value::String(bytes) => json!(String::from_utf8_lossy(bytes)),
         Value::Array(array) => array.iter().map(written).collect(),
     }
 }
