@@ -4,6 +4,12 @@
 //! logits: `text`, as trained models give them (a few candidates, far above a broad tail), and
 //! `flat`, as models of random weights do, where nearly every token can come next.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark: its table is its output, and it ends at the first thing that goes wrong"
+)]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -38,7 +44,7 @@ fn cases() -> Vec<(&'static str, SamplingParams)> {
         seed: Some(1),
         ..SamplingParams::default()
     };
-    let qwen = SamplingParams {
+    let with_top_k = SamplingParams {
         temperature: 0.6,
         top_k: 40,
         ..default.clone()
@@ -60,7 +66,7 @@ fn cases() -> Vec<(&'static str, SamplingParams)> {
                 ..default.clone()
             },
         ),
-        ("top-k 40, top-p", qwen),
+        ("top-k 40, top-p", with_top_k),
         (
             "min-p",
             SamplingParams {

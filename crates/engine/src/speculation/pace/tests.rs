@@ -140,7 +140,7 @@ proptest! {
             let right = |n: usize, is_checked: bool| match at(n) {
                 Text::Chance(chance) => noise(seed + i + n as u64) < chance,
                 Text::Traps => !is_checked,
-                Text::Every(every) => n % every != 0,
+                Text::Every(every) => !n.is_multiple_of(every),
                 Text::Nothing => false,
             };
             let (worst, _) = answer(&mut pace, n_tokens, seconds, matches, right);
@@ -163,7 +163,7 @@ proptest! {
         let right = |n: usize, is_checked: bool| match text {
             Text::Chance(chance) => noise(seed + 7 * n as u64) < chance,
             Text::Traps => !is_checked,
-            Text::Every(every) => n % every != 0,
+            Text::Every(every) => !n.is_multiple_of(every),
             Text::Nothing => false,
         };
         let (worst, _) = answer(&mut pace, 600, seconds, |_| Some(6), right);
@@ -187,7 +187,7 @@ proptest! {
         let seconds = |_, n_drafted| 0.04 * machine.cost(n_drafted);
         // After a wrong guess it takes three tokens to match again.
         let matches = |n: usize| (n % wrong_every >= 3).then(|| n % wrong_every);
-        let right = |n: usize, _| n % wrong_every != 0;
+        let right = |n: usize, _| !n.is_multiple_of(wrong_every);
         let (_, first) = answer(&mut pace, n_tokens, seconds, matches, right);
         prop_assert!(first <= 1.0 / 1.5, "{first} of plain on {machine:?}");
         let (_, second) = answer(&mut pace, n_tokens, seconds, matches, right);
