@@ -17,8 +17,8 @@ use crate::unload::UnloadArgs;
 
 /// Chat with a language model that runs on this computer.
 ///
-/// Nothing leaves the machine: the model is a folder on your disk, and answers need no network. A
-/// tiny demonstration model is included, so this works right away:
+/// Nothing leaves the machine: the model is a folder or file on your disk, and answers need no
+/// network. A tiny demonstration model is included, so this works right away:
 ///
 ///   transom chat                       talk with the starter model
 ///   transom ask "What is a haiku?"     one question, one answer
@@ -64,8 +64,8 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// Model folder (config.json, *.safetensors, tokenizer.json …) [default: $TRANSOM_MODEL, else
-    /// the starter model]
+    /// GGUF file, or model folder (config.json, *.safetensors, tokenizer.json …, or one GGUF
+    /// model) [default: $TRANSOM_MODEL, else the starter model]
     #[arg(short, long, value_name = "PATH")]
     pub(crate) model: Option<PathBuf>,
 
@@ -96,7 +96,7 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
 
 const AFTER_HELP: &str = "\
 Environment:
-  TRANSOM_MODEL  model folder to use when --model is not given
+  TRANSOM_MODEL  GGUF file or model folder to use when --model is not given
   TRANSOM_DATA   data folder: the running instance's socket, the chat's history
   TRANSOM_LOG    log filter, such as `info` or `transom_engine_mlx=debug` (wins over -v)
   NO_COLOR       set to anything: no colours or dimming
@@ -108,8 +108,10 @@ Exit codes:
   3    the model is missing, cannot be used here or exceeds the memory budget
   130  interrupted with Ctrl-C (an `ask` keeps what it wrote so far)
 
-What a model is: a folder in the layout of Hugging Face or mlx-lm. Download one with any tool, then
-  transom chat --model ~/models/Qwen3-4B-4bit";
+What a model is: a GGUF file, which llama.cpp runs, or a folder in the layout of Hugging Face or
+mlx-lm, which MLX runs. Download one with any tool, then
+  transom chat --model ~/models/Qwen3-4B-Q4_K_M.gguf
+A folder that holds the same model in both forms is run by whichever suits this computer.";
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,8 @@ use transom_engine_host::child;
 #[cfg(feature = "llama")]
 use transom_engine_llama::LlamaEngine;
 use transom_engine_mlx::MlxEngine;
+#[cfg(feature = "llama")]
+use transom_signals::Hardware;
 
 fn main() -> ExitCode {
     if child::is_asked_for(std::env::args_os()) {
@@ -21,6 +23,12 @@ fn engines() -> Vec<Box<dyn Engine>> {
     vec![
         Box::new(MlxEngine::new()),
         #[cfg(feature = "llama")]
-        Box::new(LlamaEngine::new()),
+        Box::new(llama()),
     ]
+}
+
+/// Slower cores would hold the fast ones up: each step waits for its last thread.
+#[cfg(feature = "llama")]
+fn llama() -> LlamaEngine {
+    LlamaEngine::new().with_threads(Hardware::detect().n_performance_cores)
 }

@@ -83,7 +83,7 @@ mod tests {
             Ok(found) => {
                 assert!(expect_found);
                 let starter = starter.canonicalize().unwrap();
-                assert_eq!(found.forms.paths, [starter.clone()]);
+                assert_eq!(found.forms.paths, std::slice::from_ref(&starter));
                 assert_eq!(found.starter, Some(starter));
             }
             Err(failure) => {
