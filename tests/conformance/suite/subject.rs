@@ -14,7 +14,7 @@ pub(crate) enum Declared {
     /// It does.
     Does,
     /// It does not, and why.
-    #[allow(dead_code, reason = "engines may come to do everything")]
+    #[expect(dead_code, reason = "the reason is for whoever reads the subject")]
     DoesNot(&'static str),
 }
 

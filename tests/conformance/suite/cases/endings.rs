@@ -52,7 +52,7 @@ pub(crate) async fn a_full_context_ends_the_answer(subject: &Subject) {
     talk.leave().await;
 }
 
-/// What was forgotten is not the system prompt: the next conversation under it finds it cached.
+/// D037: what was forgotten is not the system prompt: the next conversation under it finds it cached.
 pub(crate) async fn a_full_context_is_shifted_where_the_engine_can(subject: &Subject) {
     const CONTEXT_LENGTH: usize = 256;
     let mut talk = Talk::with(subject, &subject.tiny, &limits(CONTEXT_LENGTH)).await;

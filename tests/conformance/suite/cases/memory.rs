@@ -34,6 +34,7 @@ pub(crate) async fn a_trim_keeps_the_conversation(subject: &Subject) {
     talk.leave().await;
 }
 
+/// D047, D048
 pub(crate) async fn a_trim_of_everything_forgets_the_conversation(subject: &Subject) {
     let mut talk = Talk::tiny(subject).await;
     let first = talk.ask(&Ask::user(FIRST)).await;

@@ -50,6 +50,7 @@ pub(crate) async fn prefill_in_any_steps_gives_the_same_text(subject: &Subject) 
     talk.leave().await;
 }
 
+/// D039
 pub(crate) async fn a_second_turn_computes_only_what_is_new(subject: &Subject) {
     for model in [&subject.tiny, &subject.starter] {
         let mut talk = Talk::with(subject, model, &limits(8192)).await;
@@ -183,6 +184,7 @@ pub(crate) async fn another_conversation_is_answered_as_in_a_fresh_process(subje
     talk.leave().await;
 }
 
+/// D038
 pub(crate) async fn the_oldest_exchanges_go_when_a_conversation_outgrows_the_context(
     subject: &Subject,
 ) {

@@ -32,6 +32,7 @@ async fn keep(subject: &Subject, path: &Path, state: &Path) -> String {
     said
 }
 
+/// D041
 pub(crate) async fn a_kept_conversation_goes_on_in_a_new_process(subject: &Subject) {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
@@ -82,7 +83,7 @@ pub(crate) async fn a_file_that_is_no_kept_conversation_does_no_harm(subject: &S
         ("an empty file", Some(Vec::new())),
         (
             "noise",
-            Some((0..5000_u32).map(|n| (n * n >> 3) as u8).collect()),
+            Some((0..5000_u32).map(|n| ((n * n) >> 3) as u8).collect()),
         ),
         ("half a file", Some(kept[..kept.len() / 2].to_vec())),
         (
