@@ -87,10 +87,10 @@ impl Device {
             CacheType::Q8_0 => "q8_0",
         };
         match self {
-            Self::Gpu => format!("as stored on the GPU, {cache} KV cache"),
+            Self::Gpu => format!("packed weights on the GPU, {cache} KV cache"),
             Self::Cpu => {
                 let threads = if n_threads == 1 { "thread" } else { "threads" };
-                format!("as stored on the CPU, {n_threads} {threads}, {cache} KV cache")
+                format!("packed weights on the CPU with {n_threads} {threads}, {cache} KV cache")
             }
         }
     }
