@@ -17,6 +17,7 @@ fn load(script: Script, control: &JobControl) -> Result<Box<dyn LoadedModel>, En
     let limits = Limits {
         context_length: 16,
         prefill_chunk: 4,
+        ..Limits::default()
     };
     ScriptedEngine { script }.load(&source, &limits, control, &mut |_| ())
 }
