@@ -14,7 +14,6 @@ pub(crate) enum Declared {
     /// It does.
     Does,
     /// It does not, and why.
-    #[expect(dead_code, reason = "the reason is for whoever reads the subject")]
     DoesNot(&'static str),
 }
 
