@@ -17,7 +17,7 @@ use crate::load::Loaded;
 use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
 use crate::output::restraint::{Bounds, why_shed};
 use crate::output::rows::passed_over_text;
-use crate::output::stats::{bytes_text, rough_time, stats_line};
+use crate::output::stats::{bytes_text, rough_time, runs_text, stats_line};
 
 /// What follows a line.
 #[derive(Debug, PartialEq, Eq)]
@@ -258,14 +258,13 @@ impl<'a> Chat<'a> {
             "last answer  {last}\n\
              context      {n_used} of {} tokens, {} messages\n\
              memory       {}\n\
-             model        {}: {}; runs as {} ({})\n{passed_over}",
+             model        {}: {}; {}\n{passed_over}",
             info.context_length,
             self.transcript.n_messages(),
             self.memory_text(&status),
             info.name,
             info.stored_as,
-            info.computed_as,
-            info.engine,
+            runs_text(info),
         ))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use transom_engine::Stats;
+use transom_engine::{ModelInfo, Stats};
 
 /// One line: tokens, waiting time, speeds, memory. What was not measured, or did not happen, is left
 /// out.
@@ -81,6 +81,15 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
 pub(crate) const MB: u64 = 1 << 20;
 /// A gigabyte of memory.
 pub(crate) const GB: u64 = 1 << 30;
+
+/// How a model is computed, and by which engine.
+pub(crate) fn runs_text(info: &ModelInfo) -> String {
+    let as_what = match info.computed_as.starts_with("as ") {
+        true => "",
+        false => "as ",
+    };
+    format!("runs {as_what}{} ({})", info.computed_as, info.engine)
+}
 
 /// A count of parameters as people say it: `26.0M`, `7.6B`.
 pub(crate) fn parameters_text(n_parameters: u64) -> String {

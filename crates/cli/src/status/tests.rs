@@ -275,3 +275,16 @@ fn a_watch_ends_with_ctrl_c() {
     press.join().unwrap();
     assert!(streams.out_text().contains("none loaded"));
 }
+
+#[test]
+fn a_model_that_is_computed_as_it_is_stored_runs_so() {
+    let mut snapshot = snapshot();
+    let info = snapshot.models[0].info.as_mut().unwrap();
+    info.computed_as = "as stored on the CPU".to_owned();
+    info.engine = "llama.cpp".to_owned();
+    let picture = view::picture(&snapshot, Duration::ZERO, false);
+    assert!(
+        picture.contains(" runs as stored on the CPU (llama.cpp), "),
+        "{picture}"
+    );
+}

@@ -8,7 +8,7 @@ use transom_supervisor::status::{ModelStatus, PhaseStatus};
 use crate::output::rows::{
     Rows, bar, limits_text, of_bytes, passed_over_text, signals_text, unload_text, why_unloaded,
 };
-use crate::output::stats::{bytes_text, parameters_text, rough_time, seconds};
+use crate::output::stats::{bytes_text, parameters_text, rough_time, runs_text, seconds};
 
 /// Columns of the labels, the space after them included.
 const LABEL_WIDTH: usize = 13;
@@ -70,10 +70,7 @@ fn draw_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {
         let load_time = model.load_time.map_or(String::new(), |time| {
             format!(", loaded in {}", seconds(time))
         });
-        rows.row(
-            "",
-            &format!("runs as {} ({}){load_time}", info.computed_as, info.engine),
-        );
+        rows.row("", &format!("{}{load_time}", runs_text(info)));
     }
     for form in &model.passed_over {
         rows.row("", &passed_over_text(form));
