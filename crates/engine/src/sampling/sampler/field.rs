@@ -4,8 +4,9 @@ use crate::sampling::SamplingParams;
 use crate::sampling::distribution::{Candidate, Reached, highest, keep_min_p, keep_top_p, weight};
 use crate::sampling::sampler::scan;
 
-/// How far below the likeliest logit candidates for top-p are looked for, in turn. The first holds
-/// 95 % of the weight of nearly every token of real text; the second still is few tokens.
+/// How far below the likeliest logit candidates for top-p are looked for, in turn: the surer the
+/// model, the fewer are gathered and sorted. A token at the first depth weighs 1/3000 of the
+/// likeliest, at the second a millionth; where that is not deep enough, all are taken.
 const NUCLEUS_DEPTHS: [f64; 2] = [8.0, 14.0];
 
 /// A vocabulary's logits in two parts.
