@@ -55,11 +55,7 @@ impl LlamaEngine {
         let model = Rc::new(load_weights(&files, control, on_progress)?);
         check_use(&files, &model)?;
         let device = Device::detect();
-        let template = Template::new(
-            files.facts.chat_template.as_deref(),
-            model.vocab(),
-            &files.name(),
-        )?;
+        let template = Template::new(&files, model.vocab())?;
         let threads = Threads::new(self.n_threads).ok_or_else(|| EngineError::Backend {
             during: format!("starting {} threads", self.n_threads),
             message: "the system refused".to_owned(),

@@ -48,6 +48,25 @@ impl ModelFiles {
         kinds.join(" and ")
     }
 
+    /// The tokens that begin, end and fill up a text, under the names that chat templates know them
+    /// by. llama.cpp makes up ids for those that the file does not name; a template must not see them.
+    pub(crate) fn special_tokens(&self) -> Vec<(&'static str, u32)> {
+        let Ok(view) = self.files.first().view() else {
+            return Vec::new();
+        };
+        let id = |(name, key): (&'static str, &str)| {
+            let id = view.get(&format!("tokenizer.ggml.{key}_token_id"))?;
+            Some((name, u32::try_from(id.as_u64()?).ok()?))
+        };
+        let known = [
+            ("bos_token", "bos"),
+            ("eos_token", "eos"),
+            ("pad_token", "padding"),
+            ("unk_token", "unknown"),
+        ];
+        known.into_iter().filter_map(id).collect()
+    }
+
     /// Sizes of a key's and a value's head.
     pub(crate) fn head_sizes(&self) -> [u64; 2] {
         [self.facts.key_length, self.facts.value_length].map(Option::unwrap_or_default)

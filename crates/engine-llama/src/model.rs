@@ -88,7 +88,10 @@ impl LlamaModel {
             Overflow::End
         };
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
-        let speculation = params.speculate.then_some(&mut parts.speculation);
+        // How much is guessed depends on how long steps take, and steps over several tokens round
+        // differently: whoever gives a seed wants the same answer again.
+        let may_guess = params.speculate && params.sampling.seed.is_none();
+        let speculation = may_guess.then_some(&mut parts.speculation);
         let chunk = parts.session.plan().prefill_chunk;
         let chunk = params.prefill_chunk.map_or(chunk, |most| most.min(chunk));
         let session = &mut parts.session;

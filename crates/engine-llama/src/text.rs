@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use transom_engine::{ChatPrompt, ChatTemplate, EngineError, Message, Role};
 
+use crate::files::ModelFiles;
 use crate::native::Vocab;
 
 /// Markers of reasoning are text to us even where the vocabulary calls them control tokens.
@@ -26,17 +27,15 @@ impl Template {
     ///
     /// # Errors
     /// [`EngineError::Template`] for a syntax error.
-    pub(crate) fn new(
-        source: Option<&str>,
-        vocab: Vocab<'_>,
-        model_name: &str,
-    ) -> Result<Self, EngineError> {
-        let template = source
-            .map(|source| ChatTemplate::new(source, vocab.special_tokens()))
-            .transpose()?;
+    pub(crate) fn new(files: &ModelFiles, vocab: Vocab<'_>) -> Result<Self, EngineError> {
+        let tokens = files.special_tokens().into_iter();
+        let tokens = tokens.filter_map(|(name, id)| Some((name, vocab.spelling(id)?)));
+        let source = files.facts.chat_template.as_deref();
         Ok(Self {
-            template,
-            model_name: model_name.to_owned(),
+            template: source
+                .map(|source| ChatTemplate::new(source, tokens))
+                .transpose()?,
+            model_name: files.name(),
         })
     }
 

@@ -262,7 +262,8 @@ pub struct GenerationParams {
     /// Upper bound on the tokens of a prefill step, below that of [`Limits`]; `None` adds none.
     pub prefill_chunk: Option<usize>,
     /// The engine may guess tokens ahead and check them together where that is faster. The
-    /// distribution of answers stays the same; rounding may differ.
+    /// distribution of answers stays the same; rounding may differ, so an answer with a seed, which
+    /// must be the same again, is never guessed at.
     pub speculate: bool,
     /// When the context is full before the answer is complete: forget the older half of what
     /// follows the system prompt and go on, rather than end with [`FinishReason::Length`]. Engines

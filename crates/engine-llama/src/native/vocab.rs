@@ -59,24 +59,6 @@ impl Vocab<'_> {
         unsafe { sys::llama_vocab_is_control(self.vocab, signed(token)) }
     }
 
-    /// The token that begins, ends or fills up a text, in the vocabulary's spelling, under the names
-    /// that chat templates know them by.
-    pub(crate) fn special_tokens(self) -> Vec<(&'static str, String)> {
-        // SAFETY: see `len`.
-        let tokens = unsafe {
-            [
-                ("bos_token", sys::llama_vocab_bos(self.vocab)),
-                ("eos_token", sys::llama_vocab_eos(self.vocab)),
-                ("pad_token", sys::llama_vocab_pad(self.vocab)),
-            ]
-        };
-        let text = |(name, token)| {
-            let token = u32::try_from(token).ok()?;
-            Some((name, self.spelling(token)?))
-        };
-        tokens.into_iter().filter_map(text).collect()
-    }
-
     /// How the vocabulary spells `token`.
     pub(crate) fn spelling(self, token: u32) -> Option<String> {
         if token as usize >= self.len() {
