@@ -178,21 +178,6 @@ impl LlamaModel {
             expected: "less than 2 GB".into(),
         })
     }
-
-    fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
-        if tokens.is_empty() {
-            return Err(EngineError::EmptyPrompt);
-        }
-        let vocab_size = self.parts.info.vocab_size;
-        match tokens.iter().find(|&&token| token as usize >= vocab_size) {
-            None => Ok(()),
-            Some(token) => Err(EngineError::InvalidParameter {
-                name: "token".into(),
-                value: token.to_string(),
-                expected: "below the model's vocabulary size".into(),
-            }),
-        }
-    }
 }
 
 /// A shifted context has no end, so an answer that is not bounded ends after a context's length.
@@ -219,21 +204,15 @@ impl LoadedModel for LlamaModel {
         } = &self.parts;
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
-                let text = template.render(chat)?;
+                let text = template.render(info, chat)?;
                 (self.tokenize(&text, false)?, ends_in_open_reasoning(&text))
             }
             Prompt::Text(text) => (self.tokenize(text, true)?, false),
             Prompt::Tokens(tokens) => (tokens.clone(), false),
         };
-        self.check_tokens(&tokens)?;
-        if tokens.len() >= info.context_length {
-            return Err(EngineError::PromptTooLong {
-                prompt_tokens: tokens.len(),
-                context_length: info.context_length,
-            });
-        }
+        info.check_prompt(&tokens)?;
         let system_tokens = match prompt {
-            Prompt::Chat(chat) => template.system_tokens(chat, &tokens, model.vocab()),
+            Prompt::Chat(chat) => template.system_tokens(info, chat, &tokens, model.vocab()),
             Prompt::Text(_) | Prompt::Tokens(_) => 0,
         };
         Ok(PreparedPrompt {

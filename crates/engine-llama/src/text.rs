@@ -2,13 +2,11 @@
 
 use std::time::SystemTime;
 
-use transom_engine::{ChatPrompt, ChatTemplate, EngineError, Message, Role};
+use transom_engine::text::REASONING_MARKERS;
+use transom_engine::{ChatPrompt, ChatTemplate, EngineError, Message, ModelInfo, Role};
 
 use crate::files::ModelFiles;
 use crate::native::Vocab;
-
-/// Markers of reasoning are text to us even where the vocabulary calls them control tokens.
-const REASONING_MARKERS: [&str; 2] = ["<think>", "</think>"];
 
 /// Tokens at the start that a context shift keeps in any case. Models put attention that belongs
 /// nowhere onto the first tokens, and lose their way without them (Xiao et al. 2023, Efficient
@@ -19,7 +17,6 @@ const SINK_TOKENS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Template {
     template: Option<ChatTemplate>,
-    model_name: String,
 }
 
 impl Template {
@@ -35,7 +32,6 @@ impl Template {
             template: source
                 .map(|source| ChatTemplate::new(source, tokens))
                 .transpose()?,
-            model_name: files.name(),
         })
     }
 
@@ -44,27 +40,20 @@ impl Template {
         self.template.is_some()
     }
 
-    /// Renders a conversation.
-    pub(crate) fn render(&self, chat: &ChatPrompt) -> Result<String, EngineError> {
-        if chat.messages.is_empty() {
-            return Err(EngineError::EmptyPrompt);
-        }
-        let template = self
-            .template
-            .as_ref()
-            .ok_or_else(|| EngineError::Template {
-                reason: format!(
-                    "{} has none, so it cannot chat; it only continues text",
-                    self.model_name
-                ),
-            })?;
-        template.render(chat, SystemTime::now())
+    /// Renders a conversation for the model that `info` is of.
+    pub(crate) fn render(
+        &self,
+        info: &ModelInfo,
+        chat: &ChatPrompt,
+    ) -> Result<String, EngineError> {
+        info.render(self.template.as_ref(), chat, SystemTime::now())
     }
 
     /// How many of `tokens`, a rendered `chat`, hold its system prompt: those that stay the same
     /// whatever the user says.
     pub(crate) fn system_tokens(
         &self,
+        info: &ModelInfo,
         chat: &ChatPrompt,
         tokens: &[u32],
         vocab: Vocab<'_>,
@@ -81,7 +70,7 @@ impl Template {
         let mut shared = tokens.len();
         for said in ["0", "x"] {
             probe.messages.push(Message::new(Role::User, said));
-            let rendered = self.render(&probe).ok();
+            let rendered = self.render(info, &probe).ok();
             let probed = rendered.and_then(|text| vocab.tokenize(&text, false));
             let probed = probed.unwrap_or_default();
             shared = shared.min(

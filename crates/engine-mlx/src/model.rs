@@ -5,9 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use transom_engine::text::{TextStream, ends_in_open_reasoning};
 use transom_engine::{
-    ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
-    MemoryUse, ModelInfo, PreparedPrompt, Prompt, Section, Stats, TokenEvent, TokenSink, Tokenizer,
-    Trim,
+    ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse,
+    ModelInfo, PreparedPrompt, Prompt, Section, Stats, TokenEvent, TokenSink, Tokenizer, Trim,
 };
 
 use crate::decoder::{Decoder, Session};
@@ -69,7 +68,7 @@ impl MlxModel {
     /// [`EngineError::EmptyPrompt`], [`EngineError::InvalidParameter`] for ids outside the
     /// vocabulary, [`EngineError::Backend`].
     pub fn logits(&self, tokens: &[u32]) -> Result<Vec<Vec<f32>>, EngineError> {
-        self.check_tokens(tokens)?;
+        self.parts.info.check_tokens(tokens)?;
         let ids = mlx_rs::Array::from_slice(tokens, &[tokens.len() as i32]);
         let mut cache = self.parts.transformer.new_cache();
         let logits = self
@@ -181,38 +180,6 @@ impl MlxModel {
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
     }
-
-    fn render(&self, chat: &ChatPrompt) -> Result<String, EngineError> {
-        if chat.messages.is_empty() {
-            return Err(EngineError::EmptyPrompt);
-        }
-        let template = self
-            .parts
-            .template
-            .as_ref()
-            .ok_or_else(|| EngineError::Template {
-                reason: format!(
-                    "{} has none, so it cannot chat; it only continues text",
-                    self.parts.info.name
-                ),
-            })?;
-        template.render(chat, SystemTime::now())
-    }
-
-    fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
-        if tokens.is_empty() {
-            return Err(EngineError::EmptyPrompt);
-        }
-        let vocab_size = self.parts.info.vocab_size;
-        match tokens.iter().find(|&&token| token as usize >= vocab_size) {
-            None => Ok(()),
-            Some(token) => Err(EngineError::InvalidParameter {
-                name: "token".into(),
-                value: token.to_string(),
-                expected: "below the model's vocabulary size".into(),
-            }),
-        }
-    }
 }
 
 impl LoadedModel for MlxModel {
@@ -223,21 +190,15 @@ impl LoadedModel for MlxModel {
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
-                let text = self.render(chat)?;
+                let template = self.parts.template.as_ref();
+                let text = self.parts.info.render(template, chat, SystemTime::now())?;
                 let tokens = self.parts.tokenizer.encode(&text, false)?;
                 (tokens, ends_in_open_reasoning(&text))
             }
             Prompt::Text(text) => (self.parts.tokenizer.encode(text, true)?, false),
             Prompt::Tokens(tokens) => (tokens.clone(), false),
         };
-        self.check_tokens(&tokens)?;
-        let context_length = self.parts.info.context_length;
-        if tokens.len() >= context_length {
-            return Err(EngineError::PromptTooLong {
-                prompt_tokens: tokens.len(),
-                context_length,
-            });
-        }
+        self.parts.info.check_prompt(&tokens)?;
         Ok(PreparedPrompt {
             tokens,
             starts_in_reasoning,

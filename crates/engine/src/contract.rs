@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ use crate::chat::ChatPrompt;
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::sampling::SamplingParams;
+use crate::template::ChatTemplate;
 
 /// Where a model's files lie: a folder in the Hugging Face layout, or a single GGUF file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -309,6 +311,66 @@ pub struct ModelInfo {
     pub has_chat_template: bool,
     /// Sampling that the model's authors recommend (`generation_config.json`), else our defaults.
     pub recommended_sampling: SamplingParams,
+}
+
+impl ModelInfo {
+    /// Whether the model can be given `tokens` at all.
+    ///
+    /// # Errors
+    /// [`EngineError::EmptyPrompt`]; [`EngineError::InvalidParameter`] for ids outside the
+    /// vocabulary.
+    pub fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
+        if tokens.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        let is_unknown = |token: &&u32| **token as usize >= self.vocab_size;
+        match tokens.iter().find(is_unknown) {
+            None => Ok(()),
+            Some(token) => Err(EngineError::InvalidParameter {
+                name: "token".into(),
+                value: token.to_string(),
+                expected: "below the model's vocabulary size".into(),
+            }),
+        }
+    }
+
+    /// Whether `tokens` can be answered: known ones, and with room for an answer.
+    ///
+    /// # Errors
+    /// As [`ModelInfo::check_tokens`], and [`EngineError::PromptTooLong`].
+    pub fn check_prompt(&self, tokens: &[u32]) -> Result<(), EngineError> {
+        self.check_tokens(tokens)?;
+        if tokens.len() < self.context_length {
+            return Ok(());
+        }
+        Err(EngineError::PromptTooLong {
+            prompt_tokens: tokens.len(),
+            context_length: self.context_length,
+        })
+    }
+
+    /// Renders a conversation by `template`, the model's own if it has one.
+    ///
+    /// # Errors
+    /// [`EngineError::EmptyPrompt`]; [`EngineError::Template`] without a template, and as
+    /// [`ChatTemplate::render`].
+    pub fn render(
+        &self,
+        template: Option<&ChatTemplate>,
+        chat: &ChatPrompt,
+        now: SystemTime,
+    ) -> Result<String, EngineError> {
+        if chat.messages.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        let template = template.ok_or_else(|| EngineError::Template {
+            reason: format!(
+                "{} has none, so it cannot chat; it only continues text",
+                self.name
+            ),
+        })?;
+        template.render(chat, now)
+    }
 }
 
 /// Bytes that a model will need, by part.

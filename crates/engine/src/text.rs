@@ -14,7 +14,7 @@ use reasoning::ReasoningSplitter;
 use stop::StopFilter;
 use utf8::Utf8Buffer;
 
-pub use reasoning::ends_in_open_reasoning;
+pub use reasoning::{REASONING_MARKERS, ends_in_open_reasoning};
 
 /// Detokenised bytes in, safe text out: one answer's way from the model to the reader.
 ///

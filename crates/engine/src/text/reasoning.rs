@@ -11,6 +11,9 @@ use crate::text::stop::longest_overlap;
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
+/// Both are text to us, even where a vocabulary calls them special.
+pub const REASONING_MARKERS: [&str; 2] = [OPEN, CLOSE];
+
 /// Whether a rendered prompt leaves the model inside a reasoning section, as templates do that end
 /// in `<think>`. A `<think>` further up, with other text after it, is a quotation in the
 /// conversation or belongs to an earlier turn.

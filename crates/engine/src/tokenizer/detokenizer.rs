@@ -13,9 +13,7 @@ use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 
 use crate::error::EngineError;
-
-/// Markers of reasoning are text to us even where the vocabulary calls them special.
-const REASONING_MARKERS: [&str; 2] = ["<think>", "</think>"];
+use crate::text::REASONING_MARKERS;
 
 /// What happens to one token.
 #[derive(Debug, Clone)]
