@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use transom_engine::FinishReason;
+use transom_engine::test_support::{Script, ScriptedEngine};
+use transom_engine::{Engine, FinishReason};
+use transom_engine_host::ThreadWorkers;
 use transom_signals::ScriptedSignals;
 
 use super::*;
@@ -259,21 +261,27 @@ async fn of_two_that_open_at_once_one_owns_and_the_other_asks_it() {
     in_time(owner.close()).await;
 }
 
-/// The whole road: socket, driver, core, wire, and the child's own loop on a thread.
-#[tokio::test]
-async fn a_guest_is_answered_by_a_worker_that_speaks_the_real_wire() {
-    use transom_engine::Engine;
-    use transom_engine::test_support::{Script, ScriptedEngine};
-    use transom_engine_host::ThreadWorkers;
-
-    let data = data_folder();
+/// Workers that speak the real wire with the child's own loop, on a thread, and answer "Paris.".
+fn paris_on_the_wire() -> ThreadWorkers {
     let script = Script::answering(["Par", "is", "."]);
-    let workers = ThreadWorkers::new(move || {
+    ThreadWorkers::new(move || {
         let script = script.clone();
         let engine: Box<dyn Engine> = Box::new(ScriptedEngine { script });
         vec![engine]
-    });
-    let start = || supervisor(workers, ScriptedSignals::default(), Tuning::default());
+    })
+}
+
+/// The whole road: socket, driver, core, wire, and the child's own loop on a thread.
+#[tokio::test]
+async fn a_guest_is_answered_by_a_worker_that_speaks_the_real_wire() {
+    let data = data_folder();
+    let start = || {
+        supervisor(
+            paris_on_the_wire(),
+            ScriptedSignals::default(),
+            Tuning::default(),
+        )
+    };
     let owner = in_time(open(data.path(), start)).await.unwrap();
     let guest = in_time(connect(data.path())).await.unwrap().unwrap();
     for _ in 0..3 {

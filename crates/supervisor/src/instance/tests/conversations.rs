@@ -1,22 +1,20 @@
 //! A conversation on its whole road: socket, driver, core, wire, the child's own loop, and a file in
 //! the data folder.
 
-use transom_engine::Engine;
-use transom_engine::test_support::{Script, ScriptedEngine, WEIGHT_BYTES};
-use transom_engine_host::ThreadWorkers;
+use transom_engine::test_support::WEIGHT_BYTES;
 
 use super::*;
 
 #[tokio::test]
 async fn a_guests_conversation_goes_on_after_its_model_made_room() {
     let data = data_folder();
-    let script = Script::answering(["Par", "is", "."]);
-    let workers = ThreadWorkers::new(move || {
-        let script = script.clone();
-        let engine: Box<dyn Engine> = Box::new(ScriptedEngine { script });
-        vec![engine]
-    });
-    let start = || supervisor(workers, ScriptedSignals::default(), Tuning::default());
+    let start = || {
+        supervisor(
+            paris_on_the_wire(),
+            ScriptedSignals::default(),
+            Tuning::default(),
+        )
+    };
     let owner = in_time(open(data.path(), start)).await.unwrap();
     let guest = in_time(connect(data.path())).await.unwrap().unwrap();
     let n_kept = || {
