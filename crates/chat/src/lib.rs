@@ -1,0 +1,14 @@
+//! The turn: a person's message becomes a request, the growing answer becomes blocks.
+//!
+//! `turns` asks the supervisor and writes the store; `markdown` turns text into blocks, each
+//! rendered once; `update` is what a window is told.
+//!
+//! Rule: nothing here knows a window. What two shells would both need of a conversation is here.
+
+pub mod block;
+pub mod failure;
+pub mod update;
+
+pub use block::{Block, Tail};
+pub use failure::Failure;
+pub use update::{AnswerStats, MessageView, Section, Snapshot, Update};

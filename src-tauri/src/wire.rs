@@ -1,0 +1,451 @@
+//! What crosses to the pages, beside the rooms' own types: the state of the machine and the models
+//! as a window needs it. `ui/src/ipc/bindings` is generated from here.
+//!
+//! Rule: no English for people in it, but reasons of engines and the system. Pages put codes into the
+//! user's language.
+
+use serde::{Deserialize, Serialize};
+use transom_store::{ConversationId, MessageId};
+use ts_rs::TS;
+
+/// A message that was accepted and the answer that was begun: follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+pub struct Begun {
+    /// Their conversation, new if none was named.
+    pub conversation: ConversationId,
+    /// The person's message; `None` when an answer was asked for again.
+    pub question: Option<MessageId>,
+    /// The answer.
+    pub answer: MessageId,
+}
+
+/// What the supervisor says, in a window's terms.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct StatusView {
+    /// The one thing to show.
+    pub activity: Activity,
+    /// The loaded chat model, or the one that is loading.
+    pub model: Option<LoadedView>,
+    /// Bytes that models may use together now.
+    pub budget_bytes: u64,
+    /// Of these, taken.
+    pub in_use_bytes: u64,
+    /// Why no answer begins at present.
+    pub held: Option<Because>,
+    /// The user paused it.
+    pub is_paused: bool,
+    /// Every limit in force.
+    pub restraints: Vec<RestraintView>,
+    /// Least milliseconds between two repaints of a growing answer.
+    pub repaint_ms: u32,
+    /// A smaller model would do better now.
+    pub offer_smaller_model: bool,
+    /// What the machine says of itself now.
+    pub machine: MachineView,
+    /// The last model that went, and what came back.
+    pub last_unload: Option<UnloadView>,
+    /// Asks that wait.
+    pub n_waiting: u32,
+    /// The supervisor is another program's, such as a `transom chat` in a terminal.
+    pub is_guest: bool,
+}
+
+/// What the tray icon shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// No model is loaded, or one is and waits.
+    Idle,
+    /// A model is being loaded.
+    Loading,
+    /// An answer is being written.
+    Answering,
+    /// Answers wait because of heat, power or memory, or because the user paused.
+    Held,
+}
+
+/// A model in memory.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct LoadedView {
+    /// Name for people.
+    pub name: String,
+    /// 0 to 1 while it is loaded; `None` before its size is known and when it is loaded.
+    pub load_fraction: Option<f32>,
+    /// It is loaded.
+    pub is_ready: bool,
+    /// It is being unloaded.
+    pub is_leaving: bool,
+    /// Bytes that its process takes; `None` where the system does not tell.
+    pub memory_bytes: Option<u64>,
+    /// `mlx` or `llama`; `None` while it loads.
+    pub engine: Option<String>,
+    /// Tokens of context that it was loaded with.
+    pub context_length: Option<u32>,
+    /// Seconds until it is unloaded if nobody asks.
+    pub unloads_in_seconds: Option<u32>,
+}
+
+/// A limit in force.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, TS)]
+pub struct RestraintView {
+    /// What is limited.
+    pub limit: Limit,
+    /// Why.
+    pub because: Because,
+}
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, TS)]
+#[serde(tag = "limit", rename_all = "snake_case")]
+pub enum Limit {
+    /// New answers wait.
+    NewAnswers,
+    /// Running answers were ended.
+    RunningAnswers,
+    /// Answers end after so many tokens.
+    AnswerLength {
+        /// Most tokens.
+        tokens: u32,
+    },
+    /// Conversations are read back so far.
+    Context {
+        /// Most tokens.
+        tokens: u32,
+    },
+    /// Prompts are read in smaller steps.
+    PrefillStep {
+        /// Most tokens.
+        tokens: u32,
+    },
+    /// Nothing is guessed ahead.
+    Speculation,
+    /// No work that nobody waits for.
+    BackgroundWork,
+    /// Answers are repainted less often.
+    Repaint {
+        /// Least milliseconds between two.
+        milliseconds: u32,
+    },
+    /// Unused models go sooner.
+    IdleUnload {
+        /// After so many seconds.
+        seconds: u32,
+    },
+    /// A smaller model is advised.
+    SmallerModel,
+}
+
+/// Why something is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum Because {
+    /// Memory is short.
+    MemoryWarning,
+    /// Memory is very short.
+    MemoryCritical,
+    /// The machine swaps.
+    Thrashing,
+    /// Warm.
+    HeatFair,
+    /// Hot.
+    HeatSerious,
+    /// Very hot.
+    HeatCritical,
+    /// Low Power Mode, or its like.
+    LowPower,
+    /// No mains power.
+    Battery,
+    /// The machine has little memory.
+    SmallMachine,
+    /// The user's setting.
+    Setting,
+    /// The user paused.
+    Paused,
+}
+
+/// The machine's own signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+pub struct MachineView {
+    /// `normal`, `warning`, `critical`.
+    pub memory: Pressure,
+    /// `nominal`, `fair`, `serious`, `critical`.
+    pub heat: Heat,
+    /// Low Power Mode, or its like.
+    pub is_low_power: bool,
+    /// No mains power.
+    pub is_on_battery: bool,
+    /// Swap grows.
+    pub is_thrashing: bool,
+}
+
+/// Memory pressure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum Pressure {
+    /// Enough.
+    Normal,
+    /// Short.
+    Warning,
+    /// Very short.
+    Critical,
+}
+
+/// Heat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum Heat {
+    /// Cool.
+    Nominal,
+    /// Warm.
+    Fair,
+    /// Hot.
+    Serious,
+    /// Very hot.
+    Critical,
+}
+
+/// A model that went.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct UnloadView {
+    /// Name for people.
+    pub name: String,
+    /// Bytes that it held.
+    pub held_bytes: Option<u64>,
+    /// Nobody asked for it to go.
+    pub was_idle: bool,
+}
+
+/// A model that is there.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct ModelView {
+    /// Its path: the name by which commands and settings know it.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// It came with the app, and is small.
+    pub is_starter: bool,
+    /// It was added by path; it can be forgotten without deleting anything.
+    pub is_added: bool,
+    /// It is the one that is asked.
+    pub is_chosen: bool,
+    /// What its files say; `None` when they cannot be used.
+    pub facts: Option<FactsView>,
+    /// Why they cannot be used.
+    pub problem: Option<String>,
+}
+
+/// What a model's files say.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct FactsView {
+    /// `qwen3`, ….
+    pub architecture: String,
+    /// Parameters.
+    pub n_parameters: u64,
+    /// How most weights are packed: `4-bit`, `Q4_K`, ….
+    pub quantisation: String,
+    /// `mlx`, `gguf`, or both.
+    pub formats: Vec<String>,
+    /// Bytes on disk.
+    pub size_bytes: u64,
+    /// Tokens that it was made to attend to.
+    pub max_context_length: Option<u32>,
+    /// It can chat.
+    pub has_chat_template: bool,
+}
+
+/// Whether a model fits, by parts.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct FitView {
+    /// Weights.
+    pub weight_bytes: u64,
+    /// Keys and values with the context full.
+    pub kv_cache_bytes: u64,
+    /// Working memory beside them.
+    pub headroom_bytes: u64,
+    /// What models may use together.
+    pub budget_bytes: u64,
+    /// Of it, used by others that would not make room.
+    pub taken_bytes: u64,
+    /// The context that these are for.
+    pub context_length: u32,
+    /// The longest context that would fit; `None` if none does.
+    pub context_that_fits: Option<u32>,
+    /// All of it fits.
+    pub fits: bool,
+}
+
+/// What a shortcut that was tried is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
+#[serde(tag = "hotkey", rename_all = "snake_case")]
+pub enum HotkeyView {
+    /// It works.
+    Registered {
+        /// As settings write it; empty if switched off.
+        shortcut: String,
+    },
+    /// Another program or the system has it.
+    Taken {
+        /// As settings write it.
+        shortcut: String,
+    },
+    /// It has no modifier, or is no shortcut.
+    Unusable {
+        /// As it was given.
+        shortcut: String,
+    },
+    /// This session has no global shortcuts, as Wayland without a portal.
+    Unavailable {
+        /// The reason in English.
+        reason: String,
+    },
+}
+
+/// Text that may be taken along, and where it is from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
+pub struct TakenText {
+    /// From where.
+    pub source: TakenFrom,
+    /// The text; empty if there was none.
+    pub text: String,
+}
+
+/// Where a text is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum TakenFrom {
+    /// What is selected in the program that was used last.
+    Selection,
+    /// The clipboard.
+    Clipboard,
+}
+
+/// Versions, paths and what this computer lacks.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct AboutView {
+    /// Of the app.
+    pub version: String,
+    /// Of what it is made of, such as `MLX`, `llama.cpp`.
+    pub parts: Vec<PartView>,
+    /// The data folder.
+    pub data_folder: String,
+    /// `macOS 26.1`, `Debian 12`, ….
+    pub system: String,
+    /// Chip or processor.
+    pub chip: String,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// What this session cannot do, by code: `tray`, `global_shortcut`, `selection`, ….
+    pub missing: Vec<String>,
+    /// The shortcut that is in force.
+    pub hotkey: HotkeyView,
+    /// The system's default shortcut.
+    pub default_hotkey: String,
+    /// `macos` or `linux`: which keys to name.
+    pub platform: String,
+    /// Language tags of the system, first choice first.
+    pub languages: Vec<String>,
+}
+
+/// A part that others wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
+pub struct PartView {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// SPDX licence.
+    pub licence: String,
+}
+
+/// How a conversation leaves or comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum FileFormat {
+    /// For people.
+    Markdown,
+    /// Everything, also branches.
+    Json,
+}
+
+/// A window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum Window {
+    /// The chat under the tray icon.
+    Chat,
+    /// The quick prompt.
+    Prompt,
+    /// Settings.
+    Settings,
+}
+
+/// A command that could not be done.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum Refusal {
+    /// A value is not allowed.
+    Invalid {
+        /// Which.
+        field: String,
+        /// Why, in English.
+        reason: String,
+    },
+    /// It is gone.
+    NotFound,
+    /// The disk refused.
+    Storage {
+        /// The reason, naming the file.
+        reason: String,
+    },
+    /// A turn could not begin.
+    Turn {
+        /// Why.
+        failure: transom_chat::Failure,
+    },
+    /// Anything else.
+    Other {
+        /// The reason in English.
+        reason: String,
+    },
+}
+
+/// Told to every page when it happens.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+#[serde(tag = "news", rename_all = "snake_case")]
+pub enum News {
+    /// The machine or a model changed.
+    Status {
+        /// All of it.
+        status: Box<StatusView>,
+    },
+    /// Settings changed.
+    Settings {
+        /// All of them.
+        settings: Box<transom_store::Settings>,
+    },
+    /// Conversations were added, changed or deleted: ask again.
+    Conversations,
+    /// Models were added or removed: ask again.
+    Models,
+    /// The window was shown: focus the composer; `conversation` is to be opened if given.
+    Shown {
+        /// Which window.
+        window: Window,
+        /// What to open.
+        conversation: Option<ConversationId>,
+        /// Which settings pane: `model`, `behaviour`, `general`, `about`.
+        pane: Option<String>,
+    },
+    /// A deep link asks to put this into the composer (never to send it).
+    Compose {
+        /// The text.
+        text: String,
+    },
+    /// Something went wrong that belongs to no command, such as a shortcut that was lost.
+    Notice {
+        /// A code: `hotkey_taken`, `store_recovered`, ….
+        code: String,
+        /// Detail in English; may be empty.
+        detail: String,
+    },
+}
