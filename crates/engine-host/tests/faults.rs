@@ -13,6 +13,7 @@ mod talk;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,63 @@ async fn a_program_that_is_not_there_was_not_started() {
         WorkerEnd::NotStarted { reason } => assert!(reason.contains("no/such/program")),
         other => panic!("{other:?}"),
     }
+}
+
+/// Why workers of the program at `path` do not start.
+async fn not_started(path: &Path) -> String {
+    let workers = ProcessWorkers::program(path).with_patience(hurried());
+    match Talk::start(&workers).end().await {
+        WorkerEnd::NotStarted { reason } => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A script in a folder of its own, which is removed with the first of the pair.
+fn script(text: &str) -> (tempfile::TempDir, PathBuf) {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("transom");
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    (folder, path)
+}
+
+#[tokio::test]
+async fn another_program_of_ours_is_told_to_be_the_child() {
+    let (_folder, path) = script(&format!(
+        "test \"$*\" = engine-host && exec '{PROGRAM}' answer"
+    ));
+    let mut talk = Talk::start(&ProcessWorkers::program(&path));
+    talk.load().await;
+    talk.send(engine::generate(1, "hello"));
+    talk.job_end().await.unwrap();
+    assert_eq!(talk.leave().await, WorkerEnd::AsTold);
+}
+
+#[tokio::test]
+async fn a_program_that_is_none_of_ours_is_named_with_what_it_did() {
+    let no_program = Path::new("no/such/program");
+    assert!(not_started(no_program).await.contains("no/such/program"));
+    let cases = [
+        ("exit 0", "it ended (exit code 0)"),
+        ("echo not me >&2; exit 7", "it ended (exit code 7: not me)"),
+        ("echo hello there, who are you >&0", "longer"),
+    ];
+    for (text, expected) in cases {
+        let (_folder, path) = script(text);
+        let reason = not_started(&path).await;
+        assert!(reason.starts_with(&path.display().to_string()), "{reason}");
+        assert!(reason.contains(expected), "{reason}");
+    }
+}
+
+/// Once it has greeted it is ours, and its faults are told as such.
+#[tokio::test]
+async fn a_program_of_ours_that_dies_later_died() {
+    let (_folder, path) = script(&format!("exec '{PROGRAM}' exit-3"));
+    let talk = answering(&ProcessWorkers::program(&path)).await;
+    let (end, _) = end_of_stopped(talk).await;
+    assert_eq!(died(end).0, "exit code 3");
 }
 
 #[tokio::test]

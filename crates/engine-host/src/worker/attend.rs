@@ -5,6 +5,7 @@
 //! when the worker is gone and reaped.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -39,6 +40,11 @@ pub(super) trait Vessel: Send {
     /// Waits for its end and reaps it; cancel-safe. `Ok` if it ended without a complaint, else how
     /// it ended, in words.
     fn ended(&mut self) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// Its program, if that may be none of ours as long as it has not greeted.
+    fn doubted_program(&self) -> Option<&Path> {
+        None
+    }
 
     /// Ends it without asking.
     fn kill(&mut self);
@@ -335,7 +341,7 @@ impl<E: AsyncRead + Unpin + Send> Attendance<E> {
         // Closed first, since a thread has no other way to learn of it.
         self.frames = None;
         self.writing = None;
-        match verdict {
+        let end = match verdict {
             Verdict::Kill(end) => {
                 if self.ended.is_none() {
                     vessel.kill();
@@ -349,7 +355,30 @@ impl<E: AsyncRead + Unpin + Send> Attendance<E> {
                 how: ended.err().unwrap_or_else(|| "exit code 0".to_owned()),
                 last_words: std::mem::take(&mut self.last_words).finish(),
             },
+        };
+        match vessel.doubted_program() {
+            Some(program) if self.conversation.due() == Due::Greeting => not_ours(program, end),
+            _ => end,
         }
+    }
+}
+
+/// What to say of a program that came to its `end` before it greeted as one of ours does.
+fn not_ours(program: &Path, end: WorkerEnd) -> WorkerEnd {
+    let what = match end {
+        WorkerEnd::AsTold | WorkerEnd::NotStarted { .. } => return end,
+        WorkerEnd::Died { how, last_words } => match last_words.lines().last() {
+            Some(line) => format!("it ended ({how}: {line})"),
+            None => format!("it ended ({how})"),
+        },
+        WorkerEnd::Unresponsive { seconds } => format!("it said nothing for {seconds} s"),
+        WorkerEnd::Protocol { reason } => reason,
+    };
+    WorkerEnd::NotStarted {
+        reason: format!(
+            "{} is not Transom's program of this version, or is damaged: {what}",
+            program.display()
+        ),
     }
 }
 

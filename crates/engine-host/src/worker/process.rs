@@ -1,4 +1,4 @@
-//! Workers that are processes: this executable again, under a hidden subcommand.
+//! Workers that are processes: a program of ours under a hidden subcommand, this one or another.
 //!
 //! Rule: a child is in a process group of its own, so that Ctrl-C in a terminal reaches only the
 //! parent, and the parent lets the child settle.
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use tokio::net::UnixStream;
@@ -28,6 +28,8 @@ const THREAD_VARIABLES: [&str; 2] = ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"];
 pub struct ProcessWorkers {
     program: Result<PathBuf, String>,
     arguments: Vec<OsString>,
+    /// It is not sure that the program is one of ours.
+    is_doubted: bool,
     environment: Vec<(OsString, OsString)>,
     patience: Patience,
 }
@@ -38,6 +40,7 @@ impl ProcessWorkers {
         Self {
             program: Ok(program),
             arguments,
+            is_doubted: false,
             environment: environment(),
             patience: Patience::default(),
         }
@@ -50,6 +53,16 @@ impl ProcessWorkers {
         Self {
             program: program.map_err(|error| format!("this program's own path: {error}")),
             ..Self::new(PathBuf::new(), vec![SUBCOMMAND.into()])
+        }
+    }
+
+    /// Workers that run another program of ours, the one at `path`, with [`SUBCOMMAND`]; so a shell
+    /// needs no engine in it. Where there is no program, or one that does not greet as ours does,
+    /// each start fails with [`WorkerEnd::NotStarted`], which names the path.
+    pub fn program(path: &Path) -> Self {
+        Self {
+            is_doubted: true,
+            ..Self::new(path.to_owned(), vec![SUBCOMMAND.into()])
         }
     }
 
@@ -72,7 +85,8 @@ impl ProcessWorkers {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("{}: {error}", program.display()))?;
-        Ok((Process(child), near))
+        let doubted = self.is_doubted.then(|| program.clone());
+        Ok((Process { child, doubted }, near))
     }
 }
 
@@ -126,26 +140,34 @@ fn socket_pair() -> io::Result<(UnixStream, OwnedFd)> {
 }
 
 /// A child process.
-struct Process(Child);
+struct Process {
+    child: Child,
+    /// Its program, until a greeting says that it is ours.
+    doubted: Option<PathBuf>,
+}
 
 impl Vessel for Process {
     type Stderr = ChildStderr;
 
     fn take_stderr(&mut self) -> Option<ChildStderr> {
-        self.0.stderr.take()
+        self.child.stderr.take()
     }
 
     async fn ended(&mut self) -> Result<(), String> {
-        match self.0.wait().await {
+        match self.child.wait().await {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(words(status)),
             Err(error) => Err(format!("its end could not be learnt: {error}")),
         }
     }
 
+    fn doubted_program(&self) -> Option<&Path> {
+        self.doubted.as_deref()
+    }
+
     fn kill(&mut self) {
         // Fails only on a child that has been reaped.
-        let _ = self.0.start_kill();
+        let _ = self.child.start_kill();
     }
 }
 
