@@ -1,0 +1,22 @@
+/** Puts the names of all states beside the gallery, for whoever takes the pictures. */
+import { existsSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import type { Plugin } from "vite";
+
+const lists = ["states.ts", "settings-states.ts", "prompt-states.ts"];
+
+/** Names are read from the source, `name: "…"` at the start of a line: running it would need a page. */
+export function galleryList(): Plugin {
+  return {
+    name: "transom-gallery-list",
+    apply: "build",
+    generateBundle() {
+      const paths = lists.map((list) => resolve(import.meta.dirname, list)).filter(existsSync);
+      const names = paths.flatMap((path) =>
+        [...readFileSync(path, "utf8").matchAll(/^\s*name: "([a-z0-9-]+)"/gm)].map((found) => found[1]),
+      );
+      const source = `${JSON.stringify(names, null, 2)}\n`;
+      this.emitFile({ type: "asset", fileName: "gallery-states.json", source });
+    },
+  };
+}

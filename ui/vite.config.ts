@@ -1,0 +1,44 @@
+/// <reference types="vitest/config" />
+/**
+ * Three pages for the app; with `--mode gallery` one more that shows them in named states.
+ * Nothing may be inlined into the pages: the content policy allows files of our own only.
+ */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vite";
+import { galleryList } from "./src/gallery/list-plugin";
+
+const pages = ["chat", "prompt", "settings"];
+
+export default defineConfig(({ mode }) => {
+  const isGallery = mode === "gallery";
+  const names = isGallery ? ["gallery"] : pages;
+  const input = Object.fromEntries(
+    names
+      .map((name) => [name, resolve(import.meta.dirname, `${name}.html`)] as const)
+      .filter(([, path]) => existsSync(path)),
+  );
+  return {
+    root: import.meta.dirname,
+    base: "./",
+    plugins: [svelte(), ...(isGallery ? [galleryList()] : [])],
+    // Tests run in a page's conditions, or Svelte would give its server build.
+    resolve: mode === "test" ? { conditions: ["browser"] } : {},
+    build: {
+      outDir: isGallery ? "dist-gallery" : "dist",
+      emptyOutDir: true,
+      target: "safari17",
+      cssTarget: "safari17",
+      assetsInlineLimit: 0,
+      modulePreload: { polyfill: false },
+      rollupOptions: { input },
+    },
+    test: {
+      environment: "jsdom",
+      include: ["src/**/*.test.ts"],
+      setupFiles: ["src/test-setup.ts"],
+      testTimeout: 20_000,
+    },
+  };
+});
