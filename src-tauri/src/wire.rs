@@ -5,7 +5,7 @@
 //! user's language.
 
 use serde::{Deserialize, Serialize};
-use transom_store::{ConversationId, MessageId};
+use transom_store::{Conversation, ConversationId, MessageHead, MessageId};
 use ts_rs::TS;
 
 /// A message that was accepted and the answer that was begun: follow it.
@@ -17,6 +17,15 @@ pub struct Begun {
     pub question: Option<MessageId>,
     /// The answer.
     pub answer: MessageId,
+}
+
+/// A conversation that was opened.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct Opened {
+    /// It.
+    pub conversation: Conversation,
+    /// The path that is shown, first message first.
+    pub messages: Vec<MessageHead>,
 }
 
 /// What the supervisor says, in a window's terms.

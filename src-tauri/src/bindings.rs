@@ -1,0 +1,101 @@
+//! TypeScript declarations of everything that crosses to the pages, in one file:
+//! `ui/src/ipc/bindings.ts`.
+//!
+//! Rule: the Rust types are the source. A test fails when the file is stale, and names the command
+//! that writes it anew.
+
+use std::any::TypeId;
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ts_rs::{Config, TS, TypeVisitor};
+
+use crate::wire;
+
+/// Writes the file when set, instead of comparing it.
+const WRITE: &str = "TRANSOM_WRITE_BINDINGS";
+
+const HEAD: &str = "\
+// Generated from the Rust types in src-tauri/src/wire.rs, crates/store and crates/chat. Write anew:
+// TRANSOM_WRITE_BINDINGS=1 cargo test -p transom-app bindings
+";
+
+#[test]
+fn bindings_are_fresh() {
+    let path = file("ui/src/ipc/bindings.ts");
+    let wanted = declarations();
+    if std::env::var_os(WRITE).is_some() {
+        fs::write(&path, wanted).unwrap();
+        return;
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == wanted,
+        "ui/src/ipc/bindings.ts is stale; run: {WRITE}=1 cargo test -p transom-app bindings"
+    );
+}
+
+/// A file of the checkout.
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+fn declarations() -> String {
+    // JSON numbers are exact to 2⁵³, more than any id, time or size here.
+    let mut found = Found::new(Config::new().with_large_int("number"));
+    found.visit::<wire::Begun>();
+    found.visit::<wire::Opened>();
+    found.visit::<wire::ModelView>();
+    found.visit::<wire::FitView>();
+    found.visit::<wire::TakenText>();
+    found.visit::<wire::AboutView>();
+    found.visit::<wire::FileFormat>();
+    found.visit::<wire::Window>();
+    found.visit::<wire::Refusal>();
+    found.visit::<wire::News>();
+    found.visit::<transom_chat::MessageView>();
+    found.visit::<transom_chat::Update>();
+    found.visit::<transom_store::FoundConversation>();
+    found.visit::<transom_store::Settings>();
+    let by_name: Vec<String> = found.by_name.into_values().collect();
+    format!("{HEAD}\n{}", by_name.join("\n"))
+}
+
+/// Types that were reached so far.
+struct Found {
+    config: Config,
+    seen: HashSet<TypeId>,
+    by_name: BTreeMap<String, String>,
+}
+
+impl Found {
+    fn new(config: Config) -> Self {
+        Self {
+            config,
+            seen: HashSet::new(),
+            by_name: BTreeMap::new(),
+        }
+    }
+}
+
+impl TypeVisitor for Found {
+    fn visit<T: TS + 'static + ?Sized>(&mut self) {
+        if !self.seen.insert(TypeId::of::<T>()) {
+            return;
+        }
+        T::visit_dependencies(self);
+        T::visit_generics(self);
+        // Only types of ours have a place of their own.
+        if T::output_path().is_none() {
+            return;
+        }
+        let docs = T::docs().unwrap_or_default();
+        let lines = format!("{docs}export {}\n", T::decl(&self.config));
+        let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
+        let declared = lines.join("\n") + "\n";
+        let name = T::ident(&self.config);
+        let before = self.by_name.insert(name.clone(), declared);
+        assert_eq!(before, None, "two types are called {name}");
+    }
+}

@@ -1,0 +1,1012 @@
+// Generated from the Rust types in src-tauri/src/wire.rs, crates/store and crates/chat. Write anew:
+// TRANSOM_WRITE_BINDINGS=1 cargo test -p transom-app bindings
+
+/**
+ * Versions, paths and what this computer lacks.
+ */
+export type AboutView = {
+/**
+ * Of the app.
+ */
+version: string,
+/**
+ * Of what it is made of, such as `MLX`, `llama.cpp`.
+ */
+parts: Array<PartView>,
+/**
+ * The data folder.
+ */
+data_folder: string,
+/**
+ * `macOS 26.1`, `Debian 12`, ….
+ */
+system: string,
+/**
+ * Chip or processor.
+ */
+chip: string,
+/**
+ * Bytes of memory.
+ */
+memory_bytes: number,
+/**
+ * What this session cannot do, by code: `tray`, `global_shortcut`, `selection`, ….
+ */
+missing: Array<string>,
+/**
+ * The shortcut that is in force.
+ */
+hotkey: HotkeyView,
+/**
+ * The system's default shortcut.
+ */
+default_hotkey: string,
+/**
+ * `macos` or `linux`: which keys to name.
+ */
+platform: string,
+/**
+ * Language tags of the system, first choice first.
+ */
+languages: Array<string>, };
+
+/**
+ * What the tray icon shows.
+ */
+export type Activity = "idle" | "loading" | "answering" | "held";
+
+/**
+ * What an answer took.
+ */
+export type AnswerStats = {
+/**
+ * Tokens in the prompt.
+ */
+prompt_tokens: number,
+/**
+ * Of these, tokens that were still known from an earlier turn.
+ */
+cached_tokens: number,
+/**
+ * Tokens generated.
+ */
+generated_tokens: number,
+/**
+ * From the question to the first token.
+ */
+time_to_first_token_seconds: number,
+/**
+ * Tokens a second while it was written; `None` for very short answers.
+ */
+tokens_per_second: number | null,
+/**
+ * Messages at the start of the conversation that no longer fitted.
+ */
+dropped_messages: number, };
+
+/**
+ * Light or dark.
+ */
+export type Appearance = "system" | "light" | "dark";
+
+/**
+ * Why something is limited.
+ */
+export type Because = "memory_warning" | "memory_critical" | "thrashing" | "heat_fair" | "heat_serious" | "heat_critical" | "low_power" | "battery" | "small_machine" | "setting" | "paused";
+
+/**
+ * A message that was accepted and the answer that was begun: follow it.
+ */
+export type Begun = {
+/**
+ * Their conversation, new if none was named.
+ */
+conversation: ConversationId,
+/**
+ * The person's message; `None` when an answer was asked for again.
+ */
+question: MessageId | null,
+/**
+ * The answer.
+ */
+answer: MessageId, };
+
+/**
+ * What the app may take of the machine.
+ */
+export type Behaviour = {
+/**
+ * Seconds without use after which a model is unloaded; `None`: by machine and power.
+ */
+idle_unload_seconds: number | null,
+/**
+ * Keep the model loaded while memory allows.
+ */
+keep_loaded: boolean,
+/**
+ * Bytes that models may use together; `None`: by machine.
+ */
+memory_budget_bytes: number | null, };
+
+/**
+ * A finished top-level block of Markdown. Its HTML never changes again.
+ */
+export type Block = {
+/**
+ * Sanitised HTML: nothing in it runs, loads or styles anything.
+ */
+html: string, };
+
+/**
+ * A conversation, without its messages.
+ */
+export type Conversation = {
+/**
+ * Its name.
+ */
+id: ConversationId,
+/**
+ * Title for people; empty until the first question gave it one.
+ */
+title: string,
+/**
+ * Kept at the top.
+ */
+is_pinned: boolean,
+/**
+ * When it began.
+ */
+created_at: Timestamp,
+/**
+ * When something was last said in it.
+ */
+updated_at: Timestamp,
+/**
+ * Messages on the path that is shown.
+ */
+n_messages: number, };
+
+/**
+ * Names a conversation. Never used twice.
+ */
+export type ConversationId = number;
+
+/**
+ * How a message ended; [`transom_store::Ending`] with its failure read.
+ */
+export type EndingView = { "ending": "writing" } | { "ending": "stop" } | { "ending": "length" } | { "ending": "cancelled" } | { "ending": "shed" } | { "ending": "failed",
+/**
+ * Why.
+ */
+failure: Failure, } | { "ending": "interrupted" };
+
+/**
+ * What a model's files say.
+ */
+export type FactsView = {
+/**
+ * `qwen3`, ….
+ */
+architecture: string,
+/**
+ * Parameters.
+ */
+n_parameters: number,
+/**
+ * How most weights are packed: `4-bit`, `Q4_K`, ….
+ */
+quantisation: string,
+/**
+ * `mlx`, `gguf`, or both.
+ */
+formats: Array<string>,
+/**
+ * Bytes on disk.
+ */
+size_bytes: number,
+/**
+ * Tokens that it was made to attend to.
+ */
+max_context_length: number | null,
+/**
+ * It can chat.
+ */
+has_chat_template: boolean, };
+
+/**
+ * A failed turn. Windows put it into the user's language by its code.
+ */
+export type Failure = { "code": "engine_crashed" } | { "code": "too_large",
+/**
+ * What it needs.
+ */
+need_bytes: number,
+/**
+ * What models may use now.
+ */
+budget_bytes: number,
+/**
+ * A context length with which it would fit.
+ */
+context_that_fits: number | null, } | { "code": "held",
+/**
+ * Worth trying again after this long.
+ */
+retry_after_seconds: number, } | { "code": "busy" } | { "code": "prompt_too_long",
+/**
+ * Tokens of it.
+ */
+prompt_tokens: number,
+/**
+ * Tokens of context.
+ */
+context_length: number, } | { "code": "model_unusable",
+/**
+ * The reason in the engine's words.
+ */
+reason: string, } | { "code": "unloaded" } | { "code": "storage",
+/**
+ * The reason, naming the file.
+ */
+reason: string, } | { "code": "other",
+/**
+ * The reason in English.
+ */
+reason: string, };
+
+/**
+ * How a conversation leaves or comes.
+ */
+export type FileFormat = "markdown" | "json";
+
+/**
+ * Whether a model fits, by parts.
+ */
+export type FitView = {
+/**
+ * Weights.
+ */
+weight_bytes: number,
+/**
+ * Keys and values with the context full.
+ */
+kv_cache_bytes: number,
+/**
+ * Working memory beside them.
+ */
+headroom_bytes: number,
+/**
+ * What models may use together.
+ */
+budget_bytes: number,
+/**
+ * Of it, used by others that would not make room.
+ */
+taken_bytes: number,
+/**
+ * The context that these are for.
+ */
+context_length: number,
+/**
+ * The longest context that would fit; `None` if none does.
+ */
+context_that_fits: number | null,
+/**
+ * All of it fits.
+ */
+fits: boolean, };
+
+/**
+ * A conversation that a search found, or one of the list.
+ */
+export type FoundConversation = {
+/**
+ * Which.
+ */
+conversation: Conversation,
+/**
+ * Where the words were found; `None` in a list that was not searched for, or when the title
+ * has them.
+ */
+snippet: Snippet | null, };
+
+/**
+ * The app itself.
+ */
+export type General = {
+/**
+ * Shortcut of the quick prompt, such as `Alt+Space`; `None`: the system's default, empty: none.
+ */
+hotkey: string | null,
+/**
+ * Start with the session.
+ */
+launch_at_login: boolean,
+/**
+ * Show an icon in the Dock.
+ */
+show_in_dock: boolean,
+/**
+ * Keep the chat window open when another window is used.
+ */
+pin_chat: boolean,
+/**
+ * Light, dark, or as the system.
+ */
+appearance: Appearance,
+/**
+ * BCP 47 tag of one of the languages; `None`: as the system.
+ */
+language: string | null,
+/**
+ * The welcome was seen.
+ */
+was_welcomed: boolean, };
+
+/**
+ * Heat.
+ */
+export type Heat = "nominal" | "fair" | "serious" | "critical";
+
+/**
+ * What a shortcut that was tried is.
+ */
+export type HotkeyView = { "hotkey": "registered",
+/**
+ * As settings write it; empty if switched off.
+ */
+shortcut: string, } | { "hotkey": "taken",
+/**
+ * As settings write it.
+ */
+shortcut: string, } | { "hotkey": "unusable",
+/**
+ * As it was given.
+ */
+shortcut: string, } | { "hotkey": "unavailable",
+/**
+ * The reason in English.
+ */
+reason: string, };
+
+/**
+ * How keys and values are kept.
+ */
+export type KvCache = "automatic" | "full" | "small";
+
+/**
+ * What is limited.
+ */
+export type Limit = { "limit": "new_answers" } | { "limit": "running_answers" } | { "limit": "answer_length",
+/**
+ * Most tokens.
+ */
+tokens: number, } | { "limit": "context",
+/**
+ * Most tokens.
+ */
+tokens: number, } | { "limit": "prefill_step",
+/**
+ * Most tokens.
+ */
+tokens: number, } | { "limit": "speculation" } | { "limit": "background_work" } | { "limit": "repaint",
+/**
+ * Least milliseconds between two.
+ */
+milliseconds: number, } | { "limit": "idle_unload",
+/**
+ * After so many seconds.
+ */
+seconds: number, } | { "limit": "smaller_model" };
+
+/**
+ * A model in memory.
+ */
+export type LoadedView = {
+/**
+ * Name for people.
+ */
+name: string,
+/**
+ * 0 to 1 while it is loaded; `None` before its size is known and when it is loaded.
+ */
+load_fraction: number | null,
+/**
+ * It is loaded.
+ */
+is_ready: boolean,
+/**
+ * It is being unloaded.
+ */
+is_leaving: boolean,
+/**
+ * Bytes that its process takes; `None` where the system does not tell.
+ */
+memory_bytes: number | null,
+/**
+ * `mlx` or `llama`; `None` while it loads.
+ */
+engine: string | null,
+/**
+ * Tokens of context that it was loaded with.
+ */
+context_length: number | null,
+/**
+ * Seconds until it is unloaded if nobody asks.
+ */
+unloads_in_seconds: number | null, };
+
+/**
+ * The machine's own signals.
+ */
+export type MachineView = {
+/**
+ * `normal`, `warning`, `critical`.
+ */
+memory: Pressure,
+/**
+ * `nominal`, `fair`, `serious`, `critical`.
+ */
+heat: Heat,
+/**
+ * Low Power Mode, or its like.
+ */
+is_low_power: boolean,
+/**
+ * No mains power.
+ */
+is_on_battery: boolean,
+/**
+ * Swap grows.
+ */
+is_thrashing: boolean, };
+
+/**
+ * What a long conversation's list needs of each message.
+ */
+export type MessageHead = {
+/**
+ * Its name.
+ */
+id: MessageId,
+/**
+ * Who wrote it.
+ */
+speaker: Speaker,
+/**
+ * Characters of text and reasoning, for a guess at its height.
+ */
+n_chars: number, };
+
+/**
+ * Names a message. Never used twice.
+ */
+export type MessageId = number;
+
+/**
+ * A message as it is drawn.
+ */
+export type MessageView = {
+/**
+ * Its name.
+ */
+id: MessageId,
+/**
+ * Its conversation.
+ */
+conversation: ConversationId,
+/**
+ * Who wrote it.
+ */
+speaker: Speaker,
+/**
+ * What the model thought before.
+ */
+reasoning: Array<Block>,
+/**
+ * What is said.
+ */
+blocks: Array<Block>,
+/**
+ * The source of `blocks`, for copying and editing.
+ */
+text: string,
+/**
+ * Text that the person took along; empty if none.
+ */
+attachment: string,
+/**
+ * How it ended.
+ */
+ending: EndingView,
+/**
+ * Name of the model that wrote it.
+ */
+model: string | null,
+/**
+ * What it took.
+ */
+stats: AnswerStats | null,
+/**
+ * When it was begun.
+ */
+created_at: Timestamp,
+/**
+ * Versions of it (edited or answered again), itself included, oldest first.
+ */
+siblings: Array<MessageId>, };
+
+/**
+ * Choices for one model. `None` everywhere: what the model's authors recommend, or what fits.
+ */
+export type ModelSettings = {
+/**
+ * Tokens of context.
+ */
+context_length: number | null,
+/**
+ * How keys and values are kept.
+ */
+kv_cache: KvCache,
+/**
+ * Most tokens of an answer.
+ */
+max_tokens: number | null,
+/**
+ * 0 to 2.
+ */
+temperature: number | null,
+/**
+ * Above 0, to 1.
+ */
+top_p: number | null,
+/**
+ * 0 keeps all.
+ */
+top_k: number | null,
+/**
+ * 0 to 1.
+ */
+min_p: number | null,
+/**
+ * 1 changes nothing.
+ */
+repetition_penalty: number | null,
+/**
+ * Same seed, same answer.
+ */
+seed: number | null,
+/**
+ * Instructions at the start of every conversation.
+ */
+system_prompt: string | null,
+/**
+ * Whether models that can reason first do so; `None` leaves it to the model.
+ */
+thinking: boolean | null, };
+
+/**
+ * A model that is there.
+ */
+export type ModelView = {
+/**
+ * Its path: the name by which commands and settings know it.
+ */
+id: string,
+/**
+ * Name for people.
+ */
+name: string,
+/**
+ * It came with the app, and is small.
+ */
+is_starter: boolean,
+/**
+ * It was added by path; it can be forgotten without deleting anything.
+ */
+is_added: boolean,
+/**
+ * It is the one that is asked.
+ */
+is_chosen: boolean,
+/**
+ * What its files say; `None` when they cannot be used.
+ */
+facts: FactsView | null,
+/**
+ * Why they cannot be used.
+ */
+problem: string | null, };
+
+/**
+ * Told to every page when it happens.
+ */
+export type News = { "news": "status",
+/**
+ * All of it.
+ */
+status: StatusView, } | { "news": "settings",
+/**
+ * All of them.
+ */
+settings: Settings, } | { "news": "conversations" } | { "news": "models" } | { "news": "shown",
+/**
+ * Which window.
+ */
+window: Window,
+/**
+ * What to open.
+ */
+conversation: ConversationId | null,
+/**
+ * Which settings pane: `model`, `behaviour`, `general`, `about`.
+ */
+pane: string | null, } | { "news": "compose",
+/**
+ * The text.
+ */
+text: string, } | { "news": "notice",
+/**
+ * A code: `hotkey_taken`, `store_recovered`, ….
+ */
+code: string,
+/**
+ * Detail in English; may be empty.
+ */
+detail: string, };
+
+/**
+ * A conversation that was opened.
+ */
+export type Opened = {
+/**
+ * It.
+ */
+conversation: Conversation,
+/**
+ * The path that is shown, first message first.
+ */
+messages: Array<MessageHead>, };
+
+/**
+ * A part that others wrote.
+ */
+export type PartView = {
+/**
+ * Name.
+ */
+name: string,
+/**
+ * Version.
+ */
+version: string,
+/**
+ * SPDX licence.
+ */
+licence: string, };
+
+/**
+ * Memory pressure.
+ */
+export type Pressure = "normal" | "warning" | "critical";
+
+/**
+ * A command that could not be done.
+ */
+export type Refusal = { "code": "invalid",
+/**
+ * Which.
+ */
+field: string,
+/**
+ * Why, in English.
+ */
+reason: string, } | { "code": "not_found" } | { "code": "storage",
+/**
+ * The reason, naming the file.
+ */
+reason: string, } | { "code": "turn",
+/**
+ * Why.
+ */
+failure: Failure, } | { "code": "other",
+/**
+ * The reason in English.
+ */
+reason: string, };
+
+/**
+ * A limit in force.
+ */
+export type RestraintView = {
+/**
+ * What is limited.
+ */
+limit: Limit,
+/**
+ * Why.
+ */
+because: Because, };
+
+/**
+ * A prompt that the user keeps, called with `/name`.
+ */
+export type SavedPrompt = {
+/**
+ * One word, without the slash.
+ */
+name: string,
+/**
+ * Text in which `{text}` stands for what was taken along or typed after the name.
+ */
+text: string, };
+
+/**
+ * Part of an answer.
+ */
+export type Section = "reasoning" | "answer";
+
+/**
+ * Everything that the user chose.
+ */
+export type Settings = {
+/**
+ * The app itself.
+ */
+general: General,
+/**
+ * What it may take of the machine.
+ */
+behaviour: Behaviour,
+/**
+ * Id of the model to ask (a path); `None`: the starter, until another is chosen.
+ */
+model: string | null,
+/**
+ * Choices for single models, by id.
+ */
+models: { [key in string]: ModelSettings },
+/**
+ * Models outside the models folder that the user added, by path.
+ */
+added_models: Array<string>,
+/**
+ * Ids of the models last used, latest first.
+ */
+recent_models: Array<string>,
+/**
+ * Reusable prompts; `None`: the built-in ones.
+ */
+prompts: Array<SavedPrompt> | null, };
+
+/**
+ * An answer as far as it is, for whoever begins to follow it.
+ */
+export type Snapshot = {
+/**
+ * The message so far; its blocks are the committed ones.
+ */
+message: MessageView,
+/**
+ * The unfinished end of the reasoning.
+ */
+reasoning_tail: Tail,
+/**
+ * The unfinished end of the answer.
+ */
+tail: Tail,
+/**
+ * What it does now.
+ */
+stage: Stage, };
+
+/**
+ * A piece of a message around the words that were searched for.
+ */
+export type Snippet = {
+/**
+ * Of which message.
+ */
+message: MessageId,
+/**
+ * Pieces of text in order, each with whether it is one of the words.
+ */
+pieces: Array<[string, boolean]>, };
+
+/**
+ * Who wrote a message.
+ */
+export type Speaker = "user" | "assistant";
+
+/**
+ * What an answer does before and while it is written.
+ */
+export type Stage = { "stage": "waiting",
+/**
+ * Asks before it.
+ */
+position: number, } | { "stage": "loading",
+/**
+ * 0 to 1; `None` while other models make room.
+ */
+fraction: number | null, } | { "stage": "prefill",
+/**
+ * Tokens read.
+ */
+done: number,
+/**
+ * Tokens in all.
+ */
+total: number, } | { "stage": "writing",
+/**
+ * Tokens a second of late; `None` at the start.
+ */
+tokens_per_second: number | null, };
+
+/**
+ * What the supervisor says, in a window's terms.
+ */
+export type StatusView = {
+/**
+ * The one thing to show.
+ */
+activity: Activity,
+/**
+ * The loaded chat model, or the one that is loading.
+ */
+model: LoadedView | null,
+/**
+ * Bytes that models may use together now.
+ */
+budget_bytes: number,
+/**
+ * Of these, taken.
+ */
+in_use_bytes: number,
+/**
+ * Why no answer begins at present.
+ */
+held: Because | null,
+/**
+ * The user paused it.
+ */
+is_paused: boolean,
+/**
+ * Every limit in force.
+ */
+restraints: Array<RestraintView>,
+/**
+ * Least milliseconds between two repaints of a growing answer.
+ */
+repaint_ms: number,
+/**
+ * A smaller model would do better now.
+ */
+offer_smaller_model: boolean,
+/**
+ * What the machine says of itself now.
+ */
+machine: MachineView,
+/**
+ * The last model that went, and what came back.
+ */
+last_unload: UnloadView | null,
+/**
+ * Asks that wait.
+ */
+n_waiting: number,
+/**
+ * The supervisor is another program's, such as a `transom chat` in a terminal.
+ */
+is_guest: boolean, };
+
+/**
+ * The unfinished end of a growing text, drawn anew with each update.
+ */
+export type Tail = {
+/**
+ * Sanitised HTML; empty when everything so far is committed.
+ */
+html: string, };
+
+/**
+ * Where a text is from.
+ */
+export type TakenFrom = "selection" | "clipboard";
+
+/**
+ * Text that may be taken along, and where it is from.
+ */
+export type TakenText = {
+/**
+ * From where.
+ */
+source: TakenFrom,
+/**
+ * The text; empty if there was none.
+ */
+text: string, };
+
+/**
+ * Milliseconds since 1970 in UTC.
+ */
+export type Timestamp = number;
+
+/**
+ * A model that went.
+ */
+export type UnloadView = {
+/**
+ * Name for people.
+ */
+name: string,
+/**
+ * Bytes that it held.
+ */
+held_bytes: number | null,
+/**
+ * Nobody asked for it to go.
+ */
+was_idle: boolean, };
+
+/**
+ * News of an answer.
+ */
+export type Update = { "update": "snapshot",
+/**
+ * The answer so far.
+ */
+snapshot: Snapshot, } | { "update": "stage",
+/**
+ * What it does now.
+ */
+stage: Stage, } | { "update": "text",
+/**
+ * The section that grows.
+ */
+section: Section,
+/**
+ * Blocks that were finished since the last update: append them.
+ */
+blocks: Array<Block>,
+/**
+ * Replaces the section's tail.
+ */
+tail: Tail,
+/**
+ * Sentences that were finished since the last update, as plain text, for screen readers.
+ */
+sentences: Array<string>,
+/**
+ * Tokens a second of late.
+ */
+tokens_per_second: number | null, } | { "update": "ended",
+/**
+ * Blocks that were finished since the last update, of the reasoning.
+ */
+reasoning: Array<Block>,
+/**
+ * Blocks that were finished since the last update, of the answer.
+ */
+blocks: Array<Block>,
+/**
+ * The source of the whole answer.
+ */
+text: string,
+/**
+ * How it ended.
+ */
+ending: EndingView,
+/**
+ * What it took.
+ */
+stats: AnswerStats | null,
+/**
+ * Sentences that were finished since the last update.
+ */
+sentences: Array<string>, };
+
+/**
+ * A window.
+ */
+export type Window = "chat" | "prompt" | "settings";
