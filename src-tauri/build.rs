@@ -1,5 +1,13 @@
-//! Tauri's own build step.
+//! Tauri's own build step, and the names of our commands: what is named is refused to a page unless
+//! a file in `capabilities/` allows it.
+
+#[macro_use]
+#[path = "src/names.rs"]
+mod names;
 
 fn main() {
-    tauri_build::build();
+    println!("cargo:rerun-if-changed=src/names.rs");
+    let manifest = tauri_build::AppManifest::new().commands(names::COMMANDS);
+    let attributes = tauri_build::Attributes::new().app_manifest(manifest);
+    tauri_build::try_build(attributes).expect("the configuration is checked with the rest");
 }

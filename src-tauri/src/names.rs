@@ -1,0 +1,29 @@
+//! Every command that pages may call, by the file in `commands/` that has it.
+//!
+//! Rule: this is the only list. The build script puts its names under the access rules of
+//! `capabilities/`, the app answers to them, and a test compares them with
+//! `ui/src/ipc/commands.ts`.
+
+/// Calls the macro `$with` with `module: name, …;` for each file of commands.
+macro_rules! commands {
+    ($with:ident) => {
+        $with! {
+            conversations: conversations, open_conversation, messages, rename_conversation,
+                pin_conversation, delete_conversation, clear_history, show_branch,
+                export_conversation, import_conversations;
+            turns: ask, regenerate, edit_message, stop, follow, unfollow;
+            models: models, choose_model, fit, add_model, forget_model, load_model, eject, pause;
+            app: status, settings, update_settings, set_hotkey, record_hotkey, take, copy,
+                open_link, about, licences, save_diagnostics, open_data_folder, show_window,
+                hide_window, page_ready, quit;
+        }
+    };
+}
+
+/// The names alone.
+macro_rules! names {
+    ($($file:ident: $($name:ident),+;)+) => { &[$($(stringify!($name)),+),+] };
+}
+
+/// The names of all commands.
+pub const COMMANDS: &[&str] = commands!(names);

@@ -1,0 +1,89 @@
+/**
+ * The commands as the app offers them: one line each, in the order of `api.ts`. A test of the app
+ * compares the names called here with those that it knows, and fails for one that is on one side
+ * only.
+ */
+import { Channel, invoke } from "@tauri-apps/api/core";
+import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
+import type { Ipc, Unsubscribe } from "./api";
+import type { News, Update } from "./bindings";
+
+/** Listeners that are being put up: the page is not ready before they hear. */
+const settling = new Set<Promise<unknown>>();
+
+function onNews(listener: (news: News) => void): Unsubscribe {
+  let isOver = false;
+  const heard = getCurrentWebviewWindow().listen<News>("news", (event) => {
+    if (!isOver) listener(event.payload);
+  });
+  settling.add(heard);
+  void heard.finally(() => settling.delete(heard));
+  return () => {
+    isOver = true;
+    void heard.then((unlisten) => unlisten());
+  };
+}
+
+async function follow(answer: number, onUpdate: (update: Update) => void): Promise<Unsubscribe> {
+  let isOver = false;
+  const updates = new Channel<Update>((update) => {
+    if (!isOver) onUpdate(update);
+  });
+  const follower = await invoke<number>("follow", { answer, updates });
+  return () => {
+    if (isOver) return;
+    isOver = true;
+    void invoke("unfollow", { follower });
+  };
+}
+
+export const commands: Ipc = {
+  conversations: (search, offset, limit) => invoke("conversations", { search, offset, limit }),
+  openConversation: (id) => invoke("open_conversation", { id }),
+  messages: (ids) => invoke("messages", { ids }),
+  renameConversation: (id, title) => invoke("rename_conversation", { id, title }),
+  pinConversation: (id, isPinned) => invoke("pin_conversation", { id, isPinned }),
+  deleteConversation: (id) => invoke("delete_conversation", { id }),
+  clearHistory: () => invoke("clear_history"),
+  showBranch: (message) => invoke("show_branch", { message }),
+  exportConversation: (id, format) => invoke("export_conversation", { id, format }),
+  importConversations: () => invoke("import_conversations"),
+
+  ask: (conversation, text, attachment, insist) =>
+    invoke("ask", { conversation, text, attachment, insist }),
+  regenerate: (answer, insist) => invoke("regenerate", { answer, insist }),
+  editMessage: (message, text) => invoke("edit_message", { message, text }),
+  stop: (answer) => invoke("stop", { answer }),
+  follow,
+
+  models: () => invoke("models"),
+  chooseModel: (id) => invoke("choose_model", { id }),
+  fit: (id, settings) => invoke("fit", { id, settings }),
+  addModel: (kind) => invoke("add_model", { kind }),
+  forgetModel: (id) => invoke("forget_model", { id }),
+  loadModel: () => invoke("load_model"),
+  eject: () => invoke("eject"),
+  pause: (isPaused) => invoke("pause", { isPaused }),
+
+  status: () => invoke("status"),
+  settings: () => invoke("settings"),
+  updateSettings: (patch) => invoke("update_settings", { patch }),
+  setHotkey: (shortcut) => invoke("set_hotkey", { shortcut }),
+  recordHotkey: (isRecording) => invoke("record_hotkey", { isRecording }),
+  take: (source) => invoke("take", { source }),
+  copy: (text) => invoke("copy", { text }),
+  openLink: (url) => invoke("open_link", { url }),
+  about: () => invoke("about"),
+  licences: () => invoke("licences"),
+  saveDiagnostics: () => invoke("save_diagnostics"),
+  openDataFolder: () => invoke("open_data_folder"),
+  showWindow: (window, conversation, pane) =>
+    invoke("show_window", { window, conversation, pane }),
+  hideWindow: () => invoke("hide_window"),
+  pageReady: async () => {
+    await Promise.all(settling);
+    await invoke("page_ready");
+  },
+  quit: () => invoke("quit"),
+  onNews,
+};
