@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc};
 use transom_engine::{FinishReason, LoadProgress, ModelInfo, Stats, TokenEvent};
 
+use crate::governor::Because;
 use crate::handle::Request;
 use crate::request::{AskError, AskId};
 
@@ -22,8 +23,8 @@ pub enum AnswerEvent {
     Queued {
         /// Asks before it, the running one included.
         position: usize,
-        /// Why nothing is answered at present, in one sentence; `None` when others are just first.
-        held: Option<String>,
+        /// Why nothing is answered at present; `None` when others are just first.
+        held: Option<Because>,
     },
     /// Its model is being loaded.
     Loading {

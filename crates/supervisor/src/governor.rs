@@ -129,10 +129,51 @@ pub struct Allowance {
 /// One limit in force and its reason. Reads as `shorter answers (1024 tokens): Low Power Mode`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restraint {
-    /// What is limited, such as `shorter answers (1024 tokens)`.
-    pub what: String,
+    /// What is limited, and how far.
+    pub limit: Limit,
     /// Why.
     pub because: Because,
+}
+
+/// What is limited. Reads as `shorter answers (1024 tokens)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "limit", rename_all = "snake_case")]
+pub enum Limit {
+    /// Running answers are ended.
+    RunningAnswers,
+    /// New answers wait.
+    NewAnswers,
+    /// Answers not yet begun end after so many tokens.
+    AnswerLength {
+        /// Most tokens.
+        tokens: usize,
+    },
+    /// Conversations that can be shortened are read back so far.
+    Context {
+        /// Most tokens.
+        tokens: usize,
+    },
+    /// Prompts are read in smaller steps.
+    PrefillStep {
+        /// Most tokens of one.
+        tokens: usize,
+    },
+    /// No token is guessed ahead.
+    Speculation,
+    /// No work runs that nobody waits for.
+    BackgroundWork,
+    /// Growing answers are repainted less often.
+    Repaint {
+        /// Least milliseconds between two repaints.
+        milliseconds: u64,
+    },
+    /// Unused models go sooner, or later, than is usual.
+    IdleUnload {
+        /// After so many seconds; 0 is at once.
+        seconds: u64,
+    },
+    /// A smaller model would do better.
+    SmallerModel,
 }
 
 /// Why something is limited.
@@ -159,11 +200,13 @@ pub enum Because {
     SmallMachine,
     /// The user's setting.
     Setting,
+    /// The user paused everything.
+    Paused,
 }
 
 impl fmt::Display for Restraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.because)
+        write!(f, "{}: {}", self.limit, self.because)
     }
 }
 

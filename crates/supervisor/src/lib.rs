@@ -23,7 +23,7 @@ pub mod variants;
 
 pub use answer::{Answer, AnswerEvent, Canceller, Outcome};
 pub use budget::Budget;
-pub use governor::{Allowance, Because, Governor, Restraint, Tuning};
+pub use governor::{Allowance, Because, Governor, Limit, Restraint, Tuning};
 pub use handle::{Handle, Supervisor};
 pub use instance::{Connection, InstanceError};
 pub use request::{Ask, AskError, AskId, ModelSpec, Role, Unload, WhenHeld, Work};

@@ -170,7 +170,7 @@ fn rate_text(rate: u64) -> String {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use transom_supervisor::{Because, Restraint};
+    use transom_supervisor::{Because, Limit, Restraint};
 
     fn report() -> Report {
         let source = |signal: &str, is_available| SourceReport {
@@ -216,7 +216,7 @@ mod tests {
                 held: None,
                 offer_smaller_model: false,
                 restraints: vec![Restraint {
-                    what: "conversations remember less (4096 tokens)".into(),
+                    limit: Limit::Context { tokens: 4096 },
                     because: Because::LowPower,
                 }],
             },

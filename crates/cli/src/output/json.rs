@@ -40,7 +40,7 @@ impl<'a> JsonLines<'a> {
             AnswerEvent::Token { event } => self.write(event),
             AnswerEvent::Queued { position, held } => self.write(&Wait::Queued {
                 position: *position,
-                held: held.as_deref(),
+                held: held.map(|because| because.to_string()),
             }),
             AnswerEvent::Loading { progress } => self.on_load(*progress),
             AnswerEvent::Ended { .. } => ControlFlow::Continue(()),
@@ -78,12 +78,12 @@ impl<'a> JsonLines<'a> {
 /// What comes before an answer begins.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Wait<'a> {
+enum Wait {
     Queued {
         /// Answers before this one.
         position: usize,
-        /// Why nothing is answered at present.
-        held: Option<&'a str>,
+        /// Why nothing is answered at present, in words.
+        held: Option<String>,
     },
     Loading {
         /// Of the weights.
@@ -115,6 +115,7 @@ pub(crate) fn write_line(out: &mut dyn Write, value: &impl Serialize) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transom_supervisor::Because;
 
     #[test]
     fn a_load_of_many_steps_is_told_in_tenths_and_a_wait_with_its_reason() {
@@ -122,7 +123,7 @@ mod tests {
         let mut lines = JsonLines::new(&mut out);
         let queued = AnswerEvent::Queued {
             position: 2,
-            held: Some("too hot".to_owned()),
+            held: Some(Because::LowPower),
         };
         assert!(lines.on_event(&queued).is_continue());
         for done_bytes in 0..=1000 {
@@ -137,7 +138,7 @@ mod tests {
         lines.finish().unwrap();
         let text = String::from_utf8(out).unwrap();
         let mut lines = text.lines();
-        let queued = r#"{"event":"queued","position":2,"held":"too hot"}"#;
+        let queued = r#"{"event":"queued","position":2,"held":"Low Power Mode"}"#;
         assert_eq!(lines.next(), Some(queued));
         let begun = r#"{"event":"loading","done_bytes":0,"total_bytes":1000}"#;
         assert_eq!(lines.next(), Some(begun));

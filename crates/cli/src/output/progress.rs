@@ -102,6 +102,7 @@ impl Drop for Progress<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transom_supervisor::Because;
 
     #[test]
     fn the_line_is_overwritten_and_leaves_nothing_behind() {
@@ -140,13 +141,11 @@ mod tests {
             let text = String::from_utf8(err).unwrap();
             assert!(text.contains(expect), "{text:?}");
         };
-        let queued = |position, held: Option<&str>| AnswerEvent::Queued {
-            position,
-            held: held.map(str::to_owned),
-        };
+        let queued = |position, held| AnswerEvent::Queued { position, held };
         check(queued(1, None), "Waiting for one answer …");
         check(queued(3, None), "Waiting for 3 answers …");
-        check(queued(0, Some("too hot")), "Waiting: too hot …");
+        let held = Some(Because::LowPower);
+        check(queued(0, held), "Waiting: Low Power Mode …");
         check(AnswerEvent::Loading { progress: None }, "Loading m …");
     }
 

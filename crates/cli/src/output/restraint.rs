@@ -2,7 +2,7 @@
 //!
 //! Rule: a restraint that changed nothing for this answer is not mentioned.
 
-use transom_supervisor::{Allowance, Restraint};
+use transom_supervisor::{Allowance, Limit, Restraint};
 
 use crate::link::Link;
 
@@ -33,23 +33,31 @@ impl Bounds {
     /// was the least.
     pub(crate) fn on_length(&self, n_generated: usize) -> Option<String> {
         let max_tokens = self.max_tokens.filter(|most| n_generated >= *most)?;
-        Some(self.told("shorter answers").unwrap_or_else(|| {
-            format!("answers have at most {max_tokens} tokens for now, to spare this computer")
-        }))
+        Some(
+            self.told(|limit| matches!(limit, Limit::AnswerLength { .. }))
+                .unwrap_or_else(|| {
+                    format!(
+                        "answers have at most {max_tokens} tokens for now, to spare this computer"
+                    )
+                }),
+        )
     }
 
     /// The context that a conversation was shortened to, and why, if it is less than the model's.
     pub(crate) fn on_context(&self, of_model: usize) -> Option<String> {
         let context_length = self.context_length.filter(|n| *n < of_model)?;
-        Some(self.told("conversations remember").unwrap_or_else(|| {
-            format!("a context of {context_length} tokens for now, to spare this computer")
-        }))
+        Some(
+            self.told(|limit| matches!(limit, Limit::Context { .. }))
+                .unwrap_or_else(|| {
+                    format!("a context of {context_length} tokens for now, to spare this computer")
+                }),
+        )
     }
 
-    /// The restraint whose words begin with `what`.
-    fn told(&self, what: &str) -> Option<String> {
+    /// The restraint of that kind, in words.
+    fn told(&self, is_it: impl Fn(&Limit) -> bool) -> Option<String> {
         let mut restraints = self.restraints.iter();
-        let restraint = restraints.find(|restraint| restraint.what.starts_with(what));
+        let restraint = restraints.find(|restraint| is_it(&restraint.limit));
         restraint.map(ToString::to_string)
     }
 }
@@ -73,17 +81,17 @@ mod tests {
     use transom_supervisor::Because;
 
     fn bounds() -> Bounds {
-        let restraint = |what: &str| Restraint {
-            what: what.to_owned(),
+        let restraint = |limit| Restraint {
+            limit,
             because: Because::LowPower,
         };
         Bounds {
             max_tokens: Some(1024),
             context_length: Some(4096),
             restraints: vec![
-                restraint("running answers end early"),
-                restraint("conversations remember less (4096 tokens)"),
-                restraint("shorter answers (1024 tokens)"),
+                restraint(Limit::RunningAnswers),
+                restraint(Limit::Context { tokens: 4096 }),
+                restraint(Limit::AnswerLength { tokens: 1024 }),
             ],
         }
     }

@@ -3,7 +3,7 @@ use transom_signals::{MemoryPressure, SystemSignals};
 use transom_supervisor::status::{
     ModelStatus, PassedOver, PhaseStatus, QueuedAsk, UnloadReason, UnloadRecord,
 };
-use transom_supervisor::{Allowance, AskId, Because, Restraint, Role};
+use transom_supervisor::{Allowance, AskId, Because, Limit, Restraint, Role};
 
 use super::*;
 use crate::arguments::ModelArgs;
@@ -26,7 +26,7 @@ fn allowance() -> Allowance {
         held: None,
         offer_smaller_model: false,
         restraints: vec![Restraint {
-            what: "shorter answers (1024 tokens)".into(),
+            limit: Limit::AnswerLength { tokens: 1024 },
             because: Because::LowPower,
         }],
     }

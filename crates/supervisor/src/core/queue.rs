@@ -215,7 +215,7 @@ impl Told {
             Self::Nothing => AnswerEvent::Loading { progress: None },
             Self::Queued(position, held) => AnswerEvent::Queued {
                 position: *position,
-                held: held.map(|because| because.to_string()),
+                held: *held,
             },
             Self::Loading(progress) => AnswerEvent::Loading {
                 progress: *progress,

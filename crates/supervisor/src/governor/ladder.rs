@@ -158,7 +158,7 @@ impl Rung {
             Because::Heat { state } => acted.thermal == state,
             Because::LowPower => acted.is_low_power,
             Because::Battery => acted.is_on_battery,
-            Because::SmallMachine | Because::Setting => false,
+            Because::SmallMachine | Because::Setting | Because::Paused => false,
         }
     }
 }

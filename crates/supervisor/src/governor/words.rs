@@ -3,59 +3,75 @@
 //! Rule: no limit is in force that a person cannot read of, together with its reason.
 
 use std::fmt;
-use std::time::Duration;
 
 use transom_signals::{MemoryPressure, ThermalState};
 
 use super::ladder::Demands;
-use super::{Because, Restraint};
+use super::{Because, Limit, Restraint};
 
 impl Demands {
     /// For people, what they would feel most first.
     pub(super) fn restraints(&self) -> Vec<Restraint> {
-        let repaint = self.repaint.map(|(wait, why)| (repaint_words(wait), why));
-        let idle = self
-            .idle
-            .and_then(|(wait, why)| Some((idle_words(wait), why?)));
+        let repaint = self.repaint.map(|(wait, why)| {
+            let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            (Limit::Repaint { milliseconds }, why)
+        });
+        let idle = self.idle.and_then(|(wait, why)| {
+            let seconds = wait.as_secs();
+            Some((Limit::IdleUnload { seconds }, why?))
+        });
         let restraints = [
-            said("running answers end early", self.stop_answers),
-            said("new questions wait", self.held),
-            tokens("shorter answers", self.max_tokens),
-            tokens("conversations remember less", self.context_length),
-            tokens("prompts are read in smaller steps", self.prefill_chunk),
-            said("no speculation", self.no_speculation),
-            said("background work paused", self.no_background),
+            of(Limit::RunningAnswers, self.stop_answers),
+            of(Limit::NewAnswers, self.held),
+            tokens(|tokens| Limit::AnswerLength { tokens }, self.max_tokens),
+            tokens(|tokens| Limit::Context { tokens }, self.context_length),
+            tokens(|tokens| Limit::PrefillStep { tokens }, self.prefill_chunk),
+            of(Limit::Speculation, self.no_speculation),
+            of(Limit::BackgroundWork, self.no_background),
             repaint,
             idle,
-            said("a smaller model is suggested", self.smaller_model),
+            of(Limit::SmallerModel, self.smaller_model),
         ];
         let restraints = restraints.into_iter().flatten();
         restraints
-            .map(|(what, because)| Restraint { what, because })
+            .map(|(limit, because)| Restraint { limit, because })
             .collect()
     }
 }
 
-fn said(what: &str, because: Option<Because>) -> Option<(String, Because)> {
-    because.map(|because| (what.to_owned(), because))
+fn of(limit: Limit, because: Option<Because>) -> Option<(Limit, Because)> {
+    because.map(|because| (limit, because))
 }
 
-fn tokens(what: &str, limit: Option<(usize, Because)>) -> Option<(String, Because)> {
-    limit.map(|(n, because)| (format!("{what} ({n} tokens)"), because))
+fn tokens(
+    limit: impl Fn(usize) -> Limit,
+    demanded: Option<(usize, Because)>,
+) -> Option<(Limit, Because)> {
+    demanded.map(|(n, because)| (limit(n), because))
 }
 
-fn repaint_words(wait: Duration) -> String {
-    let milliseconds = wait.as_millis();
-    format!("text appears in larger steps (every {milliseconds} ms)")
-}
-
-fn idle_words(wait: Duration) -> String {
-    match wait.as_secs() {
-        0 => "models unload at once".to_owned(),
-        seconds if seconds >= 120 && seconds % 60 == 0 => {
-            format!("models unload after {} min unused", seconds / 60)
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RunningAnswers => write!(f, "running answers end early"),
+            Self::NewAnswers => write!(f, "new questions wait"),
+            Self::AnswerLength { tokens } => write!(f, "shorter answers ({tokens} tokens)"),
+            Self::Context { tokens } => write!(f, "conversations remember less ({tokens} tokens)"),
+            Self::PrefillStep { tokens } => {
+                write!(f, "prompts are read in smaller steps ({tokens} tokens)")
+            }
+            Self::Speculation => write!(f, "no speculation"),
+            Self::BackgroundWork => write!(f, "background work paused"),
+            Self::Repaint { milliseconds } => {
+                write!(f, "text appears in larger steps (every {milliseconds} ms)")
+            }
+            Self::IdleUnload { seconds: 0 } => write!(f, "models unload at once"),
+            Self::IdleUnload { seconds } if *seconds >= 120 && seconds % 60 == 0 => {
+                write!(f, "models unload after {} min unused", seconds / 60)
+            }
+            Self::IdleUnload { seconds } => write!(f, "models unload after {seconds} s unused"),
+            Self::SmallerModel => write!(f, "a smaller model is suggested"),
         }
-        seconds => format!("models unload after {seconds} s unused"),
     }
 }
 
@@ -78,6 +94,7 @@ impl fmt::Display for Because {
             Self::Battery => "on battery",
             Self::SmallMachine => "this computer has little memory",
             Self::Setting => "your setting",
+            Self::Paused => "you paused it",
         })
     }
 }
