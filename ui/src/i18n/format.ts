@@ -1,0 +1,74 @@
+/**
+ * Numbers, sizes and times in the language that is shown. Memory is in powers of two, as it is sold
+ * and as the rest of the product writes it.
+ */
+import { language } from "./language.svelte";
+
+const MB = 2 ** 20;
+const GB = 2 ** 30;
+
+const formats = new Map<string, Intl.NumberFormat>();
+
+function numberFormat(options: Intl.NumberFormatOptions): Intl.NumberFormat {
+  const name = language() + JSON.stringify(options);
+  let format = formats.get(name);
+  if (!format) {
+    format = new Intl.NumberFormat(language(), options);
+    formats.set(name, format);
+  }
+  return format;
+}
+
+/** `12,000`; at most `digits` after the point. */
+export function number(value: number, digits = 0): string {
+  return numberFormat({ maximumFractionDigits: digits }).format(value);
+}
+
+/** `0.70`: exactly `digits` after the point, for a value that stands in a column or by a slider. */
+export function fixed(value: number, digits: number): string {
+  return numberFormat({ minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+}
+
+/** `40%`, of a fraction. */
+export function percent(fraction: number): string {
+  return numberFormat({ style: "percent", maximumFractionDigits: 0 }).format(fraction);
+}
+
+/** `1.2 GB`, `640 MB`: memory and files. */
+export function bytes(value: number): string {
+  // 1023.6 MB would be rounded to 1024 MB.
+  if (Math.round(value / MB) < 1024) return unit(value / MB, "megabyte", 0);
+  return unit(value / GB, "gigabyte", 1);
+}
+
+/** `30 s`, `12 min`, `2 hr 5 min`: in the two largest units, rounded. */
+export function duration(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 90) return unit(whole, "second", 0);
+  const minutes = Math.round(whole / 60);
+  if (minutes < 90) return unit(minutes, "minute", 0);
+  const [hours, rest] = [Math.floor(minutes / 60), minutes % 60];
+  return rest === 0
+    ? unit(hours, "hour", 0)
+    : `${unit(hours, "hour", 0)} ${unit(rest, "minute", 0)}`;
+}
+
+/** `26M`, `7.6B`: parameters, as models' names write them in every language. */
+export function parameters(count: number): string {
+  if (count < 1e9) return `${number(count / 1e6, count < 1e7 ? 1 : 0)}M`;
+  return `${number(count / 1e9, 1)}B`;
+}
+
+/** `a, b and c`. */
+export function list(items: readonly string[]): string {
+  return new Intl.ListFormat(language(), { type: "conjunction" }).format(items);
+}
+
+function unit(value: number, name: string, digits: number): string {
+  return numberFormat({
+    style: "unit",
+    unit: name,
+    unitDisplay: "short",
+    maximumFractionDigits: digits,
+  }).format(value);
+}
