@@ -17,6 +17,14 @@ pub enum InspectError {
         /// The system's reason.
         reason: String,
     },
+    /// A folder that leaves a choice.
+    #[error("{path} holds {} models; name one of them: {}", .names.len(), .names.join(", "))]
+    SeveralModels {
+        /// The folder.
+        path: PathBuf,
+        /// Names of its files.
+        names: Vec<String>,
+    },
     /// A GGUF file that cannot be used.
     #[error(transparent)]
     Gguf(#[from] GgufError),

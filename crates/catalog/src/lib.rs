@@ -8,11 +8,16 @@
 
 pub mod convert;
 pub mod facts;
+pub mod forms;
 pub mod gguf;
 mod inspect;
+pub mod installed;
+mod remembered;
 pub mod safetensors;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 
 pub use facts::{Format, KvType, ModelFacts, Packed};
+pub use forms::Forms;
 pub use inspect::{InspectError, inspect};
+pub use installed::{Installed, Origin, Places};

@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use transom_catalog::forms::Forms;
+use transom_catalog::installed;
 use transom_engine::{
     EngineError, FinishReason, Fit, GenerationParams, ModelInfo, ModelSource, Prompt,
 };
@@ -15,7 +17,6 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::link::Link;
-use crate::model_path::forms::Forms;
 use crate::model_path::{self, ModelPath};
 use crate::output::json::JsonLines;
 use crate::output::progress::Progress;
@@ -72,7 +73,7 @@ pub(crate) fn load(
     let found = model_path::find(
         args.model.as_deref(),
         std::env::var_os("TRANSOM_MODEL"),
-        model_path::executable().as_deref(),
+        installed::own_executable().as_deref(),
     )?;
     let ask = Ask {
         model: spec(&found.forms, args.context_length),

@@ -4,13 +4,13 @@
 //! Rule: the starter is found from the executable alone, never from the working folder, so that
 //! the program acts the same wherever it is called.
 
-pub(crate) mod forms;
-
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use transom_catalog::forms::{self, Forms};
+use transom_catalog::installed::starter_near;
+
 use crate::failure::Failure;
-use forms::Forms;
 
 /// A model to load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) fn find(
                 .into(),
         ));
     };
-    let forms = forms::of(&path)?;
+    let forms = forms::of(&path).map_err(|error| Failure::Model(error.to_string()))?;
     // Named itself, or one of its files.
     let is_starter = |starter: &PathBuf| forms.paths.iter().all(|form| form.starts_with(starter));
     Ok(ModelPath {
@@ -48,61 +48,39 @@ pub(crate) fn find(
     })
 }
 
-/// The program's own path with symbolic links resolved: a link in a `bin` folder leads back to the
-/// app that holds the assets.
-pub(crate) fn executable() -> Option<PathBuf> {
-    std::env::current_exe().ok()?.canonicalize().ok()
-}
-
-/// The starter in an app bundle (`Contents/MacOS/..` holds `Resources`), beside the executable, or
-/// in a folder above it, as in a source checkout.
-fn starter_near(executable: &Path) -> Option<PathBuf> {
-    let folder = executable.parent()?;
-    let bundle = folder.parent().map(|contents| contents.join("Resources"));
-    bundle
-        .into_iter()
-        .chain(folder.ancestors().map(Path::to_path_buf))
-        .map(|place| place.join("assets/starter"))
-        .find(|starter| starter.join("config.json").is_file())
-        .and_then(|starter| starter.canonicalize().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
 
-    /// Puts a starter at `starter` and asks from an executable at `executable`.
-    fn check(starter: &str, executable: &str, expect_found: bool) {
+    #[test]
+    fn without_a_name_the_starter_is_taken_if_it_is_there() {
         let root = tempfile::tempdir().unwrap();
-        let starter = root.path().join(starter);
+        let executable = root.path().join("transom");
+        let failure = find(None, None, Some(&executable)).unwrap_err();
+        assert_eq!(failure.exit_code(), 3);
+        let starter = root.path().join("assets/starter");
         fs::create_dir_all(&starter).unwrap();
         fs::write(starter.join("config.json"), "{}").unwrap();
-        let found = find(None, None, Some(&root.path().join(executable)));
-        match found {
-            Ok(found) => {
-                assert!(expect_found);
-                let starter = starter.canonicalize().unwrap();
-                assert_eq!(found.forms.paths, std::slice::from_ref(&starter));
-                assert_eq!(found.starter, Some(starter));
-            }
-            Err(failure) => {
-                assert!(!expect_found);
-                assert_eq!(failure.exit_code(), 3);
-            }
-        }
+        let found = find(None, None, Some(&executable)).unwrap();
+        let starter = starter.canonicalize().unwrap();
+        assert_eq!(found.forms.paths, std::slice::from_ref(&starter));
+        assert_eq!(found.starter, Some(starter));
     }
 
     #[test]
-    fn the_starter_is_found_in_every_layout() {
-        check("assets/starter", "transom", true);
-        check("assets/starter", "target/release/transom", true);
-        check(
-            "Transom.app/Contents/Resources/assets/starter",
-            "Transom.app/Contents/MacOS/transom",
-            true,
+    fn a_folder_that_leaves_a_choice_is_a_bad_model() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a.gguf", "b.gguf"] {
+            fs::write(root.path().join(name), "").unwrap();
+        }
+        let failure = find(Some(root.path()), None, None).unwrap_err();
+        assert_eq!(failure.exit_code(), 3);
+        assert!(
+            failure
+                .to_string()
+                .ends_with("name one of them: a.gguf, b.gguf")
         );
-        check("elsewhere/assets/starter", "bin/transom", false);
     }
 
     #[test]

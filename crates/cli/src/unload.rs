@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use clap::Args;
+use transom_catalog::forms;
 use transom_supervisor::Unload;
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::model_path::forms;
 use crate::output::json::write_line;
 use crate::output::rows::unload_text;
 

@@ -5,17 +5,17 @@
 
 use std::path::{Path, PathBuf};
 
-use transom_catalog::ModelFacts;
-
-use crate::failure::Failure;
+use crate::facts::{Format, ModelFacts};
+use crate::inspect::InspectError;
+use crate::remembered;
 
 /// A model's name for people, and its forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Forms {
+pub struct Forms {
     /// The folder's or file's own name, without an extension or the number of a part.
-    pub(crate) name: String,
-    /// Paths that an engine may take; never empty. Of a split model the first part.
-    pub(crate) paths: Vec<PathBuf>,
+    pub name: String,
+    /// Paths that an engine may take, from the root; never empty. Of a split model the first part.
+    pub paths: Vec<PathBuf>,
 }
 
 /// The forms of the model at `path`.
@@ -23,41 +23,34 @@ pub(crate) struct Forms {
 /// A path with nothing there is its own form: the engine says what is missing.
 ///
 /// # Errors
-/// A folder of several models, with their names.
-pub(crate) fn of(path: &Path) -> Result<Forms, Failure> {
+/// [`InspectError::SeveralModels`] for a folder of several, with their names.
+pub fn of(path: &Path) -> Result<Forms, InspectError> {
     let path = absolute(path);
     if !path.is_dir() {
         return Ok(Forms::of_file(first_part(&path)));
     }
-    let mut files = gguf_models(&path);
     if is_safetensors_folder(&path) {
-        retain_same(&path, &mut files);
-        return Ok(Forms {
-            name: name_of(&path),
-            paths: std::iter::once(path).chain(files).collect(),
-        });
+        return Ok(Forms::of_folder(path));
     }
-    match files.as_slice() {
+    match gguf_models(&path).as_slice() {
         [] => Ok(Forms {
             name: name_of(&path),
             paths: vec![path],
         }),
-        [_] => Ok(Forms::of_file(files.remove(0))),
+        [file] => Ok(Forms::of_file(file.clone())),
         several => {
-            let names: Vec<_> = several.iter().filter_map(|file| file.file_name()).collect();
-            let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-            Err(Failure::Model(format!(
-                "{} holds {} models; name one of them: {}",
-                path.display(),
-                names.len(),
-                names.join(", ")
-            )))
+            let names = several.iter().filter_map(|file| file.file_name());
+            Err(InspectError::SeveralModels {
+                names: names.map(|name| name.to_string_lossy().into()).collect(),
+                path,
+            })
         }
     }
 }
 
 impl Forms {
-    fn of_file(path: PathBuf) -> Self {
+    /// Of a GGUF file, which is its only form.
+    pub(crate) fn of_file(path: PathBuf) -> Self {
         let name = match part_of(&path) {
             Some((base, _)) => base.to_owned(),
             None if is_gguf(&path) => stem_of(&path),
@@ -66,11 +59,29 @@ impl Forms {
         let paths = vec![path];
         Self { name, paths }
     }
+
+    /// Of a folder of safetensors, with the GGUF files in it that are the same model.
+    pub(crate) fn of_folder(path: PathBuf) -> Self {
+        let mut files = gguf_models(&path);
+        retain_same(&path, &mut files);
+        Self {
+            name: name_of(&path),
+            paths: std::iter::once(path).chain(files).collect(),
+        }
+    }
+}
+
+/// Of which form the files at `path` are, by its name.
+pub fn format_of(path: &Path) -> Format {
+    match is_gguf(path) {
+        true => Format::Gguf,
+        false => Format::Safetensors,
+    }
 }
 
 /// The path from the root. Links are resolved up to the last name of a file: a cache of downloads
 /// keeps files under other names, and links to them.
-pub(crate) fn absolute(path: &Path) -> PathBuf {
+pub fn absolute(path: &Path) -> PathBuf {
     let whole = || std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     if path.is_dir() {
         return path.canonicalize().unwrap_or_else(|_| whole());
@@ -82,13 +93,13 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     }
 }
 
-fn is_safetensors_folder(folder: &Path) -> bool {
+pub(crate) fn is_safetensors_folder(folder: &Path) -> bool {
     folder.join("config.json").is_file()
         && files_of(folder).any(|file| has_extension(&file, "safetensors"))
 }
 
 /// The GGUF models of a folder by name, a split one by its first part.
-fn gguf_models(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn gguf_models(folder: &Path) -> Vec<PathBuf> {
     let files = files_of(folder).filter(|file| is_gguf(file) && !is_projector(file));
     let mut models: Vec<PathBuf> = files
         .filter(|file| part_of(file).is_none_or(|(_, number)| number == 1))
@@ -98,7 +109,7 @@ fn gguf_models(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// What a folder holds; nothing where it cannot be read, which the engine will say.
-fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = folder.read_dir().into_iter().flatten();
     entries
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -110,10 +121,10 @@ fn retain_same(folder: &Path, files: &mut Vec<PathBuf>) {
     if files.is_empty() {
         return;
     }
-    match transom_catalog::inspect(folder) {
-        Ok(own) => files.retain(|file| {
-            transom_catalog::inspect(file).is_ok_and(|other| are_same(&own, &other))
-        }),
+    match remembered::facts(folder) {
+        Ok(own) => {
+            files.retain(|file| remembered::facts(file).is_ok_and(|other| are_same(&own, &other)));
+        }
         // What the folder's model is, nobody knows.
         Err(_) => files.clear(),
     }
@@ -130,7 +141,7 @@ fn are_same(one: &ModelFacts, other: &ModelFacts) -> bool {
 }
 
 /// The name before the number, and the number, of a part such as `model-00002-of-00003.gguf`.
-fn part_of(path: &Path) -> Option<(&str, u32)> {
+pub(crate) fn part_of(path: &Path) -> Option<(&str, u32)> {
     let stem = path.file_stem()?.to_str().filter(|_| is_gguf(path))?;
     let (rest, n_parts) = stem.rsplit_once("-of-")?;
     let (base, number) = rest.rsplit_once('-')?;
@@ -156,7 +167,7 @@ fn is_projector(path: &Path) -> bool {
     stem_of(path).starts_with("mmproj")
 }
 
-fn is_gguf(path: &Path) -> bool {
+pub(crate) fn is_gguf(path: &Path) -> bool {
     has_extension(path, "gguf")
 }
 
@@ -181,7 +192,7 @@ mod tests {
     use std::fs;
 
     /// Makes empty files in a folder called `Model` and returns the forms of `path` below it.
-    fn forms(files: &[&str], path: &str) -> Result<(String, Vec<String>), Failure> {
+    fn forms(files: &[&str], path: &str) -> Result<(String, Vec<String>), InspectError> {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("Model");
         fs::create_dir(&folder).unwrap();
@@ -230,9 +241,8 @@ mod tests {
             "a",
             &["a.gguf"],
         );
-        let failure = forms(&["b.gguf", "a.gguf", "notes.txt"], "").unwrap_err();
-        assert_eq!(failure.exit_code(), 3);
-        let text = failure.to_string();
+        let error = forms(&["b.gguf", "a.gguf", "notes.txt"], "").unwrap_err();
+        let text = error.to_string();
         assert!(
             text.ends_with("Model holds 2 models; name one of them: a.gguf, b.gguf"),
             "{text}"

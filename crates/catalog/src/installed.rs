@@ -1,0 +1,191 @@
+//! Which models are there: the starter that ships with the program, those in the models folder of
+//! the data folder, and those that the user added by path.
+//!
+//! Rule: listing never fails and loads nothing. A folder that cannot be read holds no models; a model
+//! that cannot be used is listed with its problem. Headers are read once, until files change.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::facts::{Format, ModelFacts};
+use crate::forms::{self, Forms};
+use crate::remembered;
+
+/// Name of the folder of models in the data folder.
+pub const MODELS_FOLDER: &str = "models";
+
+/// Folders below a folder of models that are looked into: `name` and `org/name`.
+const DEPTH: usize = 2;
+
+/// Where to look for models.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Places {
+    /// The program, as [`own_executable`] finds it: the starter lies near it.
+    pub executable: Option<PathBuf>,
+    /// The data folder, whose folder `models` holds models, or folders of an owner's models.
+    pub data_folder: Option<PathBuf>,
+    /// Files and folders that the user added.
+    pub added: Vec<PathBuf>,
+}
+
+/// Where a model was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// It came with the program.
+    Starter,
+    /// It lies in the models folder.
+    ModelsFolder,
+    /// It is, or lies in, what the user added.
+    Added {
+        /// As the user added it.
+        path: PathBuf,
+    },
+}
+
+/// A model that is there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Installed {
+    /// Its folder or file, from the root: what commands and settings know it by. Of a split file the
+    /// first part.
+    pub id: PathBuf,
+    /// Its name and its forms.
+    pub forms: Forms,
+    /// Where it was found.
+    pub origin: Origin,
+    /// What the first form that can be read says of it; else why the first cannot.
+    pub facts: Result<Arc<ModelFacts>, String>,
+    /// Bytes of all its files.
+    pub size_bytes: u64,
+}
+
+impl Installed {
+    /// The model at `path`, wherever that is. Nothing there is a model with a problem.
+    ///
+    /// # Errors
+    /// As [`forms::of`].
+    pub fn at(path: &Path, origin: Origin) -> Result<Self, crate::InspectError> {
+        Ok(Self::new(forms::of(path)?, origin))
+    }
+
+    fn new(forms: Forms, origin: Origin) -> Self {
+        let mut known = forms.paths.iter().map(|path| remembered::facts(path));
+        let first = known.next().unwrap_or_else(|| Err(String::new()));
+        Self {
+            id: forms.paths[0].clone(),
+            facts: first.or_else(|problem| known.find_map(Result::ok).ok_or(problem)),
+            size_bytes: remembered::size_bytes(&forms.paths),
+            forms,
+            origin,
+        }
+    }
+
+    /// Name for people.
+    pub fn name(&self) -> &str {
+        &self.forms.name
+    }
+
+    /// Its forms, for an engine to load one of them; never empty.
+    pub fn variants(&self) -> Vec<PathBuf> {
+        self.forms.paths.clone()
+    }
+
+    /// The formats of its forms, each once.
+    pub fn formats(&self) -> Vec<Format> {
+        let mut formats = Vec::new();
+        for path in &self.forms.paths {
+            let format = forms::format_of(path);
+            if !formats.contains(&format) {
+                formats.push(format);
+            }
+        }
+        formats
+    }
+}
+
+/// Every model in `places`, each once: the starter first, then the others by name.
+pub fn list(places: &Places) -> Vec<Installed> {
+    let starter = places.executable.as_deref().and_then(starter_near);
+    let starter = starter.and_then(|path| Installed::at(&path, Origin::Starter).ok());
+    let mut others = Vec::new();
+    if let Some(data_folder) = &places.data_folder {
+        let models = models_in(&forms::absolute(&data_folder.join(MODELS_FOLDER)), DEPTH);
+        let models = models.into_iter();
+        others.extend(models.map(|forms| Installed::new(forms, Origin::ModelsFolder)));
+    }
+    for path in &places.added {
+        let origin = Origin::Added { path: path.clone() };
+        let models = added(path).into_iter();
+        others.extend(models.map(|forms| Installed::new(forms, origin.clone())));
+    }
+    let mut seen = HashSet::new();
+    let mut models: Vec<Installed> = starter.into_iter().chain(others).collect();
+    models.retain(|model| seen.insert(model.id.clone()));
+    models.sort_by_cached_key(|model| {
+        let is_other = model.origin != Origin::Starter;
+        (is_other, model.name().to_lowercase(), model.id.clone())
+    });
+    models
+}
+
+/// The program's own path with symbolic links resolved: a link in a `bin` folder leads back to the
+/// app that holds the assets.
+pub fn own_executable() -> Option<PathBuf> {
+    std::env::current_exe().ok()?.canonicalize().ok()
+}
+
+/// The folder of the starter model in an app bundle (`Contents/MacOS/..` holds `Resources`), beside
+/// the executable, or in a folder above it, as in a source checkout.
+pub fn starter_near(executable: &Path) -> Option<PathBuf> {
+    let folder = executable.parent()?;
+    let bundle = folder.parent().map(|contents| contents.join("Resources"));
+    bundle
+        .into_iter()
+        .chain(folder.ancestors().map(Path::to_path_buf))
+        .map(|place| place.join("assets/starter"))
+        .find(|starter| starter.join("config.json").is_file())
+        .and_then(|starter| starter.canonicalize().ok())
+}
+
+/// What the user added: a model, or a folder of models; if it is neither, itself, with its problem.
+fn added(path: &Path) -> Vec<Forms> {
+    let path = forms::absolute(path);
+    let models = match path.is_dir() {
+        true => models_in(&path, DEPTH),
+        false => Vec::new(),
+    };
+    match (models.is_empty(), forms::of(&path)) {
+        (true, Ok(forms)) => vec![forms],
+        (true, Err(_)) | (false, _) => models,
+    }
+}
+
+/// The models in `folder`, and in the folders below it to this depth.
+fn models_in(folder: &Path, depth: usize) -> Vec<Forms> {
+    let mut files = forms::gguf_models(folder);
+    // A folder without weights is listed too, and says what is missing.
+    let has_config = folder.join("config.json").is_file();
+    let is_model = forms::is_safetensors_folder(folder) || (has_config && files.is_empty());
+    let own = is_model.then(|| Forms::of_folder(folder.to_owned()));
+    if let Some(own) = &own {
+        files.retain(|file| !own.paths.contains(file));
+    }
+    let files = files.into_iter().map(Forms::of_file);
+    let mut models: Vec<Forms> = own.into_iter().chain(files).collect();
+    if depth > 0 && !is_model {
+        let entries = folder.read_dir().into_iter().flatten().flatten();
+        let folders = entries
+            .map(|entry| entry.path())
+            .filter(|path| is_visible_folder(path));
+        models.extend(folders.flat_map(|folder| models_in(&forms::absolute(&folder), depth - 1)));
+    }
+    models
+}
+
+fn is_visible_folder(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    !name.as_encoded_bytes().starts_with(b".") && path.is_dir()
+}

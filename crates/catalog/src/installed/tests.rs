@@ -1,0 +1,223 @@
+//! Folders of models as people have them, and what is listed of them.
+//!
+//! Rule: what is listed depends on what lies in the folders and on nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
+
+/// A folder with models in it; its files are empty, so that none can be used.
+struct Shelf {
+    root: tempfile::TempDir,
+}
+
+impl Shelf {
+    fn with(files: &[&str]) -> Self {
+        let shelf = Self {
+            root: tempfile::tempdir().unwrap(),
+        };
+        files.iter().for_each(|file| shelf.put(file));
+        shelf
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.path().canonicalize().unwrap()
+    }
+
+    fn put(&self, file: &str) {
+        let path = self.root.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+
+    /// Puts the starter's folder form into `folder`.
+    fn put_starter(&self, folder: &str) -> PathBuf {
+        let folder = self.root.path().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["config.json", "model.safetensors"] {
+            fs::copy(Path::new(STARTER).join(name), folder.join(name)).unwrap();
+        }
+        folder
+    }
+
+    fn places(&self, added: &[&str]) -> Places {
+        Places {
+            executable: Some(self.path().join("bin/transom")),
+            data_folder: Some(self.path().join("data")),
+            added: added.iter().map(|path| self.path().join(path)).collect(),
+        }
+    }
+
+    /// Each model as `name: forms below the root`.
+    fn list(&self, added: &[&str]) -> Vec<String> {
+        let root = self.path();
+        let below = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
+        let models = list(&self.places(added)).into_iter();
+        let lines = models.map(|model| {
+            let paths: Vec<String> = model.variants().iter().map(below).collect();
+            format!("{}: {}", model.name(), paths.join(" "))
+        });
+        lines.collect()
+    }
+}
+
+#[test]
+fn the_starter_is_found_in_every_layout() {
+    let check = |starter: &str, executable: &str, is_found: bool| {
+        let shelf = Shelf::with(&[&format!("{starter}/config.json")]);
+        let found = starter_near(&shelf.path().join(executable));
+        let expected = is_found.then(|| shelf.path().join(starter));
+        assert_eq!(found, expected, "{starter}");
+    };
+    check("assets/starter", "transom", true);
+    check("assets/starter", "target/release/transom", true);
+    check(
+        "Transom.app/Contents/Resources/assets/starter",
+        "Transom.app/Contents/MacOS/transom",
+        true,
+    );
+    check("elsewhere/assets/starter", "bin/transom", false);
+}
+
+#[test]
+fn the_starter_comes_first_and_the_others_by_name() {
+    let shelf = Shelf::with(&[
+        "assets/starter/config.json",
+        "data/models/b.gguf",
+        "data/models/Alpha/config.json",
+        "data/models/owner/C/config.json",
+        "data/models/owner/C/model.safetensors",
+        "data/models/owner/a/a-Q4.gguf",
+        "elsewhere/Z.gguf",
+    ]);
+    let expected = [
+        "starter: assets/starter",
+        "a-Q4: data/models/owner/a/a-Q4.gguf",
+        "Alpha: data/models/Alpha",
+        "b: data/models/b.gguf",
+        "C: data/models/owner/C",
+        "Z: elsewhere/Z.gguf",
+    ];
+    assert_eq!(shelf.list(&["elsewhere/Z.gguf"]), expected);
+    assert_eq!(shelf.list(&["elsewhere"]), expected, "a folder of models");
+    assert_eq!(
+        shelf.list(&["elsewhere", "elsewhere/Z.gguf", "data/models/b.gguf"]),
+        expected,
+        "each once"
+    );
+    let models = list(&shelf.places(&["elsewhere"]));
+    assert_eq!(models[0].origin, Origin::Starter);
+    assert_eq!(models[1].origin, Origin::ModelsFolder);
+    let path = shelf.path().join("elsewhere");
+    assert_eq!(models[5].origin, Origin::Added { path });
+}
+
+#[test]
+fn what_is_no_model_and_what_lies_too_deep_is_not_listed() {
+    let shelf = Shelf::with(&[
+        "data/models/README.md",
+        "data/models/.cache/x.gguf",
+        "data/models/a/b/c/deep.gguf",
+        "data/models/mmproj-a.gguf",
+        "data/models/lost-00002-of-00002.gguf",
+    ]);
+    assert_eq!(shelf.list(&[]), Vec::<String>::new());
+    assert_eq!(list(&Places::default()), [], "nowhere to look");
+}
+
+#[test]
+fn a_repository_of_files_is_several_models_and_a_split_one_is_one() {
+    let shelf = Shelf::with(&[
+        "data/models/owner/M-GGUF/config.json",
+        "data/models/owner/M-GGUF/M-Q4_K_M.gguf",
+        "data/models/owner/M-GGUF/M-Q8_0-00001-of-00002.gguf",
+        "data/models/owner/M-GGUF/M-Q8_0-00002-of-00002.gguf",
+    ]);
+    let expected = [
+        "M-Q4_K_M: data/models/owner/M-GGUF/M-Q4_K_M.gguf",
+        "M-Q8_0: data/models/owner/M-GGUF/M-Q8_0-00001-of-00002.gguf",
+    ];
+    assert_eq!(shelf.list(&[]), expected);
+}
+
+#[test]
+fn a_model_that_cannot_be_used_is_listed_with_its_problem() {
+    let shelf = Shelf::with(&[
+        "data/models/empty.gguf",
+        "data/models/half/config.json",
+        "notes/README.md",
+    ]);
+    let models = list(&shelf.places(&["gone/away.gguf", "notes"]));
+    let problem = |name: &str| {
+        let model = models.iter().find(|model| model.name() == name).unwrap();
+        model.facts.clone().unwrap_err()
+    };
+    assert_eq!(models.len(), 4, "{models:?}");
+    assert!(problem("empty").contains("empty.gguf"));
+    assert!(problem("half").contains("half"));
+    assert!(problem("away").contains("name a GGUF file or a model folder"));
+    assert!(problem("notes").contains("config.json"));
+}
+
+#[test]
+fn facts_sizes_and_formats_are_those_of_the_files() {
+    let shelf = Shelf::with(&[]);
+    let folder = shelf.put_starter("data/models/Copy");
+    let models = list(&shelf.places(&[]));
+    let [model] = models.as_slice() else {
+        panic!("{models:?}");
+    };
+    let facts = model.facts.as_ref().unwrap();
+    assert_eq!(facts.architecture, "qwen3");
+    assert_eq!(model.id, folder.canonicalize().unwrap());
+    assert_eq!(model.formats(), [Format::Safetensors]);
+    let sizes = ["config.json", "model.safetensors"];
+    let sizes = sizes.map(|name| folder.join(name).metadata().unwrap().len());
+    assert_eq!(model.size_bytes, sizes.iter().sum::<u64>());
+}
+
+#[test]
+fn headers_are_read_again_only_when_a_file_changed() {
+    let shelf = Shelf::with(&[]);
+    let folder = shelf.put_starter("data/models/Copy");
+    let facts = || list(&shelf.places(&[]))[0].facts.clone();
+    let first = facts().unwrap();
+    assert!(Arc::ptr_eq(&first, &facts().unwrap()), "remembered");
+    let weights = folder.join("model.safetensors");
+    let whole = fs::read(&weights).unwrap();
+    fs::write(&weights, &whole[..whole.len() / 2]).unwrap();
+    let problem = facts().unwrap_err();
+    assert!(problem.contains("cut short"), "{problem}");
+    fs::write(&weights, &whole).unwrap();
+    assert_eq!(facts().unwrap(), first);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_lead_to_models_once_and_circles_end() {
+    use std::os::unix::fs::symlink;
+    let shelf = Shelf::with(&["elsewhere/m/config.json", "data/models/x.gguf"]);
+    let models = shelf.path().join("data/models");
+    symlink(shelf.path().join("elsewhere/m"), models.join("linked")).unwrap();
+    symlink(&models, models.join("circle")).unwrap();
+    let expected = ["m: elsewhere/m", "x: data/models/x.gguf"];
+    assert_eq!(shelf.list(&["elsewhere"]), expected);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_cannot_be_read_holds_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let shelf = Shelf::with(&["data/models/locked/m.gguf", "data/models/n.gguf"]);
+    let locked = shelf.path().join("data/models/locked");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
+    // To the superuser nothing is locked.
+    let is_readable = locked.read_dir().is_ok();
+    let found = shelf.list(&[]);
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(found.last().unwrap(), "n: data/models/n.gguf");
+    assert_eq!(found.len(), if is_readable { 2 } else { 1 });
+}

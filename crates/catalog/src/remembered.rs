@@ -1,0 +1,84 @@
+//! Facts that were read before, so that a list of models costs a look at each file and no reading.
+//!
+//! Rule: facts are remembered by path, size and time of every file that they were read from; when
+//! one of those changes they are read anew. What a model's problem was is remembered as well.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use crate::facts::ModelFacts;
+use crate::forms::{files_of, part_of};
+use crate::inspect::inspect;
+
+/// What [`inspect`] said of a path, with its problem in words.
+pub(crate) type Known = Result<Arc<ModelFacts>, String>;
+
+/// A file as it was when it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    path: PathBuf,
+    size_bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+/// More models than a person keeps; beyond that all is forgotten, and read again when asked for.
+const MOST_REMEMBERED: usize = 1024;
+
+static REMEMBERED: LazyLock<Mutex<HashMap<PathBuf, (Vec<Stamp>, Known)>>> =
+    LazyLock::new(Mutex::default);
+
+fn remembered() -> MutexGuard<'static, HashMap<PathBuf, (Vec<Stamp>, Known)>> {
+    REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the model at `path` is: as [`inspect`] says, or said of the same files before.
+pub(crate) fn facts(path: &Path) -> Known {
+    let stamps = stamps(path);
+    if let Some((of, known)) = remembered().get(path)
+        && *of == stamps
+    {
+        return known.clone();
+    }
+    // The lock is not held meanwhile; two that read the same find the same.
+    let known = inspect(path).map(Arc::new);
+    let known = known.map_err(|error| error.to_string());
+    let mut remembered = remembered();
+    if remembered.len() >= MOST_REMEMBERED {
+        remembered.clear();
+    }
+    remembered.insert(path.to_owned(), (stamps, known.clone()));
+    known
+}
+
+/// Bytes of the files that models at `paths` are made of, each file once.
+pub(crate) fn size_bytes(paths: &[PathBuf]) -> u64 {
+    let mut seen = HashSet::new();
+    let stamps = paths.iter().flat_map(|path| stamps(path));
+    let sizes = stamps.filter(|stamp| seen.insert(stamp.path.clone()));
+    sizes
+        .map(|stamp| stamp.size_bytes)
+        .fold(0, u64::saturating_add)
+}
+
+/// Every file that says something of the model at `path`: all of a folder, all parts of a file.
+fn stamps(path: &Path) -> Vec<Stamp> {
+    let mut files: Vec<PathBuf> = match (path.is_dir(), part_of(path), path.parent()) {
+        (true, ..) => files_of(path).collect(),
+        (false, Some((base, _)), Some(folder)) => files_of(folder)
+            .filter(|file| part_of(file).is_some_and(|(other, _)| other == base))
+            .collect(),
+        (false, ..) => vec![path.to_owned()],
+    };
+    files.sort();
+    let stamps = files.into_iter().filter_map(|path| {
+        let metadata = path.metadata().ok()?;
+        Some(Stamp {
+            path,
+            size_bytes: metadata.len(),
+            modified: metadata.modified().ok(),
+        })
+    });
+    stamps.collect()
+}
