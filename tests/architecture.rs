@@ -74,6 +74,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-engine-mlx",
         ],
     ),
+    // Sees the programs from outside only.
+    ("transom-window-tests", &[]),
     ("xtask", &["transom-catalog"]),
 ];
 
@@ -95,6 +97,7 @@ const KEPT_IN: &[(&str, &[&str])] = &[
             "transom-app",
             "transom-cli",
             "transom-conformance",
+            "transom-window-tests",
         ],
     ),
     // The machine's own interfaces.

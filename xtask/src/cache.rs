@@ -103,6 +103,19 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), Problem> {
     fs::create_dir_all(path).map_err(|error| Problem::io("make the folder", path, &error))
 }
 
+/// Python's zipfile leaves the permissions of what it unpacks behind.
+#[cfg(unix)]
+pub(crate) fn make_runnable(program: &Path) -> Result<(), Problem> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755))
+        .map_err(|error| Problem::io("make runnable", program, &error))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn make_runnable(_program: &Path) -> Result<(), Problem> {
+    Ok(())
+}
+
 /// The SHA-256 of a file in lower-case hex, as package indexes publish it.
 pub(crate) fn sha256(path: &Path) -> Result<String, Problem> {
     let read = |error: io::Error| Problem::io("read", path, &error);
@@ -243,5 +256,18 @@ mod tests {
             sha256(&file).unwrap(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_unpacked_program_runs() {
+        use std::process::Command;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("cmake");
+        fs::write(&program, "#!/bin/sh\necho cmake\n").unwrap();
+        assert!(Command::new(&program).output().is_err());
+        make_runnable(&program).unwrap();
+        let told = crate::chores::output_of(&mut Command::new(&program), "run it").unwrap();
+        assert_eq!(told, "cmake\n");
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask …`: the chores that need more than cargo.
 //!
-//! `run` and `test` are the two commands by which anyone starts and checks the product; both begin
-//! with the native set-up. The rule here: a chore may be interrupted at any moment and started
+//! `run` and `test` are the two commands by which anyone starts and checks the product; each chore
+//! begins with the set-up that it needs. The rule here: a chore may be interrupted at any moment and started
 //! again, and when it fails it says why in one sentence that names the next thing to do.
 
 mod cache;
@@ -11,18 +11,23 @@ mod progress;
 mod run;
 mod setup;
 mod test;
+mod ui;
+mod windows;
 
 use std::process::ExitCode;
 
 use problem::Problem;
+use setup::Purpose;
 
 const USAGE: &str = "\
 Usage: cargo xtask <chore>
 
-  run [-- ARGS]   set up, build and start transom: a chat in the terminal, or what ARGS say,
-                  as in: cargo xtask run -- ask \"What is a haiku?\"
-  test            set up and run every check: format, clippy, all tests
-  setup           only the set-up: MLX, and what builds llama.cpp, kept in one cache folder
+  run               set up, build and open the app; without a display, a chat in the terminal
+  run -- ARGS       the command line, as in: cargo xtask run -- ask \"What is a haiku?\"
+  test              set up and run every check: format, clippy, the pages, all tests
+  setup             only the set-up, of all that run and test need, kept in one cache folder
+  screenshots       set up, build, and write pictures of every state to docs/screenshots
+  measure           set up, build, and measure the app: start, memory, work for a token
 
 Set TRANSOM_NATIVE_CACHE to keep that folder elsewhere.
 ";
@@ -34,7 +39,9 @@ fn main() -> ExitCode {
     let outcome = match (chore.as_str(), rest.as_slice()) {
         ("run", _) => run::run(&rest),
         ("test", []) => test::test(),
-        ("setup", []) => setup::set_up().map(|_| ExitCode::SUCCESS),
+        ("setup", []) => setup::set_up(Purpose::Tests).map(|_| ExitCode::SUCCESS),
+        ("screenshots", args) => windows::screenshots(args),
+        ("measure", args) => windows::measure(args),
         ("" | "help" | "--help" | "-h", []) => {
             progress::say(USAGE.trim_end());
             Ok(ExitCode::SUCCESS)

@@ -15,6 +15,7 @@ mod config;
 mod host;
 mod instructions;
 mod mlxc;
+mod node;
 mod starter;
 mod wheel;
 
@@ -27,15 +28,29 @@ use crate::progress;
 
 use config::Native;
 pub(crate) use host::Host;
+pub(crate) use node::Node;
+
+/// What is set up for; each needs all that those before it need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Purpose {
+    /// To build and run `transom`.
+    CommandLine,
+    /// To build and run the app as well.
+    App,
+    /// To test all of it.
+    Tests,
+}
 
 /// What the later chores need to know.
 pub(crate) struct Workspace {
     /// Where cargo puts what it builds.
     pub(crate) target: PathBuf,
+    /// What builds the pages; `None` for the command line.
+    pub(crate) node: Option<Node>,
 }
 
 /// Does what is missing and leaves `.cargo/native.toml` behind.
-pub(crate) fn set_up() -> Result<Workspace, Problem> {
+pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
     let started = Instant::now();
     let host = Host::detect()?;
     let wheel = wheel::for_host(&host)?;
@@ -51,7 +66,7 @@ pub(crate) fn set_up() -> Result<Workspace, Problem> {
     );
     let cache = Cache::open(wheel::MLX_VERSION, &recipe)?;
 
-    apt::install_missing(&host, &cache)?;
+    apt::install_missing(&host, purpose, &cache)?;
     let mlx = wheel::unpacked(wheel, "wheel", &cache)?;
     if host.is_linux() {
         blas::replace_reference_blas(&mlx)?;
@@ -66,6 +81,11 @@ pub(crate) fn set_up() -> Result<Workspace, Problem> {
     };
     config::write(&host, &native)?;
     starter::written()?;
+    let node = if purpose >= Purpose::App {
+        Some(Node::provided(&host, &cache)?)
+    } else {
+        None
+    };
     progress::say(&format!(
         "✓ set up ({}): MLX {} and the build of llama.cpp, in {}",
         progress::elapsed(started.elapsed()),
@@ -74,5 +94,6 @@ pub(crate) fn set_up() -> Result<Workspace, Problem> {
     ));
     Ok(Workspace {
         target: source.target,
+        node,
     })
 }

@@ -1,21 +1,27 @@
 //! `cargo xtask test`: set up, then every check, the quick ones first.
+//!
+//! The pages are built before anything that compiles the app, for the app holds them; and every
+//! program before the tests, for tests of windows start `transom-app` and `transom` themselves.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use crate::chores;
 use crate::problem::Problem;
 use crate::progress::{self, elapsed};
-use crate::setup;
+use crate::setup::{self, Purpose};
+use crate::ui::{Pages, Ui};
 
-/// Scripted stand-ins that rooms lend to the tests of the rooms above them.
+/// Scripted stand-ins that rooms lend to the tests of the rooms above them, and what checks that
+/// generated files are not stale.
 const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
                             transom-engine-host/test-support,transom-signals/test-support,\
                             transom-supervisor/test-support";
 
-/// A check's name and cargo's arguments.
-const CHECKS: [(&str, &[&str]); 3] = [
-    ("format", &["fmt", "--all", "--check"]),
+const FORMAT: &[&str] = &["fmt", "--all", "--check"];
+
+/// Cargo's checks after the pages are there, by name.
+const CARGO_CHECKS: [(&str, &[&str]); 3] = [
     (
         "clippy",
         &[
@@ -31,6 +37,18 @@ const CHECKS: [(&str, &[&str]); 3] = [
             "warnings",
         ],
     ),
+    // With the same targets and features as the tests, so that nothing is built twice.
+    (
+        "programs",
+        &[
+            "build",
+            "--workspace",
+            "--bins",
+            "--tests",
+            "--features",
+            TEST_SUPPORT,
+        ],
+    ),
     (
         "tests",
         &["test", "--workspace", "--features", TEST_SUPPORT],
@@ -40,27 +58,43 @@ const CHECKS: [(&str, &[&str]); 3] = [
 pub(crate) fn test() -> Result<ExitCode, Problem> {
     let started = Instant::now();
     require_components()?;
-    setup::set_up()?;
-    for (name, args) in CHECKS {
-        progress::say(&format!("  {name}: cargo {}", args.join(" ")));
-        let check_started = Instant::now();
-        let mut check = chores::cargo();
-        check.args(args);
-        let status = check
-            .status()
-            .map_err(|error| chores::not_started(&check, name, &error))?;
-        let time = elapsed(check_started.elapsed());
-        if !status.success() {
-            return Err(Problem::new(format!(
-                "{name} failed after {time}; see above, and repeat only this with `cargo {}`",
-                args.join(" ")
-            )));
-        }
-        progress::say(&format!("✓ {name} ({time})"));
+    let workspace = setup::set_up(Purpose::Tests)?;
+    cargo_check("format", FORMAT)?;
+    let ui = Ui::of(&workspace)?;
+    ui.installed()?;
+    for script in ["check", "test"] {
+        let shown = format!("npm run {script}");
+        check(&format!("ui {script}"), &shown, &mut ui.script(script)?)?;
+    }
+    ui.built(Pages::App)?;
+    for (name, args) in CARGO_CHECKS {
+        cargo_check(name, args)?;
     }
     let time = elapsed(started.elapsed());
     progress::say(&format!("✓ every check passed ({time})"));
     Ok(ExitCode::SUCCESS)
+}
+
+fn cargo_check(name: &str, args: &[&str]) -> Result<(), Problem> {
+    let shown = format!("cargo {}", args.join(" "));
+    check(name, &shown, chores::cargo().args(args))
+}
+
+/// `shown` is how a person repeats it.
+fn check(name: &str, shown: &str, command: &mut Command) -> Result<(), Problem> {
+    progress::say(&format!("  {name}: {shown}"));
+    let started = Instant::now();
+    let status = command
+        .status()
+        .map_err(|error| chores::not_started(command, name, &error))?;
+    let time = elapsed(started.elapsed());
+    if !status.success() {
+        return Err(Problem::new(format!(
+            "{name} failed after {time}; see above, and repeat only this with `{shown}`"
+        )));
+    }
+    progress::say(&format!("✓ {name} ({time})"));
+    Ok(())
 }
 
 /// rustup's minimal profile leaves out two tools that the checks need.
@@ -78,7 +112,7 @@ fn require_components() -> Result<(), Problem> {
         if is_there {
             continue;
         }
-        let mut rustup = std::process::Command::new("rustup");
+        let mut rustup = Command::new("rustup");
         rustup.args(["component", "add", component]);
         chores::output_of(&mut rustup, &format!("add {component} to the toolchain"))?;
     }

