@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 /// Names a conversation. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-pub struct ConversationId(pub i64);
+pub struct ConversationId(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub i64);
 
 /// Names a message. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-pub struct MessageId(pub i64);
+pub struct MessageId(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub i64);
 
 /// Milliseconds since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-pub struct Timestamp(pub i64);
+pub struct Timestamp(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub i64);
 
 /// A conversation, without its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

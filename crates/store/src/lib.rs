@@ -5,6 +5,23 @@
 //!
 //! Rule: this room imports no other room. Failures of answers and figures are JSON to it.
 
+mod backup;
+mod conversations;
+mod error;
+mod examine;
+mod fold;
+mod mend;
+mod messages;
+mod notice;
+mod open;
+mod recovery;
+mod salvage;
+mod schema;
+mod search;
+mod snippet;
+mod store;
+mod tree;
+
 pub mod conversation;
 pub mod settings;
 
@@ -12,4 +29,9 @@ pub use conversation::{
     Conversation, ConversationId, Ending, FoundConversation, Message, MessageHead, MessageId,
     NewMessage, Snippet, Speaker, Timestamp,
 };
-pub use settings::{Appearance, Behaviour, General, KvCache, ModelSettings, SavedPrompt, Settings};
+pub use error::StoreError;
+pub use notice::{Notice, Opened};
+pub use settings::{
+    Appearance, Behaviour, General, KvCache, ModelSettings, SavedPrompt, SettingIssue, Settings,
+};
+pub use store::Store;

@@ -8,6 +8,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+mod fields;
+mod stored;
+
+pub use fields::SettingIssue;
+pub(crate) use stored::issues;
+
 /// Everything that the user chose.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
@@ -88,6 +94,7 @@ pub struct Behaviour {
     /// Keep the model loaded while memory allows.
     pub keep_loaded: bool,
     /// Bytes that models may use together; `None`: by machine.
+    #[cfg_attr(feature = "bindings", ts(type = "number | null"))]
     pub memory_budget_bytes: Option<u64>,
 }
 
@@ -110,7 +117,7 @@ pub struct ModelSettings {
     pub top_k: Option<u32>,
     /// 0 to 1.
     pub min_p: Option<f32>,
-    /// 1 changes nothing.
+    /// Above 0, to 10; 1 changes nothing.
     pub repetition_penalty: Option<f32>,
     /// Same seed, same answer.
     pub seed: Option<u32>,
@@ -139,7 +146,7 @@ pub enum KvCache {
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct SavedPrompt {
-    /// One word, without the slash.
+    /// One word of at most 100 bytes, without the slash.
     pub name: String,
     /// Text in which `{text}` stands for what was taken along or typed after the name.
     pub text: String,

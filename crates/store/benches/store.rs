@@ -1,0 +1,3 @@
+//! What the store costs: `cargo bench -p transom-store`.
+
+fn main() {}

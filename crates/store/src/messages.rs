@@ -1,0 +1,351 @@
+//! Messages: adding them, letting an answer grow, ending it, reading them.
+//!
+//! An answer grows by pieces, each a row of its own, so that what is written twice a second is the
+//! new text and never the old. They are put together once, when the answer ends.
+//!
+//! Rule: a message is in the search index if and only if it has ended.
+
+use rusqlite::{OptionalExtension, Row, Transaction};
+
+use crate::conversation::{
+    ConversationId, Ending, Message, MessageId, NewMessage, Speaker, Timestamp,
+};
+use crate::error::StoreError;
+use crate::store::{Flush, Store};
+use crate::{conversations, search, tree};
+
+/// After so many pieces the growing answer is made certain to be on the disk: at two a second, a
+/// power cut costs eight seconds of it.
+const FLUSH_EVERY: u32 = 16;
+
+impl Store {
+    /// Adds a message, which becomes the end of the path that is shown. One that follows what
+    /// another already follows is a new version of it. When the call returns it is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoConversation`], [`StoreError::NoMessage`] for its parent, and
+    /// [`StoreError::ParentElsewhere`].
+    pub fn add_message(&self, message: NewMessage) -> Result<MessageId, StoreError> {
+        self.write(Flush::Now, |tx| {
+            let conversation = conversations::find(tx, message.conversation)?;
+            let id = insert(tx, &message, "", None)?;
+            tree::show(tx, message.conversation, id)?;
+            tx.prepare_cached("UPDATE conversation SET updated_at = ?2 WHERE id = ?1")?
+                .execute((
+                    message.conversation.0,
+                    message.created_at.0.max(conversation.updated_at.0),
+                ))?;
+            Ok(id)
+        })
+    }
+
+    /// Adds to the end of an answer that is being written. Cheap, however long the answer is. When
+    /// the call returns the text outlives this program; a power cut may cost the last few calls.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoMessage`], and [`StoreError::NotWriting`] when it has ended.
+    pub fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError> {
+        let n_pieces = self.write(Flush::Later, |tx| append(tx, id, reasoning, text))?;
+        if n_pieces % FLUSH_EVERY == 0 {
+            // Any change that is flushed takes all before it along.
+            self.write(Flush::Now, |tx| {
+                tx.prepare_cached("UPDATE message SET n_chars = n_chars WHERE id = ?1")?
+                    .execute([id.0])?;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Ends an answer that is being written. `stats` are figures as JSON of the caller. When the
+    /// call returns it is on the disk, and the search finds it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoMessage`], [`StoreError::NotWriting`] when it has ended before, and
+    /// [`StoreError::NoEnding`] for [`Ending::Writing`].
+    pub fn finish(
+        &self,
+        id: MessageId,
+        ending: Ending,
+        stats: Option<String>,
+    ) -> Result<(), StoreError> {
+        if ending == Ending::Writing {
+            return Err(StoreError::NoEnding(id));
+        }
+        self.write(Flush::Now, |tx| {
+            check_writing(tx, id)?;
+            finish(tx, id, &ending, stats.as_deref())
+        })
+    }
+
+    /// One message; of a growing answer, what there is so far.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoMessage`] if there is none of that id.
+    pub fn message(&self, id: MessageId) -> Result<Message, StoreError> {
+        self.read(|tx| find(tx, id)?.ok_or(StoreError::NoMessage(id)))
+    }
+
+    /// Messages in the order of `ids`; those that are not there are left out.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn messages(&self, ids: &[MessageId]) -> Result<Vec<Message>, StoreError> {
+        self.read(|tx| {
+            let found = ids.iter().map(|id| find(tx, *id));
+            found.filter_map(Result::transpose).collect()
+        })
+    }
+}
+
+/// Adds a row without showing it.
+pub(crate) fn insert(
+    tx: &Transaction<'_>,
+    message: &NewMessage,
+    reasoning: &str,
+    stats: Option<&str>,
+) -> Result<MessageId, StoreError> {
+    let depth = match message.parent {
+        None => 1,
+        Some(parent) => depth_below(tx, parent, message.conversation)?,
+    };
+    let n_chars = message.text.chars().count() + reasoning.chars().count();
+    let is_writing = message.ending == Ending::Writing;
+    tx.prepare_cached(
+        "INSERT INTO message
+         (conversation, parent, depth, speaker, ending, n_chars, created_at, model)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?
+    .execute((
+        message.conversation.0,
+        message.parent.map(|parent| parent.0),
+        depth,
+        speaker_word(message.speaker),
+        ending_word(&message.ending),
+        if is_writing { 0 } else { chars_column(n_chars) },
+        message.created_at.0,
+        message.model.as_deref(),
+    ))?;
+    let id = MessageId(tx.last_insert_rowid());
+    tx.prepare_cached(
+        "INSERT INTO body (message, text, reasoning, attachment, failure, stats)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute((
+        id.0,
+        if is_writing { "" } else { &message.text },
+        if is_writing { "" } else { reasoning },
+        &message.attachment,
+        failure(&message.ending),
+        stats,
+    ))?;
+    if is_writing {
+        append(tx, id, reasoning, &message.text)?;
+    } else {
+        search::index_message(tx, id, &message.text, &message.attachment)?;
+    }
+    Ok(id)
+}
+
+/// Ends what the last run of the program left; how many.
+pub(crate) fn interrupt(tx: &Transaction<'_>) -> Result<u32, StoreError> {
+    let ids: Vec<i64> = tx
+        .prepare("SELECT id FROM message WHERE ending = 'writing'")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for id in &ids {
+        finish(tx, MessageId(*id), &Ending::Interrupted, None)?;
+    }
+    Ok(u32::try_from(ids.len()).unwrap_or(u32::MAX))
+}
+
+pub(crate) fn find(tx: &Transaction<'_>, id: MessageId) -> Result<Option<Message>, StoreError> {
+    let found = tx
+        .prepare_cached(
+            "SELECT m.id, m.conversation, m.parent, m.speaker, b.reasoning, b.text, b.attachment,
+                    m.ending, b.failure, m.model, b.stats, m.created_at
+             FROM message m JOIN body b ON b.message = m.id WHERE m.id = ?1",
+        )?
+        .query_row([id.0], read)
+        .optional()?;
+    let Some(mut message) = found else {
+        return Ok(None);
+    };
+    if message.ending == Ending::Writing {
+        let mut pieces = tx.prepare_cached(
+            "SELECT is_reasoning, text FROM piece WHERE message = ?1 ORDER BY seq",
+        )?;
+        let mut rows = pieces.query([id.0])?;
+        while let Some(row) = rows.next()? {
+            let grown = match row.get(0)? {
+                true => &mut message.reasoning,
+                false => &mut message.text,
+            };
+            grown.push_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);
+        }
+    }
+    message.siblings = tree::siblings(tx, message.conversation, message.parent)?;
+    Ok(Some(message))
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Message> {
+    let speaker: String = row.get(3)?;
+    let ending: String = row.get(7)?;
+    let failure: Option<String> = row.get(8)?;
+    Ok(Message {
+        id: MessageId(row.get(0)?),
+        conversation: ConversationId(row.get(1)?),
+        parent: row.get::<_, Option<i64>>(2)?.map(MessageId),
+        speaker: speaker_of(&speaker),
+        reasoning: row.get(4)?,
+        text: row.get(5)?,
+        attachment: row.get(6)?,
+        ending: ending_of(&ending, failure),
+        model: row.get(9)?,
+        stats: row.get(10)?,
+        created_at: Timestamp(row.get(11)?),
+        siblings: Vec::new(),
+    })
+}
+
+/// How many pieces there are now.
+fn append(
+    tx: &Transaction<'_>,
+    id: MessageId,
+    reasoning: &str,
+    text: &str,
+) -> Result<u32, StoreError> {
+    check_writing(tx, id)?;
+    let mut seq: u32 = tx
+        .prepare_cached("SELECT coalesce(max(seq), 0) FROM piece WHERE message = ?1")?
+        .query_row([id.0], |row| row.get(0))?;
+    for (is_reasoning, piece) in [(true, reasoning), (false, text)] {
+        if piece.is_empty() {
+            continue;
+        }
+        seq += 1;
+        tx.prepare_cached(
+            "INSERT INTO piece (message, seq, is_reasoning, text) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute((id.0, seq, is_reasoning, piece))?;
+    }
+    let n_chars = reasoning.chars().count() + text.chars().count();
+    tx.prepare_cached("UPDATE message SET n_chars = n_chars + ?2 WHERE id = ?1")?
+        .execute((id.0, chars_column(n_chars)))?;
+    Ok(seq)
+}
+
+fn finish(
+    tx: &Transaction<'_>,
+    id: MessageId,
+    ending: &Ending,
+    stats: Option<&str>,
+) -> Result<(), StoreError> {
+    let Some(message) = find(tx, id)? else {
+        return Err(StoreError::NoMessage(id));
+    };
+    tx.prepare_cached(
+        "UPDATE body SET text = ?2, reasoning = ?3, failure = ?4, stats = ?5 WHERE message = ?1",
+    )?
+    .execute((
+        id.0,
+        &message.text,
+        &message.reasoning,
+        failure(ending),
+        stats,
+    ))?;
+    tx.prepare_cached("DELETE FROM piece WHERE message = ?1")?
+        .execute([id.0])?;
+    tx.prepare_cached("UPDATE message SET ending = ?2 WHERE id = ?1")?
+        .execute((id.0, ending_word(ending)))?;
+    search::index_message(tx, id, &message.text, &message.attachment)
+}
+
+fn check_writing(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
+    let is_writing = tx
+        .prepare_cached("SELECT ending = 'writing' FROM message WHERE id = ?1")?
+        .query_row([id.0], |row| row.get(0))
+        .optional()?;
+    match is_writing {
+        None => Err(StoreError::NoMessage(id)),
+        Some(false) => Err(StoreError::NotWriting(id)),
+        Some(true) => Ok(()),
+    }
+}
+
+fn depth_below(
+    tx: &Transaction<'_>,
+    parent: MessageId,
+    conversation: ConversationId,
+) -> Result<i64, StoreError> {
+    let found: Option<(i64, i64)> = tx
+        .prepare_cached("SELECT conversation, depth FROM message WHERE id = ?1")?
+        .query_row([parent.0], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    match found {
+        None => Err(StoreError::NoMessage(parent)),
+        Some((other, _)) if other != conversation.0 => Err(StoreError::ParentElsewhere {
+            parent,
+            conversation,
+        }),
+        Some((_, depth)) => Ok(depth + 1),
+    }
+}
+
+fn chars_column(n_chars: usize) -> u32 {
+    u32::try_from(n_chars).unwrap_or(u32::MAX)
+}
+
+fn speaker_word(speaker: Speaker) -> &'static str {
+    match speaker {
+        Speaker::User => "user",
+        Speaker::Assistant => "assistant",
+    }
+}
+
+/// The schema lets no other word in.
+pub(crate) fn speaker_of(word: &str) -> Speaker {
+    match word {
+        "user" => Speaker::User,
+        _ => Speaker::Assistant,
+    }
+}
+
+fn ending_word(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::Writing => "writing",
+        Ending::Stop => "stop",
+        Ending::Length => "length",
+        Ending::Cancelled => "cancelled",
+        Ending::Shed => "shed",
+        Ending::Failed { .. } => "failed",
+        Ending::Interrupted => "interrupted",
+    }
+}
+
+/// The schema lets no other word in.
+pub(crate) fn ending_of(word: &str, failure: Option<String>) -> Ending {
+    match word {
+        "writing" => Ending::Writing,
+        "stop" => Ending::Stop,
+        "length" => Ending::Length,
+        "cancelled" => Ending::Cancelled,
+        "shed" => Ending::Shed,
+        "failed" => Ending::Failed {
+            failure: failure.unwrap_or_default(),
+        },
+        _ => Ending::Interrupted,
+    }
+}
+
+fn failure(ending: &Ending) -> Option<&str> {
+    match ending {
+        Ending::Failed { failure } => Some(failure),
+        _ => None,
+    }
+}

@@ -1,0 +1,198 @@
+//! Opening: the folder, the file, is it whole, is it ours, is it current.
+//!
+//! Rule: nothing is written into a file before it is known to be a whole one of this version or an
+//! older one. One folder is opened once in a process; whoever opens it again shares it, because the
+//! second would otherwise take the first one's growing answers for abandoned ones.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use crate::conversation::Timestamp;
+use crate::error::StoreError;
+use crate::notice::{Notice, Opened};
+use crate::store::{Flush, Inner, Store, Writer, lock};
+use crate::{backup, examine, messages, recovery, schema, search, settings};
+
+/// The file in the data folder.
+pub(crate) const FILE: &str = "transom.db";
+
+/// Another process has the file for so long only if it hangs.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Stores that are open in this process, by their file.
+static OPEN: Mutex<Vec<(PathBuf, Weak<Inner>)>> = Mutex::new(Vec::new());
+
+pub(crate) fn open(
+    folder: &Path,
+    now: Timestamp,
+    migrations: &[&str],
+) -> Result<Opened, StoreError> {
+    make_private_folder(folder).map_err(|source| StoreError::Folder {
+        folder: folder.to_path_buf(),
+        source,
+    })?;
+    let folder = fs::canonicalize(folder).map_err(|source| StoreError::Folder {
+        folder: folder.to_path_buf(),
+        source,
+    })?;
+    let path = folder.join(FILE);
+    let mut open = lock(&OPEN);
+    open.retain(|(_, inner)| inner.strong_count() > 0);
+    let shared = open.iter().find(|(other, _)| *other == path);
+    if let Some(inner) = shared.and_then(|(_, inner)| inner.upgrade()) {
+        return Ok(Opened {
+            store: Store { inner },
+            notices: Vec::new(),
+        });
+    }
+    let opened = open_file(&path, now, migrations).map_err(|error| error.at(&path))?;
+    open.push((path, Arc::downgrade(&opened.store.inner)));
+    Ok(opened)
+}
+
+fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened, StoreError> {
+    let mut notices = Vec::new();
+    recovery::tidy_up(path)?;
+    make_private_file(path).map_err(|source| StoreError::io(path, &source))?;
+    let mut connection = match examine::whole(path, now, migrations.len()) {
+        Ok(connection) => connection,
+        Err(error) if error.is_damage() => {
+            let reason = examine::reason(&error);
+            tracing::warn!(path = %path.display(), reason, "the store is damaged");
+            notices.push(recovery::recover(path, &reason, now, migrations)?);
+            examine::whole(path, now, migrations.len())?
+        }
+        Err(error) => return Err(error),
+    };
+    let found = schema::version(&connection)?;
+    if found > 0 && (found as usize) < migrations.len() {
+        let backup = backup::make(&connection, path, found, now)?;
+        notices.push(Notice::BackedUp { backup });
+    }
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    schema::migrate(&mut connection, migrations)?;
+    let mut writer = Writer::new(connection);
+    let answers = writer.write(Flush::Now, |tx| {
+        schema::set_meta(tx, "app", env!("CARGO_PKG_VERSION"))?;
+        search::rebuild_if_stale(tx)?;
+        messages::interrupt(tx)
+    })?;
+    if answers > 0 {
+        notices.push(Notice::Interrupted { answers });
+    }
+    let issues = settings::issues(&writer.connection)?;
+    notices.extend(
+        issues
+            .into_iter()
+            .map(|issue| Notice::SettingIgnored { issue }),
+    );
+    let reader = connect(path)?;
+    let inner = Inner {
+        path: Some(path.to_path_buf()),
+        writer: Mutex::new(writer),
+        reader: Some(Mutex::new(reader)),
+    };
+    Ok(Opened {
+        store: Store {
+            inner: Arc::new(inner),
+        },
+        notices,
+    })
+}
+
+pub(crate) fn in_memory() -> Result<Store, StoreError> {
+    let make = || {
+        let mut connection = Connection::open_in_memory()?;
+        prepare(&connection)?;
+        schema::migrate(&mut connection, schema::MIGRATIONS)?;
+        search::rebuild_if_stale(&connection)?;
+        Ok(connection)
+    };
+    let connection = make().map_err(|error: StoreError| error.at(Path::new("in memory")))?;
+    Ok(Store {
+        inner: Arc::new(Inner {
+            path: None,
+            writer: Mutex::new(Writer::new(connection)),
+            reader: None,
+        }),
+    })
+}
+
+/// A connection with the settings that every one needs.
+pub(crate) fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path)?;
+    prepare(&connection)?;
+    Ok(connection)
+}
+
+fn prepare(connection: &Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // A file from elsewhere cannot run anything through its schema.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    // What is deleted is overwritten.
+    connection.pragma_update(None, "secure_delete", true)?;
+    // On macOS `fsync` leaves data in the drive's own cache.
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    // A log that grew large once, as by an import, is cut when it was folded in.
+    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    Ok(())
+}
+
+/// Makes the next opening look at every page.
+pub(crate) fn suspect(path: &Path) {
+    if let Err(error) = fs::write(suspicion(path), "") {
+        tracing::warn!(%error, "the damage could not be noted for the next start");
+    }
+}
+
+/// The file whose presence says that damage was seen.
+pub(crate) fn suspicion(path: &Path) -> PathBuf {
+    path.with_extension("db-check")
+}
+
+/// Makes the folder if it is not there; nobody else looks into it.
+pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    narrow(folder, 0o700)
+}
+
+/// Makes an empty file if there is none; nobody else reads it. SQLite gives its log the same mode.
+fn make_private_file(path: &Path) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path)?;
+    narrow(path, 0o600)
+}
+
+/// Takes every right that `mode` does not name.
+#[cfg(unix)]
+pub(crate) fn narrow(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let found = fs::metadata(path)?.permissions().mode() & 0o777;
+    if found & !mode == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(found & mode))
+}
+
+/// Other systems keep the user's folders private by themselves.
+#[cfg(not(unix))]
+pub(crate) fn narrow(_path: &Path, _mode: u32) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! The tables, and how an older file becomes a current one.
+//!
+//! Rule: a migration that was released is never changed; the next one is appended. `user_version`
+//! and `meta.schema` both hold the number of migrations that were made, so that a damaged header is
+//! told from a file of a later version. Later versions keep the table `meta`.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::StoreError;
+
+/// Entry *n* leads from schema *n* to *n* + 1.
+pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS];
+
+/// Every branch is one table of messages that point to what they follow. `shown_child` remembers at
+/// every fork where the person last was, `depth` counts from 1 so that the length of a path is known
+/// without walking it, and ends every walk, even over damaged pointers.
+///
+/// Long texts lie apart in `body`, so that a conversation's list reads small rows only. An answer
+/// that is being written grows in `piece` and is put together once, when it ends.
+///
+/// `search` has no copy of the texts, only the index: row *n* is message *n*, row -*n* the title of
+/// conversation *n*. `ascii` splits at blanks only, for `fold` has made the words already.
+const CONVERSATIONS: &str = "
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY NOT NULL,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE conversation (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE DEFAULT (lower(hex(randomblob(16)))),
+    title TEXT NOT NULL DEFAULT '',
+    is_pinned INTEGER NOT NULL DEFAULT 0 CHECK (is_pinned IN (0, 1)),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    leaf INTEGER REFERENCES message (id) DEFERRABLE INITIALLY DEFERRED
+) STRICT;
+CREATE INDEX conversation_by_time ON conversation (is_pinned DESC, updated_at DESC, id DESC);
+CREATE INDEX conversation_by_leaf ON conversation (leaf);
+
+CREATE TABLE message (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation INTEGER NOT NULL REFERENCES conversation (id),
+    parent INTEGER REFERENCES message (id) DEFERRABLE INITIALLY DEFERRED,
+    shown_child INTEGER,
+    depth INTEGER NOT NULL CHECK (depth > 0),
+    speaker TEXT NOT NULL CHECK (speaker IN ('user', 'assistant')),
+    ending TEXT NOT NULL CHECK (ending IN
+        ('writing', 'stop', 'length', 'cancelled', 'shed', 'failed', 'interrupted')),
+    n_chars INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    model TEXT
+) STRICT;
+CREATE INDEX message_by_parent ON message (parent, conversation);
+CREATE INDEX message_by_conversation ON message (conversation);
+CREATE INDEX message_in_writing ON message (id) WHERE ending = 'writing';
+
+CREATE TABLE body (
+    message INTEGER PRIMARY KEY REFERENCES message (id),
+    text TEXT NOT NULL,
+    reasoning TEXT NOT NULL,
+    attachment TEXT NOT NULL,
+    failure TEXT,
+    stats TEXT
+) STRICT;
+
+CREATE TABLE piece (
+    message INTEGER NOT NULL REFERENCES message (id),
+    seq INTEGER NOT NULL,
+    is_reasoning INTEGER NOT NULL CHECK (is_reasoning IN (0, 1)),
+    text TEXT NOT NULL,
+    PRIMARY KEY (message, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE setting (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    json TEXT NOT NULL
+) STRICT;
+
+CREATE VIRTUAL TABLE search USING fts5 (
+    title, text, attachment, content = '', tokenize = 'ascii'
+);
+INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
+";
+
+/// The schema of an opened file; 0 for an empty one.
+pub(crate) fn version(connection: &Connection) -> Result<u32, StoreError> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+/// Makes the migrations that the file lacks, each in a transaction of its own.
+pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
+    let found = version(connection)?;
+    for (index, migration) in migrations.iter().enumerate().skip(found as usize) {
+        let next = u32::try_from(index + 1).expect("fewer migrations than a u32 counts");
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        tx.execute_batch(migration)?;
+        set_meta(&tx, "schema", &next.to_string())?;
+        set_meta(&tx, "app", env!("CARGO_PKG_VERSION"))?;
+        tx.pragma_update(None, "user_version", next)?;
+        tx.commit()?;
+    }
+    Ok(())
+}
+
+/// A value of the file about itself.
+pub(crate) fn meta(connection: &Connection, key: &str) -> Result<Option<String>, StoreError> {
+    use rusqlite::OptionalExtension;
+    let value = connection
+        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row([key], |row| row.get(0))
+        .optional()?;
+    Ok(value)
+}
+
+/// Sets a value of the file about itself.
+pub(crate) fn set_meta(connection: &Connection, key: &str, value: &str) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
+        .execute([key, value])?;
+    Ok(())
+}

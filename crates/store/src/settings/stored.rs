@@ -1,0 +1,103 @@
+//! The settings in the file: one JSON document, read field by field.
+//!
+//! Rule: a field that cannot be read costs itself and no other, and a change is refused whole for
+//! what is wrong in it, not for what was wrong before.
+
+use rusqlite::{Connection, OptionalExtension};
+use serde_json::{Map, Value};
+
+use super::Settings;
+use super::fields::{self, SettingIssue};
+use crate::error::StoreError;
+use crate::schema;
+use crate::store::{Flush, Store};
+
+impl Store {
+    /// What the user chose, with defaults for everything else.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn settings(&self) -> Result<Settings, StoreError> {
+        self.read(|tx| Ok(read(&document(tx)?.value).0))
+    }
+
+    /// Changes settings by a JSON merge patch (RFC 7396), and gives them as they are then. `null`
+    /// sets a field back to its default. Fields that this version does not know are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Setting`] names the field and what it takes; nothing was changed then.
+    pub fn patch_settings(&self, patch: &Value) -> Result<Settings, StoreError> {
+        if !patch.is_object() {
+            let issue = fields::issue("settings", &patch.to_string(), "an object");
+            return Err(StoreError::Setting(issue));
+        }
+        self.write(Flush::Now, |tx| {
+            let old = document(tx)?;
+            let mut new = old.value.clone();
+            json_patch::merge(&mut new, patch);
+            let (_, issues_before) = read(&old.value);
+            let (settings, issues) = read(&new);
+            let mut caused = issues
+                .into_iter()
+                .filter(|issue| !issues_before.contains(issue));
+            if let Some(issue) = caused.next() {
+                return Err(StoreError::Setting(issue));
+            }
+            if let Some(unreadable) = old.unreadable {
+                schema::set_meta(tx, "unreadable_settings", &unreadable)?;
+            }
+            tx.execute(
+                "INSERT OR REPLACE INTO setting (only, json) VALUES (1, ?1)",
+                [new.to_string()],
+            )?;
+            Ok(settings)
+        })
+    }
+}
+
+/// What is wrong with the stored settings.
+pub(crate) fn issues(connection: &Connection) -> Result<Vec<SettingIssue>, StoreError> {
+    let document = document(connection)?;
+    Ok(match document.unreadable {
+        Some(text) => vec![fields::issue("settings", &text, "a JSON object")],
+        None => read(&document.value).1,
+    })
+}
+
+struct Document {
+    /// An object.
+    value: Value,
+    /// The text, if it is none.
+    unreadable: Option<String>,
+}
+
+fn document(connection: &Connection) -> Result<Document, StoreError> {
+    let text: Option<String> = connection
+        .prepare_cached("SELECT json FROM setting WHERE only = 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    let value = text.as_ref().map(|text| serde_json::from_str(text));
+    Ok(match value {
+        Some(Ok(value @ Value::Object(_))) => Document {
+            value,
+            unreadable: None,
+        },
+        _ => Document {
+            value: Value::Object(Map::new()),
+            unreadable: text,
+        },
+    })
+}
+
+fn read(value: &Value) -> (Settings, Vec<SettingIssue>) {
+    let (sound, mut issues) = fields::sound(value);
+    let settings = serde_json::from_value(sound).unwrap_or_else(|error| {
+        // Only if the description of the fields and the fields themselves disagree.
+        let allowed = format!("what this version knows ({error})");
+        issues.push(fields::issue("settings", "what it is", &allowed));
+        Settings::default()
+    });
+    (settings, issues)
+}

@@ -1,0 +1,146 @@
+//! The tree of a conversation's messages, and the one path through it that is shown.
+//!
+//! Rule: every message below which something hangs remembers the child that was last shown, and the
+//! conversation remembers the leaf at the end of the path. Walks follow `depth`, which changes by
+//! one at every step, so that they end even when pointers are damaged.
+
+use rusqlite::{OptionalExtension, Transaction};
+
+use crate::conversation::{ConversationId, Message, MessageHead, MessageId};
+use crate::error::StoreError;
+use crate::messages;
+use crate::store::{Flush, Store};
+
+/// From a message up to the first one.
+const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
+    SELECT id, parent, depth FROM message WHERE id = ?1
+    UNION ALL
+    SELECT m.id, m.parent, m.depth FROM up JOIN message m ON m.id = up.parent AND m.depth = up.depth - 1
+)";
+
+/// From a message down to a leaf, by what was last shown, else by the newest.
+const LEAF_BELOW: &str = "WITH RECURSIVE down (id, depth) AS (
+    SELECT id, depth FROM message WHERE id = ?1
+    UNION ALL
+    SELECT m.id, m.depth FROM down JOIN message m ON m.depth = down.depth + 1 AND m.id = coalesce(
+        (SELECT shown_child FROM message WHERE id = down.id),
+        (SELECT max(id) FROM message WHERE parent = down.id)
+    )
+)
+SELECT id FROM down ORDER BY depth DESC LIMIT 1";
+
+impl Store {
+    /// The path that is shown, first message first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoConversation`] if there is none of that id.
+    pub fn path(&self, id: ConversationId) -> Result<Vec<MessageHead>, StoreError> {
+        self.read(|tx| {
+            let Some(leaf) = leaf(tx, id)? else {
+                return Ok(Vec::new());
+            };
+            let mut statement = tx.prepare_cached(&format!(
+                "{UP} SELECT m.id, m.speaker, m.n_chars FROM up JOIN message m ON m.id = up.id
+                 ORDER BY up.depth"
+            ))?;
+            let rows = statement.query_map([leaf.0], |row| {
+                Ok(MessageHead {
+                    id: MessageId(row.get(0)?),
+                    speaker: messages::speaker_of(&row.get::<_, String>(1)?),
+                    n_chars: row.get(2)?,
+                })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// The messages from the first one to `leaf`, which is included: what an answer below `leaf` is
+    /// to know.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoMessage`] if there is none of that id.
+    pub fn history(&self, leaf: MessageId) -> Result<Vec<Message>, StoreError> {
+        self.read(|tx| {
+            let ids: Vec<i64> = tx
+                .prepare_cached(&format!("{UP} SELECT id FROM up ORDER BY depth"))?
+                .query_map([leaf.0], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+            if ids.is_empty() {
+                return Err(StoreError::NoMessage(leaf));
+            }
+            let found = ids.into_iter().map(|id| messages::find(tx, MessageId(id)));
+            found.filter_map(Result::transpose).collect()
+        })
+    }
+
+    /// Shows the branch that `message` is on, down to where the person last was on it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoMessage`] if there is none of that id.
+    pub fn show_branch(&self, message: MessageId) -> Result<(), StoreError> {
+        self.write(Flush::Later, |tx| {
+            let conversation = tx
+                .prepare_cached("SELECT conversation FROM message WHERE id = ?1")?
+                .query_row([message.0], |row| row.get(0))
+                .optional()?
+                .ok_or(StoreError::NoMessage(message))?;
+            let leaf = tx
+                .prepare_cached(LEAF_BELOW)?
+                .query_row([message.0], |row| row.get(0))?;
+            show(tx, ConversationId(conversation), MessageId(leaf))
+        })
+    }
+}
+
+/// Makes the path to `leaf` the one that is shown, and remembers it at every fork.
+pub(crate) fn show(
+    tx: &Transaction<'_>,
+    conversation: ConversationId,
+    leaf: MessageId,
+) -> Result<(), StoreError> {
+    let parent: Option<i64> = tx
+        .prepare_cached("SELECT parent FROM message WHERE id = ?1")?
+        .query_row([leaf.0], |row| row.get(0))?;
+    let is_next = parent.is_some() && parent == self::leaf(tx, conversation)?.map(|id| id.0);
+    if is_next {
+        // What is above is shown already.
+        tx.prepare_cached("UPDATE message SET shown_child = ?2 WHERE id = ?1")?
+            .execute((parent, leaf.0))?;
+    } else {
+        tx.prepare_cached(&format!(
+            "{UP} UPDATE message SET shown_child = up.id FROM up
+             WHERE message.id = up.parent AND message.shown_child IS NOT up.id"
+        ))?
+        .execute([leaf.0])?;
+    }
+    tx.prepare_cached("UPDATE conversation SET leaf = ?2 WHERE id = ?1")?
+        .execute((conversation.0, leaf.0))?;
+    Ok(())
+}
+
+/// Messages with the same parent, oldest first.
+pub(crate) fn siblings(
+    tx: &Transaction<'_>,
+    conversation: ConversationId,
+    parent: Option<MessageId>,
+) -> Result<Vec<MessageId>, StoreError> {
+    let mut statement = tx.prepare_cached(
+        "SELECT id FROM message WHERE parent IS ?1 AND conversation = ?2 ORDER BY id",
+    )?;
+    let rows = statement.query_map((parent.map(|id| id.0), conversation.0), |row| {
+        row.get(0).map(MessageId)
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn leaf(tx: &Transaction<'_>, id: ConversationId) -> Result<Option<MessageId>, StoreError> {
+    tx.prepare_cached("SELECT leaf FROM conversation WHERE id = ?1")?
+        .query_row([id.0], |row| {
+            Ok(row.get::<_, Option<i64>>(0)?.map(MessageId))
+        })
+        .optional()?
+        .ok_or(StoreError::NoConversation(id))
+}

@@ -1,0 +1,218 @@
+//! Conversations and messages as the rooms above use them.
+//!
+//! Rule: each test opens a store of its own, in memory unless files are the point.
+
+use transom_store::{
+    ConversationId, Ending, Message, MessageId, NewMessage, Speaker, Store, StoreError, Timestamp,
+};
+
+const NOW: Timestamp = Timestamp(1_795_000_000_000);
+
+fn question(conversation: ConversationId, parent: Option<MessageId>, text: &str) -> NewMessage {
+    NewMessage {
+        conversation,
+        parent,
+        speaker: Speaker::User,
+        text: text.to_string(),
+        attachment: String::new(),
+        ending: Ending::Stop,
+        model: None,
+        created_at: NOW,
+    }
+}
+
+fn answer(conversation: ConversationId, parent: MessageId) -> NewMessage {
+    NewMessage {
+        speaker: Speaker::Assistant,
+        ending: Ending::Writing,
+        model: Some("starter".to_string()),
+        ..question(conversation, Some(parent), "")
+    }
+}
+
+fn texts(messages: &[Message]) -> Vec<&str> {
+    messages
+        .iter()
+        .map(|message| message.text.as_str())
+        .collect()
+}
+
+#[test]
+fn an_answer_grows_and_ends() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = store.add_message(question(id, None, "Why?")).unwrap();
+    let begun = store.add_message(answer(id, asked)).unwrap();
+    store.append(begun, "Let me see. ", "").unwrap();
+    store.append(begun, "", "Because ").unwrap();
+    store.append(begun, "Really. ", "of ärger.").unwrap();
+    let growing = store.message(begun).unwrap();
+    assert_eq!(growing.ending, Ending::Writing);
+    assert_eq!(growing.text, "Because of ärger.");
+    assert_eq!(growing.reasoning, "Let me see. Really. ");
+    let stats = Some("{\"generated_tokens\":3}".to_string());
+    store.finish(begun, Ending::Length, stats.clone()).unwrap();
+    let ended = store.message(begun).unwrap();
+    assert_eq!(
+        ended,
+        Message {
+            ending: Ending::Length,
+            stats,
+            ..growing
+        }
+    );
+    let path = store.path(id).unwrap();
+    assert_eq!(path.len(), 2);
+    assert_eq!((path[1].id, path[1].speaker), (begun, Speaker::Assistant));
+    assert_eq!(path[1].n_chars, 17 + 20);
+    assert_eq!(store.conversation(id).unwrap().n_messages, 2);
+    assert_eq!(
+        texts(&store.history(begun).unwrap()),
+        ["Why?", "Because of ärger."]
+    );
+}
+
+#[test]
+fn what_has_ended_neither_grows_nor_ends_again() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = store.add_message(question(id, None, "Why?")).unwrap();
+    let begun = store.add_message(answer(id, asked)).unwrap();
+    let still = store.finish(begun, Ending::Writing, None);
+    assert!(matches!(still, Err(StoreError::NoEnding(message)) if message == begun));
+    let failure = "{\"code\":\"busy\"}".to_string();
+    let failed = Ending::Failed { failure };
+    store.finish(begun, failed.clone(), None).unwrap();
+    assert_eq!(store.message(begun).unwrap().ending, failed);
+    assert!(matches!(
+        store.append(begun, "", "x"),
+        Err(StoreError::NotWriting(_))
+    ));
+    assert!(matches!(
+        store.finish(begun, Ending::Stop, None),
+        Err(StoreError::NotWriting(_))
+    ));
+    assert!(matches!(
+        store.append(MessageId(99), "", "x"),
+        Err(StoreError::NoMessage(_))
+    ));
+}
+
+#[test]
+fn an_edit_is_a_new_version_and_the_old_one_can_be_shown_again() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let first = store.add_message(question(id, None, "one")).unwrap();
+    let second = store.add_message(question(id, Some(first), "two")).unwrap();
+    let third = store
+        .add_message(question(id, Some(second), "three"))
+        .unwrap();
+    let edited = store
+        .add_message(question(id, Some(first), "zwei"))
+        .unwrap();
+    assert_eq!(store.message(edited).unwrap().siblings, [second, edited]);
+    let shown = |store: &Store| -> Vec<MessageId> {
+        store.path(id).unwrap().iter().map(|head| head.id).collect()
+    };
+    assert_eq!(shown(&store), [first, edited]);
+    store.show_branch(second).unwrap();
+    assert_eq!(shown(&store), [first, second, third]);
+    assert_eq!(store.conversation(id).unwrap().n_messages, 3);
+    let restarted = store.add_message(question(id, None, "eins")).unwrap();
+    assert_eq!(shown(&store), [restarted]);
+    store.show_branch(first).unwrap();
+    assert_eq!(shown(&store), [first, second, third]);
+}
+
+#[test]
+fn a_message_follows_only_what_is_in_its_conversation() {
+    let store = Store::in_memory().unwrap();
+    let one = store.create_conversation(NOW).unwrap();
+    let other = store.create_conversation(NOW).unwrap();
+    let first = store.add_message(question(one, None, "one")).unwrap();
+    let elsewhere = store.add_message(question(other, Some(first), "two"));
+    assert!(
+        matches!(elsewhere, Err(StoreError::ParentElsewhere { parent, .. }) if parent == first)
+    );
+    let nowhere = store.add_message(question(one, Some(MessageId(99)), "two"));
+    assert!(matches!(nowhere, Err(StoreError::NoMessage(MessageId(99)))));
+    let gone = store.add_message(question(ConversationId(99), None, "two"));
+    assert!(matches!(
+        gone,
+        Err(StoreError::NoConversation(ConversationId(99)))
+    ));
+    assert_eq!(store.path(other).unwrap(), []);
+}
+
+#[test]
+fn the_list_has_pinned_ones_first_then_the_latest() {
+    let store = Store::in_memory().unwrap();
+    let ids: Vec<_> = (0..4)
+        .map(|n| store.create_conversation(Timestamp(n)).unwrap())
+        .collect();
+    let later = NewMessage {
+        created_at: Timestamp(10),
+        ..question(ids[1], None, "late")
+    };
+    store.add_message(later).unwrap();
+    store.pin(ids[0], true).unwrap();
+    let listed = |offset, limit| -> Vec<ConversationId> {
+        let listed = store.conversations(offset, limit).unwrap();
+        listed.iter().map(|one| one.id).collect()
+    };
+    assert_eq!(listed(0, 10), [ids[0], ids[1], ids[3], ids[2]]);
+    assert_eq!(listed(1, 2), [ids[1], ids[3]]);
+    let blank = store.search("  ", 0, 2).unwrap();
+    assert_eq!(blank[0].conversation.id, ids[0]);
+    assert!(matches!(
+        store.pin(ConversationId(99), true),
+        Err(StoreError::NoConversation(_))
+    ));
+}
+
+#[test]
+fn a_title_is_given_once_by_itself_and_any_time_by_hand() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    assert!(store.set_title_if_empty(id, " First ").unwrap());
+    assert!(!store.set_title_if_empty(id, "Second").unwrap());
+    assert_eq!(store.conversation(id).unwrap().title, "First");
+    store.rename(id, "Third").unwrap();
+    assert_eq!(store.conversation(id).unwrap().title, "Third");
+    assert_eq!(store.search("first", 0, 9).unwrap(), []);
+    assert_eq!(store.search("third", 0, 9).unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_deleted_is_not_there_and_its_id_is_not_given_again() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = store.add_message(question(id, None, "Why?")).unwrap();
+    let begun = store.add_message(answer(id, asked)).unwrap();
+    store.delete(id).unwrap();
+    assert!(matches!(
+        store.append(begun, "", "x"),
+        Err(StoreError::NoMessage(_))
+    ));
+    assert!(matches!(
+        store.conversation(id),
+        Err(StoreError::NoConversation(_))
+    ));
+    assert_eq!(store.messages(&[asked, begun]).unwrap(), []);
+    assert_eq!(store.search("why", 0, 9).unwrap(), []);
+    let next = store.create_conversation(NOW).unwrap();
+    assert!(next > id);
+    assert!(store.add_message(question(next, None, "x")).unwrap() > begun);
+    store.clear_history().unwrap();
+    assert_eq!(store.conversations(0, 9).unwrap(), []);
+}
+
+#[test]
+fn messages_come_in_the_order_in_which_they_are_asked_for() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let first = store.add_message(question(id, None, "one")).unwrap();
+    let second = store.add_message(question(id, Some(first), "two")).unwrap();
+    let found = store.messages(&[second, MessageId(99), first]).unwrap();
+    assert_eq!(texts(&found), ["two", "one"]);
+}
