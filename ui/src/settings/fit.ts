@@ -1,0 +1,87 @@
+/**
+ * The arithmetic of the fit bar. Between two answers of the app the bar follows the slider by
+ * itself: keys and values grow linearly with the context, everything else stays.
+ */
+import type { FitView } from "../ipc";
+
+/** What a part of the bar is. */
+export type PartKind = "taken" | "weights" | "kv" | "headroom";
+
+/** A part of the bar, in bytes and as a share of the bar's length. */
+export interface BarPart {
+  kind: PartKind;
+  bytes: number;
+  share: number;
+}
+
+/** The bar: parts in order, and where the budget ends, as a share of the bar's length. */
+export interface Bar {
+  parts: BarPart[];
+  /** Less than 1 when the parts are longer than the budget. */
+  budgetShare: number;
+}
+
+/** Bytes that the model needs in all. */
+export function neededBytes(fit: FitView): number {
+  return fit.weight_bytes + fit.kv_cache_bytes + fit.headroom_bytes;
+}
+
+/** Bytes of the budget that others leave. */
+export function freeBytes(fit: FitView): number {
+  return Math.max(0, fit.budget_bytes - fit.taken_bytes);
+}
+
+/** `fit` as it would be with a context of `contextLength` tokens. */
+export function atContext(fit: FitView, contextLength: number): FitView {
+  if (fit.context_length <= 0 || contextLength === fit.context_length) return fit;
+  const kv = Math.round((fit.kv_cache_bytes / fit.context_length) * contextLength);
+  const moved = { ...fit, context_length: contextLength, kv_cache_bytes: kv };
+  return { ...moved, fits: neededBytes(moved) <= freeBytes(moved) };
+}
+
+/** The bar that shows `fit`: as long as the budget, or as what is asked for if that is more. */
+export function barOf(fit: FitView): Bar {
+  const amounts: [PartKind, number][] = [
+    ["taken", fit.taken_bytes],
+    ["weights", fit.weight_bytes],
+    ["kv", fit.kv_cache_bytes],
+    ["headroom", fit.headroom_bytes],
+  ];
+  const sum = amounts.reduce((total, [, bytes]) => total + bytes, 0);
+  const length = Math.max(sum, fit.budget_bytes, 1);
+  const parts = amounts
+    .filter(([, bytes]) => bytes > 0)
+    .map(([kind, bytes]) => ({ kind, bytes, share: bytes / length }));
+  return { parts, budgetShare: Math.min(1, fit.budget_bytes / length) };
+}
+
+/** How well it fits, for the words beside the bar. */
+export type Verdict = "fits" | "shorter" | "too_large";
+
+/** `shorter`: it would fit with `context_that_fits`. */
+export function verdictOf(fit: FitView): Verdict {
+  if (fit.fits) return "fits";
+  return fit.context_that_fits === null ? "too_large" : "shorter";
+}
+
+const SHORTEST = 512;
+
+/** Contexts that the slider stops at: doublings and the halves between them, to `longest`. */
+export function contextStops(longest: number): number[] {
+  const stops: number[] = [];
+  for (let stop = Math.min(SHORTEST, longest); stop < longest; stop *= 2) {
+    stops.push(stop);
+    if (stop * 1.5 < longest) stops.push(stop * 1.5);
+  }
+  return [...stops, longest];
+}
+
+/** The place of the stop nearest to `contextLength`, by ratio. */
+export function nearestStop(stops: readonly number[], contextLength: number): number {
+  const distance = (stop: number) => Math.abs(Math.log(stop / Math.max(1, contextLength)));
+  let best = 0;
+  stops.forEach((stop, place) => {
+    if (distance(stop) < distance(stops[best] ?? stop)) best = place;
+  });
+  return best;
+}

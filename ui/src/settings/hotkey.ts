@@ -1,0 +1,94 @@
+/**
+ * Shortcuts as settings write them (`Control+Shift+Space`), as keys that were pressed, and as people
+ * read them: symbols on a Mac, words elsewhere.
+ */
+export type Platform = "macos" | "linux";
+
+/** Modifiers in the order in which a Mac shows them. */
+const MODIFIERS = ["Control", "Alt", "Shift", "Super"] as const;
+type Modifier = (typeof MODIFIERS)[number];
+
+const ALIASES: Record<string, Modifier> = {
+  control: "Control", ctrl: "Control", alt: "Alt", option: "Alt", shift: "Shift",
+  super: "Super", cmd: "Super", command: "Super", meta: "Super",
+};
+const MAC: Record<string, string> = {
+  Control: "⌃", Alt: "⌥", Shift: "⇧", Super: "⌘", Space: "Space", Enter: "↩", Tab: "⇥",
+  Escape: "⎋", Backspace: "⌫", Delete: "⌦",
+};
+const WORDS: Record<string, string> = {
+  Control: "Ctrl", Escape: "Esc", Delete: "Del",
+};
+const SIGNS: Record<string, string> = {
+  ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", Comma: ",", Period: ".",
+  Slash: "/", Backslash: "\\", Semicolon: ";", Quote: "'", BracketLeft: "[", BracketRight: "]",
+  Minus: "-", Equal: "=", Backquote: "`",
+};
+/** Codes of keys that are modifiers themselves. */
+const MODIFIER_CODES = /^(Control|Alt|Shift|Meta|OS)(Left|Right)?$|^(CapsLock|Fn|AltGraph)$/;
+
+/** What a key event has, as far as a shortcut cares. */
+export interface Pressed {
+  code: string;
+  ctrlKey: boolean;
+  altKey: boolean;
+  shiftKey: boolean;
+  metaKey: boolean;
+}
+
+/** The modifiers that are held, in order. */
+export function heldModifiers(pressed: Pressed): Modifier[] {
+  const held = {
+    Control: pressed.ctrlKey, Alt: pressed.altKey, Shift: pressed.shiftKey, Super: pressed.metaKey,
+  };
+  return MODIFIERS.filter((modifier) => held[modifier]);
+}
+
+/** Whether only modifiers are down so far. */
+export function isModifier(code: string): boolean {
+  return MODIFIER_CODES.test(code);
+}
+
+/**
+ * The shortcut as settings write it, or why it is none: a global shortcut needs a modifier other
+ * than Shift, or nobody could type that letter any more. Function keys may stand alone.
+ */
+export function shortcutOf(pressed: Pressed): { shortcut: string } | { problem: "no_modifier" } {
+  const held = heldModifiers(pressed);
+  const key = pressed.code.replace(/^(Key|Digit)/, "");
+  const isFunctionKey = /^F([1-9]|1\d|2[0-4])$/.test(key);
+  if (!isFunctionKey && held.every((modifier) => modifier === "Shift")) {
+    return { problem: "no_modifier" };
+  }
+  return { shortcut: [...held, key].join("+") };
+}
+
+/** The keys of a shortcut one by one, as they are shown. An empty shortcut has none. */
+export function keysOf(shortcut: string, platform: string): string[] {
+  const isMac = platform === "macos";
+  const parts = shortcut.split("+").map((part) => part.trim()).filter(Boolean);
+  const words = parts.map((part) => {
+    const lower = part.toLowerCase();
+    if (/^(cmdorctrl|commandorcontrol|mod)/.test(lower)) return isMac ? "Super" : "Control";
+    return ALIASES[lower] ?? plainKey(part);
+  });
+  const place = (word: string) => {
+    const found = MODIFIERS.indexOf(word as Modifier);
+    return found < 0 ? MODIFIERS.length : found;
+  };
+  return words
+    .sort((a, b) => place(a) - place(b))
+    .map((word) => SIGNS[word] ?? (isMac ? MAC[word] : WORDS[word]) ?? word);
+}
+
+/** The shortcut in one piece of text: `⌥Space`, `Ctrl+Space`. */
+export function shortcutText(shortcut: string, platform: string): string {
+  const keys = keysOf(shortcut, platform);
+  if (platform !== "macos") return keys.join("+");
+  return keys.reduce((text, key) => text + (key.length > 1 && text ? " " : "") + key, "");
+}
+
+function plainKey(part: string): string {
+  const key = part.replace(/^(Key|Digit)/, "");
+  return key.length === 1 ? key.toUpperCase() : key.charAt(0).toUpperCase() + key.slice(1);
+}
