@@ -7,6 +7,7 @@
 
 pub mod block;
 pub mod failure;
+pub mod markdown;
 pub mod update;
 
 pub use block::{Block, Tail};
