@@ -1,0 +1,100 @@
+/** A calm machine with two models, for the fake app to start from. */
+import type {
+  AboutView, FitView, LoadedView, ModelSettings, ModelView, Settings, StatusView,
+} from "../bindings";
+
+export const GB = 2 ** 30;
+export const MB = 2 ** 20;
+
+export function settings(): Settings {
+  return {
+    general: {
+      hotkey: null, launch_at_login: false, show_in_dock: false, pin_chat: false,
+      appearance: "system", language: null, was_welcomed: true,
+    },
+    behaviour: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
+    model: "/models/Qwen3-4B-4bit",
+    models: {}, added_models: [], recent_models: [], prompts: null,
+  };
+}
+
+export function modelSettings(): ModelSettings {
+  return {
+    context_length: null, kv_cache: "automatic", max_tokens: null, temperature: null, top_p: null,
+    top_k: null, min_p: null, repetition_penalty: null, seed: null, system_prompt: null,
+    thinking: null,
+  };
+}
+
+export function models(): ModelView[] {
+  const facts = {
+    architecture: "qwen3", n_parameters: 4.02e9, quantisation: "4-bit", formats: ["mlx"],
+    size_bytes: 2.3 * GB, max_context_length: 40_960, has_chat_template: true,
+  };
+  return [
+    { id: "/models/Qwen3-4B-4bit", name: "Qwen3 4B", is_starter: false, is_added: true,
+      is_chosen: true, facts, problem: null },
+    { id: "/models/Mistral-Small-24B-Q4_K_M.gguf", name: "Mistral Small 24B", is_starter: false,
+      is_added: true, is_chosen: false, problem: null,
+      facts: { ...facts, architecture: "llama", n_parameters: 23.6e9, quantisation: "Q4_K",
+        formats: ["gguf"], size_bytes: 13.3 * GB, max_context_length: 32_768 } },
+    { id: "/models/old-model", name: "old-model", is_starter: false, is_added: true,
+      is_chosen: false, facts: null, problem: "config.json: the architecture \"rwkv\" is not known" },
+    { id: "starter", name: "Starter", is_starter: true, is_added: false, is_chosen: false,
+      problem: null,
+      facts: { ...facts, architecture: "llama", n_parameters: 26e6, quantisation: "8-bit",
+        formats: ["mlx", "gguf"], size_bytes: 29 * MB, max_context_length: 2048 } },
+  ];
+}
+
+export function fit(model: ModelView, chosen: ModelSettings): FitView {
+  const weight_bytes = model.facts?.size_bytes ?? 0;
+  const longest = model.facts?.max_context_length ?? 4096;
+  const context_length = chosen.context_length ?? Math.min(longest, 8192);
+  const small = chosen.kv_cache === "small" ? 0.53 : 1;
+  const perToken = (weight_bytes / GB) * 62_000 * small;
+  const headroom_bytes = 0.3 * GB;
+  const budget_bytes = 10.5 * GB;
+  const room = budget_bytes - weight_bytes - headroom_bytes;
+  const most = Math.floor(room / Math.max(1, perToken));
+  const kv_cache_bytes = perToken * context_length;
+  return {
+    weight_bytes, kv_cache_bytes, headroom_bytes, budget_bytes, taken_bytes: 0, context_length,
+    context_that_fits: most >= 512 ? Math.min(longest, most) : null,
+    fits: weight_bytes + kv_cache_bytes + headroom_bytes <= budget_bytes,
+  };
+}
+
+export function loaded(): LoadedView {
+  return {
+    name: "Qwen3 4B", load_fraction: null, is_ready: true, is_leaving: false,
+    memory_bytes: 2.8 * GB, engine: "mlx", context_length: 8192, unloads_in_seconds: 540,
+  };
+}
+
+export function status(): StatusView {
+  return {
+    activity: "idle", model: loaded(), budget_bytes: 10.5 * GB, in_use_bytes: 2.8 * GB, held: null,
+    is_paused: false, restraints: [], repaint_ms: 16, offer_smaller_model: false,
+    machine: {
+      memory: "normal", heat: "nominal", is_low_power: false, is_on_battery: false,
+      is_thrashing: false,
+    },
+    last_unload: null, n_waiting: 0, is_guest: false,
+  };
+}
+
+export function about(): AboutView {
+  return {
+    version: "0.1.0",
+    parts: [
+      { name: "MLX", version: "0.29.2", licence: "MIT" },
+      { name: "llama.cpp", version: "b6500", licence: "MIT" },
+      { name: "Tauri", version: "2.12.5", licence: "MIT OR Apache-2.0" },
+    ],
+    data_folder: "~/Library/Application Support/Transom",
+    system: "macOS 26.1", chip: "Apple M4", memory_bytes: 16 * GB, missing: [],
+    hotkey: { hotkey: "registered", shortcut: "Alt+Space" }, default_hotkey: "Alt+Space",
+    platform: "macos", languages: ["en"],
+  };
+}

@@ -1,0 +1,143 @@
+/**
+ * One growing answer of the fake app. It is played by time, or step by step by a test: `stage`,
+ * `write` and `end` do what the app would tell.
+ */
+import type {
+  AnswerStats, Block, EndingView, MessageView, Section, Stage, Tail, Update,
+} from "../bindings";
+import { blocks, inline, sentences, source, type Piece } from "./text";
+
+/** What an answer shall do. */
+export interface Script {
+  reasoning?: string;
+  answer: Piece[];
+  /** Stages that come first. */
+  stages?: Stage[];
+  /** Words a second; 0: nothing happens by itself. */
+  rate: number;
+  /** Words that are there at once. */
+  begun?: number;
+  /** Never ends by itself. */
+  stays?: boolean;
+  ending?: EndingView;
+}
+
+type Listener = (update: Update) => void;
+
+export class Player {
+  private listeners = new Set<Listener>();
+  private words: { section: Section; piece: number; text: string }[] = [];
+  private at = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private tails: Record<Section, Tail> = { reasoning: { html: "" }, answer: { html: "" } };
+  private now: Stage;
+  private started = 0;
+  private whole: { reasoning: Piece[]; answer: Piece[] };
+
+  constructor(readonly message: MessageView, readonly script: Script) {
+    const reasoning = script.reasoning ? [{ words: script.reasoning }] : [];
+    this.whole = { reasoning, answer: script.answer };
+    for (const section of ["reasoning", "answer"] as const) {
+      this.whole[section].forEach((one, piece) => {
+        const all = "words" in one ? one.words.split(/(?<=\s)/) : [""];
+        for (const text of all) this.words.push({ section, piece, text });
+      });
+    }
+    this.now = script.stages?.[0] ?? { stage: "writing", tokens_per_second: null };
+    if (script.begun) {
+      this.now = { stage: "writing", tokens_per_second: 42 };
+      this.write(script.begun);
+    }
+  }
+
+  follow(listener: Listener): () => void {
+    const snapshot = {
+      message: { ...this.message, blocks: [...this.message.blocks],
+        reasoning: [...this.message.reasoning] },
+      reasoning_tail: this.tails.reasoning, tail: this.tails.answer, stage: this.now,
+    };
+    listener({ update: "snapshot", snapshot });
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** Plays it by time, at most 60 updates a second. */
+  play(): void {
+    if (this.script.rate <= 0) return;
+    const later = [...(this.script.stages ?? []).slice(1)];
+    const step = Math.max(16, 1000 / this.script.rate);
+    this.started = performance.now();
+    const next = () => {
+      const stage = later.shift();
+      if (stage) this.stage(stage);
+      else this.write(Math.max(1, Math.round((this.script.rate * step) / 1000)));
+      if (this.at < this.words.length) this.timer = setTimeout(next, stage ? 300 : step);
+      else if (!this.script.stays) this.end(this.script.ending ?? { ending: "stop" });
+    };
+    this.timer = setTimeout(next, step);
+  }
+
+  stage(stage: Stage): void {
+    this.now = stage;
+    this.tell({ update: "stage", stage });
+  }
+
+  /** Writes the next `n` words. */
+  write(n: number): void {
+    for (let left = n; left > 0 && this.at < this.words.length; ) {
+      const { section, piece } = this.words[this.at]!;
+      const here = this.words.slice(this.at, this.at + left);
+      const taken = here.filter((word) => word.section === section && word.piece === piece);
+      this.at += taken.length;
+      left -= taken.length;
+      this.grow(section, piece);
+    }
+  }
+
+  private grow(section: Section, piece: number): void {
+    const one = this.whole[section][piece]!;
+    const said = this.words.slice(0, this.at)
+      .filter((word) => word.section === section && word.piece === piece)
+      .map((word) => word.text).join("");
+    const next = this.words[this.at];
+    const isDone = !next || next.section !== section || next.piece !== piece;
+    const done: Block[] = isDone ? blocks([one]) : [];
+    const tail = isDone || !("words" in one) ? "" : `<p>${inline(said)}</p>`;
+    this.tails[section] = { html: tail };
+    (section === "answer" ? this.message.blocks : this.message.reasoning).push(...done);
+    this.now = { stage: "writing", tokens_per_second: 42 };
+    this.tell({
+      update: "text", section, blocks: done, tail: { html: tail }, tokens_per_second: 42,
+      sentences: isDone && section === "answer" ? sentences(said) : [],
+    });
+  }
+
+  end(ending: EndingView): void {
+    clearTimeout(this.timer);
+    if (this.message.ending.ending !== "writing") return;
+    const left = this.tails.answer.html ? [{ html: this.tails.answer.html }] : [];
+    this.message.blocks.push(...left);
+    const n = this.message.blocks.length;
+    this.message.text = source(this.whole.answer.slice(0, n));
+    this.message.ending = ending;
+    this.message.stats = n ? this.stats() : null;
+    this.tell({
+      update: "ended", reasoning: [], blocks: left, text: this.message.text, ending,
+      stats: this.message.stats, sentences: [],
+    });
+    this.listeners.clear();
+  }
+
+  private stats(): AnswerStats {
+    const seconds = (performance.now() - this.started) / 1000;
+    return {
+      prompt_tokens: 212, cached_tokens: 180, generated_tokens: Math.round(this.at * 1.3),
+      time_to_first_token_seconds: 0.42, dropped_messages: 0,
+      tokens_per_second: seconds > 0.2 ? (this.at * 1.3) / seconds : 41.8,
+    };
+  }
+
+  private tell(update: Update): void {
+    for (const listener of [...this.listeners]) listener(update);
+  }
+}

@@ -1,0 +1,81 @@
+/** Conversations of the fake app: a tree of messages, of which one path is shown. */
+import type {
+  Conversation, ConversationId, MessageHead, MessageId, MessageView, Speaker,
+} from "../bindings";
+
+export interface Kept {
+  view: MessageView;
+  parent: MessageId | null;
+}
+
+export class Tree {
+  conversations = new Map<ConversationId, Conversation>();
+  messages = new Map<MessageId, Kept>();
+  private leaves = new Map<ConversationId, MessageId>();
+  private last = 0;
+
+  begin(title: string, at = Date.now()): Conversation {
+    const id = ++this.last;
+    const conversation: Conversation = {
+      id, title, is_pinned: false, created_at: at, updated_at: at, n_messages: 0,
+    };
+    this.conversations.set(id, conversation);
+    return conversation;
+  }
+
+  add(
+    conversation: ConversationId, parent: MessageId | null, speaker: Speaker,
+    more: Partial<MessageView> = {},
+  ): MessageView {
+    const id = ++this.last;
+    const view: MessageView = {
+      id, conversation, speaker, reasoning: [], blocks: [], text: "", attachment: "",
+      ending: { ending: "stop" }, model: speaker === "assistant" ? "Qwen3 4B" : null, stats: null,
+      created_at: Date.now(), siblings: [], ...more,
+    };
+    this.messages.set(id, { view, parent });
+    const siblings = this.children(conversation, parent);
+    for (const sibling of siblings) this.messages.get(sibling)!.view.siblings = siblings;
+    this.leaves.set(conversation, id);
+    return view;
+  }
+
+  children(conversation: ConversationId, parent: MessageId | null): MessageId[] {
+    return [...this.messages.values()]
+      .filter((kept) => kept.parent === parent && kept.view.conversation === conversation)
+      .map((kept) => kept.view.id);
+  }
+
+  leaf(conversation: ConversationId): MessageId | null {
+    return this.leaves.get(conversation) ?? null;
+  }
+
+  /** Shows the newest path through `message`. */
+  show(message: MessageId): void {
+    const { conversation } = this.messages.get(message)!.view;
+    let leaf = message;
+    for (let next = message as MessageId | undefined; next; ) {
+      leaf = next;
+      next = this.children(conversation, next).at(-1);
+    }
+    this.leaves.set(conversation, leaf);
+  }
+
+  path(conversation: ConversationId): MessageHead[] {
+    const heads: MessageHead[] = [];
+    for (let id = this.leaf(conversation); id !== null; ) {
+      const kept: Kept = this.messages.get(id)!;
+      const { speaker, text } = kept.view;
+      heads.push({ id, speaker, n_chars: text.length });
+      id = kept.parent;
+    }
+    return heads.reverse();
+  }
+
+  remove(conversation: ConversationId): void {
+    this.conversations.delete(conversation);
+    for (const [id, kept] of this.messages) {
+      if (kept.view.conversation === conversation) this.messages.delete(id);
+    }
+  }
+}
