@@ -6,10 +6,16 @@
 //! Rule: nothing here knows a window. What two shells would both need of a conversation is here.
 
 pub mod block;
+pub mod ending;
 pub mod failure;
 pub mod markdown;
+pub mod request;
+pub mod title;
+pub mod turns;
 pub mod update;
+mod view;
 
 pub use block::{Block, Tail};
 pub use failure::Failure;
+pub use turns::{Asking, Begun, Happening, Turns, Updates};
 pub use update::{AnswerStats, MessageView, Section, Snapshot, Update};

@@ -1,0 +1,95 @@
+//! A title for a conversation, from its first question.
+//!
+//! Rule: it is plain text on one line, short, and cut between words where the script has spaces and
+//! between characters where it has none. Only a conversation without a title is given one.
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Most characters, as people count them, the ellipsis included.
+pub const MAX_CHARACTERS: usize = 60;
+
+/// A cut back to the last word may lose this many characters; a longer word is cut within.
+const MAX_LOST: usize = 20;
+
+/// The title that `question` gives, or `attachment` where the question says nothing. Empty if
+/// neither does.
+pub fn title(question: &str, attachment: &str) -> String {
+    let of = |text| shortened(first_sentence(&plain(text)));
+    let title = of(question);
+    if title.is_empty() {
+        of(attachment)
+    } else {
+        title
+    }
+}
+
+/// The words of Markdown without its marks, in one line. What only the marks would say, such as
+/// the address of a link or an image, is left out; code is kept where there is nothing else.
+fn plain(markdown: &str) -> String {
+    // A title needs the beginning only, and a question may hold a whole file.
+    let beginning: String = markdown.chars().take(2_000).collect();
+    let mut prose = Prose::default();
+    for event in Parser::new_ext(&beginning, Options::ENABLE_STRIKETHROUGH) {
+        prose.take(event);
+    }
+    let Prose { text, code, .. } = prose;
+    let text = if text.trim().is_empty() { code } else { text };
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[derive(Default)]
+struct Prose {
+    text: String,
+    code: String,
+    is_in_code: bool,
+}
+
+impl Prose {
+    fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Text(text) if self.is_in_code => self.code.push_str(&text),
+            Event::Text(text) | Event::Code(text) => self.text.push_str(&text),
+            // A person who writes `a <b> c` means these letters.
+            Event::InlineHtml(html) | Event::Html(html) => self.text.push_str(&html),
+            Event::SoftBreak | Event::HardBreak => self.text.push(' '),
+            Event::Start(Tag::CodeBlock(_)) => self.is_in_code = true,
+            Event::End(TagEnd::CodeBlock) => self.is_in_code = false,
+            // The end of a block ends its sentence.
+            Event::End(
+                TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::HtmlBlock,
+            ) => self.text.push('\n'),
+            _ => {}
+        }
+    }
+}
+
+/// The first sentence that says something, without the stop at its end; a question mark stays.
+fn first_sentence(text: &str) -> &str {
+    let sentences = text.unicode_sentences().map(str::trim);
+    let mut sentences = sentences.filter(|sentence| !sentence.is_empty());
+    let first = sentences.next().unwrap_or_default();
+    first.trim_end_matches(['.', '。', ':', '：', ',', ';', ' '])
+}
+
+fn shortened(text: &str) -> String {
+    let characters: Vec<(usize, &str)> = text.grapheme_indices(true).collect();
+    if characters.len() <= MAX_CHARACTERS {
+        return text.to_owned();
+    }
+    // One is the ellipsis.
+    let n_kept = MAX_CHARACTERS - 1;
+    let cut = characters[n_kept].0;
+    let words_end = text.split_word_bound_indices().map(|(at, _)| at);
+    let earliest = characters[n_kept - MAX_LOST].0;
+    let cut = words_end
+        .take_while(|at| *at <= cut)
+        .filter(|at| *at >= earliest)
+        .last()
+        .unwrap_or(cut);
+    let kept = text[..cut].trim_end_matches([' ', ',', ';', ':', '、', '，', '-', '–']);
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests;

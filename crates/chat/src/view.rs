@@ -1,0 +1,154 @@
+//! Messages of the store as they are drawn, and the rendered ones that are kept.
+//!
+//! Rule: an ended message never changes, so its blocks are rendered once while they are kept. What
+//! may change about it, such as its siblings, is read anew each time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use transom_store::{Ending, Message, MessageId};
+
+use crate::block::Block;
+use crate::ending;
+use crate::markdown;
+use crate::update::MessageView;
+
+/// Bytes of HTML that are kept: some hundred long messages, more than a window shows at once.
+const MAX_KEPT_BYTES: usize = 4 << 20;
+
+/// Blocks of one message.
+#[derive(Debug, Default)]
+pub(crate) struct Rendered {
+    reasoning: Vec<Block>,
+    answer: Vec<Block>,
+}
+
+impl Rendered {
+    /// Renders `message`. Takes a while for a long one.
+    pub(crate) fn of(message: &Message) -> Self {
+        Self {
+            reasoning: blocks(&message.reasoning),
+            answer: blocks(&message.text),
+        }
+    }
+
+    fn n_bytes(&self) -> usize {
+        let blocks = self.reasoning.iter().chain(&self.answer);
+        blocks.map(|block| block.html.len()).sum()
+    }
+}
+
+fn blocks(source: &str) -> Vec<Block> {
+    if source.is_empty() {
+        return Vec::new();
+    }
+    markdown::render(source)
+}
+
+/// `message` as it is drawn.
+pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
+    let stats = ending::stats_of(&message);
+    MessageView {
+        id: message.id,
+        conversation: message.conversation,
+        speaker: message.speaker,
+        reasoning: rendered.reasoning.clone(),
+        blocks: rendered.answer.clone(),
+        text: message.text,
+        attachment: message.attachment,
+        ending: ending::from_store(&message.ending),
+        model: message.model,
+        stats,
+        created_at: message.created_at,
+        siblings: message.siblings,
+    }
+}
+
+/// The rendered messages that were used last, up to [`MAX_KEPT_BYTES`].
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    by_id: HashMap<MessageId, (Arc<Rendered>, u64)>,
+    by_use: BTreeMap<u64, MessageId>,
+    n_uses: u64,
+    n_bytes: usize,
+}
+
+impl Kept {
+    /// The blocks of the message `id`, if they are kept.
+    pub(crate) fn get(&mut self, id: MessageId) -> Option<Arc<Rendered>> {
+        let (rendered, used) = self.by_id.get_mut(&id)?;
+        self.by_use.remove(used);
+        self.n_uses += 1;
+        *used = self.n_uses;
+        self.by_use.insert(self.n_uses, id);
+        Some(rendered.clone())
+    }
+
+    /// Keeps the blocks of `message` if it has ended; those used longest ago make room.
+    pub(crate) fn put(&mut self, message: &Message, rendered: &Arc<Rendered>) {
+        if message.ending == Ending::Writing || self.by_id.contains_key(&message.id) {
+            return;
+        }
+        self.n_uses += 1;
+        self.n_bytes += rendered.n_bytes();
+        self.by_use.insert(self.n_uses, message.id);
+        self.by_id
+            .insert(message.id, (rendered.clone(), self.n_uses));
+        while self.n_bytes > MAX_KEPT_BYTES
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            let gone = self.by_id.remove(&oldest);
+            self.n_bytes -= gone.map_or(0, |(rendered, _)| rendered.n_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transom_store::{ConversationId, Speaker, Timestamp};
+
+    fn message(id: i64, text: String) -> Message {
+        Message {
+            id: MessageId(id),
+            conversation: ConversationId(1),
+            parent: None,
+            speaker: Speaker::Assistant,
+            reasoning: String::new(),
+            text,
+            attachment: String::new(),
+            ending: Ending::Stop,
+            model: None,
+            stats: None,
+            created_at: Timestamp(0),
+            siblings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let mut kept = Kept::default();
+        let long = "word ".repeat(100_000);
+        for id in 0..20 {
+            let message = message(id, long.clone());
+            let rendered = Arc::new(Rendered::of(&message));
+            kept.put(&message, &rendered);
+            assert!(kept.get(MessageId(0)).is_some(), "{id}: used every time");
+        }
+        assert!(kept.get(MessageId(1)).is_none());
+        assert!(kept.get(MessageId(19)).is_some());
+        assert!(kept.n_bytes <= MAX_KEPT_BYTES, "{}", kept.n_bytes);
+        assert_eq!(kept.by_id.len(), kept.by_use.len());
+    }
+
+    #[test]
+    fn what_still_grows_is_not_kept() {
+        let mut kept = Kept::default();
+        let growing = Message {
+            ending: Ending::Writing,
+            ..message(1, "half".to_owned())
+        };
+        kept.put(&growing, &Arc::new(Rendered::of(&growing)));
+        assert!(kept.get(MessageId(1)).is_none());
+    }
+}
