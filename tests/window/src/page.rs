@@ -69,7 +69,8 @@ impl Page {
         self.run(&format!("{ROLES}\n{body}"), args).await
     }
 
-    /// The first visible element of a role whose name matches the regular expression; waits for it.
+    /// The first visible element whose role and name match the regular expressions, the role wholly
+    /// and the name anywhere and in any case; waits for it.
     ///
     /// # Errors
     /// When it does not come.

@@ -1,13 +1,130 @@
-//! Asking, stopping, and what becomes of an answer.
+//! Asking, stopping, asking again: what becomes of an answer.
 
-use transom_window_tests::on_stage;
+use transom_window_tests::page::keys;
+use transom_window_tests::{Failure, check, on_stage, until};
+
+use crate::talk::{self, TALKATIVE};
 
 #[tokio::test]
 async fn the_chat_opens_with_the_focus_in_the_composer() {
-    on_stage("opens", async |stage| {
+    on_stage("the_chat_opens", async |stage| {
         let chat = stage.open().await?;
-        chat.by("textbox", "").await?;
-        Ok(())
+        until("the composer has the focus", async || {
+            let focused = chat.focused().await?;
+            let is_ready = focused == "textbox: Message" && chat.has_keyboard().await?;
+            is_ready.then_some(Some(())).ok_or(Failure::Wrong(focused))
+        })
+        .await?;
+        // And it is the window's, not only the page's: real keys arrive.
+        stage.desktop.press("h")?;
+        until("a real key arrives in the composer", async || {
+            let typed = chat
+                .run("return document.activeElement.value;", vec![])
+                .await?;
+            Ok((typed == "h").then_some(()))
+        })
+        .await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_streams_in_steps_and_is_there_at_the_end() {
+    on_stage("an_answer_streams", async |stage| {
+        talk::add_models(&stage.desktop)?;
+        let chat = stage.open().await?;
+        talk::choose_model(&chat, TALKATIVE).await?;
+        talk::ask(&chat, "What is the capital of France?").await?;
+        let mut steps = Vec::new();
+        while steps.len() < 4 {
+            let longer = steps
+                .last()
+                .map_or(1, |text: &String| text.chars().count() + 1);
+            steps.push(talk::until_written(&chat, longer).await?);
+        }
+        check(chat.find("button", "^Stop").await?.is_some(), || {
+            "it should still be writing".into()
+        })?;
+        chat.click("button", "^Stop").await?;
+        talk::until_ended(&chat).await?;
+        let answer = talk::last_answer(&chat).await?;
+        talk::check_kept(&steps[0], &answer)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn stopping_keeps_what_was_written() {
+    on_stage("stopping_keeps", async |stage| {
+        talk::add_models(&stage.desktop)?;
+        let chat = stage.open().await?;
+        talk::choose_model(&chat, TALKATIVE).await?;
+        talk::ask(&chat, "Tell me a story.").await?;
+        let before = talk::until_written(&chat, 60).await?;
+        chat.type_text(keys::ESCAPE).await?;
+        talk::until_ended(&chat).await?;
+        talk::check_kept(
+            &before[..before.len() / 2],
+            &talk::last_answer(&chat).await?,
+        )?;
+        chat.until_says("You stopped it here").await?;
+
+        let kept = talk::last_answer(&chat).await?;
+        let chat = stage.restart().await?;
+        chat.click("(button|link|option)", "Tell me a story")
+            .await?;
+        talk::check_kept(&kept, &talk::until_written(&chat, 1).await?)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn answering_again_keeps_the_old_answer_as_a_branch() {
+    on_stage("answering_again", async |stage| {
+        let chat = stage.open().await?;
+        let first = talk::ask_to_the_end(&chat, "What is a haiku?").await?;
+        chat.click("button", "^Answer again").await?;
+        chat.until_says("2 ?(/|of) ?2").await?;
+        talk::until_ended(&chat).await?;
+        let second = talk::last_answer(&chat).await?;
+
+        chat.click("button", "^Previous version").await?;
+        chat.until_says("1 ?(/|of) ?2").await?;
+        until("the first answer is back", async || {
+            Ok((talk::last_answer(&chat).await? == first).then_some(()))
+        })
+        .await?;
+        chat.click("button", "^Next version").await?;
+        until("the second answer is back", async || {
+            Ok((talk::last_answer(&chat).await? == second).then_some(()))
+        })
+        .await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn editing_a_message_makes_a_branch_with_an_answer_of_its_own() {
+    on_stage("editing", async |stage| {
+        let chat = stage.open().await?;
+        talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
+        chat.click("button", "^Edit").await?;
+        let editor = chat.by("textbox", "^Edit your message").await?;
+        editor.clear().await?;
+        editor.send_keys("What is the capital of Italy?").await?;
+        editor.send_keys(keys::ENTER).await?;
+        until("the new question is shown", async || {
+            let questions = talk::questions(&chat).await?;
+            Ok((questions == ["What is the capital of Italy?"]).then_some(()))
+        })
+        .await?;
+        talk::until_ended(&chat).await?;
+        chat.click("button", "^Previous version").await?;
+        until("the old question is back", async || {
+            let questions = talk::questions(&chat).await?;
+            Ok((questions == ["What is the capital of France?"]).then_some(()))
+        })
+        .await
     })
     .await;
 }

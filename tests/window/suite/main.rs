@@ -5,3 +5,11 @@
 #![cfg(target_os = "linux")]
 
 mod chat;
+mod faults;
+mod history;
+mod models;
+mod prompt;
+mod reach;
+mod settings;
+mod talk;
+mod tray;

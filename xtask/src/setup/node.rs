@@ -40,7 +40,7 @@ impl Node {
         } else {
             &NODE_MAC
         };
-        let unpacked = wheel::unpacked(wheel, "node", cache)?;
+        let unpacked = wheel::unpacked(wheel, &format!("node-{}", wheel.version), cache)?;
         let program = unpacked.join(wheel.holds);
         let folder = program.parent().unwrap_or(&unpacked).to_owned();
         cache::make_runnable(&program)?;

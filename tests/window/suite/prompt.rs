@@ -1,0 +1,112 @@
+//! The quick prompt: a key anywhere, an answer in place, and back to where one was.
+
+use transom_window_tests::page::keys;
+use transom_window_tests::{Failure, Outcome, Page, Stage, check, on_stage, until};
+
+use crate::talk;
+
+/// The shortcut of the quick prompt where Option-Space is not usual.
+const HOTKEY: &str = "ctrl+space";
+
+/// Another program with a window that has the focus; returns the window.
+async fn other_program(stage: &mut Stage) -> Outcome<String> {
+    let before = stage.desktop.active_window()?;
+    let program = stage.desktop.command("xev");
+    stage
+        .desktop
+        .start_child(program, "start another program")?;
+    until("another program has the focus", async || {
+        let now = stage.desktop.active_window()?;
+        Ok((!now.is_empty() && now != before).then_some(now))
+    })
+    .await
+}
+
+/// Presses the shortcut and waits for the prompt.
+async fn open_prompt(stage: &Stage) -> Outcome<Page> {
+    stage.desktop.press(HOTKEY)?;
+    let prompt = stage.window("prompt").await?;
+    until("the prompt takes keys", async || {
+        let focused = prompt.focused().await?;
+        let is_ready = focused.starts_with("textbox") && prompt.has_keyboard().await?;
+        is_ready.then_some(Some(())).ok_or(Failure::Wrong(focused))
+    })
+    .await?;
+    Ok(prompt)
+}
+
+async fn until_hidden(stage: &Stage, prompt: &Page) -> Outcome {
+    until("the prompt is hidden", async || {
+        let shown = prompt
+            .run("return document.visibilityState;", vec![])
+            .await?;
+        let seen = Failure::Wrong(format!("{shown}, {}", stage.desktop.active_window()?));
+        (shown == "hidden").then_some(Some(())).ok_or(seen)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_real_key_opens_the_quick_prompt_and_it_answers_in_place() {
+    on_stage("quick_prompt_answers", async |stage| {
+        stage.open().await?;
+        other_program(stage).await?;
+        let prompt = open_prompt(stage).await?;
+        prompt.type_text("What is the capital of France?").await?;
+        prompt.type_text(keys::ENTER).await?;
+        prompt.until_says("Paris|capital of France is").await?;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_quick_prompt_hands_off_to_the_chat() {
+    on_stage("quick_prompt_hands_off", async |stage| {
+        let chat = stage.open().await?;
+        other_program(stage).await?;
+        let prompt = open_prompt(stage).await?;
+        prompt.type_text("What is the capital of France?").await?;
+        prompt.type_text(keys::ENTER).await?;
+        prompt.until_says("Paris|capital of France is").await?;
+        prompt.click("button", "Open in (the )?chat").await?;
+        until("the chat shows the exchange", async || {
+            let questions = talk::questions(&chat).await?;
+            let seen = Failure::Wrong(format!("{questions:?}"));
+            let is_shown = questions == ["What is the capital of France?"];
+            is_shown.then_some(Some(())).ok_or(seen)
+        })
+        .await?;
+        until("the chat has the keyboard", async || {
+            Ok(chat.has_keyboard().await?.then_some(()))
+        })
+        .await?;
+        until_hidden(stage, &prompt).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn escape_gives_the_focus_back_to_the_window_that_had_it() {
+    on_stage("escape_gives_back", async |stage| {
+        stage.open().await?;
+        let other = other_program(stage).await?;
+        for _ in 0..3 {
+            let prompt = open_prompt(stage).await?;
+            check(stage.desktop.active_window()? != other, || {
+                "the prompt has the keyboard and not the focus".into()
+            })?;
+            stage.desktop.press("Escape")?;
+            until("the other program has the focus again", async || {
+                let now = stage.desktop.active_window()?;
+                (now == other)
+                    .then_some(Some(()))
+                    .ok_or(Failure::Wrong(now))
+            })
+            .await?;
+            until_hidden(stage, &prompt).await?;
+        }
+        Ok(())
+    })
+    .await;
+}

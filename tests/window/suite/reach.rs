@@ -1,0 +1,159 @@
+//! Who can use it, and what it reaches: axe's rules, the keyboard alone, and no network.
+
+use std::fs;
+
+use serde_json::Value;
+use transom_window_tests::page::keys;
+use transom_window_tests::programs::checkout;
+use transom_window_tests::{Failure, Outcome, Page, check, on_stage, until};
+
+use crate::talk;
+
+/// Runs axe-core in the page, and fails with what it found.
+async fn check_with_axe(page: &Page, view: &str) -> Outcome {
+    let script = checkout().join("ui/node_modules/axe-core/axe.min.js");
+    let script = fs::read_to_string(&script)
+        .map_err(Failure::doing("read axe-core (`npm ci` in ui/ brings it)"))?;
+    page.run(&script, vec![]).await?;
+    let found = page
+        .run_until_done(
+            "axe.run(document).then((r) => done(r.violations.map((v) => `${v.id}: ${v.help}: ` + \
+             v.nodes.map((n) => n.html.slice(0, 200)).join(' | '))), (e) => done([String(e)]));",
+        )
+        .await?;
+    let found: Vec<String> =
+        serde_json::from_value(found).map_err(Failure::doing("read what axe found"))?;
+    check(found.is_empty(), || {
+        format!("axe in {view}:\n{}", found.join("\n"))
+    })
+}
+
+#[tokio::test]
+async fn axe_finds_nothing_in_any_view() {
+    on_stage("axe", async |stage| {
+        let chat = stage.open().await?;
+        check_with_axe(&chat, "the empty chat").await?;
+        talk::ask_to_the_end(&chat, "What is a haiku?").await?;
+        check_with_axe(&chat, "a chat").await?;
+        chat.click("button", "^Model: ").await?;
+        check_with_axe(&chat, "the menu of models").await?;
+        chat.type_text(keys::ESCAPE).await?;
+
+        stage.desktop.press("ctrl+space")?;
+        let prompt = stage.window("prompt").await?;
+        prompt.by("textbox", "").await?;
+        check_with_axe(&prompt, "the quick prompt").await?;
+
+        let program = transom_window_tests::programs::ours("transom-app")?;
+        let mut link = stage.desktop.command(program);
+        let link = link.arg("transom://settings").spawn();
+        let mut link = link.map_err(Failure::doing("follow a link"))?;
+        let settings = stage.window("settings").await?;
+        for pane in ["Model", "Behaviour", "General", "About"] {
+            let tab = format!("^{pane}");
+            settings.click("(tab|button|link)", &tab).await?;
+            check_with_axe(&settings, &format!("settings, {pane}")).await?;
+        }
+        let _ = link.wait();
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_can_be_requested_from_the_network() {
+    on_stage("no_network", async |stage| {
+        let chat = stage.open().await?;
+        let tried = chat
+            .run_until_done(
+                "const blocked = [];
+                 document.addEventListener('securitypolicyviolation', (e) => \
+                   blocked.push(e.effectiveDirective));
+                 const image = new Image();
+                 image.onload = () => blocked.push('an image came');
+                 image.src = 'https://example.org/a.png';
+                 const socket = (() => { try { new WebSocket('wss://example.org'); } catch {} })();
+                 fetch('https://example.org/').then(() => 'it came', (e) => 'refused').then((f) => \
+                   setTimeout(() => done([f, ...new Set(blocked)]), 100));",
+            )
+            .await?;
+        let tried: Vec<String> =
+            serde_json::from_value(tried).map_err(Failure::doing("read what was tried"))?;
+        let mut expected = tried.clone();
+        expected.sort();
+        check(expected == ["connect-src", "img-src", "refused"], || {
+            format!("the policy stopped only these: {tried:?}")
+        })?;
+        // And of its own accord the page asked for nothing but its own files.
+        let asked = chat
+            .run(
+                "return performance.getEntriesByType('resource').map((e) => e.name);",
+                vec![],
+            )
+            .await?;
+        let asked: Vec<String> =
+            serde_json::from_value(asked).map_err(Failure::doing("read what was asked for"))?;
+        let own = [
+            "tauri://localhost/",
+            "ipc://localhost/",
+            "http://ipc.localhost/",
+        ];
+        let others: Vec<&String> = asked
+            .iter()
+            .filter(|address| !own.iter().any(|own| address.starts_with(own)))
+            .filter(|address| !address.contains("example.org"))
+            .collect();
+        check(others.is_empty(), || format!("it asked for {others:?}"))
+    })
+    .await;
+}
+
+/// Presses Tab until what has the focus matches; fails when it came round without.
+async fn tab_to(page: &Page, wanted: &str) -> Outcome {
+    for _ in 0..60 {
+        let focused = page.focused().await?;
+        let is_it = page
+            .run(
+                "return new RegExp(arguments[0]).test(arguments[1]);",
+                vec![Value::from(wanted), Value::from(focused)],
+            )
+            .await?;
+        if is_it == Value::Bool(true) {
+            return Ok(());
+        }
+        page.type_text(keys::TAB).await?;
+    }
+    Err(Failure::Wrong(format!("Tab never came to {wanted}")))
+}
+
+#[tokio::test]
+async fn the_main_flows_work_with_the_keyboard_alone() {
+    on_stage("keyboard", async |stage| {
+        let chat = stage.open().await?;
+        chat.by("textbox", "^Message$").await?;
+        chat.type_text("What is a haiku?").await?;
+        chat.type_text(keys::ENTER).await?;
+        talk::until_written(&chat, 10).await?;
+        talk::until_ended(&chat).await?;
+
+        tab_to(&chat, "^button: Answer again").await?;
+        chat.type_text(keys::ENTER).await?;
+        chat.until_says("2 ?(/|of) ?2").await?;
+        talk::until_ended(&chat).await?;
+        tab_to(&chat, "^button: Previous version").await?;
+        chat.type_text(keys::ENTER).await?;
+        chat.until_says("1 ?(/|of) ?2").await?;
+
+        tab_to(&chat, "^button: Model: ").await?;
+        chat.type_text(keys::ENTER).await?;
+        chat.by("menu|listbox", "").await?;
+        chat.type_text(keys::ESCAPE).await?;
+        until("the menu's button has the focus again", async || {
+            let focused = chat.focused().await?;
+            let is_back = focused.starts_with("button: Model: ");
+            is_back.then_some(Some(())).ok_or(Failure::Wrong(focused))
+        })
+        .await
+    })
+    .await;
+}

@@ -1,0 +1,69 @@
+//! Settings: how one comes there, and that they are kept.
+
+use serde_json::json;
+use transom_window_tests::{Failure, check, on_stage, until};
+
+#[tokio::test]
+async fn settings_survive_a_restart() {
+    on_stage("settings_survive", async |stage| {
+        let chat = stage.open().await?;
+        open_settings(stage).await?;
+        let settings = stage.window("settings").await?;
+        settings.click("(tab|button|link)", "^General").await?;
+        settings.click("(radio|button|tab)", "^Dark").await?;
+        for page in [&settings, &chat] {
+            until("the pages are dark", async || {
+                let scheme = page
+                    .run(
+                        "return getComputedStyle(document.documentElement).colorScheme;",
+                        vec![],
+                    )
+                    .await?;
+                let seen = Failure::Wrong(scheme.to_string());
+                (scheme == "dark").then_some(Some(())).ok_or(seen)
+            })
+            .await?;
+        }
+        let chat = stage.restart().await?;
+        until("it is dark after a restart", async || {
+            let scheme = chat
+                .run(
+                    "return getComputedStyle(document.documentElement).colorScheme;",
+                    vec![],
+                )
+                .await?;
+            Ok((scheme == json!("dark")).then_some(()))
+        })
+        .await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deep_link_opens_the_settings() {
+    on_stage("a_deep_link", async |stage| {
+        stage.open().await?;
+        open_settings(stage).await?;
+        let settings = stage.window("settings").await?;
+        settings.by("heading|tab", "Behaviour").await?;
+        check(settings.has_keyboard().await?, || {
+            "the settings have no focus".into()
+        })
+    })
+    .await;
+}
+
+/// As another program would: a link handed to a second start.
+async fn open_settings(stage: &transom_window_tests::Stage) -> transom_window_tests::Outcome {
+    let program = transom_window_tests::programs::ours("transom-app")?;
+    let mut link = stage.desktop.command(program);
+    let mut link = link
+        .arg("transom://settings")
+        .spawn()
+        .map_err(Failure::doing("follow a link"))?;
+    until("the link was handed over", async || {
+        let ended = link.try_wait();
+        Ok(ended.map_err(Failure::doing("wait for it"))?.map(drop))
+    })
+    .await
+}
