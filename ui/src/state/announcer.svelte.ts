@@ -1,0 +1,17 @@
+/**
+ * What a screen reader shall say: finished sentences of the answer that is watched, and short notes
+ * of what happened. A live region shows it; old sentences leave it, or it would be read again.
+ */
+const MAX_KEPT = 6;
+
+class Announcer {
+  said = $state.raw<{ id: number; text: string }[]>([]);
+  private last = 0;
+
+  say(...texts: string[]): void {
+    const fresh = texts.filter(Boolean).map((text) => ({ id: ++this.last, text }));
+    this.said = [...this.said, ...fresh].slice(-MAX_KEPT);
+  }
+}
+
+export const announcer = new Announcer();

@@ -1,0 +1,145 @@
+/**
+ * An answer that grows. Used by the chat and by the quick prompt.
+ *
+ * Rule: a block is appended once and never replaced; an update costs the tail and what is new. What
+ * comes between two frames is applied together, and at once where there are no frames.
+ */
+import {
+  ipc, type AnswerStats, type Block, type EndingView, type MessageId, type MessageView,
+  type Section, type Stage, type Unsubscribe, type Update,
+} from "../ipc";
+
+/** Longest wait for a frame: hidden windows have none. */
+const MAX_WAIT_MS = 100;
+
+export class Answer {
+  /** As of the snapshot, and whole again when it ended. */
+  message = $state.raw<MessageView | null>(null);
+  reasoning = $state.raw<Block[]>([]);
+  blocks = $state.raw<Block[]>([]);
+  reasoningTail = $state("");
+  tail = $state("");
+  stage = $state.raw<Stage>({ stage: "waiting", position: 0 });
+  section = $state<Section>("answer");
+  ending = $state.raw<EndingView>({ ending: "writing" });
+  stats = $state.raw<AnswerStats | null>(null);
+  /** When this page first saw it think, and for how long in all; milliseconds. */
+  thinkingSince = $state<number | null>(null);
+  thoughtFor = $state<number | null>(null);
+
+  private waiting: Update[] = [];
+  private cancelFrame: (() => void) | null = null;
+  private unfollow: Unsubscribe | null = null;
+  private isLeft = false;
+
+  constructor(
+    readonly id: MessageId,
+    private hear: { sentences?: (said: string[]) => void; ended?: (message: MessageView) => void } = {},
+  ) {}
+
+  get isWriting(): boolean {
+    return this.ending.ending === "writing";
+  }
+
+  /** Follows it until it ends or is left. */
+  async follow(): Promise<void> {
+    const unfollow = await ipc.follow(this.id, (update) => this.queue(update));
+    if (this.isLeft) unfollow();
+    else this.unfollow = unfollow;
+  }
+
+  /** It is looked at no longer; it is written on. */
+  leave(): void {
+    this.isLeft = true;
+    this.cancelFrame?.();
+    this.unfollow?.();
+  }
+
+  private queue(update: Update): void {
+    if (this.isLeft) return;
+    this.waiting.push(update);
+    if (update.update === "snapshot" || document.hidden) return this.flush();
+    this.cancelFrame ??= nextFrame(() => this.flush());
+  }
+
+  /** Applies what came. */
+  flush(): void {
+    this.cancelFrame?.();
+    this.cancelFrame = null;
+    const updates = this.waiting;
+    this.waiting = [];
+    const grown: Record<Section, Block[]> = { reasoning: [], answer: [] };
+    const said: string[] = [];
+    for (const update of updates) this.apply(update, grown, said);
+    if (grown.reasoning.length) this.reasoning = this.reasoning.concat(grown.reasoning);
+    if (grown.answer.length) this.blocks = this.blocks.concat(grown.answer);
+    if (said.length) this.hear.sentences?.(said);
+    if (!this.isWriting && updates.length) this.finish();
+  }
+
+  private apply(update: Update, grown: Record<Section, Block[]>, said: string[]): void {
+    if (update.update === "snapshot") this.begin(update.snapshot);
+    else if (update.update === "stage") this.stage = update.stage;
+    else if (update.update === "text") {
+      grown[update.section].push(...update.blocks);
+      if (update.section === "reasoning") this.reasoningTail = update.tail.html;
+      else this.tail = update.tail.html;
+      this.see(update.section);
+      this.stage = { stage: "writing", tokens_per_second: update.tokens_per_second };
+      said.push(...update.sentences);
+    } else {
+      grown.reasoning.push(...update.reasoning);
+      grown.answer.push(...update.blocks);
+      this.reasoningTail = "";
+      this.tail = "";
+      this.ending = update.ending;
+      this.stats = update.stats;
+      this.see("answer");
+      if (this.message) {
+        const { text, ending, stats } = update;
+        this.message = { ...this.message, text, ending, stats };
+      }
+      said.push(...update.sentences);
+    }
+  }
+
+  private begin(snapshot: Extract<Update, { update: "snapshot" }>["snapshot"]): void {
+    const { message } = snapshot;
+    this.message = message;
+    this.reasoning = message.reasoning;
+    this.blocks = message.blocks;
+    this.reasoningTail = snapshot.reasoning_tail.html;
+    this.tail = snapshot.tail.html;
+    this.stage = snapshot.stage;
+    this.ending = message.ending;
+    this.stats = message.stats;
+    const answers = message.blocks.length > 0 || this.tail !== "";
+    if (answers) this.see("answer");
+    else if (message.reasoning.length || this.reasoningTail) this.see("reasoning");
+  }
+
+  private see(section: Section): void {
+    this.section = section;
+    if (section === "reasoning") this.thinkingSince ??= performance.now();
+    else if (this.thinkingSince !== null) {
+      this.thoughtFor ??= performance.now() - this.thinkingSince;
+    }
+  }
+
+  private finish(): void {
+    this.leave();
+    if (!this.message) return;
+    this.message = { ...this.message, reasoning: this.reasoning, blocks: this.blocks };
+    this.hear.ended?.(this.message);
+  }
+}
+
+/** Runs `act` before the next frame, or soon where there is none. Returns what takes it back. */
+function nextFrame(act: () => void): () => void {
+  const frame = requestAnimationFrame(act);
+  const timer = setTimeout(act, MAX_WAIT_MS);
+  return () => {
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+  };
+}

@@ -1,0 +1,63 @@
+/**
+ * What every page knows of the app: settings, the machine, the models. One per page; `startApp`
+ * fills it, news keep it true. Everything here is replaced whole, never changed in place.
+ */
+import { chooseLanguage } from "../i18n";
+import { ipc, type AboutView, type ModelView, type News, type Settings, type StatusView } from "../ipc";
+
+class App {
+  settings = $state.raw<Settings | null>(null);
+  status = $state.raw<StatusView | null>(null);
+  models = $state.raw<ModelView[]>([]);
+  about = $state.raw<AboutView | null>(null);
+  /** A notice of the app that belongs to no command, until it is dismissed. */
+  notice = $state.raw<{ code: string; detail: string } | null>(null);
+
+  /** The model that is asked. */
+  get model(): ModelView | null {
+    return this.models.find((model) => model.is_chosen) ?? null;
+  }
+
+  get isMac(): boolean {
+    return this.about?.platform === "macos";
+  }
+}
+
+export const app = new App();
+
+/** Listens to the app and asks it for everything. `onNews` hears what only this page acts on. */
+export async function startApp(onNews: (news: News) => void = () => {}): Promise<() => void> {
+  const stop = ipc.onNews((news) => {
+    heed(news);
+    onNews(news);
+  });
+  const [settings, status, about] = await Promise.all([ipc.settings(), ipc.status(), ipc.about()]);
+  app.about = about;
+  app.status ??= status;
+  show(settings);
+  // Models' files are read for it; nothing waits for that.
+  void refreshModels();
+  return stop;
+}
+
+function heed(news: News): void {
+  if (news.news === "status") app.status = news.status;
+  else if (news.news === "settings") show(news.settings);
+  else if (news.news === "models") void refreshModels();
+  else if (news.news === "notice") app.notice = { code: news.code, detail: news.detail };
+}
+
+export async function refreshModels(): Promise<void> {
+  app.models = await ipc.models();
+}
+
+function show(settings: Settings): void {
+  const before = app.settings;
+  app.settings = settings;
+  if (before && before.model !== settings.model) void refreshModels();
+  chooseLanguage(settings.general.language, app.about?.languages ?? []);
+  const { appearance } = settings.general;
+  const root = document.documentElement;
+  if (appearance === "system") delete root.dataset.appearance;
+  else root.dataset.appearance = appearance;
+}

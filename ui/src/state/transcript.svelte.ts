@@ -1,0 +1,237 @@
+/**
+ * The conversation that is shown: the heads of its path, the messages that were looked at, and the
+ * answer that grows. Messages come when they are needed, a page at a time.
+ *
+ * Rule: a message is here either as a view, or as a growing `Answer`; the answer wins.
+ */
+import { SvelteMap } from "svelte/reactivity";
+import {
+  ipc, type Begun, type Conversation, type ConversationId, type Failure, type MessageHead,
+  type MessageId, type MessageView,
+} from "../ipc";
+import { announcer } from "./announcer.svelte";
+import { Answer } from "./answer.svelte";
+import { failureOf } from "./refusal";
+
+/** Messages kept at most; those that were looked at longest ago go. */
+const MAX_VIEWS = 600;
+
+export class Transcript {
+  conversation = $state.raw<Conversation | null>(null);
+  heads = $state.raw<MessageHead[]>([]);
+  views = new SvelteMap<MessageId, MessageView>();
+  answers = new SvelteMap<MessageId, Answer>();
+  /** Why the last command could not be done. */
+  failure = $state.raw<Failure | null>(null);
+  /** A question is on its way, its answer not yet here. */
+  isAsking = $state(false);
+  /** Raised when the page shall go to the end. */
+  jumps = $state(0);
+  /** The person's message that is being edited. */
+  editing = $state<MessageId | null>(null);
+
+  private asked = new Set<MessageId>();
+  private isFetching = false;
+  private opening = 0;
+
+  /** The answer that is being written, if it is on the path. */
+  get writing(): Answer | null {
+    const last = this.heads.at(-1);
+    const answer = last && this.answers.get(last.id);
+    return answer?.isWriting ? answer : null;
+  }
+
+  /** Shows a conversation, or an empty page. */
+  async open(id: ConversationId | null): Promise<void> {
+    const turn = ++this.opening;
+    this.failure = null;
+    this.editing = null;
+    if (id === null) return this.clear();
+    try {
+      const opened = await ipc.openConversation(id);
+      if (turn !== this.opening) return;
+      if (this.conversation?.id !== id) this.clear();
+      await this.take(opened.conversation, opened.messages, turn);
+      if (turn === this.opening) this.jumps += 1;
+    } catch (error) {
+      if (turn === this.opening) this.fail(error);
+    }
+  }
+
+  /** Asks again what is on the path, after a change. */
+  async refresh(): Promise<void> {
+    if (!this.conversation) return;
+    const turn = this.opening;
+    const { id } = this.conversation;
+    try {
+      const opened = await ipc.openConversation(id);
+      if (turn === this.opening) await this.take(opened.conversation, opened.messages, turn);
+    } catch {
+      // It was deleted, here or in another window.
+      if (turn === this.opening) this.clear();
+    }
+  }
+
+  private clear(): void {
+    for (const answer of this.answers.values()) answer.leave();
+    this.answers.clear();
+    this.views.clear();
+    this.asked.clear();
+    this.heads = [];
+    this.conversation = null;
+  }
+
+  private async take(
+    conversation: Conversation, heads: MessageHead[], turn: number,
+  ): Promise<void> {
+    // The end is what is looked at first: have it before it is drawn.
+    const unknown = heads.slice(-8).map((head) => head.id)
+      .filter((id) => !this.views.has(id) && !this.answers.has(id));
+    const views = unknown.length ? await ipc.messages(unknown) : [];
+    if (turn !== this.opening) return;
+    this.keep(views);
+    this.conversation = conversation;
+    if (!isSame(heads, this.heads)) this.heads = heads;
+  }
+
+  private keep(views: MessageView[]): void {
+    for (const view of views) {
+      this.asked.delete(view.id);
+      if (view.ending.ending === "writing") this.follow(view.id);
+      else this.views.set(view.id, view);
+    }
+    for (const id of this.views.keys()) {
+      if (this.views.size <= MAX_VIEWS) break;
+      this.views.delete(id);
+    }
+  }
+
+  /** Has these messages brought here if they are not. */
+  need(ids: MessageId[]): void {
+    const missing = ids.filter(
+      (id) => !this.views.has(id) && !this.answers.has(id) && !this.asked.has(id),
+    );
+    for (const id of missing) this.asked.add(id);
+    if (missing.length) void this.fetch();
+  }
+
+  private async fetch(): Promise<void> {
+    if (this.isFetching) return;
+    this.isFetching = true;
+    try {
+      // All that was asked for while the last page came is one page.
+      for (let page = [...this.asked]; page.length; page = [...this.asked]) {
+        const views = await ipc.messages(page);
+        this.keep(views);
+        for (const id of page) this.asked.delete(id);
+      }
+    } catch (error) {
+      this.asked.clear();
+      this.fail(error);
+    } finally {
+      this.isFetching = false;
+    }
+  }
+
+  private follow(id: MessageId): Answer {
+    const known = this.answers.get(id);
+    if (known) return known;
+    const answer = new Answer(id, {
+      sentences: (said) => announcer.say(...said),
+      ended: (message) => this.settle(message),
+    });
+    this.answers.set(id, answer);
+    answer.follow().catch((error: unknown) => {
+      // It ended before it could be followed.
+      this.answers.delete(id);
+      this.views.delete(id);
+      void ipc.messages([id]).then(
+        (views) => views.forEach((view) => this.views.set(id, view)),
+        () => this.fail(error),
+      );
+    });
+    return answer;
+  }
+
+  private settle(message: MessageView): void {
+    this.views.set(message.id, message);
+    void this.refresh();
+  }
+
+  /** Asks; resolves to whether the question was taken. */
+  ask(text: string, attachment = "", insist = false): Promise<boolean> {
+    return this.begin(() => ipc.ask(this.conversation?.id ?? null, text, attachment, insist));
+  }
+
+  regenerate(answer: MessageId, insist = false): Promise<boolean> {
+    return this.begin(() => ipc.regenerate(answer, insist));
+  }
+
+  edit(message: MessageId, text: string): Promise<boolean> {
+    return this.begin(() => ipc.editMessage(message, text));
+  }
+
+  private async begin(call: () => Promise<Begun>): Promise<boolean> {
+    const turn = ++this.opening;
+    this.failure = null;
+    this.isAsking = true;
+    try {
+      const begun = await call();
+      if (turn !== this.opening) return true;
+      this.editing = null;
+      const opened = await ipc.openConversation(begun.conversation);
+      if (turn !== this.opening) return true;
+      this.forgetSiblings(begun);
+      this.follow(begun.answer);
+      await this.take(opened.conversation, opened.messages, turn);
+      this.jumps += 1;
+      return true;
+    } catch (error) {
+      this.fail(error);
+      return false;
+    } finally {
+      this.isAsking = false;
+    }
+  }
+
+  /** Messages beside the new ones have one version more. */
+  private forgetSiblings(begun: Begun): void {
+    const isNew = begun.question === null;
+    if (isNew || this.editing !== null) this.views.clear();
+  }
+
+  async stop(): Promise<void> {
+    if (this.writing) await this.do(ipc.stop(this.writing.id));
+  }
+
+  async showBranch(message: MessageId): Promise<void> {
+    await this.do(ipc.showBranch(message));
+    await this.refresh();
+  }
+
+  async rename(title: string): Promise<void> {
+    const { conversation } = this;
+    if (!conversation || title === conversation.title) return;
+    this.conversation = { ...conversation, title };
+    await this.do(ipc.renameConversation(conversation.id, title));
+  }
+
+  private async do(call: Promise<unknown>): Promise<void> {
+    try {
+      await call;
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private fail(error: unknown): void {
+    this.failure = failureOf(error);
+  }
+}
+
+function isSame(some: MessageHead[], others: MessageHead[]): boolean {
+  return some.length === others.length &&
+    some.every((head, index) => head.id === others[index]?.id && head.n_chars === others[index].n_chars);
+}
+
+export const transcript = new Transcript();
