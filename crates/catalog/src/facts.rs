@@ -25,6 +25,11 @@ pub struct ModelFacts {
     pub value_length: Option<u64>,
     /// Tokens that layers with a sliding window attend to.
     pub sliding_window: Option<u64>,
+    /// Elements of a token between two layers.
+    pub hidden_size: Option<u64>,
+    /// Elements of a token inside the feed-forward part; of a mixture of experts, all that a token
+    /// uses together, if that is more.
+    pub feed_forward_length: Option<u64>,
     /// Tokens in the vocabulary.
     pub vocab_size: Option<u64>,
     /// Parameters, counted from the tensors.

@@ -93,6 +93,14 @@ impl Installed {
         self.forms.paths.clone()
     }
 
+    /// What the form at `path`, one of its own, says of the model: forms may be packed differently.
+    ///
+    /// # Errors
+    /// Its problem, in words.
+    pub fn facts_of(&self, path: &Path) -> Result<Arc<ModelFacts>, String> {
+        remembered::facts(path)
+    }
+
     /// The formats of its forms, each once.
     pub fn formats(&self) -> Vec<Format> {
         let mut formats = Vec::new();

@@ -8,6 +8,7 @@
 
 pub mod convert;
 pub mod facts;
+pub mod fit;
 pub mod forms;
 pub mod gguf;
 mod inspect;

@@ -26,10 +26,12 @@ struct Stamp {
 /// More models than a person keeps; beyond that all is forgotten, and read again when asked for.
 const MOST_REMEMBERED: usize = 1024;
 
-static REMEMBERED: LazyLock<Mutex<HashMap<PathBuf, (Vec<Stamp>, Known)>>> =
-    LazyLock::new(Mutex::default);
+/// By path, with the files as they were.
+type Remembered = HashMap<PathBuf, (Vec<Stamp>, Known)>;
 
-fn remembered() -> MutexGuard<'static, HashMap<PathBuf, (Vec<Stamp>, Known)>> {
+static REMEMBERED: LazyLock<Mutex<Remembered>> = LazyLock::new(Mutex::default);
+
+fn remembered() -> MutexGuard<'static, Remembered> {
     REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

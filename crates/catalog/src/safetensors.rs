@@ -59,6 +59,8 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
         key_length: head_dim,
         value_length: head_dim,
         sliding_window: sliding_window(&config),
+        hidden_size: number("hidden_size"),
+        feed_forward_length: number("intermediate_size"),
         vocab_size: number("vocab_size"),
         n_parameters: tally.n_parameters(&config),
         weight_bytes: tally.kinds.values().map(|kind| kind.bytes).sum(),

@@ -92,6 +92,14 @@ fn base_facts(view: &Gguf<'_>) -> Result<ModelFacts, Fault> {
     let head_dim = number("embedding_length")
         .zip(most_heads)
         .and_then(|(width, n)| width.checked_div(n));
+    let most = |key| {
+        numbers(view, &architecture, key, n_layers)
+            .into_iter()
+            .max()
+    };
+    let n_experts = number("expert_used_count").unwrap_or(1).max(1);
+    let expert = most("expert_feed_forward_length");
+    let experts = expert.map(|length| length.saturating_mul(n_experts));
     Ok(ModelFacts {
         format: Format::Gguf,
         name: text("general.name"),
@@ -106,6 +114,8 @@ fn base_facts(view: &Gguf<'_>) -> Result<ModelFacts, Fault> {
         key_length: number("attention.key_length").or(head_dim),
         value_length: number("attention.value_length").or(head_dim),
         sliding_window: number("attention.sliding_window").filter(|&n| n > 0),
+        hidden_size: most("embedding_length"),
+        feed_forward_length: most("feed_forward_length").max(experts),
         vocab_size: vocab_size(view).or_else(|| number("vocab_size")),
         n_parameters: 0,
         weight_bytes: 0,

@@ -1,0 +1,141 @@
+//! Fits of models that are there and of made-up ones, on made-up machines.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::facts::Packed;
+
+const GIB: u64 = 1 << 30;
+
+fn starter() -> ModelFacts {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
+    crate::inspect(&folder).unwrap()
+}
+
+/// A model of 4 billion parameters in 4 bits, as people have them.
+fn four_billion(format: Format) -> ModelFacts {
+    ModelFacts {
+        format,
+        architecture: "qwen3".to_owned(),
+        context_length: Some(40_960),
+        n_layers: Some(36),
+        n_heads: Some(32),
+        n_kv_heads: vec![8; 36],
+        key_length: Some(128),
+        value_length: Some(128),
+        hidden_size: Some(2560),
+        feed_forward_length: Some(9728),
+        vocab_size: Some(151_936),
+        n_parameters: 4_000_000_000,
+        weight_bytes: 2_500_000_000,
+        mix: vec![Packed {
+            kind: "U32".to_owned(),
+            n_tensors: 300,
+            bytes: 2_500_000_000,
+        }],
+        ..starter()
+    }
+}
+
+const MAC: Machine = Machine {
+    has_gpu: true,
+    memory_bytes: 16 * GIB,
+};
+const PC: Machine = Machine {
+    has_gpu: false,
+    memory_bytes: 16 * GIB,
+};
+
+#[test]
+fn the_bar_moves_with_the_context_and_ends_at_the_models_own() {
+    for format in [Format::Gguf, Format::Safetensors] {
+        let facts = four_billion(format);
+        let at = |n| need(&facts, &MAC, KvChoice::Automatic, n);
+        assert!(at(8192).kv_cache_bytes > at(4096).kv_cache_bytes);
+        assert_eq!(at(8192).weight_bytes, at(4096).weight_bytes);
+        assert_eq!(at(1 << 40), at(40_960));
+        assert_eq!(at(0).context_length, 1);
+    }
+}
+
+#[test]
+fn keys_and_values_are_kept_as_the_engine_would() {
+    let facts = four_billion(Format::Gguf);
+    let kept = |machine, choice| kv_type(&facts, machine, choice);
+    assert_eq!(kept(&MAC, KvChoice::Automatic), Some(KvType::Q8_0));
+    assert_eq!(kept(&PC, KvChoice::Automatic), Some(KvType::F16));
+    assert_eq!(kept(&MAC, KvChoice::Full), Some(KvType::F16));
+    assert_eq!(kept(&PC, KvChoice::Small), Some(KvType::Q8_0));
+    let odd = ModelFacts {
+        key_length: Some(80),
+        ..facts
+    };
+    assert_eq!(kv_type(&odd, &PC, KvChoice::Small), Some(KvType::F16));
+    // MLX has one kind of cache, so a wish changes nothing.
+    let folder = four_billion(Format::Safetensors);
+    let with = |choice| need(&folder, &MAC, choice, 8192);
+    assert_eq!(with(KvChoice::Small), with(KvChoice::Full));
+    assert_eq!(kv_type(&folder, &MAC, KvChoice::Small), Some(KvType::F16));
+    assert_eq!(kv_type(&folder, &PC, KvChoice::Small), None);
+}
+
+#[test]
+fn what_others_take_leaves_less_context_and_then_none() {
+    let facts = four_billion(Format::Gguf);
+    let with = |taken| fit(&facts, &MAC, KvChoice::Full, 8192, 8 * GIB, taken);
+    assert!(with(0).fits());
+    let lengths: Vec<_> = (0..8)
+        .map(|taken| with(taken * GIB).context_that_fits)
+        .collect();
+    assert!(
+        lengths.is_sorted_by(|more, less| more >= less),
+        "{lengths:?}"
+    );
+    assert_eq!(lengths[0], Some(39_424), "{lengths:?}");
+    assert_eq!(lengths[7], None);
+    assert!(!with(7 * GIB).fits());
+}
+
+#[test]
+fn a_file_that_says_nothing_needs_its_weights_at_least() {
+    let mut facts = four_billion(Format::Gguf);
+    facts.context_length = None;
+    facts.n_kv_heads.clear();
+    facts.n_heads = None;
+    let need = need(&facts, &PC, KvChoice::Automatic, 4096);
+    assert_eq!(need.kv_cache_bytes, 0);
+    assert!(need.total_bytes() > facts.weight_bytes);
+}
+
+proptest! {
+    /// The longest context fits, a longer one does not, and no number overflows.
+    #[test]
+    fn the_longest_context_is_the_longest(
+        numbers in prop::collection::vec(prop_oneof![0..100_000u64, any::<u64>()], 8),
+        room in prop_oneof![0..64 * GIB, any::<u64>()],
+        has_gpu: bool, is_folder: bool,
+    ) {
+        let mut facts = four_billion(if is_folder { Format::Safetensors } else { Format::Gguf });
+        facts.context_length = Some(numbers[0]);
+        facts.n_layers = Some(numbers[1]);
+        facts.n_heads = Some(numbers[2]);
+        facts.n_kv_heads = vec![numbers[3]; 3];
+        facts.key_length = Some(numbers[4]);
+        facts.hidden_size = Some(numbers[5]);
+        facts.feed_forward_length = Some(numbers[6]);
+        facts.vocab_size = Some(numbers[7]);
+        let machine = Machine { has_gpu, ..PC };
+        let takes = |n| need(&facts, &machine, KvChoice::Small, n).total_bytes();
+        let found = fit(&facts, &machine, KvChoice::Small, 4096, room, 0);
+        if let Some(n) = found.context_that_fits {
+            prop_assert!(takes(n) <= room);
+        }
+        let own = facts.context_length.filter(|&n| n > 0).unwrap_or(1 << 24).min(1 << 24);
+        let next = found.context_that_fits.unwrap_or(0) + CONTEXT_STEP;
+        if found.context_that_fits != Some(own) && next <= own {
+            prop_assert!(takes(next) > room);
+        }
+    }
+}
