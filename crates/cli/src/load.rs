@@ -10,7 +10,9 @@ use transom_engine::{
 };
 use transom_engine_host::wire::Request;
 use transom_supervisor::status::{ModelStatus, PassedOver};
-use transom_supervisor::{AnswerEvent, Ask, ModelSpec, Outcome, Role, Status, WhenHeld, Work};
+use transom_supervisor::{
+    AnswerEvent, Ask, KvCacheChoice, ModelSpec, Outcome, Role, Status, WhenHeld, Work,
+};
 
 use crate::arguments::ModelArgs;
 use crate::console::Console;
@@ -56,7 +58,7 @@ impl Loaded {
     pub(crate) fn find_in<'a>(&self, status: &'a Status) -> Option<&'a ModelStatus> {
         let models = status.models.iter();
         let of_name = models.filter(|model| model.name == self.spec.name);
-        // One that is loaded twice has two context lengths.
+        // One that is just being replaced by another is there twice.
         of_name.max_by_key(|model| model.info.as_ref() == Some(&self.info))
     }
 }
@@ -130,6 +132,7 @@ pub(crate) fn load(
 fn spec(forms: &Forms, context_length: Option<usize>) -> ModelSpec {
     let variants = forms.paths.iter().cloned();
     ModelSpec {
+        kv_cache: KvCacheChoice::Automatic,
         name: forms.name.clone(),
         role: Role::Chat,
         variants: variants.map(|path| ModelSource { path }).collect(),

@@ -16,7 +16,7 @@ use transom_engine::{
 };
 
 /// Version of the messages in this file. Raised with every change to them.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Longest frame accepted, in bytes: a prompt of any real context, with room.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;

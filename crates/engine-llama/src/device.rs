@@ -3,15 +3,15 @@
 //! | | GPU | CPU |
 //! |---|---|---|
 //! | layers | all on the GPU | |
-//! | flash attention | on | off, unless the cache is small |
-//! | keys and values | Q8_0 | F16; Q8_0 where memory asks for it |
+//! | flash attention | on | off, unless the cache is Q8_0 |
+//! | keys and values, unless they are chosen | Q8_0 | F16; Q8_0 where memory asks for it |
 //!
 //! On x86 flash attention over Q8_0 keys and values halves both prefill and decode.
 //!
 //! Rule: the same model on the same machine always takes the same steps, so that the same prompt
 //! rounds the same way.
 
-use transom_engine::Limits;
+use transom_engine::{KvCacheChoice, Limits};
 
 use crate::native::{self, CacheType, ContextParams};
 
@@ -45,7 +45,12 @@ impl Device {
     /// blocks of Q8_0 need multiples of 32.
     pub(crate) fn cache_type(self, limits: &Limits, head_sizes: [u64; 2]) -> CacheType {
         let has_whole_blocks = head_sizes.iter().all(|size| *size > 0 && size % 32 == 0);
-        if has_whole_blocks && (self == Self::Gpu || limits.small_kv_cache) {
+        let is_wanted = match limits.kv_cache {
+            KvCacheChoice::Automatic => self == Self::Gpu,
+            KvCacheChoice::Full => false,
+            KvCacheChoice::Small => true,
+        };
+        if has_whole_blocks && is_wanted {
             CacheType::Q8_0
         } else {
             CacheType::F16

@@ -308,7 +308,7 @@ fn a_damaged_or_foreign_state_is_refused_and_does_no_harm() {
     assert!(is_refused(restored(&longer, &mut model)));
     let limits = Limits {
         context_length: 512,
-        small_kv_cache: true,
+        kv_cache: transom_engine::KvCacheChoice::Small,
         ..Limits::default()
     };
     let small = load(&LlamaEngine::new(), &model_path(MODEL), &limits);

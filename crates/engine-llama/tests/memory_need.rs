@@ -11,7 +11,7 @@ use std::fs;
 use support::load;
 use transom_catalog::test_support::{Packing, TemporaryModel, TinyModel};
 use transom_engine::{
-    Engine, GenerationParams, JobControl, Limits, LoadedModel, ModelSource, Prompt,
+    Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadedModel, ModelSource, Prompt,
 };
 use transom_engine_llama::LlamaEngine;
 
@@ -79,13 +79,13 @@ fn main() {
         &Limits::default(),
     ));
     for (name, file) in &files {
-        for small_kv_cache in [false, true] {
+        for kv_cache in [KvCacheChoice::Full, KvCacheChoice::Small] {
             let limits = Limits {
-                small_kv_cache,
+                kv_cache,
                 ..Limits::default()
             };
             let (need, taken) = measure(file, &limits);
-            let case = format!("{name}, small: {small_kv_cache}: need {need}, taken {taken}");
+            let case = format!("{name}, {kv_cache:?}: need {need}, taken {taken}");
             assert!(taken <= need, "{case}");
             assert!(taken >= need / 10 * 7, "{case}");
         }

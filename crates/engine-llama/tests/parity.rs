@@ -246,7 +246,7 @@ fn guesses_that_were_wrong_leave_nothing_behind_for_the_next_turn() {
 fn with_a_small_kv_cache_the_tokens_are_those_of_llama_cpp_with_keys_and_values_in_q8_0() {
     for prefill_chunk in [1, 7, 64] {
         let limits = Limits {
-            small_kv_cache: true,
+            kv_cache: transom_engine::KvCacheChoice::Small,
             prefill_chunk,
             ..Limits::default()
         };

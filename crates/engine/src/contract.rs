@@ -32,10 +32,22 @@ pub struct Limits {
     /// Upper bound on the tokens that a prefill step processes before progress is reported and
     /// cancellation is checked. Engines take fewer where the device is slow.
     pub prefill_chunk: usize,
-    /// Keep keys and values in as few bytes as the engine can without visible loss, even where
-    /// that is slower. Otherwise it keeps them as is fastest on this device.
+    /// How keys and values are kept.
     #[serde(default)]
-    pub small_kv_cache: bool,
+    pub kv_cache: KvCacheChoice,
+}
+
+/// How keys and values are kept. An engine with one form of cache has that one whatever is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KvCacheChoice {
+    /// As is fastest on this device.
+    #[default]
+    Automatic,
+    /// In 16 bits or more, even where fewer are faster.
+    Full,
+    /// In as few bytes as the engine can without visible loss, even where that is slower.
+    Small,
 }
 
 impl Default for Limits {
@@ -44,7 +56,7 @@ impl Default for Limits {
         Self {
             context_length: 8192,
             prefill_chunk: 2048,
-            small_kv_cache: false,
+            kv_cache: KvCacheChoice::Automatic,
         }
     }
 }

@@ -21,8 +21,8 @@ pub mod tokenizer;
 
 pub use chat::{ChatPrompt, Message, Role};
 pub use contract::{
-    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
+    Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadProgress, LoadedModel,
+    MemoryNeed, MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
 pub use error::EngineError;
 pub use event::{FinishReason, Section, Stats, TokenEvent};

@@ -28,3 +28,4 @@ pub use handle::{Handle, Supervisor};
 pub use instance::{Connection, InstanceError};
 pub use request::{Ask, AskError, AskId, ModelSpec, Role, Unload, WhenHeld, Work};
 pub use status::Status;
+pub use transom_engine::KvCacheChoice;

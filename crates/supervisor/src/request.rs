@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use transom_engine::{EngineError, MemoryNeed, ModelSource};
+use transom_engine::{EngineError, KvCacheChoice, MemoryNeed, ModelSource};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
 
@@ -17,8 +17,12 @@ use crate::variants;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AskId(pub u64);
 
-/// A model as it shall be loaded. Asks with equal specs share one loaded model; the order of the
-/// variants makes no difference.
+/// A model as it shall be loaded.
+///
+/// Rule: one model is loaded once. What a spec leaves open (`None`, [`KvCacheChoice::Automatic`])
+/// takes the model as it is loaded; what it chooses and is loaded otherwise has the model loaded anew,
+/// in place of what was there: after its running answer, and only once the new one is known to fit.
+/// The name, the role and the variants, in whatever order, say which model it is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelSpec {
     /// Name for people.
@@ -31,13 +35,24 @@ pub struct ModelSpec {
     /// Most tokens of prompt and answer together. `None`: the default, which may be lowered to fit
     /// the memory budget; a number is a wish that is granted or refused.
     pub context_length: Option<usize>,
+    /// How keys and values are kept. [`KvCacheChoice::Automatic`] may become small to fit the memory
+    /// budget; a choice is a wish that is granted or refused.
+    #[serde(default)]
+    pub kv_cache: KvCacheChoice,
+}
+
+impl ModelSpec {
+    /// Whether both are of one model, however it shall be loaded.
+    pub fn is_same_model(&self, other: &Self) -> bool {
+        (&self.name, self.role) == (&other.name, other.role)
+            && variants::are_same(&self.variants, &other.variants)
+    }
 }
 
 impl PartialEq for ModelSpec {
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, self.role, self.context_length)
-            == (&other.name, other.role, other.context_length)
-            && variants::are_same(&self.variants, &other.variants)
+        (self.context_length, self.kv_cache) == (other.context_length, other.kv_cache)
+            && self.is_same_model(other)
     }
 }
 
@@ -45,7 +60,8 @@ impl Eq for ModelSpec {}
 
 impl Hash for ModelSpec {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.name, self.role, self.context_length).hash(state);
+        (&self.name, self.role).hash(state);
+        (self.context_length, self.kv_cache).hash(state);
         variants::sorted(&self.variants).hash(state);
     }
 }

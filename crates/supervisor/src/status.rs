@@ -117,6 +117,8 @@ pub enum UnloadReason {
     Idle,
     /// Another model needs its room.
     MakeRoom,
+    /// It is loaded anew with other settings.
+    Replaced,
     /// The machine demands it.
     Pressure {
         /// What it said.

@@ -418,6 +418,7 @@ pub fn hardware() -> Hardware {
 /// The chat model of that name.
 pub fn spec(name: &str) -> ModelSpec {
     ModelSpec {
+        kv_cache: Default::default(),
         name: name.to_owned(),
         role: Role::Chat,
         variants: vec![ModelSource { path: name.into() }],

@@ -41,7 +41,7 @@ impl Core {
             return self.make_room(index, now);
         }
         let spec = first.spec.clone();
-        let is_ready = |model: &Model| model.is_ready() && model.spec == spec;
+        let is_ready = |model: &Model| model.is_ready() && model.serves(&spec);
         match self.models.iter().position(is_ready) {
             Some(index) => self.generate(index),
             None => self.start(spec, now),

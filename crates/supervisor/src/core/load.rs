@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use transom_engine::{EngineError, Limits, MemoryNeed, ModelSource};
+use transom_engine::{EngineError, KvCacheChoice, Limits, MemoryNeed, ModelSource};
 use transom_signals::MemoryPressure;
 
 use super::model::Model;
@@ -35,8 +35,8 @@ impl Core {
         self.effects.push(effect);
     }
 
-    /// A context length that the user chose stands; the default yields to memory pressure. So does
-    /// the speed of a large KV cache.
+    /// A context length and a KV cache that the user chose stand; the defaults yield to memory
+    /// pressure.
     fn limits(&self, spec: &ModelSpec) -> Limits {
         let default = Limits::default();
         let allowance = self.governor.allowance();
@@ -47,7 +47,12 @@ impl Core {
         let lowered = affordable.map_or(default.context_length, |n| n.min(default.context_length));
         Limits {
             context_length: spec.context_length.unwrap_or(lowered),
-            small_kv_cache: allowance.memory > MemoryPressure::Normal,
+            kv_cache: match spec.kv_cache {
+                KvCacheChoice::Automatic if allowance.memory > MemoryPressure::Normal => {
+                    KvCacheChoice::Small
+                }
+                chosen => chosen,
+            },
             ..default
         }
     }
@@ -58,11 +63,17 @@ impl Core {
         let Phase::WaitingForRoom { need } = model.phase else {
             return false;
         };
+        let may_shrink = model.limits.kv_cache == KvCacheChoice::Automatic;
+        let most_context = match model.spec.context_length {
+            None => model.limits.context_length,
+            Some(_) => 0,
+        };
         let in_use = self.staying_bytes();
         let pressure = self.governor.allowance().memory;
         let evictable = self.evictable_bytes();
         match self.budget.decide(&need, in_use, evictable, pressure) {
-            Verdict::Fits => self.load_when_clear(index, now),
+            Verdict::Fits => self.replace(index, now) || self.load_when_clear(index, now),
+            Verdict::FitsAfterEviction if self.replace(index, now) => true,
             Verdict::FitsAfterEviction => match self.next_to_evict(&need) {
                 Some(oldest) => {
                     self.begin_unload(oldest, UnloadReason::MakeRoom, now);
@@ -72,16 +83,12 @@ impl Core {
             },
             // Tried before anything is taken from the user. Once a load: an engine without a
             // smaller form says the same again, and then it goes on below.
-            Verdict::FitsWithContext(_) | Verdict::TooLarge { .. }
-                if !model.limits.small_kv_cache =>
-            {
-                self.models[index].limits.small_kv_cache = true;
+            Verdict::FitsWithContext(_) | Verdict::TooLarge { .. } if may_shrink => {
+                self.models[index].limits.kv_cache = KvCacheChoice::Small;
                 self.measure(index);
                 true
             }
-            Verdict::FitsWithContext(n)
-                if model.spec.context_length.is_none() && n < model.limits.context_length =>
-            {
+            Verdict::FitsWithContext(n) if n < most_context => {
                 self.models[index].limits.context_length = n;
                 self.measure(index);
                 true
@@ -91,6 +98,18 @@ impl Core {
                 self.refuse(index, need, context_that_fits, now)
             }
         }
+    }
+
+    /// The incoming model `index` fits: what is loaded of the same model with other settings goes
+    /// first. Returns whether there was something.
+    fn replace(&mut self, index: usize, now: Now) -> bool {
+        let spec = self.models[index].spec.clone();
+        let is_old = |model: &Model| model.is_ready() && model.spec.is_same_model(&spec);
+        let Some(old) = self.models.iter().position(is_old) else {
+            return false;
+        };
+        self.begin_unload(old, UnloadReason::Replaced, now);
+        true
     }
 
     /// The model is too large for the budget: its asks fail, unless one of them insists.

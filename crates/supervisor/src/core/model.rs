@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use transom_engine::{
-    FinishReason, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
+    FinishReason, KvCacheChoice, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo,
+    ModelSource,
 };
 use transom_engine_host::wire::{LoadFootprint, UnloadFootprint};
 
@@ -145,6 +146,29 @@ impl Model {
             n_answered: 0,
             finished_something: false,
         }
+    }
+
+    /// Whether an ask for `spec` may be answered by this one, as it is loaded or is being loaded: it
+    /// is the same model, and has all that `spec` does not leave open.
+    pub(super) fn serves(&self, spec: &ModelSpec) -> bool {
+        if *self.spec == *spec {
+            return true;
+        }
+        let has_context = spec.context_length.is_none_or(|wanted| {
+            self.context_of(wanted) == self.context_of(self.limits.context_length)
+        });
+        let has_cache = match spec.kv_cache {
+            KvCacheChoice::Automatic => true,
+            chosen @ (KvCacheChoice::Full | KvCacheChoice::Small) => self.limits.kv_cache == chosen,
+        };
+        has_context && has_cache && self.spec.is_same_model(spec)
+    }
+
+    /// The context that it has if it is loaded for `n` tokens: its own is the most, once known.
+    fn context_of(&self, n: usize) -> usize {
+        let of_model = self.need.map(|need| need.context_length);
+        let own = of_model.filter(|own| *own < self.limits.context_length);
+        own.map_or(n, |own| n.min(own))
     }
 
     pub(super) fn source(&self) -> Option<&ModelSource> {

@@ -162,7 +162,7 @@ impl Core {
     }
 
     fn loaded(&self, spec: &ModelSpec) -> Option<usize> {
-        let is_it = |model: &super::Model| *model.spec == *spec && model.is_loaded();
+        let is_it = |model: &super::Model| model.is_loaded() && model.serves(spec);
         self.models.iter().position(is_it)
     }
 
@@ -174,7 +174,7 @@ impl Core {
             let waiting = &self.queue[index];
             let is_served = index + n_before == 0 && held.is_none();
             let news = match self.models.iter().find(|model| model.is_incoming()) {
-                Some(model) if is_served && model.spec == waiting.spec => {
+                Some(model) if is_served && model.serves(&waiting.spec) => {
                     Told::Loading(match model.phase {
                         Phase::Loading { progress } => progress,
                         Phase::Measuring

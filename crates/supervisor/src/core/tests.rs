@@ -7,6 +7,7 @@ mod faults;
 mod loads;
 mod pressure;
 mod random;
+mod settings;
 mod simulation;
 mod timeline;
 mod unloads;

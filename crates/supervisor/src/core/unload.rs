@@ -81,6 +81,7 @@ impl Core {
                     UnloadReason::Pressure { .. } => FinishReason::Shed,
                     UnloadReason::Idle
                     | UnloadReason::MakeRoom
+                    | UnloadReason::Replaced
                     | UnloadReason::Asked
                     | UnloadReason::LoadEnded
                     | UnloadReason::Fault
@@ -115,7 +116,7 @@ impl Core {
             return;
         };
         match why {
-            UnloadReason::Idle | UnloadReason::MakeRoom => {}
+            UnloadReason::Idle | UnloadReason::MakeRoom | UnloadReason::Replaced => {}
             UnloadReason::Pressure { .. }
             | UnloadReason::Asked
             | UnloadReason::LoadEnded
@@ -234,7 +235,7 @@ impl Core {
 
     /// Whether somebody waits for it.
     pub(super) fn is_wanted(&self, model: &Model) -> bool {
-        self.queue.iter().any(|waiting| waiting.spec == model.spec)
+        self.queue.iter().any(|waiting| model.serves(&waiting.spec))
     }
 
     /// Unloads what was not used for long, and kills what did not end in time.
@@ -273,12 +274,15 @@ impl Core {
 fn conversation_of(model: &Model, why: UnloadReason) -> (Conversation, Duration) {
     let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
     match why {
-        UnloadReason::Idle | UnloadReason::MakeRoom if (1..=MOST_KEPT_BYTES).contains(&bytes) => {
+        UnloadReason::Idle | UnloadReason::MakeRoom | UnloadReason::Replaced
+            if (1..=MOST_KEPT_BYTES).contains(&bytes) =>
+        {
             let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK as f64);
             (Conversation::Kept, time.min(KEEP_WITHIN))
         }
         UnloadReason::Idle
         | UnloadReason::MakeRoom
+        | UnloadReason::Replaced
         | UnloadReason::Pressure { .. }
         | UnloadReason::Asked
         | UnloadReason::LoadEnded

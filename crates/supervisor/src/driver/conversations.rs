@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use transom_engine::{Limits, ModelSource};
+use transom_engine::{KvCacheChoice, Limits, ModelSource};
 use transom_engine_host::remove_leftovers;
 
 use crate::core::{MOST_KEPT_BYTES, WorkerId};
@@ -211,12 +211,12 @@ fn half_name<T: Hash + ?Sized>(of: &T) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// What must be the same for keys and values to mean the same. The engine looks closer.
+/// What must be the same for keys and values to mean the same; the context length need not, so a
+/// conversation goes on in a longer one. The engine looks closer.
 #[derive(Hash)]
 struct Identity<'a> {
     path: &'a Path,
-    context_length: usize,
-    small_kv_cache: bool,
+    kv_cache: KvCacheChoice,
     /// Names, sizes and times of the model's files.
     files: Vec<(OsString, u64, Option<SystemTime>)>,
 }
@@ -238,8 +238,7 @@ fn identity<'a>(source: &'a ModelSource, limits: &Limits) -> Identity<'a> {
     files.sort();
     Identity {
         path,
-        context_length: limits.context_length,
-        small_kv_cache: limits.small_kv_cache,
+        kv_cache: limits.kv_cache,
         files,
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Move {
     AskOther,
     AskTwo,
     AskLean,
+    AskLong,
+    AskSmall,
     LoadChat,
     CancelOldest,
     CancelNewest,
@@ -76,6 +78,20 @@ pub(super) const FORM_MOVES: &[Move] = &[
     Move::UnloadAll,
 ];
 
+/// What happens to one model that is asked for with several settings, beside another.
+pub(super) const SETTING_MOVES: &[Move] = &[
+    Move::AskChat,
+    Move::AskLong,
+    Move::AskSmall,
+    Move::AskOther,
+    Move::LoadChat,
+    Move::CancelOldest,
+    Move::Wait,
+    Move::AnswerOldest,
+    Move::AnswerNewest,
+    Move::CrashNewest,
+];
+
 /// A worker as the world knows it.
 #[derive(Debug, Clone, Default)]
 struct Scripted {
@@ -123,6 +139,8 @@ impl Simulation {
             Move::AskOther => self.ask("other", false),
             Move::AskTwo => self.ask("two", false),
             Move::AskLean => self.ask("lean", false),
+            Move::AskLong => self.ask("chat/20000", false),
+            Move::AskSmall => self.ask("chat/small", false),
             Move::LoadChat => self.ask("chat", true),
             Move::CancelOldest => self.open.first().map(|&ask| Event::Cancel(ask)),
             Move::CancelNewest => self.open.last().map(|&ask| Event::Cancel(ask)),
@@ -252,6 +270,7 @@ impl Simulation {
             }
             Effect::Load(worker, ..) => {
                 let word = self.world.loaded(*worker, 0);
+                self.check_alone(*worker);
                 let scripted = self.commanded(*worker);
                 scripted.has_memory = true;
                 scripted.words.push_back(word);
@@ -330,6 +349,16 @@ impl Simulation {
             "no more commands"
         );
         scripted
+    }
+
+    /// No model is loaded beside itself.
+    fn check_alone(&self, worker: WorkerId) {
+        let path = self.world.path(worker);
+        let mut others = self.workers.iter();
+        let is_twin = |(other, scripted): (&WorkerId, &Scripted)| {
+            *other != worker && scripted.has_memory && self.world.path(*other) == path
+        };
+        assert!(!others.any(is_twin), "{path:?} is loaded twice");
     }
 
     fn check_budget(&self) {

@@ -8,7 +8,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, Limits, Prompt, Stats};
+use transom_engine::{
+    EngineError, FinishReason, Fit, GenerationParams, KvCacheChoice, Limits, Prompt, Stats,
+};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
@@ -306,11 +308,12 @@ fn text(effect: &Effect) -> String {
 }
 
 fn bounds(limits: &Limits) -> String {
-    let small = match limits.small_kv_cache {
-        true => " small",
-        false => "",
+    let cache = match limits.kv_cache {
+        KvCacheChoice::Automatic => "",
+        KvCacheChoice::Full => " full",
+        KvCacheChoice::Small => " small",
     };
-    format!("{}{small}", limits.context_length)
+    format!("{}{cache}", limits.context_length)
 }
 
 fn told(event: &AnswerEvent) -> String {

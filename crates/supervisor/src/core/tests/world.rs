@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use transom_engine::{Limits, MemoryNeed, MemoryUse, ModelInfo, ModelSource, SamplingParams};
+use transom_engine::{
+    KvCacheChoice, Limits, MemoryNeed, MemoryUse, ModelInfo, ModelSource, SamplingParams,
+};
 use transom_engine_host::wire::LoadFootprint;
 use transom_signals::Hardware;
 
@@ -49,8 +51,10 @@ pub(super) fn tuning() -> Tuning {
 }
 
 /// The model of that name. `deep` is `chat` with a context length chosen by the user, `two` comes
-/// in two variants, and `owt` is `two` with its variants the other way round.
+/// in two variants, and `owt` is `two` with its variants the other way round. `chat/20000` is `chat`
+/// with a context length of that number, `chat/full` and `chat/small` with that kind of KV cache.
 pub(super) fn spec(name: &str) -> ModelSpec {
+    let (name, settings) = name.split_once('/').unwrap_or((name, ""));
     let source = |path: &str| ModelSource { path: path.into() };
     ModelSpec {
         name: if name == "owt" { "two" } else { name }.to_owned(),
@@ -65,7 +69,12 @@ pub(super) fn spec(name: &str) -> ModelSpec {
             "none" => Vec::new(),
             _ => vec![source(name)],
         },
-        context_length: (name == "deep").then_some(50_000),
+        context_length: settings.parse().ok().or((name == "deep").then_some(50_000)),
+        kv_cache: match settings {
+            "full" => KvCacheChoice::Full,
+            "small" => KvCacheChoice::Small,
+            _ => KvCacheChoice::Automatic,
+        },
     }
 }
 
@@ -145,7 +154,7 @@ pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
         _ => 4 * GB,
     };
     let has_small_form = matches!(source.path.to_str(), Some("lean" | "plump.gguf"));
-    let shrinks = match has_small_form && limits.small_kv_cache {
+    let shrinks = match has_small_form && limits.kv_cache == KvCacheChoice::Small {
         true => 2,
         false => 1,
     };

@@ -78,13 +78,13 @@ fn the_place_follows_from_the_model_its_files_and_its_limits() {
         context_length: 100,
         ..limits.clone()
     };
+    assert_eq!(place("chat", &model, &short), first);
     let small = Limits {
-        small_kv_cache: true,
+        kv_cache: KvCacheChoice::Small,
         ..limits.clone()
     };
     let folder = source(data.path());
     let mut others = vec![
-        place("chat", &model, &short),
         place("chat", &model, &small),
         place("chat", &folder, &limits),
         place("other", &model, &limits),
