@@ -63,14 +63,11 @@ impl Store {
     /// [`StoreError::NoMessage`] if there is none of that id.
     pub fn history(&self, leaf: MessageId) -> Result<Vec<Message>, StoreError> {
         self.read(|tx| {
-            let ids: Vec<i64> = tx
-                .prepare_cached(&format!("{UP} SELECT id FROM up ORDER BY depth"))?
-                .query_map([leaf.0], |row| row.get(0))?
-                .collect::<Result<_, _>>()?;
+            let ids = ids_to(tx, leaf)?;
             if ids.is_empty() {
                 return Err(StoreError::NoMessage(leaf));
             }
-            let found = ids.into_iter().map(|id| messages::find(tx, MessageId(id)));
+            let found = ids.into_iter().map(|id| messages::find(tx, id));
             found.filter_map(Result::transpose).collect()
         })
     }
@@ -87,10 +84,8 @@ impl Store {
                 .query_row([message.0], |row| row.get(0))
                 .optional()?
                 .ok_or(StoreError::NoMessage(message))?;
-            let leaf = tx
-                .prepare_cached(LEAF_BELOW)?
-                .query_row([message.0], |row| row.get(0))?;
-            show(tx, ConversationId(conversation), MessageId(leaf))
+            let leaf = leaf_below(tx, message)?;
+            show(tx, ConversationId(conversation), leaf)
         })
     }
 }
@@ -119,6 +114,24 @@ pub(crate) fn show(
     tx.prepare_cached("UPDATE conversation SET leaf = ?2 WHERE id = ?1")?
         .execute((conversation.0, leaf.0))?;
     Ok(())
+}
+
+/// The messages from the first one to `leaf`; empty if there is no such message.
+pub(crate) fn ids_to(tx: &Transaction<'_>, leaf: MessageId) -> Result<Vec<MessageId>, StoreError> {
+    let mut statement = tx.prepare_cached(&format!("{UP} SELECT id FROM up ORDER BY depth"))?;
+    let rows = statement.query_map([leaf.0], |row| row.get(0).map(MessageId))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The leaf to which what was last shown leads from a message.
+pub(crate) fn leaf_below(
+    tx: &Transaction<'_>,
+    message: MessageId,
+) -> Result<MessageId, StoreError> {
+    let leaf = tx
+        .prepare_cached(LEAF_BELOW)?
+        .query_row([message.0], |row| row.get(0))?;
+    Ok(MessageId(leaf))
 }
 
 /// Messages with the same parent, oldest first.
