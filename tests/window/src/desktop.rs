@@ -91,7 +91,8 @@ impl Desktop {
         openbox.args(["--sm-disable", "--config-file"]).arg(&config);
         self.start_child(openbox, "start the window manager (openbox)")?;
         until("the window manager is there", async || {
-            let root = self.output("xprop", &["-root", "_NET_SUPPORTING_WM_CHECK"])?;
+            // The last thing that it sets up: windows that come earlier are lost.
+            let root = self.output("xprop", &["-root", "_NET_CLIENT_LIST"])?;
             Ok(root.contains("window id").then_some(()))
         })
         .await

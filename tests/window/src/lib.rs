@@ -10,6 +10,7 @@ pub mod desktop;
 pub mod driver;
 pub mod evidence;
 pub mod failure;
+pub mod gallery;
 pub mod page;
 pub mod picture;
 pub mod processes;

@@ -6,6 +6,7 @@
 
 mod chat;
 mod faults;
+mod ground;
 mod history;
 mod models;
 mod prompt;
