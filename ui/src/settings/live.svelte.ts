@@ -1,68 +1,61 @@
 /**
- * What the settings window shows, kept up to date by the app's news. A change is shown at once,
- * sent after a moment (so that a slider sends one patch, not fifty), and taken back with its reason
- * when the app refuses it.
+ * Changes of settings. A change is shown at once, sent after a moment (so that a slider sends one
+ * patch, not fifty), and taken back with its reason when the app refuses it. Everything else is the
+ * state that all pages share.
  */
-import { ipc, type AboutView, type ModelSettings, type ModelView, type News, type Patch,
-  type Refusal, type Settings, type StatusView } from "../ipc";
-import { chooseLanguage } from "../i18n";
+import { ipc, type ModelSettings, type Patch, type Refusal, type Settings } from "../ipc";
+import { app, refreshModels } from "../state/app.svelte";
+import { refusal } from "../state/refusal";
 import { joined, merged } from "./patch";
 
 /** How long a slider or a text rests before its change is sent. */
 const REST_MS = 250;
 
-class Live {
-  settings = $state<Settings | null>(null);
-  status = $state<StatusView | null>(null);
-  about = $state<AboutView | null>(null);
-  models = $state<ModelView[]>([]);
-  /** The last change that was refused, until the next one is accepted. */
-  refused = $state<Refusal | null>(null);
+export class Live {
+  /** The last change that was refused, until one is accepted. */
+  refused = $state.raw<Refusal | null>(null);
 
-  #waiting: Patch<Settings> | null = null;
+  /** Changes that wait, and those that are on their way. */
+  #waiting = $state.raw<Patch<Settings> | null>(null);
+  #sent = $state.raw<Patch<Settings> | null>(null);
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #sent: Promise<void> = Promise.resolve();
+  #last: Promise<void> = Promise.resolve();
 
-  /** Reads everything and listens; resolves when it can be drawn. Returns how to stop. */
-  async start(): Promise<() => void> {
-    const stop = ipc.onNews((news) => this.hear(news));
-    const [settings, about, status, models] = await Promise.all([
-      ipc.settings(), ipc.about(), ipc.status(), ipc.models(),
-    ]);
-    this.about = about;
-    this.status = status;
-    this.models = models;
-    this.#take(settings);
-    return () => {
-      stop();
-      void this.flush();
-    };
+  /** The app's settings with the changes that it does not know yet. */
+  #shown = $derived.by(() => {
+    const patches = [this.#sent, this.#waiting].filter((patch) => patch !== null);
+    return app.settings && patches.reduce(merged<Settings>, app.settings);
+  });
+  get settings(): Settings | null {
+    return this.#shown;
+  }
+  get status() {
+    return app.status;
+  }
+  get about() {
+    return app.about;
+  }
+  get models() {
+    return app.models;
   }
 
-  hear(news: News): void {
-    if (news.news === "status") this.status = news.status;
-    else if (news.news === "settings") this.#take(news.settings);
-    else if (news.news === "models") void this.readModels();
-  }
-
-  async readModels(): Promise<void> {
-    this.models = await ipc.models();
+  readModels(): Promise<void> {
+    return refreshModels();
   }
 
   async readAbout(): Promise<void> {
-    this.about = await ipc.about();
+    app.about = await ipc.about();
   }
 
   /** Changes settings; `rests` for what changes many times in a row. */
   change(patch: Patch<Settings>, rests = false): void {
-    if (this.settings) this.#show(merged(this.settings, patch));
     this.#waiting = this.#waiting ? joined(this.#waiting, patch) : patch;
     clearTimeout(this.#timer);
     if (rests) this.#timer = setTimeout(() => void this.flush(), REST_MS);
     else void this.flush();
   }
 
-  /** Changes what was chosen for one model. */
+  /** Changes what was chosen for one model; `null` takes all of it back. */
   changeModel(id: string, patch: Patch<ModelSettings> | null, rests = false): void {
     this.change({ models: { [id]: patch } } as Patch<Settings>, rests);
   }
@@ -70,10 +63,8 @@ class Live {
   /** Sends what waits; resolves when the app has answered. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
-    const patch = this.#waiting;
-    this.#waiting = null;
-    if (patch) this.#sent = this.#sent.then(() => this.#send(patch));
-    return this.#sent;
+    this.#last = this.#last.then(() => this.#send());
+    return this.#last;
   }
 
   /** Does what the app may refuse, and shows why if it does. */
@@ -83,40 +74,18 @@ class Live {
       this.refused = null;
       return result;
     } catch (reason) {
-      this.refused = asRefusal(reason);
+      this.refused = refusal(reason);
       return undefined;
     }
   }
 
-  async #send(patch: Patch<Settings>): Promise<void> {
+  async #send(): Promise<void> {
+    const patch = this.#waiting;
+    if (!patch) return;
+    this.#sent = patch;
+    this.#waiting = null;
     const settings = await this.attempt(() => ipc.updateSettings(patch));
-    this.#take(settings ?? (await ipc.settings().catch(() => this.settings)));
-  }
-
-  #take(settings: Settings | null): void {
-    if (!settings) return;
-    this.#show(this.#waiting ? merged(settings, this.#waiting) : settings);
-  }
-
-  #show(settings: Settings): void {
-    this.settings = settings;
-    chooseLanguage(settings.general.language, this.about?.languages ?? []);
-    const root = document.documentElement;
-    if (settings.general.appearance === "system") delete root.dataset.appearance;
-    else root.dataset.appearance = settings.general.appearance;
+    if (settings) app.settings = settings;
+    this.#sent = null;
   }
 }
-
-/** Whatever a command rejected with, as a refusal. */
-export function asRefusal(reason: unknown): Refusal {
-  if (typeof reason === "object" && reason !== null && "code" in reason) return reason as Refusal;
-  return { code: "other", reason: reason instanceof Error ? reason.message : String(reason) };
-}
-
-export const live = new Live();
-
-/** A fresh one, for tests and the gallery. */
-export function newLive(): Live {
-  return new Live();
-}
-export type { Live };

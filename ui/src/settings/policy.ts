@@ -1,0 +1,67 @@
+/**
+ * What happens when, for the table of the Behaviour pane, and which of it happens now. The steps
+ * themselves are the supervisor's; this only names them and reads which are in force.
+ */
+import { duration, t, type Key } from "../i18n";
+import type { Because, RestraintView, StatusView } from "../ipc";
+import type { IconName } from "../parts/icons";
+
+export type Occasion =
+  | "memory_warning" | "memory_critical" | "thrashing" | "hot" | "very_hot" | "low_power" | "battery";
+
+export const OCCASIONS: { occasion: Occasion; icon: IconName; because: Because[] }[] = [
+  { occasion: "memory_warning", icon: "chip", because: ["memory_warning"] },
+  { occasion: "memory_critical", icon: "chip", because: ["memory_critical"] },
+  { occasion: "thrashing", icon: "chip", because: ["thrashing"] },
+  { occasion: "hot", icon: "heat", because: ["heat_serious"] },
+  { occasion: "very_hot", icon: "heat", because: ["heat_critical"] },
+  { occasion: "low_power", icon: "bulb", because: ["low_power"] },
+  { occasion: "battery", icon: "battery", because: ["battery"] },
+];
+
+/** Whether the machine says so now, though another reason may be named for the limits. */
+export function isNow(occasion: Occasion, status: StatusView): boolean {
+  const { machine } = status;
+  switch (occasion) {
+    case "memory_warning": return machine.memory === "warning";
+    case "memory_critical": return machine.memory === "critical";
+    case "thrashing": return machine.is_thrashing;
+    case "hot": return machine.heat === "serious";
+    case "very_hot": return machine.heat === "critical";
+    case "low_power": return machine.is_low_power;
+    case "battery": return machine.is_on_battery;
+  }
+}
+
+/** A limit in words, short enough for a list. */
+export function limitText(limit: RestraintView["limit"]): string {
+  switch (limit.limit) {
+    case "answer_length": return t("settings.limit.answer_length", { n: limit.tokens });
+    case "context": return t("settings.limit.context", { n: limit.tokens });
+    case "prefill_step": return t("settings.limit.prefill_step");
+    case "idle_unload":
+      return limit.seconds === 0 ? t("settings.limit.idle_at_once")
+        : t("settings.limit.idle_unload", { time: duration(limit.seconds) });
+    default: return t(`settings.limit.${limit.limit}` as Key);
+  }
+}
+
+/** The limits that are in force because of this occasion. */
+export function limitsNow(because: Because[], status: StatusView): string[] {
+  return status.restraints
+    .filter((restraint) => because.includes(restraint.because))
+    .map((restraint) => limitText(restraint.limit));
+}
+
+/** Limits that no row of the table explains: the user's own, and a small machine's. */
+export function otherLimits(status: StatusView): string[] {
+  const explained = OCCASIONS.flatMap((row) => row.because);
+  return status.restraints
+    .filter((restraint) => !explained.includes(restraint.because))
+    .map((restraint) =>
+      t("settings.policy.other", {
+        limit: limitText(restraint.limit),
+        because: t(`chat.because.${restraint.because}`),
+      }),
+    );
+}
