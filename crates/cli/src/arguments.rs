@@ -12,6 +12,7 @@ use crate::bench::BenchArgs;
 use crate::chat::ChatArgs;
 use crate::doctor::DoctorArgs;
 use crate::inspect::InspectArgs;
+use crate::pause::{PauseArgs, ResumeArgs};
 use crate::status::StatusArgs;
 use crate::unload::UnloadArgs;
 
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     Status(StatusArgs),
     Unload(UnloadArgs),
+    Pause(PauseArgs),
+    Resume(ResumeArgs),
     Doctor(DoctorArgs),
     Inspect(InspectArgs),
 }

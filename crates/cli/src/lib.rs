@@ -1,4 +1,5 @@
-//! The command line: `transom ask`, `chat`, `bench`, `status`, `unload` and `doctor`.
+//! The command line: `transom ask`, `chat`, `bench`, `status`, `unload`, `pause`,
+//! `resume`, `doctor` and `inspect`.
 //!
 //! A thin shell round one supervisor. Each command is a plain function from arguments, a
 //! [`link::Link`] to the supervisor and a [`console::Console`] to an exit code, so that tests run it
@@ -21,6 +22,7 @@ mod link;
 mod load;
 mod model_path;
 mod output;
+mod pause;
 mod sampling_args;
 mod status;
 #[cfg(test)]
@@ -94,6 +96,8 @@ fn run(
         Command::Bench(args) => bench::run(args, &link, console, interrupt),
         Command::Status(args) => status::run(args, &link, console, interrupt),
         Command::Unload(args) => unload::run(args, &link, console),
+        Command::Pause(_) => pause::run(true, &link, console),
+        Command::Resume(_) => pause::run(false, &link, console),
         Command::Doctor(args) => doctor::run(args, &link, console),
         Command::Inspect(args) => inspect::run(args, console),
     };

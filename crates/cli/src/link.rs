@@ -199,6 +199,19 @@ impl Link {
         Ok(self.runtime()?.block_on(handle.unload(unload))?)
     }
 
+    /// Pauses everything or lets it go on, and waits until it is so.
+    pub(crate) fn pause(&self, is_paused: bool) -> Result<Arc<Status>, Failure> {
+        let handle = self.handle()?;
+        let mut status = handle.status();
+        handle.pause(is_paused);
+        let is_so = |status: &Arc<Status>| status.is_paused == is_paused;
+        let so = self
+            .runtime()?
+            .block_on(status.wait_for(is_so))
+            .map(|so| so.clone());
+        so.map_err(|_| Failure::instance("it went away"))
+    }
+
     /// Ends the instance if it is this process's own: after the answers that others still wait for,
     /// and with every model's memory given back.
     pub(crate) fn close(self, console: &mut Console, interrupt: &Interrupt) {

@@ -115,6 +115,13 @@ fn a_second_program_is_answered_by_the_model_of_the_first() {
     assert_eq!(seen["models"][0]["name"], "starter");
     assert_eq!(seen["models"][0]["n_answered"], 2);
 
+    assert!(text(&run_on(data, &["pause"]).stdout).starts_with("Paused"));
+    assert_eq!(status(data)["is_paused"], true);
+    assert!(text(&run_on(data, &["resume"]).stdout).starts_with("Resumed"));
+    assert_eq!(status(data)["is_paused"], false);
+    let output = run_on(data, &CAPITAL);
+    assert!(text(&output.stdout).contains("Paris"), "it answers again");
+
     let unloaded = run_on(data, &["unload"]);
     let told = text(&unloaded.stdout);
     assert!(told.starts_with("starter: "), "{told}");
@@ -219,7 +226,7 @@ fn an_owner_that_leaves_finishes_the_answers_of_others_first() {
 #[test]
 fn where_nothing_runs_nothing_is_started_to_look() {
     let data = tempfile::tempdir().unwrap();
-    for command in ["status", "unload"] {
+    for command in ["status", "unload", "pause", "resume"] {
         let output = run_on(data.path(), &[command]);
         assert_eq!(output.status.code(), Some(0));
         assert!(text(&output.stdout).starts_with("Nothing is running"));

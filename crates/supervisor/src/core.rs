@@ -62,6 +62,8 @@ pub enum Event {
     Unload(Unload),
     /// Settings changed.
     Tune(Tuning),
+    /// A person pauses everything, or lets it go on.
+    Pause(bool),
     /// The machine said something.
     Signals(SystemSignals),
     /// A worker said something.
@@ -194,10 +196,11 @@ impl Core {
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Effect> {
         self.governor.tick(now);
         match event {
-            Event::Ask(id, ask) => self.accept(id, *ask, now),
+            Event::Ask(id, ask) => self.accept(id, *ask),
             Event::Cancel(id) => self.cancel(id),
             Event::Unload(which) => self.unload_by_hand(&which, now),
             Event::Tune(tuning) => self.tune(tuning, now),
+            Event::Pause(is_paused) => self.governor.pause(is_paused),
             Event::Signals(signals) => self.governor.observe(signals, now),
             Event::Worker(worker, event) => self.hear(worker, event, now),
             Event::Tick => {}

@@ -147,6 +147,7 @@ impl Driver {
                 self.step(Event::Unload(which), News::Now);
             }
             Some(Request::Tune(tuning)) => self.step(Event::Tune(tuning), News::Now),
+            Some(Request::Pause(is_paused)) => self.step(Event::Pause(is_paused), News::Now),
             Some(Request::Look(reply)) => {
                 let now = self.now();
                 let status = self.publisher.publish(self.core.status(now), now);
@@ -229,6 +230,7 @@ impl Driver {
                 Request::Unload(_, reply) => drop(reply.send(Err(AskError::Quitting))),
                 Request::Cancel(_)
                 | Request::Tune(_)
+                | Request::Pause(_)
                 | Request::Look(_)
                 | Request::KeepIn(_)
                 | Request::Quit => {}

@@ -11,6 +11,8 @@
 //! | Low Power Mode | 4096 | 1024 | | no | no | 100 ms | 90 s (60 s) | | offered |
 //! | on battery | | | | | no | | 2 min (90 s) | | |
 //!
+//! While the user pauses, new asks wait, whatever the machine says.
+//!
 //! Where several apply, the tightest of each column holds. The user's own idle wait yields to
 //! memory pressure and thrashing only, and the wish to keep models to critical pressure only.
 //! Running answers go on, except when swap grows under critical pressure.
@@ -33,7 +35,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 
-use ladder::Size;
+use ladder::{Size, Wanted};
 use quiet::Eased;
 
 /// Quiet that memory pressure needs before it eases. Shorter than [`Tuning::finish_within`] and
@@ -221,6 +223,7 @@ pub struct Governor {
     /// Thrashing and critical pressure at one time. Not the two eased ones together: an answer is
     /// not ended for what is over.
     stop_answers: Eased<bool>,
+    is_paused: bool,
     thermal: Eased<ThermalState>,
     is_low_power: Eased<bool>,
     is_on_battery: Eased<bool>,
@@ -239,10 +242,11 @@ impl Governor {
             memory: Eased::new(MEMORY_SPELL),
             is_thrashing: Eased::new(THRASHING_SPELL),
             stop_answers: Eased::new(MEMORY_SPELL),
+            is_paused: false,
             thermal: Eased::new(HEAT_SPELL),
             is_low_power: Eased::new(POWER_SPELL),
             is_on_battery: Eased::new(POWER_SPELL),
-            allowance: ladder::allowance(size, tuning, &latest, false),
+            allowance: ladder::allowance(size, tuning, &latest, Wanted::default()),
         }
     }
 
@@ -265,6 +269,17 @@ impl Governor {
     pub fn tune(&mut self, tuning: &Tuning) {
         self.tuning = tuning.clone();
         self.conclude();
+    }
+
+    /// The user pauses everything, or lets it go on; it holds at once.
+    pub fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+        self.conclude();
+    }
+
+    /// Whether the user paused everything.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
     }
 
     /// Eases what was quiet for long enough. Harmless at any time.
@@ -316,7 +331,10 @@ impl Governor {
             is_low_power: self.is_low_power.level(),
             is_on_battery: self.is_on_battery.level(),
         };
-        let stop_answers = self.stop_answers.level();
-        self.allowance = ladder::allowance(self.size, &self.tuning, &acted, stop_answers);
+        let wanted = Wanted {
+            stop_answers: self.stop_answers.level(),
+            is_paused: self.is_paused,
+        };
+        self.allowance = ladder::allowance(self.size, &self.tuning, &acted, wanted);
     }
 }

@@ -40,6 +40,7 @@ pub(crate) enum Request {
     Cancel(AskId),
     Unload(Unload, Reply<Result<Vec<UnloadRecord>, AskError>>),
     Tune(Tuning),
+    Pause(bool),
     /// A snapshot of this moment, so that what counts down is right.
     Look(Reply<Arc<Status>>),
     /// Conversations may be kept in this data folder, which is this supervisor's alone.
@@ -107,6 +108,13 @@ impl Handle {
     /// Sets what the user chose. It takes effect at once, but never ends a running answer.
     pub fn tune(&self, tuning: Tuning) {
         let _ = self.requests.send(Request::Tune(tuning));
+    }
+
+    /// Pauses everything, or lets it go on. Paused: the running answer is finished, then every model
+    /// is unloaded; what waits and what is asked from now on waits, and begins when it goes on
+    /// ([`crate::WhenHeld::Refuse`]: is refused). It ends with the supervisor.
+    pub fn pause(&self, is_paused: bool) {
+        let _ = self.requests.send(Request::Pause(is_paused));
     }
 
     /// The supervisor's state, and every change of it. Closed when the supervisor is gone.

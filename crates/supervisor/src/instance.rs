@@ -11,11 +11,13 @@ mod protocol;
 mod server;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use crate::handle::{Handle, Supervisor};
+use crate::status::Status;
 use client::Failed;
 use folder::Lock;
 use server::Server;
@@ -172,7 +174,8 @@ impl Connection {
     }
 
     /// Ends this process's part. An own supervisor takes nobody in any more, lets the asks that
-    /// other programs have open come to their end, then quits and makes way for the next. One of
+    /// other programs have open come to their end, but not those that wait in a pause, then quits and
+    /// makes way for the next. One of
     /// another process is only let go.
     pub async fn close(self) {
         match self {
@@ -189,7 +192,14 @@ impl OwnInstance {
             server,
             lock,
         } = self;
-        let guests = server.close().await;
+        let mut status = supervisor.handle().status();
+        // In a pause nobody's turn would ever come; whoever waits is told that this one quits.
+        let stands_still = async move {
+            let is_still = |status: &Arc<Status>| status.is_paused && !status.is_answering();
+            // Fails only when the supervisor is gone, and then nobody is answered either.
+            let _ = status.wait_for(is_still).await;
+        };
+        let guests = server.close(stands_still).await;
         supervisor.quit().await;
         guests.see_off().await;
         drop(lock);

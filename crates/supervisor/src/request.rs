@@ -105,7 +105,8 @@ pub enum Work {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenHeld {
-    /// Waits in the queue, up to [`crate::Tuning::longest_hold`].
+    /// Waits in the queue, up to [`crate::Tuning::longest_hold`]; while a person pauses, until they let
+    /// it go on.
     #[default]
     Wait,
     /// Is refused with [`AskError::Held`], which says when to come back.

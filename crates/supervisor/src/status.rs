@@ -29,12 +29,24 @@ pub struct Status {
     pub signals: SystemSignals,
     /// What it allows.
     pub allowance: Allowance,
+    /// A person paused everything: asks wait, models go, until they let it go on. Not remembered
+    /// when the supervisor ends.
+    #[serde(default)]
+    pub is_paused: bool,
     /// The last unload, and what came back.
     pub last_unload: Option<UnloadRecord>,
     /// The last failure, for people.
     pub last_error: Option<String>,
     /// The machine is kept awake for a running answer.
     pub keeps_awake: bool,
+}
+
+impl Status {
+    /// Whether an answer is being written.
+    pub fn is_answering(&self) -> bool {
+        let mut models = self.models.iter();
+        models.any(|model| matches!(model.phase, PhaseStatus::Generating { .. }))
+    }
 }
 
 /// One model.
@@ -119,6 +131,8 @@ pub enum UnloadReason {
     MakeRoom,
     /// It is loaded anew with other settings.
     Replaced,
+    /// A person paused everything.
+    Paused,
     /// The machine demands it.
     Pressure {
         /// What it said.

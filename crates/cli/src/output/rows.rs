@@ -156,6 +156,7 @@ pub(crate) fn why_unloaded(why: UnloadReason) -> String {
     match why {
         UnloadReason::Idle => "nobody used it".to_owned(),
         UnloadReason::MakeRoom => "another model needed its room".to_owned(),
+        UnloadReason::Paused => "you paused it".to_owned(),
         UnloadReason::Replaced => "it was loaded with other settings".to_owned(),
         UnloadReason::Pressure { because } => because.to_string(),
         UnloadReason::Asked => "as asked".to_owned(),

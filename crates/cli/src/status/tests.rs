@@ -98,6 +98,7 @@ fn snapshot() -> Status {
             took: Duration::from_millis(300),
         }),
         last_error: Some("the disk is gone".into()),
+        is_paused: false,
         keeps_awake: false,
     }
 }

@@ -19,8 +19,11 @@ const BAR_WIDTH: usize = 24;
 /// Draws `status`, which was taken `age` ago. Every line ends with a newline.
 pub(super) fn picture(status: &Status, age: Duration, is_dimmed: bool) -> String {
     let mut rows = Rows::new(LABEL_WIDTH, is_dimmed);
+    if status.is_paused {
+        rows.row("paused", "questions wait; `transom resume` lets them go on");
+    }
     if status.models.is_empty() {
-        rows.row("model", "none loaded; the next question loads one");
+        rows.row("model", none_loaded(status));
     }
     for model in &status.models {
         draw_model(model, age, &mut rows);
@@ -52,6 +55,13 @@ pub(super) fn picture(status: &Status, age: Duration, is_dimmed: bool) -> String
     }
     rows.row("process", &status.process_id.to_string());
     rows.finish()
+}
+
+fn none_loaded(status: &Status) -> &'static str {
+    match status.is_paused {
+        true => "none loaded",
+        false => "none loaded; the next question loads one",
+    }
 }
 
 fn draw_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {

@@ -8,6 +8,7 @@ use crate::status::UnloadReason;
 impl Core {
     pub(super) fn advance(&mut self, now: Now) {
         self.obey_pressure(now);
+        self.obey_pause(now);
         self.answer_loads(now);
         self.hold(now);
         self.obey_deadlines(now);
@@ -15,6 +16,20 @@ impl Core {
         while self.serve(now) {}
         self.keep_awake();
         self.tell_queue();
+    }
+
+    /// While a person pauses, nothing is loaded and nothing stays loaded but for a running answer,
+    /// which is finished.
+    fn obey_pause(&mut self, now: Now) {
+        if !self.governor.is_paused() {
+            return;
+        }
+        for index in 0..self.models.len() {
+            let model = &self.models[index];
+            if model.is_incoming() || model.is_ready() {
+                self.begin_unload(index, UnloadReason::Paused, now);
+            }
+        }
     }
 
     /// A load that nobody waits for any more is given up.

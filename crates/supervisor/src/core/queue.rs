@@ -35,7 +35,7 @@ enum Told {
 }
 
 impl Core {
-    pub(super) fn accept(&mut self, id: AskId, ask: Ask, now: Now) {
+    pub(super) fn accept(&mut self, id: AskId, ask: Ask) {
         if let Err(error) = self.admit(&ask) {
             return self.end(id, Outcome::Failed { error });
         }
@@ -46,7 +46,7 @@ impl Core {
             work: ask.work,
             over_budget: ask.over_budget,
             when_held: ask.when_held,
-            held_since: self.held().map(|_| now),
+            held_since: None,
             told: Told::Nothing,
         });
     }
@@ -119,8 +119,11 @@ impl Core {
             }
             return;
         };
+        // Of the machine people do not know how long it lasts; a pause is their own to end.
+        let has_limit = because != Because::Paused;
         for waiting in &mut self.queue {
-            waiting.held_since.get_or_insert(now);
+            let since = waiting.held_since.unwrap_or(now);
+            waiting.held_since = has_limit.then_some(since);
         }
         let retry_after = self.tuning.longest_hold.max(Duration::from_secs(1));
         let error = AskError::Held {

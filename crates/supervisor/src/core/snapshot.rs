@@ -24,6 +24,7 @@ impl Core {
             in_use_bytes: models.map(Model::held_bytes).fold(0, u64::saturating_add),
             signals: self.governor.signals(),
             allowance: allowance.clone(),
+            is_paused: self.governor.is_paused(),
             last_unload: self.last_unload.clone().map(|(_, record)| record),
             last_error: self.last_error.clone(),
             keeps_awake: self.keeps_awake,

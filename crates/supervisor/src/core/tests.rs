@@ -5,6 +5,7 @@ mod conversations;
 mod explore;
 mod faults;
 mod loads;
+mod pauses;
 mod pressure;
 mod random;
 mod settings;

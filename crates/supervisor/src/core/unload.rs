@@ -82,6 +82,7 @@ impl Core {
                     UnloadReason::Idle
                     | UnloadReason::MakeRoom
                     | UnloadReason::Replaced
+                    | UnloadReason::Paused
                     | UnloadReason::Asked
                     | UnloadReason::LoadEnded
                     | UnloadReason::Fault
@@ -116,7 +117,10 @@ impl Core {
             return;
         };
         match why {
-            UnloadReason::Idle | UnloadReason::MakeRoom | UnloadReason::Replaced => {}
+            UnloadReason::Idle
+            | UnloadReason::MakeRoom
+            | UnloadReason::Replaced
+            | UnloadReason::Paused => {}
             UnloadReason::Pressure { .. }
             | UnloadReason::Asked
             | UnloadReason::LoadEnded
@@ -274,7 +278,10 @@ impl Core {
 fn conversation_of(model: &Model, why: UnloadReason) -> (Conversation, Duration) {
     let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
     match why {
-        UnloadReason::Idle | UnloadReason::MakeRoom | UnloadReason::Replaced
+        UnloadReason::Idle
+        | UnloadReason::MakeRoom
+        | UnloadReason::Replaced
+        | UnloadReason::Paused
             if (1..=MOST_KEPT_BYTES).contains(&bytes) =>
         {
             let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK as f64);
@@ -283,6 +290,7 @@ fn conversation_of(model: &Model, why: UnloadReason) -> (Conversation, Duration)
         UnloadReason::Idle
         | UnloadReason::MakeRoom
         | UnloadReason::Replaced
+        | UnloadReason::Paused
         | UnloadReason::Pressure { .. }
         | UnloadReason::Asked
         | UnloadReason::LoadEnded

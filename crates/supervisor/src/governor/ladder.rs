@@ -185,20 +185,29 @@ impl Size {
     }
 }
 
+/// What is wanted beside what each signal demands.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wanted {
+    /// Running answers end.
+    pub(super) stop_answers: bool,
+    /// The user paused.
+    pub(super) is_paused: bool,
+}
+
 /// What is allowed while signals are acted on as `acted`.
 pub(super) fn allowance(
     size: Size,
     tuning: &Tuning,
     acted: &SystemSignals,
-    stop_answers: bool,
+    wanted: Wanted,
 ) -> Allowance {
-    let demands = Demands::of(size, tuning, acted, stop_answers);
+    let demands = Demands::of(size, tuning, acted, wanted);
     Allowance {
         memory: match acted.is_thrashing {
             true => acted.memory.max(MemoryPressure::Warning),
             false => acted.memory,
         },
-        stop_answers,
+        stop_answers: wanted.stop_answers,
         context_length: demands.context_length.map(|(n, _)| n),
         prefill_chunk: demands.prefill_chunk.map(|(n, _)| n),
         max_tokens: demands.max_tokens.map(|(n, _)| n),
@@ -228,14 +237,15 @@ pub(super) struct Demands {
 }
 
 impl Demands {
-    fn of(size: Size, tuning: &Tuning, acted: &SystemSignals, stop_answers: bool) -> Self {
+    fn of(size: Size, tuning: &Tuning, acted: &SystemSignals, wanted: Wanted) -> Self {
         let in_force = LADDER.iter().filter(|rung| rung.is_in_force(acted));
         let climbed = Climbed {
             rungs: in_force.collect(),
         };
+        let paused = wanted.is_paused.then_some(Because::Paused);
         Self {
-            stop_answers: stop_answers.then_some(Because::Thrashing),
-            held: climbed.first(|rung| rung.holds),
+            stop_answers: wanted.stop_answers.then_some(Because::Thrashing),
+            held: paused.or_else(|| climbed.first(|rung| rung.holds)),
             max_tokens: climbed.tightest(|rung| rung.max_tokens),
             context_length: climbed.tightest(|rung| rung.context_length),
             prefill_chunk: climbed.tightest(|rung| rung.prefill_chunk),

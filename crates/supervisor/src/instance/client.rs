@@ -212,6 +212,7 @@ impl Open {
             }
             (Request::Cancel(id), _) => Some(ToServer::Cancel { id }),
             (Request::Tune(tuning), _) => Some(ToServer::Tune { tuning }),
+            (Request::Pause(is_paused), _) => Some(ToServer::Pause { is_paused }),
             // Only the owner looks at its own state, keeps conversations and quits.
             (Request::Look(_) | Request::KeepIn(_) | Request::Quit, _) => None,
         }

@@ -12,7 +12,7 @@ use crate::request::{Ask, AskError, AskId, Unload};
 use crate::status::{Status, UnloadRecord};
 
 /// Version of the messages in this file. Raised with every change to them.
-pub(super) const PROTOCOL: u32 = 3;
+pub(super) const PROTOCOL: u32 = 4;
 
 /// Who speaks. Its form never changes, so that any two versions understand it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,8 @@ pub(super) enum ToServer {
     Unload { number: u64, which: Unload },
     /// Not answered.
     Tune { tuning: Tuning },
+    /// Not answered; the status shows it.
+    Pause { is_paused: bool },
 }
 
 /// What the server says, after its [`Hello`].

@@ -105,8 +105,9 @@ impl Server {
         self.guests.0.asks.borrow().n_open
     }
 
-    /// Lets nobody in and takes no ask any more, and waits for the end of those that are open.
-    pub(super) async fn close(self) -> Guests {
+    /// Lets nobody in and takes no ask any more, and waits for the end of those that are open, or
+    /// until `stands_still` says that none of them comes.
+    pub(super) async fn close(self, stands_still: impl Future<Output = ()>) -> Guests {
         let Self {
             guests,
             mut accepting,
@@ -117,8 +118,11 @@ impl Server {
         let desk = &guests.0;
         desk.asks.send_modify(|asks| asks.is_closing = true);
         let mut asks = desk.asks.subscribe();
-        // It fails only without a sender, and `desk` has it.
-        let _ = asks.wait_for(|asks| asks.n_open == 0).await;
+        tokio::select! {
+            // It fails only without a sender, and `desk` has it.
+            _ = asks.wait_for(|asks| asks.n_open == 0) => {}
+            () = stands_still => {}
+        }
         guests
     }
 }

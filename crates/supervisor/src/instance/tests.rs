@@ -223,6 +223,28 @@ async fn an_owner_that_closes_finishes_what_guests_asked_and_takes_nothing_more(
     in_time(next.close()).await;
 }
 
+/// A pause is everybody's, and a guest that waits in it does not keep the owner from leaving.
+#[tokio::test]
+async fn a_guest_pauses_for_all_and_an_owner_that_closes_waits_for_nobody_in_a_pause() {
+    let data = data_folder();
+    let (owner, guest) = owner_and_guest(data.path(), 3).await;
+    finish(&mut guest.ask(ask("chat"))).await;
+    guest.pause(true);
+    let is_empty = |status: &Status| status.is_paused && status.models.is_empty();
+    status_where(&owner.handle(), is_empty).await;
+    status_where(&guest, is_empty).await;
+    let mut held = guest.ask(ask("chat"));
+    status_where(&guest, |status| status.queue.len() == 1).await;
+    owner.handle().pause(false);
+    assert_eq!(reason(&finish(&mut held).await.1), FinishReason::Stop);
+    guest.pause(true);
+    status_where(&guest, is_empty).await;
+    let mut held = guest.ask(ask("chat"));
+    status_where(&guest, |status| status.queue.len() == 1).await;
+    in_time(owner.close()).await;
+    assert_eq!(error(finish(&mut held).await.1), AskError::Quitting);
+}
+
 /// A prompt that no message can carry costs its own ask, not the connection.
 #[tokio::test]
 async fn a_prompt_that_is_too_long_to_send_is_refused() {

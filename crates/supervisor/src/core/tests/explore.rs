@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::simulation::{FORM_MOVES, MOVES, Move, SETTING_MOVES, Simulation};
+use super::simulation::{FORM_MOVES, MOVES, Move, PAUSE_MOVES, SETTING_MOVES, Simulation};
 
 /// Runs all histories of `depth` of these `moves` after `beginning`; returns how many states there
 /// were.
@@ -56,6 +56,16 @@ fn no_history_of_changed_settings_breaks_a_rule() {
     let loaded = [AskChat, AnswerOldest, AnswerOldest, AnswerOldest];
     for beginning in [&loaded[..1], &loaded[..3], &loaded] {
         let n_seen = explore(beginning, SETTING_MOVES, 5);
+        assert!(n_seen > 1_000, "only {n_seen} states were reached");
+    }
+}
+
+#[test]
+fn no_history_of_a_pause_breaks_a_rule() {
+    use Move::{AnswerOldest, AskChat, Pause};
+    let answering = [AskChat, AnswerOldest, AnswerOldest];
+    for beginning in [&[AskChat, Pause][..], &answering] {
+        let n_seen = explore(beginning, PAUSE_MOVES, 5);
         assert!(n_seen > 1_000, "only {n_seen} states were reached");
     }
 }

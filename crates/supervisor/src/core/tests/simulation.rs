@@ -39,6 +39,8 @@ pub(super) enum Move {
     CrashOldest,
     CrashNewest,
     UnloadAll,
+    Pause,
+    Resume,
     Quit,
 }
 
@@ -78,6 +80,22 @@ pub(super) const FORM_MOVES: &[Move] = &[
     Move::UnloadAll,
 ];
 
+/// What happens round a pause.
+pub(super) const PAUSE_MOVES: &[Move] = &[
+    Move::AskChat,
+    Move::AskOther,
+    Move::LoadChat,
+    Move::CancelOldest,
+    Move::Wait,
+    Move::Calm,
+    Move::Critical,
+    Move::AnswerOldest,
+    Move::AnswerNewest,
+    Move::CrashNewest,
+    Move::Pause,
+    Move::Resume,
+];
+
 /// What happens to one model that is asked for with several settings, beside another.
 pub(super) const SETTING_MOVES: &[Move] = &[
     Move::AskChat,
@@ -114,6 +132,7 @@ pub(super) struct Simulation {
     open: Vec<AskId>,
     n_asks: u64,
     is_quitting: bool,
+    is_paused: bool,
 }
 
 impl Default for Simulation {
@@ -126,6 +145,7 @@ impl Default for Simulation {
             open: Vec::new(),
             n_asks: 0,
             is_quitting: false,
+            is_paused: false,
         }
     }
 }
@@ -157,6 +177,8 @@ impl Simulation {
             Move::CrashOldest => crash(self.workers.keys().next()),
             Move::CrashNewest => crash(self.workers.keys().next_back()),
             Move::UnloadAll => Some(Event::Unload(Unload::All)),
+            Move::Pause => Some(Event::Pause(true)),
+            Move::Resume => Some(Event::Pause(false)),
             Move::Quit => Some(Event::Quit),
         };
         if let Some(event) = event {
@@ -223,6 +245,9 @@ impl Simulation {
 
     fn step(&mut self, event: Event) {
         self.is_quitting |= matches!(event, Event::Quit);
+        if let Event::Pause(is_paused) = event {
+            self.is_paused = is_paused;
+        }
         let is_wanted_gone = matches!(event, Event::Unload(_)) || self.is_quitting;
         if let Event::Worker(worker, word) = &event {
             self.note_word(*worker, word);
@@ -230,6 +255,11 @@ impl Simulation {
         for effect in self.core.step(event, self.now) {
             self.world.note(&effect);
             self.obey(&effect);
+            let begins = matches!(
+                effect,
+                Effect::Start(_) | Effect::Load(..) | Effect::Generate(..)
+            );
+            assert!(!begins || !self.is_paused, "{effect:?} in a pause");
             assert!(
                 !is_wanted_gone || !matches!(effect, Effect::Unload(_, Conversation::Kept)),
                 "a conversation is kept that shall go"
@@ -381,11 +411,14 @@ impl Simulation {
         WorkerEvent::JobEnded(ask, Ok(summary))
     }
 
-    /// The machine is quiet, workers answer, time passes: everybody gets an end and every model
+    /// The machine is quiet, nobody pauses, workers answer, time passes: everybody gets an end and every model
     /// goes. `settled` are states that are known to come to that.
     pub(super) fn settle(mut self, settled: &mut HashSet<u64>) {
         let mut passed = Vec::new();
         self.step(signals(MemoryPressure::Normal));
+        if self.is_paused {
+            self.step(Event::Pause(false));
+        }
         for _ in 0..200 {
             let key = self.key();
             if settled.contains(&key) {

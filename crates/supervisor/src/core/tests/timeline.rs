@@ -92,6 +92,8 @@ fn event(text: &str, world: &World) -> Event {
         ["unload", name] => Event::Unload(Unload::Named(name.to_owned())),
         ["tune", what, value] => Event::Tune(tuned(what, value)),
         ["signals", ref levels @ ..] => Event::Signals(signals(levels)),
+        ["pause"] => Event::Pause(true),
+        ["resume"] => Event::Pause(false),
         ["tick" | "wait"] => Event::Tick,
         ["quit"] => Event::Quit,
         [worker, ref said @ ..] => {

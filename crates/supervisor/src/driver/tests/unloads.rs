@@ -206,6 +206,30 @@ async fn progress_that_was_held_back_is_shown_when_its_time_comes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pause_lets_the_answer_end_and_holds_the_next_until_it_is_over() {
+    let world = world();
+    let mut running = world.handle.ask(ask("chat"));
+    first_text(&mut running).await;
+    world.handle.pause(true);
+    assert_eq!(reason(&finish(&mut running).await.1), FinishReason::Stop);
+    pass(MINUTE).await;
+    assert_eq!(world.workers.n_alive(), 0);
+    let mut held = world.handle.ask(ask("chat"));
+    let told = held.next().await;
+    let held_by = Some(crate::governor::Because::Paused);
+    assert!(
+        matches!(told, Some(AnswerEvent::Queued { held, .. }) if held == held_by),
+        "{told:?}"
+    );
+    pass(100 * MINUTE).await;
+    let status = world.handle.status().borrow().clone();
+    assert!(status.is_paused && status.allowance.held == held_by);
+    assert_eq!(world.workers.n_started(), 1);
+    world.handle.pause(false);
+    assert_eq!(reason(&finish(&mut held).await.1), FinishReason::Stop);
+}
+
+#[tokio::test(start_paused = true)]
 async fn new_settings_take_effect_at_once() {
     let world = world();
     finish(&mut world.handle.ask(ask("chat"))).await;

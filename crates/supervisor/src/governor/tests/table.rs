@@ -121,6 +121,19 @@ fn where_several_apply_each_limit_names_the_tightest() {
     );
 }
 
+/// It is named before whatever the machine says.
+#[test]
+fn a_pause_is_a_limit_like_any_other() {
+    let mut governor = Governor::new(&machine(24), &tuning("default"));
+    governor.observe(signals("overheated"), std::time::Duration::ZERO);
+    let before = governor.allowance().clone();
+    governor.pause(true);
+    let first = governor.allowance().restraints[0].to_string();
+    assert_eq!(first, "new questions wait: you paused it");
+    governor.pause(false);
+    assert_eq!(*governor.allowance(), before);
+}
+
 /// D071, D084.
 #[test]
 fn the_idle_wait_names_the_machine_or_the_setting_that_chose_it() {

@@ -164,6 +164,7 @@ impl Guest {
                 // Not its own, or never asked.
                 ToServer::Cancel { .. } => {}
                 ToServer::Unload { number, which } => self.unload(number, which, out),
+                ToServer::Pause { is_paused } => self.desk.handle.pause(is_paused),
                 ToServer::Tune { tuning } => self.desk.handle.tune(tuning),
             }
         }

@@ -1,0 +1,129 @@
+//! A pause: what runs is finished, memory comes back, and everybody waits for the person who paused.
+
+use super::timeline::check;
+
+#[test]
+fn a_pause_finishes_the_answer_gives_the_memory_back_and_holds_what_comes() {
+    check(
+        "
+        0s ask 1 other
+        → start w1, measure w1 other 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 other 8192
+        2s w1 loaded
+        → generate w1 1
+        3s pause
+        4s ask 2 other
+        → 2 waits at 1, held
+        5s w1 ended 1 well
+        → 1 ENDED Stop, unload w1 keeping, asleep, 2 waits at 0, held
+        6s w1 freed 100
+        → release w1
+        7s w1 gone
+        7s show
+        → unloaded other (Paused), held Some(3180800000), freed Some(3180800000), by force false, took 2s
+        9000s tick
+        9001s resume
+        → start w2, measure w2 other 8192, awake, 2 loading
+        ",
+    );
+}
+
+#[test]
+fn a_pause_gives_an_idle_model_and_a_load_up() {
+    check(
+        "
+        0s ask 1 embed
+        → start w1, measure w1 embed 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 embed 8192
+        2s w1 loaded
+        → generate w1 1
+        3s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        4s ask 2 chat
+        → start w2, measure w2 chat 8192, awake, 2 loading
+        4s w2 measured
+        → load w2 chat 8192
+        5s pause
+        → unload w1, stop w2 load Cancelled, asleep, 2 waits at 0, held
+        6s w2 failed stopped
+        → release w2
+        6s w2 gone
+        6s w1 freed 100
+        → release w1
+        6s w1 gone
+        7s resume
+        → start w3, measure w3 chat 8192, awake, 2 loading
+        ",
+    );
+}
+
+/// A pause that ended before the answer did leaves no trace.
+#[test]
+fn a_pause_that_is_over_in_time_costs_nothing() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        3s pause
+        4s resume
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        6s ask 2 chat
+        → generate w1 2, awake
+        ",
+    );
+}
+
+#[test]
+fn whoever_does_not_wait_is_refused_and_a_cancel_ends_the_wait() {
+    check(
+        "
+        0s pause
+        0s ask 1 chat or-refuse
+        → 1 ENDED held
+        1s ask 2 chat
+        → 2 waits at 0, held
+        2s cancel 2
+        → 2 ENDED Cancelled
+        ",
+    );
+}
+
+/// The time that people are made to wait by the machine begins when the pause is over.
+#[test]
+fn a_machine_that_holds_back_counts_only_after_the_pause() {
+    check(
+        "
+        0s pause
+        0s signals hot
+        0s ask 1 chat
+        → 1 waits at 0, held
+        100s tick
+        200s resume
+        → 1 waits at 0, held
+        230s wait
+        → 1 ENDED held
+        ",
+    );
+}
+
+#[test]
+fn a_quit_ends_a_pause_with_all_who_wait() {
+    check(
+        "
+        0s pause
+        0s ask 1 chat
+        → 1 waits at 0, held
+        1s quit
+        → forget all, 1 ENDED quitting
+        1s show
+        → done
+        ",
+    );
+}
