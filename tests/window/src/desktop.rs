@@ -216,6 +216,28 @@ impl Desktop {
         Ok(window.trim().to_owned())
     }
 
+    /// How many icons are in the panel's tray; `None` while there is no tray.
+    ///
+    /// # Errors
+    /// When `dbus-send` is not there.
+    pub fn tray_items(&self) -> Outcome<Option<usize>> {
+        let name = "org.kde.StatusNotifierWatcher";
+        let told = self.output(
+            "dbus-send",
+            &[
+                "--session",
+                "--print-reply",
+                &format!("--dest={name}"),
+                "/StatusNotifierWatcher",
+                "org.freedesktop.DBus.Properties.Get",
+                &format!("string:{name}"),
+                "string:RegisteredStatusNotifierItems",
+            ],
+        )?;
+        let is_there = told.contains("array [");
+        Ok(is_there.then(|| told.matches("string \"").count()))
+    }
+
     /// Where all of it lies.
     pub fn home(&self) -> &Path {
         self.home.path()

@@ -11,6 +11,8 @@ pub mod driver;
 pub mod evidence;
 pub mod failure;
 pub mod gallery;
+pub mod measure;
+pub mod models;
 pub mod page;
 pub mod picture;
 pub mod processes;

@@ -1,9 +1,10 @@
 //! Asking, stopping, asking again: what becomes of an answer.
 
+use transom_window_tests::models;
 use transom_window_tests::page::keys;
 use transom_window_tests::{Failure, check, on_stage, until};
 
-use crate::talk::{self, TALKATIVE};
+use crate::talk;
 
 #[tokio::test]
 async fn the_chat_opens_with_the_focus_in_the_composer() {
@@ -31,9 +32,9 @@ async fn the_chat_opens_with_the_focus_in_the_composer() {
 #[tokio::test]
 async fn an_answer_streams_in_steps_and_is_there_at_the_end() {
     on_stage("an_answer_streams", async |stage| {
-        talk::add_models(&stage.desktop)?;
+        models::add(&stage.desktop)?;
         let chat = stage.open().await?;
-        talk::choose_model(&chat, TALKATIVE).await?;
+        models::choose(&chat, models::TALKATIVE).await?;
         talk::ask(&chat, "What is the capital of France?").await?;
         let mut steps = Vec::new();
         while steps.len() < 4 {
@@ -56,9 +57,9 @@ async fn an_answer_streams_in_steps_and_is_there_at_the_end() {
 #[tokio::test]
 async fn stopping_keeps_what_was_written() {
     on_stage("stopping_keeps", async |stage| {
-        talk::add_models(&stage.desktop)?;
+        models::add(&stage.desktop)?;
         let chat = stage.open().await?;
-        talk::choose_model(&chat, TALKATIVE).await?;
+        models::choose(&chat, models::TALKATIVE).await?;
         talk::ask(&chat, "Tell me a story.").await?;
         let before = talk::until_written(&chat, 60).await?;
         chat.type_text(keys::ESCAPE).await?;

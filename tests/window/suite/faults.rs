@@ -2,18 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use transom_window_tests::models;
 use transom_window_tests::processes;
 use transom_window_tests::programs::ours;
 use transom_window_tests::{Failure, check, on_stage, until};
 
-use crate::talk::{self, TALKATIVE};
+use crate::talk;
 
 #[tokio::test]
 async fn a_killed_engine_costs_no_word_and_trying_again_works() {
     on_stage("a_killed_engine", async |stage| {
-        talk::add_models(&stage.desktop)?;
+        models::add(&stage.desktop)?;
         let chat = stage.open().await?;
-        talk::choose_model(&chat, TALKATIVE).await?;
+        models::choose(&chat, models::TALKATIVE).await?;
         talk::ask(&chat, "Tell me a story.").await?;
         let before = talk::until_written(&chat, 80).await?;
         let engines = stage.app()?.engines(&stage.desktop);
@@ -38,9 +39,9 @@ async fn a_killed_engine_costs_no_word_and_trying_again_works() {
 #[tokio::test]
 async fn after_the_app_was_killed_the_history_has_question_and_partial_answer() {
     on_stage("the_app_was_killed", async |stage| {
-        talk::add_models(&stage.desktop)?;
+        models::add(&stage.desktop)?;
         let chat = stage.open().await?;
-        talk::choose_model(&chat, TALKATIVE).await?;
+        models::choose(&chat, models::TALKATIVE).await?;
         talk::ask(&chat, "Tell me a story.").await?;
         // What was seen at some moment must be kept when the app dies more than a second later.
         let seen = talk::until_written(&chat, 60).await?;

@@ -1,5 +1,6 @@
 //! Choosing a model, and giving its memory back.
 
+use transom_window_tests::models;
 use transom_window_tests::{Failure, check, on_stage, until};
 
 use crate::talk;
@@ -7,10 +8,10 @@ use crate::talk;
 #[tokio::test]
 async fn another_model_answers_after_it_was_chosen() {
     on_stage("another_model", async |stage| {
-        talk::add_models(&stage.desktop)?;
+        models::add(&stage.desktop)?;
         let chat = stage.open().await?;
         talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
-        talk::choose_model(&chat, "Second").await?;
+        models::choose(&chat, models::SECOND).await?;
         talk::ask_to_the_end(&chat, "What is the capital of Italy?").await?;
         chat.by("article", "^Answer by Second").await?;
         // The old one is gone before the new one is loaded.

@@ -1,0 +1,114 @@
+//! How fast the same model writes in the app and on the command line, in turns; and what app and
+//! page use of the processor meanwhile.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Figure, median};
+use crate::app::App;
+use crate::desktop::Desktop;
+use crate::failure::{Failure, Outcome, until_within};
+use crate::models;
+use crate::page::{Page, keys};
+use crate::processes;
+use crate::programs;
+
+/// The same for both.
+const QUESTION: &str = "Tell me a story.";
+
+pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
+    let mut desktop = Desktop::start().await?;
+    models::add(&desktop)?;
+    let app = App::open(&mut desktop).await?;
+    let chat = app.window("chat").await?;
+    models::choose(&chat, models::TALKATIVE).await?;
+    let (mut windows, mut lines) = (Vec::new(), Vec::new());
+    let mut costs = Vec::new();
+    for _ in 0..n_rounds {
+        let before = cpu(&desktop, &app);
+        let (speed, n_tokens) = in_the_window(&chat).await?;
+        windows.push(speed);
+        costs.push((cpu(&desktop, &app) - before) * 1000.0 / n_tokens);
+        lines.push(on_the_command_line(&desktop)?);
+    }
+    let ratio = median(&windows) / median(&lines);
+    Ok(vec![
+        Figure::new("decode in the window", "tokens/s", windows),
+        Figure::new("decode on the command line", "tokens/s", lines),
+        Figure::new("window against command line", "times", vec![ratio]),
+        Figure::new("app and pages, for 1,000 tokens of it", "ms of CPU", costs),
+    ])
+}
+
+/// Milliseconds of processor time of the app and its pages, without the engine.
+fn cpu(desktop: &Desktop, app: &App) -> f64 {
+    let tree = app.tree(desktop);
+    let own = tree.iter().filter(|process| process.name != "transom");
+    let times = own.filter_map(|process| processes::cpu_time(process.pid));
+    times.map(|time| time.as_secs_f64() * 1000.0).sum()
+}
+
+/// Asks in a new chat, and reads speed and length from the answer's figures.
+async fn in_the_window(chat: &Page) -> Outcome<(f64, f64)> {
+    chat.click("button", "^New chat").await?;
+    chat.by("textbox", "^Message$").await?.click().await?;
+    chat.type_text(QUESTION).await?;
+    chat.type_text(keys::ENTER).await?;
+    let patience = Duration::from_secs(180);
+    until_within(patience, "the answer has ended", async || {
+        let stats = chat.run_until_done(STATS).await?;
+        let number = |name: &str| stats[name].as_f64();
+        match (number("tokens_per_second"), number("n_tokens")) {
+            (Some(speed), Some(n_tokens)) => Ok(Some((speed, n_tokens))),
+            _ => Err(Failure::Wrong(stats.to_string())),
+        }
+    })
+    .await
+}
+
+/// The figures of the newest answer of the newest chat, asked as the page asks.
+const STATS: &str = "
+const call = window.__TAURI_INTERNALS__.invoke;
+(async () => {
+  const [newest] = await call('conversations', { search: '', offset: 0, limit: 1 });
+  if (!newest) return {};
+  const { messages } = await call('open_conversation', { id: newest.conversation.id });
+  const [last] = await call('messages', { ids: [messages.at(-1).id] });
+  return last.ending.ending === 'writing' ? {} : (last.stats ?? {});
+})().then(done, (e) => done({ error: JSON.stringify(e) }));";
+
+/// Asks through `transom ask`, with a data folder of its own so that it loads its own model.
+fn on_the_command_line(desktop: &Desktop) -> Outcome<f64> {
+    let doing = "ask on the command line";
+    let own = desktop.home().join("line");
+    fs::create_dir_all(&own).map_err(Failure::doing(doing))?;
+    let model = desktop.data().join("models").join(models::TALKATIVE);
+    let mut command = desktop.command(programs::ours("transom")?);
+    let output = command
+        .args(["ask", "--json", "--model"])
+        .arg(model)
+        .arg(QUESTION)
+        .env("TRANSOM_DATA", own)
+        .stdout(std::process::Stdio::piped())
+        .output()
+        .map_err(Failure::doing(doing))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let events = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut speeds = events.filter_map(|event| find(&event, "decode_tokens_per_second"));
+    speeds
+        .next_back()
+        .ok_or_else(|| Failure::stage(doing, json!({ "said": text }).to_string()))
+}
+
+/// The first number of this name, at any depth.
+fn find(value: &Value, name: &str) -> Option<f64> {
+    if let Some(found) = value.get(name).and_then(Value::as_f64) {
+        return Some(found);
+    }
+    let inner = value.as_object()?;
+    inner.values().find_map(|value| find(value, name))
+}

@@ -1,0 +1,101 @@
+//! From a key or a click to the text field that has the keyboard.
+//!
+//! The page notes the moment in which its window has the focus and the field is the active one;
+//! the start is the moment before xdotool is told to press.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use super::Figure;
+use crate::app::App;
+use crate::desktop::Desktop;
+use crate::failure::{Failure, Outcome, until};
+use crate::page::Page;
+
+/// Notes the moment of the next focus in `window.__focusedAt`.
+const WATCH: &str = "
+window.__focusedAt = 0;
+const note = () => {
+  if (document.hasFocus() && document.activeElement?.matches('textarea, input'))
+    window.__focusedAt ||= Date.now();
+};
+window.addEventListener('focus', () => queueMicrotask(note));
+document.addEventListener('focusin', note);";
+
+pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
+    let mut desktop = Desktop::start().await?;
+    desktop.start_panel().await?;
+    let app = App::open(&mut desktop).await?;
+    let chat = app.window("chat").await?;
+    hide(&desktop, &chat).await?;
+
+    let mut clicks = Vec::new();
+    for _ in 0..n_rounds {
+        chat.run(WATCH, vec![]).await?;
+        // The menu is opened before, for that is the system's work; the click is on its first item.
+        let open = ["mousemove", "1264", "14", "click", "1"];
+        desktop.output("xdotool", &open)?;
+        until("the menu of the tray is open", async || {
+            let menus =
+                desktop.output("xdotool", &["search", "--onlyvisible", "--class", "panel"])?;
+            Ok((menus.lines().count() > 1).then_some(()))
+        })
+        .await?;
+        desktop.press("Down")?;
+        let start = SystemTime::now();
+        desktop.press("Return")?;
+        clicks.push(focused_after(&chat, start).await?);
+        hide(&desktop, &chat).await?;
+    }
+
+    desktop.press("ctrl+space")?;
+    let start = SystemTime::now();
+    let prompt = app.window("prompt").await?;
+    until("the prompt takes keys", async || {
+        Ok(prompt.has_keyboard().await?.then_some(()))
+    })
+    .await?;
+    let first = start.elapsed().unwrap_or_default();
+    hide(&desktop, &prompt).await?;
+    let mut keys = Vec::new();
+    for _ in 0..n_rounds {
+        prompt.run(WATCH, vec![]).await?;
+        let start = SystemTime::now();
+        desktop.press("ctrl+space")?;
+        keys.push(focused_after(&prompt, start).await?);
+        hide(&desktop, &prompt).await?;
+    }
+    let first = vec![first.as_secs_f64() * 1000.0];
+    Ok(vec![
+        Figure::new("click in the menu to the composer, warm", "ms", clicks),
+        Figure::new("hotkey to the quick prompt, first time", "ms", first),
+        Figure::new("hotkey to the quick prompt, warm", "ms", keys),
+    ])
+}
+
+async fn focused_after(page: &Page, start: SystemTime) -> Outcome<f64> {
+    let at = until("the text field has the keyboard", async || {
+        let at = page.run("return window.__focusedAt;", vec![]).await?;
+        Ok(at.as_f64().filter(|at| *at > 0.0))
+    })
+    .await?;
+    let start = start.duration_since(SystemTime::UNIX_EPOCH);
+    let start = start.unwrap_or(Duration::ZERO).as_secs_f64() * 1000.0;
+    Ok(at - start)
+}
+
+async fn hide(desktop: &Desktop, page: &Page) -> Outcome {
+    until("the window is hidden", async || {
+        if !page.has_keyboard().await? {
+            return Ok(Some(()));
+        }
+        desktop.press("Escape")?;
+        Err(Failure::Wrong("it has the keyboard".into()))
+    })
+    .await?;
+    // Twice within half a second is one press that takes the focus and hides: let it pass.
+    page.run_until_done("setTimeout(() => done(null), 600);")
+        .await
+        .map(|_: Value| ())
+}

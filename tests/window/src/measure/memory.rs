@@ -1,0 +1,112 @@
+//! Memory of the app that does nothing: its own process and those of its pages, each page of
+//! memory divided among those that share it (PSS).
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Figure;
+use crate::desktop::Desktop;
+use crate::failure::{Failure, Outcome, until, until_within};
+use crate::processes;
+use crate::programs;
+
+pub(super) async fn measure() -> Outcome<Vec<Figure>> {
+    let mut desktop = Desktop::start().await?;
+    desktop.start_panel().await?;
+    let program = programs::ours("transom-app")?;
+    let mut app = desktop.command(&program);
+    app.arg("--hidden");
+    let app = desktop.start_child(app, "start the app")?;
+    until("the icon is in the tray", async || {
+        Ok(desktop.tray_items()?.filter(|&n_items| n_items > 0))
+    })
+    .await?;
+    let mut figures = vec![figure(
+        "no window was opened",
+        settled(&desktop, app).await?,
+    )];
+
+    follow(&mut desktop, "transom://chat")?;
+    until_front(&desktop).await?;
+    figures.push(figure("the chat is open", settled(&desktop, app).await?));
+    hide(&desktop).await?;
+    figures.push(figure("the chat was hidden", settled(&desktop, app).await?));
+
+    follow(&mut desktop, "transom://prompt")?;
+    until_front(&desktop).await?;
+    hide(&desktop).await?;
+    let both = settled(&desktop, app).await?;
+    figures.push(figure("chat and prompt were hidden", both));
+
+    follow(&mut desktop, "transom://settings")?;
+    until_front(&desktop).await?;
+    figures.push(figure(
+        "and the settings are open",
+        settled(&desktop, app).await?,
+    ));
+    let window = desktop.active_window()?;
+    desktop.output("xdotool", &["windowclose", &window])?;
+    let closed = settled(&desktop, app).await?;
+    figures.push(figure("and the settings were closed", closed));
+    Ok(figures)
+}
+
+fn figure(state: &str, bytes: u64) -> Figure {
+    #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+    let mib = bytes as f64 / f64::from(1 << 20);
+    Figure::new(format!("memory, {state}"), "MiB", vec![mib])
+}
+
+fn follow(desktop: &mut Desktop, link: &str) -> Outcome {
+    let mut second = desktop.command(programs::ours("transom-app")?);
+    second.arg(link);
+    desktop.start_child(second, "follow a link").map(drop)
+}
+
+async fn until_front(desktop: &Desktop) -> Outcome {
+    until("a window has the focus", async || {
+        Ok((!desktop.active_window()?.is_empty()).then_some(()))
+    })
+    .await
+}
+
+async fn hide(desktop: &Desktop) -> Outcome {
+    until("the window is hidden", async || {
+        if desktop.active_window()?.is_empty() {
+            return Ok(Some(()));
+        }
+        desktop.press("Escape")?;
+        Ok(None)
+    })
+    .await
+}
+
+/// The memory, once it has changed by less than a hundredth for three seconds.
+async fn settled(desktop: &Desktop, app: i32) -> Outcome<u64> {
+    let (mut kept, mut since) = (0_u64, Instant::now());
+    until_within(
+        Duration::from_secs(90),
+        "its memory is steady",
+        async || {
+            let now = total(desktop, app)?;
+            if now.abs_diff(kept) > kept / 100 {
+                (kept, since) = (now, Instant::now());
+            }
+            let is_steady = since.elapsed() > Duration::from_secs(3);
+            is_steady
+                .then_some(Some(now))
+                .ok_or(Failure::Wrong(format!("{now} bytes")))
+        },
+    )
+    .await
+}
+
+fn total(desktop: &Desktop, app: i32) -> Outcome<u64> {
+    let tree = processes::tree(app, &desktop.processes());
+    if tree.is_empty() {
+        return Err(Failure::Wrong("the app has ended".into()));
+    }
+    let each = tree.iter().filter_map(|one| processes::pss_bytes(one.pid));
+    Ok(each.sum())
+}

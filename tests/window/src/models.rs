@@ -1,0 +1,75 @@
+//! Models to test with, beside the starter: copies of it in the data folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::desktop::Desktop;
+use crate::failure::{Failure, Outcome};
+use crate::page::Page;
+use crate::programs::checkout;
+
+/// A plain copy of the starter model.
+pub const SECOND: &str = "Second";
+
+/// The starter model, told that nothing ends an answer: what it writes is long enough to be
+/// stopped, killed and watched.
+pub const TALKATIVE: &str = "Talkative";
+
+/// Puts [`SECOND`] and [`TALKATIVE`] into the data folder.
+///
+/// # Errors
+/// When a file cannot be copied.
+pub fn add(desktop: &Desktop) -> Outcome {
+    let starter = checkout().join("assets/starter");
+    for name in [SECOND, TALKATIVE] {
+        let folder = desktop.data().join("models").join(name);
+        copy(&starter, &folder).map_err(Failure::doing("copy the starter model"))?;
+    }
+    let folder = desktop.data().join("models").join(TALKATIVE);
+    for (file, field, value) in [
+        ("config.json", "eos_token_id", json!([0])),
+        ("generation_config.json", "eos_token_id", json!([0])),
+        (
+            "special_tokens_map.json",
+            "eos_token",
+            json!("<|endoftext|>"),
+        ),
+        ("tokenizer_config.json", "eos_token", json!("<|endoftext|>")),
+    ] {
+        set_field(&folder.join(file), field, value)
+            .map_err(Failure::doing("make the model talkative"))?;
+    }
+    Ok(())
+}
+
+/// The form for MLX only: it writes at a pace at which one can watch.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let path: PathBuf = entry?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if let (Some("json" | "safetensors"), Some(name)) = (extension, path.file_name()) {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn set_field(file: &Path, field: &str, value: Value) -> std::io::Result<()> {
+    let mut contents: Value = serde_json::from_slice(&fs::read(file)?)?;
+    contents[field] = value;
+    fs::write(file, serde_json::to_vec_pretty(&contents)?)
+}
+
+/// Chooses a model in the menu of the chat.
+///
+/// # Errors
+/// When it is not offered, or is not shown as the chosen one.
+pub async fn choose(chat: &Page, name: &str) -> Outcome {
+    chat.click("button", "^Model: |^Choose a model").await?;
+    chat.click("menuitemradio|menuitem|option", name).await?;
+    chat.by("button", &format!("^Model: {name}")).await?;
+    Ok(())
+}
