@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Figure, median};
 use crate::app::App;
@@ -60,7 +60,7 @@ async fn in_the_window(chat: &Page) -> Outcome<(f64, f64)> {
     until_within(patience, "the answer has ended", async || {
         let stats = chat.run_until_done(STATS).await?;
         let number = |name: &str| stats[name].as_f64();
-        match (number("tokens_per_second"), number("n_tokens")) {
+        match (number("tokens_per_second"), number("generated_tokens")) {
             (Some(speed), Some(n_tokens)) => Ok(Some((speed, n_tokens))),
             _ => Err(Failure::Wrong(stats.to_string())),
         }
@@ -98,17 +98,13 @@ fn on_the_command_line(desktop: &Desktop) -> Outcome<f64> {
     let events = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut speeds = events.filter_map(|event| find(&event, "decode_tokens_per_second"));
-    speeds
-        .next_back()
-        .ok_or_else(|| Failure::stage(doing, json!({ "said": text }).to_string()))
-}
-
-/// The first number of this name, at any depth.
-fn find(value: &Value, name: &str) -> Option<f64> {
-    if let Some(found) = value.get(name).and_then(Value::as_f64) {
-        return Some(found);
+    let mut stats = events.filter_map(|event| {
+        let number = |name: &str| event["stats"][name].as_f64();
+        Some((number("generated_tokens")?, number("decode_time_seconds")?))
+    });
+    match stats.next_back() {
+        // The first token is prefill's.
+        Some((n_tokens, seconds)) if seconds > 0.0 => Ok((n_tokens - 1.0) / seconds),
+        _ => Err(Failure::stage(doing, format!("it said {text}"))),
     }
-    let inner = value.as_object()?;
-    inner.values().find_map(|value| find(value, name))
 }
