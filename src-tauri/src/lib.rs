@@ -5,6 +5,30 @@
 //!
 //! Rule: only this crate names Tauri.
 
+#[macro_use]
+mod names;
+
+mod about;
+mod arguments;
 #[cfg(test)]
 mod bindings;
+mod commands;
+mod diagnostics;
+mod focus;
+mod hotkey;
+mod log;
+mod models;
+mod place;
+mod rooms;
+mod shell;
+mod showing;
+mod start;
+mod status_view;
+mod taken_text;
+mod tray;
+mod tuning;
+mod windows;
 pub mod wire;
+mod words;
+
+pub use start::run;

@@ -1,6 +1,5 @@
 //! The desktop app.
 
 fn main() -> anyhow::Result<()> {
-    tauri::Builder::default().run(tauri::generate_context!())?;
-    Ok(())
+    transom_app::run()
 }

@@ -26,4 +26,9 @@ macro_rules! names {
 }
 
 /// The names of all commands.
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the build script includes this file as well"
+)]
 pub const COMMANDS: &[&str] = commands!(names);

@@ -1,0 +1,102 @@
+//! Where the keys went before the first window of ours came up, so that they can go back there.
+//!
+//! A Mac's panels leave the other program active, so there only the app as a whole has to step back.
+//! On X11 the window manager is asked, as a pager asks it. Wayland has no such thing.
+
+use std::sync::Mutex;
+
+use tauri::AppHandle;
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct Focus {
+    before: Mutex<Option<u32>>,
+}
+
+impl Focus {
+    /// Remembers the window that has the focus now.
+    pub(crate) fn remember(&self) {
+        let active = platform::active();
+        if let Ok(mut before) = self.before.lock() {
+            *before = active;
+        }
+    }
+
+    /// Gives the focus back, once.
+    pub(crate) fn restore(&self, app: &AppHandle) {
+        let before = self.before.lock().ok().and_then(|mut before| before.take());
+        platform::restore(app, before);
+    }
+}
+
+#[cfg(target_os = "macos")]
+mod platform {
+    use tauri::AppHandle;
+
+    pub(super) fn active() -> Option<u32> {
+        None
+    }
+
+    pub(super) fn restore(app: &AppHandle, _: Option<u32>) {
+        // What was active before becomes active again.
+        if let Err(error) = app.hide() {
+            tracing::debug!(%error, "the app could not step back");
+        }
+    }
+}
+
+#[cfg(not(target_os = "macos"))]
+mod platform {
+    use tauri::AppHandle;
+    use x11rb::connection::Connection;
+    use x11rb::protocol::xproto::{AtomEnum, ClientMessageEvent, ConnectionExt, EventMask};
+
+    type Tried<T> = Result<T, Box<dyn std::error::Error>>;
+
+    pub(super) fn active() -> Option<u32> {
+        let found = find();
+        found
+            .inspect_err(|error| tracing::debug!(%error, "the active window is not known"))
+            .ok()
+            .flatten()
+    }
+
+    pub(super) fn restore(_: &AppHandle, before: Option<u32>) {
+        let Some(window) = before else {
+            return;
+        };
+        if let Err(error) = activate(window) {
+            tracing::debug!(%error, "the focus could not be given back");
+        }
+    }
+
+    fn find() -> Tried<Option<u32>> {
+        let (connection, screen) = x11rb::connect(None)?;
+        let root = connection.setup().roots[screen].root;
+        let atom = atom(&connection)?;
+        let reply = connection
+            .get_property(false, root, atom, AtomEnum::WINDOW, 0, 1)?
+            .reply()?;
+        let window = reply.value32().and_then(|mut windows| windows.next());
+        Ok(window.filter(|window| *window != 0))
+    }
+
+    fn activate(window: u32) -> Tried<()> {
+        let (connection, screen) = x11rb::connect(None)?;
+        let root = connection.setup().roots[screen].root;
+        let atom = atom(&connection)?;
+        // 2: as a pager, on behalf of a person.
+        let message = ClientMessageEvent::new(32, window, atom, [2, 0, 0, 0, 0]);
+        let mask = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
+        connection.send_event(false, root, mask, message)?;
+        connection.flush()?;
+        Ok(())
+    }
+
+    fn atom(connection: &impl Connection) -> Tried<u32> {
+        let reply = connection
+            .intern_atom(false, b"_NET_ACTIVE_WINDOW")?
+            .reply()?;
+        Ok(reply.atom)
+    }
+}

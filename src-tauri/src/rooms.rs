@@ -1,0 +1,248 @@
+//! The rooms below, opened: the store, the supervisor, and the turns between them.
+//!
+//! What cannot be opened is stood in for, so that the app always works: without the store in memory,
+//! without the running instance with a supervisor of its own. A notice says so.
+//!
+//! Rule: opening blocks nobody; a command that comes before it is done waits for it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+use transom_chat::{Happening, Turns};
+use transom_engine_host::ProcessWorkers;
+use transom_signals::Hardware;
+use transom_store::{Notice, Settings, Store, Timestamp};
+use transom_supervisor::{
+    Connection, Handle, Supervisor, Tuning,
+    instance::{self, InstanceError},
+};
+
+use crate::tuning;
+use crate::wire::News;
+
+/// Longest wait for answers to be saved, and for models to go, when the app ends.
+const SAVED_WITHIN: Duration = Duration::from_secs(3);
+const CLOSED_WITHIN: Duration = Duration::from_secs(8);
+
+/// See the head of this file.
+pub(crate) struct Rooms {
+    /// Conversations and settings.
+    pub(crate) store: Store,
+    /// Questions and answers.
+    pub(crate) turns: Turns,
+    /// This machine.
+    pub(crate) hardware: Hardware,
+    link: Arc<Link>,
+    settings: Mutex<Settings>,
+}
+
+/// The way to the supervisor, which may change while the app runs.
+struct Link {
+    data_folder: PathBuf,
+    handles: watch::Sender<Handle>,
+    /// The connection that the handle is of; `None` when it is being made anew or closed.
+    connection: tokio::sync::Mutex<Option<Connection>>,
+    is_guest: watch::Sender<bool>,
+}
+
+impl Rooms {
+    /// Opens everything, and returns what a person should know of it.
+    pub(crate) async fn open(
+        data_folder: &Path,
+        tell: impl Fn(Happening) + Send + Sync + 'static,
+    ) -> (Self, Vec<News>) {
+        let mut notices = Vec::new();
+        let store = open_store(data_folder.to_owned(), &mut notices).await;
+        let settings = settings_of(&store, &mut notices).await;
+        let hardware = Hardware::detect();
+        let tuned = tuning::of(&settings);
+        let connection = open_link(data_folder, tuned.clone(), &mut notices).await;
+        let handle = connection.handle();
+        // Of a running instance the user's settings hold as well: it is the same user.
+        handle.tune(tuned);
+        let link = Arc::new(Link {
+            data_folder: data_folder.to_owned(),
+            is_guest: watch::Sender::new(!connection.is_own()),
+            handles: watch::Sender::new(handle),
+            connection: tokio::sync::Mutex::new(Some(connection)),
+        });
+        let turns = Turns::new(link.handles.subscribe(), store.clone(), now, tell);
+        let rooms = Self {
+            store,
+            turns,
+            hardware,
+            link,
+            settings: Mutex::new(settings),
+        };
+        (rooms, notices)
+    }
+
+    /// The supervisor as it is reached now.
+    pub(crate) fn handle(&self) -> Handle {
+        self.link.handles.borrow().clone()
+    }
+
+    /// Whether the supervisor is another program's.
+    pub(crate) fn is_guest(&self) -> bool {
+        *self.link.is_guest.borrow()
+    }
+
+    /// Looks for a supervisor anew, after the one that was another program's went away.
+    pub(crate) async fn reconnect(&self) {
+        let mut connection = self.link.connection.lock().await;
+        if connection.take().is_none() {
+            return;
+        }
+        let mut notices = Vec::new();
+        let tuned = tuning::of(&self.settings());
+        let opened = open_link(&self.link.data_folder, tuned.clone(), &mut notices).await;
+        tracing::info!(is_own = opened.is_own(), "connected anew");
+        opened.handle().tune(tuned);
+        self.link.is_guest.send_replace(!opened.is_own());
+        self.link.handles.send_replace(opened.handle());
+        *connection = Some(opened);
+    }
+
+    /// What the user chose.
+    pub(crate) fn settings(&self) -> Settings {
+        self.lock().clone()
+    }
+
+    /// The settings are these now, as the store has them. They hold for the supervisor at once.
+    pub(crate) fn settings_changed(&self, settings: Settings) {
+        self.handle().tune(tuning::of(&settings));
+        *self.lock() = settings;
+    }
+
+    /// Begins no new answers, or goes on.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        self.handle().pause(is_paused);
+    }
+
+    /// Ends everything in order, within a bound: answers are saved, models give their memory back.
+    pub(crate) async fn close(&self) {
+        if tokio::time::timeout(SAVED_WITHIN, self.turns.close())
+            .await
+            .is_err()
+        {
+            tracing::warn!("an answer was not saved in time");
+        }
+        let Some(connection) = self.link.connection.lock().await.take() else {
+            return;
+        };
+        if tokio::time::timeout(CLOSED_WITHIN, connection.close())
+            .await
+            .is_err()
+        {
+            tracing::warn!("the supervisor did not end in time");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The time, for what is written down.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// The program that computes answers, beside this one.
+pub(crate) fn worker_program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name(format!("transom{}", std::env::consts::EXE_SUFFIX))
+}
+
+async fn open_store(data_folder: PathBuf, notices: &mut Vec<News>) -> Store {
+    let opened = tokio::task::spawn_blocking(move || Store::open(&data_folder, now())).await;
+    let reason = match opened {
+        Ok(Ok(opened)) => {
+            for happened in &opened.notices {
+                tracing::info!(code = happened.code(), "the store was put right");
+                // A copy before an update, and answers that show for themselves that they were
+                // cut short, are no news.
+                if !matches!(
+                    happened,
+                    Notice::BackedUp { .. } | Notice::Interrupted { .. }
+                ) {
+                    let code = format!("store_{}", happened.code());
+                    notices.push(notice(&code, &happened.to_string()));
+                }
+            }
+            return opened.store;
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::error!(reason, "the store cannot be opened");
+    notices.push(notice("store_unavailable", &reason));
+    Store::in_memory().unwrap_or_else(|error| {
+        // Without memory for an empty database nothing else would run either.
+        panic!("no store in memory: {error}")
+    })
+}
+
+async fn settings_of(store: &Store, notices: &mut Vec<News>) -> Settings {
+    let store = store.clone();
+    let read = tokio::task::spawn_blocking(move || store.settings()).await;
+    match read {
+        Ok(Ok(settings)) => settings,
+        Ok(Err(error)) => {
+            notices.push(notice("settings_unreadable", &error.to_string()));
+            Settings::default()
+        }
+        Err(_) => Settings::default(),
+    }
+}
+
+async fn open_link(data_folder: &Path, tuning: Tuning, notices: &mut Vec<News>) -> Connection {
+    let program = worker_program();
+    if !program.is_file() {
+        let reason = format!("{} is not there; install the app again", program.display());
+        tracing::error!(reason, "no program for answers");
+        notices.push(notice("engine_missing", &reason));
+    }
+    let start = || start(tuning.clone());
+    match instance::open(data_folder, start).await {
+        Ok(connection) => connection,
+        Err(error) => {
+            tracing::error!(%error, "no instance can be opened");
+            notices.push(notice(code_of(&error), &error.to_string()));
+            // Alone: others do not find it, but this app answers.
+            Connection::Running(start().handle())
+        }
+    }
+}
+
+fn start(tuning: Tuning) -> Supervisor {
+    Supervisor::start(
+        Arc::new(ProcessWorkers::program(&worker_program())),
+        Arc::from(transom_signals::system_signals()),
+        &Hardware::detect(),
+        tuning,
+    )
+}
+
+fn code_of(error: &InstanceError) -> &'static str {
+    match error {
+        InstanceError::OtherVersion { .. } => "instance_other_version",
+        InstanceError::Refused { .. } | InstanceError::Silent { .. } => "instance_silent",
+        InstanceError::NoHome
+        | InstanceError::Folder { .. }
+        | InstanceError::Unsafe { .. }
+        | InstanceError::PathTooLong { .. } => "instance_alone",
+    }
+}
+
+fn notice(code: &str, detail: &str) -> News {
+    News::Notice {
+        code: code.to_owned(),
+        detail: detail.to_owned(),
+    }
+}

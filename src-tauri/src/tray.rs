@@ -1,0 +1,258 @@
+//! The icon in the menu bar and its menu: drawn from what [`menu`] says, and only when that changed.
+//!
+//! Rule: a menu is drawn anew as a whole, seldom; between two changes nothing wakes up.
+
+pub(crate) mod menu;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+
+use tauri::image::Image;
+use tauri::menu::{CheckMenuItem, IsMenuItem, Menu, MenuItem, PredefinedMenuItem, Submenu};
+use tauri::tray::{MouseButton, MouseButtonState, TrayIconBuilder, TrayIconEvent};
+use tauri::{AppHandle, Manager, Wry};
+
+use crate::shell::Shell;
+use crate::windows;
+use crate::wire::{Activity, Window};
+use menu::{Action, Row, TrayView};
+
+/// The icon's name in Tauri.
+pub(crate) const ID: &str = "transom";
+
+/// What is drawn now.
+#[derive(Debug, Default)]
+pub(crate) struct Tray {
+    drawn: Mutex<Option<TrayView>>,
+}
+
+impl Tray {
+    /// Whether there is an icon.
+    pub(crate) fn is_there(&self) -> bool {
+        let drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        drawn.is_some()
+    }
+}
+
+/// Puts the icon up. Returns why there is none, as in a session without a tray.
+pub(crate) fn put_up(app: &AppHandle, view: &TrayView) -> Result<(), String> {
+    let build = || -> tauri::Result<()> {
+        TrayIconBuilder::with_id(ID)
+            .icon(icon(view.activity)?)
+            .icon_as_template(cfg!(target_os = "macos"))
+            .tooltip(&view.tooltip)
+            .menu(&menu_of(app, &view.rows)?)
+            // Elsewhere than on a Mac the icon does not tell of clicks.
+            .show_menu_on_left_click(!cfg!(target_os = "macos"))
+            .on_menu_event(|app, event| match action_of(event.id().as_ref()) {
+                Some(action) => act(app, action),
+                None => tracing::warn!(id = event.id().as_ref(), "an unknown menu item"),
+            })
+            .on_tray_icon_event(|tray, event| {
+                if is_click(&event) {
+                    windows::toggle(tray.app_handle(), Window::Chat);
+                }
+            })
+            .build(app)?;
+        Ok(())
+    };
+    // Where the library for it is missing, it panics.
+    let built = catch_unwind(AssertUnwindSafe(build));
+    match built {
+        Ok(Ok(())) => {
+            remember(app, view);
+            Ok(())
+        }
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the library for tray icons is not installed".to_owned()),
+    }
+}
+
+/// Draws what changed. To be called on the main thread.
+pub(crate) fn update(app: &AppHandle, view: &TrayView) {
+    let shell = app.state::<Shell>();
+    let before = {
+        let drawn = shell
+            .tray
+            .drawn
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        drawn.clone()
+    };
+    let (Some(before), Some(tray)) = (before, app.tray_by_id(ID)) else {
+        return;
+    };
+    let draw = || -> tauri::Result<()> {
+        if before.activity != view.activity {
+            let icon = Some(icon(view.activity)?);
+            tray.set_icon_with_as_template(icon, cfg!(target_os = "macos"))?;
+        }
+        if before.tooltip != view.tooltip {
+            tray.set_tooltip(Some(&view.tooltip))?;
+        }
+        if before.rows != view.rows {
+            tray.set_menu(Some(menu_of(app, &view.rows)?))?;
+        }
+        Ok(())
+    };
+    match draw() {
+        Ok(()) => remember(app, view),
+        Err(error) => tracing::warn!(%error, "the icon could not be drawn"),
+    }
+}
+
+fn remember(app: &AppHandle, view: &TrayView) {
+    let shell = app.state::<Shell>();
+    let mut drawn = shell
+        .tray
+        .drawn
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    *drawn = Some(view.clone());
+}
+
+fn is_click(event: &TrayIconEvent) -> bool {
+    matches!(
+        event,
+        TrayIconEvent::Click {
+            button: MouseButton::Left,
+            button_state: MouseButtonState::Up,
+            ..
+        }
+    )
+}
+
+/// A template on a Mac, where only the shape counts; elsewhere a grey that is seen on dark and light.
+fn icon(activity: Activity) -> tauri::Result<Image<'static>> {
+    macro_rules! png {
+        ($name:literal) => {
+            if cfg!(target_os = "macos") {
+                include_bytes!(concat!("../../icons/tray-", $name, ".png")).as_slice()
+            } else {
+                include_bytes!(concat!("../../icons/tray-", $name, "-grey.png")).as_slice()
+            }
+        };
+    }
+    Image::from_bytes(match activity {
+        Activity::Idle => png!("idle"),
+        Activity::Loading => png!("loading"),
+        Activity::Answering => png!("answering"),
+        Activity::Held => png!("held"),
+    })
+}
+
+fn menu_of(app: &AppHandle, rows: &[Row]) -> tauri::Result<Menu<Wry>> {
+    let menu = Menu::new(app)?;
+    for row in rows {
+        let item: Box<dyn IsMenuItem<Wry>> = match row {
+            Row::Line => Box::new(PredefinedMenuItem::separator(app)?),
+            Row::Item { text, action } => {
+                let id = action.as_ref().map(id_of).unwrap_or_default();
+                let is_enabled = action.is_some();
+                Box::new(MenuItem::with_id(app, id, text, is_enabled, None::<&str>)?)
+            }
+            Row::Menu { text, rows } => {
+                let submenu = Submenu::new(app, text, true)?;
+                for (text, action, is_present) in rows {
+                    let id = id_of(action);
+                    let none = None::<&str>;
+                    let item = CheckMenuItem::with_id(app, id, text, true, *is_present, none)?;
+                    submenu.append(&item)?;
+                }
+                Box::new(submenu)
+            }
+        };
+        menu.append(&*item)?;
+    }
+    Ok(menu)
+}
+
+/// Before the path of a model to choose.
+const CHOOSE: &str = "choose:";
+
+/// An action as the name of a menu item.
+fn id_of(action: &Action) -> String {
+    match action {
+        Action::OpenChat => "open_chat".to_owned(),
+        Action::QuickPrompt => "quick_prompt".to_owned(),
+        Action::Eject => "eject".to_owned(),
+        Action::Choose(model) => format!("{CHOOSE}{model}"),
+        Action::Pause(true) => "pause".to_owned(),
+        Action::Pause(false) => "resume".to_owned(),
+        Action::Settings => "settings".to_owned(),
+        Action::Quit => "quit".to_owned(),
+    }
+}
+
+fn action_of(id: &str) -> Option<Action> {
+    Some(match id {
+        "open_chat" => Action::OpenChat,
+        "quick_prompt" => Action::QuickPrompt,
+        "eject" => Action::Eject,
+        "pause" => Action::Pause(true),
+        "resume" => Action::Pause(false),
+        "settings" => Action::Settings,
+        "quit" => Action::Quit,
+        _ => Action::Choose(id.strip_prefix(CHOOSE)?.to_owned()),
+    })
+}
+
+fn act(app: &AppHandle, action: Action) {
+    use crate::commands::{app as of_app, models};
+    let window = |window| windows::show(app, window, windows::shown(window));
+    match action {
+        Action::OpenChat => window(Window::Chat),
+        Action::QuickPrompt => window(Window::Prompt),
+        Action::Settings => window(Window::Settings),
+        Action::Quit => app.state::<Shell>().quit(),
+        Action::Eject => of_app::in_background(app, models::eject_all),
+        Action::Choose(id) => {
+            of_app::in_background(app, move |app| models::choose(app, id));
+        }
+        Action::Pause(is_paused) => {
+            of_app::in_background(app, move |app| models::set_pause(app, is_paused));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_menu_item_means_what_it_was_drawn_for() {
+        for action in [
+            Action::OpenChat,
+            Action::QuickPrompt,
+            Action::Eject,
+            Action::Choose("/models/a:b".to_owned()),
+            Action::Choose("quit".to_owned()),
+            Action::Pause(true),
+            Action::Pause(false),
+            Action::Settings,
+            Action::Quit,
+        ] {
+            assert_eq!(action_of(&id_of(&action)), Some(action));
+        }
+        assert_eq!(action_of(""), None);
+    }
+
+    #[test]
+    fn every_state_has_its_own_icon() {
+        let states = [
+            Activity::Idle,
+            Activity::Loading,
+            Activity::Answering,
+            Activity::Held,
+        ];
+        let icons: Vec<_> = states.iter().map(|state| icon(*state).unwrap()).collect();
+        for (at, one) in icons.iter().enumerate() {
+            assert_eq!((one.width(), one.height()), (44, 44));
+            assert!(
+                icons[at + 1..]
+                    .iter()
+                    .all(|other| other.rgba() != one.rgba())
+            );
+        }
+    }
+}

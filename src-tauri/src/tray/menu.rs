@@ -1,0 +1,263 @@
+//! What the tray shows, from the status and the settings: a value that is compared before anything
+//! is drawn.
+//!
+//! Rule: an action is a value too, so that a click means what the menu said when it was drawn.
+
+use transom_store::Settings;
+
+use crate::wire::{Activity, StatusView};
+use crate::words::Words;
+
+/// Keys of `tray.json` that are used here.
+#[cfg(test)]
+pub(crate) const KEYS: [&str; 15] = [
+    "open_chat",
+    "quick_prompt",
+    "eject",
+    "no_model",
+    "recent_models",
+    "pause",
+    "resume",
+    "settings",
+    "quit",
+    "tooltip_idle",
+    "tooltip_ready",
+    "tooltip_loading",
+    "tooltip_answering",
+    "tooltip_held",
+    "tooltip_paused",
+];
+
+/// Most models in the menu.
+const MAX_RECENT: usize = 5;
+
+/// The whole tray.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TrayView {
+    /// The icon.
+    pub(crate) activity: Activity,
+    /// Text over the icon.
+    pub(crate) tooltip: String,
+    /// The menu, from above.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A row of the menu.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Row {
+    /// A line.
+    Line,
+    /// Something to do; without an action it only says something.
+    Item {
+        /// What it says.
+        text: String,
+        /// What it does.
+        action: Option<Action>,
+    },
+    /// Rows behind a row, one of which may be ticked.
+    Menu {
+        /// What it says.
+        text: String,
+        /// Each with its action, and whether it is the present one.
+        rows: Vec<(String, Action, bool)>,
+    },
+}
+
+/// What a click does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Shows the chat.
+    OpenChat,
+    /// Shows the quick prompt.
+    QuickPrompt,
+    /// Unloads every model.
+    Eject,
+    /// Asks this model from now on.
+    Choose(String),
+    /// Begins no new answers, or goes on.
+    Pause(bool),
+    /// Shows settings.
+    Settings,
+    /// Ends the app.
+    Quit,
+}
+
+/// The tray as it should be now.
+pub(crate) fn view(status: &StatusView, settings: &Settings, words: &Words) -> TrayView {
+    let item = |key: &str, action: Action| Row::Item {
+        text: words.text(key, &[]),
+        action: Some(action),
+    };
+    let mut rows = vec![
+        item("open_chat", Action::OpenChat),
+        item("quick_prompt", Action::QuickPrompt),
+        Row::Line,
+        model(status, words),
+    ];
+    rows.extend(recent(settings, words));
+    rows.push(match status.is_paused {
+        true => item("resume", Action::Pause(false)),
+        false => item("pause", Action::Pause(true)),
+    });
+    rows.extend([
+        Row::Line,
+        item("settings", Action::Settings),
+        Row::Line,
+        item("quit", Action::Quit),
+    ]);
+    TrayView {
+        activity: status.activity,
+        tooltip: tooltip(status, words),
+        rows,
+    }
+}
+
+/// The loaded model with its memory, to be ejected. In tenths of a gigabyte, so the text, and with it
+/// the menu, seldom changes.
+fn model(status: &StatusView, words: &Words) -> Row {
+    match &status.model {
+        Some(model) if model.is_ready => {
+            let memory = model.memory_bytes.unwrap_or(status.in_use_bytes);
+            let values = [("model", &*model.name), ("memory", &words.memory(memory))];
+            Row::Item {
+                text: words.text("eject", &values),
+                action: Some(Action::Eject),
+            }
+        }
+        _ => Row::Item {
+            text: words.text("no_model", &[]),
+            action: None,
+        },
+    }
+}
+
+fn recent(settings: &Settings, words: &Words) -> Option<Row> {
+    let ids = settings.recent_models.iter().take(MAX_RECENT);
+    let rows: Vec<_> = ids
+        .map(|id| {
+            let is_chosen = settings.model.as_ref() == Some(id);
+            (name_of(id), Action::Choose(id.clone()), is_chosen)
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Row::Menu {
+        text: words.text("recent_models", &[]),
+        rows,
+    })
+}
+
+/// A model's name for people, from its path alone: the menu reads no files.
+pub(crate) fn name_of(id: &str) -> String {
+    let path = std::path::Path::new(id);
+    let is_gguf = path.extension().is_some_and(|end| end == "gguf");
+    let name = match is_gguf {
+        true => path.file_stem(),
+        false => path.file_name(),
+    };
+    let name = name.map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| id.to_owned())
+}
+
+fn tooltip(status: &StatusView, words: &Words) -> String {
+    let model = status.model.as_ref();
+    let name = model.map(|model| &*model.name).unwrap_or_default();
+    let key = match status.activity {
+        _ if status.is_paused => "tooltip_paused",
+        Activity::Held => "tooltip_held",
+        Activity::Loading => "tooltip_loading",
+        Activity::Answering => "tooltip_answering",
+        Activity::Idle if model.is_some_and(|model| model.is_ready) => "tooltip_ready",
+        Activity::Idle => "tooltip_idle",
+    };
+    words.text(key, &[("model", name)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status_view::tests::idle;
+    use crate::wire::LoadedView;
+
+    fn words() -> Words {
+        Words::new(Some("en"), &[])
+    }
+
+    fn texts(view: &TrayView) -> Vec<String> {
+        let rows = view.rows.iter();
+        rows.map(|row| match row {
+            Row::Line => "-".to_owned(),
+            Row::Item { text, .. } => text.clone(),
+            Row::Menu { text, rows } => {
+                let rows = rows.iter().map(|(text, _, is_chosen)| {
+                    format!("{}{text}", if *is_chosen { "*" } else { "" })
+                });
+                format!("{text}: {}", rows.collect::<Vec<_>>().join(", "))
+            }
+        })
+        .collect()
+    }
+
+    fn loaded(is_ready: bool) -> StatusView {
+        StatusView {
+            model: Some(LoadedView {
+                name: "Qwen3-4B".to_owned(),
+                load_fraction: None,
+                is_ready,
+                is_leaving: false,
+                memory_bytes: Some(2_500_000_000),
+                engine: None,
+                context_length: None,
+                unloads_in_seconds: None,
+            }),
+            ..idle()
+        }
+    }
+
+    #[test]
+    fn the_menu_of_a_fresh_app() {
+        let view = view(&idle(), &Settings::default(), &words());
+        let expected = [
+            "Open Chat",
+            "Quick Prompt",
+            "-",
+            "No Model Loaded",
+            "Pause",
+            "-",
+            "Settings…",
+            "-",
+            "Quit Transom",
+        ];
+        assert_eq!(texts(&view), expected);
+        assert_eq!(view.tooltip, "Transom");
+        let model = &view.rows[3];
+        assert!(matches!(model, Row::Item { action: None, .. }));
+    }
+
+    #[test]
+    fn a_loaded_model_can_be_ejected_and_recent_ones_chosen() {
+        let settings = Settings {
+            model: Some("/models/Qwen3-4B".to_owned()),
+            recent_models: vec![
+                "/models/Qwen3-4B".to_owned(),
+                "/models/Llama-3.2.Q4_K_M.gguf".to_owned(),
+            ],
+            ..Settings::default()
+        };
+        let view = view(&loaded(true), &settings, &words());
+        let texts = texts(&view);
+        assert_eq!(texts[3], "Eject Qwen3-4B (2.3 GB)");
+        assert_eq!(texts[4], "Recent Models: *Qwen3-4B, Llama-3.2.Q4_K_M");
+        assert_eq!(view.tooltip, "Transom: Qwen3-4B is ready");
+    }
+
+    #[test]
+    fn a_model_that_is_being_loaded_cannot_be_ejected_and_a_pause_can_be_ended() {
+        let status = StatusView {
+            activity: Activity::Held,
+            is_paused: true,
+            ..loaded(false)
+        };
+        let view = view(&status, &Settings::default(), &words());
+        assert_eq!(texts(&view)[3..5], ["No Model Loaded", "Resume"]);
+        assert_eq!(view.tooltip, "Transom: paused");
+    }
+}

@@ -1,0 +1,336 @@
+//! The three windows: made when they are first needed, shown, hidden, and let go.
+//!
+//! Rule: windows are touched on the main thread only, and the lock here is never held while one is,
+//! because a window tells of its changes from within the call that changes it.
+
+mod build;
+mod pages;
+mod sizes;
+
+use std::time::{Duration, Instant};
+
+use tauri::{AppHandle, LogicalSize, Manager, PhysicalPosition, PhysicalSize, WebviewWindow};
+
+use crate::place::{self, Rect, Screen, Size};
+use crate::shell::Shell;
+use crate::showing::{BLUR_GRACE, CHAT_KEPT, Showing};
+use crate::wire::{News, Window};
+pub(crate) use pages::Pages;
+pub(crate) use sizes::Sizes;
+
+/// A page that says nothing of itself is shown after this long, so that a person sees that
+/// something is wrong.
+const SHOWN_ANYWAY: Duration = Duration::from_millis(2500);
+
+impl Window {
+    /// The windows that there can be.
+    pub(crate) const ALL: [Self; 3] = [Self::Chat, Self::Prompt, Self::Settings];
+
+    /// Its name in Tauri, which capabilities go by.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Prompt => "prompt",
+            Self::Settings => "settings",
+        }
+    }
+
+    /// The window of a name.
+    pub(crate) fn of_label(label: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|window| window.label() == label)
+    }
+
+    /// Points, when nobody has chosen.
+    fn default_size(self) -> Size {
+        let (width, height) = match self {
+            Self::Chat => (440.0, 660.0),
+            Self::Prompt => (680.0, 420.0),
+            Self::Settings => (780.0, 600.0),
+        };
+        Size { width, height }
+    }
+}
+
+/// Shows a window and tells its page so; it is made if it is not there.
+pub(crate) fn show(app: &AppHandle, window: Window, shown: News) {
+    on_main_thread(app, move |app| {
+        if let Err(error) = show_now(app, window, shown) {
+            tracing::error!(%error, window = window.label(), "a window could not be shown");
+        }
+    });
+}
+
+/// As a press of the icon or of the hotkey does: shows the window, or hides it.
+pub(crate) fn toggle(app: &AppHandle, window: Window) {
+    on_main_thread(app, move |app| {
+        let pages = &app.state::<Shell>().pages;
+        match pages.showing(window).toggle_shows(Instant::now()) {
+            true => show(app, window, shown(window)),
+            false => hide(app, window),
+        }
+    });
+}
+
+/// What a window is told that is only to come to the front.
+pub(crate) fn shown(window: Window) -> News {
+    News::Shown {
+        window,
+        conversation: None,
+        pane: None,
+    }
+}
+
+/// Hides a window because somebody said so, and gives the focus back to where it was.
+pub(crate) fn hide(app: &AppHandle, window: Window) {
+    on_main_thread(app, move |app| hide_now(app, window, false));
+}
+
+/// The page of a window is drawn and takes keys.
+pub(crate) fn ready(app: &AppHandle, window: Window) {
+    on_main_thread(app, move |app| {
+        let shell = app.state::<Shell>();
+        let is_wanted = shell.pages.ready(app, window);
+        if is_wanted && let Some(found) = app.get_webview_window(window.label()) {
+            bring_up(app, window, &found);
+        }
+    });
+}
+
+/// Tells of what the system says about a window.
+pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEvent) {
+    let shell = app.state::<Shell>();
+    let now = Instant::now();
+    match event {
+        tauri::WindowEvent::Focused(is_focused) => {
+            shell
+                .pages
+                .change(window, |showing| showing.focused(*is_focused, now));
+            if !is_focused && window != Window::Settings {
+                hide_unless_it_comes_back(app.clone(), window);
+            }
+        }
+        tauri::WindowEvent::CloseRequested { api, .. } if window != Window::Settings => {
+            api.prevent_close();
+            hide(app, window);
+        }
+        tauri::WindowEvent::Resized(size) if shell.pages.showing(window).is_visible => {
+            let scale = app
+                .get_webview_window(window.label())
+                .and_then(|found| found.scale_factor().ok());
+            let size: LogicalSize<f64> = size.to_logical(scale.unwrap_or(1.0));
+            let (width, height) = (size.width, size.height);
+            shell.sizes.remember(window, Size { width, height });
+        }
+        tauri::WindowEvent::Destroyed => {
+            shell.pages.gone(window);
+            shell.followers.leave(window);
+            shell.sizes.save();
+        }
+        _ => {}
+    }
+}
+
+/// A dialog of the system is open on behalf of `window` while the result lives: the window does not
+/// hide when the dialog takes the focus.
+pub(crate) fn hold(app: &AppHandle, window: Window) -> Held {
+    app.state::<Shell>()
+        .pages
+        .change(window, |showing| showing.n_dialogs += 1);
+    Held(app.clone(), window)
+}
+
+/// See [`hold`].
+pub(crate) struct Held(AppHandle, Window);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let shell = self.0.state::<Shell>();
+        let ended = |showing: &mut Showing| showing.n_dialogs = showing.n_dialogs.saturating_sub(1);
+        shell.pages.change(self.1, ended);
+    }
+}
+
+/// Whether a person sees any window now.
+pub(crate) fn any_visible(app: &AppHandle) -> bool {
+    let pages = &app.state::<Shell>().pages;
+    Window::ALL
+        .into_iter()
+        .any(|window| pages.showing(window).is_visible)
+}
+
+fn on_main_thread(app: &AppHandle, work: impl FnOnce(&AppHandle) + Send + 'static) {
+    let on = app.clone();
+    if let Err(error) = app.run_on_main_thread(move || work(&on)) {
+        // Only when the app is ending.
+        tracing::debug!(%error, "the main thread takes no more work");
+    }
+}
+
+fn show_now(app: &AppHandle, window: Window, shown: News) -> tauri::Result<()> {
+    let shell = app.state::<Shell>();
+    if !any_visible(app) {
+        shell.focus.remember();
+    }
+    if window == Window::Chat && shell.pages.showing(Window::Prompt).is_visible {
+        hide_now(app, Window::Prompt, true);
+    }
+    shell.pages.tell(app, window, shown);
+    if let Some(found) = app.get_webview_window(window.label()) {
+        if shell.pages.is_ready(window) {
+            bring_up(app, window, &found);
+        }
+        return Ok(());
+    }
+    build::build(app, window, shell.sizes.of(window))?;
+    shell.pages.made(window);
+    let app = app.clone();
+    tauri::async_runtime::spawn(async move {
+        tokio::time::sleep(SHOWN_ANYWAY).await;
+        on_main_thread(&app, move |app| {
+            let pages = &app.state::<Shell>().pages;
+            let found = app.get_webview_window(window.label());
+            if let (Some(found), false) = (found, pages.is_ready(window)) {
+                tracing::warn!(window = window.label(), "the page says nothing");
+                bring_up(app, window, &found);
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Puts a window that is there in its place, on the screen, and under the keys.
+fn bring_up(app: &AppHandle, window: Window, found: &WebviewWindow) {
+    let shell = app.state::<Shell>();
+    let is_visible = shell.pages.showing(window).is_visible;
+    if !is_visible && let Some(at) = place_of(app, window) {
+        let placed = found
+            .set_size(PhysicalSize::new(
+                at.width.unsigned_abs(),
+                at.height.unsigned_abs(),
+            ))
+            .and_then(|()| found.set_position(PhysicalPosition::new(at.x, at.y)));
+        if let Err(error) = placed {
+            tracing::warn!(%error, "a window keeps its place");
+        }
+    }
+    shell.pages.change(window, Showing::shown);
+    if let Err(error) = build::present(window, found) {
+        tracing::error!(%error, "a window stays hidden");
+    }
+    if !is_visible {
+        // Some window systems place a window anew when it appears.
+        if let (Some(at), false) = (place_of(app, window), window == Window::Settings) {
+            let _ = found.set_position(PhysicalPosition::new(at.x, at.y));
+        }
+    }
+    shell.tell_status(window);
+}
+
+fn place_of(app: &AppHandle, window: Window) -> Option<Rect> {
+    let shell = app.state::<Shell>();
+    let size = shell.sizes.of(window);
+    let screens = screens(app);
+    let pointer = app.cursor_position().ok();
+    let pointer = pointer.map(|at| (at.x as i32, at.y as i32));
+    let screen = place::nearest(pointer.unwrap_or_default(), &screens)?;
+    match window {
+        Window::Chat => {
+            let under = icon_rect(app).and_then(|icon| place::under_icon(icon, size, &screens));
+            under.or_else(|| Some(place::corner(size, &screen)))
+        }
+        Window::Prompt => Some(place::upper_third(size, &screen)),
+        Window::Settings => Some(place::middle(size, &screen)),
+    }
+}
+
+fn screens(app: &AppHandle) -> Vec<Screen> {
+    let monitors = app.available_monitors().unwrap_or_default();
+    let monitors = monitors.iter();
+    monitors
+        .map(|monitor| {
+            let area = monitor.work_area();
+            Screen {
+                area: Rect {
+                    x: area.position.x,
+                    y: area.position.y,
+                    width: i32::try_from(area.size.width).unwrap_or(i32::MAX),
+                    height: i32::try_from(area.size.height).unwrap_or(i32::MAX),
+                },
+                scale: monitor.scale_factor(),
+            }
+        })
+        .collect()
+}
+
+/// Where the icon is, on systems that say so.
+fn icon_rect(app: &AppHandle) -> Option<Rect> {
+    let tray = app.tray_by_id(crate::tray::ID)?;
+    let rect = tray.rect().ok()??;
+    let at: PhysicalPosition<i32> = rect.position.to_physical(1.0);
+    let size: PhysicalSize<i32> = rect.size.to_physical(1.0);
+    (size.width > 0).then_some(Rect {
+        x: at.x,
+        y: at.y,
+        width: size.width,
+        height: size.height,
+    })
+}
+
+fn hide_now(app: &AppHandle, window: Window, by_itself: bool) {
+    let shell = app.state::<Shell>();
+    let Some(found) = app.get_webview_window(window.label()) else {
+        return;
+    };
+    shell.sizes.save();
+    shell
+        .pages
+        .change(window, |showing| showing.hidden(by_itself, Instant::now()));
+    let done = match window {
+        Window::Settings => found.destroy(),
+        Window::Chat | Window::Prompt => build::put_away(window, &found),
+    };
+    if let Err(error) = done {
+        tracing::warn!(%error, window = window.label(), "a window could not be hidden");
+    }
+    if !by_itself && !any_visible(app) {
+        shell.focus.restore(app);
+    }
+    if window == Window::Chat {
+        let_go_later(app.clone());
+    }
+}
+
+fn hide_unless_it_comes_back(app: AppHandle, window: Window) {
+    tauri::async_runtime::spawn(async move {
+        tokio::time::sleep(BLUR_GRACE).await;
+        on_main_thread(&app, move |app| {
+            let shell = app.state::<Shell>();
+            let is_pinned = window == Window::Chat && shell.is_chat_pinned();
+            if shell
+                .pages
+                .showing(window)
+                .blur_hides(is_pinned, Instant::now())
+            {
+                hide_now(app, window, true);
+            }
+        });
+    });
+}
+
+/// Lets the chat go when it was hidden for long: its process is a third of the idle app's memory.
+fn let_go_later(app: AppHandle) {
+    tauri::async_runtime::spawn(async move {
+        tokio::time::sleep(CHAT_KEPT).await;
+        on_main_thread(&app, |app| {
+            let shell = app.state::<Shell>();
+            let is_due = shell
+                .pages
+                .showing(Window::Chat)
+                .is_due(CHAT_KEPT, Instant::now());
+            if let (true, Some(chat)) = (is_due, app.get_webview_window(Window::Chat.label())) {
+                tracing::info!("the chat window was hidden for long, and is let go");
+                let _ = chat.destroy();
+            }
+        });
+    });
+}

@@ -1,0 +1,111 @@
+//! How each window is made and put on the screen, on each system.
+//!
+//! Rule: a page shows only what came with the app. It cannot be led elsewhere, and opens no windows.
+
+use tauri::webview::NewWindowResponse;
+use tauri::{AppHandle, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
+
+use crate::place::Size;
+use crate::wire::Window;
+
+/// Makes a window that is not yet seen.
+pub(super) fn build(app: &AppHandle, window: Window, size: Size) -> tauri::Result<WebviewWindow> {
+    let page = WebviewUrl::App(format!("{}.html", window.label()).into());
+    let builder = WebviewWindowBuilder::new(app, window.label(), page)
+        .title("Transom")
+        .visible(false)
+        // Else the first show on X11 has no keyboard focus.
+        .focused(true)
+        .inner_size(size.width, size.height)
+        .on_navigation(is_ours)
+        .on_new_window(|_, _| NewWindowResponse::Deny);
+    let builder = match window {
+        Window::Chat => builder
+            .decorations(false)
+            .min_inner_size(320.0, 360.0)
+            .skip_taskbar(true)
+            .visible_on_all_workspaces(true)
+            .always_on_top(cfg!(target_os = "macos"))
+            .accept_first_mouse(true),
+        Window::Prompt => builder
+            .decorations(false)
+            .resizable(false)
+            .skip_taskbar(true)
+            .visible_on_all_workspaces(true)
+            .always_on_top(true)
+            .accept_first_mouse(true),
+        Window::Settings => builder.min_inner_size(560.0, 420.0),
+    };
+    let built = platform::dressed(builder, window).build()?;
+    platform::converted(window, &built)?;
+    Ok(built)
+}
+
+/// Shows a window and gives it the keys.
+pub(super) fn present(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    platform::present(window, built)
+}
+
+/// Hides a window that is kept.
+pub(super) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    platform::put_away(window, built)
+}
+
+/// Pages of the app have the app's own scheme, which some systems write as a host.
+fn is_ours(url: &Url) -> bool {
+    match url.scheme() {
+        "tauri" => true,
+        "http" | "https" => url.host_str() == Some("tauri.localhost"),
+        _ => false,
+    }
+}
+
+#[cfg(target_os = "macos")]
+#[path = "mac.rs"]
+mod platform;
+
+#[cfg(not(target_os = "macos"))]
+mod platform {
+    use super::*;
+    use tauri::Wry;
+
+    type Builder<'a> = WebviewWindowBuilder<'a, Wry, AppHandle>;
+
+    pub(super) fn dressed(builder: Builder<'_>, _: Window) -> Builder<'_> {
+        builder
+    }
+
+    pub(super) fn converted(_: Window, _: &WebviewWindow) -> tauri::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn present(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+        built.show()?;
+        built.set_focus()
+    }
+
+    pub(super) fn put_away(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+        built.hide()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_not_led_elsewhere() {
+        let is_ours = |text: &str| is_ours(&text.parse().unwrap());
+        assert!(is_ours("tauri://localhost/chat.html"));
+        assert!(is_ours("http://tauri.localhost/chat.html"));
+        for url in [
+            "https://example.com/",
+            "http://tauri.localhost.example.com/",
+            "file:///etc/passwd",
+            "data:text/html,x",
+            "about:blank",
+        ] {
+            assert!(!is_ours(url), "{url}");
+        }
+    }
+}

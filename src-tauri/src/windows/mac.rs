@@ -1,0 +1,98 @@
+//! Windows as a Mac has them: the chat is a popover of the menu bar, the quick prompt a panel that
+//! takes the keys and leaves the other program active.
+//!
+//! Type-checked on Linux, never run there: it only calls, and decides nothing.
+
+use tauri::utils::config::WindowEffectsConfig;
+use tauri::window::{Effect, EffectState, EffectsBuilder};
+use tauri::{AppHandle, Manager, TitleBarStyle, WebviewWindow, WebviewWindowBuilder, Wry};
+use tauri_nspanel::{CollectionBehavior, ManagerExt, PanelLevel, StyleMask, WebviewWindowExt};
+
+use crate::wire::Window;
+
+type Builder<'a> = WebviewWindowBuilder<'a, Wry, AppHandle>;
+
+/// Corners as the system's own popovers have them, in points.
+const RADIUS: f64 = 12.0;
+
+#[allow(unsafe_code)]
+mod panel {
+    //! The class of the panel, which Objective-C must be told of.
+    use tauri::{Manager, WebviewWindow};
+
+    tauri_nspanel::tauri_panel! {
+        panel!(QuickPanel {
+            config: {
+                can_become_key_window: true,
+                can_become_main_window: false,
+                is_floating_panel: true
+            }
+        })
+    }
+}
+use panel::QuickPanel;
+
+pub(super) fn dressed(builder: Builder<'_>, window: Window) -> Builder<'_> {
+    match window {
+        Window::Chat => builder.transparent(true).effects(effects(Effect::Popover)),
+        Window::Prompt => builder
+            .transparent(true)
+            .effects(effects(Effect::HudWindow)),
+        Window::Settings => builder.title_bar_style(TitleBarStyle::Visible),
+    }
+}
+
+fn effects(effect: Effect) -> WindowEffectsConfig {
+    EffectsBuilder::new()
+        .effect(effect)
+        .state(EffectState::Active)
+        .radius(RADIUS)
+        .build()
+}
+
+/// Both windows of the menu bar become panels: they come up over full-screen programs, on the Space
+/// that is shown, without bringing the rest of the app forward.
+pub(super) fn converted(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    if window == Window::Settings {
+        return Ok(());
+    }
+    let panel = built.to_panel::<QuickPanel<Wry>>()?;
+    panel.set_level(PanelLevel::Floating.value());
+    let over_everything = CollectionBehavior::new()
+        .can_join_all_spaces()
+        .full_screen_auxiliary();
+    panel.set_collection_behavior(over_everything.value());
+    let mask = StyleMask::empty().borderless().nonactivating_panel();
+    let mask = match window {
+        Window::Chat => mask.resizable(),
+        Window::Prompt | Window::Settings => mask,
+    };
+    if let Err(error) = panel.set_style_mask(mask.value()) {
+        tracing::warn!(?error, "a panel takes the focus from the other program");
+    }
+    panel.set_hides_on_deactivate(false);
+    Ok(())
+}
+
+pub(super) fn present(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    match built.app_handle().get_webview_panel(window.label()) {
+        Ok(panel) => {
+            panel.show_and_make_key();
+            Ok(())
+        }
+        Err(_) => {
+            built.show()?;
+            built.set_focus()
+        }
+    }
+}
+
+pub(super) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    match built.app_handle().get_webview_panel(window.label()) {
+        Ok(panel) => {
+            panel.hide();
+            Ok(())
+        }
+        Err(_) => built.hide(),
+    }
+}
