@@ -1,0 +1,41 @@
+/** Every shortcut by area, for the sheet. The keys that act are beside the pages that act on them. */
+import type { Key } from "../i18n";
+import { chatShortcuts, type Shortcut } from "../state/shortcuts";
+
+/** The shortcuts of one window. */
+export interface ShortcutGroup {
+  title: Key;
+  shortcuts: Shortcut[];
+}
+
+const promptShortcuts: Shortcut[] = [
+  { keys: ["Enter"], does: "prompt.shortcut.ask" },
+  { keys: ["Shift+Enter"], does: "prompt.shortcut.newline" },
+  { keys: ["Mod+Enter"], does: "prompt.shortcut.open_in_chat" },
+  { keys: ["Escape"], does: "prompt.shortcut.hide" },
+  { keys: ["Mod+."], does: "prompt.shortcut.stop" },
+  { keys: ["Mod+E"], does: "prompt.shortcut.selection" },
+  { keys: ["Mod+Shift+V"], does: "prompt.shortcut.clipboard" },
+  { keys: ["Backspace"], does: "prompt.shortcut.drop" },
+  { keys: ["/"], does: "prompt.shortcut.prompts" },
+  { keys: ["ArrowUp"], does: "prompt.shortcut.recall" },
+  { keys: ["Mod+N"], does: "prompt.shortcut.fresh" },
+];
+
+const settingsShortcuts: Shortcut[] = [
+  { keys: ["Mod+1", "Mod+4"], does: "help.panes" },
+  { keys: ["Mod+W"], does: "chat.shortcut.close" },
+  { keys: ["?"], does: "chat.shortcut.help" },
+];
+
+/** All groups; `hotkey` is the shortcut that works everywhere, empty if there is none. */
+export function shortcutGroups(hotkey: string): ShortcutGroup[] {
+  const everywhere: Shortcut[] = hotkey ? [{ keys: [hotkey], does: "help.open_prompt" }] : [];
+  const groups: ShortcutGroup[] = [
+    { title: "help.everywhere", shortcuts: everywhere },
+    { title: "chat.shortcut.group", shortcuts: chatShortcuts },
+    { title: "prompt.shortcut.group", shortcuts: promptShortcuts },
+    { title: "settings.title", shortcuts: settingsShortcuts },
+  ];
+  return groups.filter((group) => group.shortcuts.length > 0);
+}

@@ -1,0 +1,16 @@
+/** The quick prompt: kept warm and hidden, so that it is there at the key press. */
+import "../style/base.css";
+import { mount, tick } from "svelte";
+import { ipc } from "../ipc";
+import { startApp } from "../state/app.svelte";
+import Prompt from "./Prompt.svelte";
+import { Session } from "./session.svelte";
+
+const session = new Session();
+await startApp((news) => {
+  if (news.news === "shown" && news.window === "prompt") session.shown();
+});
+const target = document.getElementById("app");
+if (target) mount(Prompt, { target, props: { session } });
+await tick();
+await ipc.pageReady();

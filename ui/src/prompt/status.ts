@@ -1,0 +1,79 @@
+/** The one line at the foot of the quick prompt: what happens now, in plain words. */
+import { bytes, duration, fixed, percent, t, type Key } from "../i18n";
+import type { Failure, StatusView } from "../ipc";
+import type { Answer } from "../state/answer.svelte";
+
+export function statusText(answer: Answer | null, status: StatusView | null): string {
+  if (answer?.isWriting) return writingText(answer, status);
+  if (status?.is_paused) return t("chat.status.paused");
+  if (status?.held) return t("chat.status.held", { reason: t(`chat.because.${status.held}`) });
+  if (answer) return endedText(answer);
+  const model = status?.model;
+  if (!model) return t("prompt.resting");
+  if (model.is_ready) return t("prompt.ready");
+  return loadingText(model.load_fraction);
+}
+
+function loadingText(fraction: number | null): string {
+  if (fraction === null) return t("chat.stage.loading");
+  return t("chat.stage.loading_percent", { percent: percent(fraction) });
+}
+
+function writingText(answer: Answer, status: StatusView | null): string {
+  const { stage } = answer;
+  switch (stage.stage) {
+    case "waiting":
+      if (status?.held) {
+        return t("chat.stage.waiting_held", { reason: t(`chat.because.${status.held}`) });
+      }
+      return stage.position > 0
+        ? t("chat.stage.waiting_for", { n: stage.position }) : t("chat.stage.waiting");
+    case "loading":
+      return stage.fraction === null ? t("chat.stage.making_room") : loadingText(stage.fraction);
+    case "prefill":
+      return t("chat.stage.prefill_percent", { percent: percent(stage.done / Math.max(1, stage.total)) });
+    case "writing": {
+      const speed = stage.tokens_per_second;
+      if (answer.section === "reasoning") return t("chat.thinking");
+      return speed === null ? t("chat.status.answering")
+        : t("chat.status.speed", { speed: fixed(speed, speed < 100 ? 1 : 0) });
+    }
+  }
+}
+
+function endedText(answer: Answer): string {
+  switch (answer.ending.ending) {
+    case "cancelled": return t("chat.ending.cancelled");
+    case "length": return t("chat.ending.length");
+    case "shed": return t("chat.ending.shed");
+    case "interrupted": return t("chat.ending.interrupted");
+    case "failed": return "";
+    default: return statsText(answer);
+  }
+}
+
+function statsText({ stats }: Answer): string {
+  if (!stats) return "";
+  const speed = stats.tokens_per_second;
+  const first = t("chat.stats.first", { time: duration(stats.time_to_first_token_seconds) });
+  const tokens = t("chat.stats.tokens", { n: stats.generated_tokens });
+  if (speed === null) return [tokens, first].join(" · ");
+  return [t("chat.stats.speed", { speed: fixed(speed, speed < 100 ? 1 : 0) }), tokens].join(" · ");
+}
+
+/** A failed question in words: what happened, and what to do about it. */
+export function failureText(failure: Failure): { title: string; detail: string } {
+  const title = t(`chat.failure.${failure.code}`);
+  const key = `chat.failure.${failure.code}_detail` as Key;
+  switch (failure.code) {
+    case "too_large": {
+      const { need_bytes, budget_bytes } = failure;
+      return { title, detail: t(key, { need: bytes(need_bytes), budget: bytes(budget_bytes) }) };
+    }
+    case "held": return { title, detail: t(key, { time: duration(failure.retry_after_seconds) }) };
+    case "prompt_too_long":
+      return { title, detail: t(key, { prompt: failure.prompt_tokens, context: failure.context_length }) };
+    case "other": return { title, detail: failure.reason };
+    default: return { title, detail: t(key) };
+  }
+}
