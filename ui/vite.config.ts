@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
-import { galleryList } from "./src/gallery/list-plugin";
+import { galleryList } from "./src/gallery/list-plugin.ts";
 
 const pages = ["chat", "prompt", "settings"];
 

@@ -1,24 +1,27 @@
 /**
  * An answer that grows. Used by the chat and by the quick prompt.
  *
- * Rule: a block is appended once and never replaced; an update costs the tail and what is new. What
- * comes between two frames is applied together, and at once where there are no frames.
+ * Rule: an update costs the tail and what is new, however long the answer is. What comes between
+ * two frames is applied together, and soon where there are no frames.
  */
 import {
   ipc, type AnswerStats, type Block, type EndingView, type MessageId, type MessageView,
-  type Section, type Stage, type Unsubscribe, type Update,
+  type Section, type Stage, type Tail, type Unsubscribe, type Update,
 } from "../ipc";
+import { settle } from "./settle";
 
 /** Longest wait for a frame: hidden windows have none. */
 const MAX_WAIT_MS = 100;
+
+const NO_TAIL: Tail = { continues: false, html: "" };
 
 export class Answer {
   /** As of the snapshot, and whole again when it ended. */
   message = $state.raw<MessageView | null>(null);
   reasoning = $state.raw<Block[]>([]);
   blocks = $state.raw<Block[]>([]);
-  reasoningTail = $state("");
-  tail = $state("");
+  reasoningTail = $state.raw<Tail>(NO_TAIL);
+  tail = $state.raw<Tail>(NO_TAIL);
   stage = $state.raw<Stage>({ stage: "waiting", position: 0 });
   section = $state<Section>("answer");
   ending = $state.raw<EndingView>({ ending: "writing" });
@@ -71,8 +74,8 @@ export class Answer {
     const grown: Record<Section, Block[]> = { reasoning: [], answer: [] };
     const said: string[] = [];
     for (const update of updates) this.apply(update, grown, said);
-    if (grown.reasoning.length) this.reasoning = this.reasoning.concat(grown.reasoning);
-    if (grown.answer.length) this.blocks = this.blocks.concat(grown.answer);
+    this.reasoning = settle(this.reasoning, grown.reasoning);
+    this.blocks = settle(this.blocks, grown.answer);
     if (said.length) this.hear.sentences?.(said);
     if (!this.isWriting && updates.length) this.finish();
   }
@@ -82,16 +85,16 @@ export class Answer {
     else if (update.update === "stage") this.stage = update.stage;
     else if (update.update === "text") {
       grown[update.section].push(...update.blocks);
-      if (update.section === "reasoning") this.reasoningTail = update.tail.html;
-      else this.tail = update.tail.html;
+      if (update.section === "reasoning") this.reasoningTail = update.tail;
+      else this.tail = update.tail;
       this.see(update.section);
       this.stage = { stage: "writing", tokens_per_second: update.tokens_per_second };
       said.push(...update.sentences);
     } else {
       grown.reasoning.push(...update.reasoning);
       grown.answer.push(...update.blocks);
-      this.reasoningTail = "";
-      this.tail = "";
+      this.reasoningTail = NO_TAIL;
+      this.tail = NO_TAIL;
       this.ending = update.ending;
       this.stats = update.stats;
       this.see("answer");
@@ -108,14 +111,14 @@ export class Answer {
     this.message = message;
     this.reasoning = message.reasoning;
     this.blocks = message.blocks;
-    this.reasoningTail = snapshot.reasoning_tail.html;
-    this.tail = snapshot.tail.html;
+    this.reasoningTail = snapshot.reasoning_tail;
+    this.tail = snapshot.tail;
     this.stage = snapshot.stage;
     this.ending = message.ending;
     this.stats = message.stats;
-    const answers = message.blocks.length > 0 || this.tail !== "";
+    const answers = message.blocks.length > 0 || this.tail.html !== "";
     if (answers) this.see("answer");
-    else if (message.reasoning.length || this.reasoningTail) this.see("reasoning");
+    else if (message.reasoning.length || this.reasoningTail.html) this.see("reasoning");
   }
 
   private see(section: Section): void {

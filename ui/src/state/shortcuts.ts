@@ -16,7 +16,7 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["Mod+R"], does: "chat.shortcut.regenerate" },
   { keys: ["Mod+Shift+C"], does: "chat.shortcut.copy_answer" },
   { keys: ["/"], does: "chat.shortcut.prompts" },
-  { keys: ["Mod+M"], does: "chat.shortcut.model" },
+  { keys: ["Mod+Shift+M"], does: "chat.shortcut.model" },
   { keys: ["Mod+Shift+S"], does: "chat.shortcut.history" },
   { keys: ["Mod+F"], does: "chat.shortcut.search" },
   { keys: ["Mod+["], does: "chat.shortcut.previous" },

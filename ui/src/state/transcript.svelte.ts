@@ -91,7 +91,19 @@ export class Transcript {
     if (turn !== this.opening) return;
     this.keep(views);
     this.conversation = conversation;
+    this.forgetBeside(heads);
     if (!isSame(heads, this.heads)) this.heads = heads;
+  }
+
+  /** What is on other branches goes: when it is shown again, it may have more siblings. */
+  private forgetBeside(heads: MessageHead[]): void {
+    const path = new Set(heads.map((head) => head.id));
+    for (const id of this.views.keys()) if (!path.has(id)) this.views.delete(id);
+    for (const [id, answer] of this.answers) {
+      if (path.has(id)) continue;
+      answer.leave();
+      this.answers.delete(id);
+    }
   }
 
   private keep(views: MessageView[]): void {
@@ -181,7 +193,6 @@ export class Transcript {
       this.editing = null;
       const opened = await ipc.openConversation(begun.conversation);
       if (turn !== this.opening) return true;
-      this.forgetSiblings(begun);
       this.follow(begun.answer);
       await this.take(opened.conversation, opened.messages, turn);
       this.jumps += 1;
@@ -192,12 +203,6 @@ export class Transcript {
     } finally {
       this.isAsking = false;
     }
-  }
-
-  /** Messages beside the new ones have one version more. */
-  private forgetSiblings(begun: Begun): void {
-    const isNew = begun.question === null;
-    if (isNew || this.editing !== null) this.views.clear();
   }
 
   async stop(): Promise<void> {

@@ -29,7 +29,9 @@ export class Player {
   private words: { section: Section; piece: number; text: string }[] = [];
   private at = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private tails: Record<Section, Tail> = { reasoning: { html: "" }, answer: { html: "" } };
+  private tails: Record<Section, Tail> = {
+    reasoning: { continues: false, html: "" }, answer: { continues: false, html: "" },
+  };
   private now: Stage;
   private started = 0;
   private whole: { reasoning: Piece[]; answer: Piece[] };
@@ -101,13 +103,13 @@ export class Player {
       .map((word) => word.text).join("");
     const next = this.words[this.at];
     const isDone = !next || next.section !== section || next.piece !== piece;
-    const done: Block[] = isDone ? blocks([one]) : [];
+    const done: Block[] = isDone ? blocks([one], piece) : [];
     const tail = isDone || !("words" in one) ? "" : `<p>${inline(said)}</p>`;
-    this.tails[section] = { html: tail };
+    this.tails[section] = { continues: false, html: tail };
     (section === "answer" ? this.message.blocks : this.message.reasoning).push(...done);
     this.now = { stage: "writing", tokens_per_second: 42 };
     this.tell({
-      update: "text", section, blocks: done, tail: { html: tail }, tokens_per_second: 42,
+      update: "text", section, blocks: done, tail: this.tails[section], tokens_per_second: 42,
       sentences: isDone && section === "answer" ? sentences(said) : [],
     });
   }
@@ -115,7 +117,8 @@ export class Player {
   end(ending: EndingView): void {
     clearTimeout(this.timer);
     if (this.message.ending.ending !== "writing") return;
-    const left = this.tails.answer.html ? [{ html: this.tails.answer.html }] : [];
+    const { html } = this.tails.answer;
+    const left = html ? [{ index: this.message.blocks.length, continues: false, html }] : [];
     this.message.blocks.push(...left);
     const n = this.message.blocks.length;
     this.message.text = source(this.whole.answer.slice(0, n));

@@ -27,8 +27,11 @@ export function pieces(text: string): Piece[] {
     .map((words) => ({ words }));
 }
 
-export function blocks(all: Piece[]): Block[] {
-  return all.map((piece) => ({
+/** As blocks, the first of them at the place `from`. */
+export function blocks(all: Piece[], from = 0): Block[] {
+  return all.map((piece, at) => ({
+    index: from + at,
+    continues: false,
     html: "words" in piece ? `<p>${inline(piece.words)}</p>` : piece.html,
   }));
 }

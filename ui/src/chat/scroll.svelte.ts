@@ -1,0 +1,143 @@
+/**
+ * The scrolling of the transcript: which rows are on the page, and that nothing jumps. Heights are
+ * measured by an observer, after layout and before paint, so no reading forces a layout.
+ *
+ * Rule: rows above the reader's eyes may change as they like, what is read stays; and at the end
+ * the view follows, until the reader scrolls up.
+ */
+import { tick } from "svelte";
+import { Heights, isAtEnd, type Range } from "./virtual";
+
+/** Rendered beyond the view, in pixels: what is scrolled in was fetched and measured before. */
+const MARGIN = 900;
+
+export class ScrollView<T extends { id: number }> {
+  range = $state.raw<Range>({ first: 0, end: 0 });
+  padTop = $state(0);
+  padBottom = $state(0);
+  /** The view follows the end. */
+  isFollowing = $state(true);
+
+  private heights = new Heights([]);
+  private items: readonly T[] = [];
+  private known = new Map<number, number>();
+  private indexes = new Map<number, number>();
+  private rows = new WeakMap<Element, number>();
+  private view: HTMLElement | null = null;
+  private width = 0;
+  private viewHeight = 0;
+  private lastTop = 0;
+  private observer: ResizeObserver;
+
+  constructor(private guess: (item: T, width: number) => number) {
+    this.observer = new ResizeObserver((entries) => this.measured(entries));
+  }
+
+  /** The scrolling element. */
+  attach = (view: HTMLElement): (() => void) => {
+    this.view = view;
+    this.observer.observe(view);
+    return () => {
+      this.observer.disconnect();
+      this.view = null;
+    };
+  };
+
+  /** A row on the page. */
+  row = (id: number) => (element: HTMLElement): (() => void) => {
+    this.rows.set(element, id);
+    this.observer.observe(element);
+    return () => this.observer.unobserve(element);
+  };
+
+  /** Other rows: what is read stays in place, if it still exists. */
+  setItems(items: readonly T[]): void {
+    const anchor = this.heights.anchor(this.lastTop);
+    const anchored = this.items[anchor.index]?.id;
+    this.items = items;
+    this.indexes = new Map(items.map((item, index) => [item.id, index]));
+    this.build();
+    const index = anchored === undefined ? undefined : this.indexes.get(anchored);
+    if (this.isFollowing || index === undefined) this.toEnd();
+    else void this.moveTo(this.heights.scrollTop({ ...anchor, index }));
+  }
+
+  private build(): void {
+    const width = this.width || 400;
+    this.heights = new Heights(
+      this.items.map((item) => this.known.get(item.id) ?? this.guess(item, width)),
+    );
+  }
+
+  /** Goes to the end, and follows it. */
+  toEnd(): void {
+    this.isFollowing = true;
+    void this.moveTo(Math.max(0, this.heights.total - this.viewHeight), true);
+  }
+
+  private async moveTo(top: number, isEnd = false): Promise<void> {
+    this.show(top);
+    await tick();
+    if (!this.view) return;
+    this.view.scrollTop = isEnd ? this.view.scrollHeight : top;
+    this.lastTop = this.view.scrollTop;
+  }
+
+  /** The rows that belong on the page when the view begins at `top`. */
+  private show(top: number): void {
+    const range = this.heights.range(top, this.viewHeight || 800, MARGIN);
+    if (range.first === this.range.first && range.end === this.range.end) return;
+    this.range = range;
+    this.padTop = this.heights.top(range.first);
+    this.padBottom = this.heights.total - this.heights.top(range.end);
+  }
+
+  scrolled = (): void => {
+    if (!this.view) return;
+    const { scrollTop, scrollHeight } = this.view;
+    if (isAtEnd(scrollTop, this.viewHeight, scrollHeight)) this.isFollowing = true;
+    else if (scrollTop < this.lastTop - 1) this.isFollowing = false;
+    this.lastTop = scrollTop;
+    this.show(scrollTop);
+  };
+
+  private measured(entries: ResizeObserverEntry[]): void {
+    const { view } = this;
+    if (!view) return;
+    const anchor = this.heights.anchor(this.lastTop);
+    let above = 0;
+    let isOther = false;
+    for (const entry of entries) {
+      const height = entry.borderBoxSize[0]?.blockSize ?? 0;
+      if (entry.target === view) isOther = this.resized(entry.contentRect.width, height) || isOther;
+      else if (height > 0) above += this.rowMeasured(entry.target, height, anchor.index);
+    }
+    if (isOther) {
+      this.build();
+      this.range = { first: 0, end: 0 };
+      void this.moveTo(this.heights.scrollTop(anchor), this.isFollowing);
+    } else if (this.isFollowing) view.scrollTop = view.scrollHeight;
+    else if (above !== 0) view.scrollTop += above;
+    this.lastTop = view.scrollTop;
+    this.show(this.lastTop);
+  }
+
+  /** Returns whether all heights must be guessed anew. */
+  private resized(width: number, height: number): boolean {
+    this.viewHeight = height;
+    const isOther = Math.abs(width - this.width) > 1;
+    this.width = width;
+    if (isOther) this.known.clear();
+    return isOther;
+  }
+
+  /** Returns by how much what is above the anchor grew. */
+  private rowMeasured(row: Element, height: number, anchor: number): number {
+    const id = this.rows.get(row);
+    const index = id === undefined ? undefined : this.indexes.get(id);
+    if (id === undefined || index === undefined) return 0;
+    this.known.set(id, height);
+    const by = this.heights.set(index, height);
+    return index < anchor ? by : 0;
+  }
+}
