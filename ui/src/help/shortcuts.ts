@@ -2,10 +2,16 @@
 import type { Key } from "../i18n";
 import { chatShortcuts, type Shortcut } from "../state/shortcuts";
 
+/** A line of the sheet. */
+export interface Listed extends Shortcut {
+  /** From the first of its keys to the last. */
+  isRange?: boolean;
+}
+
 /** The shortcuts of one window. */
 export interface ShortcutGroup {
   title: Key;
-  shortcuts: Shortcut[];
+  shortcuts: Listed[];
 }
 
 const promptShortcuts: Shortcut[] = [
@@ -22,8 +28,8 @@ const promptShortcuts: Shortcut[] = [
   { keys: ["Mod+N"], does: "prompt.shortcut.fresh" },
 ];
 
-const settingsShortcuts: Shortcut[] = [
-  { keys: ["Mod+1", "Mod+4"], does: "help.panes" },
+const settingsShortcuts: Listed[] = [
+  { keys: ["Mod+1", "Mod+4"], isRange: true, does: "help.panes" },
   { keys: ["Mod+W"], does: "chat.shortcut.close" },
   { keys: ["?"], does: "chat.shortcut.help" },
 ];

@@ -1,0 +1,106 @@
+/** The quick prompt in the states that are worth a picture. */
+import { mount, tick } from "svelte";
+import { pieces, type FakeIpc, type Script } from "../ipc/fake";
+import Prompt from "../prompt/Prompt.svelte";
+import { Session } from "../prompt/session.svelte";
+import { startApp } from "../state/app.svelte";
+import type { GalleryState } from "./settings-states";
+
+const answer = pieces(
+  "A transom is the **crossbar** above a door, and the small window over it.\n\n" +
+    "It lets light and air into a room while the door stays shut. In older houses it could be tilted open with a long rod.\n\n" +
+    "The word is also used for the flat back of a boat.",
+);
+const article =
+  "The transom window first appeared in the fourteenth century, when glass was costly and halls were dark. Builders set it above the door so that daylight reached the passage behind it.";
+
+function prompt(
+  setUp: (fake: FakeIpc, session: Session) => void = () => {},
+  then: (session: Session) => Promise<void> = async () => {},
+  script: Partial<Script> = {},
+) {
+  return async (fake: FakeIpc, target: HTMLElement) => {
+    const session = new Session();
+    fake.script = { answer, rate: 0, ...script };
+    setUp(fake, session);
+    await startApp();
+    mount(Prompt, { target, props: { session } });
+    await tick();
+    await then(session);
+    await tick();
+  };
+}
+
+async function ask(session: Session, text = "What is a transom?") {
+  session.text = text;
+  await session.ask();
+}
+
+async function take(session: Session) {
+  await session.take("selection");
+}
+
+const hasSelection = (fake: FakeIpc) => {
+  fake.taken = { source: "selection", text: article };
+};
+
+export const promptStates: GalleryState[] = [
+  {
+    name: "prompt-empty",
+    show: prompt(),
+  },
+  {
+    name: "prompt-chip",
+    show: prompt(hasSelection, take),
+  },
+  {
+    name: "prompt-completion",
+    show: prompt(hasSelection, async (session) => {
+      await take(session);
+      session.text = "/";
+    }),
+  },
+  {
+    name: "prompt-loading",
+    show: prompt(undefined, ask, { stages: [{ stage: "loading", fraction: 0.62 }] }),
+  },
+  {
+    name: "prompt-streaming",
+    show: prompt(undefined, ask, { begun: 32 }),
+  },
+  {
+    name: "prompt-answered",
+    show: prompt(undefined, ask, { rate: 4000 }),
+  },
+  {
+    name: "prompt-held",
+    show: prompt((fake) => fake.setStatus({ activity: "held", held: "heat_critical" })),
+  },
+  {
+    name: "prompt-error",
+    show: prompt((fake) => fake.refuse("ask", {
+      code: "turn",
+      failure: {
+        code: "too_large", need_bytes: 15.2 * 2 ** 30, budget_bytes: 10.5 * 2 ** 30,
+        context_that_fits: null,
+      },
+    }), ask),
+  },
+  {
+    name: "prompt-no-shortcut",
+    show: prompt((fake) => {
+      fake.aboutView = {
+        ...fake.aboutView, platform: "linux",
+        hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" }, missing: ["selection"],
+      };
+    }),
+  },
+  {
+    name: "prompt-german",
+    show: prompt((fake) => void fake.updateSettings({ general: { language: "de" } })),
+  },
+  {
+    name: "prompt-japanese",
+    show: prompt((fake) => void fake.updateSettings({ general: { language: "ja" } }), ask, { begun: 12 }),
+  },
+];

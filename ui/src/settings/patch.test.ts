@@ -1,0 +1,40 @@
+import { describe, expect, it } from "vitest";
+import { settings } from "../ipc/fake/defaults";
+import { choicesFor, hasChoices, joined, merged } from "./patch";
+
+describe("a patch", () => {
+  it("changes what it names and nothing else", () => {
+    const before = settings();
+    const after = merged(before, { general: { pin_chat: true } });
+    expect(after.general).toEqual({ ...before.general, pin_chat: true });
+    expect(after.behaviour).toEqual(before.behaviour);
+    expect(before.general.pin_chat).toBe(false);
+  });
+
+  it("replaces lists whole", () => {
+    const after = merged(settings(), { prompts: [{ name: "a", text: "b" }] });
+    expect(after.prompts).toEqual([{ name: "a", text: "b" }]);
+  });
+
+  it("joined with a later one does what both do, the later last", () => {
+    const first = { general: { pin_chat: true }, behaviour: { keep_loaded: true } };
+    const both = joined(first, { general: { pin_chat: false, language: "de" } });
+    expect(both).toEqual({
+      general: { pin_chat: false, language: "de" }, behaviour: { keep_loaded: true },
+    });
+  });
+
+  it("keeps a null for the app to read", () => {
+    expect(joined({ models: { a: { seed: 3 } } }, { models: { a: null } }))
+      .toEqual({ models: { a: null } });
+  });
+});
+
+describe("what is chosen for a model", () => {
+  it("is whole though settings name only a part of it", () => {
+    const chosen = merged(settings(), { models: { m: { top_k: 5 } } });
+    expect(choicesFor(chosen, "m")).toMatchObject({ top_k: 5, kv_cache: "automatic", seed: null });
+    expect(hasChoices(choicesFor(chosen, "m"))).toBe(true);
+    expect(hasChoices(choicesFor(chosen, "other"))).toBe(false);
+  });
+});

@@ -1,0 +1,105 @@
+import { fireEvent, render, screen, waitFor } from "@testing-library/svelte";
+import { beforeEach, describe, expect, it } from "vitest";
+import { chooseLanguage } from "../i18n";
+import { useIpc, type HotkeyView } from "../ipc";
+import { FakeIpc } from "../ipc/fake";
+import HotkeyRecorder from "./parts/HotkeyRecorder.svelte";
+
+let fake: FakeIpc;
+let answer: HotkeyView | null;
+
+beforeEach(() => {
+  fake = new FakeIpc();
+  answer = null;
+  const set = fake.setHotkey.bind(fake);
+  fake.setHotkey = async (shortcut) => answer ?? set(shortcut);
+  useIpc(fake);
+  chooseLanguage("en");
+});
+
+const works: HotkeyView = { hotkey: "registered", shortcut: "Alt+Space" };
+
+function draw(hotkey: HotkeyView = works, platform = "macos") {
+  render(HotkeyRecorder, { hotkey, platform, usual: "Alt+Space" });
+  return screen.getAllByRole("button")[0]!;
+}
+
+async function press(well: HTMLElement, code: string, held: object = {}, key = code) {
+  await fireEvent.keyDown(well, { code, key, ...held });
+}
+
+function recordings(): unknown[] {
+  return fake.calls.filter((call) => call.name === "recordHotkey").map((call) => call.values[0]);
+}
+
+describe("the recorder", () => {
+  it("records a shortcut, shows its keys and says that it works", async () => {
+    const well = draw();
+    await fireEvent.click(well);
+    expect(well.textContent).toContain("Press the keys…");
+    await press(well, "ShiftLeft", { shiftKey: true, ctrlKey: true }, "Shift");
+    expect(well.textContent).toContain("⌃⇧");
+    await press(well, "KeyK", { shiftKey: true, ctrlKey: true }, "K");
+    expect(fake.calls.find((call) => call.name === "setHotkey")?.values).toEqual(["Control+Shift+K"]);
+    expect(recordings()).toEqual([true, false]);
+  });
+
+  it("keeps the old one on Escape", async () => {
+    const well = draw();
+    await fireEvent.click(well);
+    await press(well, "Escape");
+    expect(well.textContent).toContain("⌥");
+    expect(fake.calls.some((call) => call.name === "setHotkey")).toBe(false);
+    expect(recordings()).toEqual([true, false]);
+  });
+
+  it("means none on Backspace", async () => {
+    const well = draw();
+    await fireEvent.click(well);
+    await press(well, "Backspace");
+    expect(fake.calls.find((call) => call.name === "setHotkey")?.values).toEqual([""]);
+  });
+
+  it("waits on for a modifier", async () => {
+    const well = draw();
+    await fireEvent.click(well);
+    await press(well, "KeyK", {}, "k");
+    await screen.findByText(/^Hold at least one/);
+    expect(fake.calls.some((call) => call.name === "setHotkey")).toBe(false);
+  });
+
+  it("stops when something else gets the focus", async () => {
+    const well = draw();
+    await fireEvent.click(well);
+    await fireEvent.blur(well);
+    expect(recordings()).toEqual([true, false]);
+  });
+
+  it("says that another program has it, and that the old one stays", async () => {
+    answer = { hotkey: "taken", shortcut: "Control+Space" };
+    const well = draw(works, "linux");
+    await fireEvent.click(well);
+    await press(well, "Space", { ctrlKey: true });
+    await screen.findByText("Another program uses Ctrl+Space. Alt+Space stays.");
+    expect(well.textContent).toContain("Alt");
+  });
+
+  it("says that a shortcut is unusable", async () => {
+    answer = { hotkey: "unusable", shortcut: "Alt+F4" };
+    const well = draw(works, "linux");
+    await fireEvent.click(well);
+    await press(well, "F4", { altKey: true });
+    await screen.findByText("Alt+F4 cannot be a shortcut. Choose another one.");
+  });
+
+  it("shows from the start that the shortcut could not be had", async () => {
+    draw({ hotkey: "taken", shortcut: "Alt+Space" });
+    await waitFor(() => expect(screen.getByRole("status").textContent).toContain("Another program uses ⌥"));
+  });
+
+  it("cannot be used where the session has no shortcuts", () => {
+    const well = draw({ hotkey: "unavailable", reason: "no portal" });
+    expect((well as HTMLButtonElement).disabled).toBe(true);
+    expect(screen.getByRole("status").textContent).toContain("This session has no shortcuts");
+  });
+});

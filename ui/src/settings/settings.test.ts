@@ -1,0 +1,224 @@
+/** Each pane's changes reach the app as the right patch, and refusals are shown where they belong. */
+import { cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
+import { beforeEach, describe, expect, it } from "vitest";
+import { chooseLanguage } from "../i18n";
+import { useIpc } from "../ipc";
+import { FakeIpc } from "../ipc/fake";
+import { app, startApp } from "../state/app.svelte";
+import { violations } from "../settings/parts/axe";
+import { Live } from "./live.svelte";
+import { PANES, type Pane } from "./pages";
+import Settings from "./Settings.svelte";
+import { shown } from "./shown.svelte";
+
+let fake: FakeIpc;
+let stop: () => void;
+
+async function open(pane: Pane, setUp: (fake: FakeIpc) => void = () => {}) {
+  setUp(fake);
+  stop = await startApp();
+  shown.pane = pane;
+  const drawn = render(Settings, { live: new Live() });
+  await waitFor(() => expect(app.models.length).toBeGreaterThan(0));
+  return drawn;
+}
+
+/** The patches that reached the app. */
+function patches(): unknown[] {
+  return fake.calls.filter((call) => call.name === "updateSettings").map((call) => call.values[0]);
+}
+
+async function slide(name: RegExp, value: string) {
+  const slider = screen.getByRole("slider", { name });
+  await fireEvent.input(slider, { target: { value } });
+}
+
+beforeEach(() => {
+  stop?.();
+  fake = new FakeIpc();
+  useIpc(fake);
+  chooseLanguage("en");
+});
+
+describe("the model pane", () => {
+  const id = "/models/Qwen3-4B-4bit";
+
+  it("sends one patch for a slider that moves, for the model that is shown", async () => {
+    await open("model");
+    await slide(/^Temperature/, "0.3");
+    await slide(/^Temperature/, "0.5");
+    await waitFor(() => expect(patches()).toEqual([{ models: { [id]: { temperature: 0.5 } } }]));
+  });
+
+  it("moves the fit with the slider before the app has answered", async () => {
+    await open("model");
+    await screen.findByText(/^Fits: 3\.7 GB/);
+    await slide(/^Context length/, "0");
+    await screen.findByText(/^Fits: 2\.7 GB/);
+    await waitFor(() => expect(patches()).toEqual([{ models: { [id]: { context_length: 512 } } }]));
+  });
+
+  it("takes a choice back to the recommended one", async () => {
+    await open("model", (fake) => void fake.updateSettings({ models: { [id]: { top_k: 5 } } }));
+    await fireEvent.click(screen.getByRole("button", { name: "Top-k: back to Recommended" }));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ models: { [id]: { top_k: null } } }));
+  });
+
+  it("changes keys and values, reasoning, the system prompt and the seed", async () => {
+    await open("model");
+    await fireEvent.change(screen.getByLabelText("Memory of the context"), { target: { value: "small" } });
+    await fireEvent.click(within(screen.getByRole("radiogroup", { name: "Reasoning" })).getByText("Off"));
+    await fireEvent.input(screen.getByLabelText("System prompt"), { target: { value: "Be brief." } });
+    await fireEvent.blur(screen.getByLabelText("System prompt"));
+    await fireEvent.input(screen.getByLabelText("Seed"), { target: { value: "42" } });
+    await waitFor(() => expect(patches()).toEqual([
+      { models: { [id]: { kv_cache: "small" } } },
+      { models: { [id]: { thinking: false } } },
+      { models: { [id]: { system_prompt: "Be brief." } } },
+      { models: { [id]: { seed: 42 } } },
+    ]));
+  });
+
+  it("does not send a seed that is none", async () => {
+    await open("model");
+    await fireEvent.input(screen.getByLabelText("Seed"), { target: { value: "many" } });
+    await screen.findByText(/^A whole number/);
+    await fireEvent.blur(screen.getByLabelText("Seed"));
+    expect(patches()).toEqual([]);
+  });
+
+  it("resets all of one model's choices at once", async () => {
+    await open("model", (fake) => void fake.updateSettings({ models: { [id]: { top_k: 5 } } }));
+    await fireEvent.click(screen.getByRole("button", { name: "Reset All" }));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ models: { [id]: null } }));
+  });
+
+  it("chooses, forgets and adds models", async () => {
+    await open("model");
+    await fireEvent.click(screen.getByRole("button", { name: "Use Mistral Small 24B" }));
+    await fireEvent.click(screen.getByRole("button", { name: /^Take old-model off/ }));
+    await fireEvent.click(screen.getByRole("button", { name: "Add Folder…" }));
+    const done = fake.calls.filter((call) => /Model$/.test(call.name));
+    expect(done.map((call) => [call.name, call.values[0]])).toEqual([
+      ["chooseModel", "/models/Mistral-Small-24B-Q4_K_M.gguf"],
+      ["forgetModel", "/models/old-model"], ["addModel", "folder"],
+    ]);
+  });
+
+  it("takes a refused change back and says why beside it", async () => {
+    await open("model", (fake) =>
+      fake.refuse("updateSettings", { code: "invalid", field: `models.${id}.top_p`, reason: "too small" }));
+    await slide(/^Top-p/, "0.05");
+    await screen.findByText("This was not accepted: too small");
+    expect(screen.getByRole("slider", { name: /^Top-p/ }).getAttribute("aria-valuetext")).toBe("Recommended");
+  });
+});
+
+describe("the behaviour pane", () => {
+  it("sends the idle wait in seconds, the budget in bytes, and keep loaded", async () => {
+    await open("behaviour");
+    await slide(/^Unload after/, "5");
+    await waitFor(() => expect(patches()).toEqual([{ behaviour: { idle_unload_seconds: 300 } }]));
+    await slide(/^Memory for models/, String(8 * 2 ** 30));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ behaviour: { memory_budget_bytes: 8 * 2 ** 30 } }));
+    await fireEvent.click(screen.getByRole("switch", { name: "Keep the model loaded" }));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ behaviour: { keep_loaded: true } }));
+    expect(screen.queryByRole("slider", { name: /^Unload after/ })).toBeNull();
+  });
+
+  it("lights the rows that are in force, as news come", async () => {
+    await open("behaviour");
+    await screen.findByText("Nothing is held back now.");
+    fake.setStatus({
+      machine: { memory: "normal", heat: "serious", is_low_power: false, is_on_battery: false, is_thrashing: false },
+      restraints: [{ limit: { limit: "answer_length", tokens: 1024 }, because: "heat_serious" }],
+    });
+    const row = (await screen.findByText("The computer is hot")).closest("tr")!;
+    await within(row).findByText(/shorter answers \(1,024 tokens\)/);
+    expect(screen.queryByText("Nothing is held back now.")).toBeNull();
+  });
+
+  it("ejects and pauses", async () => {
+    await open("behaviour");
+    await fireEvent.click(screen.getByRole("button", { name: "Eject" }));
+    await fireEvent.click(screen.getByRole("switch", { name: "Pause" }));
+    const done = fake.calls.filter((call) => ["eject", "pause"].includes(call.name));
+    expect(done.map((call) => [call.name, ...call.values])).toEqual([["eject"], ["pause", true]]);
+  });
+});
+
+describe("the general pane", () => {
+  it("sends switches, appearance and language, and speaks the language at once", async () => {
+    await open("general");
+    await fireEvent.click(screen.getByRole("switch", { name: "Open at login" }));
+    await fireEvent.click(within(screen.getByRole("radiogroup", { name: "Appearance" })).getByText("Dark"));
+    await fireEvent.change(screen.getByLabelText("Language"), { target: { value: "de" } });
+    await waitFor(() => expect(patches()).toEqual([
+      { general: { launch_at_login: true } }, { general: { appearance: "dark" } },
+      { general: { language: "de" } },
+    ]));
+    await screen.findByRole("heading", { name: "Allgemein" });
+  });
+
+  it("shows the Dock's switch on a Mac only", async () => {
+    await open("general");
+    expect(screen.getByRole("switch", { name: "Show in the Dock" })).toBeTruthy();
+    cleanup();
+    stop();
+    await open("general", (fake) => (fake.aboutView = { ...fake.aboutView, platform: "linux" }));
+    expect(screen.queryByRole("switch", { name: "Show in the Dock" })).toBeNull();
+  });
+
+  it("edits, adds, removes and restores saved prompts", async () => {
+    await open("general");
+    await fireEvent.click(screen.getByRole("button", { name: "Remove /fix" }));
+    await waitFor(() => expect(names()).toEqual(["summarise", "translate", "explain"]));
+    await fireEvent.click(screen.getByRole("button", { name: "Add" }));
+    await waitFor(() => expect(names()).toEqual(["summarise", "translate", "explain", "new"]));
+    const name = screen.getByLabelText("Name");
+    await fireEvent.input(name, { target: { value: "explain" } });
+    await screen.findByText("Another prompt has this name.");
+    await fireEvent.input(name, { target: { value: "/to verse" } });
+    await waitFor(() => expect(names().at(-1)).toBe("to-verse"));
+    await fireEvent.click(screen.getByRole("button", { name: "Restore the Built-in Ones" }));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ prompts: null }));
+  });
+
+  function names(): string[] {
+    const last = patches().at(-1) as { prompts?: { name: string }[] | null } | undefined;
+    return last?.prompts?.map((prompt) => prompt.name) ?? [];
+  }
+
+  it("clears the history only after it was confirmed", async () => {
+    await open("general");
+    await fireEvent.click(screen.getByRole("button", { name: "Clear History…" }));
+    expect(fake.calls.some((call) => call.name === "clearHistory")).toBe(false);
+    await fireEvent.click(screen.getByRole("button", { name: "Delete All" }));
+    await screen.findByText("The history is empty.");
+    expect(fake.calls.some((call) => call.name === "clearHistory")).toBe(true);
+  });
+});
+
+describe("the settings window", () => {
+  it("opens the pane that the app asks for, and goes through them by arrow keys", async () => {
+    await open("model");
+    shown.open("behaviour");
+    const tab = await screen.findByRole("tab", { name: "Behaviour", selected: true });
+    await fireEvent.keyDown(tab, { key: "ArrowDown" });
+    expect(document.activeElement?.textContent).toContain("General");
+    await fireEvent.keyDown(window, { key: "4", metaKey: true });
+    await screen.findByRole("tab", { name: "About", selected: true });
+  });
+
+  it("shows a refusal that has no field at the top", async () => {
+    await open("about", (fake) => fake.refuse("saveDiagnostics", { code: "storage", reason: "disk full" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Save…" }));
+    await screen.findByText("It could not be saved: disk full");
+  });
+
+  it.each(PANES)("has a %s pane that axe finds nothing wrong with", async (pane) => {
+    const { container } = await open(pane);
+    await new Promise((drawn) => setTimeout(drawn, 60));
+    expect(await violations(container)).toEqual([]);
+  });
+});
