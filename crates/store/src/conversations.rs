@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, named_params};
 
 use crate::conversation::{Conversation, ConversationId, Timestamp};
 use crate::error::StoreError;
-use crate::store::{Flush, Store, lock};
+use crate::store::{Flush, Store, count, lock, text};
 use crate::{backup, recovery, search};
 
 /// The columns that [`read`] takes.
@@ -19,11 +19,11 @@ pub(crate) const TABLES: &str = "conversation c LEFT JOIN message m ON m.id = c.
 pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Conversation> {
     Ok(Conversation {
         id: ConversationId(row.get(0)?),
-        title: row.get(1)?,
+        title: text(row, 1)?,
         is_pinned: row.get(2)?,
         created_at: Timestamp(row.get(3)?),
         updated_at: Timestamp(row.get(4)?),
-        n_messages: row.get(5)?,
+        n_messages: count(row, 5)?,
     })
 }
 

@@ -152,6 +152,9 @@ impl StoreError {
         let path = path.to_path_buf();
         let reason = source.to_string();
         use rusqlite::ErrorCode as Code;
+        if is_misread(&source) {
+            return Self::Damaged { path, reason };
+        }
         match source.sqlite_error_code() {
             Some(Code::DiskFull) => Self::Full { path },
             Some(Code::ReadOnly | Code::PermissionDenied) => Self::ReadOnly { path },
@@ -182,13 +185,8 @@ impl StoreError {
         use rusqlite::ErrorCode as Code;
         match self {
             Self::Damaged { .. } => true,
-            // A value of a wrong type or of no known word: our own constraints rule them out, so
-            // bytes were changed from outside.
-            Self::Database { source, .. } => match source {
-                rusqlite::Error::FromSqlConversionFailure(..)
-                | rusqlite::Error::InvalidColumnType(..)
-                | rusqlite::Error::IntegralValueOutOfRange(..) => true,
-                _ => matches!(
+            Self::Database { source, .. } => {
+                let is_senseless = matches!(
                     source.sqlite_error_code(),
                     Some(
                         Code::DatabaseCorrupt
@@ -197,9 +195,23 @@ impl StoreError {
                             | Code::Unknown
                             | Code::ConstraintViolation
                     )
-                ),
-            },
+                );
+                is_senseless || is_misread(source)
+            }
             _ => false,
         }
     }
+}
+
+/// A value of a wrong type, or a table without one of its columns: our own tables rule that out, so
+/// bytes were changed from outside.
+fn is_misread(source: &rusqlite::Error) -> bool {
+    matches!(
+        source,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..)
+            | rusqlite::Error::SqlInputError { .. }
+    )
 }

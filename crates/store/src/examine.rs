@@ -15,7 +15,8 @@ use rusqlite::config::DbConfig;
 use crate::conversation::Timestamp;
 use crate::error::StoreError;
 use crate::open::{connect, suspicion};
-use crate::schema;
+use crate::store::text;
+use crate::{schema, search};
 
 /// Files up to this size are read through at every opening.
 const SMALL_BYTES: u64 = 16 << 20;
@@ -23,12 +24,16 @@ const SMALL_BYTES: u64 = 16 << 20;
 /// Larger ones when this has passed since the last time.
 const CHECK_EVERY_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
-/// Connects to a file that is empty, or whole and no later than schema `known`.
+/// Connects to a file that is empty, or whole and no later than the `migrations`.
 ///
 /// # Errors
 ///
 /// One that [`StoreError::is_damage`] when the file is to be set aside.
-pub(crate) fn whole(path: &Path, now: Timestamp, known: usize) -> Result<Connection, StoreError> {
+pub(crate) fn whole(
+    path: &Path,
+    now: Timestamp,
+    migrations: &[&str],
+) -> Result<Connection, StoreError> {
     let connection = connect(path)?;
     // Closing must not fold the log of a later version, or a damaged one, into the file.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -40,10 +45,28 @@ pub(crate) fn whole(path: &Path, now: Timestamp, known: usize) -> Result<Connect
     let n_tables: u32 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if n_tables > 0 || schema::version(&connection)? > 0 {
-        check_version(&connection, path, known)?;
-        if is_check_due(&connection, path, now)? {
-            check_pages(&connection, path)?;
-            schema::set_meta(&connection, "checked_at", &now.0.to_string())?;
+        let version = check_version(&connection, path, migrations.len())?;
+        if !schema::is_as_made(&connection, &migrations[..version])? {
+            return Err(StoreError::Damaged {
+                path: path.to_path_buf(),
+                reason: "its tables are not as they were made".to_string(),
+            });
+        }
+        let is_suspected = suspicion(path).exists();
+        if is_suspected || is_check_due(&connection, path, now)? {
+            // The indexes are compared with their tables only if there is a reason.
+            let check = if is_suspected {
+                "integrity_check"
+            } else {
+                "quick_check"
+            };
+            check_pages(&connection, path, check)?;
+            if is_suspected {
+                search::doubt(&connection)?;
+            }
+            if n_bytes(path) > SMALL_BYTES {
+                schema::set_meta(&connection, "checked_at", &now.0.to_string())?;
+            }
             let _ = fs::remove_file(suspicion(path));
         }
     }
@@ -62,7 +85,7 @@ pub(crate) fn reason(error: &StoreError) -> String {
 
 /// The number stands in two places. When they differ one of them is damaged, and the file is not
 /// believed to come from a later version.
-fn check_version(connection: &Connection, path: &Path, known: usize) -> Result<(), StoreError> {
+fn check_version(connection: &Connection, path: &Path, known: usize) -> Result<usize, StoreError> {
     let found = schema::version(connection)?;
     let noted = schema::meta(connection, "schema")?;
     if noted.as_deref() != Some(found.to_string().as_str()) || found == 0 {
@@ -79,20 +102,23 @@ fn check_version(connection: &Connection, path: &Path, known: usize) -> Result<(
             written_by: schema::meta(connection, "app")?.unwrap_or_else(|| "?".to_string()),
         });
     }
-    Ok(())
+    Ok(found as usize)
 }
 
 fn is_check_due(connection: &Connection, path: &Path, now: Timestamp) -> Result<bool, StoreError> {
-    let n_bytes = fs::metadata(path).map_or(0, |file| file.len());
-    if n_bytes <= SMALL_BYTES || suspicion(path).exists() {
+    if n_bytes(path) <= SMALL_BYTES {
         return Ok(true);
     }
     let checked_at = schema::meta(connection, "checked_at")?.and_then(|at| at.parse().ok());
     Ok(checked_at.is_none_or(|at: i64| !(0..CHECK_EVERY_MS).contains(&(now.0 - at))))
 }
 
-fn check_pages(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+fn n_bytes(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.len())
+}
+
+fn check_pages(connection: &Connection, path: &Path, check: &str) -> Result<(), StoreError> {
+    let found = connection.query_row(&format!("PRAGMA {check}(1)"), [], |row| text(row, 0))?;
     if found == "ok" {
         return Ok(());
     }

@@ -78,7 +78,11 @@ fn talk(tx: &Transaction<'_>, id: ConversationId) -> Result<Talk, StoreError> {
         };
         said.push(Said {
             id: numbers[&id],
-            parent: message.parent.map(|parent| numbers[&parent.0]),
+            parent: message.parent.and_then(|parent| {
+                // What follows is younger; anything else is damage that nobody has met yet.
+                let number = numbers.get(&parent.0).copied();
+                number.filter(|number| *number < numbers[&id])
+            }),
             is_shown: shown.contains(&id),
             speaker: message.speaker,
             created_at: message.created_at.0,

@@ -6,6 +6,7 @@
 //! Rule: this room imports no other room. Failures of answers and figures are JSON to it.
 
 mod backup;
+mod carve;
 mod conversations;
 mod error;
 mod examine;

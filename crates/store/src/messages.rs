@@ -11,7 +11,7 @@ use crate::conversation::{
     ConversationId, Ending, Message, MessageId, NewMessage, Speaker, Timestamp,
 };
 use crate::error::StoreError;
-use crate::store::{Flush, Store};
+use crate::store::{Flush, Store, optional_text, text};
 use crate::{conversations, search, tree};
 
 /// After so many pieces the growing answer is made certain to be on the disk: at two a second, a
@@ -186,7 +186,7 @@ pub(crate) fn find(tx: &Transaction<'_>, id: MessageId) -> Result<Option<Message
                 true => &mut message.reasoning,
                 false => &mut message.text,
             };
-            grown.push_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);
+            grown.push_str(&text(row, 1)?);
         }
     }
     message.siblings = tree::siblings(tx, message.conversation, message.parent)?;
@@ -194,20 +194,17 @@ pub(crate) fn find(tx: &Transaction<'_>, id: MessageId) -> Result<Option<Message
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Message> {
-    let speaker: String = row.get(3)?;
-    let ending: String = row.get(7)?;
-    let failure: Option<String> = row.get(8)?;
     Ok(Message {
         id: MessageId(row.get(0)?),
         conversation: ConversationId(row.get(1)?),
         parent: row.get::<_, Option<i64>>(2)?.map(MessageId),
-        speaker: speaker_of(&speaker),
-        reasoning: row.get(4)?,
-        text: row.get(5)?,
-        attachment: row.get(6)?,
-        ending: ending_of(&ending, failure),
-        model: row.get(9)?,
-        stats: row.get(10)?,
+        speaker: speaker_of(&text(row, 3)?),
+        reasoning: text(row, 4)?,
+        text: text(row, 5)?,
+        attachment: text(row, 6)?,
+        ending: ending_of(&text(row, 7)?, optional_text(row, 8)?),
+        model: optional_text(row, 9)?,
+        stats: optional_text(row, 10)?,
         created_at: Timestamp(row.get(11)?),
         siblings: Vec::new(),
     })

@@ -60,13 +60,14 @@ fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened,
     let mut notices = Vec::new();
     recovery::tidy_up(path)?;
     make_private_file(path).map_err(|source| StoreError::io(path, &source))?;
-    let mut connection = match examine::whole(path, now, migrations.len()) {
+    check_folder(path)?;
+    let mut connection = match examine::whole(path, now, migrations) {
         Ok(connection) => connection,
         Err(error) if error.is_damage() => {
             let reason = examine::reason(&error);
             tracing::warn!(path = %path.display(), reason, "the store is damaged");
             notices.push(recovery::recover(path, &reason, now, migrations)?);
-            examine::whole(path, now, migrations.len())?
+            examine::whole(path, now, migrations)?
         }
         Err(error) => return Err(error),
     };
@@ -79,7 +80,9 @@ fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened,
     schema::migrate(&mut connection, migrations)?;
     let mut writer = Writer::new(connection);
     let answers = writer.write(Flush::Now, |tx| {
-        schema::set_meta(tx, "app", env!("CARGO_PKG_VERSION"))?;
+        if schema::meta(tx, "app")?.as_deref() != Some(env!("CARGO_PKG_VERSION")) {
+            schema::set_meta(tx, "app", env!("CARGO_PKG_VERSION"))?;
+        }
         search::rebuild_if_stale(tx)?;
         messages::interrupt(tx)
     })?;
@@ -122,6 +125,13 @@ pub(crate) fn in_memory() -> Result<Store, StoreError> {
             reader: None,
         }),
     })
+}
+
+/// SQLite needs to make files beside its own, and says little when it cannot.
+fn check_folder(path: &Path) -> Result<(), StoreError> {
+    let trial = path.with_extension("db-trial");
+    fs::write(&trial, "").map_err(|source| StoreError::io(&trial, &source))?;
+    fs::remove_file(&trial).map_err(|source| StoreError::io(&trial, &source))
 }
 
 /// A connection with the settings that every one needs.
@@ -196,3 +206,6 @@ pub(crate) fn narrow(path: &Path, mode: u32) -> io::Result<()> {
 pub(crate) fn narrow(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,19 +1,22 @@
 //! Reads every row of a damaged file that can be read.
 //!
 //! A table is read from its beginning until a page is broken, then from its end, and what lies
-//! between row by row: a row on a sound page is found even if its neighbours are not.
+//! between row by row: a row on a sound page is found even if its neighbours are not. Rows to which
+//! no page leads any more are looked for on every page.
 //!
 //! Rule: nothing is believed of the damaged file but rows that fit the tables of a new one. Of
 //! texts with broken characters, the others are kept.
 
+use std::collections::HashMap;
+use std::io;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Connection, OpenFlags, Row, Transaction};
+use rusqlite::{Connection, OpenFlags, Row, Statement, Transaction};
 
 use crate::error::StoreError;
-use crate::schema;
+use crate::{carve, schema};
 
 /// In an order in which what is pointed to comes first. The search index is built anew.
 const TABLES: [&str; 5] = ["conversation", "message", "body", "piece", "setting"];
@@ -46,17 +49,74 @@ pub(crate) fn copy(
     schema::migrate(target, &migrations[..version])?;
     // Rows come without those that they point to; that is mended afterwards.
     target.pragma_update(None, "foreign_keys", false)?;
-    let Ok(source) = source else {
-        return Ok(());
-    };
     let tx = target.transaction()?;
     for table in TABLES {
-        if let Some(columns) = shared_columns(&source, &tx, table)? {
-            copy_table(&source, &tx, table, &columns)?;
+        if let Ok(source) = &source
+            && let Some(columns) = shared_columns(source, &tx, table)?
+        {
+            copy_table(source, &tx, table, &columns)?;
         }
     }
+    carve(damaged, &tx)?;
     tx.commit()?;
     Ok(())
+}
+
+/// Adds the rows that are on some page and were not found otherwise. Which table a row is of is told
+/// by its number of columns; the first is the row's id, which SQLite keeps apart and writes as
+/// `NULL`.
+fn carve(damaged: &Path, target: &Transaction<'_>) -> Result<(), StoreError> {
+    let mut inserts = HashMap::new();
+    for table in TABLES.into_iter().filter(|table| *table != "piece") {
+        let columns = columns(target, table)?;
+        inserts.insert(columns.len(), insert(target, table, &columns)?);
+    }
+    carve::rows(damaged, |id, mut values| {
+        if values.first() != Some(&Value::Null) {
+            return Ok(());
+        }
+        let Some(insert) = inserts.get_mut(&values.len()) else {
+            return Ok(());
+        };
+        values[0] = Value::Integer(id);
+        match insert.execute(rusqlite::params_from_iter(values)) {
+            Err(error) if !is_about_the_row(&error) => Err(Stopped::Target(error)),
+            _ => Ok(()),
+        }
+    })
+    .or_else(|stopped| match stopped {
+        Stopped::Target(error) => Err(error.into()),
+        // The rest of the file cannot be read; what was found is kept.
+        Stopped::Source(error) => {
+            tracing::warn!(%error, "the damaged file cannot be read to its end");
+            Ok(())
+        }
+    })
+}
+
+/// Why the pages were not read to the end.
+enum Stopped {
+    Source(io::Error),
+    Target(rusqlite::Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Source(error)
+    }
+}
+
+/// A row that breaks a rule of the new table is damaged, and left out.
+fn insert<'a>(
+    target: &'a Transaction<'_>,
+    table: &str,
+    columns: &[String],
+) -> Result<Statement<'a>, StoreError> {
+    let names = columns.join(", ");
+    let marks = vec!["?"; columns.len()].join(", ");
+    Ok(target.prepare(&format!(
+        "INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"
+    ))?)
 }
 
 fn connect(damaged: &Path) -> rusqlite::Result<Connection> {
@@ -106,16 +166,12 @@ fn copy_table(
     table: &str,
     columns: &[String],
 ) -> Result<(), StoreError> {
-    let names = columns.join(", ");
-    let marks = vec!["?"; columns.len()].join(", ");
-    // A row that breaks a rule of the new table is damaged, and left out.
-    let mut insert = target.prepare(&format!(
-        "INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"
-    ))?;
-    let mut keep = |row: &Row<'_>| -> rusqlite::Result<i64> {
+    let mut insert = insert(target, table, columns)?;
+    let mut keep = |row: &Row<'_>| -> rusqlite::Result<Option<i64>> {
         let values = (1..=columns.len()).map(|index| row.get_ref(index).map(owned));
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        let position = row.get(0)?;
+        // On a page of another table this can be anything.
+        let position = row.get_ref(0)?.as_i64().ok();
         match insert.execute(rusqlite::params_from_iter(values)) {
             Err(error) if !is_about_the_row(&error) => Err(error),
             _ => Ok(position),
@@ -125,6 +181,7 @@ fn copy_table(
         "piece" => ("message", "message, seq"),
         _ => ("rowid", "rowid"),
     };
+    let names = columns.join(", ");
     let select = format!("SELECT {position}, {names} FROM {table}");
     let backwards = order.replace(',', " DESC,") + " DESC";
     let mut walk = |walk: Walk| -> Result<Walked, StoreError> {
@@ -162,7 +219,7 @@ struct Walked {
 fn read_rows(
     source: &Connection,
     sql: &str,
-    keep: &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<i64>,
+    keep: &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<Option<i64>>,
 ) -> Result<Walked, StoreError> {
     let mut walked = Walked {
         last: None,
@@ -176,7 +233,7 @@ fn read_rows(
     };
     loop {
         match rows.next() {
-            Ok(Some(row)) => walked.last = Some(keep(row)?),
+            Ok(Some(row)) => walked.last = keep(row)?.or(walked.last),
             Ok(None) => {
                 walked.is_cut_short = false;
                 return Ok(walked);

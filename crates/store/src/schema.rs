@@ -7,6 +7,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::StoreError;
+use crate::store::{optional_text, text};
 
 /// Entry *n* leads from schema *n* to *n* + 1.
 pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS];
@@ -103,12 +104,35 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
     Ok(())
 }
 
+/// Whether the tables are those that the migrations make. The search's own tables are SQLite's to
+/// lay out, and are built anew when they do not work.
+pub(crate) fn is_as_made(connection: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
+    let mut made = Connection::open_in_memory()?;
+    migrate(&mut made, migrations)?;
+    Ok(tables(connection)? == tables(&made)?)
+}
+
+fn tables(connection: &Connection) -> Result<Vec<[Option<String>; 3]>, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'search!_%' ESCAPE '!'
+         AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name",
+    )?;
+    let rows = statement.query_map([], |row| {
+        Ok([
+            optional_text(row, 0)?,
+            optional_text(row, 1)?,
+            optional_text(row, 2)?,
+        ])
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// A value of the file about itself.
 pub(crate) fn meta(connection: &Connection, key: &str) -> Result<Option<String>, StoreError> {
     use rusqlite::OptionalExtension;
     let value = connection
         .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
-        .query_row([key], |row| row.get(0))
+        .query_row([key], |row| text(row, 0))
         .optional()?;
     Ok(value)
 }

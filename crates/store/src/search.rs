@@ -12,7 +12,7 @@ use rusqlite::{Connection, Transaction};
 
 use crate::conversation::{ConversationId, FoundConversation, MessageId};
 use crate::error::StoreError;
-use crate::store::Store;
+use crate::store::{Store, text};
 use crate::{conversations, fold, messages, schema, snippet};
 
 /// More words than anybody searches for; a pasted page must not become a search of minutes.
@@ -221,10 +221,15 @@ pub(crate) fn forget_messages(tx: &Connection, id: ConversationId) -> Result<(),
     )?;
     let mut rows = statement.query([id.0])?;
     while let Some(row) = rows.next()? {
-        let (text, attachment): (String, String) = (row.get(1)?, row.get(2)?);
+        let (text, attachment) = (text(row, 1)?, text(row, 2)?);
         take(tx, row.get(0)?, ["", &text, &attachment])?;
     }
     Ok(())
+}
+
+/// Makes the next opening build the index anew.
+pub(crate) fn doubt(connection: &Connection) -> Result<(), StoreError> {
+    schema::set_meta(connection, "search", "in doubt")
 }
 
 /// Builds the index anew if it was made by other rules.
@@ -237,8 +242,7 @@ pub(crate) fn rebuild_if_stale(tx: &Connection) -> Result<(), StoreError> {
     let mut titles = tx.prepare("SELECT id, title FROM conversation")?;
     let mut rows = titles.query([])?;
     while let Some(row) = rows.next()? {
-        let title: String = row.get(1)?;
-        index_title(tx, ConversationId(row.get(0)?), &title)?;
+        index_title(tx, ConversationId(row.get(0)?), &text(row, 1)?)?;
     }
     let mut texts = tx.prepare(
         "SELECT m.id, b.text, b.attachment FROM message m JOIN body b ON b.message = m.id
@@ -246,7 +250,7 @@ pub(crate) fn rebuild_if_stale(tx: &Connection) -> Result<(), StoreError> {
     )?;
     let mut rows = texts.query([])?;
     while let Some(row) = rows.next()? {
-        let (text, attachment): (String, String) = (row.get(1)?, row.get(2)?);
+        let (text, attachment) = (text(row, 1)?, text(row, 2)?);
         index_message(tx, MessageId(row.get(0)?), &text, &attachment)?;
     }
     schema::set_meta(tx, "search", &version)

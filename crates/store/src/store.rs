@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
 use crate::conversation::Timestamp;
 use crate::error::StoreError;
@@ -156,6 +157,29 @@ fn read<T>(
     let value = work(&tx)?;
     tx.finish()?;
     Ok(value)
+}
+
+/// Text of a row. A character that cannot be read is shown as such, and costs no other.
+pub(crate) fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
+    Ok(optional_text(row, index)?.unwrap_or_default())
+}
+
+/// Text of a row, or nothing.
+pub(crate) fn optional_text(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
+    Ok(match row.get_ref(index)? {
+        ValueRef::Null => None,
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            Some(String::from_utf8_lossy(bytes).into_owned())
+        }
+        ValueRef::Integer(number) => Some(number.to_string()),
+        ValueRef::Real(number) => Some(number.to_string()),
+    })
+}
+
+/// A count of a row; the nearest that there is if it was damaged.
+pub(crate) fn count(row: &Row<'_>, index: usize) -> rusqlite::Result<u32> {
+    let count: i64 = row.get(index)?;
+    Ok(u32::try_from(count.max(0)).unwrap_or(u32::MAX))
 }
 
 /// A thread that panicked under the lock left no transaction open, for dropping one rolls it back.

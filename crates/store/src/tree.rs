@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension, Transaction};
 use crate::conversation::{ConversationId, Message, MessageHead, MessageId};
 use crate::error::StoreError;
 use crate::messages;
-use crate::store::{Flush, Store};
+use crate::store::{Flush, Store, count, text};
 
 /// From a message up to the first one.
 const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
@@ -47,8 +47,8 @@ impl Store {
             let rows = statement.query_map([leaf.0], |row| {
                 Ok(MessageHead {
                     id: MessageId(row.get(0)?),
-                    speaker: messages::speaker_of(&row.get::<_, String>(1)?),
-                    n_chars: row.get(2)?,
+                    speaker: messages::speaker_of(&text(row, 1)?),
+                    n_chars: count(row, 2)?,
                 })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)

@@ -10,7 +10,7 @@ use super::Settings;
 use super::fields::{self, SettingIssue};
 use crate::error::StoreError;
 use crate::schema;
-use crate::store::{Flush, Store};
+use crate::store::{Flush, Store, text};
 
 impl Store {
     /// What the user chose, with defaults for everything else.
@@ -74,11 +74,11 @@ struct Document {
 }
 
 fn document(connection: &Connection) -> Result<Document, StoreError> {
-    let text: Option<String> = connection
+    let stored: Option<String> = connection
         .prepare_cached("SELECT json FROM setting WHERE only = 1")?
-        .query_row([], |row| row.get(0))
+        .query_row([], |row| text(row, 0))
         .optional()?;
-    let value = text.as_ref().map(|text| serde_json::from_str(text));
+    let value = stored.as_ref().map(|stored| serde_json::from_str(stored));
     Ok(match value {
         Some(Ok(value @ Value::Object(_))) => Document {
             value,
@@ -86,7 +86,7 @@ fn document(connection: &Connection) -> Result<Document, StoreError> {
         },
         _ => Document {
             value: Value::Object(Map::new()),
-            unreadable: text,
+            unreadable: stored,
         },
     })
 }

@@ -1,0 +1,162 @@
+//! What a person deletes is in no file afterwards.
+//!
+//! Rule: the tests read the raw bytes of every file in the folder, not what the store says.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use transom_store::{ConversationId, Ending, NewMessage, Speaker, Store, Timestamp};
+
+const NOW: Timestamp = Timestamp(1_795_000_000_000);
+
+/// Words that no other text has, so that their bytes betray what they came from.
+fn word(conversation: usize, n: usize) -> String {
+    let mut state = (conversation * 1000 + n) as u64 ^ 0x5851_f42d_4c95_7f2d;
+    let letters = (0..14).map(|_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'a' + (state >> 59) as u8 % 26)
+    });
+    letters.collect()
+}
+
+fn talk(store: &Store, number: usize, n_messages: usize) -> ConversationId {
+    let id = store.create_conversation(NOW).unwrap();
+    store.rename(id, &word(number, 900)).unwrap();
+    let mut parent = None;
+    for n in 0..n_messages {
+        let is_question = n % 2 == 0;
+        let text: Vec<String> = (0..8).map(|k| word(number, n * 8 + k)).collect();
+        let message = NewMessage {
+            conversation: id,
+            parent,
+            speaker: if is_question {
+                Speaker::User
+            } else {
+                Speaker::Assistant
+            },
+            text: text.join(" "),
+            attachment: if is_question {
+                word(number, 901)
+            } else {
+                String::new()
+            },
+            ending: if is_question {
+                Ending::Stop
+            } else {
+                Ending::Writing
+            },
+            model: None,
+            created_at: NOW,
+        };
+        let message = store.add_message(message).unwrap();
+        if !is_question {
+            store
+                .append(message, &word(number, 902), &word(number, 903))
+                .unwrap();
+            store
+                .finish(message, Ending::Stop, Some(word(number, 904)))
+                .unwrap();
+        }
+        parent = Some(message);
+    }
+    id
+}
+
+fn all_words(number: usize, n_messages: usize) -> Vec<String> {
+    let numbers = (0..n_messages * 8).chain(900..=904);
+    numbers.map(|n| word(number, n)).collect()
+}
+
+/// Which of the words are in any file below the folder.
+fn found(folder: &Path, words: &[String]) -> HashSet<String> {
+    let mut found = HashSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(self::found(&path, words));
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap();
+        // The index leaves out what a word shares with its neighbour, so pieces count as well.
+        let pieces: HashSet<&[u8]> = bytes.windows(8).collect();
+        let has = |word: &&String| {
+            let word = word.as_bytes();
+            pieces.contains(&word[..8]) || pieces.contains(&word[word.len() - 8..])
+        };
+        found.extend(words.iter().filter(has).cloned());
+    }
+    found
+}
+
+#[test]
+fn a_deleted_conversation_is_in_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), NOW).unwrap().store;
+    let ids: Vec<_> = (0..40).map(|number| talk(&store, number, 20)).collect();
+    let backups = folder.path().join("backups");
+    fs::create_dir_all(&backups).unwrap();
+    fs::write(backups.join("transom-format0.db"), word(7, 3)).unwrap();
+    assert!(
+        found(folder.path(), &all_words(7, 20)).len() > 150,
+        "the test sees what is there"
+    );
+    for number in [7, 20, 39] {
+        store.delete(ids[number]).unwrap();
+        let left = found(folder.path(), &all_words(number, 20));
+        assert!(left.is_empty(), "of {number}: {left:?}");
+    }
+    let kept = store.search(&word(8, 5), 0, 9).unwrap();
+    assert_eq!(kept[0].conversation.id, ids[8]);
+    drop(store);
+    let opened = Store::open(folder.path(), NOW).unwrap();
+    assert_eq!(opened.notices, []);
+    assert_eq!(opened.store.conversations(0, 99).unwrap().len(), 37);
+}
+
+#[test]
+fn an_old_title_and_an_unfinished_answer_are_in_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), NOW).unwrap().store;
+    let id = talk(&store, 1, 2);
+    let parent = store.path(id).unwrap()[0].id;
+    let growing = NewMessage {
+        conversation: id,
+        parent: Some(parent),
+        speaker: Speaker::Assistant,
+        text: word(2, 0),
+        attachment: String::new(),
+        ending: Ending::Writing,
+        model: None,
+        created_at: NOW,
+    };
+    let growing = store.add_message(growing).unwrap();
+    store.append(growing, &word(2, 1), &word(2, 2)).unwrap();
+    store.rename(id, "other").unwrap();
+    store.delete(id).unwrap();
+    let mut words = all_words(1, 2);
+    words.extend((0..3).map(|n| word(2, n)));
+    assert_eq!(found(folder.path(), &words), HashSet::new());
+}
+
+#[test]
+fn a_cleared_history_is_in_no_file_and_settings_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), NOW).unwrap().store;
+    for number in 0..10 {
+        talk(&store, number, 10);
+    }
+    store
+        .patch_settings(&serde_json::json!({"model": "kept"}))
+        .unwrap();
+    fs::write(folder.path().join("transom-damaged-2026.db"), word(3, 3)).unwrap();
+    store.clear_history().unwrap();
+    for number in 0..10 {
+        assert_eq!(found(folder.path(), &all_words(number, 10)), HashSet::new());
+    }
+    assert_eq!(store.settings().unwrap().model.as_deref(), Some("kept"));
+    talk(&store, 11, 2);
+    assert_eq!(store.search(&word(11, 0), 0, 9).unwrap().len(), 1);
+}

@@ -1,0 +1,222 @@
+//! A program that is killed at any moment while it writes loses nothing that it was told is kept.
+//!
+//! The test runs itself again as a child that writes conversations as fast as it can and says on its
+//! output what the store acknowledged. It is killed after a number of lines that no two runs share,
+//! between whatever two instructions it is at, with SIGKILL.
+//!
+//! Rule: the child says a thing only after the call returned.
+
+#![cfg(unix)]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use transom_store::{Ending, MessageId, NewMessage, Notice, Speaker, Store, Timestamp};
+
+const FOLDER: &str = "TRANSOM_STORE_WRITES_INTO";
+const N_KILLS: u32 = 120;
+const N_PIECES: usize = 12;
+
+/// Not a test of its own: what the child does.
+#[test]
+fn child_writes_until_it_is_killed() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let now = Timestamp(1_795_000_000_000);
+    let store = Store::open(Path::new(&folder), now).unwrap().store;
+    let mut out = std::io::stdout().lock();
+    // The test harness has begun a line.
+    writeln!(out).unwrap();
+    loop {
+        let id = store.create_conversation(now).unwrap();
+        let mut parent = None;
+        for turn in 0..4 {
+            let message = |speaker, text: String, ending, parent| NewMessage {
+                conversation: id,
+                parent,
+                speaker,
+                text,
+                attachment: String::new(),
+                ending,
+                model: None,
+                created_at: now,
+            };
+            let text = format!("question{} of {turn}", id.0);
+            let question = message(Speaker::User, text.clone(), Ending::Stop, parent);
+            let question = store.add_message(question).unwrap();
+            writeln!(out, "Q {} {text}", question.0).unwrap();
+            let answer = message(
+                Speaker::Assistant,
+                String::new(),
+                Ending::Writing,
+                Some(question),
+            );
+            let answer = store.add_message(answer).unwrap();
+            writeln!(out, "A {}", answer.0).unwrap();
+            for n in 0..N_PIECES {
+                store.append(answer, "", &piece(answer, n)).unwrap();
+                writeln!(out, "P {} {}", answer.0, n + 1).unwrap();
+            }
+            store.finish(answer, Ending::Stop, None).unwrap();
+            writeln!(out, "F {}", answer.0).unwrap();
+            parent = Some(answer);
+        }
+        if id.0 % 3 == 0 {
+            store.rename(id, &format!("title{}", id.0)).unwrap();
+        }
+        if id.0 % 5 == 0 {
+            store.delete(id).unwrap();
+            writeln!(out, "D {}", id.0).unwrap();
+        }
+    }
+}
+
+fn piece(answer: MessageId, n: usize) -> String {
+    format!(
+        "piece{n} of the answer {}, {}\n",
+        answer.0,
+        "ä".repeat(n * 20)
+    )
+}
+
+/// What a child was told.
+#[derive(Default)]
+struct Acknowledged {
+    questions: HashMap<i64, String>,
+    /// Pieces of every answer.
+    pieces: HashMap<i64, usize>,
+    finished: Vec<i64>,
+    deleted: Vec<i64>,
+}
+
+impl Acknowledged {
+    fn add(&mut self, line: &str) {
+        let mut words = line.splitn(3, ' ');
+        let (Some(kind), Some(Ok(id))) = (words.next(), words.next().map(str::parse)) else {
+            return;
+        };
+        match (kind, words.next()) {
+            ("Q", Some(text)) => drop(self.questions.insert(id, text.to_string())),
+            ("A", _) => drop(self.pieces.insert(id, 0)),
+            ("P", Some(n)) => drop(self.pieces.insert(id, n.parse().unwrap())),
+            ("F", _) => self.finished.push(id),
+            ("D", _) => self.deleted.push(id),
+            _ => {}
+        }
+    }
+}
+
+/// Kills a writer after so many of its lines; what it had said.
+fn kill_after(folder: &Path, n_lines: u32) -> Acknowledged {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_writes_until_it_is_killed", "--nocapture"])
+        .env(FOLDER, folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut said = Acknowledged::default();
+    let mut n = 0;
+    while n < n_lines {
+        let line = lines.next().expect("the writer ended by itself").unwrap();
+        said.add(&line);
+        n += 1;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // What it said before it died counts as well; a line that was cut does not.
+    for line in lines.map_while(Result::ok) {
+        if !line.starts_with('P') || line.split(' ').count() == 3 {
+            said.add(&line);
+        }
+    }
+    said
+}
+
+#[test]
+fn killed_at_any_moment_it_opens_again_and_has_what_it_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut n_interrupted = 0;
+    let mut n_questions = 0;
+    for kill in 0..N_KILLS {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        // Every tenth is killed as it opens.
+        let n_lines = match kill % 10 {
+            0 => 0,
+            _ => (state >> 33) as u32 % 150,
+        };
+        let said = kill_after(folder.path(), n_lines);
+        let opened = Store::open(folder.path(), Timestamp(kill.into())).unwrap();
+        let store = opened.store;
+        for notice in opened.notices {
+            match notice {
+                Notice::Interrupted { answers: 1 } => n_interrupted += 1,
+                other => panic!("after kill {kill}: {other}"),
+            }
+        }
+        n_questions += said.questions.len();
+        check(&store, &said);
+    }
+    assert!(
+        n_interrupted > N_KILLS / 4,
+        "{n_interrupted} answers were cut short"
+    );
+    assert!(n_questions > N_KILLS as usize, "{n_questions} questions");
+}
+
+fn check(store: &Store, said: &Acknowledged) {
+    for (id, text) in &said.questions {
+        match store.message(MessageId(*id)) {
+            Ok(question) => {
+                assert_eq!(question.text, *text);
+                let found = store.search(text, 0, 1000).unwrap();
+                let has_it = found
+                    .iter()
+                    .any(|one| one.conversation.id == question.conversation);
+                assert!(has_it, "the search does not know “{text}”");
+            }
+            // Its conversation is the fifth, and all of it is gone.
+            Err(error) => assert!(
+                text.split(' ').next().unwrap().ends_with(['0', '5']),
+                "{error}"
+            ),
+        }
+    }
+    for (id, n_acknowledged) in &said.pieces {
+        let id = MessageId(*id);
+        let Ok(answer) = store.message(id) else {
+            continue;
+        };
+        let whole: Vec<String> = (0..N_PIECES).map(|n| piece(id, n)).collect();
+        let n = (0..=N_PIECES).find(|n| whole[..*n].concat() == answer.text);
+        let n = n.unwrap_or_else(|| panic!("a torn answer: {}", answer.text));
+        assert!(
+            n == *n_acknowledged || n == n_acknowledged + 1,
+            "{n} pieces of {n_acknowledged}"
+        );
+        match said.finished.contains(&id.0) {
+            true => assert_eq!(answer.ending, Ending::Stop),
+            false => assert!(matches!(answer.ending, Ending::Stop | Ending::Interrupted)),
+        }
+        let is_in_index = n > 0;
+        let found = store.search(&format!("answer {}", id.0), 0, 1000).unwrap();
+        let has_it = found
+            .iter()
+            .any(|one| one.conversation.id == answer.conversation);
+        assert_eq!(has_it, is_in_index);
+    }
+    for id in &said.deleted {
+        assert!(
+            store
+                .conversation(transom_store::ConversationId(*id))
+                .is_err()
+        );
+    }
+}

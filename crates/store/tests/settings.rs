@@ -1,0 +1,228 @@
+//! Settings: defaults, changes, refusals, and what a newer version or a broken value leaves.
+//!
+//! Rule: a refused change changes nothing, and a field that cannot be read costs itself only.
+
+use serde_json::{Value, json};
+use transom_store::{
+    Appearance, KvCache, ModelSettings, Notice, SavedPrompt, Settings, Store, StoreError, Timestamp,
+};
+
+const NOW: Timestamp = Timestamp(1_795_000_000_000);
+
+/// Every field set, with none at its default.
+fn full() -> Settings {
+    let mut settings = Settings {
+        model: Some("/m.gguf".to_string()),
+        added_models: vec!["/a".into()],
+        recent_models: vec!["/m.gguf".to_string()],
+        prompts: Some(vec![SavedPrompt {
+            name: "fix".to_string(),
+            text: "Fix: {text}".to_string(),
+        }]),
+        ..Settings::default()
+    };
+    settings.general.hotkey = Some("Alt+Space".to_string());
+    settings.general.launch_at_login = true;
+    settings.general.show_in_dock = true;
+    settings.general.pin_chat = true;
+    settings.general.appearance = Appearance::Dark;
+    settings.general.language = Some("de".to_string());
+    settings.general.was_welcomed = true;
+    settings.behaviour.idle_unload_seconds = Some(60);
+    settings.behaviour.keep_loaded = true;
+    settings.behaviour.memory_budget_bytes = Some(1 << 33);
+    let model = ModelSettings {
+        context_length: Some(4096),
+        kv_cache: KvCache::Small,
+        max_tokens: Some(100),
+        temperature: Some(0.5),
+        top_p: Some(0.25),
+        top_k: Some(40),
+        min_p: Some(0.125),
+        repetition_penalty: Some(1.5),
+        seed: Some(u32::MAX),
+        system_prompt: Some("Be brief.".to_string()),
+        thinking: Some(false),
+    };
+    settings.models.insert("/m.gguf".to_string(), model);
+    settings
+}
+
+#[test]
+fn every_field_can_be_set_and_read_back() {
+    let store = Store::in_memory().unwrap();
+    assert_eq!(store.settings().unwrap(), Settings::default());
+    let patch = serde_json::to_value(full()).unwrap();
+    assert_eq!(store.patch_settings(&patch).unwrap(), full());
+    assert_eq!(store.settings().unwrap(), full());
+}
+
+#[test]
+fn null_is_the_default_again() {
+    let store = Store::in_memory().unwrap();
+    store
+        .patch_settings(&serde_json::to_value(full()).unwrap())
+        .unwrap();
+    let patch = json!({"general": {"appearance": null}, "models": {"/m.gguf": {"top_k": null}}});
+    let settings = store.patch_settings(&patch).unwrap();
+    assert_eq!(settings.general.appearance, Appearance::System);
+    assert_eq!(settings.models["/m.gguf"].top_k, None);
+    assert_eq!(settings.models["/m.gguf"].seed, Some(u32::MAX));
+    let all = json!({"general": null, "behaviour": null, "model": null, "models": null,
+        "added_models": null, "recent_models": null, "prompts": null});
+    assert_eq!(store.patch_settings(&all).unwrap(), Settings::default());
+}
+
+#[test]
+fn a_bad_value_is_refused_with_its_path_and_what_is_allowed() {
+    let store = Store::in_memory().unwrap();
+    store.patch_settings(&json!({"model": "kept"})).unwrap();
+    let model = |field: &str, value: Value| json!({"models": {"/a b.gguf": {field: value}}});
+    let cases = [
+        (
+            json!({"general": {"pin_chat": 1}}),
+            "general.pin_chat cannot be 1: it takes true or false",
+        ),
+        (
+            json!({"general": {"appearance": "pink"}}),
+            "general.appearance cannot be \"pink\": it takes one of system, light, dark",
+        ),
+        (
+            json!({"general": 3}),
+            "general cannot be 3: it takes an object",
+        ),
+        (
+            json!({"general": {"hotkey": "x".repeat(101)}}),
+            "at most 100 characters",
+        ),
+        (
+            json!({"behaviour": {"idle_unload_seconds": -1}}),
+            "behaviour.idle_unload_seconds cannot be -1: it takes whole numbers from 0 to 4294967295",
+        ),
+        (
+            json!({"behaviour": {"memory_budget_bytes": 1.5}}),
+            "behaviour.memory_budget_bytes cannot be 1.5",
+        ),
+        (
+            json!({"behaviour": {"memory_budget_bytes": 1_u64 << 60}}),
+            "9007199254740991",
+        ),
+        (
+            model("temperature", json!(2.5)),
+            "models[\"/a b.gguf\"].temperature cannot be 2.5: it takes numbers from 0 to 2",
+        ),
+        (model("top_p", json!(0)), "above 0, to 1"),
+        (model("min_p", json!("0.1")), "min_p cannot be \"0.1\""),
+        (model("repetition_penalty", json!(0)), "above 0, to 10"),
+        (model("context_length", json!(0)), "from 1"),
+        (model("kv_cache", json!("Small")), "automatic, full, small"),
+        (
+            json!({"prompts": [{"name": "ok"}, {"name": "two words"}]}),
+            "prompts[1].name",
+        ),
+        (json!({"prompts": [{"name": "/x"}]}), "prompts[0].name"),
+        (
+            json!({"added_models": "x"}),
+            "added_models cannot be \"x\": it takes a list",
+        ),
+        (json!({"recent_models": ["a", 1]}), "recent_models[1]"),
+        (json!([1]), "settings cannot be [1]: it takes an object"),
+    ];
+    for (patch, message) in cases {
+        let mut with_good = patch.clone();
+        if let Some(fields) = with_good.as_object_mut() {
+            fields.insert("model".to_string(), json!("changed"));
+        }
+        let error = store.patch_settings(&with_good).unwrap_err();
+        assert!(matches!(error, StoreError::Setting(_)), "{error:?}");
+        assert!(error.to_string().contains(message), "{patch}: {error}");
+        let kept = Settings {
+            model: Some("kept".to_string()),
+            ..Settings::default()
+        };
+        assert_eq!(store.settings().unwrap(), kept);
+    }
+}
+
+/// Writes the stored document past the store, as another version or a fault would.
+fn with_stored(document: &str) -> (tempfile::TempDir, Store, Vec<Notice>) {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Store::open(folder.path(), NOW).unwrap());
+    let file = rusqlite::Connection::open(folder.path().join("transom.db")).unwrap();
+    file.execute(
+        "INSERT INTO setting (only, json) VALUES (1, ?1)",
+        [document],
+    )
+    .unwrap();
+    drop(file);
+    let opened = Store::open(folder.path(), NOW).unwrap();
+    (folder, opened.store, opened.notices)
+}
+
+#[test]
+fn fields_of_a_newer_version_stay() {
+    let (folder, store, notices) =
+        with_stored(r#"{"theme": {"accent": 3}, "general": {"glow": true, "pin_chat": true}}"#);
+    assert_eq!(notices, []);
+    assert!(store.settings().unwrap().general.pin_chat);
+    store
+        .patch_settings(&json!({"general": {"pin_chat": false}}))
+        .unwrap();
+    drop(store);
+    let file = rusqlite::Connection::open(folder.path().join("transom.db")).unwrap();
+    let stored: String = file
+        .query_row("SELECT json FROM setting", [], |row| row.get(0))
+        .unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!(
+        stored,
+        json!({"theme": {"accent": 3}, "general": {"glow": true, "pin_chat": false}})
+    );
+}
+
+#[test]
+fn a_value_that_cannot_be_read_costs_no_other() {
+    let (_folder, store, notices) = with_stored(
+        r#"{"general": {"pin_chat": "yes", "language": "fr"}, "behaviour": 7, "model": "m",
+            "models": {"m": {"top_p": 9, "seed": 4}}, "recent_models": ["a", {}, "b"]}"#,
+    );
+    let settings = store.settings().unwrap();
+    assert!(!settings.general.pin_chat);
+    assert_eq!(settings.general.language.as_deref(), Some("fr"));
+    assert_eq!(settings.model.as_deref(), Some("m"));
+    assert_eq!(
+        (settings.models["m"].top_p, settings.models["m"].seed),
+        (None, Some(4))
+    );
+    assert_eq!(settings.recent_models, ["a", "b"]);
+    let mut fields: Vec<String> = notices.iter().map(ToString::to_string).collect();
+    fields.sort();
+    assert_eq!(fields.len(), 4, "{fields:?}");
+    assert!(fields[0].contains("behaviour cannot be 7"), "{fields:?}");
+    // What was wrong before does not stand in the way of a change, and can be put right.
+    store.patch_settings(&json!({"model": "n"})).unwrap();
+    let settings = store
+        .patch_settings(&json!({"general": {"pin_chat": true}}))
+        .unwrap();
+    assert!(settings.general.pin_chat);
+    assert_eq!(settings.model.as_deref(), Some("n"));
+}
+
+#[test]
+fn settings_that_are_no_json_are_kept_aside() {
+    let (folder, store, notices) = with_stored("{\"model\": ");
+    assert!(
+        notices[0].to_string().contains("it takes a JSON object"),
+        "{notices:?}"
+    );
+    assert_eq!(notices[0].code(), "setting_ignored");
+    store.patch_settings(&json!({"model": "n"})).unwrap();
+    drop(store);
+    let opened = Store::open(folder.path(), NOW).unwrap();
+    assert_eq!(opened.notices, []);
+    assert_eq!(opened.store.settings().unwrap().model.as_deref(), Some("n"));
+    let file = rusqlite::Connection::open(folder.path().join("transom.db")).unwrap();
+    let select = "SELECT value FROM meta WHERE key = 'unreadable_settings'";
+    let aside: String = file.query_row(select, [], |row| row.get(0)).unwrap();
+    assert_eq!(aside, "{\"model\": ");
+}
