@@ -17,7 +17,7 @@ export function language(): Language {
  */
 export function bestLanguage(wishes: readonly string[]): Language {
   for (const wish of wishes) {
-    const tag = wish.replace("_", "-").toLowerCase();
+    const tag = wish.replaceAll("_", "-").replace(/\..*$/, "").toLowerCase();
     if (/^zh\b(?!.*-(hant|tw|hk|mo)\b)/.test(tag)) return "zh-Hans";
     const base = tag.split("-")[0] as Language;
     if (base in LANGUAGES) return base;

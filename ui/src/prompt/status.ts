@@ -1,12 +1,13 @@
 /** The one line at the foot of the quick prompt: what happens now, in plain words. */
-import { bytes, duration, fixed, percent, t, type Key } from "../i18n";
-import type { Failure, StatusView } from "../ipc";
+import { duration, fixed, percent, t } from "../i18n";
+import type { StatusView } from "../ipc";
+import { because } from "../chat/words";
 import type { Answer } from "../state/answer.svelte";
 
 export function statusText(answer: Answer | null, status: StatusView | null): string {
   if (answer?.isWriting) return writingText(answer, status);
   if (status?.is_paused) return t("chat.status.paused");
-  if (status?.held) return t("chat.status.held", { reason: t(`chat.because.${status.held}`) });
+  if (status?.held) return t("chat.status.held", { reason: because(status.held) });
   if (answer) return endedText(answer);
   const model = status?.model;
   if (!model) return t("prompt.resting");
@@ -24,7 +25,7 @@ function writingText(answer: Answer, status: StatusView | null): string {
   switch (stage.stage) {
     case "waiting":
       if (status?.held) {
-        return t("chat.stage.waiting_held", { reason: t(`chat.because.${status.held}`) });
+        return t("chat.stage.waiting_held", { reason: because(status.held) });
       }
       return stage.position > 0
         ? t("chat.stage.waiting_for", { n: stage.position }) : t("chat.stage.waiting");
@@ -59,21 +60,4 @@ function statsText({ stats }: Answer): string {
   const tokens = t("chat.stats.tokens", { n: stats.generated_tokens });
   if (speed === null) return [tokens, first].join(" · ");
   return [t("chat.stats.speed", { speed: fixed(speed, speed < 100 ? 1 : 0) }), tokens].join(" · ");
-}
-
-/** A failed question in words: what happened, and what to do about it. */
-export function failureText(failure: Failure): { title: string; detail: string } {
-  const title = t(`chat.failure.${failure.code}`);
-  const key = `chat.failure.${failure.code}_detail` as Key;
-  switch (failure.code) {
-    case "too_large": {
-      const { need_bytes, budget_bytes } = failure;
-      return { title, detail: t(key, { need: bytes(need_bytes), budget: bytes(budget_bytes) }) };
-    }
-    case "held": return { title, detail: t(key, { time: duration(failure.retry_after_seconds) }) };
-    case "prompt_too_long":
-      return { title, detail: t(key, { prompt: failure.prompt_tokens, context: failure.context_length }) };
-    case "other": return { title, detail: failure.reason };
-    default: return { title, detail: t(key) };
-  }
 }

@@ -89,6 +89,6 @@ export function shortcutText(shortcut: string, platform: string): string {
 }
 
 function plainKey(part: string): string {
-  const key = part.replace(/^(Key|Digit)/, "");
+  const key = part.replace(/^(Key|Digit)(?=.$)/i, "");
   return key.length === 1 ? key.toUpperCase() : key.charAt(0).toUpperCase() + key.slice(1);
 }

@@ -2,6 +2,7 @@
  * What happens when, for the table of the Behaviour pane, and which of it happens now. The steps
  * themselves are the supervisor's; this only names them and reads which are in force.
  */
+import { because } from "../chat/words";
 import { duration, t, type Key } from "../i18n";
 import type { Because, RestraintView, StatusView } from "../ipc";
 import type { IconName } from "../parts/icons";
@@ -61,7 +62,7 @@ export function otherLimits(status: StatusView): string[] {
     .map((restraint) =>
       t("settings.policy.other", {
         limit: limitText(restraint.limit),
-        because: t(`chat.because.${restraint.because}`),
+        because: because(restraint.because),
       }),
     );
 }

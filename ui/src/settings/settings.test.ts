@@ -110,7 +110,8 @@ describe("the model pane", () => {
       fake.refuse("updateSettings", { code: "invalid", field: `models.${id}.top_p`, reason: "too small" }));
     await slide(/^Top-p/, "0.05");
     await screen.findByText("This was not accepted: too small");
-    expect(screen.getByRole("slider", { name: /^Top-p/ }).getAttribute("aria-valuetext")).toBe("Recommended");
+    const slider = screen.getByRole("slider", { name: /^Top-p/ });
+    await waitFor(() => expect(slider.getAttribute("aria-valuetext")).toBe("Recommended"));
   });
 });
 

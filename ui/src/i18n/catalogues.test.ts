@@ -1,0 +1,78 @@
+/** Every language has every text, with the same places to fill, and none is English by oversight. */
+import { describe, expect, it } from "vitest";
+import { AREAS, catalogue, LANGUAGES, type Area, type Entry, type Language } from "./catalogues";
+import same from "./same-as-english.json";
+
+const others = Object.keys(LANGUAGES).filter((language) => language !== "en") as Language[];
+
+function texts(entry: Entry): string[] {
+  return typeof entry === "string" ? [entry] : Object.values(entry);
+}
+
+function places(text: string): string[] {
+  return [...text.matchAll(/\{(\w+)\}/g)].map((found) => found[1]!);
+}
+
+/** Places of any of an entry's texts: a singular may do without its number. */
+function allPlaces(entry: Entry): string[] {
+  return [...new Set(texts(entry).flatMap(places))].sort();
+}
+
+/** Words that are the same in all languages: names, signs, what is filled in. */
+function isMark(text: string): boolean {
+  return !/\p{L}{2,}/u.test(text.replace(/\{\w+\}|Transom/g, ""));
+}
+
+describe.each(others)("%s", (language) => {
+  it.each(AREAS)("has exactly the texts of %s", (area) => {
+    const keys = Object.keys(catalogue("en", area)).sort();
+    expect(Object.keys(catalogue(language, area)).sort()).toEqual(keys);
+  });
+
+  it.each(AREAS)("fills the same places in %s", (area) => {
+    const found = compare(language, area, allPlaces);
+    expect(found.theirs).toEqual(found.english);
+  });
+
+  it.each(AREAS)("has a text for every plural of its own in %s", (area) => {
+    const categories = new Intl.PluralRules(language).resolvedOptions().pluralCategories;
+    for (const [key, entry] of Object.entries(catalogue(language, area))) {
+      const isPlural = typeof catalogue("en", area)[key] !== "string";
+      expect(typeof entry === "string", `${area}.${key}`).toBe(!isPlural);
+      if (typeof entry === "string") continue;
+      // "many" of French and Spanish begins at a million, which `other` serves.
+      const needed = categories.filter((category) => category !== "many");
+      expect(Object.keys(entry).sort(), `${area}.${key}`).toEqual([...needed].sort());
+    }
+  });
+
+  it.each(AREAS)("leaves nothing of %s in English, but for what is the same", (area) => {
+    const allowed: string[] = (same as Record<string, string[]>)[language] ?? [];
+    const untranslated = Object.entries(catalogue(language, area))
+      .filter(([key, entry]) => {
+        const english = catalogue("en", area)[key];
+        return english !== undefined && texts(entry).join() === texts(english).join();
+      })
+      .filter(([key, entry]) => !texts(entry).every(isMark) && !allowed.includes(`${area}.${key}`))
+      .map(([key]) => `${area}.${key}`);
+    expect(untranslated).toEqual([]);
+  });
+
+  it("lists as the same only what is", () => {
+    for (const path of (same as Record<string, string[]>)[language] ?? []) {
+      const dot = path.indexOf(".");
+      const [area, key] = [path.slice(0, dot) as Area, path.slice(dot + 1)];
+      expect(catalogue(language, area)[key], path).toEqual(catalogue("en", area)[key]);
+      expect(catalogue("en", area)[key], path).toBeDefined();
+    }
+  });
+});
+
+function compare(language: Language, area: Area, of: (entry: Entry) => unknown) {
+  const entries = Object.entries(catalogue("en", area));
+  const theirs = catalogue(language, area);
+  return {
+    english: Object.fromEntries(entries.map(([key, entry]) => [key, of(entry)])),
+    theirs: Object.fromEntries(entries.map(([key]) => [key, of(theirs[key] ?? "")])),
+  };
+}
