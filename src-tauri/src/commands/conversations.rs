@@ -212,7 +212,8 @@ fn file_name(title: &str) -> String {
         .map(|c| if is_plain(c) { c } else { ' ' })
         .take(60)
         .collect();
-    let words: Vec<&str> = plain.split_whitespace().collect();
+    let is_word = |word: &&str| word.chars().any(char::is_alphanumeric);
+    let words: Vec<&str> = plain.split_whitespace().filter(is_word).collect();
     let name = words.join(" ");
     let name = name.trim_matches('.').trim();
     match name.is_empty() {
