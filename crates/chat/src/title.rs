@@ -24,8 +24,9 @@ pub fn title(question: &str, attachment: &str) -> String {
     }
 }
 
-/// The words of Markdown without its marks, in one line. What only the marks would say, such as
-/// the address of a link or an image, is left out; code is kept where there is nothing else.
+/// The words of Markdown's first block that has any, without its marks, in one line. What only the
+/// marks would say, such as the address of a link or an image, is left out; code counts where there
+/// is nothing else.
 fn plain(markdown: &str) -> String {
     // A title needs the beginning only, and a question may hold a whole file.
     let beginning: String = markdown.chars().take(2_000).collect();
@@ -35,7 +36,9 @@ fn plain(markdown: &str) -> String {
     }
     let Prose { text, code, .. } = prose;
     let text = if text.trim().is_empty() { code } else { text };
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
+    first.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[derive(Default)]

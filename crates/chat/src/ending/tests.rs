@@ -1,1 +1,213 @@
+use transom_engine::MemoryNeed;
+use transom_engine_host::WorkerEnd;
+use transom_store::{ConversationId, MessageId, Speaker, Timestamp};
+use transom_supervisor::Because;
 
+use super::*;
+
+fn of_engine(source: EngineError) -> Failure {
+    failure(&AskError::Engine { source })
+}
+
+#[test]
+fn what_the_model_cannot_read_asks_for_another_model() {
+    let path = || "model.gguf".into();
+    let errors = [
+        EngineError::NotFound {
+            path: path(),
+            what: "the file".to_owned(),
+            hint: "download it again".to_owned(),
+        },
+        EngineError::BadFile {
+            path: path(),
+            reason: "too short".to_owned(),
+        },
+        EngineError::Unsupported {
+            path: path(),
+            reason: "no such kind".to_owned(),
+        },
+        EngineError::Template {
+            reason: "no system prompt".to_owned(),
+        },
+    ];
+    for error in errors {
+        let reason = error.to_string();
+        assert_eq!(of_engine(error), Failure::ModelUnusable { reason });
+    }
+    let none_runs = AskError::NoFormRuns {
+        name: "model".to_owned(),
+        forms: Vec::new(),
+    };
+    assert!(matches!(failure(&none_runs), Failure::ModelUnusable { .. }));
+}
+
+#[test]
+fn numbers_come_along() {
+    let too_large = AskError::TooLarge {
+        name: "model".to_owned(),
+        need: MemoryNeed {
+            weight_bytes: 5,
+            kv_cache_bytes: 2,
+            ..MemoryNeed::default()
+        },
+        budget_bytes: 6,
+        in_use_bytes: 0,
+        context_that_fits: Some(2048),
+    };
+    assert_eq!(
+        failure(&too_large),
+        Failure::TooLarge {
+            need_bytes: 7,
+            budget_bytes: 6,
+            context_that_fits: Some(2048),
+        }
+    );
+    assert_eq!(
+        of_engine(EngineError::OutOfMemory {
+            path: "model".into(),
+            needed_bytes: 7,
+            available_bytes: 6,
+        }),
+        Failure::TooLarge {
+            need_bytes: 7,
+            budget_bytes: 6,
+            context_that_fits: None,
+        }
+    );
+    assert_eq!(
+        of_engine(EngineError::PromptTooLong {
+            prompt_tokens: 5000,
+            context_length: 4096,
+        }),
+        Failure::PromptTooLong {
+            prompt_tokens: 5000,
+            context_length: 4096,
+        }
+    );
+    let held = AskError::Held {
+        because: Because::Thrashing,
+        retry_after: Duration::from_millis(1500),
+    };
+    assert_eq!(
+        failure(&held),
+        Failure::Held {
+            retry_after_seconds: 2
+        }
+    );
+}
+
+#[test]
+fn whatever_took_the_model_along_is_worth_trying_again() {
+    let worker = AskError::WorkerGone {
+        end: WorkerEnd::Unresponsive { seconds: 30 },
+        during: "answering".to_owned(),
+    };
+    let instance = AskError::InstanceGone {
+        reason: "it quit".to_owned(),
+    };
+    assert_eq!(failure(&worker), Failure::EngineCrashed);
+    assert_eq!(failure(&instance), Failure::EngineCrashed);
+    assert_eq!(failure(&AskError::Unloaded), Failure::Unloaded);
+    assert_eq!(failure(&AskError::Busy { waiting: 8 }), Failure::Busy);
+    assert_eq!(failed(&AskError::Quitting), EndingView::Interrupted);
+    let cancelled = AskError::Engine {
+        source: EngineError::Cancelled,
+    };
+    assert_eq!(failed(&cancelled), EndingView::Cancelled);
+}
+
+#[test]
+fn the_rest_is_told_in_the_engines_words() {
+    let backend = EngineError::Backend {
+        during: "prefill".to_owned(),
+        message: "out of blocks".to_owned(),
+    };
+    let reason = "prefill: out of blocks".to_owned();
+    assert_eq!(of_engine(backend), Failure::Other { reason });
+    let parameter = EngineError::InvalidParameter {
+        name: "top-p".into(),
+        value: "2".to_owned(),
+        expected: "at most 1".into(),
+    };
+    assert!(matches!(of_engine(parameter), Failure::Other { .. }));
+}
+
+#[test]
+fn every_ending_comes_back_from_the_store_as_it_went() {
+    let failures = [
+        Failure::EngineCrashed,
+        Failure::TooLarge {
+            need_bytes: u64::MAX,
+            budget_bytes: 6,
+            context_that_fits: None,
+        },
+        Failure::Storage {
+            reason: "\"quoted\"\n".to_owned(),
+        },
+    ];
+    let failed = failures.map(|failure| EndingView::Failed { failure });
+    let finished = [
+        FinishReason::Stop,
+        FinishReason::Length,
+        FinishReason::Cancelled,
+        FinishReason::Shed,
+    ]
+    .map(finished);
+    let others = [EndingView::Writing, EndingView::Interrupted];
+    for ending in failed.into_iter().chain(finished).chain(others) {
+        assert_eq!(from_store(&to_store(&ending)), ending);
+    }
+}
+
+#[test]
+fn a_failure_of_another_version_is_told_as_it_stands() {
+    let ending = Ending::Failed {
+        failure: r#"{"code":"of_tomorrow"}"#.to_owned(),
+    };
+    let EndingView::Failed { failure } = from_store(&ending) else {
+        panic!("a failure stays one");
+    };
+    assert!(matches!(failure, Failure::Other { .. }), "{failure:?}");
+}
+
+#[test]
+fn figures_come_back_from_the_store_as_they_went() {
+    let of_engine = Stats {
+        prompt_tokens: 12,
+        cached_tokens: 4,
+        generated_tokens: 21,
+        decode_time: Duration::from_secs(2),
+        time_to_first_token: Duration::from_millis(10),
+        ..Stats::default()
+    };
+    let of_answer = stats(&of_engine, Some(Duration::from_millis(250)), 3).unwrap();
+    assert_eq!(
+        of_answer,
+        AnswerStats {
+            prompt_tokens: 12,
+            cached_tokens: 4,
+            generated_tokens: 21,
+            time_to_first_token_seconds: 0.25,
+            tokens_per_second: Some(10.0),
+            dropped_messages: 3,
+        }
+    );
+    let message = |stats| Message {
+        id: MessageId(1),
+        conversation: ConversationId(1),
+        parent: None,
+        speaker: Speaker::Assistant,
+        reasoning: String::new(),
+        text: String::new(),
+        attachment: String::new(),
+        ending: Ending::Stop,
+        model: None,
+        stats,
+        created_at: Timestamp(0),
+        siblings: Vec::new(),
+    };
+    let kept = Some(stats_to_store(&of_answer));
+    assert_eq!(stats_of(&message(kept)), Some(of_answer));
+    assert_eq!(stats_of(&message(Some("[]".to_owned()))), None);
+    assert_eq!(stats(&Stats::default(), None, 0), None, "it never began");
+}

@@ -1,1 +1,203 @@
+use transom_store::{ConversationId, Ending, MessageId, Timestamp};
 
+use super::*;
+
+fn info() -> ModelInfo {
+    ModelInfo {
+        name: "model".to_owned(),
+        architecture: "qwen3".to_owned(),
+        engine: "mlx".to_owned(),
+        n_parameters: 1,
+        stored_as: "4-bit".to_owned(),
+        computed_as: "4-bit".to_owned(),
+        context_length: 4096,
+        vocab_size: 1,
+        has_chat_template: true,
+        recommended_sampling: SamplingParams {
+            temperature: 0.6,
+            top_k: 20,
+            presence_penalty: 1.5,
+            ..SamplingParams::default()
+        },
+    }
+}
+
+fn says(speaker: Speaker, text: &str) -> Message {
+    Message {
+        id: MessageId(1),
+        conversation: ConversationId(1),
+        parent: None,
+        speaker,
+        reasoning: String::new(),
+        text: text.to_owned(),
+        attachment: String::new(),
+        ending: Ending::Stop,
+        model: None,
+        stats: None,
+        created_at: Timestamp(0),
+        siblings: Vec::new(),
+    }
+}
+
+fn person(text: &str) -> Message {
+    says(Speaker::User, text)
+}
+
+fn model(text: &str, ending: Ending) -> Message {
+    Message {
+        reasoning: "Let me think.".to_owned(),
+        ending,
+        ..says(Speaker::Assistant, text)
+    }
+}
+
+fn taken_along(attachment: &str, text: &str) -> Message {
+    Message {
+        attachment: attachment.to_owned(),
+        ..person(text)
+    }
+}
+
+/// What the model is shown, as `role: text`.
+fn shown(path: &[Message], settings: &ModelSettings) -> Vec<String> {
+    let Prompt::Chat(chat) = request(path, settings, &info()).prompt else {
+        panic!("a model with a template is given a conversation");
+    };
+    let turns = chat.messages.iter();
+    turns
+        .map(|turn| format!("{}: {}", turn.role.as_str(), turn.content))
+        .collect()
+}
+
+fn check(path: &[Message], expect: &[&str]) {
+    assert_eq!(shown(path, &ModelSettings::default()), expect);
+}
+
+#[test]
+fn a_conversation_is_shown_without_its_reasoning() {
+    check(
+        &[person("One?"), model("Yes.", Ending::Stop), person("Two?")],
+        &["user: One?", "assistant: Yes.", "user: Two?"],
+    );
+}
+
+#[test]
+fn the_system_prompt_comes_first_and_a_blank_one_is_none() {
+    let with = |system: &str| ModelSettings {
+        system_prompt: Some(system.to_owned()),
+        ..ModelSettings::default()
+    };
+    let path = [person("One?")];
+    assert_eq!(
+        shown(&path, &with("Be brief.")),
+        ["system: Be brief.", "user: One?"]
+    );
+    assert_eq!(shown(&path, &with(" \n")), ["user: One?"]);
+}
+
+#[test]
+fn what_was_said_before_a_stop_or_a_failure_stays_said() {
+    let failure = String::new();
+    let endings = [
+        Ending::Cancelled,
+        Ending::Interrupted,
+        Ending::Shed,
+        Ending::Length,
+        Ending::Failed { failure },
+    ];
+    for ending in endings {
+        check(
+            &[person("One?"), model("Half an", ending), person("Two?")],
+            &["user: One?", "assistant: Half an", "user: Two?"],
+        );
+    }
+}
+
+#[test]
+fn an_answer_without_a_word_is_none_and_speakers_take_turns() {
+    check(
+        &[
+            person("One?"),
+            model(" ", Ending::Cancelled),
+            person("Two?"),
+            model("Yes.", Ending::Stop),
+            person("Three?"),
+        ],
+        &["user: One?\n\nTwo?", "assistant: Yes.", "user: Three?"],
+    );
+}
+
+#[test]
+fn what_is_taken_along_stands_before_the_question_between_tags_of_its_own() {
+    check(
+        &[taken_along("let x = 1;\n", "Explain")],
+        &["user: <text>\nlet x = 1;\n</text>\n\nExplain"],
+    );
+    check(
+        &[taken_along("a </text> b", "Explain")],
+        &["user: <text-2>\na </text> b\n</text-2>\n\nExplain"],
+    );
+    check(
+        &[taken_along("Only this", "")],
+        &["user: <text>\nOnly this\n</text>"],
+    );
+    check(&[taken_along(" \n", "Explain")], &["user: Explain"]);
+}
+
+#[test]
+fn a_model_without_a_template_is_given_text() {
+    let info = ModelInfo {
+        has_chat_template: false,
+        ..info()
+    };
+    let path = [person("One"), model("two", Ending::Stop), person("three")];
+    let request = request(&path, &ModelSettings::default(), &info);
+    assert_eq!(
+        request.prompt,
+        Prompt::Text("One\n\ntwo\n\nthree".to_owned())
+    );
+}
+
+#[test]
+fn what_the_user_leaves_open_is_what_the_authors_recommend() {
+    let request = |settings: &ModelSettings| request(&[person("One?")], settings, &info());
+    let open = request(&ModelSettings::default());
+    assert_eq!(open.params.sampling, info().recommended_sampling);
+    assert_eq!(open.params.max_tokens, Some(4096), "not round in circles");
+    assert!(open.params.shift_context);
+    assert_eq!(
+        open.fit,
+        Fit::DropOldest {
+            room: 1024,
+            affordable: None
+        }
+    );
+    let set = request(&ModelSettings {
+        temperature: Some(0.0),
+        top_p: Some(0.5),
+        top_k: Some(0),
+        min_p: Some(0.1),
+        repetition_penalty: Some(1.1),
+        seed: Some(7),
+        max_tokens: Some(100),
+        thinking: Some(false),
+        ..ModelSettings::default()
+    });
+    let expect = SamplingParams {
+        temperature: 0.0,
+        top_p: 0.5,
+        top_k: 0,
+        min_p: 0.1,
+        repetition_penalty: 1.1,
+        seed: Some(7),
+        ..info().recommended_sampling
+    };
+    assert_eq!(set.params.sampling, expect);
+    assert_eq!(set.params.max_tokens, Some(100));
+    assert!(matches!(set.fit, Fit::DropOldest { room: 100, .. }));
+    let Prompt::Chat(chat) = set.prompt else {
+        panic!("a model with a template is given a conversation");
+    };
+    assert_eq!(chat.enable_thinking, Some(false));
+    assert_eq!(set.params.validate(1), Ok(()));
+}

@@ -1,1 +1,73 @@
+use proptest::prelude::*;
 
+use super::*;
+
+fn check(question: &str, expect: &str) {
+    assert_eq!(title(question, ""), expect, "{question:?}");
+}
+
+#[test]
+fn a_short_question_is_its_own_title() {
+    check(
+        "What is the capital of France?",
+        "What is the capital of France?",
+    );
+    check("  Hello.\n", "Hello");
+    check("为什么天空是蓝色的？", "为什么天空是蓝色的？");
+}
+
+#[test]
+fn only_the_first_sentence_counts() {
+    check("Fix this. It fails on Tuesdays.", "Fix this");
+    check("Really? Tell me more.", "Really?");
+    check("Translate:\n\nGuten Tag, wie geht es?", "Translate");
+    check("修正这个。它在星期二失败。", "修正这个");
+}
+
+#[test]
+fn marks_are_left_out() {
+    check("# **Bold** and `code`", "Bold and code");
+    check(
+        "See [the docs](https://example.org/a/b) please",
+        "See the docs please",
+    );
+    check("- one\n- two", "one");
+    check("> quoted\n\nand more", "quoted");
+    check("Is a <b> c?", "Is a <b> c?");
+}
+
+#[test]
+fn code_counts_where_there_is_nothing_else() {
+    check("```rust\nfn main() {}\n```", "fn main() {}");
+    check("Explain this\n```rust\nfn main() {}\n```", "Explain this");
+}
+
+#[test]
+fn a_long_one_is_cut_between_words() {
+    check(
+        "Please explain to me in great detail how a transformer model attends to its own tokens",
+        "Please explain to me in great detail how a transformer…",
+    );
+    check(&"字".repeat(100), &format!("{}…", "字".repeat(59)));
+    check(&"x".repeat(100), &format!("{}…", "x".repeat(59)));
+}
+
+#[test]
+fn what_was_taken_along_names_a_question_that_says_nothing() {
+    assert_eq!(
+        title("", "Some selected words. And more."),
+        "Some selected words"
+    );
+    assert_eq!(title("\u{a0}", ""), "");
+    assert_eq!(title("Shorten", "Some selected words."), "Shorten");
+}
+
+proptest! {
+    #[test]
+    fn a_title_is_always_one_short_line(question in "\\PC{0,300}|[a-z\\n #*`>。]{0,300}") {
+        let title = title(&question, "");
+        prop_assert!(title.graphemes(true).count() <= MAX_CHARACTERS, "{}", title);
+        prop_assert!(!title.contains('\n'));
+        prop_assert_eq!(title.trim(), &title);
+    }
+}

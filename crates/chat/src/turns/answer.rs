@@ -257,7 +257,7 @@ impl Writing {
                 done: u32::try_from(done).unwrap_or(u32::MAX),
                 total: u32::try_from(total).unwrap_or(u32::MAX),
             }),
-            TokenEvent::Text { section, text } => self.take_text(section, &text),
+            TokenEvent::Text { section, text, .. } => self.take_text(section, &text),
             // The outcome says it.
             TokenEvent::Finished { .. } => {}
         }

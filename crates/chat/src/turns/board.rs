@@ -149,6 +149,12 @@ impl State {
         (self.reasoning.source(), self.answer.source())
     }
 
+    /// Updates that rendering made.
+    #[cfg(test)]
+    pub(super) fn n_rendered(&self) -> u64 {
+        self.reasoning.n_renders() + self.answer.n_renders()
+    }
+
     fn render(&mut self) {
         let is_over = self.is_over();
         self.reasoning.render(is_over);

@@ -1,0 +1,193 @@
+//! The board by itself: any pieces, any windows, any pace, one result.
+
+use proptest::prelude::*;
+use transom_engine::Section as Written;
+
+use super::super::board::{Board, Seen};
+use super::*;
+use crate::view::Rendered;
+
+fn board() -> Board {
+    let message = Message {
+        id: MessageId(1),
+        conversation: ConversationId(1),
+        parent: None,
+        speaker: Speaker::Assistant,
+        reasoning: String::new(),
+        text: String::new(),
+        attachment: String::new(),
+        ending: Ending::Writing,
+        model: None,
+        stats: None,
+        created_at: Timestamp(1),
+        siblings: Vec::new(),
+    };
+    Board::new(view(message, &Rendered::default()))
+}
+
+/// A window of the board.
+struct Window {
+    page: Page,
+    seen: Seen,
+    /// Kept so that the board renders.
+    _news: watch::Receiver<()>,
+}
+
+impl Window {
+    fn open(board: &Board) -> Self {
+        Self {
+            page: Page::default(),
+            seen: Seen::default(),
+            _news: board.subscribe(),
+        }
+    }
+
+    fn read(&mut self, board: &Board) {
+        loop {
+            let update = board.state().next(&mut self.seen);
+            let Some(update) = update else {
+                return;
+            };
+            let n_bytes = n_bytes_of_text(&update);
+            assert!(n_bytes.is_none_or(|n| n < 8_000), "{n_bytes:?}");
+            self.page.take(update);
+        }
+    }
+}
+
+/// Bytes of an update that carries several blocks.
+fn n_bytes_of_text(update: &Update) -> Option<usize> {
+    match update {
+        Update::Text { blocks, tail, .. } if blocks.len() > 1 => {
+            let blocks = blocks.iter().map(|block| block.html.len());
+            Some(blocks.sum::<usize>() + tail.html.len())
+        }
+        _ => None,
+    }
+}
+
+/// Pieces of Markdown, so that any of them may stand beside any other.
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z ]{1,12}",
+        Just("\n".to_owned()),
+        Just("\n\n".to_owned()),
+        Just("# Title\n".to_owned()),
+        Just("- item\n".to_owned()),
+        Just("1. one\n".to_owned()),
+        Just("```rust\nlet x = 1;\n".to_owned()),
+        Just("```\n".to_owned()),
+        Just("> quoted\n".to_owned()),
+        Just("**strong** and `code`. ".to_owned()),
+        Just("[link][ref]".to_owned()),
+        Just("\n[ref]: https://example.org\n".to_owned()),
+        Just("| a | b |\n|---|---|\n| 1 | 2 |\n".to_owned()),
+        Just("好。是的。".to_owned()),
+        Just("<b>raw</b>".to_owned()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn whenever_a_window_joins_and_reads_it_ends_with_the_whole_text_rendered(
+        thought in prop::collection::vec(piece(), 0..6),
+        pieces in prop::collection::vec((piece(), any::<bool>(), any::<bool>()), 1..60),
+        joins_at in 0usize..60,
+    ) {
+        let board = board();
+        let mut first = Window::open(&board);
+        let mut late = None;
+        let mut source = String::new();
+        for text in &thought {
+            board.state().push(Written::Reasoning, text);
+            board.publish();
+        }
+        for (n, (text, is_published, is_read)) in pieces.iter().enumerate() {
+            source.push_str(text);
+            board.state().push(Written::Answer, text);
+            if *is_published {
+                board.publish();
+            }
+            if n == joins_at {
+                late = Some(Window::open(&board));
+            }
+            if *is_read {
+                first.read(&board);
+            }
+            if let Some(late) = &mut late && !*is_read {
+                late.read(&board);
+            }
+        }
+        board.state().end(EndingView::Stop, None);
+        board.publish();
+        let after = Window::open(&board);
+        let whole = crate::markdown::render(&source);
+        let reasoning = match thought.concat().as_str() {
+            "" => Vec::new(),
+            text => crate::markdown::render(text),
+        };
+        for mut window in [Some(first), late, Some(after)].into_iter().flatten() {
+            window.read(&board);
+            prop_assert_eq!(&window.page.blocks, &whole);
+            prop_assert_eq!(&window.page.reasoning, &reasoning);
+            prop_assert_eq!(&window.page.text, &source);
+            prop_assert_eq!(&window.page.tail, &Tail::default());
+            prop_assert_eq!(&window.page.ending, &Some(EndingView::Stop));
+        }
+    }
+}
+
+#[test]
+fn a_lagging_window_is_told_in_updates_that_a_page_can_take_at_once() {
+    let board = board();
+    let mut window = Window::open(&board);
+    window.read(&board);
+    let text = "Some words that make a paragraph of their own.\n\n".repeat(1_000);
+    board.state().push(Written::Answer, &text);
+    board.publish();
+    window.read(&board);
+    assert_eq!(window.page.html().concat() + &window.page.tail.html, {
+        let whole = crate::markdown::render(&text);
+        whole
+            .into_iter()
+            .map(|block| block.html)
+            .collect::<String>()
+    });
+}
+
+#[test]
+fn nothing_is_rendered_for_nobody() {
+    let board = board();
+    board.state().push(Written::Answer, "Hello\n\nthere");
+    board.publish();
+    assert_eq!(board.state().n_rendered(), 0);
+    let mut window = Window::open(&board);
+    assert!(board.state().n_rendered() > 0);
+    window.read(&board);
+    let snapshot = window.page.snapshot.as_ref().unwrap();
+    assert_eq!(snapshot.message.text, "Hello\n\nthere");
+}
+
+#[test]
+fn progress_is_told_as_the_latest() {
+    let board = board();
+    let mut window = Window::open(&board);
+    window.read(&board);
+    for done in [10, 20, 30] {
+        board.state().set_stage(Stage::Prefill { done, total: 30 });
+        board.publish();
+    }
+    window.read(&board);
+    assert_eq!(
+        window.page.stages,
+        [
+            Stage::Waiting { position: 0 },
+            Stage::Prefill {
+                done: 30,
+                total: 30
+            }
+        ]
+    );
+}
