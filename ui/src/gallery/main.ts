@@ -1,1 +1,49 @@
+/** One state of one page: `?state=chat-code&appearance=dark&lang=de&contrast=more`. */
 import "../style/base.css";
+import { useIpc } from "../ipc";
+import { FakeIpc } from "../ipc/fake";
+import { promptStates } from "./prompt-states";
+import { settingsStates, type GalleryState } from "./settings-states";
+import { states, type ChatState } from "./states";
+import { wait } from "./steps";
+
+const query = new URLSearchParams(location.search);
+const target = document.getElementById("app")!;
+
+async function open(): Promise<void> {
+  const name = query.get("state") ?? "chat-empty";
+  const ipc = new FakeIpc();
+  useIpc(ipc);
+  // What was typed in another state is no draft of this one.
+  localStorage.clear();
+  const appearance = query.get("appearance");
+  const { general } = await ipc.settings();
+  ipc.setSettings({ general: { ...general, language: query.get("lang") ?? "en",
+    appearance: appearance === "light" || appearance === "dark" ? appearance : "system" } });
+  if (query.has("contrast")) document.documentElement.dataset.contrast = "more";
+  await show(name, ipc);
+  await document.fonts.ready;
+  await wait(400);
+  document.documentElement.dataset.ready = "yes";
+}
+
+async function show(name: string, ipc: FakeIpc): Promise<void> {
+  const chat = states.find((state) => state.name === name);
+  if (chat) return showChat(chat, ipc);
+  const others: GalleryState[] = [...promptStates, ...settingsStates];
+  const other = others.find((state) => state.name === name);
+  if (!other) throw new Error(`there is no state ${name}`);
+  await other.show(ipc, target);
+}
+
+async function showChat(state: ChatState, ipc: FakeIpc): Promise<void> {
+  state.set?.(ipc);
+  const { openChat } = await import("../chat/open");
+  const chat = await openChat(target);
+  const last = [...ipc.tree.conversations.keys()].at(-1);
+  if (last !== undefined && state.opens !== "none") chat.open(last);
+  await wait(120);
+  await state.after?.(ipc);
+}
+
+void open();

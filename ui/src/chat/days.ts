@@ -1,0 +1,36 @@
+/** Conversations under the day they were last spoken in. */
+import type { FoundConversation } from "../ipc";
+
+export type Group = "pinned" | "today" | "yesterday" | "week" | "month" | "found" | string;
+
+const DAY = 86_400_000;
+
+/** Groups in the order of the list; older ones are named by year and month, as `2026-03`. */
+export function groups(
+  found: readonly FoundConversation[], now: number, isSearch: boolean,
+): { name: Group; found: FoundConversation[] }[] {
+  const all: { name: Group; found: FoundConversation[] }[] = [];
+  for (const one of found) {
+    const { is_pinned, updated_at } = one.conversation;
+    const name = isSearch ? "found" : is_pinned ? "pinned" : group(updated_at, now);
+    const last = all.at(-1);
+    if (last?.name === name) last.found.push(one);
+    else all.push({ name, found: [one] });
+  }
+  return all;
+}
+
+/** Days are the calendar's, not spans of 24 hours. */
+export function group(at: number, now: number): Group {
+  const then = new Date(at);
+  const days = Math.round((midnight(new Date(now)) - midnight(then)) / DAY);
+  if (days <= 0) return "today";
+  if (days === 1) return "yesterday";
+  if (days <= 7) return "week";
+  if (days <= 30) return "month";
+  return `${then.getFullYear()}-${String(then.getMonth() + 1).padStart(2, "0")}`;
+}
+
+function midnight(date: Date): number {
+  return Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
+}

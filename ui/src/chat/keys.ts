@@ -1,0 +1,85 @@
+/** What keys do anywhere in the chat window; keys of fields and lists are theirs. */
+import { ipc } from "../ipc";
+import { app } from "../state/app.svelte";
+import { copyText } from "../state/clipboard.svelte";
+import { page } from "../state/page.svelte";
+import { isPressed } from "../state/shortcuts";
+import { transcript } from "../state/transcript.svelte";
+
+export interface ChatActions {
+  begin: () => void;
+  beside: (by: number) => void;
+  focus: () => void;
+}
+
+export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
+  const table: [string, () => void][] = [
+    ["Mod+N", actions.begin],
+    ["Mod+.", () => void transcript.stop()],
+    ["Mod+R", regenerate],
+    ["Mod+Shift+C", copyAnswer],
+    ["Mod+Shift+S", toggleHistory],
+    ["Mod+F", search],
+    ["Mod+[", () => actions.beside(-1)],
+    ["Mod+]", () => actions.beside(1)],
+    ["Mod+End", () => (transcript.jumps += 1)],
+    ["Mod+Shift+M", () => document.querySelector<HTMLElement>("[data-model-menu]")?.click()],
+    ["Mod+Shift+P", pin],
+    ["Mod+,", () => page.openSettings()],
+    ["Mod+W", () => void ipc.hideWindow()],
+  ];
+
+  function toggleHistory() {
+    page.isHistoryShown = !page.isHistoryShown;
+    if (page.isHistoryShown) search();
+    else actions.focus();
+  }
+
+  function escape() {
+    if (transcript.writing) void transcript.stop();
+    else if (page.isHistoryShown && !page.isWide) toggleHistory();
+    else void ipc.hideWindow();
+  }
+
+  return (event) => {
+    if (event.isComposing || event.defaultPrevented) return;
+    const found = table.find(([keys]) => isPressed(event, keys, app.isMac));
+    if (found) found[1]();
+    else if (event.key === "Escape") escape();
+    else if (event.key === "?" && !isTyping(event)) page.areShortcutsShown = true;
+    else return;
+    event.preventDefault();
+  };
+}
+
+/** In a text that has something in it a question mark is one. */
+function isTyping(event: KeyboardEvent): boolean {
+  const { target } = event;
+  const isField = target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement;
+  return isField && target.value !== "";
+}
+
+function lastAnswer() {
+  const last = transcript.heads.findLast((head) => head.speaker === "assistant");
+  return last && (transcript.views.get(last.id) ?? transcript.answers.get(last.id)?.message ?? null);
+}
+
+function regenerate() {
+  const last = transcript.heads.at(-1);
+  if (last?.speaker === "assistant" && !transcript.writing) void transcript.regenerate(last.id);
+}
+
+function copyAnswer() {
+  const answer = lastAnswer();
+  if (answer?.text) void copyText(answer.text);
+}
+
+function search() {
+  page.isHistoryShown = true;
+  setTimeout(() => document.querySelector<HTMLInputElement>("[data-search]")?.select());
+}
+
+function pin() {
+  const isPinned = app.settings?.general.pin_chat ?? false;
+  void ipc.updateSettings({ general: { pin_chat: !isPinned } });
+}

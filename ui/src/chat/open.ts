@@ -1,0 +1,36 @@
+/** Puts the chat page up: in the app's window, in the gallery and in tests alike. */
+import "../style/base.css";
+import { mount } from "svelte";
+import type { News } from "../ipc";
+import { startApp } from "../state/app.svelte";
+import { composer } from "../state/composer.svelte";
+import { history } from "../state/history.svelte";
+import { transcript } from "../state/transcript.svelte";
+import ChatPage from "./ChatPage.svelte";
+
+/** Resolves when the page is drawn and takes keys. */
+export async function openChat(target: HTMLElement): Promise<ReturnType<typeof ChatPage>> {
+  let page: ReturnType<typeof ChatPage> | undefined;
+  const early: News[] = [];
+
+  function heed(news: News) {
+    if (!page) early.push(news);
+    else if (news.news === "conversations") {
+      void history.refresh();
+      if (!transcript.isAsking) void transcript.refresh();
+    } else if (news.news === "compose") {
+      page.open(null);
+      composer.text = news.text;
+    } else if (news.news === "shown" && news.window === "chat") {
+      if (news.conversation !== null) page.open(news.conversation);
+      else page.focus();
+    }
+  }
+
+  await startApp(heed);
+  page = mount(ChatPage, { target });
+  early.forEach(heed);
+  page.focus();
+  void history.refresh();
+  return page;
+}

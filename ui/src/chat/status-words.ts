@@ -1,0 +1,53 @@
+/** The status line: the one thing that is most worth knowing now, and a few figures beside it. */
+import { bytes, fixed, percent, t } from "../i18n";
+import type { Stage, StatusView } from "../ipc";
+import { because } from "./words";
+
+export interface StatusLine {
+  /** What is done now. */
+  text: string;
+  /** Figures, in order of weight. */
+  figures: string[];
+  tone: "calm" | "busy" | "held";
+  /** 0 to 1 where something is under way. */
+  fraction: number | null;
+}
+
+/** `stage` is that of the answer that is watched, if one is written. */
+export function statusLine(status: StatusView, stage: Stage | null, chosen: string): StatusLine {
+  const memory = status.model?.memory_bytes ? [bytes(status.model.memory_bytes)] : [];
+  const waiting = status.n_waiting > 0 ? [t("chat.status.waiting", { n: status.n_waiting })] : [];
+  const figures = [...waiting, ...memory];
+  const line = (text: string, tone: StatusLine["tone"], fraction: number | null = null) =>
+    ({ text, figures, tone, fraction });
+
+  const { model } = status;
+  if (status.held === "paused" || status.is_paused) return line(t("chat.status.paused"), "held");
+  if (status.held) return line(t("chat.status.held", { reason: because(status.held) }), "held");
+  if (model && !model.is_ready && !model.is_leaving) {
+    const params = { model: model.name, percent: percent(model.load_fraction ?? 0) };
+    const text = model.load_fraction === null
+      ? t("chat.status.loading", params) : t("chat.status.loading_percent", params);
+    return line(text, "busy", model.load_fraction);
+  }
+  if (stage?.stage === "prefill" && stage.total > 0) {
+    const done = stage.done / stage.total;
+    return line(t("chat.status.prefill_percent", { percent: percent(done) }), "busy", done);
+  }
+  if (stage?.stage === "writing" && stage.tokens_per_second) {
+    figures.unshift(t("chat.status.speed", { speed: fixed(stage.tokens_per_second, 0) }));
+  }
+  if (stage || status.activity === "answering") return line(t("chat.status.answering"), "busy");
+  const reason = status.restraints[0];
+  if (reason && reason.because !== "setting" && reason.because !== "small_machine") {
+    return line(t("chat.status.restrained", { reason: because(reason.because) }), "calm");
+  }
+  if (model?.is_leaving) return line(t("chat.status.leaving", { model: model.name }), "busy");
+  if (model) return line(t("chat.status.ready", { model: model.name }), "calm");
+  const gone = status.last_unload;
+  if (gone?.held_bytes) {
+    const size = bytes(gone.held_bytes);
+    return line(t(gone.was_idle ? "chat.status.returned_idle" : "chat.status.returned", { size }), "calm");
+  }
+  return line(chosen ? t("chat.status.resting", { model: chosen }) : t("chat.status.unloaded"), "calm");
+}

@@ -1,0 +1,223 @@
+/**
+ * The states of the chat page that are worth a picture. `set` makes the app before the page opens,
+ * `after` does what a person would do in it.
+ */
+import { GB } from "../ipc/fake/defaults";
+import type { FakeIpc } from "../ipc/fake";
+import { blocks, pieces, source } from "../ipc/fake/text";
+import { codeAnswer, prose, tableAnswer, thoughts } from "./texts";
+import { answered, click, key, longConversation, manyConversations, type, wait } from "./steps";
+
+export interface ChatState {
+  /** As in `?state=`; written on a line of its own, for the list is read from here. */
+  name: string;
+  set?: (ipc: FakeIpc) => void;
+  /** The conversation that is opened: the one that was added last, unless "none". */
+  opens?: "last" | "none";
+  after?: (ipc: FakeIpc) => Promise<void> | void;
+}
+
+const question = "Why is the sky blue?";
+const asks = (ipc: FakeIpc, text = question) => async () => {
+  await type(text);
+  key("Enter");
+  void ipc;
+};
+
+export const states: ChatState[] = [
+  {
+    name: "chat-empty",
+  },
+  {
+    name: "chat-starter",
+    set: (ipc) => void ipc.chooseModel("starter"),
+  },
+  {
+    name: "chat-loading",
+    set: (ipc) => {
+      ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "loading", fraction: 0.62 }] };
+      ipc.setStatus({ activity: "loading", model: { name: "Qwen3 4B", load_fraction: 0.62,
+        is_ready: false, is_leaving: false, memory_bytes: null, engine: null, context_length: null,
+        unloads_in_seconds: null } });
+    },
+    after: (ipc) => asks(ipc)(),
+  },
+  {
+    name: "chat-prefill",
+    set: (ipc) => {
+      ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "prefill", done: 2900, total: 6400 }] };
+      ipc.setStatus({ activity: "answering" });
+    },
+    after: (ipc) => asks(ipc, "Sum up the attached report, please.")(),
+  },
+  {
+    name: "chat-waiting",
+    set: (ipc) => {
+      ipc.script = { answer: pieces(prose), rate: 0 };
+    },
+    after: (ipc) => asks(ipc)(),
+  },
+  {
+    name: "chat-streaming",
+    set: (ipc) => {
+      ipc.script = { answer: pieces(prose), rate: 0, begun: 78 };
+      ipc.setStatus({ activity: "answering" });
+    },
+    after: (ipc) => asks(ipc)(),
+  },
+  {
+    name: "chat-long",
+    set: (ipc) => void longConversation(ipc, 24),
+  },
+  {
+    name: "chat-code",
+    set: (ipc) => answered(ipc, "Count the words of a text in Rust.", codeAnswer),
+  },
+  {
+    name: "chat-table-maths",
+    set: (ipc) => answered(ipc, "Compare Mercury, Earth and Mars.", tableAnswer),
+  },
+  {
+    name: "chat-reasoning",
+    set: (ipc) => answered(ipc, question, pieces(prose), { reasoning: blocks(pieces(thoughts)) }),
+    after: () => click(".reasoning button"),
+  },
+  {
+    name: "chat-thinking",
+    set: (ipc) => {
+      ipc.script = { reasoning: thoughts, answer: pieces(prose), rate: 0, begun: 14 };
+      ipc.setStatus({ activity: "answering" });
+    },
+    after: async (ipc) => {
+      await asks(ipc)();
+      await click(".reasoning button");
+    },
+  },
+  {
+    name: "chat-stats",
+    set: (ipc) => answered(ipc, question, pieces(prose), { stats: { prompt_tokens: 412,
+      cached_tokens: 380, generated_tokens: 168, time_to_first_token_seconds: 0.41,
+      tokens_per_second: 41.8, dropped_messages: 0 } }),
+    after: () => click("article:last-of-type .buttons button:last-child"),
+  },
+  {
+    name: "chat-stopped",
+    set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 1), { ending: { ending: "cancelled" } }),
+  },
+  {
+    name: "chat-length",
+    set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 2), { ending: { ending: "length" } }),
+  },
+  {
+    name: "chat-shed",
+    set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 2), { ending: { ending: "shed" } }),
+  },
+  {
+    name: "chat-error-crash",
+    set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 1),
+      { ending: { ending: "failed", failure: { code: "engine_crashed" } } }),
+  },
+  {
+    name: "chat-too-large",
+    set: (ipc) => answered(ipc, question, [], { ending: { ending: "failed", failure: {
+      code: "too_large", need_bytes: 15.4 * GB, budget_bytes: 10.5 * GB, context_that_fits: 4096 } } }),
+  },
+  {
+    name: "chat-unusable",
+    set: (ipc) => answered(ipc, question, [], { ending: { ending: "failed", failure: {
+      code: "model_unusable", reason: "model.safetensors: the file ends after 1.2 GB of 2.3 GB" } } }),
+  },
+  {
+    name: "chat-held-heat",
+    set: (ipc) => {
+      ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "waiting", position: 0 }] };
+      ipc.setStatus({ activity: "held", held: "heat_serious",
+        restraints: [{ limit: { limit: "new_answers" }, because: "heat_serious" }] });
+    },
+    after: (ipc) => asks(ipc)(),
+  },
+  {
+    name: "chat-status",
+    set: (ipc) => {
+      longConversation(ipc, 4);
+      ipc.setStatus({ restraints: [
+        { limit: { limit: "answer_length", tokens: 1024 }, because: "memory_warning" },
+        { limit: { limit: "prefill_step", tokens: 256 }, because: "heat_fair" },
+        { limit: { limit: "idle_unload", seconds: 120 }, because: "battery" },
+      ], offer_smaller_model: true });
+    },
+    after: () => click("footer button"),
+  },
+  {
+    name: "chat-unloaded",
+    set: (ipc) => {
+      longConversation(ipc, 4);
+      ipc.setStatus({ model: null, in_use_bytes: 0,
+        last_unload: { name: "Qwen3 4B", held_bytes: 1.2 * GB, was_idle: true } });
+    },
+  },
+  {
+    name: "chat-history",
+    set: manyConversations,
+    after: () => click("header button"),
+  },
+  {
+    name: "chat-search",
+    set: manyConversations,
+    after: async () => {
+      await click("header button");
+      await type("bread", "[data-search]");
+      await wait(250);
+    },
+  },
+  {
+    name: "chat-delete",
+    set: manyConversations,
+    after: async () => {
+      await click("header button");
+      await click("li.open .more button");
+      await click("[role=menu] .danger");
+    },
+  },
+  {
+    name: "chat-models",
+    set: (ipc) => void longConversation(ipc, 4),
+    after: () => click("[data-model-menu]"),
+  },
+  {
+    name: "chat-branches",
+    set: (ipc) => {
+      const { id } = answered(ipc, question, pieces(prose).slice(0, 1));
+      const parent = ipc.tree.path(id)[0]!.id;
+      const second = pieces(prose).slice(0, 2);
+      ipc.tree.add(id, parent, "assistant", { blocks: blocks(second), text: source(second) });
+    },
+  },
+  {
+    name: "chat-edit",
+    set: (ipc) => answered(ipc, question, pieces(prose)),
+    after: () => click("article:first-of-type [aria-label]:not(.open).small:last-child"),
+  },
+  {
+    name: "chat-link",
+    set: (ipc) => answered(ipc, "Count the words of a text in Rust.", codeAnswer),
+    after: () => click(".prose a"),
+  },
+  {
+    name: "chat-prompts",
+    after: () => type("/"),
+  },
+  {
+    name: "chat-attachment",
+    set: (ipc) => void longConversation(ipc, 2),
+    after: async () => {
+      const { composer } = await import("../state/composer.svelte");
+      composer.attach(`Minutes of the meeting\n\n${prose}\n\n${prose}`);
+      await type("/summarise ");
+    },
+  },
+  {
+    name: "chat-5000",
+    set: (ipc) => void longConversation(ipc, 5000),
+  },
+];
