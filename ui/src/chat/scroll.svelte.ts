@@ -94,8 +94,8 @@ export class ScrollView<T extends { id: number }> {
 
   scrolled = (): void => {
     if (!this.view) return;
-    const { scrollTop, scrollHeight } = this.view;
-    if (isAtEnd(scrollTop, this.viewHeight, scrollHeight)) this.isFollowing = true;
+    const { scrollTop, scrollHeight, clientHeight } = this.view;
+    if (isAtEnd(scrollTop, clientHeight, scrollHeight)) this.isFollowing = true;
     else if (scrollTop < this.lastTop - 1) this.isFollowing = false;
     this.lastTop = scrollTop;
     this.show(scrollTop);
