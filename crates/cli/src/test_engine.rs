@@ -328,5 +328,6 @@ fn said(section: Section, text: &str) -> TokenEvent {
     TokenEvent::Text {
         section,
         text: text.to_owned(),
+        generated_tokens: 0,
     }
 }

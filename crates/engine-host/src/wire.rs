@@ -16,7 +16,7 @@ use transom_engine::{
 };
 
 /// Version of the messages in this file. Raised with every change to them.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// Longest frame accepted, in bytes: a prompt of any real context, with room.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
@@ -134,7 +134,8 @@ pub enum Report {
         error: EngineError,
     },
     /// The running job went on. Never carries [`TokenEvent::Finished`]; a slow reader gets
-    /// consecutive texts of a section joined, and only the latest prefill.
+    /// consecutive texts of a section joined with the last one's count of tokens, and only the
+    /// latest prefill.
     Event {
         /// The job.
         job: JobId,

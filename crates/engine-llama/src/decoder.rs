@@ -6,10 +6,12 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use transom_engine::generation::{Counts, Decode, Next};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{EngineError, JobControl, Sampler};
 
 use crate::device::MAX_DRAFT;
+use crate::memory;
 use crate::session::Session;
 
 /// One answer in progress.
@@ -39,25 +41,6 @@ pub(crate) enum Overflow {
     },
 }
 
-/// Counts for the statistics.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counts {
-    pub(crate) drafted: usize,
-    pub(crate) accepted: usize,
-    pub(crate) shifted: usize,
-}
-
-/// What the next step of an answer gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// The next token.
-    Token(u32),
-    /// The context is full.
-    Full,
-    /// The job was asked to end.
-    Stopped,
-}
-
 impl<'a> Decoder<'a> {
     /// Prepares to answer `prompt`, reusing what the session has of it.
     pub(crate) fn new(
@@ -82,71 +65,6 @@ impl<'a> Decoder<'a> {
             last: None,
             counts: Counts::default(),
         }
-    }
-
-    /// Tokens of the prompt that were cached.
-    pub(crate) fn n_cached(&self) -> usize {
-        self.n_cached
-    }
-
-    /// Counts so far. A guess that was right but is not handed out counts for nothing: after a stop
-    /// string the answer has no more tokens.
-    pub(crate) fn counts(&self) -> Counts {
-        // The last one that is ready was drawn after the guesses.
-        let n_unused = self.ready.len().saturating_sub(1);
-        Counts {
-            accepted: self.counts.accepted.saturating_sub(n_unused),
-            ..self.counts
-        }
-    }
-
-    /// Processes the rest of `prompt` in chunks, calling `on_progress` with the tokens done after
-    /// each, and draws the first token. Ends early when the job is stopped.
-    pub(crate) fn prefill(
-        &mut self,
-        prompt: &[u32],
-        chunk: usize,
-        control: &JobControl,
-        mut on_progress: impl FnMut(usize),
-    ) -> Result<(), EngineError> {
-        // Room for the first words of the answer as well, so that the cache does not grow at once.
-        self.session.reserve(prompt.len() + MAX_DRAFT)?;
-        let mut done = self.n_cached;
-        while done < prompt.len() {
-            if control.is_stopped() {
-                return Ok(());
-            }
-            let end = prompt.len().min(done + chunk.max(1));
-            let is_last = end == prompt.len();
-            let tokens = &prompt[done..end];
-            if !self.session.append(tokens, usize::from(is_last), control)? {
-                return Ok(());
-            }
-            if is_last {
-                self.draw(tokens.len() - 1)?;
-            }
-            done = end;
-            on_progress(done);
-        }
-        Ok(())
-    }
-
-    /// The next token. `room` is how many more may be wanted, this one included.
-    pub(crate) fn next(&mut self, room: usize, control: &JobControl) -> Result<Next, EngineError> {
-        if let Some(token) = self.ready.pop_front() {
-            return Ok(Next::Token(token));
-        }
-        let Some(last) = self.last else {
-            return Ok(Next::Stopped);
-        };
-        if !self.make_room() {
-            return Ok(Next::Full);
-        }
-        if !self.step(last, room, control)? {
-            return Ok(Next::Stopped);
-        }
-        let token = self.ready.pop_front();
-        Ok(token.map_or(Next::Stopped, Next::Token))
     }
 
     /// Makes room for one more token. Returns whether there is any.
@@ -206,6 +124,73 @@ impl<'a> Decoder<'a> {
         self.ready.push_back(token);
         self.last = Some(token);
         Ok(token)
+    }
+}
+
+impl Decode for Decoder<'_> {
+    fn n_cached(&self) -> usize {
+        self.n_cached
+    }
+
+    /// A guess that was right but is not handed out counts for nothing: after a stop string the answer
+    /// has no more tokens.
+    fn counts(&self) -> Counts {
+        // The last one that is ready was drawn after the guesses.
+        let n_unused = self.ready.len().saturating_sub(1);
+        Counts {
+            accepted: self.counts.accepted.saturating_sub(n_unused),
+            ..self.counts
+        }
+    }
+
+    fn prefill(
+        &mut self,
+        prompt: &[u32],
+        chunk: usize,
+        control: &JobControl,
+        mut on_progress: impl FnMut(usize),
+    ) -> Result<(), EngineError> {
+        // Room for the first words of the answer as well, so that the cache does not grow at once.
+        self.session.reserve(prompt.len() + MAX_DRAFT)?;
+        let mut done = self.n_cached;
+        while done < prompt.len() {
+            if control.is_stopped() {
+                return Ok(());
+            }
+            let end = prompt.len().min(done + chunk.max(1));
+            let is_last = end == prompt.len();
+            let tokens = &prompt[done..end];
+            if !self.session.append(tokens, usize::from(is_last), control)? {
+                return Ok(());
+            }
+            if is_last {
+                self.draw(tokens.len() - 1)?;
+            }
+            done = end;
+            on_progress(done);
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, room: usize, control: &JobControl) -> Result<Next, EngineError> {
+        if let Some(token) = self.ready.pop_front() {
+            return Ok(Next::Token(token));
+        }
+        let Some(last) = self.last else {
+            return Ok(Next::Stopped);
+        };
+        if !self.make_room() {
+            return Ok(Next::Full);
+        }
+        if !self.step(last, room, control)? {
+            return Ok(Next::Stopped);
+        }
+        let token = self.ready.pop_front();
+        Ok(token.map_or(Next::Stopped, Next::Token))
+    }
+
+    fn give_spare_memory_back() {
+        memory::trim_heap();
     }
 }
 

@@ -1,17 +1,18 @@
-//! A loaded model answering: text to tokens, the loop, tokens to text, and the figures.
+//! A loaded model answering: text to tokens, and the engine room's loop round its decoder.
 
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use transom_engine::generation;
 use transom_engine::speculation::Speculation;
-use transom_engine::text::{TextStream, ends_in_open_reasoning};
+use transom_engine::text::ends_in_open_reasoning;
 use transom_engine::{
     EngineError, FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo,
-    PreparedPrompt, Prompt, Sampler, Section, Stats, TokenEvent, TokenSink, Trim,
+    PreparedPrompt, Prompt, Sampler, Stats, TokenEvent, TokenSink, Trim,
 };
 
-use crate::decoder::{Decoder, Next, Overflow};
+use crate::decoder::{Decoder, Overflow};
 use crate::memory;
 use crate::native::Model;
 use crate::session::Session;
@@ -46,14 +47,6 @@ pub(crate) struct Parts {
     pub(crate) speculation: Speculation,
 }
 
-/// Times of one answer.
-#[derive(Default)]
-struct Times {
-    prefill: Duration,
-    first_token: Duration,
-    last_token: Duration,
-}
-
 impl LlamaModel {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
@@ -77,7 +70,7 @@ impl LlamaModel {
     ) -> Result<(FinishReason, Stats), EngineError> {
         let parts = &mut self.parts;
         params.validate(parts.info.vocab_size)?;
-        let start = Instant::now();
+        let began = Instant::now();
         let n_prompt = prompt.tokens.len();
         let max_tokens = max_tokens(&parts.info, n_prompt, params);
         let overflow = if params.shift_context {
@@ -95,76 +88,19 @@ impl LlamaModel {
         let chunk = parts.session.plan().prefill_chunk;
         let chunk = params.prefill_chunk.map_or(chunk, |most| most.min(chunk));
         let session = &mut parts.session;
-        let mut decoder = Decoder::new(session, speculation, sampler, &prompt.tokens, overflow);
-        let n_cached = decoder.n_cached();
-        sink.on_event(TokenEvent::Started {
-            prompt_tokens: n_prompt,
-            cached_tokens: n_cached,
-            dropped_messages: prompt.dropped_messages,
-        });
-        decoder.prefill(&prompt.tokens, chunk, control, |done| {
-            sink.on_event(TokenEvent::Prefill {
-                done,
-                total: n_prompt,
-            });
-        })?;
-        let mut times = Times {
-            prefill: start.elapsed(),
-            ..Times::default()
+        let decoder = Decoder::new(session, speculation, sampler, &prompt.tokens, overflow);
+        let words = Detokenizer::new(parts.model.vocab());
+        let job = generation::Job {
+            prompt,
+            params,
+            max_tokens,
+            chunk,
+            began,
         };
-        let mut n_generated = 0;
-        let mut text = TextStream::new(&params.stop, prompt.starts_in_reasoning);
-        let vocab = parts.model.vocab();
-        let mut detokenizer = Detokenizer::new(vocab);
-        let mut emit = |section: Section, text: &str| {
-            sink.on_event(TokenEvent::Text {
-                section,
-                text: text.to_owned(),
-            });
-        };
-        let reason = loop {
-            if let Some(reason) = control.stop_reason() {
-                break reason;
-            }
-            if n_generated == max_tokens {
-                break FinishReason::Length;
-            }
-            if control.take_trim_request() {
-                memory::trim_heap();
-            }
-            let token = match decoder.next(max_tokens - n_generated, control)? {
-                Next::Token(token) => token,
-                Next::Full => break FinishReason::Length,
-                Next::Stopped => break control.stop_reason().unwrap_or(FinishReason::Length),
-            };
-            times.last_token = start.elapsed();
-            if n_generated == 0 {
-                times.first_token = times.last_token;
-            }
-            on_token(token);
-            if vocab.is_end(token) && !params.ignore_end_of_text {
-                break FinishReason::Stop;
-            }
-            n_generated += 1;
-            if text.push(detokenizer.push(token), &mut emit) {
-                break FinishReason::Stop;
-            }
-        };
-        let counts = decoder.counts();
-        // Settled before the caller is told: from here on nothing of this answer runs.
-        drop(decoder);
-        text.finish(&mut emit);
+        let (reason, stats) = generation::run(job, decoder, words, control, sink, on_token)?;
         let stats = Stats {
-            prompt_tokens: n_prompt,
-            cached_tokens: n_cached,
-            generated_tokens: n_generated,
-            drafted_tokens: counts.drafted,
-            accepted_tokens: counts.accepted,
-            shifted_tokens: counts.shifted,
-            time_to_first_token: times.first_token,
-            prefill_time: times.prefill,
-            decode_time: times.last_token.saturating_sub(times.first_token),
             peak_memory_bytes: self.memory().peak_bytes,
+            ..stats
         };
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))

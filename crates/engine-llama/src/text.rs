@@ -1,7 +1,9 @@
 //! Text to tokens and back, with the tokenizer and the chat template inside the file.
 
+use std::borrow::Cow;
 use std::time::SystemTime;
 
+use transom_engine::generation::Spell;
 use transom_engine::text::REASONING_MARKERS;
 use transom_engine::{ChatPrompt, ChatTemplate, EngineError, Message, ModelInfo, Role};
 
@@ -103,9 +105,15 @@ impl<'a> Detokenizer<'a> {
             bytes: Vec::new(),
         }
     }
+}
 
-    /// The bytes of the next token. Control tokens have none.
-    pub(crate) fn push(&mut self, token: u32) -> &[u8] {
+impl Spell for Detokenizer<'_> {
+    fn is_end(&self, token: u32) -> bool {
+        self.vocab.is_end(token)
+    }
+
+    /// Control tokens have no bytes.
+    fn push(&mut self, token: u32) -> Cow<'_, [u8]> {
         self.bytes.clear();
         let is_marker = || {
             let spelling = self.vocab.spelling(token);
@@ -115,6 +123,6 @@ impl<'a> Detokenizer<'a> {
         self.vocab
             .piece(token, self.is_at_start, special, &mut self.bytes);
         self.is_at_start &= self.bytes.is_empty();
-        &self.bytes
+        Cow::Borrowed(&self.bytes)
     }
 }

@@ -98,7 +98,7 @@ fn check(model: &mut LlamaModel, case: &Answer, max_tokens: usize, speculate: bo
     };
     let mut answer = String::new();
     let mut sink = |event| {
-        if let TokenEvent::Text { section, text } = event {
+        if let TokenEvent::Text { section, text, .. } = event {
             assert_eq!(section, Section::Answer);
             answer.push_str(&text);
         }

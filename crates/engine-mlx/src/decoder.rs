@@ -7,10 +7,12 @@
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
+use transom_engine::generation::{Counts, Decode, Next};
 use transom_engine::{EngineError, JobControl};
 
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::FullKvCache;
+use crate::memory::give_spare_memory_back;
 use crate::nn::{Transformer, Wanted};
 use crate::ops::synchronize;
 use crate::sampler::Sampler;
@@ -118,36 +120,6 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Tokens of the prompt that were cached.
-    pub(crate) fn n_cached(&self) -> usize {
-        self.n_cached
-    }
-
-    /// Processes the rest of `prompt` in chunks, calling `on_progress` with the tokens done after
-    /// each, and computes the first token. Ends early when the job is stopped.
-    pub(crate) fn prefill(
-        &mut self,
-        prompt: &[u32],
-        chunk: usize,
-        control: &JobControl,
-        mut on_progress: impl FnMut(usize),
-    ) -> Result<(), EngineError> {
-        let mut done = self.n_cached;
-        while done < prompt.len() {
-            // Checked before the chunk, because a queued chunk has to be waited for.
-            if control.is_stopped() {
-                return Ok(());
-            }
-            let end = prompt.len().min(done + chunk.max(1));
-            self.prefill_chunk(&prompt[done..end], end == prompt.len())
-                .during("prefill")?;
-            self.session.tokens.extend_from_slice(&prompt[done..end]);
-            done = end;
-            on_progress(done);
-        }
-        Ok(())
-    }
-
     fn prefill_chunk(&mut self, tokens: &[u32], is_last: bool) -> MlxResult<()> {
         let tokens = Array::from_slice(tokens, &[tokens.len() as i32]);
         let logits =
@@ -165,10 +137,6 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next token. `more` says whether another will be wanted after it.
-    pub(crate) fn next(&mut self, more: bool) -> Result<u32, EngineError> {
-        self.step(more).during("decode")
-    }
-
     fn step(&mut self, more: bool) -> MlxResult<u32> {
         let token = match std::mem::replace(&mut self.pending, Pending::Nothing) {
             Pending::Nothing => return Err(Exception::custom("nothing was prefilled")),
@@ -202,6 +170,47 @@ impl<'a> Decoder<'a> {
         let next = self.sampler.sample(&logits)?;
         async_eval([&next])?;
         Ok(next)
+    }
+}
+
+impl Decode for Decoder<'_> {
+    fn n_cached(&self) -> usize {
+        self.n_cached
+    }
+
+    fn prefill(
+        &mut self,
+        prompt: &[u32],
+        chunk: usize,
+        control: &JobControl,
+        mut on_progress: impl FnMut(usize),
+    ) -> Result<(), EngineError> {
+        let mut done = self.n_cached;
+        while done < prompt.len() {
+            // Checked before the chunk, because a queued chunk has to be waited for.
+            if control.is_stopped() {
+                return Ok(());
+            }
+            let end = prompt.len().min(done + chunk.max(1));
+            self.prefill_chunk(&prompt[done..end], end == prompt.len())
+                .during("prefill")?;
+            self.session.tokens.extend_from_slice(&prompt[done..end]);
+            done = end;
+            on_progress(done);
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, room: usize, _: &JobControl) -> Result<Next, EngineError> {
+        self.step(room > 1).map(Next::Token).during("decode")
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+
+    fn give_spare_memory_back() {
+        give_spare_memory_back();
     }
 }
 

@@ -1,12 +1,15 @@
-//! A loaded model answering: text to tokens, the loop, tokens to text, and the figures.
+//! A loaded model answering: text to tokens, and the engine room's loop round its decoder.
 
+use std::borrow::Cow;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use transom_engine::text::{TextStream, ends_in_open_reasoning};
+use transom_engine::generation::{self, Spell};
+use transom_engine::text::ends_in_open_reasoning;
 use transom_engine::{
-    ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse,
-    ModelInfo, PreparedPrompt, Prompt, Section, Stats, TokenEvent, TokenSink, Tokenizer, Trim,
+    ChatTemplate, Detokenizer, EngineError, FinishReason, GenerationParams, JobControl,
+    LoadedModel, MemoryUse, ModelInfo, PreparedPrompt, Prompt, Stats, TokenEvent, TokenSink,
+    Tokenizer, Trim,
 };
 
 use crate::decoder::{Decoder, Session};
@@ -44,12 +47,20 @@ pub(crate) struct Parts {
     pub(crate) weight_bytes: u64,
 }
 
-/// Times of one answer.
-#[derive(Default)]
-struct Times {
-    prefill: Duration,
-    first_token: Duration,
-    last_token: Duration,
+/// An answer's way from token ids to bytes.
+struct Words<'a> {
+    detokenizer: Detokenizer<'a>,
+    end_tokens: &'a [u32],
+}
+
+impl Spell for Words<'_> {
+    fn is_end(&self, token: u32) -> bool {
+        self.end_tokens.contains(&token)
+    }
+
+    fn push(&mut self, token: u32) -> Cow<'_, [u8]> {
+        self.detokenizer.push(token).into()
+    }
 }
 
 impl MlxModel {
@@ -104,78 +115,30 @@ impl MlxModel {
     ) -> Result<(FinishReason, Stats), EngineError> {
         let Self { parts, session, .. } = self;
         params.validate(parts.info.vocab_size)?;
-        let start = Instant::now();
+        let began = Instant::now();
         let n_prompt = prompt.tokens.len();
         let room = parts.info.context_length.saturating_sub(n_prompt);
         let max_tokens = params.max_tokens.unwrap_or(room).min(room);
         let sampler = Sampler::new(&params.sampling, &prompt.tokens, parts.info.vocab_size);
-        let mut decoder = Decoder::new(&parts.transformer, session, sampler, &prompt.tokens);
-        let n_cached = decoder.n_cached();
-        sink.on_event(TokenEvent::Started {
-            prompt_tokens: n_prompt,
-            cached_tokens: n_cached,
-            dropped_messages: prompt.dropped_messages,
-        });
+        let decoder = Decoder::new(&parts.transformer, session, sampler, &prompt.tokens);
+        let words = Words {
+            detokenizer: parts.tokenizer.detokenizer(),
+            end_tokens: &parts.end_tokens,
+        };
         let chunk = parts.prefill_chunk;
-        let chunk = params
-            .prefill_chunk
-            .map_or(chunk, |wanted| wanted.min(chunk));
-        decoder.prefill(&prompt.tokens, chunk, control, |done| {
-            give_spare_buffers_back(control);
-            sink.on_event(TokenEvent::Prefill {
-                done,
-                total: n_prompt,
-            });
-        })?;
-        let mut times = Times {
-            prefill: start.elapsed(),
-            ..Times::default()
+        let job = generation::Job {
+            prompt,
+            params,
+            max_tokens,
+            chunk: params
+                .prefill_chunk
+                .map_or(chunk, |wanted| wanted.min(chunk)),
+            began,
         };
-        let mut n_generated = 0;
-        let mut text = TextStream::new(&params.stop, prompt.starts_in_reasoning);
-        let mut detokenizer = parts.tokenizer.detokenizer();
-        let mut emit = |section: Section, text: &str| {
-            sink.on_event(TokenEvent::Text {
-                section,
-                text: text.to_owned(),
-            });
-        };
-        let reason = loop {
-            if let Some(reason) = control.stop_reason() {
-                break reason;
-            }
-            if n_generated == max_tokens {
-                break FinishReason::Length;
-            }
-            give_spare_buffers_back(control);
-            let token = decoder.next(n_generated + 1 < max_tokens)?;
-            times.last_token = start.elapsed();
-            if n_generated == 0 {
-                times.first_token = times.last_token;
-            }
-            on_token(token);
-            if parts.end_tokens.contains(&token) && !params.ignore_end_of_text {
-                break FinishReason::Stop;
-            }
-            n_generated += 1;
-            if text.push(&detokenizer.push(token), &mut emit) {
-                break FinishReason::Stop;
-            }
-        };
-        // Settled before the caller is told: from here on nothing of this answer runs.
-        drop(decoder);
-        text.finish(&mut emit);
+        let (reason, stats) = generation::run(job, decoder, words, control, sink, on_token)?;
         let stats = Stats {
-            prompt_tokens: n_prompt,
-            cached_tokens: n_cached,
-            generated_tokens: n_generated,
-            drafted_tokens: 0,
-            accepted_tokens: 0,
-            shifted_tokens: 0,
-            time_to_first_token: times.first_token,
-            prefill_time: times.prefill,
-            decode_time: times.last_token.saturating_sub(times.first_token),
             peak_memory_bytes: mlx_rs::memory::peak_memory().during("memory")? as u64,
+            ..stats
         };
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
@@ -244,11 +207,5 @@ impl LoadedModel for MlxModel {
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
         self.session = state::restore(&self.parts.transformer, &self.parts.info, path)?;
         Ok(self.session.tokens().len())
-    }
-}
-
-fn give_spare_buffers_back(control: &JobControl) {
-    if control.take_trim_request() {
-        give_spare_memory_back();
     }
 }

@@ -331,7 +331,7 @@ fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usiz
     };
     let (mut tokens, mut answer) = (Vec::new(), String::new());
     let mut sink = |event| {
-        if let TokenEvent::Text { section, text } = event {
+        if let TokenEvent::Text { section, text, .. } = event {
             assert_eq!(section, Section::Answer);
             answer.push_str(&text);
         }

@@ -31,6 +31,10 @@ pub enum TokenEvent {
         section: Section,
         /// Text to append; never empty.
         text: String,
+        /// Tokens generated so far, those of this text included: of two events it tells the pace
+        /// between them. Tokens that gave no text yet count as well.
+        #[serde(default)]
+        generated_tokens: usize,
     },
     /// The answer is complete. Always the last event.
     Finished {

@@ -10,6 +10,7 @@ pub mod contract;
 pub mod error;
 pub mod event;
 pub mod fit;
+pub mod generation;
 pub mod sampling;
 pub mod seconds;
 pub mod speculation;

@@ -271,10 +271,11 @@ impl ScriptedModel {
         let room = self.limits.context_length - prompt.tokens.len();
         let max_tokens = params.max_tokens.unwrap_or(room).min(room);
         let mut stream = TextStream::new(&params.stop, prompt.starts_in_reasoning);
-        let mut emit = |section, text: &str| {
+        let mut emit = |section, text: &str, generated_tokens| {
             sink.on_event(TokenEvent::Text {
                 section,
                 text: text.to_owned(),
+                generated_tokens,
             });
         };
         let mut reason = FinishReason::Stop;
@@ -288,7 +289,8 @@ impl ScriptedModel {
                 Step::Call(call) => call(),
                 Step::Token(bytes) => {
                     stats.generated_tokens += 1;
-                    if stream.push(bytes, &mut emit) {
+                    let n = stats.generated_tokens;
+                    if stream.push(bytes, &mut |section, text| emit(section, text, n)) {
                         break;
                     }
                     if stats.generated_tokens == max_tokens {
@@ -298,7 +300,8 @@ impl ScriptedModel {
                 }
             }
         }
-        stream.finish(&mut emit);
+        let n = stats.generated_tokens;
+        stream.finish(&mut |section, text| emit(section, text, n));
         Ok(reason)
     }
 }

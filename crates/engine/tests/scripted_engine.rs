@@ -42,6 +42,7 @@ fn answer(events: &[TokenEvent]) -> String {
         TokenEvent::Text {
             section: Section::Answer,
             text,
+            ..
         } => Some(text.as_str()),
         _ => None,
     });
@@ -69,7 +70,8 @@ fn events_come_in_the_order_of_the_contract() {
         events[3],
         TokenEvent::Text {
             section: Section::Reasoning,
-            text: "Hm".to_owned()
+            text: "Hm".to_owned(),
+            generated_tokens: 2,
         }
     );
     assert_eq!(answer(&events), "Hi.");

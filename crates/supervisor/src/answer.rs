@@ -248,12 +248,20 @@ impl State {
 fn join(last: &mut TokenEvent, event: TokenEvent) -> Option<TokenEvent> {
     match (last, event) {
         (
-            TokenEvent::Text { section, text },
+            TokenEvent::Text {
+                section,
+                text,
+                generated_tokens,
+            },
             TokenEvent::Text {
                 section: next_section,
                 text: next_text,
+                generated_tokens: latest,
             },
-        ) if *section == next_section => text.push_str(&next_text),
+        ) if *section == next_section => {
+            text.push_str(&next_text);
+            *generated_tokens = latest;
+        }
         (last @ TokenEvent::Prefill { .. }, event @ TokenEvent::Prefill { .. }) => *last = event,
         (_, event) => return Some(event),
     }

@@ -290,7 +290,12 @@ impl Life {
             }
             generated_tokens += 1;
             let (section, text) = (Section::Answer, token);
-            self.tell(job, TokenEvent::Text { section, text }).await;
+            let text = TokenEvent::Text {
+                section,
+                text,
+                generated_tokens,
+            };
+            self.tell(job, text).await;
         }
         self.n_tokens += prompt_tokens + generated_tokens;
         let stats = Stats {

@@ -11,6 +11,8 @@ pub(crate) struct Answer {
     pub(crate) prefill: Vec<usize>,
     /// Texts as they came.
     pub(crate) pieces: Vec<(Section, String)>,
+    /// Tokens that the last of them told of.
+    generated_tokens: usize,
     pub(crate) result: Result<JobSummary, EngineError>,
 }
 
@@ -33,6 +35,7 @@ impl Answer {
             started: None,
             prefill: Vec::new(),
             pieces: Vec::new(),
+            generated_tokens: 0,
             result,
         };
         let was = format!("{events:?}");
@@ -81,12 +84,22 @@ impl Answer {
                 assert!(done <= total && total == started.prompt_tokens, "{was}");
                 self.prefill.push(done);
             }
-            TokenEvent::Text { section, text } => {
+            TokenEvent::Text {
+                section,
+                text,
+                generated_tokens,
+            } => {
                 assert!(self.started.is_some(), "text before the start: {was}");
                 assert!(!text.is_empty(), "an empty text: {was}");
                 let is_back = section == Section::Reasoning
                     && matches!(self.pieces.last(), Some((Section::Answer, _)));
                 assert!(!is_back, "reasoning after the answer: {was}");
+                assert!(generated_tokens > 0, "text of no token: {was}");
+                assert!(
+                    generated_tokens >= self.generated_tokens,
+                    "the count of tokens went back: {was}"
+                );
+                self.generated_tokens = generated_tokens;
                 self.pieces.push((section, text));
             }
             TokenEvent::Finished { .. } => panic!("the end is told by the summary: {was}"),
@@ -103,6 +116,7 @@ impl Answer {
         };
         assert_eq!(stats.prompt_tokens, started.prompt_tokens);
         assert_eq!(stats.cached_tokens, started.cached_tokens);
+        assert!(self.generated_tokens <= stats.generated_tokens, "{stats:?}");
         assert!(stats.accepted_tokens <= stats.drafted_tokens, "{stats:?}");
         assert!(stats.accepted_tokens <= stats.generated_tokens, "{stats:?}");
         if !request.params.speculate {

@@ -158,7 +158,7 @@ impl<'a> AnswerWriter<'a> {
                 self.progress
                     .show(&format!("Reading the prompt … {done} of {total} tokens"));
             }
-            TokenEvent::Text { section, text } => self.on_text(section, &text),
+            TokenEvent::Text { section, text, .. } => self.on_text(section, &text),
             TokenEvent::Finished { .. } => self.progress.clear(),
         }
     }
@@ -193,10 +193,12 @@ mod tests {
     use Section::{Answer, Reasoning as Thought};
 
     fn said(section: Section, text: &str) -> AnswerEvent {
-        let text = text.to_owned();
-        AnswerEvent::Token {
-            event: TokenEvent::Text { section, text },
-        }
+        let event = TokenEvent::Text {
+            section,
+            text: text.to_owned(),
+            generated_tokens: 0,
+        };
+        AnswerEvent::Token { event }
     }
 
     /// Streams `pieces` and returns what the reader sees.

@@ -90,7 +90,12 @@ impl Queue {
         }
         if let Report::Event {
             job,
-            event: TokenEvent::Text { section, text },
+            event:
+                TokenEvent::Text {
+                    section,
+                    text,
+                    generated_tokens,
+                },
         } = &mut report
             && text.len() > MAX_TEXT_BYTES
         {
@@ -101,6 +106,7 @@ impl Queue {
                     event: TokenEvent::Text {
                         section: *section,
                         text,
+                        generated_tokens: *generated_tokens,
                     },
                 }));
             *text = rest;
@@ -138,17 +144,24 @@ fn join(last: Option<&mut Report>, report: Report) -> Option<Report> {
                     Text {
                         section: last_section,
                         text: joined,
+                        generated_tokens: latest,
                     },
             },
             Event {
                 job,
-                event: Text { section, text },
+                event:
+                    Text {
+                        section,
+                        text,
+                        generated_tokens,
+                    },
             },
         ) if last_job == job
             && last_section == section
             && joined.len() + text.len() <= MAX_TEXT_BYTES =>
         {
             joined.push_str(text);
+            *latest = *generated_tokens;
             None
         }
         (

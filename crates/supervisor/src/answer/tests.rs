@@ -18,8 +18,11 @@ fn token(event: TokenEvent) -> AnswerEvent {
 }
 
 fn text(section: Section, text: &str) -> AnswerEvent {
-    let text = text.to_owned();
-    token(TokenEvent::Text { section, text })
+    token(TokenEvent::Text {
+        section,
+        text: text.to_owned(),
+        generated_tokens: 0,
+    })
 }
 
 fn prefill(done: usize) -> AnswerEvent {
@@ -200,7 +203,7 @@ fn text_of(events: &[AnswerEvent]) -> [String; 2] {
     let of = |wanted: Section| {
         let texts = events.iter().filter_map(|event| match event {
             AnswerEvent::Token {
-                event: TokenEvent::Text { section, text },
+                event: TokenEvent::Text { section, text, .. },
             } if *section == wanted => Some(text.as_str()),
             _ => None,
         });

@@ -12,7 +12,7 @@ use crate::request::{Ask, AskError, AskId, Unload};
 use crate::status::{Status, UnloadRecord};
 
 /// Version of the messages in this file. Raised with every change to them.
-pub(super) const PROTOCOL: u32 = 4;
+pub(super) const PROTOCOL: u32 = 5;
 
 /// Who speaks. Its form never changes, so that any two versions understand it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

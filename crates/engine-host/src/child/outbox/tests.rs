@@ -12,8 +12,16 @@ fn event(job: u64, event: TokenEvent) -> Report {
 }
 
 fn text(job: u64, section: Section, text: &str) -> Report {
-    let text = text.to_owned();
-    event(job, TokenEvent::Text { section, text })
+    counted(job, section, text, 0)
+}
+
+fn counted(job: u64, section: Section, text: &str, generated_tokens: usize) -> Report {
+    let text = TokenEvent::Text {
+        section,
+        text: text.to_owned(),
+        generated_tokens,
+    };
+    event(job, text)
 }
 
 fn prefill(job: u64, done: usize) -> Report {
@@ -53,6 +61,16 @@ fn texts_of_one_section_are_joined_and_no_others() {
         text(2, Answer, "e"),
     ];
     assert_eq!(waiting, expected);
+}
+
+/// So that a reader of any pace can tell the model's.
+#[test]
+fn a_joined_text_has_the_latest_count_of_tokens() {
+    let waiting = queue([
+        counted(1, Section::Answer, "a", 3),
+        counted(1, Section::Answer, "b", 5),
+    ]);
+    assert_eq!(waiting, [counted(1, Section::Answer, "ab", 5)]);
 }
 
 #[test]
@@ -111,7 +129,7 @@ fn meaning(reports: &[Report]) -> Vec<String> {
         match report {
             Report::Event {
                 job,
-                event: TokenEvent::Text { section, text },
+                event: TokenEvent::Text { section, text, .. },
             } => meaning.extend(
                 text.chars()
                     .map(|c| (false, format!("{job:?} {section:?} {c}"))),
