@@ -6,7 +6,7 @@ import { GB } from "../ipc/fake/defaults";
 import type { FakeIpc } from "../ipc/fake";
 import { blocks, pieces, source } from "../ipc/fake/text";
 import { codeAnswer, prose, tableAnswer, thoughts } from "./texts";
-import { answered, click, key, longConversation, manyConversations, type, wait } from "./steps";
+import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
 
 export interface ChatState {
   /** As in `?state=`; written on a line of its own, for the list is read from here. */
@@ -98,7 +98,7 @@ export const states: ChatState[] = [
     set: (ipc) => answered(ipc, question, pieces(prose), { stats: { prompt_tokens: 412,
       cached_tokens: 380, generated_tokens: 168, time_to_first_token_seconds: 0.41,
       tokens_per_second: 41.8, dropped_messages: 0 } }),
-    after: () => click("article:last-of-type .buttons button:last-child"),
+    after: () => click(".stays .buttons button:last-child"),
   },
   {
     name: "chat-stopped",
@@ -159,14 +159,14 @@ export const states: ChatState[] = [
   {
     name: "chat-history",
     set: manyConversations,
-    after: () => click("header button"),
+    after: showHistory,
   },
   {
     name: "chat-search",
     set: manyConversations,
     after: async () => {
-      await click("header button");
-      await type("bread", "[data-search]");
+      await showHistory();
+      await type("yeast", "[data-search]");
       await wait(250);
     },
   },
@@ -174,7 +174,7 @@ export const states: ChatState[] = [
     name: "chat-delete",
     set: manyConversations,
     after: async () => {
-      await click("header button");
+      await showHistory();
       await click("li.open .more button");
       await click("[role=menu] .danger");
     },
@@ -196,7 +196,7 @@ export const states: ChatState[] = [
   {
     name: "chat-edit",
     set: (ipc) => answered(ipc, question, pieces(prose)),
-    after: () => click("article:first-of-type [aria-label]:not(.open).small:last-child"),
+    after: () => click(".mine .buttons button:last-child"),
   },
   {
     name: "chat-link",

@@ -3,6 +3,7 @@ import { tick } from "svelte";
 import type { Conversation, MessageView } from "../ipc";
 import type { FakeIpc } from "../ipc/fake";
 import { blocks, pieces, source, type Piece } from "../ipc/fake/text";
+import { page } from "../state/page.svelte";
 import { prose } from "./texts";
 
 export function wait(milliseconds: number): Promise<void> {
@@ -29,6 +30,11 @@ export async function type(text: string, selector = "textarea"): Promise<void> {
   field.focus();
   field.value = text;
   field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+  await tick();
+}
+
+export async function showHistory(): Promise<void> {
+  page.isHistoryShown = true;
   await tick();
 }
 

@@ -1,0 +1,114 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { useIpc } from "../ipc";
+import { FakeIpc, pieces } from "../ipc/fake";
+import { Transcript } from "./transcript.svelte";
+
+let ipc: FakeIpc;
+let transcript: Transcript;
+
+beforeEach(() => {
+  ipc = new FakeIpc();
+  useIpc(ipc);
+  ipc.script = { answer: pieces("An answer.\n\nWith two parts."), rate: 0 };
+  transcript = new Transcript();
+});
+
+const speakers = () => transcript.heads.map((head) => head.speaker);
+
+/** The whole answer is written and has ended. */
+async function finish() {
+  ipc.player().write(100);
+  ipc.player().end({ ending: "stop" });
+  await vi.waitFor(() => expect(transcript.writing).toBeNull());
+}
+
+describe("a conversation", () => {
+  it("begins with the first question and follows its answer", async () => {
+    expect(await transcript.ask("What is it?")).toBe(true);
+    expect(speakers()).toEqual(["user", "assistant"]);
+    expect(transcript.conversation?.title).toBe("What is it?");
+    expect(transcript.writing).not.toBeNull();
+    await finish();
+    const last = transcript.heads[1]!;
+    expect(transcript.views.get(last.id)?.text).toBe("An answer.\n\nWith two parts.");
+  });
+
+  it("brings messages when they are needed, each once, and many in one call", async () => {
+    const texts = Array.from({ length: 200 }, (_, index) => `Message ${index}`);
+    const { id } = ipc.addConversation("Long", texts);
+    await transcript.open(id);
+    expect(transcript.views.size).toBe(8);
+    ipc.calls = [];
+    const ids = transcript.heads.slice(0, 20).map((head) => head.id);
+    transcript.need(ids);
+    transcript.need(ids);
+    await vi.waitFor(() => expect(transcript.views.size).toBe(28));
+    expect(ipc.calls.filter((call) => call.name === "messages")).toHaveLength(1);
+  });
+
+  it("stops an answer and keeps what was written", async () => {
+    await transcript.ask("Go on");
+    ipc.player().write(1);
+    await transcript.stop();
+    await vi.waitFor(() => expect(transcript.writing).toBeNull());
+    const last = transcript.heads[1]!;
+    expect(transcript.views.get(last.id)?.ending).toEqual({ ending: "cancelled" });
+  });
+
+  it("answers again beside the old answer, and goes back to it", async () => {
+    await transcript.ask("Why?");
+    await finish();
+    const old = transcript.heads[1]!.id;
+    await transcript.regenerate(old);
+    await finish();
+    const fresh = transcript.heads[1]!.id;
+    expect(fresh).not.toBe(old);
+    await vi.waitFor(() => expect(transcript.views.get(fresh)?.siblings).toEqual([old, fresh]));
+    await transcript.showBranch(old);
+    expect(transcript.heads.map((head) => head.id)).toContain(old);
+    expect(transcript.views.get(old)?.siblings).toEqual([old, fresh]);
+  });
+
+  it("edits a question into a new version and forgets the edit", async () => {
+    await transcript.ask("First");
+    await finish();
+    const question = transcript.heads[0]!.id;
+    transcript.editing = question;
+    await transcript.edit(question, "Second");
+    expect(transcript.editing).toBeNull();
+    expect(transcript.views.get(transcript.heads[0]!.id)?.text).toBe("Second");
+  });
+
+  it("says why a question could not be asked, and asks nothing", async () => {
+    ipc.refuse("ask", { code: "turn", failure: { code: "busy" } });
+    expect(await transcript.ask("Hello?")).toBe(false);
+    expect(transcript.failure).toEqual({ code: "busy" });
+    expect(transcript.heads).toEqual([]);
+    expect(transcript.isAsking).toBe(false);
+  });
+
+  it("goes blank when it was deleted elsewhere", async () => {
+    const { id } = ipc.addConversation("Gone", ["a", "b"]);
+    await transcript.open(id);
+    await ipc.deleteConversation(id);
+    await transcript.refresh();
+    expect(transcript.conversation).toBeNull();
+  });
+
+  it("shows the conversation that was opened last, however slow the others are", async () => {
+    const one = ipc.addConversation("One", ["a", "b"]);
+    const two = ipc.addConversation("Two", ["c", "d"]);
+    const both = [transcript.open(one.id), transcript.open(two.id)];
+    await Promise.all(both);
+    expect(transcript.conversation?.title).toBe("Two");
+  });
+
+  it("follows an answer that is still written when it is opened again", async () => {
+    await transcript.ask("Slowly");
+    const { id } = transcript.conversation!;
+    await transcript.open(null);
+    expect(transcript.writing).toBeNull();
+    await transcript.open(id);
+    await vi.waitFor(() => expect(transcript.writing).not.toBeNull());
+  });
+});
