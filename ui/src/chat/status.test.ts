@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import type { StatusView } from "../ipc";
+import { GB, loaded, status } from "../ipc/fake/defaults";
+import { group, groups } from "./days";
+import { statusLine } from "./status-words";
+
+const line = (change: Partial<StatusView>, stage: Parameters<typeof statusLine>[1] = null) => {
+  const { text, figures } = statusLine({ ...status(), ...change }, stage, "Qwen3 4B");
+  return [text, ...figures].join(" | ");
+};
+
+describe("the status line", () => {
+  it("says what is so, the most pressing first", () => {
+    const isLoading = { ...loaded(), is_ready: false, memory_bytes: null };
+    expect(line({})).toBe("Qwen3 4B is ready | 2.8 GB");
+    expect(line({ model: { ...isLoading, load_fraction: 0.4 } })).toBe("Loading Qwen3 4B, 40%");
+    expect(line({ model: { ...isLoading, load_fraction: null } })).toBe("Loading Qwen3 4B");
+    expect(line({}, { stage: "prefill", done: 512, total: 2048 })).toBe("Reading, 25% | 2.8 GB");
+    expect(line({}, { stage: "writing", tokens_per_second: 41.6 })).toBe("Answering | 42 tokens/s | 2.8 GB");
+    expect(line({ n_waiting: 2 }, { stage: "writing", tokens_per_second: null })).toBe("Answering | 2 wait | 2.8 GB");
+    expect(line({ held: "heat_serious" })).toBe("Holding back: the computer is hot | 2.8 GB");
+    expect(line({ held: "paused", is_paused: true })).toBe("Paused | 2.8 GB");
+    expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "low_power" }] }))
+      .toBe("Taking it easy: Low Power Mode is on | 2.8 GB");
+    expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "setting" }] }))
+      .toBe("Qwen3 4B is ready | 2.8 GB");
+  });
+
+  it("says what an unloaded model gave back", () => {
+    const gone = { name: "Qwen3 4B", held_bytes: 1.2 * GB, was_idle: true };
+    expect(line({ model: null, last_unload: gone })).toBe("Unloaded after a rest; 1.2 GB returned");
+    expect(line({ model: null, last_unload: { ...gone, was_idle: false } })).toBe("Unloaded; 1.2 GB returned");
+    expect(line({ model: null })).toBe("Qwen3 4B loads when you ask");
+  });
+});
+
+describe("days of the history", () => {
+  const now = new Date(2026, 10, 21, 0, 30).getTime();
+  const ago = (hours: number) => now - hours * 3_600_000;
+
+  it("are the calendar's", () => {
+    expect(group(ago(0.25), now)).toBe("today");
+    expect(group(ago(1), now)).toBe("yesterday");
+    expect(group(ago(24 * 6), now)).toBe("week");
+    expect(group(ago(24 * 20), now)).toBe("month");
+    expect(group(ago(24 * 60), now)).toBe("2026-09");
+  });
+
+  it("keep the pinned ones first, and make one group of what was found", () => {
+    const one = (id: number, hours: number, is_pinned = false) => ({ snippet: null, conversation: {
+      id, title: "", is_pinned, created_at: 0, updated_at: ago(hours), n_messages: 2 } });
+    const found = [one(1, 900, true), one(2, 0.1), one(3, 0.2), one(4, 2)];
+    expect(groups(found, now, false).map((each) => [each.name, each.found.length]))
+      .toEqual([["pinned", 1], ["today", 2], ["yesterday", 1]]);
+    expect(groups(found, now, true).map((each) => each.name)).toEqual(["found"]);
+  });
+});

@@ -1,0 +1,46 @@
+/** Every state of the chat, as assistive technology finds it. Contrast needs a real page. */
+import axe from "axe-core";
+import { tick, unmount } from "svelte";
+import { afterEach, describe, expect, it } from "vitest";
+import { openChat } from "../chat/open";
+import { useIpc } from "../ipc";
+import { FakeIpc } from "../ipc/fake";
+import { composer } from "../state/composer.svelte";
+import { page } from "../state/page.svelte";
+import { transcript } from "../state/transcript.svelte";
+import { states } from "./states";
+import { wait } from "./steps";
+
+let chat: Awaited<ReturnType<typeof openChat>> | null = null;
+
+afterEach(async () => {
+  await transcript.open(null);
+  page.link = null;
+  page.isHistoryShown = page.isStatusShown = page.areShortcutsShown = false;
+  composer.clear();
+  if (chat) await unmount(chat);
+  document.body.replaceChildren();
+});
+
+describe("for assistive technology nothing is wrong in", () => {
+  it.each(states.map((state) => [state.name, state] as const))("%s", async (_name, state) => {
+    innerWidth = 420;
+    const ipc = new FakeIpc();
+    useIpc(ipc);
+    state.set?.(ipc);
+    const target = document.createElement("div");
+    document.body.append(target);
+    document.documentElement.lang = "en";
+    document.title = "Transom";
+    chat = await openChat(target);
+    const last = [...ipc.tree.conversations.keys()].at(-1);
+    if (last !== undefined) chat.open(last);
+    await wait(30);
+    await state.after?.(ipc);
+    await wait(30);
+    await tick();
+    const found = await axe.run(document, { rules: { "color-contrast": { enabled: false } } });
+    const wrong = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ; ")}`);
+    expect(wrong).toEqual([]);
+  });
+});
