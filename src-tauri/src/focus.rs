@@ -5,7 +5,7 @@
 
 use std::sync::Mutex;
 
-use tauri::AppHandle;
+use tauri::{AppHandle, WebviewWindow};
 
 /// See the head of this file.
 #[derive(Debug, Default)]
@@ -29,9 +29,17 @@ impl Focus {
     }
 }
 
+/// Sees to it that a window that a person asked for has the keys. Returns at once. To be called on the
+/// main thread.
+pub(crate) fn claim(window: &WebviewWindow) {
+    platform::claim(window);
+}
+
 #[cfg(target_os = "macos")]
 mod platform {
-    use tauri::AppHandle;
+    use tauri::{AppHandle, WebviewWindow};
+
+    pub(super) fn claim(_: &WebviewWindow) {}
 
     pub(super) fn active() -> Option<u32> {
         None
@@ -47,11 +55,42 @@ mod platform {
 
 #[cfg(not(target_os = "macos"))]
 mod platform {
-    use tauri::AppHandle;
+    use std::time::Duration;
+
+    use raw_window_handle::{HasWindowHandle, RawWindowHandle};
+    use tauri::{AppHandle, WebviewWindow};
     use x11rb::connection::Connection;
     use x11rb::protocol::xproto::{AtomEnum, ClientMessageEvent, ConnectionExt, EventMask};
 
     type Tried<T> = Result<T, Box<dyn std::error::Error>>;
+
+    /// A window manager keeps the keys from windows that come up by themselves. It cannot know that
+    /// a person pressed the hotkey or the icon, so it is told so, as a pager would; again if it had
+    /// not yet seen the window.
+    const CLAIM_AFTER_MS: [u64; 5] = [0, 20, 60, 120, 300];
+
+    pub(super) fn claim(window: &WebviewWindow) {
+        let handle = window.window_handle().map(|handle| handle.as_raw());
+        let Ok(RawWindowHandle::Xlib(handle)) = handle else {
+            return;
+        };
+        let Ok(window) = u32::try_from(handle.window) else {
+            return;
+        };
+        let claim = move || {
+            for wait in CLAIM_AFTER_MS {
+                std::thread::sleep(Duration::from_millis(wait));
+                if active() == Some(window) {
+                    return;
+                }
+                restore_to(window);
+            }
+        };
+        let thread = std::thread::Builder::new().name("focus".to_owned());
+        if let Err(error) = thread.spawn(claim) {
+            tracing::debug!(%error, "the focus could not be claimed");
+        }
+    }
 
     pub(super) fn active() -> Option<u32> {
         let found = find();
@@ -62,11 +101,14 @@ mod platform {
     }
 
     pub(super) fn restore(_: &AppHandle, before: Option<u32>) {
-        let Some(window) = before else {
-            return;
-        };
+        if let Some(window) = before {
+            restore_to(window);
+        }
+    }
+
+    fn restore_to(window: u32) {
         if let Err(error) = activate(window) {
-            tracing::debug!(%error, "the focus could not be given back");
+            tracing::debug!(%error, "the focus could not be moved");
         }
     }
 

@@ -58,13 +58,13 @@ impl Rooms {
         let settings = settings_of(&store, &mut notices).await;
         let hardware = Hardware::detect();
         let tuned = tuning::of(&settings);
-        let connection = open_link(data_folder, tuned.clone(), &mut notices).await;
+        let (connection, is_guest) = open_link(data_folder, tuned.clone(), &mut notices).await;
         let handle = connection.handle();
         // Of a running instance the user's settings hold as well: it is the same user.
         handle.tune(tuned);
         let link = Arc::new(Link {
             data_folder: data_folder.to_owned(),
-            is_guest: watch::Sender::new(!connection.is_own()),
+            is_guest: watch::Sender::new(is_guest),
             handles: watch::Sender::new(handle),
             connection: tokio::sync::Mutex::new(Some(connection)),
         });
@@ -97,10 +97,11 @@ impl Rooms {
         }
         let mut notices = Vec::new();
         let tuned = tuning::of(&self.settings());
-        let opened = open_link(&self.link.data_folder, tuned.clone(), &mut notices).await;
-        tracing::info!(is_own = opened.is_own(), "connected anew");
+        let folder = &self.link.data_folder;
+        let (opened, is_guest) = open_link(folder, tuned.clone(), &mut notices).await;
+        tracing::info!(is_guest, "connected anew");
         opened.handle().tune(tuned);
-        self.link.is_guest.send_replace(!opened.is_own());
+        self.link.is_guest.send_replace(is_guest);
         self.link.handles.send_replace(opened.handle());
         *connection = Some(opened);
     }
@@ -201,7 +202,12 @@ async fn settings_of(store: &Store, notices: &mut Vec<News>) -> Settings {
     }
 }
 
-async fn open_link(data_folder: &Path, tuning: Tuning, notices: &mut Vec<News>) -> Connection {
+/// A supervisor, and whether it is another program's.
+async fn open_link(
+    data_folder: &Path,
+    tuning: Tuning,
+    notices: &mut Vec<News>,
+) -> (Connection, bool) {
     let program = worker_program();
     if !program.is_file() {
         let reason = format!("{} is not there; install the app again", program.display());
@@ -210,12 +216,15 @@ async fn open_link(data_folder: &Path, tuning: Tuning, notices: &mut Vec<News>) 
     }
     let start = || start(tuning.clone());
     match instance::open(data_folder, start).await {
-        Ok(connection) => connection,
+        Ok(connection) => {
+            let is_guest = !connection.is_own();
+            (connection, is_guest)
+        }
         Err(error) => {
             tracing::error!(%error, "no instance can be opened");
             notices.push(notice(code_of(&error), &error.to_string()));
             // Alone: others do not find it, but this app answers.
-            Connection::Running(start().handle())
+            (Connection::Running(start().handle()), false)
         }
     }
 }

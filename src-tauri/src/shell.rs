@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
 use crate::rooms::Rooms;
+use crate::showing::Presses;
 use crate::status_view;
 use crate::taken_text::Board;
 use crate::tray::Tray;
@@ -49,6 +50,7 @@ pub(crate) struct Shell {
     /// What happened before there was a page to be told.
     notices: Mutex<Vec<News>>,
     is_chat_pinned: Mutex<bool>,
+    presses: Mutex<Presses>,
     has_quit: watch::Sender<bool>,
 }
 
@@ -71,6 +73,7 @@ impl Shell {
             status: Mutex::new(status_view::nothing()),
             notices: Mutex::default(),
             is_chat_pinned: Mutex::default(),
+            presses: Mutex::default(),
             has_quit: watch::Sender::new(false),
         }
     }
@@ -141,6 +144,11 @@ impl Shell {
     /// The user's choice of the above.
     pub(crate) fn pin_chat(&self, is_pinned: bool) {
         *lock(&self.is_chat_pinned) = is_pinned;
+    }
+
+    /// What is known of presses of the hotkey.
+    pub(crate) fn presses<T>(&self, with: impl FnOnce(&mut Presses) -> T) -> T {
+        with(&mut lock(&self.presses))
     }
 
     /// Ends the app: answers are saved, models give their memory back, within a bound.

@@ -19,6 +19,31 @@ pub(crate) const BLUR_GRACE: Duration = Duration::from_millis(150);
 /// A hidden chat is let go after this long, and its 100 MB with it.
 pub(crate) const CHAT_KEPT: Duration = Duration::from_secs(600);
 
+/// A press that comes this soon after the key was let go is the keyboard repeating a key that is
+/// held, which X11 tells as letting go and pressing at one time. No finger is as fast.
+const REPEAT: Duration = Duration::from_millis(50);
+
+/// Tells presses of the hotkey from the repeats of one that is held.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Presses {
+    released_at: Option<Instant>,
+}
+
+impl Presses {
+    /// Whether a press at `now` is a new one.
+    pub(crate) fn is_new(&self, now: Instant) -> bool {
+        let is_repeat = self
+            .released_at
+            .is_some_and(|at| now.saturating_duration_since(at) < REPEAT);
+        !is_repeat
+    }
+
+    /// The key was let go, or seemed so.
+    pub(crate) fn released(&mut self, now: Instant) {
+        self.released_at = Some(now);
+    }
+}
+
 /// What the shell knows of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Showing {
@@ -100,6 +125,20 @@ mod tests {
         showing.shown();
         showing.focused(true, now);
         (showing, now)
+    }
+
+    #[test]
+    fn a_key_that_is_held_is_one_press() {
+        let now = Instant::now();
+        let mut presses = Presses::default();
+        assert!(presses.is_new(now));
+        for n in 0..10 {
+            let at = now + (500 + 30 * n) * MS;
+            presses.released(at);
+            assert!(!presses.is_new(at + MS));
+        }
+        presses.released(now + 900 * MS);
+        assert!(presses.is_new(now + 1000 * MS));
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! Rule: the icon is up before anything is opened, and nothing here wakes an idle app.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tauri::{AppHandle, Manager, RunEvent, WindowEvent};
+#[cfg(target_os = "macos")]
 use tauri_plugin_deep_link::DeepLinkExt;
 use tauri_plugin_global_shortcut::{GlobalShortcutExt, Shortcut, ShortcutState};
 use transom_chat::Happening;
@@ -60,11 +61,7 @@ pub fn run() -> anyhow::Result<()> {
         )
         .plugin(
             tauri_plugin_global_shortcut::Builder::new()
-                .with_handler(|app, _, event| {
-                    if event.state == ShortcutState::Pressed {
-                        windows::toggle(app, Window::Prompt);
-                    }
-                })
+                .with_handler(|app, _, event| on_hotkey(app, event.state))
                 .build(),
         );
     #[cfg(target_os = "macos")]
@@ -97,6 +94,8 @@ fn set_up(app: &AppHandle, wish: Wish) {
             false
         }
     };
+    // Elsewhere a link is an argument of a second start.
+    #[cfg(target_os = "macos")]
     app.deep_link().on_open_url({
         let app = app.clone();
         move |event| {
@@ -157,9 +156,7 @@ async fn open(app: AppHandle) {
     for notice in notices {
         shell.notice(notice);
     }
-    let settings = rooms.settings();
-    let on_main = app.clone();
-    let _ = app.run_on_main_thread(move || of_app::apply(&on_main, None, &settings));
+    of_app::apply(&app, None, &rooms.settings());
     tracing::info!("open");
     tell_status(&app, &rooms).await;
 }
@@ -216,6 +213,18 @@ pub(crate) fn draw_tray(app: &AppHandle) {
     let view = tray::menu::view(&shell.status(), &settings, &words);
     let on_main = app.clone();
     let _ = app.run_on_main_thread(move || tray::update(&on_main, &view));
+}
+
+fn on_hotkey(app: &AppHandle, state: ShortcutState) {
+    let shell = app.state::<Shell>();
+    let now = Instant::now();
+    match state {
+        ShortcutState::Pressed if shell.presses(|presses| presses.is_new(now)) => {
+            windows::toggle(app, Window::Prompt);
+        }
+        ShortcutState::Pressed => {}
+        ShortcutState::Released => shell.presses(|presses| presses.released(now)),
+    }
 }
 
 fn on_window_event(window: &tauri::Window, event: &WindowEvent) {

@@ -176,7 +176,7 @@ fn show_now(app: &AppHandle, window: Window, shown: News) -> tauri::Result<()> {
     }
     shell.pages.tell(app, window, shown);
     if let Some(found) = app.get_webview_window(window.label()) {
-        if shell.pages.is_ready(window) {
+        if shell.pages.can_be_shown(window) {
             bring_up(app, window, &found);
         }
         return Ok(());
@@ -189,7 +189,7 @@ fn show_now(app: &AppHandle, window: Window, shown: News) -> tauri::Result<()> {
         on_main_thread(&app, move |app| {
             let pages = &app.state::<Shell>().pages;
             let found = app.get_webview_window(window.label());
-            if let (Some(found), false) = (found, pages.is_ready(window)) {
+            if let (Some(found), true) = (found, pages.give_up(window)) {
                 tracing::warn!(window = window.label(), "the page says nothing");
                 bring_up(app, window, &found);
             }

@@ -51,7 +51,8 @@ pub(crate) async fn change_settings(app: &AppHandle, patch: Value) -> Done<Setti
     Ok(settings)
 }
 
-/// Has settings take effect in the shell: all of them at the start, else those that changed.
+/// Has settings take effect in the shell: all of them at the start, else those that changed. Not to
+/// be called on the main thread, which the shortcut's registration waits for.
 pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) {
     let shell = app.state::<Shell>();
     let was = before.map(|settings| &settings.general);

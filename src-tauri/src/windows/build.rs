@@ -81,7 +81,9 @@ mod platform {
 
     pub(super) fn present(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
         built.show()?;
-        built.set_focus()
+        built.set_focus()?;
+        crate::focus::claim(built);
+        Ok(())
     }
 
     pub(super) fn put_away(_: Window, built: &WebviewWindow) -> tauri::Result<()> {

@@ -23,6 +23,8 @@ struct Page {
     is_ready: bool,
     /// It is to come on the screen as soon as it is ready.
     is_wanted: bool,
+    /// It took too long to become ready, and is shown as it is.
+    is_given_up: bool,
     waiting: Vec<News>,
 }
 
@@ -43,6 +45,24 @@ impl Pages {
     /// Whether its page listens.
     pub(crate) fn is_ready(&self, window: Window) -> bool {
         self.lock().get(&window).is_some_and(|page| page.is_ready)
+    }
+
+    /// Whether its window can be shown: its page listens, or was waited for long enough.
+    pub(crate) fn can_be_shown(&self, window: Window) -> bool {
+        let pages = self.lock();
+        pages
+            .get(&window)
+            .is_some_and(|page| page.is_ready || page.is_given_up)
+    }
+
+    /// The page was waited for long enough. Returns whether it is still not ready.
+    pub(crate) fn give_up(&self, window: Window) -> bool {
+        let mut pages = self.lock();
+        let Some(page) = pages.get_mut(&window).filter(|page| !page.is_ready) else {
+            return false;
+        };
+        page.is_given_up = true;
+        std::mem::take(&mut page.is_wanted)
     }
 
     /// A window was made, to be shown.
