@@ -24,10 +24,11 @@ function prompt(
     fake.script = { answer, rate: 0, ...script };
     setUp(fake, session);
     await startApp();
-    mount(Prompt, { target, props: { session } });
+    const drawn = mount(Prompt, { target, props: { session } });
     await tick();
     await then(session);
     await tick();
+    return drawn;
   };
 }
 

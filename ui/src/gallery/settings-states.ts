@@ -13,11 +13,14 @@ import { shown } from "../settings/shown.svelte";
 import ShortcutsSheet from "../help/ShortcutsSheet.svelte";
 import Welcome from "../welcome/Welcome.svelte";
 
-/** A state of a window, by name. `show` is given a fresh fake app that is already in place. */
+/** A state of a window, by name. `show` is given a fresh fake app that is already in place, and
+ * resolves to what `unmount` takes. */
 export interface GalleryState {
   name: string;
-  show: (fake: FakeIpc, target: HTMLElement) => Promise<void>;
+  show: (fake: FakeIpc, target: HTMLElement) => Promise<Drawn>;
 }
+
+type Drawn = ReturnType<typeof mount>;
 
 type SetUp = (fake: FakeIpc) => void;
 
@@ -41,9 +44,10 @@ function pane(pane: Pane, setUp: SetUp = nothing, then: (target: HTMLElement) =>
     setUp(fake);
     await startApp();
     shown.pane = pane;
-    mount(Settings, { target, props: { live: new Live() } });
+    const drawn = mount(Settings, { target, props: { live: new Live() } });
     await settled();
     await then(target);
+    return drawn;
   };
 }
 
@@ -101,8 +105,9 @@ function alone<Props extends Record<string, unknown>>(
   return async (fake: FakeIpc, target: HTMLElement) => {
     setUp(fake);
     await startApp();
-    mount(component, { target, props });
+    const drawn = mount(component, { target, props });
     await settled();
+    return drawn;
   };
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Patch, Settings } from "../ipc";
 import { settings } from "../ipc/fake/defaults";
 import { choicesFor, hasChoices, joined, merged } from "./patch";
 
@@ -17,7 +18,7 @@ describe("a patch", () => {
   });
 
   it("joined with a later one does what both do, the later last", () => {
-    const first = { general: { pin_chat: true }, behaviour: { keep_loaded: true } };
+    const first: Patch<Settings> = { general: { pin_chat: true }, behaviour: { keep_loaded: true } };
     const both = joined(first, { general: { pin_chat: false, language: "de" } });
     expect(both).toEqual({
       general: { pin_chat: false, language: "de" }, behaviour: { keep_loaded: true },
@@ -25,7 +26,7 @@ describe("a patch", () => {
   });
 
   it("keeps a null for the app to read", () => {
-    expect(joined({ models: { a: { seed: 3 } } }, { models: { a: null } }))
+    expect(joined<Settings>({ models: { a: { seed: 3 } } }, { models: { a: null } }))
       .toEqual({ models: { a: null } });
   });
 });

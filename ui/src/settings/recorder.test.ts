@@ -12,7 +12,7 @@ beforeEach(() => {
   fake = new FakeIpc();
   answer = null;
   const set = fake.setHotkey.bind(fake);
-  fake.setHotkey = async (shortcut) => answer ?? set(shortcut);
+  Object.assign(fake, { setHotkey: async (shortcut: string) => answer ?? set(shortcut) });
   useIpc(fake);
   chooseLanguage("en");
 });

@@ -2,7 +2,7 @@
 import axe from "axe-core";
 
 /** Rules that need a layout, which jsdom has none of; the pages in a real browser are held to them. */
-const NEED_LAYOUT = ["color-contrast", "target-size", "scrollable-region-focusable",
+export const NEED_LAYOUT = ["color-contrast", "target-size", "scrollable-region-focusable",
   "label-content-name-mismatch"];
 
 /** One line for each violation: the rule, and what breaks it. */

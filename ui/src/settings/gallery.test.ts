@@ -1,0 +1,40 @@
+/** Every state of the settings window and of the quick prompt, as assistive technology finds it. */
+import axe from "axe-core";
+import { unmount } from "svelte";
+import { afterEach, describe, expect, it } from "vitest";
+import { promptStates } from "../gallery/prompt-states";
+import { settingsStates } from "../gallery/settings-states";
+import { chooseLanguage } from "../i18n";
+import { useIpc } from "../ipc";
+import { FakeIpc } from "../ipc/fake";
+import { NEED_LAYOUT } from "./parts/axe";
+
+const all = [...settingsStates, ...promptStates];
+
+afterEach(() => {
+  document.body.replaceChildren();
+  chooseLanguage("en");
+});
+
+describe("for assistive technology nothing is wrong in", () => {
+  it.each(all.map((state) => [state.name, state] as const))("%s", async (_name, state) => {
+    const fake = new FakeIpc();
+    useIpc(fake);
+    const target = document.createElement("div");
+    document.body.append(target);
+    document.title = "Transom";
+    const drawn = await state.show(fake, target);
+    const rules = Object.fromEntries(NEED_LAYOUT.map((rule) => [rule, { enabled: false }]));
+    const found = await axe.run(document, { rules });
+    const wrong = found.violations.map(
+      (one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ; ")}`,
+    );
+    await unmount(drawn);
+    expect(wrong).toEqual([]);
+  });
+
+  it("has names of its own for every state", () => {
+    const names = all.map((state) => state.name);
+    expect(new Set(names).size).toBe(names.length);
+  });
+});
