@@ -2,6 +2,7 @@
 import "../style/base.css";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
+import { bench } from "./bench";
 import { promptStates } from "./prompt-states";
 import { settingsStates, type GalleryState } from "./settings-states";
 import { states, type ChatState } from "./states";
@@ -21,7 +22,8 @@ async function open(): Promise<void> {
   ipc.setSettings({ general: { ...general, language: query.get("lang") ?? "en",
     appearance: appearance === "light" || appearance === "dark" ? appearance : "system" } });
   if (query.has("contrast")) document.documentElement.dataset.contrast = "more";
-  await show(name, ipc);
+  if (query.has("bench")) await bench(ipc, query, target);
+  else await show(name, ipc);
   await document.fonts.ready;
   await wait(400);
   document.documentElement.dataset.ready = "yes";

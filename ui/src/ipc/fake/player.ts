@@ -79,6 +79,11 @@ export class Player {
     this.timer = setTimeout(next, step);
   }
 
+  /** Words so far. */
+  get written(): number {
+    return this.at;
+  }
+
   stage(stage: Stage): void {
     this.now = stage;
     this.tell({ update: "stage", stage });
@@ -98,9 +103,7 @@ export class Player {
 
   private grow(section: Section, piece: number): void {
     const one = this.whole[section][piece]!;
-    const said = this.words.slice(0, this.at)
-      .filter((word) => word.section === section && word.piece === piece)
-      .map((word) => word.text).join("");
+    const said = this.said(section, piece);
     const next = this.words[this.at];
     const isDone = !next || next.section !== section || next.piece !== piece;
     const done: Block[] = isDone ? blocks([one], piece) : [];
@@ -112,6 +115,15 @@ export class Player {
       update: "text", section, blocks: done, tail: this.tails[section], tokens_per_second: 42,
       sentences: isDone && section === "answer" ? sentences(said) : [],
     });
+  }
+
+  /** What is said of a piece so far: its words are the last ones. */
+  private said(section: Section, piece: number): string {
+    let from = this.at;
+    const isOfIt = (at: number) =>
+      this.words[at]?.section === section && this.words[at].piece === piece;
+    while (from > 0 && isOfIt(from - 1)) from -= 1;
+    return this.words.slice(from, this.at).map((word) => word.text).join("");
   }
 
   end(ending: EndingView): void {
