@@ -19,7 +19,7 @@ use crate::store::text;
 use crate::{schema, search};
 
 /// Files up to this size are read through at every opening.
-const SMALL_BYTES: u64 = 16 << 20;
+const SMALL_BYTES: u64 = 8 << 20;
 
 /// Larger ones when this has passed since the last time.
 const CHECK_EVERY_MS: i64 = 7 * 24 * 60 * 60 * 1000;

@@ -51,8 +51,8 @@ pub(crate) fn mend(target: &mut Connection) -> Result<Saved, StoreError> {
     for (conversation, leaf) in shown {
         tx.execute(
             "UPDATE conversation SET leaf = ?2 WHERE id = ?1 AND NOT EXISTS
-             (SELECT 1 FROM message WHERE id = leaf AND conversation = ?1
-              AND id NOT IN (SELECT parent FROM message WHERE parent IS NOT NULL))",
+             (SELECT 1 FROM message m WHERE m.id = leaf AND m.conversation = ?1
+              AND NOT EXISTS (SELECT 1 FROM message c WHERE c.parent = m.id))",
             (conversation, leaf),
         )?;
     }

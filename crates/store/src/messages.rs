@@ -14,10 +14,6 @@ use crate::error::StoreError;
 use crate::store::{Flush, Store, optional_text, text};
 use crate::{conversations, search, tree};
 
-/// After so many pieces the growing answer is made certain to be on the disk: at two a second, a
-/// power cut costs eight seconds of it.
-const FLUSH_EVERY: u32 = 16;
-
 impl Store {
     /// Adds a message, which becomes the end of the path that is shown. One that follows what
     /// another already follows is a new version of it. When the call returns it is on the disk.
@@ -47,16 +43,7 @@ impl Store {
     ///
     /// [`StoreError::NoMessage`], and [`StoreError::NotWriting`] when it has ended.
     pub fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError> {
-        let n_pieces = self.write(Flush::Later, |tx| append(tx, id, reasoning, text))?;
-        if n_pieces % FLUSH_EVERY == 0 {
-            // Any change that is flushed takes all before it along.
-            self.write(Flush::Now, |tx| {
-                tx.prepare_cached("UPDATE message SET n_chars = n_chars WHERE id = ?1")?
-                    .execute([id.0])?;
-                Ok(())
-            })?;
-        }
-        Ok(())
+        self.write(Flush::Later, |tx| append(tx, id, reasoning, text))
     }
 
     /// Ends an answer that is being written. `stats` are figures as JSON of the caller. When the
@@ -210,13 +197,12 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Message> {
     })
 }
 
-/// How many pieces there are now.
 fn append(
     tx: &Transaction<'_>,
     id: MessageId,
     reasoning: &str,
     text: &str,
-) -> Result<u32, StoreError> {
+) -> Result<(), StoreError> {
     check_writing(tx, id)?;
     let mut seq: u32 = tx
         .prepare_cached("SELECT coalesce(max(seq), 0) FROM piece WHERE message = ?1")?
@@ -234,7 +220,7 @@ fn append(
     let n_chars = reasoning.chars().count() + text.chars().count();
     tx.prepare_cached("UPDATE message SET n_chars = n_chars + ?2 WHERE id = ?1")?
         .execute((id.0, chars_column(n_chars)))?;
-    Ok(seq)
+    Ok(())
 }
 
 fn finish(

@@ -154,6 +154,8 @@ fn prepare(connection: &Connection) -> Result<(), StoreError> {
     // On macOS `fsync` leaves data in the drive's own cache.
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    // No text in files of the system's folder for temporary ones.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     // A log that grew large once, as by an import, is cut when it was folded in.
     connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
     Ok(())

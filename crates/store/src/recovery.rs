@@ -83,7 +83,7 @@ fn save_from(damaged: &Path, part: &Path, migrations: &[&str]) -> Result<mend::S
         salvage::copy(damaged, &mut target, migrations)?;
         mend::mend(&mut target)
     };
-    save().map_err(|error| error.at(part))
+    save().map_err(|error| error.at(damaged))
 }
 
 /// Gives the damaged file its second name and puts the new one in its place.

@@ -20,7 +20,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS];
 /// that is being written grows in `piece` and is put together once, when it ends.
 ///
 /// `search` has no copy of the texts, only the index: row *n* is message *n*, row -*n* the title of
-/// conversation *n*. `ascii` splits at blanks only, for `fold` has made the words already.
+/// conversation *n*. `ascii` splits at blanks only, for `fold` has made the words already. Beginnings
+/// of one and two letters have an index of their own, because they are of very many words.
 const CONVERSATIONS: &str = "
 CREATE TABLE meta (
     key TEXT PRIMARY KEY NOT NULL,
@@ -79,7 +80,7 @@ CREATE TABLE setting (
 ) STRICT;
 
 CREATE VIRTUAL TABLE search USING fts5 (
-    title, text, attachment, content = '', tokenize = 'ascii'
+    title, text, attachment, content = '', tokenize = 'ascii', prefix = '1 2'
 );
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
 ";

@@ -59,11 +59,11 @@ impl Store {
             return Ok(Vec::new());
         }
         self.read(|tx| {
-            let ranked = ranked(tx, &phrases)?;
-            let page = ranked
+            let n_wanted = (offset as usize).saturating_add(limit as usize);
+            let page = ranked(tx, &phrases, n_wanted)?
                 .into_iter()
-                .skip(offset as usize)
-                .take(limit as usize);
+                .take(n_wanted)
+                .skip(offset as usize);
             page.map(|(id, hit)| found(tx, id, hit, &phrases)).collect()
         })
     }
@@ -80,13 +80,15 @@ fn phrases(text: &str) -> Vec<Phrase> {
         .collect()
 }
 
+/// The best first; at least `n_wanted` of them if there are so many.
 fn ranked(
     tx: &Transaction<'_>,
     phrases: &[Phrase],
+    n_wanted: usize,
 ) -> Result<Vec<(ConversationId, Hit)>, StoreError> {
     let together = hits(tx, &expression(phrases, true))?;
     let mut ranked = by_score(&together);
-    if phrases.len() > 1 {
+    if phrases.len() > 1 && ranked.len() < n_wanted {
         let spread = spread(tx, phrases)?;
         let others = by_score(&spread).into_iter();
         ranked.extend(others.filter(|(id, _)| !together.contains_key(&id.0)));
