@@ -21,14 +21,21 @@ pub struct App {
 }
 
 impl App {
-    /// Starts it with the chat open, and waits until the chat takes keys.
+    /// Starts it with the chat open, and waits until the chat takes messages. A first start is
+    /// greeted; the greeting is sent away.
     ///
     /// # Errors
     /// When it does not come up.
     pub async fn open(desktop: &mut Desktop) -> Outcome<Self> {
         let app = Self::start(desktop, &["transom://chat"]).await?;
         let chat = app.window("chat").await?;
-        chat.by("textbox", "").await?;
+        until("the chat takes messages", async || {
+            if let Some(start) = chat.find("button", "^Start$").await? {
+                start.click().await?;
+            }
+            Ok(chat.find("textbox", "^Message$").await?.map(drop))
+        })
+        .await?;
         Ok(app)
     }
 

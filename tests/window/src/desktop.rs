@@ -32,6 +32,9 @@ pub struct Desktop {
 /// Openbox with no shortcut and no menu of its own, so that keys reach the app alone.
 const OPENBOX: &str = include_str!("desktop/openbox.xml");
 
+/// The font of the pages, so that pictures are alike on every machine.
+const GTK: &str = "[Settings]\ngtk-font-name=Inter 10\ngtk-enable-animations=0\n";
+
 /// A panel with a tray and nothing else.
 const PANEL: &str = include_str!("desktop/panel.xml");
 
@@ -53,10 +56,21 @@ impl Desktop {
             display: String::new(),
             children: Vec::new(),
         };
-        for folder in ["config/openbox", "data", "logs", "screen", "run", "user"] {
+        let doing = "fill the temporary home";
+        for folder in [
+            "config/openbox",
+            "config/gtk-3.0",
+            "data",
+            "logs",
+            "screen",
+            "run",
+            "user",
+        ] {
             let folder = desktop.home().join(folder);
-            fs::create_dir_all(&folder).map_err(Failure::doing("fill the temporary home"))?;
+            fs::create_dir_all(&folder).map_err(Failure::doing(doing))?;
         }
+        let settings = desktop.home().join("config/gtk-3.0/settings.ini");
+        fs::write(settings, GTK).map_err(Failure::doing(doing))?;
         desktop.start_screen()?;
         desktop.start_bus()?;
         desktop.start_window_manager().await?;

@@ -68,13 +68,38 @@ impl Gallery {
     /// When it does not come.
     pub async fn show(&self, state: &str, look: Look) -> Outcome {
         let look = look.name();
-        let address = format!("{}/gallery.html?state={state}&theme={look}", self.address);
-        self.client.goto(&address).await?;
+        self.goto(&format!("state={state}&appearance={look}"))
+            .await?;
         until(&format!("the state {state} is drawn"), async || {
             let ready = self.run(IS_STILL, vec![]).await?;
             Ok((ready == json!(true)).then_some(()))
         })
         .await
+    }
+
+    /// Starts an answer that streams so many words a second, after so many that are there at once.
+    ///
+    /// # Errors
+    /// When the page does not load.
+    pub async fn stream(&self, rate: u32, begun: u32) -> Outcome {
+        self.goto(&format!("bench&rate={rate}&begun={begun}")).await
+    }
+
+    /// How many words of the streamed answer are there.
+    ///
+    /// # Errors
+    /// When there is none yet.
+    pub async fn n_words(&self) -> Outcome<u32> {
+        let words = self
+            .run("return document.documentElement.dataset.words;", vec![])
+            .await?;
+        let number = words.as_str().and_then(|words| words.parse().ok());
+        number.ok_or_else(|| Failure::Wrong("nothing is streamed yet".into()))
+    }
+
+    async fn goto(&self, query: &str) -> Outcome {
+        let address = format!("{}/gallery.html?{query}", self.address);
+        Ok(self.client.goto(&address).await?)
     }
 
     /// Makes the page so large inside the browser's window.
@@ -152,10 +177,9 @@ impl Look {
 
 const INNER: &str = "return [innerWidth, innerHeight];";
 
-/// Something is drawn, fonts are there, and no motion runs that ends.
+/// The page says so itself, and no motion runs that ends.
 const IS_STILL: &str = "
-return document.readyState === 'complete' && document.fonts.status === 'loaded' &&
-  document.body.innerText.trim().length > 0 &&
+return document.documentElement.dataset.ready === 'yes' &&
   document.getAnimations().every((a) => a.playState !== 'running' ||
     a.effect?.getComputedTiming().iterations === Infinity);";
 

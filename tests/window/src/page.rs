@@ -117,6 +117,9 @@ impl Page {
             let Some(element) = self.find(role, name).await? else {
                 return Err(Failure::Wrong("it is not there".into()));
             };
+            if !element.is_enabled().await? {
+                return Err(Failure::Wrong("it is disabled".into()));
+            }
             element.click().await?;
             Ok(Some(()))
         })

@@ -39,6 +39,15 @@ impl Stage {
         self.window("chat").await
     }
 
+    /// Opens the app as a new user sees it, and returns the page of the chat.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub async fn open_as_new(&mut self) -> Outcome<Page> {
+        self.app = Some(App::start(&mut self.desktop, &["transom://chat"]).await?);
+        self.window("chat").await
+    }
+
     /// The page of a window; waits until the app made it.
     ///
     /// # Errors

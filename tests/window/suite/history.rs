@@ -3,7 +3,7 @@
 use transom_window_tests::page::keys;
 use transom_window_tests::{Outcome, Page, Stage, check, on_stage};
 
-use crate::talk;
+use crate::talk::{self, ENTRY, show_history};
 
 /// Two chats: the newer is shown.
 async fn two_chats(stage: &mut Stage) -> Outcome<Page> {
@@ -15,26 +15,17 @@ async fn two_chats(stage: &mut Stage) -> Outcome<Page> {
     Ok(chat)
 }
 
-async fn show_history(chat: &Page) -> Outcome {
-    if chat.find("searchbox", "^Search").await?.is_none() {
-        chat.click("button", "^(Show history|History)").await?;
-    }
-    chat.by("searchbox", "^Search").await?;
-    Ok(())
-}
-
-const ENTRY: &str = "(button|link|option)";
-
 #[tokio::test]
 async fn search_finds_a_chat_by_a_word_in_it() {
     on_stage("search", async |stage| {
         let chat = two_chats(stage).await?;
-        let search = chat.by("searchbox", "^Search").await?;
+        let search = chat.by("textbox", "^Search$").await?;
         search.send_keys("france").await?;
-        chat.until_gone(ENTRY, "bicycle").await?;
-        chat.click(ENTRY, "France").await?;
+        chat.until_gone(ENTRY, "^How does").await?;
+        chat.click(ENTRY, "^What is the capital").await?;
         chat.until_says("capital of France").await?;
-        let search = chat.by("searchbox", "^Search").await?;
+        show_history(&chat).await?;
+        let search = chat.by("textbox", "^Search$").await?;
         search.clear().await?;
         search.send_keys("xylophone").await?;
         chat.until_says("Nothing found").await?;
@@ -75,8 +66,8 @@ async fn a_chat_is_renamed_pinned_and_deleted() {
         chat.until_gone(ENTRY, "^Cities").await?;
         let chat = stage.restart().await?;
         show_history(&chat).await?;
-        chat.by(ENTRY, "bicycle").await?;
-        check(chat.find(ENTRY, "Cities").await?.is_none(), || {
+        chat.by(ENTRY, "^How does").await?;
+        check(chat.find(ENTRY, "^Cities").await?.is_none(), || {
             "a deleted chat is back".into()
         })
     })

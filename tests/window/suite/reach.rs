@@ -31,13 +31,19 @@ async fn check_with_axe(page: &Page, view: &str) -> Outcome {
 #[tokio::test]
 async fn axe_finds_nothing_in_any_view() {
     on_stage("axe", async |stage| {
-        let chat = stage.open().await?;
+        let chat = stage.open_as_new().await?;
+        chat.by("button", "^Start$").await?;
+        check_with_axe(&chat, "the welcome").await?;
+        chat.click("button", "^Start$").await?;
+        chat.by("textbox", "^Message$").await?;
         check_with_axe(&chat, "the empty chat").await?;
         talk::ask_to_the_end(&chat, "What is a haiku?").await?;
         check_with_axe(&chat, "a chat").await?;
         chat.click("button", "^Model: ").await?;
         check_with_axe(&chat, "the menu of models").await?;
         chat.type_text(keys::ESCAPE).await?;
+        talk::show_history(&chat).await?;
+        check_with_axe(&chat, "the history").await?;
 
         stage.desktop.press("ctrl+space")?;
         let prompt = stage.window("prompt").await?;
@@ -51,7 +57,7 @@ async fn axe_finds_nothing_in_any_view() {
         let settings = stage.window("settings").await?;
         for pane in ["Model", "Behaviour", "General", "About"] {
             let tab = format!("^{pane}");
-            settings.click("(tab|button|link)", &tab).await?;
+            settings.click("tab", &tab).await?;
             check_with_axe(&settings, &format!("settings, {pane}")).await?;
         }
         let _ = link.wait();
@@ -129,8 +135,22 @@ async fn tab_to(page: &Page, wanted: &str) -> Outcome {
 #[tokio::test]
 async fn the_main_flows_work_with_the_keyboard_alone() {
     on_stage("keyboard", async |stage| {
-        let chat = stage.open().await?;
-        chat.by("textbox", "^Message$").await?;
+        let chat = stage.open_as_new().await?;
+        until("the welcome's button has the focus", async || {
+            let focused = chat.focused().await?;
+            (focused == "button: Start")
+                .then_some(Some(()))
+                .ok_or(Failure::Wrong(focused))
+        })
+        .await?;
+        chat.type_text(keys::ENTER).await?;
+        until("the composer has the focus", async || {
+            let focused = chat.focused().await?;
+            (focused == "textbox: Message")
+                .then_some(Some(()))
+                .ok_or(Failure::Wrong(focused))
+        })
+        .await?;
         chat.type_text("What is a haiku?").await?;
         chat.type_text(keys::ENTER).await?;
         talk::until_written(&chat, 10).await?;

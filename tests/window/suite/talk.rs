@@ -9,11 +9,11 @@ pub(crate) async fn answers(chat: &Page) -> Outcome<Vec<String>> {
 }
 
 /// The text of an answer without what is around it.
-const ANSWERS: &str = "article[data-speaker=assistant] .blocks";
+const ANSWERS: &str = "article .answer > .prose";
 
 /// The person's messages.
 pub(crate) async fn questions(chat: &Page) -> Outcome<Vec<String>> {
-    chat.texts_of("article[data-speaker=user] .text").await
+    chat.texts_of("article .bubble").await
 }
 
 /// Types a message into the composer and sends it.
@@ -64,4 +64,21 @@ pub(crate) fn check_kept(before: &str, after: &str) -> Outcome {
     check(!before.is_empty() && after.starts_with(&before), || {
         format!("`{before}` was there, and later `{after}`")
     })
+}
+
+/// A row of the history.
+pub(crate) const ENTRY: &str = "button";
+
+/// Opens the list of chats, if it is not open.
+pub(crate) async fn show_history(chat: &Page) -> Outcome {
+    if chat.find("textbox", "^Search$").await?.is_none() {
+        chat.click("button", "^Show history").await?;
+    }
+    chat.by("textbox", "^Search$").await.map(drop)
+}
+
+/// Opens a chat from the list, by the beginning of its title.
+pub(crate) async fn open_from_history(chat: &Page, title: &str) -> Outcome {
+    show_history(chat).await?;
+    chat.click(ENTRY, &format!("^{title}")).await
 }

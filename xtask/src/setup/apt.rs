@@ -145,9 +145,9 @@ const PACKAGES: [Package; 20] = [
     },
     Package {
         purpose: Purpose::Tests,
-        name: "fonts-dejavu-core",
-        why: "writes on that screen",
-        is_there: |_| has_a_font(),
+        name: "fonts-inter",
+        why: "writes on that screen, and looks the same on every machine",
+        is_there: is_installed,
     },
 ];
 
@@ -260,12 +260,6 @@ fn is_installed(name: &str) -> bool {
 fn is_on_the_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-/// Whether fontconfig, if it is there at all, knows any font.
-fn has_a_font() -> bool {
-    let list = chores::output_of(&mut Command::new("fc-list"), "list the fonts");
-    list.is_ok_and(|fonts| !fonts.trim().is_empty())
 }
 
 /// GCC 12, Debian 12's, lacks std::format; GCC 13 has it.
