@@ -127,7 +127,6 @@ impl Turns {
                 desk: Mutex::default(),
                 desk_news: watch::Sender::new(()),
                 kept: Mutex::default(),
-                token_lengths: Mutex::default(),
             }),
         }
     }

@@ -48,7 +48,6 @@ pub(super) struct Writing {
     begun_at: Instant,
     first_text_after: Option<Duration>,
     dropped_messages: usize,
-    n_bytes: usize,
     is_stopping: bool,
 }
 
@@ -73,7 +72,6 @@ impl Writing {
         asking: Asking,
         mut handles: watch::Receiver<Handle>,
         copy: DiskCopy,
-        speed: Speed,
         tell: Tell,
     ) -> Self {
         let status = handles.borrow_and_update().status();
@@ -82,7 +80,7 @@ impl Writing {
             asking,
             handles,
             copy,
-            speed,
+            speed: Speed::default(),
             tell,
             painter: Painter {
                 status,
@@ -92,7 +90,6 @@ impl Writing {
             begun_at: Instant::now(),
             first_text_after: None,
             dropped_messages: 0,
-            n_bytes: 0,
             is_stopping: false,
         }
     }
@@ -114,11 +111,6 @@ impl Writing {
             // Only a load ends so, and `ask` goes on from there.
             Outcome::Loaded { .. } => (EndingView::Cancelled, None),
         }
-    }
-
-    /// Bytes that the model wrote.
-    pub(super) fn n_bytes(&self) -> usize {
-        self.n_bytes
     }
 
     /// Puts the end on disk, then shows it: whoever hears of it finds it there. Where the disk
@@ -257,20 +249,23 @@ impl Writing {
                 done: u32::try_from(done).unwrap_or(u32::MAX),
                 total: u32::try_from(total).unwrap_or(u32::MAX),
             }),
-            TokenEvent::Text { section, text, .. } => self.take_text(section, &text),
+            TokenEvent::Text {
+                section,
+                text,
+                generated_tokens,
+            } => self.take_text(section, &text, generated_tokens),
             // The outcome says it.
             TokenEvent::Finished { .. } => {}
         }
     }
 
-    fn take_text(&mut self, section: Section, text: &str) {
+    fn take_text(&mut self, section: Section, text: &str, n_tokens: usize) {
         let now = Instant::now();
         let begun_at = self.begun_at;
         self.first_text_after
             .get_or_insert_with(|| now.duration_since(begun_at));
-        self.n_bytes += text.len();
         self.copy.push(section, text, now);
-        let tokens_per_second = self.speed.at(now, self.n_bytes);
+        let tokens_per_second = self.speed.at(now, n_tokens);
         let mut state = self.entry.board.state();
         state.push(section, text);
         state.set_stage(Stage::Writing { tokens_per_second });

@@ -13,7 +13,6 @@ use transom_supervisor::Handle;
 use super::answer::{Entry, Writing};
 use super::board::Board;
 use super::disk::{Disk, DiskCopy};
-use super::speed::{Speed, TokenLengths};
 use super::{Asking, Happening, Tell};
 use crate::update::{EndingView, MessageView};
 use crate::view::{Kept, Rendered, view};
@@ -29,7 +28,6 @@ pub(super) struct Inner {
     /// Told whenever an answer begins, ends or is saved.
     pub(super) desk_news: watch::Sender<()>,
     pub(super) kept: Mutex<Kept>,
-    pub(super) token_lengths: Mutex<TokenLengths>,
 }
 
 /// What is under way.
@@ -59,11 +57,9 @@ pub(super) enum Found {
 pub(super) async fn write(place: Place, entry: Arc<Entry>, mut path: Vec<Message>, asking: Asking) {
     let inner = place.inner.clone();
     inner.complete(&mut path);
-    let model = asking.model.name.clone();
-    let speed = Speed::new(inner.token_lengths().of(&model, &path));
     let copy = DiskCopy::new(inner.disk.clone(), entry.id);
     let (handles, tell) = (inner.handles.clone(), inner.tell.clone());
-    let mut writing = Writing::new(entry.clone(), asking, handles, copy, speed, tell);
+    let mut writing = Writing::new(entry.clone(), asking, handles, copy, tell);
     let (ending, stats) = writing.write(&path).await;
     drop(path);
     let ending = match ending {
@@ -71,10 +67,6 @@ pub(super) async fn write(place: Place, entry: Arc<Entry>, mut path: Vec<Message
         EndingView::Cancelled if inner.desk().is_closing => EndingView::Interrupted,
         ending => ending,
     };
-    if let Some(stats) = stats {
-        let mut lengths = inner.token_lengths();
-        lengths.learn(&model, writing.n_bytes(), stats.generated_tokens);
-    }
     let is_saved = writing.end(&ending, stats).await;
     drop(place);
     (inner.tell)(Happening::Conversation {
@@ -100,11 +92,6 @@ impl Inner {
             None if desk.taken.contains(&conversation) => Found::Beginning,
             None => Found::Over,
         }
-    }
-
-    fn token_lengths(&self) -> MutexGuard<'_, TokenLengths> {
-        let lengths = self.token_lengths.lock();
-        lengths.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A message as it is drawn: a running answer from its board, which is ahead of the disk.

@@ -193,7 +193,10 @@ fn saying(text: &str, token_interval: Duration) -> WorkerScript {
 
 /// A script that never comes to an end by itself.
 fn endless() -> WorkerScript {
-    saying(&"word word word word.\n\n".repeat(25_000), Duration::from_millis(20))
+    saying(
+        &"word word word word.\n\n".repeat(25_000),
+        Duration::from_millis(20),
+    )
 }
 
 /// A window that draws what it is told, by the rules of [`Block`].

@@ -203,28 +203,24 @@ async fn a_refused_question_leaves_its_conversation_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_speed_is_told_once_the_length_of_the_models_tokens_is_known() {
-    let world = World::new(saying(&"word ".repeat(200), Duration::from_millis(50)));
-    let speeds = async |begun: Begun| {
-        let mut updates = world.turns.follow(begun.answer);
-        let mut speeds = Vec::new();
-        while let Some(update) = next(&mut updates).await {
-            if let Update::Text {
-                tokens_per_second, ..
-            } = update
-            {
-                speeds.extend(tokens_per_second);
-            }
+async fn the_speed_is_told_after_a_second_of_text() {
+    let world = World::new(saying(&"word ".repeat(100), Duration::from_millis(50)));
+    let begun = world.ask("Hello").await;
+    let mut updates = world.turns.follow(begun.answer);
+    let mut told = Vec::new();
+    while let Some(update) = next(&mut updates).await {
+        if let Update::Text {
+            tokens_per_second, ..
+        } = update
+        {
+            told.push(tokens_per_second);
         }
-        speeds
-    };
-    let first = world.ask("First?").await;
-    assert_eq!(speeds(first).await, Vec::<f32>::new());
-    let second = world.ask_in(first.conversation, "Second?").await;
-    let told = speeds(second).await;
-    assert!(told.len() > 50, "{}", told.len());
+    }
+    assert_eq!(told[..15], [None; 15]);
+    let speeds: Vec<f32> = told.into_iter().flatten().collect();
+    assert!(speeds.len() > 70, "{}", speeds.len());
     assert!(
-        told.iter().all(|speed| (speed - 20.0).abs() < 1.0),
-        "{told:?}"
+        speeds.iter().all(|it| (it - 20.0).abs() < 1.0),
+        "{speeds:?}"
     );
 }

@@ -110,7 +110,11 @@ async fn text_is_told_no_more_often_than_the_governor_allows() {
     // One may be under way.
     next(&mut updates).await;
     let saving = gaps(&mut updates, Duration::from_secs(2)).await;
-    assert!((15..=20).contains(&saving.len()), "{} updates", saving.len());
+    assert!(
+        (15..=20).contains(&saving.len()),
+        "{} updates",
+        saving.len()
+    );
     let least = Duration::from_millis(100);
     assert!(saving.iter().all(|gap| *gap >= least), "{saving:?}");
 
