@@ -4,6 +4,7 @@
  */
 import { ipc, type Failure, type TakenFrom, type TakenText } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
+import { app } from "../state/app.svelte";
 import { Answer } from "../state/answer.svelte";
 import { fill, matching, prompts } from "../state/prompts.svelte";
 import { failureOf } from "../state/refusal";
@@ -45,14 +46,9 @@ export class Session {
     this.focuses += 1;
   }
 
-  /** Puts a text in, such as one of a deep link; it is never sent by itself. */
-  compose(text: string): void {
-    this.text = text;
-    this.focuses += 1;
-  }
-
   async take(source: TakenFrom): Promise<void> {
     this.nothingTaken = null;
+    app.notice = null;
     const taken = await ipc.take(source).catch((): TakenText => ({ source, text: "" }));
     if (taken.text.trim() === "") this.nothingTaken = source;
     else this.taken = taken;

@@ -217,6 +217,18 @@ describe("the settings window", () => {
     await screen.findByText("It could not be saved: disk full");
   });
 
+  it.each(PANES)("lets the keyboard reach everything in the %s pane", async (pane) => {
+    const { container } = await open(pane);
+    const controls = [...container.querySelectorAll<HTMLElement>("button, input, select, textarea, a")];
+    expect(controls.length).toBeGreaterThan(4);
+    for (const control of controls.filter((one) => one.tabIndex < 0)) {
+      // One of a group is reached with Tab, the others from there with arrow keys.
+      const group = control.closest("[role=tablist], [role=radiogroup]");
+      expect(group?.querySelector('[tabindex="0"]'), control.outerHTML).toBeTruthy();
+    }
+    expect(container.querySelector('[tabindex]:not([tabindex="0"], [tabindex="-1"])')).toBeNull();
+  });
+
   it.each(PANES)("has a %s pane that axe finds nothing wrong with", async (pane) => {
     const { container } = await open(pane);
     await new Promise((drawn) => setTimeout(drawn, 60));

@@ -1,0 +1,57 @@
+import { fireEvent, render, screen } from "@testing-library/svelte";
+import { describe, expect, it, vi } from "vitest";
+import { chooseLanguage } from "../i18n";
+import { actionOf } from "../prompt/keys";
+import ShortcutsSheet from "./ShortcutsSheet.svelte";
+import { shortcutGroups } from "./shortcuts";
+import { isTyping } from "./typing";
+
+/** A key press as `keys` says it, in the quick prompt's empty input. */
+function pressed(keys: string): KeyboardEvent {
+  const parts = keys.split("+");
+  const event = new KeyboardEvent("keydown", {
+    key: parts.at(-1)!, ctrlKey: parts.includes("Mod"), shiftKey: parts.includes("Shift"),
+  });
+  const area = document.createElement("textarea");
+  Object.defineProperty(event, "target", { value: area });
+  return event;
+}
+
+describe("the sheet of shortcuts", () => {
+  it("lists no key of the quick prompt that does nothing there", () => {
+    const prompt = shortcutGroups("").find((group) => group.title === "prompt.shortcut.group")!;
+    // These two are typed: what they do, they do as text.
+    const typed = ["Shift+Enter", "/"];
+    for (const { keys } of prompt.shortcuts) {
+      for (const key of keys.filter((one) => !typed.includes(one))) {
+        const here = { isMac: false, isListOpen: false, text: "", isWriting: false, hasTaken: true };
+        expect(actionOf(pressed(key), here), key).not.toBeNull();
+      }
+    }
+  });
+
+  it("names the shortcut that works everywhere only where there is one", () => {
+    expect(shortcutGroups("Alt+Space")[0]!.title).toBe("help.everywhere");
+    expect(shortcutGroups("").map((group) => group.title)).not.toContain("help.everywhere");
+  });
+
+  it("shows symbols on a Mac and words elsewhere, and closes", async () => {
+    chooseLanguage("en");
+    const onclose = vi.fn();
+    const { unmount } = render(ShortcutsSheet, { platform: "macos", onclose });
+    expect(screen.getAllByText("⌘").length).toBeGreaterThan(5);
+    await fireEvent.click(screen.getByRole("button", { name: "Done" }));
+    expect(onclose).toHaveBeenCalledOnce();
+    unmount();
+    render(ShortcutsSheet, { platform: "linux", onclose });
+    expect(screen.queryByText("⌘")).toBeNull();
+    expect(screen.getAllByText("Ctrl").length).toBeGreaterThan(5);
+  });
+
+  it("is not asked for by a question mark that is typed", () => {
+    expect(isTyping(document.createElement("textarea"))).toBe(true);
+    expect(isTyping(Object.assign(document.createElement("input"), { type: "text" }))).toBe(true);
+    expect(isTyping(Object.assign(document.createElement("input"), { type: "range" }))).toBe(false);
+    expect(isTyping(document.body)).toBe(false);
+  });
+});

@@ -1,0 +1,68 @@
+import { fireEvent, render, screen, waitFor } from "@testing-library/svelte";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { chooseLanguage } from "../i18n";
+import { useIpc } from "../ipc";
+import { FakeIpc } from "../ipc/fake";
+import { startApp } from "../state/app.svelte";
+import Welcome from "./Welcome.svelte";
+
+let fake: FakeIpc;
+let stop: () => void;
+const onDone = vi.fn();
+
+beforeEach(() => {
+  stop?.();
+  onDone.mockClear();
+  fake = new FakeIpc();
+  useIpc(fake);
+  chooseLanguage("en");
+});
+
+async function open(setUp: (fake: FakeIpc) => void = () => {}) {
+  setUp(fake);
+  stop = await startApp();
+  render(Welcome, { onDone });
+}
+
+function called(name: string): unknown[][] {
+  return fake.calls.filter((call) => call.name === name).map((call) => call.values);
+}
+
+describe("the welcome", () => {
+  it("says where it lives, the shortcut, and that all stays here; then never comes again", async () => {
+    await open();
+    screen.getByText("It lives in the menu bar");
+    screen.getByText("⌥");
+    screen.getByText("Everything stays on this computer");
+    const start = screen.getByRole("button", { name: "Start" });
+    expect(document.activeElement).toBe(start);
+    await fireEvent.click(start);
+    expect(called("updateSettings")).toEqual([[{ general: { was_welcomed: true } }]]);
+    await waitFor(() => expect(onDone).toHaveBeenCalledOnce());
+  });
+
+  it("lets go though the disk refuses", async () => {
+    await open((fake) => fake.refuse("updateSettings", { code: "storage", reason: "full" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Start" }));
+    await waitFor(() => expect(onDone).toHaveBeenCalledOnce());
+  });
+
+  it("tells of a shortcut that another program has, and follows when another is chosen", async () => {
+    await open((fake) => (fake.aboutView = {
+      ...fake.aboutView, platform: "linux", hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" },
+    }));
+    screen.getByText("Another program uses Ctrl+Space. Choose another one.");
+    await fireEvent.click(screen.getByRole("button", { name: "Choose…" }));
+    expect(called("showWindow")).toEqual([["settings", null, "general"]]);
+    fake.aboutView = {
+      ...fake.aboutView, hotkey: { hotkey: "registered", shortcut: "Alt+Space" },
+    };
+    await fake.updateSettings({ general: { hotkey: "Alt+Space" } });
+    await screen.findByText(/Press it in any program/);
+  });
+
+  it("does not point to a tray that is not there", async () => {
+    await open((fake) => (fake.aboutView = { ...fake.aboutView, platform: "linux", missing: ["tray"] }));
+    screen.getByText(/This session shows no tray icons/);
+  });
+});
