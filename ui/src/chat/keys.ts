@@ -1,6 +1,6 @@
 /** What keys do anywhere in the chat window; keys of fields and lists are theirs. */
 import { ipc } from "../ipc";
-import { app } from "../state/app.svelte";
+import { app, attempt } from "../state/app.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { page } from "../state/page.svelte";
 import { isPressed } from "../state/shortcuts";
@@ -81,5 +81,5 @@ function search() {
 
 function pin() {
   const isPinned = app.settings?.general.pin_chat ?? false;
-  void ipc.updateSettings({ general: { pin_chat: !isPinned } });
+  attempt(ipc.updateSettings({ general: { pin_chat: !isPinned } }));
 }

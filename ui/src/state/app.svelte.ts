@@ -4,6 +4,7 @@
  */
 import { chooseLanguage } from "../i18n";
 import { ipc, type AboutView, type ModelView, type News, type Settings, type StatusView } from "../ipc";
+import { refusal } from "./refusal";
 
 class App {
   settings = $state.raw<Settings | null>(null);
@@ -45,6 +46,14 @@ function heed(news: News): void {
   else if (news.news === "settings") show(news.settings);
   else if (news.news === "models") void refreshModels();
   else if (news.news === "notice") app.notice = { code: news.code, detail: news.detail };
+}
+
+/** Calls that have no place of their own for a refusal: it is shown as a notice. */
+export function attempt(call: Promise<unknown>): void {
+  call.catch((error: unknown) => {
+    const said = refusal(error);
+    app.notice = { code: said.code, detail: "reason" in said ? said.reason : "" };
+  });
 }
 
 export async function refreshModels(): Promise<void> {

@@ -37,7 +37,11 @@ export class History {
       const found = await ipc.conversations(this.query.trim(), offset, limit + 1);
       if (turn !== this.turn) return;
       this.hasMore = found.length > limit;
-      this.found = [...this.found.slice(0, offset), ...found.slice(0, limit)];
+      // One that moved up while a page was read would come twice.
+      const before = this.found.slice(0, offset);
+      const known = new Set(before.map((one) => one.conversation.id));
+      const fresh = found.slice(0, limit).filter((one) => !known.has(one.conversation.id));
+      this.found = [...before, ...fresh];
     } catch (error) {
       if (turn === this.turn) this.fail(error);
     } finally {

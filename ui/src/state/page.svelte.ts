@@ -1,5 +1,6 @@
 /** What of the chat page is open: one thing of each kind at a time, so components need not pass it. */
 import { ipc } from "../ipc";
+import { attempt } from "./app.svelte";
 
 class Page {
   /** An address that was clicked: it is shown before it is opened. */
@@ -14,7 +15,7 @@ class Page {
   isWide = $state(false);
 
   openSettings(pane: string | null = null): void {
-    void ipc.showWindow("settings", null, pane);
+    attempt(ipc.showWindow("settings", null, pane));
   }
 }
 
