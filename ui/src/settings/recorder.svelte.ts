@@ -1,0 +1,55 @@
+/**
+ * Records a shortcut. While it records, the app lets go of the old one, so that its keys reach the
+ * page; whatever ends the recording gives it back.
+ */
+import { ipc, type HotkeyView } from "../ipc";
+import { heldModifiers, isModifier, shortcutOf } from "./hotkey";
+
+export class Recorder {
+  isRecording = $state(false);
+  /** Modifiers that are down while it records. */
+  held = $state.raw<string[]>([]);
+  /** The last press was no shortcut for want of one. */
+  lacksModifier = $state(false);
+  /** What became of the last one that was recorded. */
+  tried = $state.raw<HotkeyView | null>(null);
+
+  constructor(private onset: (hotkey: HotkeyView) => void) {}
+
+  async record(on: boolean): Promise<void> {
+    if (on === this.isRecording) return;
+    this.isRecording = on;
+    this.held = [];
+    this.lacksModifier = false;
+    await ipc.recordHotkey(on).catch(() => undefined);
+  }
+
+  /** Tries a shortcut; empty means none. */
+  async set(shortcut: string): Promise<void> {
+    await this.record(false);
+    this.tried = await ipc.setHotkey(shortcut).catch(
+      (): HotkeyView => ({ hotkey: "unusable", shortcut }));
+    this.onset(this.tried);
+  }
+
+  pressed(event: KeyboardEvent): void {
+    // Keys go on as usual until recording begins, which Enter or a click does.
+    if (!this.isRecording) return;
+    const held = heldModifiers(event);
+    if (event.key === "Tab" && held.every((one) => one === "Shift")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const isBare = held.length === 0;
+    if (isBare && event.key === "Escape") return void this.record(false);
+    if (isBare && ["Backspace", "Delete"].includes(event.key)) return void this.set("");
+    this.held = held;
+    if (isModifier(event.code)) return;
+    const found = shortcutOf(event);
+    this.lacksModifier = "problem" in found;
+    if ("shortcut" in found) void this.set(found.shortcut);
+  }
+
+  released(event: KeyboardEvent): void {
+    if (this.isRecording) this.held = heldModifiers(event);
+  }
+}
