@@ -1,0 +1,87 @@
+import { fireEvent, render, screen, waitFor } from "@testing-library/svelte";
+import { createRawSnippet, tick } from "svelte";
+import { describe, expect, it, vi } from "vitest";
+import Dialog from "../parts/Dialog.svelte";
+import { place } from "../parts/menu";
+import Segmented from "../parts/Segmented.svelte";
+import Switch from "../parts/Switch.svelte";
+import { useIpc } from "../ipc";
+import { FakeIpc } from "../ipc/fake";
+import { app, attempt } from "../state/app.svelte";
+import Notice from "./Notice.svelte";
+
+describe("a menu", () => {
+  const view = { width: 400, height: 600 };
+  const box = { width: 200, height: 300 };
+
+  it("opens below its button, or above where there is more room", () => {
+    const high = place({ left: 20, right: 60, top: 10, bottom: 40 }, box, view, "start");
+    expect(high).toEqual({ left: 20, top: 45, maxHeight: 547 });
+    const low = place({ left: 20, right: 60, top: 540, bottom: 570 }, box, view, "start");
+    expect(low.top).toBe(235);
+  });
+
+  it("stays within the window, however large it is", () => {
+    const right = place({ left: 380, right: 396, top: 10, bottom: 40 }, box, view, "start");
+    expect(right.left).toBe(192);
+    const left = place({ left: 4, right: 30, top: 10, bottom: 40 }, box, view, "end");
+    expect(left.left).toBe(8);
+    const tall = place({ left: 20, right: 60, top: 300, bottom: 330 }, { width: 200, height: 2000 }, view, "start");
+    expect(tall.top).toBeGreaterThanOrEqual(8);
+    expect(tall.maxHeight).toBeLessThan(300);
+  });
+});
+
+describe("a dialog", () => {
+  it("gives the focus back to where it was", async () => {
+    const before = document.createElement("button");
+    document.body.append(before);
+    before.focus();
+    const children = createRawSnippet(() => ({ render: () => "<input aria-label='inside'>" }));
+    const onclose = vi.fn();
+    const { unmount } = render(Dialog, { title: "Sure?", onclose, children });
+    await tick();
+    screen.getByLabelText("inside").focus();
+    await fireEvent(screen.getByRole("dialog"), new Event("cancel", { cancelable: true }));
+    expect(onclose).toHaveBeenCalledOnce();
+    unmount();
+    expect(document.activeElement).toBe(before);
+    before.remove();
+  });
+});
+
+describe("controls", () => {
+  it("go through choices by arrow keys, one tab stop for all", async () => {
+    const onchange = vi.fn();
+    const options = ["a", "b", "c"].map((value) => ({ value, label: value }));
+    render(Segmented, { value: "c", options, label: "Letters", onchange });
+    const stops = screen.getAllByRole("radio").map((radio) => radio.tabIndex);
+    expect(stops).toEqual([-1, -1, 0]);
+    await fireEvent.keyDown(screen.getByText("c"), { key: "ArrowRight" });
+    expect(onchange).toHaveBeenCalledWith("a");
+    expect(document.activeElement).toBe(screen.getByText("a"));
+  });
+
+  it("say whether they are on", async () => {
+    const onchange = vi.fn();
+    render(Switch, { checked: false, label: "Pin", onchange });
+    const control = screen.getByRole("switch", { name: "Pin" });
+    await fireEvent.click(control);
+    expect(control.getAttribute("aria-checked")).toBe("true");
+    expect(onchange).toHaveBeenCalledWith(true);
+  });
+});
+
+describe("a notice", () => {
+  it("tells of a command that was refused, until it is dismissed", async () => {
+    const ipc = new FakeIpc();
+    useIpc(ipc);
+    ipc.refuse("eject", { code: "other", reason: "the engine does not answer" });
+    render(Notice);
+    attempt(ipc.eject());
+    await screen.findByText("Something went wrong: the engine does not answer");
+    await fireEvent.click(screen.getByLabelText("Dismiss"));
+    await waitFor(() => expect(screen.queryByRole("alert")).toBeNull());
+    expect(app.notice).toBeNull();
+  });
+});
