@@ -4,7 +4,7 @@
  */
 import { mount, tick, type Component } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
-import type { StatusView } from "../ipc";
+import type { FitView, StatusView } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { Live } from "../settings/live.svelte";
 import type { Pane } from "../settings/pages";
@@ -73,6 +73,18 @@ function withContext(tokens: number, id = "/models/Qwen3-4B-4bit"): SetUp {
   };
 }
 
+/** Others take a part, and the context is longer than what is left. */
+const isTight: SetUp = (fake) => {
+  withContext(32_768)(fake);
+  const GB = 2 ** 30;
+  const fit: FitView = {
+    weight_bytes: 2.3 * GB, kv_cache_bytes: 4.6 * GB, headroom_bytes: 0.4 * GB,
+    budget_bytes: 8 * GB, taken_bytes: 1.9 * GB, context_length: 32_768,
+    context_that_fits: 24_000, fits: false,
+  };
+  Object.assign(fake, { fit: async () => fit });
+};
+
 const hot: Partial<StatusView> = {
   machine: {
     memory: "warning", heat: "nominal", is_low_power: true, is_on_battery: true, is_thrashing: false,
@@ -125,9 +137,13 @@ export const settingsStates: GalleryState[] = [
     }, scrolled("section:nth-of-type(3)")),
   },
   {
-    name: "settings-model-shorter",
+    name: "settings-model-too-large",
     show: pane("model", withContext(32_768, "/models/Mistral-Small-24B-Q4_K_M.gguf"),
       (target) => click(target, ".list li:nth-child(2) .name")),
+  },
+  {
+    name: "settings-model-tight",
+    show: pane("model", isTight),
   },
   {
     name: "settings-model-german",
