@@ -1,17 +1,32 @@
 //! Growing text to blocks of HTML, and to sentences.
 //!
+//! A text is cut into pieces where nothing can change any more (`split`), pieces are read (`parse`)
+//! and written as HTML (`html`, `elements`, `code`, `maths`), which passes a second wall
+//! (`sanitise`). The unfinished end is mended (`tail`) and drawn anew each time.
+//!
 //! Rule: a finished block is rendered once; what a push costs does not grow with what was
-//! committed before.
+//! committed before. Blocks do not depend on the pieces in which the text came.
 
-use pulldown_cmark::{Event, Parser};
+mod code;
+mod elements;
+mod html;
+mod maths;
+mod parse;
+mod sanitise;
+mod speech;
+mod split;
+mod stream;
+mod tail;
+#[cfg(test)]
+mod tests;
 
 use crate::block::{Block, Tail, settle};
+use elements::Elements;
+pub use speech::Speech;
 
 /// Growing Markdown, committed in stable blocks.
 #[derive(Debug, Default)]
-pub struct Stream {
-    text: String,
-}
+pub struct Stream(stream::Growing<Elements>);
 
 impl Stream {
     /// An empty text.
@@ -22,77 +37,27 @@ impl Stream {
     /// Appends text in any pieces, and returns the blocks that were finished by it. They are
     /// applied in order: see [`Block`] and [`settle`].
     pub fn push(&mut self, text: &str) -> Vec<Block> {
-        self.text.push_str(text);
-        Vec::new()
+        self.0.push(text)
     }
 
-    /// The unfinished end, as it stands.
+    /// The unfinished end as it stands, with half-written emphasis, links, tables and code drawn
+    /// as what they are about to become.
     pub fn tail(&mut self) -> Tail {
-        Tail {
-            continues: false,
-            html: inert(&self.text),
-        }
+        self.0.tail()
     }
 
     /// The text is complete: the remaining blocks, and those that later text changed. The stream
     /// is empty and new afterwards.
     pub fn finish(&mut self) -> Vec<Block> {
-        let text = std::mem::take(&mut self.text);
-        if text.is_empty() {
-            return Vec::new();
-        }
-        vec![Block {
-            index: 0,
-            continues: false,
-            html: inert(&text),
-        }]
+        self.0.finish()
     }
-}
-
-fn inert(text: &str) -> String {
-    let events = Parser::new(text).map(|event| match event {
-        Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
-        other => other,
-    });
-    let mut html = String::new();
-    pulldown_cmark::html::push_html(&mut html, events);
-    ammonia::clean(&html)
 }
 
 /// A whole text at once: the same blocks as a [`Stream`]'s, settled.
 pub fn render(text: &str) -> Vec<Block> {
     let mut stream = Stream::new();
-    let mut blocks = stream.push(text);
-    let rest = stream.finish();
-    settle(&mut blocks, rest);
+    let mut blocks = Vec::new();
+    settle(&mut blocks, stream.push(text));
+    settle(&mut blocks, stream.finish());
     blocks
-}
-
-/// Plain text for speaking and titles: the sentences that growing Markdown completes.
-#[derive(Debug, Default)]
-pub struct Speech {
-    text: String,
-}
-
-impl Speech {
-    /// An empty text.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Appends text in any pieces, and returns the sentences that were completed by it.
-    pub fn push(&mut self, text: &str) -> Vec<String> {
-        self.text.push_str(text);
-        Vec::new()
-    }
-
-    /// The text is complete: what remains.
-    pub fn finish(&mut self) -> Vec<String> {
-        let text = std::mem::take(&mut self.text);
-        if text.trim().is_empty() {
-            Vec::new()
-        } else {
-            vec![text.trim().to_string()]
-        }
-    }
 }
