@@ -67,7 +67,7 @@ mod platform {
     /// A window manager keeps the keys from windows that come up by themselves. It cannot know that
     /// a person pressed the hotkey or the icon, so it is told so, as a pager would; again if it had
     /// not yet seen the window.
-    const CLAIM_AFTER_MS: [u64; 5] = [0, 20, 60, 120, 300];
+    const CLAIM_AGAIN_MS: [u64; 5] = [20, 40, 60, 120, 300];
 
     pub(super) fn claim(window: &WebviewWindow) {
         let handle = window.window_handle().map(|handle| handle.as_raw());
@@ -77,19 +77,15 @@ mod platform {
         let Ok(window) = u32::try_from(handle.window) else {
             return;
         };
-        let claim = move || {
-            for wait in CLAIM_AFTER_MS {
-                std::thread::sleep(Duration::from_millis(wait));
+        tauri::async_runtime::spawn(async move {
+            for wait in CLAIM_AGAIN_MS {
+                restore_to(window);
+                tokio::time::sleep(Duration::from_millis(wait)).await;
                 if active() == Some(window) {
                     return;
                 }
-                restore_to(window);
             }
-        };
-        let thread = std::thread::Builder::new().name("focus".to_owned());
-        if let Err(error) = thread.spawn(claim) {
-            tracing::debug!(%error, "the focus could not be claimed");
-        }
+        });
     }
 
     pub(super) fn active() -> Option<u32> {

@@ -86,7 +86,7 @@ fn facts_view(model: &Installed, facts: &ModelFacts) -> FactsView {
         quantisation: facts
             .mix
             .first()
-            .map(|most| most.kind.clone())
+            .map(|most| packing(&most.kind, facts.weight_bytes, facts.n_parameters))
             .unwrap_or_default(),
         formats: formats.collect(),
         size_bytes: model.size_bytes,
@@ -94,6 +94,19 @@ fn facts_view(model: &Installed, facts: &ModelFacts) -> FactsView {
             .context_length
             .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
         has_chat_template: facts.chat_template.is_some(),
+    }
+}
+
+/// How most weights are packed, in the words of people who choose models: `4-bit`, `Q4_K`, `BF16`.
+/// MLX packs several weights into each word, and what is beside them (scales and biases) makes less
+/// than one bit a weight.
+fn packing(kind: &str, weight_bytes: u64, n_parameters: u64) -> String {
+    match (
+        kind,
+        weight_bytes.saturating_mul(8).checked_div(n_parameters),
+    ) {
+        ("U32", Some(bits)) => format!("{}-bit", bits.clamp(2, 8)),
+        _ => kind.to_owned(),
     }
 }
 
@@ -295,6 +308,15 @@ mod tests {
         assert_eq!(asking.model.context_length, Some(1024));
         assert_eq!(asking.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(asking.settings, chosen);
+    }
+
+    #[test]
+    fn packing_is_named_as_people_name_it() {
+        assert_eq!(packing("Q4_K", 1000, 2000), "Q4_K");
+        // 4 bits each, and two half-precision numbers for each 64 of them.
+        assert_eq!(packing("U32", 4_500_000, 8_000_000), "4-bit");
+        assert_eq!(packing("U32", 8_500_000, 8_000_000), "8-bit");
+        assert_eq!(packing("U32", 1, 0), "U32");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use transom_engine_host::ProcessWorkers;
 use transom_signals::Hardware;
 use transom_store::{Notice, Settings, Store, Timestamp};
 use transom_supervisor::{
-    Connection, Handle, Supervisor, Tuning,
+    Connection, Handle, Supervisor, Tuning, Unload,
     instance::{self, InstanceError},
 };
 
@@ -25,6 +25,9 @@ use crate::wire::News;
 /// Longest wait for answers to be saved, and for models to go, when the app ends.
 const SAVED_WITHIN: Duration = Duration::from_secs(3);
 const CLOSED_WITHIN: Duration = Duration::from_secs(8);
+
+/// Longest wait for what is left when the models are gone.
+const LET_GO_WITHIN: Duration = Duration::from_secs(1);
 
 /// See the head of this file.
 pub(crate) struct Rooms {
@@ -133,10 +136,22 @@ impl Rooms {
         let Some(connection) = self.link.connection.lock().await.take() else {
             return;
         };
-        if tokio::time::timeout(CLOSED_WITHIN, connection.close())
-            .await
-            .is_err()
-        {
+        let is_awaited = connection.n_remote_asks() > 0;
+        if connection.is_own() && !is_awaited {
+            // First what takes memory; the rest is threads and a socket, which go with the process.
+            let gone = connection.handle().unload(Unload::All);
+            if tokio::time::timeout(CLOSED_WITHIN, gone).await.is_err() {
+                tracing::warn!("a model was not unloaded in time");
+            }
+        }
+        let within = if is_awaited {
+            CLOSED_WITHIN
+        } else {
+            LET_GO_WITHIN
+        };
+        // A task of its own: what blocks in there holds up nothing here.
+        let closing = tokio::spawn(connection.close());
+        if tokio::time::timeout(within, closing).await.is_err() {
             tracing::warn!("the supervisor did not end in time");
         }
     }

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tauri::async_runtime::JoinHandle;
 use tauri::{AppHandle, Manager};
@@ -23,6 +24,9 @@ use crate::tray::Tray;
 use crate::windows::{Pages, Sizes};
 use crate::wire::{News, Refusal, StatusView, Window};
 use crate::words;
+
+/// More than all waits of an orderly end together.
+const QUIT_WITHIN: Duration = Duration::from_secs(20);
 
 /// See the head of this file.
 pub(crate) struct Shell {
@@ -154,6 +158,12 @@ impl Shell {
     /// Ends the app: answers are saved, models give their memory back, within a bound.
     pub(crate) fn quit(&self) {
         let app = self.app.clone();
+        // Whatever hangs, a person who quits is obeyed.
+        std::thread::spawn(|| {
+            let (_kept, nothing) = std::sync::mpsc::channel::<()>();
+            let _ = nothing.recv_timeout(QUIT_WITHIN);
+            std::process::exit(0);
+        });
         tauri::async_runtime::spawn(async move {
             close(&app).await;
             app.exit(0);

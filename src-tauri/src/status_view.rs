@@ -95,7 +95,8 @@ fn loaded(model: &ModelStatus) -> LoadedView {
             PhaseStatus::Ready | PhaseStatus::Generating { .. }
         ),
         is_leaving: matches!(model.phase, PhaseStatus::Unloading { .. }),
-        memory_bytes: model.footprint_bytes.or(by_engine),
+        // Mapped weights are in the engine's sum alone, and what a library keeps in the process's.
+        memory_bytes: model.footprint_bytes.max(by_engine),
         engine: info.map(|info| info.engine.clone()),
         context_length: info.map(|info| whole(info.context_length as u128)),
         unloads_in_seconds: model.unloads_in.map(|left| whole(left.as_secs().into())),
@@ -238,7 +239,11 @@ pub(crate) mod tests {
     fn model(phase: Value) -> Value {
         json!({
             "name": "Qwen3", "role": "chat", "phase": phase, "info": null, "need": null,
-            "memory": null, "footprint_bytes": 900, "load_time_seconds": null,
+            "memory": {
+                "weight_bytes": 700, "kv_cache_bytes": 50, "allocator_cache_bytes": 0,
+                "peak_bytes": 0
+            },
+            "footprint_bytes": 900, "load_time_seconds": null,
             "passed_over": [], "restored_tokens": 0, "n_answered": 0,
             "unloads_in_seconds": 12.0
         })
