@@ -94,14 +94,15 @@ pub async fn until_within<T>(
     let deadline = Instant::now() + patience;
     let mut ticks = interval(Duration::from_millis(25));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = String::from("no answer");
     loop {
         ticks.tick().await;
-        let last = match tokio::time::timeout_at(deadline, probe()).await {
+        match tokio::time::timeout_at(deadline, probe()).await {
             Ok(Ok(Some(found))) => return Ok(found),
-            Ok(Ok(None)) => "not yet".to_owned(),
-            Ok(Err(failure)) => failure.to_string(),
-            Err(_) => "no answer".to_owned(),
-        };
+            Ok(Ok(None)) => last = "not yet".to_owned(),
+            Ok(Err(failure)) => last = failure.to_string(),
+            Err(_) => {}
+        }
         if Instant::now() >= deadline {
             return Err(Failure::TooLate {
                 seconds: patience.as_secs(),

@@ -72,8 +72,7 @@ async fn stopping_keeps_what_was_written() {
 
         let kept = talk::last_answer(&chat).await?;
         let chat = stage.restart().await?;
-        chat.click("(button|link|option)", "Tell me a story")
-            .await?;
+        talk::open_from_history(&chat, "Tell me a story").await?;
         talk::check_kept(&kept, &talk::until_written(&chat, 1).await?)
     })
     .await;

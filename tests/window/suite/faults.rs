@@ -55,8 +55,7 @@ async fn after_the_app_was_killed_the_history_has_question_and_partial_answer() 
 
         let chat = stage.open().await?;
         if talk::questions(&chat).await?.is_empty() {
-            chat.click("(button|link|option)", "Tell me a story")
-                .await?;
+            talk::open_from_history(&chat, "Tell me a story").await?;
         }
         let kept = talk::until_written(&chat, 1).await?;
         talk::check_kept(&seen[..seen.len() / 2], &kept)?;

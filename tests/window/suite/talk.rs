@@ -66,9 +66,6 @@ pub(crate) fn check_kept(before: &str, after: &str) -> Outcome {
     })
 }
 
-/// A row of the history.
-pub(crate) const ENTRY: &str = "button";
-
 /// Opens the list of chats, if it is not open.
 pub(crate) async fn show_history(chat: &Page) -> Outcome {
     if chat.find("textbox", "^Search$").await?.is_none() {
@@ -80,5 +77,24 @@ pub(crate) async fn show_history(chat: &Page) -> Outcome {
 /// Opens a chat from the list, by the beginning of its title.
 pub(crate) async fn open_from_history(chat: &Page, title: &str) -> Outcome {
     show_history(chat).await?;
-    chat.click(ENTRY, &format!("^{title}")).await
+    until_listed(chat, title, true).await?;
+    let body = "[...document.querySelectorAll(arguments[0])]
+        .find((row) => row.innerText.trim().startsWith(arguments[1])).click();";
+    let wanted = vec![ROWS.into(), title.into()];
+    chat.run(body, wanted).await.map(drop)
+}
+
+/// The rows of the history; the same titles stand elsewhere too.
+const ROWS: &str = "nav [data-row]";
+
+/// Waits until the list has a chat whose title begins so, or has none.
+pub(crate) async fn until_listed(chat: &Page, title: &str, is_listed: bool) -> Outcome {
+    let not = if is_listed { "a" } else { "no" };
+    until(&format!("the list has {not} chat `{title}`"), async || {
+        let rows = chat.texts_of(ROWS).await?;
+        let is_there = rows.iter().any(|row| row.trim().starts_with(title));
+        let seen = Failure::Wrong(format!("{rows:?}"));
+        (is_there == is_listed).then_some(Some(())).ok_or(seen)
+    })
+    .await
 }

@@ -42,11 +42,11 @@ mod linux {
     /// A picture of a chat, a prompt and a window of settings have these sizes.
     fn size(state: &str) -> (u32, u32) {
         match state.split('-').next() {
-            Some("settings") => (760, 620),
+            Some("settings") => (780, 600),
             Some("prompt") => (680, 420),
             _ if state.contains("narrow") => (360, 640),
             _ if state.contains("wide") => (900, 680),
-            _ => (460, 680),
+            _ => (440, 660),
         }
     }
 
