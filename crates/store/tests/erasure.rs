@@ -2,6 +2,8 @@
 //!
 //! Rule: the tests read the raw bytes of every file in the folder, not what the store says.
 
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;

@@ -2,6 +2,8 @@
 //!
 //! Rule: an import that is refused leaves nothing behind.
 
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+
 use proptest::prelude::*;
 use transom_store::{
     ConversationId, Ending, MessageId, NewMessage, Speaker, Store, StoreError, Timestamp,

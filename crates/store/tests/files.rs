@@ -3,6 +3,8 @@
 //! Rule: whatever is wrong, the store opens with what can be read, or says which file it is and what
 //! to do, and nothing that was there is gone.
 
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

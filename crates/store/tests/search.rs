@@ -2,6 +2,8 @@
 //!
 //! Rule: whatever is typed is a search, never an error.
 
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+
 use proptest::prelude::*;
 use transom_store::{
     ConversationId, Ending, FoundConversation, NewMessage, Speaker, Store, Timestamp,

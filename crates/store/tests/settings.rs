@@ -2,6 +2,8 @@
 //!
 //! Rule: a refused change changes nothing, and a field that cannot be read costs itself only.
 
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+
 use serde_json::{Value, json};
 use transom_store::{
     Appearance, KvCache, ModelSettings, Notice, SavedPrompt, Settings, Store, StoreError, Timestamp,

@@ -2,6 +2,8 @@
 //!
 //! Rule: the store is compared with a model of a few lines that keeps every message in memory.
 
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;
