@@ -164,6 +164,10 @@ memory_budget_bytes: number | null, };
  *   `sup.footnote-label`. An id is unique in its text only, so a page looks for it there.
  * - `math` (MathML; `display="block"` for formulas on their own), and `code.math-error` for the
  *   source of a formula that cannot be set, `code.math-pending` for one that is still written.
+ *   A formula in a box is `math.boxed`. Cells (`mtd`) have some of `cell-left`, `cell-right`
+ *   (where their text stands), `cell-apart` (1 em before them), `rule-left`, `rule-right`,
+ *   `rule-top` and `rule-bottom` (lines); edges of a formula's table have no padding.
+ * - `p.raw`: HTML that the text contains, shown as it was written.
  * - `blockquote.alert-note`, `-tip`, `-important`, `-warning`, `-caution`.
  */
 export type Block = {
