@@ -39,12 +39,21 @@ fn save_screen(desktop: &Desktop, path: &Path) -> Outcome {
 }
 
 fn save_processes(desktop: &Desktop, path: &Path) -> Outcome {
-    let lines: Vec<String> = desktop
-        .processes()
-        .iter()
-        .map(|process| format!("{} {} {}\n", process.pid, process.parent, process.name))
-        .collect();
+    let active = desktop.output("xdotool", &["getactivewindow", "getwindowname"]);
+    let active = active.unwrap_or_default();
+    let focused = desktop.output("xdotool", &["getwindowfocus", "getwindowname"]);
+    let focused = focused.unwrap_or_default();
+    let mut lines = vec![format!("active: {active}\nfocus: {focused}\n")];
+    lines.extend(process_lines(desktop));
     fs::write(path, lines.concat()).map_err(Failure::doing("write the processes"))
+}
+
+fn process_lines(desktop: &Desktop) -> Vec<String> {
+    let processes = desktop.processes();
+    let processes = processes.iter();
+    processes
+        .map(|one| format!("{} {} {}\n", one.pid, one.parent, one.name))
+        .collect()
 }
 
 async fn save_pages(app: &App, folder: &Path) -> Outcome {
