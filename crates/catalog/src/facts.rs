@@ -38,6 +38,8 @@ pub struct ModelFacts {
     pub weight_bytes: u64,
     /// Bytes by the way in which they are packed, most first.
     pub mix: Vec<Packed>,
+    /// Bits of a quantised weight, where the files say it of all of them.
+    pub bits: Option<u64>,
     /// The chat template, as Jinja text.
     pub chat_template: Option<String>,
     /// Files that the model is made of.
@@ -86,6 +88,15 @@ impl KvType {
 }
 
 impl ModelFacts {
+    /// How most of the weights are packed, in the words that people know: `4-bit`, `Q4_K`, `BF16`.
+    pub fn packing(&self) -> String {
+        match (self.bits, self.mix.first()) {
+            (Some(bits), _) => format!("{bits}-bit"),
+            (None, Some(most)) => most.kind.clone(),
+            (None, None) => String::new(),
+        }
+    }
+
     /// Bytes of the KV cache for `context_length` tokens. `None` where the files do not say enough.
     ///
     /// Layers with a sliding window count in full: engines may keep less of them, so of such a model
@@ -105,5 +116,21 @@ impl ModelFacts {
     pub fn may_need_less_than(&self, context_length: u64) -> bool {
         self.sliding_window
             .is_some_and(|window| window < context_length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn the_packing_is_told_in_words_that_people_know() {
+        let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
+        let mut facts = crate::inspect(&starter).unwrap();
+        assert_eq!(facts.packing(), "4-bit", "and not that of its 32-bit words");
+        facts.bits = None;
+        assert_eq!(facts.packing(), "U32");
+        facts.mix.clear();
+        assert_eq!(facts.packing(), "");
     }
 }

@@ -64,10 +64,16 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
         vocab_size: number("vocab_size"),
         n_parameters: tally.n_parameters(&config),
         weight_bytes: tally.kinds.values().map(|kind| kind.bytes).sum(),
+        bits: quantised_bits(&config),
         chat_template: chat_template(folder),
         n_files: files.len(),
         mix: tally.mix(),
     })
+}
+
+/// MLX packs what it quantised into 32-bit words, whose type says nothing.
+fn quantised_bits(config: &Value) -> Option<u64> {
+    config.get("quantization")?.get("bits")?.as_u64()
 }
 
 /// The window of the layers that have one. Some files name a window and switch it off.

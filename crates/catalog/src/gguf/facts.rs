@@ -120,6 +120,7 @@ fn base_facts(view: &Gguf<'_>) -> Result<ModelFacts, Fault> {
         n_parameters: 0,
         weight_bytes: 0,
         mix: Vec::new(),
+        bits: None,
         chat_template: text("tokenizer.chat_template"),
         n_files: 1,
         architecture,
