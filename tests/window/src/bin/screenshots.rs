@@ -44,9 +44,9 @@ mod linux {
         match state.split('-').next() {
             Some("settings") => (780, 600),
             Some("prompt") => (680, 420),
-            _ if state.contains("narrow") => (360, 640),
             _ if state.contains("wide") => (900, 680),
-            _ => (440, 660),
+            // The browser's own window is no narrower.
+            _ => (460, 680),
         }
     }
 

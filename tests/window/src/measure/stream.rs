@@ -18,7 +18,7 @@ pub(super) async fn measure() -> Outcome<Vec<Figure>> {
         for begun in [0, LONG] {
             let mut desktop = Desktop::start().await?;
             let gallery = Gallery::open(&mut desktop).await?;
-            gallery.resize(440, 660).await?;
+            gallery.resize(460, 680).await?;
             gallery.stream(rate, begun).await?;
             let thirds = costs(&desktop, &gallery, n_words).await?;
             let kb = if begun == 0 { 0 } else { 50 };
