@@ -5,7 +5,7 @@
 
 use std::sync::Mutex;
 
-use tauri::{AppHandle, WebviewWindow};
+use tauri::AppHandle;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
@@ -31,15 +31,14 @@ impl Focus {
 
 /// Sees to it that a window that a person asked for has the keys. Returns at once. To be called on the
 /// main thread.
-pub(crate) fn claim(window: &WebviewWindow) {
+#[cfg(not(target_os = "macos"))]
+pub(crate) fn claim(window: &tauri::WebviewWindow) {
     platform::claim(window);
 }
 
 #[cfg(target_os = "macos")]
 mod platform {
-    use tauri::{AppHandle, WebviewWindow};
-
-    pub(super) fn claim(_: &WebviewWindow) {}
+    use tauri::AppHandle;
 
     pub(super) fn active() -> Option<u32> {
         None
@@ -67,7 +66,7 @@ mod platform {
     /// A window manager keeps the keys from windows that come up by themselves. It cannot know that
     /// a person pressed the hotkey or the icon, so it is told so, as a pager would; again if it had
     /// not yet seen the window.
-    const CLAIM_AGAIN_MS: [u64; 5] = [20, 40, 60, 120, 300];
+    const CLAIM_AGAIN_MS: [u64; 7] = [20, 40, 60, 120, 300, 500, 1000];
 
     pub(super) fn claim(window: &WebviewWindow) {
         let handle = window.window_handle().map(|handle| handle.as_raw());

@@ -91,8 +91,7 @@ fn or_empty(text: Result<String, arboard::Error>) -> Result<String, arboard::Err
 #[cfg(target_os = "macos")]
 mod mac {
     //! Through Accessibility, which the user must have allowed.
-    use accessibility::{AXAttribute, AXUIElement, AXUIElementAttributes};
-    use core_foundation::base::TCFType;
+    use accessibility::{AXAttribute, AXUIElement};
     use core_foundation::string::CFString;
 
     pub(super) fn selection() -> Result<String, String> {

@@ -18,8 +18,6 @@ const RADIUS: f64 = 12.0;
 #[allow(unsafe_code)]
 mod panel {
     //! The class of the panel, which Objective-C must be told of.
-    use tauri::{Manager, WebviewWindow};
-
     tauri_nspanel::tauri_panel! {
         panel!(QuickPanel {
             config: {
