@@ -117,10 +117,10 @@ impl Gallery {
                 return Ok(Some(()));
             }
             let (outer_width, outer_height) = self.client.get_window_size().await?;
+            // Sizes may be of two moments while the window changes.
             let grown = |outer: u64, wanted: u32, inner: u32| {
-                u32::try_from(outer).unwrap_or(wanted) + wanted
-                    - inner.min(wanted)
-                    - inner.saturating_sub(wanted)
+                let outer = u32::try_from(outer).unwrap_or(wanted);
+                (outer + wanted).saturating_sub(inner).max(wanted)
             };
             let width = grown(outer_width, width, inner_width);
             let height = grown(outer_height, height, inner_height);
