@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::decide::{PressureLevel, pressure_of_averages};
 use super::{Clock, Paths};
@@ -64,7 +65,9 @@ impl PressureWatch {
                 "this kernel has no pressure stall information".to_owned(),
             ));
         }
-        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| fail(error.to_string()))?;
+        // A child that inherited the writing end would keep the watch from ever being told to stop.
+        let (stopped, stop) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(|error| fail(error.to_string()))?;
         let files = sources.files();
         let mut state = Watching {
             vmstat: paths.proc.join("vmstat"),
