@@ -247,7 +247,8 @@ fn emphasis(
     let is_blank = |letter: Option<char>| letter.is_none_or(char::is_whitespace);
     let is_word = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
     let mut n_left = n_marks;
-    if !is_blank(before) && !(mark == '_' && is_word(next)) {
+    let may_close = !(is_blank(before) || mark == '_' && is_word(next));
+    if may_close {
         while let Some(&(last, n_open, start)) = open.last() {
             if last != mark || n_left == 0 {
                 break;
@@ -268,7 +269,7 @@ fn emphasis(
         // It may be half of a mark that closes, or the beginning of one that opens.
         return;
     }
-    let may_open = !is_blank(next) && !(mark == '_' && is_word(before)) && n_left <= 3;
+    let may_open = n_left <= 3 && !(is_blank(next) || mark == '_' && is_word(before));
     if may_open && !(mark == '~' && n_left != 2) {
         open.push((mark, n_left, out.len()));
     }
