@@ -30,7 +30,7 @@ impl Part {
     /// Renders what came since the last time; all of it when the section `is_over`.
     pub(super) fn render(&mut self, is_over: bool) {
         let is_new = self.n_rendered < self.source.len();
-        if self.is_finished || (!is_new && !(is_over && self.n_rendered > 0)) {
+        if self.is_finished || !(is_new || is_over && self.n_rendered > 0) {
             return;
         }
         self.sent
