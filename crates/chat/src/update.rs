@@ -154,7 +154,7 @@ pub enum Update {
     Text {
         /// The section that grows.
         section: Section,
-        /// Blocks that were finished since the last update: append them.
+        /// Blocks that were finished since the last update: apply them with `settle`.
         blocks: Vec<Block>,
         /// Replaces the section's tail.
         tail: Tail,

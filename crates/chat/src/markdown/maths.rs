@@ -171,6 +171,12 @@ impl Filter {
         }
     }
 
+    /// A line of code at the top level went past: of its fences nothing is known here.
+    pub(super) fn pass_code(&mut self) {
+        self.fence = None;
+        self.is_new_fence = false;
+    }
+
     /// What is held and an unfinished `line`, with formulas, the last of which may be open.
     pub(super) fn unfinished(&self, line: &str, formulas: &mut Formulas) -> String {
         let line = without_marks(line);
@@ -275,9 +281,7 @@ impl Filter {
 
     /// Whether `line` is in or beside a fence, which may stand in a list or quote.
     fn is_code(&mut self, line: &str) -> bool {
-        let inner = line.trim_start_matches(|letter: char| {
-            " \t>-*+.)".contains(letter) || letter.is_ascii_digit()
-        });
+        let inner = without_containers(line);
         let mark = inner.bytes().next().unwrap_or_default();
         let is_mark = matches!(mark, b'`' | b'~');
         let n_marks = inner
@@ -317,6 +321,8 @@ fn found(line: String, from: usize, formulas: &mut Formulas) -> (String, Option<
     let mut text = String::new();
     let mut copied = 0;
     let mut at = from;
+    // Such a line is no fence only because of the ticks that follow: none of them may vanish.
+    let is_almost_fence = without_containers(&line).starts_with("```");
     while let Some(step) = line[at..].find(['$', '\\', '`']) {
         at += step;
         let rest = &line[at..];
@@ -342,6 +348,8 @@ fn found(line: String, from: usize, formulas: &mut Formulas) -> (String, Option<
             _ => inner.find(closer),
         };
         match end {
+            Some(end) if is_almost_fence && inner[..end].contains('`') => at += opener.len(),
+            None if is_almost_fence && inner.contains('`') => at += opener.len(),
             Some(end) if !inner[..end].trim().is_empty() => {
                 let n_all = opener.len() + end + closer.len();
                 text.push_str(&line[copied..at]);
@@ -438,6 +446,11 @@ fn code_span(text: &str) -> usize {
         }
     }
     n_marks
+}
+
+/// `line` without what stands before a block that is in lists and quotes.
+fn without_containers(line: &str) -> &str {
+    line.trim_start_matches(|letter: char| " \t>-*+.)".contains(letter) || letter.is_ascii_digit())
 }
 
 /// A line of a formula up to its comment: in one line with the next it would hide that too.

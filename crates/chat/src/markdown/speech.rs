@@ -25,8 +25,8 @@ pub struct Speech {
     formulas: Formulas,
     splitter: Splitter,
     references: References,
-    /// Letters, blanks not counted, of the open block that were said.
-    n_said: usize,
+    /// What is not cut yet and was said, without its blanks.
+    letters_said: String,
     /// Something came that may have ended a sentence.
     may_say: bool,
 }
@@ -72,6 +72,7 @@ impl Speech {
 
     fn take_line(&mut self, line: &str, said: &mut Vec<String>) {
         if self.splitter.is_in_code() {
+            self.filter.pass_code();
             return self.cut_line(line, said);
         }
         for line in self.filter.line(line, &mut self.formulas) {
@@ -97,9 +98,11 @@ impl Speech {
             let (reads, found) = part.read(&self.references);
             let plain = plain(&reads, &self.formulas);
             self.references.learn(found);
-            let rest = after_letters(&plain, self.n_said);
+            let rest = after_letters(&plain, self.letters_said.chars().count());
             said.extend(sentences(rest).filter(is_said).map(str::to_string));
-            self.n_said = 0;
+            // The block after it may have begun, and be said in part.
+            let of_others = self.letters_said.strip_prefix(&letters(&plain));
+            self.letters_said = of_others.unwrap_or_default().to_string();
         }
     }
 
@@ -127,14 +130,14 @@ impl Speech {
         let (reads, _) = part.read(&self.references);
         let plain = plain(&reads, &self.formulas);
         self.formulas.truncate(mark);
-        let rest = after_letters(&plain, self.n_said);
+        let rest = after_letters(&plain, self.letters_said.chars().count());
         let mut found: Vec<&str> = sentences(rest).collect();
         // The last one may go on, or be a block of which only the name is known.
         if found.pop().is_none() {
             return;
         }
         for sentence in found {
-            self.n_said += n_letters(sentence);
+            self.letters_said.push_str(&letters(sentence));
             if is_said(&sentence) {
                 said.push(sentence.to_string());
             }
@@ -142,10 +145,10 @@ impl Speech {
     }
 }
 
-fn n_letters(text: &str) -> usize {
+fn letters(text: &str) -> String {
     text.chars()
         .filter(|letter| !letter.is_whitespace())
-        .count()
+        .collect()
 }
 
 /// `text` after so many letters, blanks not counted.

@@ -87,6 +87,7 @@ impl<H: Hand> Growing<H> {
 
     fn take_line(&mut self, line: &str, blocks: &mut Vec<Block>) {
         if !H::READS_FORMULAS || self.splitter.is_in_code() {
+            self.filter.pass_code();
             return self.cut_line(line, blocks);
         }
         for line in self.filter.line(line, &mut self.pages.formulas) {
