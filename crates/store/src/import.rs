@@ -205,7 +205,8 @@ fn add(
     messages::insert(tx, &message, &said.reasoning, said.stats.as_deref())
 }
 
-/// A message that is there already, unless another of the file was found to be it.
+/// A message that is there already, unless another of the file was found to be it. Of several that
+/// say the same, the one of the same time: what follows it follows no other.
 fn find_same(
     tx: &Transaction<'_>,
     conversation: ConversationId,
@@ -213,6 +214,7 @@ fn find_same(
     said: &Said,
     matched: &HashSet<MessageId>,
 ) -> Result<Option<MessageId>, StoreError> {
+    let mut first = None;
     for id in tree::siblings(tx, conversation, parent)? {
         if matched.contains(&id) {
             continue;
@@ -223,11 +225,13 @@ fn find_same(
                 && message.reasoning == said.reasoning
                 && message.attachment == said.attachment
         });
-        if same.is_some() {
-            return Ok(Some(id));
+        match same {
+            Some(message) if message.created_at.0 == said.created_at => return Ok(Some(id)),
+            Some(_) => first = first.or(Some(id)),
+            None => {}
         }
     }
-    Ok(None)
+    Ok(first)
 }
 
 /// Shows a new conversation as it was shown where it comes from.
