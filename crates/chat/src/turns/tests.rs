@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use transom_engine::Prompt;
 use transom_engine_host::wire::{Command, Request};
 use transom_engine_host::{Worker, Workers};
@@ -300,6 +300,11 @@ async fn next(updates: &mut Updates) -> Option<Update> {
 /// Follows an answer from now to its end.
 async fn finish(world: &World, answer: MessageId) -> Page {
     Page::read(&mut world.turns.follow(answer)).await
+}
+
+/// Lets the paused clock run on, past everything that is due until then.
+async fn pass(time: Duration) {
+    sleep_until(Instant::now() + time).await;
 }
 
 fn is_writing(page: &Page) -> bool {

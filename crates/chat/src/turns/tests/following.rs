@@ -71,7 +71,7 @@ async fn windows_come_and_go_and_the_answer_goes_on() {
         page.read_until(&mut updates, |page| page.n_texts >= n)
             .await;
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    pass(Duration::from_secs(1)).await;
     let page = finish(&world, begun.answer).await;
     assert_eq!(page.text, "word ".repeat(200));
 }

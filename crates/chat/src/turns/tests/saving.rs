@@ -13,7 +13,7 @@ async fn what_is_said_is_on_disk_within_a_second_though_nobody_follows() {
     Page::default().read_until(&mut updates, is_writing).await;
     drop(updates);
     for _ in 0..10 {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        pass(Duration::from_secs(1)).await;
         let kept = world.message(begun.answer);
         assert_eq!(kept.ending, Ending::Writing);
         let state = world.turns.inner.desk().entries[&begun.answer]
@@ -44,7 +44,7 @@ async fn a_full_disk_does_not_end_the_answer_and_loses_nothing_in_the_end() {
     let mut page = Page::default();
     page.read_until(&mut updates, is_writing).await;
     world.disk.is_full.store(true, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    pass(Duration::from_secs(6)).await;
     let n_refused = *world.disk.n_refused.lock().unwrap();
     assert!((2..=6).contains(&n_refused), "{n_refused} tries");
     world.disk.is_full.store(false, Ordering::SeqCst);
@@ -76,7 +76,7 @@ async fn an_end_that_the_disk_refuses_is_shown_and_saved_when_there_is_room() {
     assert_eq!(world.last_prompt()[1], "assistant: Paris is the capital.");
 
     world.disk.is_full.store(false, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    pass(Duration::from_secs(60)).await;
     for begun in [begun, second] {
         let kept = world.message(begun.answer);
         assert_eq!(kept.ending, Ending::Stop);
