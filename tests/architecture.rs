@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use transom_tests::root;
+use transom_tests::{SourceFile, files_with, root};
 
 /// Each package, and the packages of the workspace that it may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -86,7 +86,11 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("clap", &["transom-cli"]),
     ("bindgen", &["xtask"]),
     ("rusqlite", &["transom-store"]),
-    ("pulldown-cmark", &["transom-chat"]),
+    ("ammonia", &["transom-chat"]),
+    ("math-core", &["transom-chat"]),
+    ("pulldown-cmark*", &["transom-chat"]),
+    ("syntect", &["transom-chat"]),
+    ("two-face", &["transom-chat"]),
     // Engines block: async has no place below the rooms that talk to processes and sockets.
     (
         "tokio",
@@ -105,8 +109,19 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("dispatch2", &["transom-signals"]),
     ("zbus", &["transom-signals"]),
     ("tauri*", &["transom-app"]),
+    ("arboard", &["transom-app"]),
+    ("x11rb", &["transom-app"]),
     // One error enum a room; only a desktop shell may give up on kinds.
     ("anyhow", &["transom-app"]),
+];
+
+/// What only one place of the pages may say, and that place (a path, or a folder ending in `/`).
+const SAID_IN: &[(&str, &str)] = &[
+    // Tests and the gallery have no app below them.
+    ("@tauri-apps", "ui/src/ipc/"),
+    // Sanitised blocks, and nothing else, become elements.
+    ("innerHTML", "ui/src/chat/prose.ts"),
+    ("{@html", "ui/src/chat/prose.ts"),
 ];
 
 struct Package {
@@ -135,6 +150,27 @@ fn the_default_members_build_anywhere() {
 fn the_map_names_every_room() {
     let map = fs::read_to_string(root().join("crates/README.md")).unwrap();
     assert_nothing_wrong(&unmapped(&packages(), &map));
+}
+
+#[test]
+fn the_pages_reach_the_app_and_write_markup_in_one_place_each() {
+    let pages = files_with(&["ts", "svelte"]).unwrap();
+    assert!(pages.iter().any(|page| page.path.starts_with("ui/src/")));
+    assert_nothing_wrong(&said(&pages, SAID_IN));
+}
+
+/// Product code only: a test may look at what a place made.
+fn said(pages: &[SourceFile], rules: &[(&str, &str)]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for page in pages {
+        let is_product = page.path.starts_with("ui/src/") && !page.path.ends_with(".test.ts");
+        for (words, home) in rules {
+            if is_product && !page.path.starts_with(home) && page.text.contains(words) {
+                wrong.push(format!("{} says {words}, which only {home} may", page.path));
+            }
+        }
+    }
+    wrong
 }
 
 fn arrows(packages: &[Package], allowed: &[(&str, &[&str])]) -> Vec<String> {
@@ -283,6 +319,21 @@ mod rules_can_fail {
         let packages = [package("cli", &["mlx-sys"]), package("mlx", &["mlx-rs"])];
         let wrong = kept(&packages, &[("mlx-*", &["mlx"]), ("tokio", &[])]);
         assert_eq!(wrong, ["cli must not name mlx-sys"]);
+    }
+
+    #[test]
+    fn a_page_that_reaches_the_app_by_itself() {
+        let page = |path: &str| SourceFile {
+            path: path.to_owned(),
+            text: "import { invoke } from \"@tauri-apps/api/core\";".to_owned(),
+        };
+        let wrong = said(&[page("ui/src/chat/a.ts")], SAID_IN);
+        assert_eq!(
+            wrong,
+            ["ui/src/chat/a.ts says @tauri-apps, which only ui/src/ipc/ may"]
+        );
+        let allowed = [page("ui/src/ipc/a.ts"), page("ui/src/chat/a.test.ts")];
+        assert!(said(&allowed, SAID_IN).is_empty());
     }
 
     #[test]
