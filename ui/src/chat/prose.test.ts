@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Block } from "../ipc";
 import { settle } from "../state/settle";
@@ -80,5 +81,24 @@ describe("a growing text", () => {
     prose.update([block(0, "<p>a</p>"), block(1, "<p>b</p>")], none);
     prose.update([block(0, "<p>c</p>")], none);
     expect(root.innerHTML).toBe("<p>c</p>");
+  });
+
+  it("keeps the element of its unfinished end while that grows", () => {
+    const root = document.createElement("div");
+    const prose = new Prose(root);
+    const blocks = [block(0, "<p>One</p>")];
+    prose.update(blocks, { continues: false, html: "<p>Tw</p>" });
+    const [, tail] = root.children;
+    prose.update(blocks, { continues: false, html: "<p>Two <em>th</em></p>" });
+    expect(root.children[1]).toBe(tail);
+    expect(root.innerHTML).toBe("<p>One</p><p>Two <em>th</em></p>");
+    prose.update(blocks, none);
+    expect(root.innerHTML).toBe("<p>One</p>");
+  });
+
+  it("has no style that makes a browser lay out all of it anew for each block", () => {
+    const styles = readFileSync("src/style/prose.css", "utf8").replace(/\/\*[^]*?\*\//g, "");
+    expect(styles).toContain(".prose");
+    expect(styles).not.toMatch(/:(empty|has|only-|nth-last)/);
   });
 });

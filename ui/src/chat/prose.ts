@@ -6,33 +6,50 @@
  * selection in it, its place and its layout survive whatever follows.
  */
 import type { Block, Tail } from "../ipc";
+import { morph } from "./morph";
 
 /** What a page adds to fresh elements, such as names of buttons. */
 export type Finish = (fresh: ParentNode) => void;
 
 export class Prose {
   private drawn: { block: Block; nodes: ChildNode[] }[] = [];
+  private blocks: readonly Block[] = [];
   private tail: ChildNode[] = [];
   private tailHtml = "";
+  private tailPlace: (ParentNode & Node) | null = null;
 
   constructor(private root: HTMLElement, private finish: Finish = () => {}) {}
 
   update(blocks: readonly Block[], tail: Tail | null): void {
-    let first = 0;
-    while (first < this.drawn.length && this.drawn[first]!.block === blocks[first]) first += 1;
-    const isSame = first === this.drawn.length && first === blocks.length;
     const html = tail?.html ?? "";
-    if (isSame && html === this.tailHtml) return;
-    for (const node of this.tail) node.remove();
-    this.tail = [];
+    const isSame = blocks === this.blocks;
+    if (isSame && html === this.tailHtml && this.tailPlace === this.placeOf(tail)) return;
+    this.blocks = blocks;
+    const isOther = !isSame && this.isOther(blocks);
+    if (!isOther && html && this.tail.length && this.tailPlace === this.placeOf(tail)) {
+      this.tail = morph(this.tail, this.parse(html));
+    } else {
+      remove(this.tail);
+      if (isOther) this.redraw(blocks);
+      this.tailPlace = this.placeOf(tail);
+      this.tail = this.tailPlace ? this.add(html, this.tailPlace, null) : [];
+    }
     this.tailHtml = html;
-    if (!isSame) this.redraw(blocks, first);
-    if (tail && html) this.tail = this.add(html, this.place(tail.continues, this.drawn.length), null);
   }
 
-  /** Draws the blocks from `first` on, as far as they are others than before. */
-  private redraw(blocks: readonly Block[], first: number): void {
-    for (let index = first; index < blocks.length; ) {
+  private isOther(blocks: readonly Block[]): boolean {
+    return blocks.length !== this.drawn.length ||
+      this.drawn.some(({ block }, index) => block !== blocks[index]);
+  }
+
+  /** Where a tail goes; null where there is none. */
+  private placeOf(tail: Tail | null): (ParentNode & Node) | null {
+    return tail?.html ? this.place(tail.continues, this.drawn.length) : null;
+  }
+
+  /** Draws the blocks, as far as they are others than before. */
+  private redraw(blocks: readonly Block[]): void {
+    for (let index = 0; index < blocks.length; ) {
       const known = this.drawn[index];
       if (!known) {
         this.draw(blocks[index]!, index, null);
@@ -77,12 +94,17 @@ export class Prose {
   }
 
   private add(html: string, place: ParentNode & Node, before: ChildNode | null): ChildNode[] {
+    const fresh = this.parse(html);
+    const nodes = [...fresh.childNodes];
+    place.insertBefore(fresh, before);
+    return nodes;
+  }
+
+  private parse(html: string): DocumentFragment {
     const template = document.createElement("template");
     template.innerHTML = html;
-    const nodes = [...template.content.childNodes];
     this.finish(template.content);
-    place.insertBefore(template.content, before);
-    return nodes;
+    return template.content;
   }
 }
 

@@ -10,6 +10,12 @@ import {
 } from "../ipc";
 import { settle } from "./settle";
 
+/**
+ * Time between two drawings, less than two frames of a usual screen so that every second frame is
+ * met: letters that come thirty times a second look as smooth as sixty, for half the work.
+ */
+const PACE_MS = 26;
+
 /** Longest wait for a frame: hidden windows have none. */
 const MAX_WAIT_MS = 100;
 
@@ -34,6 +40,7 @@ export class Answer {
   private cancelFrame: (() => void) | null = null;
   private unfollow: Unsubscribe | null = null;
   private isLeft = false;
+  private drawnAt = -Infinity;
 
   constructor(
     readonly id: MessageId,
@@ -62,13 +69,14 @@ export class Answer {
     if (this.isLeft) return;
     this.waiting.push(update);
     if (update.update === "snapshot" || document.hidden) return this.flush();
-    this.cancelFrame ??= nextFrame(() => this.flush());
+    this.cancelFrame ??= nextFrame(() => this.flush(), this.drawnAt + PACE_MS - performance.now());
   }
 
   /** Applies what came. */
   flush(): void {
     this.cancelFrame?.();
     this.cancelFrame = null;
+    this.drawnAt = performance.now();
     const updates = this.waiting;
     this.waiting = [];
     const grown: Record<Section, Block[]> = { reasoning: [], answer: [] };
@@ -137,12 +145,17 @@ export class Answer {
   }
 }
 
-/** Runs `act` before the next frame, or soon where there is none. Returns what takes it back. */
-function nextFrame(act: () => void): () => void {
-  const frame = requestAnimationFrame(act);
-  const timer = setTimeout(act, MAX_WAIT_MS);
+/**
+ * Runs `act` before the first frame after so many milliseconds, or soon where there is none. Returns
+ * what takes it back.
+ */
+function nextFrame(act: () => void, after: number): () => void {
+  let frame = 0;
+  const early = setTimeout(() => (frame = requestAnimationFrame(act)), Math.max(0, after));
+  const late = setTimeout(act, MAX_WAIT_MS);
   return () => {
+    clearTimeout(early);
     cancelAnimationFrame(frame);
-    clearTimeout(timer);
+    clearTimeout(late);
   };
 }

@@ -32,6 +32,8 @@ export class Player {
   private tails: Record<Section, Tail> = {
     reasoning: { continues: false, html: "" }, answer: { continues: false, html: "" },
   };
+  /** What is said so far of the piece that grows. */
+  private open = { section: "answer" as Section, piece: -1, said: "" };
   private now: Stage;
   private started = 0;
   private whole: { reasoning: Piece[]; answer: Piece[] };
@@ -97,13 +99,15 @@ export class Player {
       const taken = here.filter((word) => word.section === section && word.piece === piece);
       this.at += taken.length;
       left -= taken.length;
-      this.grow(section, piece);
+      this.grow(section, piece, taken.map((word) => word.text).join(""));
     }
   }
 
-  private grow(section: Section, piece: number): void {
+  private grow(section: Section, piece: number, fresh: string): void {
     const one = this.whole[section][piece]!;
-    const said = this.said(section, piece);
+    const isBegun = this.open.section === section && this.open.piece === piece;
+    const said = (isBegun ? this.open.said : "") + fresh;
+    this.open = { section, piece, said };
     const next = this.words[this.at];
     const isDone = !next || next.section !== section || next.piece !== piece;
     const done: Block[] = isDone ? blocks([one], piece) : [];
@@ -115,15 +119,6 @@ export class Player {
       update: "text", section, blocks: done, tail: this.tails[section], tokens_per_second: 42,
       sentences: isDone && section === "answer" ? sentences(said) : [],
     });
-  }
-
-  /** What is said of a piece so far: its words are the last ones. */
-  private said(section: Section, piece: number): string {
-    let from = this.at;
-    const isOfIt = (at: number) =>
-      this.words[at]?.section === section && this.words[at].piece === piece;
-    while (from > 0 && isOfIt(from - 1)) from -= 1;
-    return this.words.slice(from, this.at).map((word) => word.text).join("");
   }
 
   end(ending: EndingView): void {
