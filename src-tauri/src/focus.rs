@@ -29,11 +29,16 @@ impl Focus {
     }
 }
 
-/// Sees to it that a window that a person asked for has the keys. Returns at once. To be called on the
-/// main thread.
+/// Gives the keys to a window that is on the screen. To be called on the main thread.
 #[cfg(not(target_os = "macos"))]
 pub(crate) fn claim(window: &tauri::WebviewWindow) {
     platform::claim(window);
+}
+
+/// Gives the keys to a window each time it comes on the screen. To be called on the main thread.
+#[cfg(not(target_os = "macos"))]
+pub(crate) fn claim_when_shown(window: &tauri::WebviewWindow) -> tauri::Result<()> {
+    platform::claim_when_shown(window)
 }
 
 #[cfg(target_os = "macos")]
@@ -54,8 +59,8 @@ mod platform {
 
 #[cfg(not(target_os = "macos"))]
 mod platform {
-    use std::time::Duration;
-
+    use gtk::glib::Propagation;
+    use gtk::prelude::WidgetExtManual;
     use raw_window_handle::{HasWindowHandle, RawWindowHandle};
     use tauri::{AppHandle, WebviewWindow};
     use x11rb::connection::Connection;
@@ -64,27 +69,27 @@ mod platform {
     type Tried<T> = Result<T, Box<dyn std::error::Error>>;
 
     /// A window manager keeps the keys from windows that come up by themselves. It cannot know that
-    /// a person pressed the hotkey or the icon, so it is told so, as a pager would; again if it had
-    /// not yet seen the window.
-    const CLAIM_AGAIN_MS: [u64; 7] = [20, 40, 60, 120, 300, 500, 1000];
-
+    /// a person pressed the hotkey or the icon, so it is told so, as a pager would.
     pub(super) fn claim(window: &WebviewWindow) {
         let handle = window.window_handle().map(|handle| handle.as_raw());
-        let Ok(RawWindowHandle::Xlib(handle)) = handle else {
-            return;
+        let claimed = match handle {
+            Ok(RawWindowHandle::Xlib(handle)) => u32::try_from(handle.window).map(restore_to).ok(),
+            _ => window.set_focus().ok(),
         };
-        let Ok(window) = u32::try_from(handle.window) else {
-            return;
-        };
-        tauri::async_runtime::spawn(async move {
-            for wait in CLAIM_AGAIN_MS {
-                restore_to(window);
-                tokio::time::sleep(Duration::from_millis(wait)).await;
-                if active() == Some(window) {
-                    return;
-                }
-            }
+        if claimed.is_none() {
+            tracing::debug!(window = window.label(), "the keys could not be claimed");
+        }
+    }
+
+    /// What is asked for before the window manager has put the window on the screen is not heard,
+    /// and a window that was never shown has not even a name by which it could be asked for.
+    pub(super) fn claim_when_shown(window: &WebviewWindow) -> tauri::Result<()> {
+        let shown = window.clone();
+        window.gtk_window()?.connect_map_event(move |_, _| {
+            claim(&shown);
+            Propagation::Proceed
         });
+        Ok(())
     }
 
     pub(super) fn active() -> Option<u32> {
@@ -125,9 +130,10 @@ mod platform {
         // 2: as a pager, on behalf of a person.
         let message = ClientMessageEvent::new(32, window, atom, [2, 0, 0, 0, 0]);
         let mask = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
-        connection.send_event(false, root, mask, message)?;
-        connection.flush()?;
-        Ok(())
+        let sent = connection.send_event(false, root, mask, message)?;
+        // The answer is waited for: the screen drops what it has not yet read from a connection
+        // that is closed.
+        Ok(sent.check()?)
     }
 
     fn atom(connection: &impl Connection) -> Tried<u32> {

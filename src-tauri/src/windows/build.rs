@@ -75,14 +75,16 @@ mod platform {
         builder
     }
 
-    pub(super) fn converted(_: Window, _: &WebviewWindow) -> tauri::Result<()> {
-        Ok(())
+    pub(super) fn converted(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+        crate::focus::claim_when_shown(built)
     }
 
     pub(super) fn present(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+        let is_shown_already = built.is_visible()?;
         built.show()?;
-        built.set_focus()?;
-        crate::focus::claim(built);
+        if is_shown_already {
+            crate::focus::claim(built);
+        }
         Ok(())
     }
 

@@ -35,9 +35,9 @@ async fn open_prompt(stage: &Stage) -> Outcome<Page> {
     Ok(prompt)
 }
 
-async fn until_hidden(stage: &Stage, prompt: &Page) -> Outcome {
-    until("the prompt is hidden", async || {
-        let shown = prompt
+async fn until_hidden(stage: &Stage, page: &Page) -> Outcome {
+    until("the window is hidden", async || {
+        let shown = page
             .run("return document.visibilityState;", vec![])
             .await?;
         let seen = Failure::Wrong(format!("{shown}, {}", stage.desktop.active_window()?));
@@ -49,8 +49,10 @@ async fn until_hidden(stage: &Stage, prompt: &Page) -> Outcome {
 #[tokio::test]
 async fn a_real_key_opens_the_quick_prompt_and_it_answers_in_place() {
     on_stage("quick_prompt_answers", async |stage| {
-        stage.open().await?;
+        let chat = stage.open().await?;
         other_program(stage).await?;
+        // Whoever goes on in another program is done with the chat.
+        until_hidden(stage, &chat).await?;
         let prompt = open_prompt(stage).await?;
         prompt.type_text("What is the capital of France?").await?;
         prompt.type_text(keys::ENTER).await?;
