@@ -1,4 +1,4 @@
-/** One state of one page: `?state=chat-code&appearance=dark&lang=de&contrast=more`. */
+/** One state of one page: `?state=chat-code&appearance=dark&lang=de&contrast=more&platform=linux`. */
 import "../style/base.css";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
@@ -22,6 +22,8 @@ async function open(): Promise<void> {
   ipc.setSettings({ general: { ...general, language: query.get("lang") ?? "en",
     appearance: appearance === "light" || appearance === "dark" ? appearance : "system" } });
   if (query.has("contrast")) document.documentElement.dataset.contrast = "more";
+  const platform = query.get("platform");
+  if (platform) ipc.aboutView = { ...ipc.aboutView, platform };
   if (query.has("bench")) await bench(ipc, query, target);
   else await show(name, ipc);
   await document.fonts.ready;

@@ -5,7 +5,7 @@
 import { GB } from "../ipc/fake/defaults";
 import type { FakeIpc } from "../ipc/fake";
 import { blocks, pieces, source } from "../ipc/fake/text";
-import { codeAnswer, prose, tableAnswer, thoughts } from "./texts";
+import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
 
 export interface ChatState {
@@ -76,6 +76,10 @@ export const states: ChatState[] = [
   {
     name: "chat-table-maths",
     set: (ipc) => answered(ipc, "Compare Mercury, Earth and Mars.", tableAnswer),
+  },
+  {
+    name: "chat-marks",
+    set: (ipc) => answered(ipc, "Show me all that an answer may hold.", marksAnswer),
   },
   {
     name: "chat-reasoning",

@@ -48,6 +48,22 @@ export const tableAnswer: Piece[] = [
   { source: "", html: "<div class=\"footnote\" id=\"fn-1\"><sup class=\"footnote-label\">1</sup><p>Newton’s law of gravitation, with <math><mi>r</mi></math> the planet’s radius.</p></div>" },
 ];
 
+const cell = (text: string, names: string) => `<mtd class="${names}"><mi>${text}</mi></mtd>`;
+
+export const marksAnswer: Piece[] = [
+  { source: "", html: "<blockquote class=\"alert-note\">\n<p>A note beside the text.</p>\n</blockquote>" },
+  { source: "", html: "<blockquote class=\"alert-tip\">\n<p>A tip that saves a step.</p>\n</blockquote>" },
+  { source: "", html: "<blockquote class=\"alert-important\">\n<p>What must not be missed.</p>\n</blockquote>" },
+  { source: "", html: "<blockquote class=\"alert-warning\">\n<p>This cannot be undone.</p>\n</blockquote>" },
+  { source: "", html: "<blockquote class=\"alert-caution\">\n<p>Mind the hot oven.</p>\n</blockquote>" },
+  { source: "", html: `<p><math display="block"><mtable><mtr>${cell("2x", "cell-right")}${cell("= 6", "cell-left")}${cell("y", "cell-right cell-apart")}${cell("= 4", "cell-left")}</mtr><mtr>${cell("x", "cell-right")}${cell("= 3", "cell-left")}${cell("y²", "cell-right cell-apart")}${cell("= 16", "cell-left")}</mtr></mtable></math></p>` },
+  { source: "", html: `<p><math display="block"><mtable><mtr>${cell("a", "rule-right rule-bottom")}${cell("b", "rule-bottom")}</mtr><mtr>${cell("c", "rule-right")}${cell("d", "")}</mtr></mtable></math></p>` },
+  { source: "", html: "<p><math display=\"block\" class=\"boxed\"><mi>E</mi><mo>=</mo><mi>m</mi><msup><mi>c</mi><mn>2</mn></msup></math></p>" },
+  { source: "", html: "<p>Here <math class=\"boxed\"><mi>x</mi><mo>=</mo><mn>3</mn></math> is boxed, <code class=\"math-error\">\\frac{1</code> cannot be set, and <code class=\"math-pending\">\\sqrt{x</code> is still written.</p>" },
+  { source: "", html: "<p class=\"raw\">&lt;details&gt;\n  &lt;summary&gt;More&lt;/summary&gt;\n&lt;/details&gt;</p>" },
+  { source: "", html: "<p><span class=\"image\" data-address=\"https://example.com/cat.png\">A grey cat on a wall</span></p>" },
+];
+
 export const prose = `Light from the sun holds all colours. On its way through the air it meets molecules that are far smaller than its waves, and these scatter **short waves much more than long ones**: blue some ten times as much as red.
 
 So blue light reaches your eye from every direction of the sky, while the rest comes almost straight from the sun. In the evening the light crosses more air; most of the blue has been scattered away by then, and what is left is red.
