@@ -96,6 +96,23 @@ describe("a growing text", () => {
     expect(root.innerHTML).toBe("<p>One</p>");
   });
 
+  it("parts long code, and its text stays what came", () => {
+    const root = document.createElement("div");
+    const prose = new Prose(root);
+    let blocks = [block(0, '<figure><pre><code class="more">0\n</code></pre></figure>')];
+    const line = (index: number) => `<b>${index}</b>;\n`;
+    for (let index = 1; index <= 500; index++) {
+      prose.update(blocks, { continues: true, html: line(index).slice(0, 6) });
+      blocks = settle(blocks, [block(index, line(index), true)]);
+      prose.update(blocks, none);
+    }
+    const code = root.querySelector("code")!;
+    const whole = Array.from({ length: 500 }, (_, index) => `${index + 1};\n`).join("");
+    expect(code.textContent).toBe(`0\n${whole}`);
+    expect(code.querySelectorAll(".lines").length).toBeGreaterThan(2);
+    for (const part of code.querySelectorAll(".lines")) expect(part.childNodes.length).toBeLessThan(205);
+  });
+
   it("has no style that makes a browser lay out all of it anew for each block", () => {
     const styles = readFileSync("src/style/prose.css", "utf8").replace(/\/\*[^]*?\*\//g, "");
     expect(styles).toContain(".prose");

@@ -8,6 +8,9 @@
 import type { Block, Tail } from "../ipc";
 import { morph } from "./morph";
 
+/** So many nodes of a line of text are laid out together. */
+const MAX_TOGETHER = 200;
+
 /** What a page adds to fresh elements, such as names of buttons. */
 export type Finish = (fresh: ParentNode) => void;
 
@@ -88,7 +91,7 @@ export class Prose {
     for (const node of this.drawn[start]?.nodes ?? []) {
       if (!(node instanceof Element)) continue;
       const more = node.classList.contains("more") ? node : node.querySelector(".more");
-      if (more) return more;
+      if (more) return more.localName === "code" ? lines(more) : more;
     }
     return this.root;
   }
@@ -110,4 +113,18 @@ export class Prose {
 
 function remove(nodes: ChildNode[]): void {
   for (const node of nodes) node.remove();
+}
+
+/**
+ * Where more lines of code go. All text in one element is one text to the browser, laid out anew
+ * for each line that comes; so when it is long the next lines get an element of their own.
+ */
+function lines(code: Element): Element {
+  const last = code.lastElementChild?.classList.contains("lines") ? code.lastElementChild : code;
+  const isFull = last.childNodes.length >= MAX_TOGETHER;
+  if (!isFull || !last.lastChild?.textContent?.endsWith("\n")) return last;
+  const next = document.createElement("span");
+  next.className = "lines";
+  code.append(next);
+  return next;
 }
