@@ -13,8 +13,9 @@ use super::html::escape;
 
 /// Longer lines are shown without colours: minified code would take seconds.
 const MAX_LINE: usize = 1000;
-/// Code blocks below the top level of which the state is kept.
-const N_NESTED: usize = 4;
+/// Code blocks below the top level of which the state is kept: as many as a tail may hold, or each
+/// of its updates would highlight them all.
+const N_NESTED: usize = 32;
 /// Longer code below the top level is shown without colours.
 const MAX_NESTED: usize = 64 * 1024;
 
@@ -262,9 +263,11 @@ impl Highlighter {
         let known = self
             .nested
             .iter()
-            .position(|code| code.info == info && text.starts_with(&code.done));
+            .enumerate()
+            .filter(|(_, code)| code.info == info && text.starts_with(&code.done))
+            .max_by_key(|(_, code)| code.done.len());
         let mut code = match known {
-            Some(at) => self.nested.remove(at),
+            Some((at, _)) => self.nested.remove(at),
             None => Code::new(info),
         };
         let html = code.html(text);
