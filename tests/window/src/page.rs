@@ -110,15 +110,21 @@ impl Page {
         .await
     }
 
-    /// Clicks what [`Page::by`] finds.
+    /// Clicks what [`Page::by`] finds, as soon as it stands still: one that is still being moved
+    /// by what comes before it would be missed.
     pub async fn click(&self, role: &str, name: &str) -> Outcome {
         let what = format!("a {role} named /{name}/ in {} can be clicked", self.name);
+        let mut before = None;
         until(&what, async || {
             let Some(element) = self.find(role, name).await? else {
                 return Err(Failure::Wrong("it is not there".into()));
             };
             if !element.is_enabled().await? {
                 return Err(Failure::Wrong("it is disabled".into()));
+            }
+            let place = Some(element.rectangle().await?);
+            if std::mem::replace(&mut before, place) != place {
+                return Err(Failure::Wrong("it moves".into()));
             }
             element.click().await?;
             Ok(Some(()))

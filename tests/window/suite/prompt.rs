@@ -37,9 +37,7 @@ async fn open_prompt(stage: &Stage) -> Outcome<Page> {
 
 async fn until_hidden(stage: &Stage, page: &Page) -> Outcome {
     until("the window is hidden", async || {
-        let shown = page
-            .run("return document.visibilityState;", vec![])
-            .await?;
+        let shown = page.run("return document.visibilityState;", vec![]).await?;
         let seen = Failure::Wrong(format!("{shown}, {}", stage.desktop.active_window()?));
         (shown == "hidden").then_some(Some(())).ok_or(seen)
     })

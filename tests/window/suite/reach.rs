@@ -153,7 +153,7 @@ async fn the_main_flows_work_with_the_keyboard_alone() {
         .await?;
         chat.type_text("What is a haiku?").await?;
         chat.type_text(keys::ENTER).await?;
-        talk::until_written(&chat, 10).await?;
+        talk::until_written(&chat, 1).await?;
         talk::until_ended(&chat).await?;
 
         tab_to(&chat, "^button: Answer again").await?;
