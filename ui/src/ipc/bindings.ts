@@ -1017,7 +1017,7 @@ stage: Stage, } | { "update": "text",
  */
 section: Section,
 /**
- * Blocks that were finished since the last update: append them.
+ * Blocks that were finished since the last update: apply them with `settle`.
  */
 blocks: Array<Block>,
 /**
