@@ -188,6 +188,15 @@ describe("the chat", () => {
     expect(called("ask")[0]?.values[1]).toMatch(/^Correct the spelling[\s\S]*teh cat$/);
   });
 
+  it("closes the history when the window is made too narrow for both", async () => {
+    innerWidth = 1000;
+    await open();
+    expect(screen.getByLabelText("Hide history")).toBeTruthy();
+    innerWidth = 420;
+    await fireEvent(window, new Event("resize"));
+    await waitFor(() => expect(screen.getByLabelText("Show history")).toBeTruthy());
+  });
+
   it("finds, renames, pins and really deletes in the history", async () => {
     const id = await openWith(["What?", "That."]);
     await fireEvent.click(screen.getByLabelText("Show history"));
