@@ -44,7 +44,7 @@ fn file(name: &str) -> PathBuf {
 fn declarations() -> String {
     // JSON numbers are exact to 2⁵³, more than any id, time or size here.
     let mut found = Found::new(Config::new().with_large_int("number"));
-    found.visit::<wire::Begun>();
+    found.visit::<transom_chat::turns::Begun>();
     found.visit::<wire::Opened>();
     found.visit::<wire::ModelView>();
     found.visit::<wire::FitView>();

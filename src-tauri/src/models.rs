@@ -3,19 +3,17 @@
 //! Rule: reading files blocks, so all of this runs where it may.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use transom_catalog::fit::{self, KvChoice, Machine};
 use transom_catalog::{Format, Installed, ModelFacts, Origin, Places, installed};
 use transom_chat::turns::Asking;
-use transom_engine::{KvCacheChoice, ModelSource};
+use transom_engine::{KvCacheChoice, Limits, ModelSource};
 use transom_signals::Hardware;
 use transom_store::{KvCache, ModelSettings, Settings};
-use transom_supervisor::{ModelSpec, Role};
+use transom_supervisor::{ModelSpec, Role, variants};
 
 use crate::wire::{FactsView, FitView, ModelView, Refusal};
-
-/// Tokens of context when nobody chose.
-const DEFAULT_CONTEXT: u32 = 8192;
 
 /// Most models that are remembered as recently used.
 pub(crate) const MAX_RECENT: usize = 8;
@@ -83,30 +81,13 @@ fn facts_view(model: &Installed, facts: &ModelFacts) -> FactsView {
     FactsView {
         architecture: facts.architecture.clone(),
         n_parameters: facts.n_parameters,
-        quantisation: facts
-            .mix
-            .first()
-            .map(|most| packing(&most.kind, facts.weight_bytes, facts.n_parameters))
-            .unwrap_or_default(),
+        quantisation: facts.packing(),
         formats: formats.collect(),
         size_bytes: model.size_bytes,
         max_context_length: facts
             .context_length
             .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
         has_chat_template: facts.chat_template.is_some(),
-    }
-}
-
-/// How most weights are packed, in the words of people who choose models: `4-bit`, `Q4_K`, `BF16`.
-/// MLX packs several weights into each word, and what is beside them (scales and biases) makes less
-/// than one bit a weight.
-fn packing(kind: &str, weight_bytes: u64, n_parameters: u64) -> String {
-    match (
-        kind,
-        weight_bytes.saturating_mul(8).checked_div(n_parameters),
-    ) {
-        ("U32", Some(bits)) => format!("{}-bit", bits.clamp(2, 8)),
-        _ => kind.to_owned(),
     }
 }
 
@@ -138,11 +119,10 @@ pub(crate) fn asking(
 }
 
 fn spec(model: &Installed, settings: &ModelSettings) -> ModelSpec {
-    let variants = model.variants().into_iter();
     ModelSpec {
         name: model.name().to_owned(),
         role: Role::Chat,
-        variants: variants.map(|path| ModelSource { path }).collect(),
+        variants: sources(model),
         context_length: settings.context_length.map(|tokens| tokens as usize),
         kv_cache: match settings.kv_cache {
             KvCache::Automatic => KvCacheChoice::Automatic,
@@ -178,23 +158,25 @@ pub(crate) fn fit(
     budget_bytes: u64,
 ) -> Result<FitView, Refusal> {
     let machine = Machine {
-        has_gpu: hardware.working_set_bytes.is_some(),
+        has_gpu: variants::mlx_has_gpu(hardware),
         memory_bytes: hardware.memory_bytes,
     };
-    let facts = facts_that_run(model, &machine).map_err(|reason| Refusal::Other { reason })?;
+    let facts = facts_that_run(model, hardware).map_err(|reason| Refusal::Other { reason })?;
     let kv = match settings.kv_cache {
         KvCache::Automatic => KvChoice::Automatic,
         KvCache::Full => KvChoice::Full,
         KvCache::Small => KvChoice::Small,
     };
-    let context_length = settings.context_length.unwrap_or(DEFAULT_CONTEXT);
+    let context_length = settings
+        .context_length
+        .map_or(Limits::default().context_length as u64, u64::from);
     // Whatever else is loaded makes room.
     let taken_bytes = 0;
     let fit = fit::fit(
         &facts,
         &machine,
         kv,
-        context_length.into(),
+        context_length,
         budget_bytes,
         taken_bytes,
     );
@@ -211,19 +193,22 @@ pub(crate) fn fit(
     })
 }
 
-/// The facts of the form that runs here: without a GPU llama.cpp goes first.
-fn facts_that_run(model: &Installed, machine: &Machine) -> Result<ModelFacts, String> {
-    let gguf = model
-        .forms
-        .paths
+/// The facts of the form that is tried first here, of those that can be used.
+fn facts_that_run(model: &Installed, hardware: &Hardware) -> Result<Arc<ModelFacts>, String> {
+    let forms = variants::in_order(sources(model), hardware);
+    let mut usable = forms
         .iter()
-        .find(|path| path.extension().is_some_and(|end| end == "gguf"));
-    if let (false, Some(path)) = (machine.has_gpu, gguf)
-        && let Ok(facts) = transom_catalog::inspect(path)
-    {
-        return Ok(facts);
+        .filter_map(|form| model.facts_of(&form.path).ok());
+    match usable.next() {
+        Some(facts) => Ok(facts),
+        None => model.facts.clone(),
     }
-    model.facts.as_deref().cloned().map_err(Clone::clone)
+}
+
+/// A model's forms, as an engine takes them.
+fn sources(model: &Installed) -> Vec<ModelSource> {
+    let paths = model.variants().into_iter();
+    paths.map(|path| ModelSource { path }).collect()
 }
 
 /// The models last used, with `id` as the latest.
@@ -308,15 +293,6 @@ mod tests {
         assert_eq!(asking.model.context_length, Some(1024));
         assert_eq!(asking.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(asking.settings, chosen);
-    }
-
-    #[test]
-    fn packing_is_named_as_people_name_it() {
-        assert_eq!(packing("Q4_K", 1000, 2000), "Q4_K");
-        // 4 bits each, and two half-precision numbers for each 64 of them.
-        assert_eq!(packing("U32", 4_500_000, 8_000_000), "4-bit");
-        assert_eq!(packing("U32", 8_500_000, 8_000_000), "8-bit");
-        assert_eq!(packing("U32", 1, 0), "U32");
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl Rooms {
         let settings = settings_of(&store, &mut notices).await;
         let hardware = Hardware::detect();
         let tuned = tuning::of(&settings);
-        let (connection, is_guest) = open_link(data_folder, tuned.clone(), &mut notices).await;
+        let (connection, is_guest) =
+            open_link(data_folder, tuned.clone(), &hardware, &mut notices).await;
         let handle = connection.handle();
         // Of a running instance the user's settings hold as well: it is the same user.
         handle.tune(tuned);
@@ -101,7 +102,8 @@ impl Rooms {
         let mut notices = Vec::new();
         let tuned = tuning::of(&self.settings());
         let folder = &self.link.data_folder;
-        let (opened, is_guest) = open_link(folder, tuned.clone(), &mut notices).await;
+        let (opened, is_guest) =
+            open_link(folder, tuned.clone(), &self.hardware, &mut notices).await;
         tracing::info!(is_guest, "connected anew");
         opened.handle().tune(tuned);
         self.link.is_guest.send_replace(is_guest);
@@ -221,6 +223,7 @@ async fn settings_of(store: &Store, notices: &mut Vec<News>) -> Settings {
 async fn open_link(
     data_folder: &Path,
     tuning: Tuning,
+    hardware: &Hardware,
     notices: &mut Vec<News>,
 ) -> (Connection, bool) {
     let program = worker_program();
@@ -229,7 +232,7 @@ async fn open_link(
         tracing::error!(reason, "no program for answers");
         notices.push(notice("engine_missing", &reason));
     }
-    let start = || start(tuning.clone());
+    let start = || start(tuning.clone(), hardware);
     match instance::open(data_folder, start).await {
         Ok(connection) => {
             let is_guest = !connection.is_own();
@@ -244,11 +247,11 @@ async fn open_link(
     }
 }
 
-fn start(tuning: Tuning) -> Supervisor {
+fn start(tuning: Tuning, hardware: &Hardware) -> Supervisor {
     Supervisor::start(
         Arc::new(ProcessWorkers::program(&worker_program())),
         Arc::from(transom_signals::system_signals()),
-        &Hardware::detect(),
+        hardware,
         tuning,
     )
 }

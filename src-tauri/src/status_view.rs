@@ -17,17 +17,14 @@ pub(crate) fn of(status: &Status, is_guest: bool) -> StatusView {
     let chat = status.models.iter().find(|model| model.role == Role::Chat);
     let held = status.allowance.held.map(because);
     let restraints = status.allowance.restraints.iter();
-    let restraints: Vec<RestraintView> = restraints.map(restraint).collect();
-    let pauses = restraints.iter().map(|restraint| Some(restraint.because));
-    let is_paused = pauses.chain([held]).any(|why| why == Some(Because::Paused));
     StatusView {
         activity: activity(status),
         model: chat.map(loaded),
         budget_bytes: status.budget_bytes,
         in_use_bytes: status.in_use_bytes,
         held,
-        is_paused,
-        restraints,
+        is_paused: status.is_paused,
+        restraints: restraints.map(restraint).collect(),
         repaint_ms: whole(status.allowance.repaint_interval.as_millis()),
         offer_smaller_model: status.allowance.offer_smaller_model,
         machine: MachineView {
@@ -282,7 +279,8 @@ pub(crate) mod tests {
     #[test]
     fn a_pause_is_told_from_other_holds() {
         let held = json!({ "held": { "because": "paused" } });
-        let view = of(&status(json!({ "allowance": held })), false);
+        let paused = json!({ "is_paused": true, "allowance": held });
+        let view = of(&status(paused), false);
         assert!(view.is_paused);
         assert_eq!(view.activity, Activity::Held);
     }

@@ -5,19 +5,8 @@
 //! user's language.
 
 use serde::{Deserialize, Serialize};
-use transom_store::{Conversation, ConversationId, MessageHead, MessageId};
+use transom_store::{Conversation, ConversationId, MessageHead};
 use ts_rs::TS;
-
-/// A message that was accepted and the answer that was begun: follow it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
-pub struct Begun {
-    /// Their conversation, new if none was named.
-    pub conversation: ConversationId,
-    /// The person's message; `None` when an answer was asked for again.
-    pub question: Option<MessageId>,
-    /// The answer.
-    pub answer: MessageId,
-}
 
 /// A conversation that was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: set up, then every check, the quick ones first.
 //!
-//! The pages are built before anything that compiles the app, for the app holds them; and every
-//! program before the tests, for tests of windows start `transom-app` and `transom` themselves.
+//! The pages are built before anything that compiles the app, for the app holds them; and they and
+//! every program before the tests, for tests of windows start `transom-app` and `transom` themselves,
+//! and a browser on the gallery.
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -66,7 +67,9 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
         let shown = format!("npm run {script}");
         check(&format!("ui {script}"), &shown, &mut ui.script(script)?)?;
     }
-    ui.built(Pages::App)?;
+    for pages in [Pages::App, Pages::Gallery] {
+        ui.built(pages)?;
+    }
     for (name, args) in CARGO_CHECKS {
         cargo_check(name, args)?;
     }

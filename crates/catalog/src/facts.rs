@@ -130,6 +130,8 @@ mod tests {
         assert_eq!(facts.packing(), "4-bit", "and not that of its 32-bit words");
         facts.bits = None;
         assert_eq!(facts.packing(), "U32");
+        facts.mix[0].kind = "Q4_K".to_owned();
+        assert_eq!(facts.packing(), "Q4_K");
         facts.mix.clear();
         assert_eq!(facts.packing(), "");
     }

@@ -18,6 +18,7 @@ mod speed;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
     ConversationId, Ending, MessageId, ModelSettings, NewMessage, Speaker, Store, StoreError,
@@ -57,7 +58,8 @@ pub struct Asking {
 }
 
 /// A message that was accepted and the answer that was begun: follow it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Begun {
     /// Their conversation, new if none was named.
     pub conversation: ConversationId,

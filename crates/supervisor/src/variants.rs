@@ -21,7 +21,7 @@ pub fn in_order(mut variants: Vec<ModelSource>, hardware: &Hardware) -> Vec<Mode
 /// Whether MLX computes on a GPU here: on Apple silicon, whose GPU is the only one that shares the
 /// memory and so has a working set. The MLX that we ship for other systems computes on the CPU,
 /// whatever graphics card there is.
-fn mlx_has_gpu(hardware: &Hardware) -> bool {
+pub fn mlx_has_gpu(hardware: &Hardware) -> bool {
     hardware.working_set_bytes.is_some()
 }
 

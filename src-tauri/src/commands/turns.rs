@@ -8,25 +8,15 @@ use std::sync::Arc;
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
 use transom_chat::Update;
-use transom_chat::turns::{Asking, Begun as BegunTurn};
+use transom_chat::turns::{Asking, Begun};
 use transom_store::{ConversationId, MessageId};
 
 use crate::models;
 use crate::rooms::Rooms;
 use crate::shell::{Shell, blocking, guarded};
-use crate::wire::{Begun, Refusal, Window};
+use crate::wire::{Refusal, Window};
 
 type Done<T> = Result<T, Refusal>;
-
-impl From<BegunTurn> for Begun {
-    fn from(begun: BegunTurn) -> Self {
-        Self {
-            conversation: begun.conversation,
-            question: begun.question,
-            answer: begun.answer,
-        }
-    }
-}
 
 #[tauri::command]
 pub(crate) async fn ask(
@@ -38,11 +28,8 @@ pub(crate) async fn ask(
 ) -> Done<Begun> {
     let (rooms, asking) = asking(&shell, insist).await?;
     guarded(async move {
-        let turns = &rooms.turns;
-        Ok(turns
-            .ask(conversation, &text, &attachment, asking)
-            .await?
-            .into())
+        let begun = rooms.turns.ask(conversation, &text, &attachment, asking);
+        Ok(begun.await?)
     })
     .await
 }
@@ -54,7 +41,7 @@ pub(crate) async fn regenerate(
     insist: bool,
 ) -> Done<Begun> {
     let (rooms, asking) = asking(&shell, insist).await?;
-    guarded(async move { Ok(rooms.turns.regenerate(answer, asking).await?.into()) }).await
+    guarded(async move { Ok(rooms.turns.regenerate(answer, asking).await?) }).await
 }
 
 #[tauri::command]
@@ -64,7 +51,7 @@ pub(crate) async fn edit_message(
     text: String,
 ) -> Done<Begun> {
     let (rooms, asking) = asking(&shell, false).await?;
-    guarded(async move { Ok(rooms.turns.edit(message, &text, asking).await?.into()) }).await
+    guarded(async move { Ok(rooms.turns.edit(message, &text, asking).await?) }).await
 }
 
 #[tauri::command]
