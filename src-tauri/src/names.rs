@@ -15,7 +15,7 @@ macro_rules! commands {
             models: models, choose_model, fit, add_model, forget_model, load_model, eject, pause;
             app: status, settings, update_settings, set_hotkey, record_hotkey, take, copy,
                 open_link, about, licences, save_diagnostics, open_data_folder, show_window,
-                hide_window, page_ready, quit;
+                fit_prompt, hide_window, page_ready, quit;
         }
     };
 }

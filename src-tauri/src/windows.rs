@@ -85,6 +85,19 @@ pub(crate) fn hide(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| hide_now(app, window, false));
 }
 
+/// Makes the quick prompt as high as what it shows, in points. Its upper edge stays, as far as the
+/// screen allows.
+pub(crate) fn fit_prompt(app: &AppHandle, height: f64) {
+    on_main_thread(app, move |app| {
+        let shell = app.state::<Shell>();
+        shell.sizes.fit_prompt(height);
+        let found = app.get_webview_window(Window::Prompt.label());
+        if let (Some(found), true) = (found, shell.pages.showing(Window::Prompt).is_visible) {
+            put_in_place(app, Window::Prompt, &found);
+        }
+    });
+}
+
 /// The page of a window is drawn and takes keys.
 pub(crate) fn ready(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
@@ -202,16 +215,8 @@ fn show_now(app: &AppHandle, window: Window, shown: News) -> tauri::Result<()> {
 fn bring_up(app: &AppHandle, window: Window, found: &WebviewWindow) {
     let shell = app.state::<Shell>();
     let is_visible = shell.pages.showing(window).is_visible;
-    if !is_visible && let Some(at) = place_of(app, window) {
-        let placed = found
-            .set_size(PhysicalSize::new(
-                at.width.unsigned_abs(),
-                at.height.unsigned_abs(),
-            ))
-            .and_then(|()| found.set_position(PhysicalPosition::new(at.x, at.y)));
-        if let Err(error) = placed {
-            tracing::warn!(%error, "a window keeps its place");
-        }
+    if !is_visible {
+        put_in_place(app, window, found);
     }
     shell.pages.change(window, Showing::shown);
     if let Err(error) = build::present(window, found) {
@@ -224,6 +229,20 @@ fn bring_up(app: &AppHandle, window: Window, found: &WebviewWindow) {
         }
     }
     shell.tell_status(window);
+}
+
+/// Gives a window the size and the place that it is to have.
+fn put_in_place(app: &AppHandle, window: Window, found: &WebviewWindow) {
+    let Some(at) = place_of(app, window) else {
+        return;
+    };
+    let size = PhysicalSize::new(at.width.unsigned_abs(), at.height.unsigned_abs());
+    let placed = found
+        .set_size(size)
+        .and_then(|()| found.set_position(PhysicalPosition::new(at.x, at.y)));
+    if let Err(error) = placed {
+        tracing::warn!(%error, "a window keeps its place");
+    }
 }
 
 fn place_of(app: &AppHandle, window: Window) -> Option<Rect> {

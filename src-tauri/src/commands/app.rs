@@ -246,6 +246,12 @@ pub(crate) async fn show_window(
 }
 
 #[tauri::command]
+pub(crate) async fn fit_prompt(app: AppHandle, height: f64) -> Done<()> {
+    windows::fit_prompt(&app, height);
+    Ok(())
+}
+
+#[tauri::command]
 pub(crate) async fn hide_window(app: AppHandle, page: WebviewWindow) -> Done<()> {
     let window = Window::of_label(page.label()).ok_or(Refusal::NotFound)?;
     windows::hide(&app, window);

@@ -1,5 +1,7 @@
 //! The size of each window as a person left it, in a small file of the data folder.
 //!
+//! The quick prompt is as high as its page says, and that is not kept.
+//!
 //! Rule: a file that is not there or cannot be read means the default sizes, never an error.
 
 use std::collections::BTreeMap;
@@ -16,6 +18,9 @@ const FILE: &str = "windows.json";
 /// Smallest and largest that is believed, in points.
 const BOUNDS: (f64, f64) = (200.0, 10_000.0);
 
+/// Least and most points of height that are believed of the quick prompt.
+const PROMPT_BOUNDS: (f64, f64) = (80.0, 1000.0);
+
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Sizes {
@@ -26,6 +31,7 @@ pub(crate) struct Sizes {
 #[derive(Debug, Default)]
 struct State {
     sizes: BTreeMap<String, (f64, f64)>,
+    prompt_height: Option<f64>,
     is_changed: bool,
 }
 
@@ -37,6 +43,7 @@ impl Sizes {
         let sizes = serde_json::from_str(&text).unwrap_or_default();
         let state = State {
             sizes,
+            prompt_height: None,
             is_changed: false,
         };
         Self {
@@ -47,6 +54,11 @@ impl Sizes {
 
     /// The size that a window has when it is shown next.
     pub(crate) fn of(&self, window: Window) -> Size {
+        if window == Window::Prompt {
+            let Size { width, height } = window.default_size();
+            let height = self.lock().prompt_height.unwrap_or(height);
+            return Size { width, height };
+        }
         let remembered = self.lock().sizes.get(window.label()).copied();
         let is_sane = |length: f64| length >= BOUNDS.0 && length <= BOUNDS.1;
         match remembered {
@@ -64,6 +76,13 @@ impl Sizes {
         let size = (size.width.round(), size.height.round());
         if state.sizes.insert(window.label().to_owned(), size) != Some(size) {
             state.is_changed = true;
+        }
+    }
+
+    /// What the quick prompt's page shows is so high; what is no height changes nothing.
+    pub(crate) fn fit_prompt(&self, height: f64) {
+        if height.is_finite() {
+            self.lock().prompt_height = Some(height.clamp(PROMPT_BOUNDS.0, PROMPT_BOUNDS.1));
         }
     }
 
@@ -104,6 +123,25 @@ mod tests {
         sizes.save();
         let sizes = Sizes::read(folder.path());
         assert_eq!(sizes.of(Window::Chat), size(500.0, 700.0));
+        assert_eq!(sizes.of(Window::Prompt), Window::Prompt.default_size());
+    }
+
+    #[test]
+    fn the_quick_prompt_is_as_high_as_its_page_until_the_app_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let sizes = Sizes::read(folder.path());
+        let width = Window::Prompt.default_size().width;
+        for (asked, given) in [
+            (150.4, 150.4),
+            (1.0, 80.0),
+            (1e9, 1000.0),
+            (f64::NAN, 1000.0),
+        ] {
+            sizes.fit_prompt(asked);
+            assert_eq!(sizes.of(Window::Prompt), size(width, given), "{asked}");
+        }
+        sizes.save();
+        let sizes = Sizes::read(folder.path());
         assert_eq!(sizes.of(Window::Prompt), Window::Prompt.default_size());
     }
 

@@ -60,6 +60,41 @@ async fn a_real_key_opens_the_quick_prompt_and_it_answers_in_place() {
     .await;
 }
 
+/// Points from the upper to the lower edge of a window's page.
+async fn height(page: &Page) -> Outcome<f64> {
+    let height = page.run("return window.innerHeight;", vec![]).await?;
+    let wrong = || Failure::Wrong(format!("{height} is no height"));
+    height.as_f64().ok_or_else(wrong)
+}
+
+#[tokio::test]
+async fn the_quick_prompt_is_as_high_as_what_it_shows() {
+    on_stage("quick_prompt_height", async |stage| {
+        stage.open().await?;
+        other_program(stage).await?;
+        let prompt = open_prompt(stage).await?;
+        let is_whole = async || {
+            let script = "const part = document.querySelector('.view, .rest, .list');
+                return part.firstElementChild.offsetHeight - part.clientHeight;";
+            let missing = prompt.run(script, vec![]).await?.as_f64();
+            let seen = Failure::Wrong(format!("{missing:?} points are missing"));
+            let is_whole = missing.is_some_and(|missing| missing.abs() <= 1.0);
+            is_whole.then_some(Some(())).ok_or(seen)
+        };
+        until("the saved prompts are wholly seen", is_whole).await?;
+        let at_rest = height(&prompt).await?;
+        prompt.type_text("What is the capital of France?").await?;
+        prompt.type_text(keys::ENTER).await?;
+        prompt.until_says("Paris|capital of France is").await?;
+        until("the answer is wholly seen", is_whole).await?;
+        let with_answer = height(&prompt).await?;
+        check(with_answer < at_rest, || {
+            format!("a short answer takes {with_answer} points, the list of prompts {at_rest}")
+        })
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_quick_prompt_hands_off_to_the_chat() {
     on_stage("quick_prompt_hands_off", async |stage| {

@@ -78,6 +78,8 @@ export interface Ipc {
   saveDiagnostics(): Promise<string | null>;
   openDataFolder(): Promise<void>;
   showWindow(window: Window, conversation: ConversationId | null, pane: string | null): Promise<void>;
+  /** The quick prompt needs a height of so many points; the app sees that it stays on the screen. */
+  fitPrompt(height: number): Promise<void>;
   /** Hides the calling window, and gives focus back to where it was. */
   hideWindow(): Promise<void>;
   /** The page is drawn and takes keys. */

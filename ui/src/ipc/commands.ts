@@ -79,6 +79,7 @@ export const commands: Ipc = {
   openDataFolder: () => invoke("open_data_folder"),
   showWindow: (window, conversation, pane) =>
     invoke("show_window", { window, conversation, pane }),
+  fitPrompt: (height) => invoke("fit_prompt", { height }),
   hideWindow: () => invoke("hide_window"),
   pageReady: async () => {
     await Promise.all(settling);

@@ -359,6 +359,9 @@ export class FakeIpc implements Ipc {
     this.call("showWindow", ...values);
   }
 
+  async fitPrompt(height: number) {
+    this.call("fitPrompt", height);
+  }
   async hideWindow() {
     this.call("hideWindow");
   }
