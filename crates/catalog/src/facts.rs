@@ -25,6 +25,15 @@ pub struct ModelFacts {
     pub value_length: Option<u64>,
     /// Tokens that layers with a sliding window attend to.
     pub sliding_window: Option<u64>,
+    /// What each layer keeps, one a layer; layers that are not listed attend to all tokens.
+    pub layers: Vec<LayerKind>,
+    /// Size of a key's head in layers with a sliding window, where it is another.
+    pub sliding_key_length: Option<u64>,
+    /// Size of a value's head in layers with a sliding window, where it is another.
+    pub sliding_value_length: Option<u64>,
+    /// Bytes that a [`LayerKind::Linear`] layer keeps of a conversation however long it is, at 4
+    /// bytes an element, the state of its convolution included.
+    pub linear_state_bytes: u64,
     /// Elements of a token between two layers.
     pub hidden_size: Option<u64>,
     /// Elements of a token inside the feed-forward part; of a mixture of experts, all that a token
@@ -36,6 +45,9 @@ pub struct ModelFacts {
     pub n_parameters: u64,
     /// Bytes of all tensors.
     pub weight_bytes: u64,
+    /// Bytes of the weights that computing one token reads: of a mixture of experts only those that
+    /// it uses. As `weight_bytes` where the files do not tell.
+    pub active_weight_bytes: u64,
     /// Bytes by the way in which they are packed, most first.
     pub mix: Vec<Packed>,
     /// Bits of a quantised weight, where the files say it of all of them.
@@ -45,6 +57,39 @@ pub struct ModelFacts {
     /// Files that the model is made of.
     pub n_files: usize,
 }
+
+/// What a layer keeps of the tokens that it has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerKind {
+    /// Keys and values of all.
+    Full,
+    /// Those of the last ones, as many as [`ModelFacts::sliding_window`].
+    Sliding,
+    /// A state of fixed size ([`ModelFacts::linear_state_bytes`]), as linear attention and
+    /// state-space layers do.
+    Linear,
+    /// Nothing: it reads what an earlier layer keeps.
+    Shared,
+}
+
+impl LayerKind {
+    /// The layers of a model of which only the counts are known; their order is made up, and does
+    /// not matter to what they need. Counts beyond `n_layers` are left out.
+    pub fn counted(n_layers: u64, n_sliding: u64, n_linear: u64) -> Vec<Self> {
+        let n_layers = n_layers.min(MAX_LAYERS);
+        let n_sliding = n_sliding.min(n_layers);
+        let n_linear = n_linear.min(n_layers - n_sliding);
+        let of = |kind, n: u64| std::iter::repeat_n(kind, n as usize);
+        of(Self::Sliding, n_sliding)
+            .chain(of(Self::Linear, n_linear))
+            .chain(of(Self::Full, n_layers - n_sliding - n_linear))
+            .collect()
+    }
+}
+
+/// No model has more layers; a file that says so is not followed.
+pub(crate) const MAX_LAYERS: u64 = 4096;
 
 /// Tensors packed in one way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -97,25 +142,68 @@ impl ModelFacts {
         }
     }
 
-    /// Bytes of the KV cache for `context_length` tokens. `None` where the files do not say enough.
+    /// Bytes of keys, values and states for `context_length` tokens. `None` where the files do not
+    /// say enough.
     ///
-    /// Layers with a sliding window count in full: engines may keep less of them, so of such a model
-    /// this is the most that is needed, as [`Self::may_need_less_than`] says.
+    /// Layers with a sliding window count with it and no more. Engines keep some steps beyond it,
+    /// which `fit::need` adds.
     pub fn kv_cache_bytes(&self, context_length: u64, kind: KvType) -> Option<u64> {
-        let key_bytes = kind.row_bytes(self.key_length?)?;
-        let head_bytes = key_bytes.checked_add(kind.row_bytes(self.value_length?)?)?;
-        let n_heads: u64 = match self.n_kv_heads.as_slice() {
-            [] => return None,
-            heads => heads.iter().try_fold(0u64, |sum, &n| sum.checked_add(n))?,
-        };
-        n_heads.checked_mul(head_bytes)?.checked_mul(context_length)
+        let in_window = context_length.min(self.sliding_window.unwrap_or(u64::MAX));
+        let full = self.row_bytes(LayerKind::Full, kind)?;
+        let sliding = self.row_bytes(LayerKind::Sliding, kind)?;
+        full.checked_mul(context_length)?
+            .checked_add(sliding.checked_mul(in_window)?)?
+            .checked_add(self.state_bytes()?)
     }
 
-    /// Whether [`Self::kv_cache_bytes`] is only the most that a context of this length needs, because
-    /// some layers look no further back than their window.
+    /// Bytes of a token's keys and values, over all layers of the kind `of`.
+    pub(crate) fn row_bytes(&self, of: LayerKind, kind: KvType) -> Option<u64> {
+        let (mut key, mut value) = (self.key_length?, self.value_length?);
+        if of == LayerKind::Sliding {
+            key = self.sliding_key_length.unwrap_or(key);
+            value = self.sliding_value_length.unwrap_or(value);
+        }
+        let head_bytes = kind.row_bytes(key)?.checked_add(kind.row_bytes(value)?)?;
+        self.kv_heads(of)?.checked_mul(head_bytes)
+    }
+
+    /// Key-value heads of all layers of the kind `of` together. `None` where the files do not say.
+    pub(crate) fn kv_heads(&self, of: LayerKind) -> Option<u64> {
+        if self.n_kv_heads.is_empty() {
+            return None;
+        }
+        let heads = self.n_kv_heads.iter().enumerate();
+        let mut counted = heads.filter(|(layer, _)| self.layer(*layer) == of);
+        counted.try_fold(0u64, |sum, (_, &n)| sum.checked_add(n))
+    }
+
+    /// What layer number `layer` keeps.
+    pub fn layer(&self, layer: usize) -> LayerKind {
+        self.layers.get(layer).copied().unwrap_or(LayerKind::Full)
+    }
+
+    /// How many layers are of the kind `of`.
+    pub fn n_layers_of(&self, of: LayerKind) -> u64 {
+        let listed = self.layers.iter().filter(|&&kind| kind == of).count() as u64;
+        let unlisted = self.n_layers.unwrap_or(0);
+        let unlisted = unlisted.saturating_sub(self.layers.len() as u64);
+        match of {
+            LayerKind::Full => listed.saturating_add(unlisted),
+            _ => listed,
+        }
+    }
+
+    /// Bytes of the states of all linear layers.
+    pub(crate) fn state_bytes(&self) -> Option<u64> {
+        let n_linear = self.n_layers_of(LayerKind::Linear);
+        self.linear_state_bytes.checked_mul(n_linear)
+    }
+
+    /// Whether at this length some layers look no further back than their window.
     pub fn may_need_less_than(&self, context_length: u64) -> bool {
-        self.sliding_window
-            .is_some_and(|window| window < context_length)
+        let has_sliding = self.n_layers_of(LayerKind::Sliding) > 0;
+        let window = self.sliding_window.filter(|_| has_sliding);
+        window.is_some_and(|window| window < context_length)
     }
 }
 

@@ -18,7 +18,7 @@ pub mod safetensors;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 
-pub use facts::{Format, KvType, ModelFacts, Packed};
+pub use facts::{Format, KvType, LayerKind, ModelFacts, Packed};
 pub use forms::Forms;
 pub use inspect::{InspectError, inspect};
 pub use installed::{Installed, Origin, Places};

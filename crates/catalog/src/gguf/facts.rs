@@ -73,6 +73,7 @@ impl Tally {
         ModelFacts {
             mix,
             n_files,
+            active_weight_bytes: self.facts.weight_bytes,
             ..self.facts
         }
     }
@@ -114,11 +115,16 @@ fn base_facts(view: &Gguf<'_>) -> Result<ModelFacts, Fault> {
         key_length: number("attention.key_length").or(head_dim),
         value_length: number("attention.value_length").or(head_dim),
         sliding_window: number("attention.sliding_window").filter(|&n| n > 0),
+        layers: Vec::new(),
+        sliding_key_length: None,
+        sliding_value_length: None,
+        linear_state_bytes: 0,
         hidden_size: most("embedding_length"),
         feed_forward_length: most("feed_forward_length").max(experts),
         vocab_size: vocab_size(view).or_else(|| number("vocab_size")),
         n_parameters: 0,
         weight_bytes: 0,
+        active_weight_bytes: 0,
         mix: Vec::new(),
         bits: None,
         chat_template: text("tokenizer.chat_template"),
