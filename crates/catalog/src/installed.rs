@@ -1,9 +1,11 @@
 //! Which models are there: the starter that ships with the program, those in the models folder of
-//! the data folder, and those that the user added by path.
+//! the data folder, those that the user added by path, and those that other apps have.
 //!
 //! Rule: listing never fails and loads nothing. A folder that cannot be read holds no models; a model
 //! that cannot be used is listed with its problem. Headers are read once, until files change.
 
+mod elsewhere;
+mod remove;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +13,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use elsewhere::{App, Elsewhere, elsewhere};
+pub use remove::{Freed, Removal, RemoveError, removal, remove};
+
+use crate::entries::{Catalogue, Entry, Variant};
 use crate::facts::{Format, ModelFacts};
 use crate::forms::{self, Forms};
 use crate::remembered;
@@ -30,6 +36,8 @@ pub struct Places {
     pub data_folder: Option<PathBuf>,
     /// Files and folders that the user added.
     pub added: Vec<PathBuf>,
+    /// Folders of other apps, as [`elsewhere()`] finds them.
+    pub elsewhere: Vec<Elsewhere>,
 }
 
 /// Where a model was found.
@@ -43,6 +51,11 @@ pub enum Origin {
     Added {
         /// As the user added it.
         path: PathBuf,
+    },
+    /// Another app has it; it is used where it lies.
+    Elsewhere {
+        /// Whose it is.
+        app: App,
     },
 }
 
@@ -60,6 +73,8 @@ pub struct Installed {
     pub facts: Result<Arc<ModelFacts>, String>,
     /// Bytes of all its files.
     pub size_bytes: u64,
+    /// `owner/name` on the hub, where the place of its files says so.
+    pub repository: Option<String>,
 }
 
 impl Installed {
@@ -80,7 +95,18 @@ impl Installed {
             size_bytes: remembered::size_bytes(&forms.paths),
             forms,
             origin,
+            repository: None,
         }
+    }
+
+    /// The entry that this model is, with the variant that its files are where that can be told.
+    pub fn entry<'a>(&self, of: &'a Catalogue) -> Option<(&'a Entry, Option<&'a Variant>)> {
+        of.entries.first().map(|entry| (entry, None))
+    }
+
+    /// Id of [`Self::entry`].
+    pub fn entry_id(&self, of: &Catalogue) -> Option<String> {
+        self.entry(of).map(|(entry, _)| entry.id.clone())
     }
 
     /// Name for people.

@@ -7,6 +7,7 @@
 //! is used, and reading allocates less than the file's own size.
 
 pub mod convert;
+pub mod entries;
 pub mod facts;
 pub mod fit;
 pub mod forms;
@@ -17,8 +18,11 @@ mod remembered;
 pub mod safetensors;
 #[cfg(feature = "test-support")]
 pub mod test_support;
+mod watch;
 
+pub use entries::{Catalogue, Entry, Mistake, Variant};
 pub use facts::{Format, KvType, LayerKind, ModelFacts, Packed};
 pub use forms::Forms;
 pub use inspect::{InspectError, inspect};
 pub use installed::{Installed, Origin, Places};
+pub use watch::Watch;

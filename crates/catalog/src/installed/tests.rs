@@ -48,6 +48,7 @@ impl Shelf {
             executable: Some(self.path().join("bin/transom")),
             data_folder: Some(self.path().join("data")),
             added: added.iter().map(|path| self.path().join(path)).collect(),
+            elsewhere: Vec::new(),
         }
     }
 
