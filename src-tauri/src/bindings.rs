@@ -17,7 +17,7 @@ use crate::wire;
 const WRITE: &str = "TRANSOM_WRITE_BINDINGS";
 
 const HEAD: &str = "\
-// Generated from the Rust types in src-tauri/src/wire.rs, crates/store and crates/chat. Write anew:
+// Generated from the Rust types in src-tauri/src/wire, crates/store and crates/chat. Write anew:
 // TRANSOM_WRITE_BINDINGS=1 cargo test -p transom-app bindings
 ";
 
@@ -48,6 +48,10 @@ fn declarations() -> String {
     found.visit::<wire::Opened>();
     found.visit::<wire::ModelView>();
     found.visit::<wire::FitView>();
+    found.visit::<wire::CatalogueView>();
+    found.visit::<wire::DownloadView>();
+    found.visit::<wire::DownloadChange>();
+    found.visit::<wire::HubAccessView>();
     found.visit::<wire::TakenText>();
     found.visit::<wire::AboutView>();
     found.visit::<wire::FileFormat>();

@@ -5,6 +5,7 @@
 //! panic.
 
 pub(crate) mod app;
+pub(crate) mod catalogue;
 pub(crate) mod conversations;
 pub(crate) mod models;
 pub(crate) mod turns;

@@ -13,7 +13,7 @@ use transom_signals::Hardware;
 use transom_store::{KvCache, ModelSettings, Settings};
 use transom_supervisor::{ModelSpec, Role, variants};
 
-use crate::wire::{FactsView, FitView, ModelView, Refusal};
+use crate::wire::{FactsView, FitView, ModelView, OriginView, Refusal, VerdictView};
 
 /// Most models that are remembered as recently used.
 pub(crate) const MAX_RECENT: usize = 8;
@@ -24,6 +24,7 @@ pub(crate) fn places(data_folder: &Path, settings: &Settings) -> Places {
         executable: installed::own_executable(),
         data_folder: Some(data_folder.to_owned()),
         added: settings.added_models.clone(),
+        elsewhere: installed::elsewhere(),
     }
 }
 
@@ -56,7 +57,19 @@ fn view(model: &Installed, chosen: Option<&Path>) -> ModelView {
     ModelView {
         id: id_of(model),
         name: model.name().to_owned(),
+        origin: match &model.origin {
+            Origin::Starter => OriginView::Starter,
+            Origin::ModelsFolder => OriginView::Ours,
+            Origin::Added { .. } => OriginView::Added,
+            Origin::Elsewhere { app } => OriginView::Elsewhere {
+                app: app.name().to_owned(),
+            },
+        },
         is_starter: model.origin == Origin::Starter,
+        can_be_removed: model.origin == Origin::ModelsFolder,
+        entry: None,
+        size_bytes: model.size_bytes,
+        sampling: None,
         is_added: matches!(model.origin, Origin::Added { .. }),
         is_chosen: chosen == Some(&*model.id),
         facts: model
@@ -185,6 +198,11 @@ pub(crate) fn fit(
         weight_bytes: fit.need.weight_bytes,
         kv_cache_bytes: fit.need.kv_cache_bytes,
         headroom_bytes: fit.need.headroom_bytes,
+        draft_bytes: 0,
+        prefix_bytes: 0,
+        verdict: VerdictView::Fits,
+        speed: None,
+        is_measured: false,
         budget_bytes,
         taken_bytes,
         context_length: tokens(fit.need.context_length),
@@ -235,6 +253,7 @@ mod tests {
             executable: Some(root.path().join("transom-app")),
             data_folder: Some(root.path().join("data")),
             added: Vec::new(),
+            elsewhere: Vec::new(),
         };
         (root, places)
     }

@@ -12,7 +12,10 @@ macro_rules! commands {
                 pin_conversation, delete_conversation, clear_history, show_branch,
                 export_conversation, import_conversations;
             turns: ask, regenerate, edit_message, stop, follow, unfollow;
-            models: models, choose_model, fit, add_model, forget_model, load_model, eject, pause;
+            models: models, choose_model, fit, add_model, forget_model, remove_model, load_model,
+                eject, pause;
+            catalogue: catalogue, search_hub, hub_entry, install, downloads, change_download,
+                hub_access, set_hub_token, set_hub_endpoint;
             app: status, settings, update_settings, set_hotkey, record_hotkey, take, copy,
                 open_link, about, licences, save_diagnostics, open_data_folder, show_window,
                 fit_prompt, hide_window, page_ready, quit;

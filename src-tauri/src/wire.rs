@@ -8,6 +8,15 @@ use serde::{Deserialize, Serialize};
 use transom_store::{Conversation, ConversationId, MessageHead};
 use ts_rs::TS;
 
+mod downloads;
+mod models;
+
+pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, TroubleView};
+pub use models::{
+    CatalogueView, EntryView, FactsView, FitView, MistakeView, ModelView, OriginView, Purpose,
+    RecommendedView, SamplingView, SpeedView, TagView, VariantView, VerdictView,
+};
+
 /// A conversation that was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct Opened {
@@ -213,65 +222,6 @@ pub struct UnloadView {
     pub was_idle: bool,
 }
 
-/// A model that is there.
-#[derive(Debug, Clone, PartialEq, Serialize, TS)]
-pub struct ModelView {
-    /// Its path: the name by which commands and settings know it.
-    pub id: String,
-    /// Name for people.
-    pub name: String,
-    /// It came with the app, and is small.
-    pub is_starter: bool,
-    /// It was added by path; it can be forgotten without deleting anything.
-    pub is_added: bool,
-    /// It is the one that is asked.
-    pub is_chosen: bool,
-    /// What its files say; `None` when they cannot be used.
-    pub facts: Option<FactsView>,
-    /// Why they cannot be used.
-    pub problem: Option<String>,
-}
-
-/// What a model's files say.
-#[derive(Debug, Clone, PartialEq, Serialize, TS)]
-pub struct FactsView {
-    /// `qwen3`, ….
-    pub architecture: String,
-    /// Parameters.
-    pub n_parameters: u64,
-    /// How most weights are packed: `4-bit`, `Q4_K`, ….
-    pub quantisation: String,
-    /// `mlx`, `gguf`, or both.
-    pub formats: Vec<String>,
-    /// Bytes on disk.
-    pub size_bytes: u64,
-    /// Tokens that it was made to attend to.
-    pub max_context_length: Option<u32>,
-    /// It can chat.
-    pub has_chat_template: bool,
-}
-
-/// Whether a model fits, by parts.
-#[derive(Debug, Clone, PartialEq, Serialize, TS)]
-pub struct FitView {
-    /// Weights.
-    pub weight_bytes: u64,
-    /// Keys and values with the context full.
-    pub kv_cache_bytes: u64,
-    /// Working memory beside them.
-    pub headroom_bytes: u64,
-    /// What models may use together.
-    pub budget_bytes: u64,
-    /// Of it, used by others that would not make room.
-    pub taken_bytes: u64,
-    /// The context that these are for.
-    pub context_length: u32,
-    /// The longest context that would fit; `None` if none does.
-    pub context_that_fits: Option<u32>,
-    /// All of it fits.
-    pub fits: bool,
-}
-
 /// What a shortcut that was tried is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "hotkey", rename_all = "snake_case")]
@@ -407,6 +357,35 @@ pub enum Refusal {
     },
 }
 
+/// Files over a window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum DropView {
+    /// They are being dragged over it.
+    Over {
+        /// The name of the first.
+        name: String,
+        /// It is a model, so that it may be dropped.
+        is_model: bool,
+    },
+    /// They went elsewhere.
+    Left,
+    /// A model was dropped and is on the list now.
+    Added {
+        /// The model.
+        id: String,
+        /// Its name for people.
+        name: String,
+    },
+    /// It was dropped and is no model that can be used.
+    Refused {
+        /// Its name.
+        name: String,
+        /// The reason in English; empty where it simply is none.
+        reason: String,
+    },
+}
+
 /// Told to every page when it happens.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 #[serde(tag = "news", rename_all = "snake_case")]
@@ -425,13 +404,27 @@ pub enum News {
     Conversations,
     /// Models were added or removed: ask again.
     Models,
+    /// The list of models that can be had changed, or what fits: ask again.
+    Catalogue,
+    /// How far downloads are; told as they change, some times a second.
+    Downloads {
+        /// All of them, in their order.
+        downloads: Vec<DownloadView>,
+    },
+    /// Something is being dragged over a window, or was dropped on it.
+    Drop {
+        /// Which window.
+        window: Window,
+        /// What of it.
+        drop: DropView,
+    },
     /// The window was shown: focus the composer; `conversation` is to be opened if given.
     Shown {
         /// Which window.
         window: Window,
         /// What to open.
         conversation: Option<ConversationId>,
-        /// Which settings pane: `model`, `behaviour`, `general`, `about`.
+        /// Which settings pane: `models`, `model`, `behaviour`, `general`, `about`.
         pane: Option<String>,
     },
     /// A deep link asks to put this into the composer (never to send it).

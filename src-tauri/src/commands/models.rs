@@ -132,6 +132,12 @@ pub(crate) async fn forget_model(app: AppHandle, id: String) -> Done<()> {
 }
 
 #[tauri::command]
+pub(crate) async fn remove_model(app: AppHandle, id: String) -> Done<u64> {
+    let (_, _model) = find(&app, id).await?;
+    Err(Refusal::NotFound)
+}
+
+#[tauri::command]
 pub(crate) async fn load_model(shell: State<'_, Shell>) -> Done<()> {
     let rooms = shell.rooms().await?;
     let settings = rooms.settings();

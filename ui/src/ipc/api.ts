@@ -4,9 +4,10 @@
  * a command that is refused rejects with a `Refusal`.
  */
 import type {
-  AboutView, Begun, Conversation, ConversationId, FileFormat, FitView, FoundConversation,
-  HotkeyView, MessageHead, MessageId, MessageView, ModelSettings, ModelView, News, Settings,
-  StatusView, TakenFrom, TakenText, Update, Window,
+  AboutView, Begun, CatalogueView, Conversation, ConversationId, DownloadChange, DownloadView,
+  EntryView, FileFormat, FitView, FoundConversation, HotkeyView, HubAccessView, MessageHead,
+  MessageId, MessageView, ModelSettings, ModelView, News, Settings, StatusView, TakenFrom, TakenText,
+  Update, Window,
 } from "./bindings";
 
 /** Stops the flow that the call began. */
@@ -54,11 +55,29 @@ export interface Ipc {
   addModel(kind: "folder" | "file"): Promise<ModelView | null>;
   /** Takes an added model off the list; deletes nothing. */
   forgetModel(id: string): Promise<void>;
+  /** Deletes the files of a model in our models folder; resolves to the bytes that became free. */
+  removeModel(id: string): Promise<number>;
   /** Loads the chosen model now. */
   loadModel(): Promise<void>;
   /** Unloads every model, ending what runs. */
   eject(): Promise<void>;
   pause(isPaused: boolean): Promise<void>;
+
+  // Models that can be had
+  catalogue(): Promise<CatalogueView>;
+  /** Asks the hub, over the network. */
+  searchHub(words: string): Promise<EntryView[]>;
+  /** What the hub has of one repository, with its variants. */
+  hubEntry(repository: string): Promise<EntryView>;
+  /** Begins to fetch the variant of this key; nothing happens if it is being fetched already. */
+  install(variant: string): Promise<void>;
+  downloads(): Promise<DownloadView[]>;
+  changeDownload(id: number, change: DownloadChange): Promise<void>;
+  hubAccess(): Promise<HubAccessView>;
+  /** Puts a token into the keychain; null takes it out. It is never given back. */
+  setHubToken(token: string | null): Promise<HubAccessView>;
+  /** Null: the usual hub. */
+  setHubEndpoint(endpoint: string | null): Promise<HubAccessView>;
 
   // The app
   status(): Promise<StatusView>;

@@ -1,4 +1,4 @@
-// Generated from the Rust types in src-tauri/src/wire.rs, crates/store and crates/chat. Write anew:
+// Generated from the Rust types in src-tauri/src/wire, crates/store and crates/chat. Write anew:
 // TRANSOM_WRITE_BINDINGS=1 cargo test -p transom-app bindings
 
 /**
@@ -185,6 +185,39 @@ continues: boolean,
 html: string, };
 
 /**
+ * The models that can be had.
+ */
+export type CatalogueView = {
+/**
+ * Smallest first within a family.
+ */
+entries: Array<EntryView>,
+/**
+ * What to take on this machine.
+ */
+recommended: Array<RecommendedView>,
+/**
+ * The machine's memory.
+ */
+memory_bytes: number,
+/**
+ * Of it, what models may use together.
+ */
+room_bytes: number,
+/**
+ * Bytes free where downloads go; `None` where the system does not tell.
+ */
+disk_free_bytes: number | null,
+/**
+ * Why the user's own list is not in force as it is now.
+ */
+mistake: MistakeView | null,
+/**
+ * Where the user's own list is, or would be.
+ */
+user_file: string, };
+
+/**
  * A conversation, without its messages.
  */
 export type Conversation = {
@@ -219,6 +252,106 @@ n_messages: number, };
 export type ConversationId = number;
 
 /**
+ * What to do with a download.
+ */
+export type DownloadChange = { "change": "pause" } | { "change": "resume" } | { "change": "cancel" } | { "change": "move",
+/**
+ * The place.
+ */
+place: number, };
+
+/**
+ * What a download does.
+ */
+export type DownloadState = { "state": "waiting" } | { "state": "downloading" } | { "state": "verifying",
+/**
+ * How far, from 0 to 1.
+ */
+fraction: number, } | { "state": "retrying",
+/**
+ * In so many seconds.
+ */
+seconds: number,
+/**
+ * Why.
+ */
+because: TroubleView, } | { "state": "paused" } | { "state": "done",
+/**
+ * The model that it is, once its files were read.
+ */
+model: string | null, } | { "state": "failed",
+/**
+ * Why.
+ */
+because: TroubleView, };
+
+/**
+ * A model that is being fetched, or was.
+ */
+export type DownloadView = {
+/**
+ * By which it is changed.
+ */
+id: number,
+/**
+ * The key of the variant that it is of.
+ */
+key: string,
+/**
+ * Name for people.
+ */
+name: string,
+/**
+ * What it does.
+ */
+state: DownloadState,
+/**
+ * Bytes that are there.
+ */
+done_bytes: number,
+/**
+ * Bytes in all; `None` until the hub was asked.
+ */
+total_bytes: number | null,
+/**
+ * Of late.
+ */
+bytes_per_second: number | null,
+/**
+ * At this rate.
+ */
+seconds_left: number | null, };
+
+/**
+ * Files over a window.
+ */
+export type DropView = { "state": "over",
+/**
+ * The name of the first.
+ */
+name: string,
+/**
+ * It is a model, so that it may be dropped.
+ */
+is_model: boolean, } | { "state": "left" } | { "state": "added",
+/**
+ * The model.
+ */
+id: string,
+/**
+ * Its name for people.
+ */
+name: string, } | { "state": "refused",
+/**
+ * Its name.
+ */
+name: string,
+/**
+ * The reason in English; empty where it simply is none.
+ */
+reason: string, };
+
+/**
  * How a message ended; [`transom_store::Ending`] with its failure read.
  */
 export type EndingView = { "ending": "writing" } | { "ending": "stop" } | { "ending": "length" } | { "ending": "cancelled" } | { "ending": "shed" } | { "ending": "failed",
@@ -226,6 +359,71 @@ export type EndingView = { "ending": "writing" } | { "ending": "stop" } | { "end
  * Why.
  */
 failure: Failure, } | { "ending": "interrupted" };
+
+/**
+ * A model that can be had.
+ */
+export type EntryView = {
+/**
+ * What people type: the catalogue's id, or the hub's `owner/name`.
+ */
+id: string,
+/**
+ * Name for people.
+ */
+name: string,
+/**
+ * `Qwen3`, …; empty where nobody said.
+ */
+family: string,
+/**
+ * What it is good for, and what not; empty where nobody said.
+ */
+description: string,
+/**
+ * SPDX, or the licence's own name; empty where nobody said.
+ */
+licence: string,
+/**
+ * What it is for.
+ */
+tags: Array<TagView>,
+/**
+ * The page that says more.
+ */
+source: string,
+/**
+ * Parameters; `None` where nobody said.
+ */
+n_parameters: number | null,
+/**
+ * Of a mixture of experts, those that a token uses.
+ */
+n_active_parameters: number | null,
+/**
+ * Tokens that it was made to attend to.
+ */
+context_length: number | null,
+/**
+ * It is from the user's own list.
+ */
+is_users: boolean,
+/**
+ * It was found on the hub, and is in no list.
+ */
+is_from_hub: boolean,
+/**
+ * How often it was fetched lately, where the hub says so.
+ */
+n_fetched: number | null,
+/**
+ * Its forms; empty until the hub was asked for them.
+ */
+variants: Array<VariantView>,
+/**
+ * Which of them suits this machine best.
+ */
+best: number, };
 
 /**
  * What a model's files say.
@@ -323,6 +521,14 @@ kv_cache_bytes: number,
  */
 headroom_bytes: number,
 /**
+ * A smaller model that guesses ahead for it.
+ */
+draft_bytes: number,
+/**
+ * What is kept of earlier conversations.
+ */
+prefix_bytes: number,
+/**
  * What models may use together.
  */
 budget_bytes: number,
@@ -341,7 +547,19 @@ context_that_fits: number | null,
 /**
  * All of it fits.
  */
-fits: boolean, };
+fits: boolean,
+/**
+ * How well.
+ */
+verdict: VerdictView,
+/**
+ * How fast it answers; `None` where that cannot be told.
+ */
+speed: SpeedView | null,
+/**
+ * The working memory was corrected by what was measured here.
+ */
+is_measured: boolean, };
 
 /**
  * A conversation that a search found, or one of the list.
@@ -415,6 +633,39 @@ shortcut: string, } | { "hotkey": "unavailable",
  * The reason in English.
  */
 reason: string, };
+
+/**
+ * How the hub is reached.
+ */
+export type HubAccessView = {
+/**
+ * There is a token, in the keychain or in the environment. It is never shown.
+ */
+has_token: boolean,
+/**
+ * The token is the environment's (`HF_TOKEN`), so it cannot be taken away here.
+ */
+is_token_from_environment: boolean,
+/**
+ * Why the keychain cannot keep one; in English.
+ */
+keychain_problem: string | null,
+/**
+ * Where models are fetched from.
+ */
+endpoint: string,
+/**
+ * Nobody chose another.
+ */
+is_default_endpoint: boolean,
+/**
+ * The environment says where (`HF_ENDPOINT`), so it cannot be chosen here.
+ */
+is_endpoint_from_environment: boolean,
+/**
+ * The environment forbids the network (`HF_HUB_OFFLINE`).
+ */
+is_offline: boolean, };
 
 /**
  * How keys and values are kept.
@@ -584,6 +835,27 @@ created_at: Timestamp,
 siblings: Array<MessageId>, };
 
 /**
+ * A mistake in the user's list of models.
+ */
+export type MistakeView = {
+/**
+ * The file.
+ */
+file: string,
+/**
+ * From 1.
+ */
+line: number,
+/**
+ * From 1.
+ */
+column: number,
+/**
+ * In English.
+ */
+reason: string, };
+
+/**
  * Choices for one model. `None` everywhere: what the model's authors recommend, or what fits.
  */
 export type ModelSettings = {
@@ -641,9 +913,13 @@ export type ModelView = {
  */
 id: string,
 /**
- * Name for people.
+ * Name for people: its entry's with how it is packed, else its folder's or file's.
  */
 name: string,
+/**
+ * Where it is from.
+ */
+origin: OriginView,
 /**
  * It came with the app, and is small.
  */
@@ -653,9 +929,25 @@ is_starter: boolean,
  */
 is_added: boolean,
 /**
+ * It lies in our models folder, so that its files can be deleted.
+ */
+can_be_removed: boolean,
+/**
  * It is the one that is asked.
  */
 is_chosen: boolean,
+/**
+ * Id of the entry of the catalogue that it is.
+ */
+entry: string | null,
+/**
+ * Bytes of all its files.
+ */
+size_bytes: number,
+/**
+ * What its authors recommend; `None` where nobody knows.
+ */
+sampling: SamplingView | null,
 /**
  * What its files say; `None` when they cannot be used.
  */
@@ -676,7 +968,19 @@ status: StatusView, } | { "news": "settings",
 /**
  * All of them.
  */
-settings: Settings, } | { "news": "conversations" } | { "news": "models" } | { "news": "shown",
+settings: Settings, } | { "news": "conversations" } | { "news": "models" } | { "news": "catalogue" } | { "news": "downloads",
+/**
+ * All of them, in their order.
+ */
+downloads: Array<DownloadView>, } | { "news": "drop",
+/**
+ * Which window.
+ */
+window: Window,
+/**
+ * What of it.
+ */
+drop: DropView, } | { "news": "shown",
 /**
  * Which window.
  */
@@ -686,7 +990,7 @@ window: Window,
  */
 conversation: ConversationId | null,
 /**
- * Which settings pane: `model`, `behaviour`, `general`, `about`.
+ * Which settings pane: `models`, `model`, `behaviour`, `general`, `about`.
  */
 pane: string | null, } | { "news": "compose",
 /**
@@ -716,6 +1020,15 @@ conversation: Conversation,
 messages: Array<MessageHead>, };
 
 /**
+ * Where a model is from.
+ */
+export type OriginView = { "origin": "starter" } | { "origin": "ours" } | { "origin": "added" } | { "origin": "elsewhere",
+/**
+ * The program's name.
+ */
+app: string, };
+
+/**
  * A part that others wrote.
  */
 export type PartView = {
@@ -736,6 +1049,28 @@ licence: string, };
  * Memory pressure.
  */
 export type Pressure = "normal" | "warning" | "critical";
+
+/**
+ * What a model is recommended for.
+ */
+export type Purpose = "chat" | "code" | "small";
+
+/**
+ * A model to take on this machine.
+ */
+export type RecommendedView = {
+/**
+ * For what.
+ */
+purpose: Purpose,
+/**
+ * The entry's id.
+ */
+entry: string,
+/**
+ * The variant's key.
+ */
+variant: string, };
 
 /**
  * A command that could not be done.
@@ -774,6 +1109,31 @@ limit: Limit,
  * Why.
  */
 because: Because, };
+
+/**
+ * What authors recommend for drawing the next token; what they leave open is `None`.
+ */
+export type SamplingView = {
+/**
+ * 0 to 2.
+ */
+temperature: number | null,
+/**
+ * Above 0, to 1.
+ */
+top_p: number | null,
+/**
+ * 0 keeps all.
+ */
+top_k: number | null,
+/**
+ * 0 to 1.
+ */
+min_p: number | null,
+/**
+ * 1 changes nothing.
+ */
+repetition_penalty: number | null, };
 
 /**
  * A prompt that the user keeps, called with `/name`.
@@ -866,6 +1226,23 @@ pieces: Array<[string, boolean]>, };
 export type Speaker = "user" | "assistant";
 
 /**
+ * Tokens a second.
+ */
+export type SpeedView = {
+/**
+ * At least.
+ */
+low: number,
+/**
+ * At most.
+ */
+high: number,
+/**
+ * Measured here, and not predicted.
+ */
+is_measured: boolean, };
+
+/**
  * What an answer does before and while it is written.
  */
 export type Stage = { "stage": "waiting",
@@ -948,6 +1325,11 @@ n_waiting: number,
 is_guest: boolean, };
 
 /**
+ * What a model is for.
+ */
+export type TagView = "chat" | "code" | "reasoning" | "embedding";
+
+/**
  * The unfinished end of a growing text, drawn anew with each update.
  */
 export type Tail = {
@@ -982,6 +1364,23 @@ text: string, };
  * Milliseconds since 1970 in UTC.
  */
 export type Timestamp = number;
+
+/**
+ * What went wrong with the hub.
+ */
+export type TroubleView = {
+/**
+ * The hub room's own code, such as `disk_full`.
+ */
+code: string,
+/**
+ * The sentence in English, for codes that a page has no sentence for.
+ */
+reason: string,
+/**
+ * What the sentence is filled with: `file`, `host`, `needed_bytes`, ….
+ */
+values: Record<string, unknown>, };
 
 /**
  * A model that went.
@@ -1056,6 +1455,64 @@ stats: AnswerStats | null,
  * Sentences that were finished since the last update.
  */
 sentences: Array<string>, };
+
+/**
+ * A form of a model that can be had.
+ */
+export type VariantView = {
+/**
+ * By which it is installed, and by which its download is known.
+ */
+key: string,
+/**
+ * `mlx` or `gguf`.
+ */
+format: string,
+/**
+ * `4-bit`, `Q4_K_M`, ….
+ */
+packing: string,
+/**
+ * The hub's `owner/name`.
+ */
+repository: string,
+/**
+ * Bytes to fetch; `None` until the hub was asked.
+ */
+size_bytes: number | null,
+/**
+ * How well it fits; `None` where nobody knows what it needs.
+ */
+verdict: VerdictView | null,
+/**
+ * How fast it would answer.
+ */
+speed: SpeedView | null,
+/**
+ * The model that it is, if it is there already.
+ */
+model: string | null, };
+
+/**
+ * How well a model fits this machine.
+ */
+export type VerdictView = { "verdict": "fits" } | { "verdict": "context",
+/**
+ * Tokens of it.
+ */
+tokens: number, } | { "verdict": "others_close",
+/**
+ * Bytes that must become free.
+ */
+bytes: number, } | { "verdict": "too_large",
+/**
+ * Bytes that it needs.
+ */
+need_bytes: number,
+/**
+ * Bytes that models may use.
+ */
+room_bytes: number, };
 
 /**
  * A window.

@@ -6,11 +6,13 @@
  */
 import type { Ipc, Patch } from "./api";
 import type {
-  AboutView, Begun, Conversation, FoundConversation, MessageId, MessageView, ModelView, News,
+  AboutView, Begun, Conversation, DownloadChange, FoundConversation, MessageId, MessageView, ModelView, News,
   Refusal, Settings, StatusView, TakenText,
 } from "./bindings";
+import { hubEntry } from "./fake/catalogue";
 import * as defaults from "./fake/defaults";
 import { Player, type Script } from "./fake/player";
+import { Shop } from "./fake/shop";
 import { blocks, pieces } from "./fake/text";
 import { Tree } from "./fake/tree";
 
@@ -31,6 +33,8 @@ export class FakeIpc implements Ipc {
   script: Script = { answer: pieces(reply), rate: 60 };
   /** What file panels give back; null: the person gave up. */
   chosenFile: string | null = "~/Desktop/chat.md";
+  /** Models that can be had, and downloads. */
+  shop = new Shop((news) => this.tell(news));
 
   private listeners = new Set<(news: News) => void>();
   private refusals = new Map<string, Refusal>();
@@ -274,6 +278,13 @@ export class FakeIpc implements Ipc {
     this.setModels(this.list.filter((model) => model.id !== id));
   }
 
+  async removeModel(id: string) {
+    this.call("removeModel", id);
+    const gone = this.list.find((model) => model.id === id);
+    this.setModels(this.list.filter((model) => model.id !== id));
+    return gone?.size_bytes ?? 0;
+  }
+
   async loadModel() {
     this.call("loadModel");
     this.setStatus({ model: defaults.loaded(), last_unload: null });
@@ -292,6 +303,54 @@ export class FakeIpc implements Ipc {
     this.call("pause", isPaused);
     this.setStatus({ is_paused: isPaused, held: isPaused ? "paused" : null,
       activity: isPaused ? "held" : "idle" });
+  }
+
+  // Models that can be had
+
+  async catalogue() {
+    this.call("catalogue");
+    return this.shop.catalogue;
+  }
+
+  async searchHub(words: string) {
+    this.call("searchHub", words);
+    return this.shop.found;
+  }
+
+  async hubEntry(repository: string) {
+    this.call("hubEntry", repository);
+    return hubEntry(repository);
+  }
+
+  async install(variant: string) {
+    this.call("install", variant);
+    this.shop.install(variant);
+  }
+
+  async downloads() {
+    this.call("downloads");
+    return this.shop.downloads;
+  }
+
+  async changeDownload(id: number, change: DownloadChange) {
+    this.call("changeDownload", id, change);
+    this.shop.change(id, change);
+  }
+
+  async hubAccess() {
+    this.call("hubAccess");
+    return this.shop.access;
+  }
+
+  async setHubToken(token: string | null) {
+    this.call("setHubToken", token);
+    return this.shop.access = { ...this.shop.access, has_token: token !== null };
+  }
+
+  async setHubEndpoint(endpoint: string | null) {
+    this.call("setHubEndpoint", endpoint);
+    return this.shop.access = { ...this.shop.access,
+      endpoint: endpoint ?? "https://huggingface.co", is_default_endpoint: endpoint === null };
   }
 
   // The app

@@ -4,8 +4,10 @@ import { atContext, barOf, contextStops, freeBytes, nearestStop, neededBytes, ve
 
 const GB = 2 ** 30;
 const fit: FitView = {
-  weight_bytes: 4 * GB, kv_cache_bytes: 1 * GB, headroom_bytes: 0.5 * GB, budget_bytes: 9 * GB,
-  taken_bytes: 1 * GB, context_length: 8192, context_that_fits: 28_672, fits: true,
+  weight_bytes: 4 * GB, kv_cache_bytes: 1 * GB, headroom_bytes: 0.5 * GB, draft_bytes: 0,
+  prefix_bytes: 0, budget_bytes: 9 * GB, taken_bytes: 1 * GB, context_length: 8192,
+  context_that_fits: 28_672, fits: true, verdict: { verdict: "fits" }, speed: null,
+  is_measured: false,
 };
 
 describe("the fit bar", () => {

@@ -31,18 +31,24 @@ export function models(): ModelView[] {
     architecture: "qwen3", n_parameters: 4.02e9, quantisation: "4-bit", formats: ["mlx"],
     size_bytes: 2.3 * GB, max_context_length: 40_960, has_chat_template: true,
   };
+  const common = {
+    is_starter: false, is_added: false, can_be_removed: false, is_chosen: false, entry: null,
+    sampling: null, problem: null,
+  };
   return [
-    { id: "/models/Qwen3-4B-4bit", name: "Qwen3 4B", is_starter: false, is_added: true,
-      is_chosen: true, facts, problem: null },
-    { id: "/models/Mistral-Small-24B-Q4_K_M.gguf", name: "Mistral Small 24B", is_starter: false,
-      is_added: true, is_chosen: false, problem: null,
+    { ...common, id: "/models/Qwen3-4B-4bit", name: "Qwen3 4B · 4-bit", origin: { origin: "ours" },
+      can_be_removed: true, is_chosen: true, entry: "qwen3-4b", size_bytes: 2.3 * GB, facts,
+      sampling: { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0, repetition_penalty: null } },
+    { ...common, id: "/models/Mistral-Small-24B-Q4_K_M.gguf", name: "Mistral Small 24B",
+      origin: { origin: "elsewhere", app: "LM Studio" }, size_bytes: 13.3 * GB,
       facts: { ...facts, architecture: "llama", n_parameters: 23.6e9, quantisation: "Q4_K",
         formats: ["gguf"], size_bytes: 13.3 * GB, max_context_length: 32_768 } },
-    { id: "/models/old-model", name: "old-model", is_starter: false, is_added: true,
-      is_chosen: false, facts: null, problem: "config.json: the architecture \"rwkv\" is not known" },
-    { id: "starter", name: "Starter", is_starter: true, is_added: false, is_chosen: false,
-      problem: null,
-      facts: { ...facts, architecture: "llama", n_parameters: 26e6, quantisation: "8-bit",
+    { ...common, id: "/models/old-model", name: "old-model", origin: { origin: "added" },
+      is_added: true, size_bytes: 4.1 * GB, facts: null,
+      problem: "config.json: the architecture \"rwkv\" is not known" },
+    { ...common, id: "starter", name: "Starter", origin: { origin: "starter" }, is_starter: true,
+      entry: "starter", size_bytes: 29 * MB,
+      facts: { ...facts, architecture: "llama", n_parameters: 26e6, quantisation: "4-bit",
         formats: ["mlx", "gguf"], size_bytes: 29 * MB, max_context_length: 2048 } },
   ];
 }
@@ -58,16 +64,22 @@ export function fit(model: ModelView, chosen: ModelSettings): FitView {
   const room = budget_bytes - weight_bytes - headroom_bytes;
   const most = Math.floor(room / Math.max(1, perToken));
   const kv_cache_bytes = perToken * context_length;
+  const need_bytes = weight_bytes + kv_cache_bytes + headroom_bytes;
+  const fits = need_bytes <= budget_bytes;
+  const context_that_fits = most >= 512 ? Math.min(longest, most) : null;
   return {
-    weight_bytes, kv_cache_bytes, headroom_bytes, budget_bytes, taken_bytes: 0, context_length,
-    context_that_fits: most >= 512 ? Math.min(longest, most) : null,
-    fits: weight_bytes + kv_cache_bytes + headroom_bytes <= budget_bytes,
+    weight_bytes, kv_cache_bytes, headroom_bytes, draft_bytes: 0, prefix_bytes: 0, budget_bytes,
+    taken_bytes: 0, context_length, context_that_fits, fits, is_measured: false,
+    verdict: fits ? { verdict: "fits" }
+      : context_that_fits ? { verdict: "context", tokens: context_that_fits }
+      : { verdict: "too_large", need_bytes, room_bytes: budget_bytes },
+    speed: fits ? { low: 21, high: 30, is_measured: false } : null,
   };
 }
 
 export function loaded(): LoadedView {
   return {
-    name: "Qwen3 4B", load_fraction: null, is_ready: true, is_leaving: false,
+    name: "Qwen3 4B · 4-bit", load_fraction: null, is_ready: true, is_leaving: false,
     memory_bytes: 2.8 * GB, engine: "mlx", context_length: 8192, unloads_in_seconds: 540,
   };
 }

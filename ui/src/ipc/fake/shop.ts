@@ -1,0 +1,94 @@
+/**
+ * Downloads of the fake app. Nothing comes by itself: `come` brings bytes, `fail` and `finish` end
+ * one, so that a test says when.
+ */
+import type {
+  CatalogueView, DownloadChange, DownloadState, DownloadView, EntryView, HubAccessView, ModelView,
+  News, TroubleView,
+} from "../bindings";
+import * as made from "./catalogue";
+import { models } from "./defaults";
+
+const RATE = 24 * 2 ** 20;
+
+export class Shop {
+  catalogue: CatalogueView = made.catalogue();
+  found: EntryView[] = made.found();
+  access: HubAccessView = made.hubAccess();
+  downloads: DownloadView[] = [];
+
+  private last = 0;
+
+  constructor(private tell: (news: News) => void) {}
+
+  install(key: string): void {
+    if (this.downloads.some((one) => one.key === key && one.state.state !== "done")) return;
+    const entries = [...this.catalogue.entries, ...this.found.map((one) => made.hubEntry(one.id))];
+    const entry = entries.find((one) => one.variants.some((variant) => variant.key === key));
+    const variant = entry?.variants.find((one) => one.key === key);
+    if (!entry || !variant) throw { code: "not_found" };
+    const name = entry.is_from_hub ? entry.id : `${entry.name} · ${variant.packing}`;
+    this.downloads = [...this.downloads, made.download(++this.last, key, name, variant.size_bytes ?? 0)];
+    this.begin();
+  }
+
+  change(id: number, change: DownloadChange): void {
+    const one = this.downloads.find((download) => download.id === id);
+    if (!one) throw { code: "not_found" };
+    if (change.change === "cancel") this.downloads = this.downloads.filter((other) => other.id !== id);
+    else if (change.change === "pause") this.set(id, { state: "paused" });
+    else if (change.change === "resume") this.set(id, { state: "waiting" });
+    else {
+      const others = this.downloads.filter((other) => other.id !== id);
+      this.downloads = [...others.slice(0, change.place), one, ...others.slice(change.place)];
+    }
+    this.begin();
+  }
+
+  /** Brings a part of the whole. */
+  come(id: number, fraction: number, rate = RATE): void {
+    this.downloads = this.downloads.map((one) => {
+      if (one.id !== id || one.total_bytes === null) return one;
+      const done_bytes = Math.round(one.total_bytes * fraction);
+      return { ...one, state: { state: "downloading" }, done_bytes, bytes_per_second: rate,
+        seconds_left: Math.round((one.total_bytes - done_bytes) / rate) };
+    });
+    this.say();
+  }
+
+  set(id: number, state: DownloadState): void {
+    this.downloads = this.downloads.map((one) =>
+      one.id === id ? { ...one, state, bytes_per_second: null, seconds_left: null } : one);
+    this.say();
+  }
+
+  fail(id: number, because: TroubleView): void {
+    this.set(id, { state: "failed", because });
+  }
+
+  /** It is whole: returns the model that it became. */
+  finish(id: number): ModelView {
+    const one = this.downloads.find((download) => download.id === id)!;
+    const model: ModelView = { ...models()[0]!, id: `/models/${one.key}`, name: one.name,
+      is_chosen: false, entry: null, size_bytes: one.total_bytes ?? 0 };
+    this.set(id, { state: "done", model: model.id });
+    this.catalogue = { ...this.catalogue, entries: this.catalogue.entries.map((entry) => ({
+      ...entry, variants: entry.variants.map((variant) =>
+        variant.key === one.key ? { ...variant, model: model.id } : variant),
+    })) };
+    this.begin();
+    return model;
+  }
+
+  /** The first that waits goes on, and all are told. */
+  private begin(): void {
+    const isBusy = this.downloads.some((one) => one.state.state === "downloading");
+    const next = this.downloads.find((one) => one.state.state === "waiting");
+    if (!isBusy && next) this.come(next.id, 0);
+    else this.say();
+  }
+
+  private say(): void {
+    this.tell({ news: "downloads", downloads: this.downloads });
+  }
+}
