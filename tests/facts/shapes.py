@@ -1,0 +1,260 @@
+"""What a model is made of, from its config: the tensors of the language model, counted.
+
+One entry of `tensors` is (how many elements, how it is packed): "matrix" for what a quantised
+file packs, "router" for what mlx-lm keeps at 8 bits, "experts" for the matrices of a mixture,
+"plain" for norms, biases and the like, which stay at 16 bits. Tied matrices are counted once.
+"""
+
+MATRIX, ROUTER, EXPERTS, PLAIN = "matrix", "router", "experts", "plain"
+
+
+def text_config(config):
+    """The part of a config that describes the language model."""
+    text = dict(config.get("text_config") or config)
+    for key in ("tie_word_embeddings", "quantization"):
+        if key not in text and key in config:
+            text[key] = config[key]
+    return text
+
+
+def family(config):
+    """The model_type of the language model, without the suffix of its text part."""
+    kind = text_config(config)["model_type"]
+    return kind.removesuffix("_text")
+
+
+def is_tied(config):
+    text = text_config(config)
+    tied_by_default = family(config) in ("gemma3", "gemma4", "qwen3_5")
+    value = text.get("tie_word_embeddings")
+    return tied_by_default and family(config) != "qwen3_5" if value is None else value
+
+
+def head_dim(text):
+    return text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"]
+
+
+def kv_heads(text):
+    return text.get("num_key_value_heads") or text["num_attention_heads"]
+
+
+def layer_kinds(config):
+    """"full", "sliding" or "linear", one a layer."""
+    text = text_config(config)
+    n = text["num_hidden_layers"]
+    kind = family(config)
+    words = {"full_attention": "full", "sliding_attention": "sliding", "linear_attention": "linear"}
+    if kind in ("qwen3_next", "qwen3_5", "qwen3_5_moe"):
+        every = text.get("full_attention_interval", 4)
+        listed = text.get("layer_types")
+        if listed:
+            return [words[name] for name in listed]
+        return ["full" if (i + 1) % every == 0 else "linear" for i in range(n)]
+    if kind == "gemma3":
+        every = text.get("sliding_window_pattern") or text.get("_sliding_window_pattern") or 6
+        return ["full" if (i + 1) % every == 0 else "sliding" for i in range(n)]
+    if kind in ("gpt_oss", "gemma4"):
+        return [words[name] for name in text["layer_types"]]
+    if kind == "granitemoehybrid":
+        return ["linear" if name == "mamba" else "full" for name in text["layer_types"]]
+    return ["full"] * n
+
+
+def mixture(text):
+    """(experts, experts of a token, size of one, size of the shared one), or None."""
+    experts = text.get("num_experts") or text.get("num_local_experts")
+    if not experts:
+        return None
+    used = text.get("num_experts_per_tok") or text.get("top_k_experts") or text["experts_per_token"]
+    size = text.get("moe_intermediate_size") or text["intermediate_size"]
+    shared = text.get("shared_expert_intermediate_size") or text.get("shared_intermediate_size") or 0
+    return experts, used, size, shared
+
+
+def delta_net(text):
+    """(key width, value width) of a gated delta net."""
+    return (
+        text["linear_num_key_heads"] * text["linear_key_head_dim"],
+        text["linear_num_value_heads"] * text["linear_value_head_dim"],
+    )
+
+
+def linear_state_bytes(config):
+    """Bytes that a gated delta net keeps a layer, at 4 bytes an element, convolution included."""
+    text = text_config(config)
+    if "linear_num_value_heads" not in text:
+        return 0
+    keys, values = delta_net(text)
+    state = text["linear_num_value_heads"] * text["linear_key_head_dim"] * text["linear_value_head_dim"]
+    convolution = (text["linear_conv_kernel_dim"] - 1) * (2 * keys + values)
+    return 4 * (state + convolution)
+
+
+def attention(kind, text, layer):
+    hidden, heads = text["hidden_size"], text["num_attention_heads"]
+    size, kv = head_dim(text), kv_heads(text)
+    if layer == "linear":
+        keys, values = delta_net(text)
+        value_heads = text["linear_num_value_heads"]
+        yield hidden * (2 * keys + 2 * values + 2 * value_heads), MATRIX
+        yield values * hidden, MATRIX
+        yield (2 * keys + values) * text["linear_conv_kernel_dim"], PLAIN
+        yield 2 * value_heads + text["linear_value_head_dim"], PLAIN
+        return
+    shares_values = False
+    if kind == "gemma4" and layer == "full":
+        size = text.get("global_head_dim") or size
+        shares_values = text.get("attention_k_eq_v", False)
+        kv = (text.get("num_global_key_value_heads") if shares_values else None) or kv
+    gated = kind in ("qwen3_next", "qwen3_5", "qwen3_5_moe")
+    yield hidden * heads * size * (2 if gated else 1), MATRIX
+    yield hidden * kv * size * (1 if shares_values else 2), MATRIX
+    yield heads * size * hidden, MATRIX
+    if kind == "qwen2" or (kind == "gpt_oss" and text.get("attention_bias")):
+        yield (heads + 2 * kv) * size, PLAIN
+    if kind == "gpt_oss":
+        yield hidden + heads, PLAIN
+    if gated or kind in ("qwen3", "qwen3_moe", "gemma3", "gemma4"):
+        yield 2 * size, PLAIN
+
+
+def feed_forward(kind, text):
+    hidden = text["hidden_size"]
+    parts = mixture(text)
+    if kind == "gemma4" or not parts:
+        yield 3 * hidden * text["intermediate_size"], MATRIX
+    if not parts:
+        return
+    experts, _, size, shared = parts
+    yield experts * 3 * hidden * size, EXPERTS
+    yield hidden * experts, ROUTER
+    if kind == "gpt_oss":
+        yield experts * (2 * size + hidden + 1), PLAIN
+    if shared:
+        yield 3 * hidden * shared, MATRIX
+    if kind in ("qwen3_next", "qwen3_5_moe"):
+        yield hidden, ROUTER
+    if kind == "gemma4":
+        # The router's scale and one for each expert, and three more norms beside the mixture.
+        yield hidden + experts + 3 * hidden, PLAIN
+
+
+def per_layer_inputs(text, layer_count):
+    """Gemma's small embeddings of each layer: tables, a projection, and two matrices a layer."""
+    size = text.get("hidden_size_per_layer_input") or 0
+    if not size:
+        return
+    hidden = text["hidden_size"]
+    yield text["vocab_size_per_layer_input"] * size * layer_count, MATRIX
+    yield hidden * size * layer_count, MATRIX
+    yield layer_count * 2 * hidden * size, MATRIX
+    yield size + layer_count * hidden, PLAIN
+
+
+def tensors(config):
+    """The language model's tensors, as (elements, how it is packed)."""
+    text, kind = text_config(config), family(config)
+    if kind not in KNOWN:
+        raise ValueError(f"the tensors of {kind} are not known here")
+    hidden, layers = text["hidden_size"], layer_kinds(config)
+    yield text["vocab_size"] * hidden * (1 if is_tied(config) else 2), MATRIX
+    yield hidden, PLAIN
+    shared_from = len(layers) - (text.get("num_kv_shared_layers") or 0)
+    for index, layer in enumerate(layers):
+        yield from attention(kind, text, layer)
+        wide = kind == "gemma4" and text.get("use_double_wide_mlp") and index >= shared_from
+        for count, packed in feed_forward(kind, text):
+            yield count * (2 if wide and packed == MATRIX else 1), packed
+        yield hidden * (4 if kind in ("gemma3", "gemma4") else 2), PLAIN
+        if kind == "gemma4":
+            yield 1, PLAIN
+    yield from per_layer_inputs(text, len(layers))
+
+
+KNOWN = (
+    "llama", "mistral", "ministral3", "qwen2", "qwen3", "smollm3", "phi3", "granite", "gemma3",
+    "gemma4", "qwen3_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe", "gpt_oss",
+)
+
+
+def parameters(config):
+    return sum(count for count, _ in tensors(config))
+
+
+def active_parameters(config):
+    """Those that computing a token uses; all of them where there is no mixture."""
+    parts = mixture(text_config(config))
+    if not parts:
+        return parameters(config)
+    experts, used, _, _ = parts
+    return sum(n * used // experts if packed == EXPERTS else n for n, packed in tensors(config))
+
+
+def vision_parameters(config):
+    """Those of the vision tower that a config describes, which MLX files carry in 16 bits."""
+    vision = config.get("vision_config")
+    if not vision:
+        return 0
+    size, inner = vision["hidden_size"], vision["intermediate_size"]
+    depth = vision.get("depth") or vision["num_hidden_layers"]
+    kind = vision.get("model_type")
+    if kind == "pixtral":
+        hidden, merge = config["text_config"]["hidden_size"], config["spatial_merge_size"]
+        layer = 4 * size * size + 3 * size * inner + 2 * size
+        patches = vision["num_channels"] * vision["patch_size"] ** 2 * size + size
+        projector = size + size * size * merge * merge + size * hidden + hidden * hidden
+        return depth * layer + patches + projector
+    layer = 4 * size * size + 4 * size + 2 * size * inner + size + inner + 4 * size
+    if kind == "siglip_vision_model":
+        positions = (vision["image_size"] // vision["patch_size"]) ** 2 * size
+        patches = 3 * vision["patch_size"] ** 2 * size + size
+        projector = size + size * config["text_config"]["hidden_size"]
+        return depth * layer + positions + patches + 2 * size + projector
+    if "spatial_merge_size" in vision:
+        channels = vision["in_channels"] * vision["temporal_patch_size"]
+        patches = channels * vision["patch_size"] ** 2 * size + size
+        positions = vision["num_position_embeddings"] * size
+        merged = size * vision["spatial_merge_size"] ** 2
+        merger = 2 * size + merged * merged + merged + merged * vision["out_hidden_size"]
+        return depth * layer + patches + positions + merger + vision["out_hidden_size"]
+    return 0
+
+
+def mlx_bytes(config, packing):
+    """Bytes of the safetensors files that mlx-lm makes of a model, headers left out."""
+    vision = 2 * vision_parameters(config)
+    if packing == "bf16":
+        return 2 * parameters(config) + vision
+    bits = {MATRIX: packing_bits(packing), PLAIN: 16}
+    bits[EXPERTS], bits[ROUTER] = bits[MATRIX], max(bits[MATRIX], 8.5)
+    if packing == "MXFP4-Q8":
+        bits = {MATRIX: 8.5, EXPERTS: 4.25, ROUTER: 8.5, PLAIN: 16}
+    return sum(count * bits[packed] / 8 for count, packed in tensors(config)) + vision
+
+
+def gguf_bytes(config, packing):
+    """Bytes of a GGUF file as llama.cpp packs it, the vocabulary and other metadata left out.
+
+    Q4_K_M and Q5_K_M pack the output matrix, and the value and down projections of half of the
+    layers, in Q6_K. This takes the share that these have, which is close to a ninth of the rest.
+    """
+    text = text_config(config)
+    table = text["vocab_size"] * text["hidden_size"]
+    body = sum(count for count, packed in tensors(config) if packed != PLAIN)
+    plain = sum(count for count, packed in tensors(config) if packed == PLAIN)
+    bits = {"Q4_K_M": 4.5, "Q5_K_M": 5.5, "Q6_K": 6.5625, "Q8_0": 8.5, "F16": 16.0, "BF16": 16.0}
+    if packing == "MXFP4":
+        experts = sum(count for count, packed in tensors(config) if packed == EXPERTS)
+        return (experts * 4.25 + (body - experts) * 8.5) / 8 + 4 * plain
+    output = max(bits[packing], 6.5625)
+    rest = bits[packing]
+    if packing in ("Q4_K_M", "Q5_K_M"):
+        rest += (6.5625 - rest) / 6
+    tables = table * output if is_tied(config) else table * (output + bits[packing])
+    n_tables = 1 if is_tied(config) else 2
+    return (tables + (body - n_tables * table) * rest) / 8 + 4 * plain
+
+
+def packing_bits(packing):
+    """Bits of an element, its share of scales and offsets (16 bits each for 64) included."""
+    return {"3-bit": 3.5, "4-bit": 4.5, "5-bit": 5.5, "6-bit": 6.5, "8-bit": 8.5, "MXFP4-Q8": 8.5}[packing]
