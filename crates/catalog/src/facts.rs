@@ -149,22 +149,35 @@ impl ModelFacts {
     /// which `fit::need` adds.
     pub fn kv_cache_bytes(&self, context_length: u64, kind: KvType) -> Option<u64> {
         let in_window = context_length.min(self.sliding_window.unwrap_or(u64::MAX));
-        let full = self.row_bytes(LayerKind::Full, kind)?;
-        let sliding = self.row_bytes(LayerKind::Sliding, kind)?;
-        full.checked_mul(context_length)?
-            .checked_add(sliding.checked_mul(in_window)?)?
+        self.kept_bytes(context_length, in_window, kind)
+    }
+
+    /// Bytes of keys, values and states where layers that attend to all have room for `n_tokens`,
+    /// and layers with a window for `n_sliding`. `None` where the files do not say enough.
+    pub fn kept_bytes(&self, n_tokens: u64, n_sliding: u64, kind: KvType) -> Option<u64> {
+        let row = |length| kind.row_bytes(length);
+        self.kept(n_tokens, n_sliding, row)?
             .checked_add(self.state_bytes()?)
     }
 
-    /// Bytes of a token's keys and values, over all layers of the kind `of`.
-    pub(crate) fn row_bytes(&self, of: LayerKind, kind: KvType) -> Option<u64> {
-        let (mut key, mut value) = (self.key_length?, self.value_length?);
-        if of == LayerKind::Sliding {
-            key = self.sliding_key_length.unwrap_or(key);
-            value = self.sliding_value_length.unwrap_or(value);
-        }
-        let head_bytes = kind.row_bytes(key)?.checked_add(kind.row_bytes(value)?)?;
-        self.kv_heads(of)?.checked_mul(head_bytes)
+    /// As [`Self::kept_bytes`], without states, and with `row` bytes for elements of a head.
+    pub(crate) fn kept(
+        &self,
+        n_tokens: u64,
+        n_sliding: u64,
+        row: impl Fn(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let (key, value) = (self.key_length?, self.value_length?);
+        let head = |key, value| row(key)?.checked_add(row(value)?);
+        let full = self
+            .kv_heads(LayerKind::Full)?
+            .checked_mul(head(key, value)?)?;
+        let key = self.sliding_key_length.unwrap_or(key);
+        let value = self.sliding_value_length.unwrap_or(value);
+        let sliding = self.kv_heads(LayerKind::Sliding)?;
+        let sliding = sliding.checked_mul(head(key, value)?)?;
+        full.checked_mul(n_tokens)?
+            .checked_add(sliding.checked_mul(n_sliding)?)
     }
 
     /// Key-value heads of all layers of the kind `of` together. `None` where the files do not say.

@@ -3,6 +3,10 @@
 //! Only the files' headers are read and checked, by the `safetensors` crate; their tensors stay on
 //! the disk. Format: <https://github.com/huggingface/safetensors>.
 
+pub(crate) mod layers;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,6 +16,7 @@ use safetensors::tensor::Metadata;
 use serde_json::Value;
 
 use crate::facts::{Format, ModelFacts, Packed};
+use layers::Config;
 
 /// Longest header that is read; the format's own limit.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
@@ -34,41 +39,34 @@ pub struct FolderError {
 /// [`FolderError`] for files that are missing, cut short or no JSON.
 pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
     let config = read_json(&folder.join("config.json"))?;
-    let number = |key: &str| config.get(key).and_then(Value::as_u64);
     let files = weight_files(folder)?;
     let mut tally = Tally::default();
     for file in &files {
         tally.read(file)?;
     }
-    let n_layers = number("num_hidden_layers");
-    let n_heads = number("num_attention_heads");
-    let n_kv_heads = number("num_key_value_heads").or(n_heads);
-    let width = number("hidden_size").zip(n_heads);
-    let head_dim = number("head_dim").or(width.and_then(|(width, n)| width.checked_div(n)));
-    let text = |key: &str| config.get(key).and_then(Value::as_str).map(str::to_owned);
-    // No model has more layers; a file that says so is not followed.
-    let layers = n_layers.unwrap_or(0).min(4096) as usize;
+    let part = Config::new(&config);
+    let layers = part.layers();
     Ok(ModelFacts {
         format: Format::Safetensors,
-        architecture: text("model_type").unwrap_or_else(|| "unknown".to_owned()),
+        architecture: part.model_type().to_owned(),
         name: folder_name(folder),
-        context_length: number("max_position_embeddings"),
-        n_layers,
-        n_heads,
-        n_kv_heads: n_kv_heads.map_or(Vec::new(), |n| vec![n; layers]),
-        key_length: head_dim,
-        value_length: head_dim,
-        sliding_window: sliding_window(&config),
-        layers: Vec::new(),
-        sliding_key_length: None,
-        sliding_value_length: None,
-        linear_state_bytes: 0,
-        hidden_size: number("hidden_size"),
-        feed_forward_length: number("intermediate_size"),
-        vocab_size: number("vocab_size"),
+        context_length: part.number("max_position_embeddings"),
+        n_layers: part.number("num_hidden_layers"),
+        n_heads: part.number("num_attention_heads"),
+        n_kv_heads: layers.n_kv_heads,
+        key_length: layers.key_length,
+        value_length: layers.value_length,
+        sliding_window: layers.window,
+        layers: layers.kinds,
+        sliding_key_length: layers.sliding_head,
+        sliding_value_length: layers.sliding_head,
+        linear_state_bytes: layers.state_bytes,
+        hidden_size: part.number("hidden_size"),
+        feed_forward_length: part.feed_forward_length(),
+        vocab_size: part.number("vocab_size"),
         n_parameters: tally.n_parameters(&config),
         weight_bytes: tally.kinds.values().map(|kind| kind.bytes).sum(),
-        active_weight_bytes: tally.kinds.values().map(|kind| kind.bytes).sum(),
+        active_weight_bytes: tally.active_bytes(part.experts()),
         bits: quantised_bits(&config),
         chat_template: chat_template(folder),
         n_files: files.len(),
@@ -79,13 +77,6 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
 /// MLX packs what it quantised into 32-bit words, whose type says nothing.
 fn quantised_bits(config: &Value) -> Option<u64> {
     config.get("quantization")?.get("bits")?.as_u64()
-}
-
-/// The window of the layers that have one. Some files name a window and switch it off.
-fn sliding_window(config: &Value) -> Option<u64> {
-    let is_off = config.get("use_sliding_window") == Some(&Value::Bool(false));
-    let window = config.get("sliding_window")?.as_u64()?;
-    (window > 0 && !is_off).then_some(window)
 }
 
 /// The checked header of a safetensors file.
@@ -148,6 +139,8 @@ impl Header {
 struct Tally {
     /// Elements of each tensor.
     tensors: BTreeMap<String, u64>,
+    /// Bytes of each.
+    bytes: BTreeMap<String, u64>,
     kinds: BTreeMap<String, Packed>,
 }
 
@@ -157,6 +150,7 @@ impl Tally {
         for (name, tensor) in header.metadata.tensors() {
             let (start, end) = tensor.data_offsets;
             let n_elements = tensor.shape.iter().map(|&size| size as u64).product();
+            self.bytes.insert(name.clone(), (end - start) as u64);
             self.tensors.insert(name, n_elements);
             let kind = format!("{:?}", tensor.dtype);
             let packed = self.kinds.entry(kind.clone()).or_insert(Packed {
@@ -195,6 +189,26 @@ impl Tally {
             n_elements
         });
         counts.fold(0, u64::saturating_add)
+    }
+
+    /// Bytes that a token reads: all, but of the experts only its share, and of tables of embeddings
+    /// one row, unless the table is also the matrix that makes the logits.
+    fn active_bytes(&self, experts: Option<(u64, u64)>) -> u64 {
+        let has_head = self.bytes.keys().any(|name| name.contains("lm_head."));
+        let read = self.bytes.iter().map(|(name, &bytes)| {
+            let is_expert = name.contains(".experts.") || name.contains(".switch_mlp.");
+            let is_table = name.contains("embed_tokens_per_layer.")
+                || has_head && name.contains("embed_tokens.");
+            match experts {
+                _ if is_table => 0,
+                Some((used, all)) if is_expert => {
+                    let share = u128::from(bytes) * u128::from(used) / u128::from(all);
+                    u64::try_from(share).unwrap_or(bytes)
+                }
+                _ => bytes,
+            }
+        });
+        read.fold(0, u64::saturating_add)
     }
 
     fn mix(self) -> Vec<Packed> {
@@ -265,124 +279,4 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FolderError> {
 pub(crate) fn folder_name(folder: &Path) -> Option<String> {
     let whole = folder.canonicalize().ok()?;
     Some(whole.file_name()?.to_string_lossy().into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::facts::KvType;
-
-    fn starter() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter")
-    }
-
-    /// Against what the model's card says of it.
-    #[test]
-    fn the_starter_is_described_by_its_files() {
-        let facts = facts(&starter()).unwrap();
-        assert_eq!(
-            (&*facts.architecture, facts.format),
-            ("qwen3", Format::Safetensors)
-        );
-        assert_eq!(facts.name.as_deref(), Some("starter"));
-        assert_eq!(facts.n_parameters, 25_961_984);
-        assert_eq!((facts.n_layers, facts.vocab_size), (Some(8), Some(8192)));
-        assert_eq!(facts.n_kv_heads, [2; 8]);
-        assert_eq!(
-            facts.kv_cache_bytes(1, KvType::F16),
-            Some(8 * 2 * 64 * 2 * 2)
-        );
-        assert!(facts.chat_template.is_some());
-        let bytes = fs::metadata(starter().join("model.safetensors"))
-            .unwrap()
-            .len();
-        assert!(facts.weight_bytes < bytes && facts.weight_bytes > bytes / 10 * 9);
-        assert_eq!(facts.mix[0].kind, "U32");
-    }
-
-    fn folder_with(config: &str, weights: &[u8]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("config.json"), config).unwrap();
-        fs::write(folder.path().join("model.safetensors"), weights).unwrap();
-        folder
-    }
-
-    fn weights(header: &str, n_data: usize) -> Vec<u8> {
-        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-        bytes.extend_from_slice(header.as_bytes());
-        bytes.resize(bytes.len() + n_data, 0);
-        bytes
-    }
-
-    const ONE: &str = r#"{"a.weight":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]}}"#;
-
-    #[test]
-    fn a_folder_that_says_little_is_described_as_far_as_it_goes() {
-        let folder = folder_with("{}", &weights(ONE, 12));
-        let facts = facts(folder.path()).unwrap();
-        assert_eq!((facts.n_parameters, facts.weight_bytes), (6, 12));
-        assert_eq!(facts.architecture, "unknown");
-        assert_eq!(facts.kv_cache_bytes(1, KvType::F16), None);
-    }
-
-    #[test]
-    fn a_window_counts_unless_it_is_switched_off() {
-        let facts = |config: &str| {
-            let folder = folder_with(config, &weights(ONE, 12));
-            facts(folder.path()).unwrap()
-        };
-        let on = facts(r#"{"sliding_window": 512}"#);
-        assert_eq!(on.sliding_window, Some(512));
-        assert!(on.may_need_less_than(513) && !on.may_need_less_than(512));
-        let off = facts(r#"{"sliding_window": 512, "use_sliding_window": false}"#);
-        assert_eq!(off.sliding_window, None);
-        assert!(!off.may_need_less_than(1 << 20));
-    }
-
-    /// Some folders hold the weights a second time, in the form of another program.
-    #[test]
-    fn weights_of_other_programs_are_not_counted() {
-        let folder = folder_with("{}", &weights(ONE, 12));
-        let copy = folder.path().join("consolidated.safetensors");
-        fs::write(copy, weights(ONE, 12)).unwrap();
-        let facts = facts(folder.path()).unwrap();
-        assert_eq!((facts.n_parameters, facts.n_files), (6, 1));
-    }
-
-    #[test]
-    fn each_fault_is_named_with_its_file() {
-        let check = |config: &str, weights: &[u8], expected: &str| {
-            let folder = folder_with(config, weights);
-            let message = facts(folder.path()).unwrap_err().to_string();
-            assert!(
-                message.contains(expected),
-                "{message:?} does not say {expected:?}"
-            );
-        };
-        let good = weights(ONE, 12);
-        check("{", &good, "config.json: not JSON");
-        check(
-            "{}",
-            &good[..5],
-            "model.safetensors: cut short in its first 8 bytes",
-        );
-        check("{}", &good[..20], "says that its header has");
-        check(
-            "{}",
-            &good[..good.len() - 1],
-            "tensor a.weight ends behind the file",
-        );
-        check("{}", &weights("{\"a\":3}", 0), "a bad header");
-        check(
-            "{}",
-            &u64::MAX.to_le_bytes(),
-            "says that its header has 18446744073709551615",
-        );
-        let empty = tempfile::tempdir().unwrap();
-        let message = facts(empty.path()).unwrap_err().to_string();
-        assert!(message.contains("config.json"), "{message}");
-        fs::write(empty.path().join("config.json"), "{}").unwrap();
-        let message = facts(empty.path()).unwrap_err().to_string();
-        assert!(message.contains("no *.safetensors files"), "{message}");
-    }
 }

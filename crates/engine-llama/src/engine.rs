@@ -73,12 +73,14 @@ impl LlamaEngine {
             has_chat_template: template.is_there(),
             recommended_sampling: SamplingParams::default(),
         };
+        let fixed_bytes = memory::kv_cache_bytes(&files.facts, cache_type, 0);
         let plan = Plan {
             device,
             cache_type,
             prefill_chunk: device.prefill_chunk(limits, info.n_parameters),
             context_length: info.context_length,
-            token_bytes: memory::token_bytes(&files.facts, cache_type),
+            token_bytes: memory::kv_cache_bytes(&files.facts, cache_type, 1) - fixed_bytes,
+            fixed_bytes,
         };
         let mut session = Session::new(model.clone(), Rc::new(threads), plan);
         // Whether a context can be made at all is known before the model counts as loaded.

@@ -25,7 +25,7 @@ pub(crate) fn memory_need(files: &ModelFiles, device: Device, limits: &Limits) -
     let widths = Widths::of(files);
     MemoryNeed {
         weight_bytes: facts.weight_bytes,
-        kv_cache_bytes: token_bytes(facts, cache_type) * context_length as u64,
+        kv_cache_bytes: kv_cache_bytes(facts, cache_type, context_length),
         activation_bytes: widths.step_bytes(device, cache_type, chunk, context_length as u64)
             + widths.vocab * TOKENIZER_BYTES_A_TOKEN
             + PROCESS_BYTES,
@@ -41,13 +41,16 @@ pub(crate) fn context_length(facts: &ModelFacts, limits: &Limits) -> usize {
     own.min(limits.context_length).max(1)
 }
 
-/// Bytes of keys and values of a token, over all layers; 0 where the file does not tell.
-pub(crate) fn token_bytes(facts: &ModelFacts, cache_type: CacheType) -> u64 {
+/// Bytes of keys, values and states of `n_tokens`, over all layers; 0 where the file does not tell.
+///
+/// Layers with a sliding window keep everything too, as the context asks of llama.cpp.
+pub(crate) fn kv_cache_bytes(facts: &ModelFacts, cache_type: CacheType, n_tokens: usize) -> u64 {
     let kind = match cache_type {
         CacheType::F16 => KvType::F16,
         CacheType::Q8_0 => KvType::Q8_0,
     };
-    facts.kv_cache_bytes(1, kind).unwrap_or(0)
+    let n_tokens = n_tokens as u64;
+    facts.kept_bytes(n_tokens, n_tokens, kind).unwrap_or(0)
 }
 
 /// Sizes of what lives at once in a step, in elements a token.

@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) context_length: usize,
     /// Bytes of keys and values of a token.
     pub(crate) token_bytes: u64,
+    /// Bytes of states, however many tokens there are.
+    pub(crate) fixed_bytes: u64,
 }
 
 /// See the head of this file.
@@ -71,8 +73,10 @@ impl Session {
 
     /// Bytes of the cache that is there now, used or not.
     pub(crate) fn cache_bytes(&self) -> u64 {
-        let capacity = self.context.as_ref().map_or(0, Context::capacity);
-        capacity as u64 * self.plan.token_bytes
+        let bytes = |context: &Context| {
+            context.capacity() as u64 * self.plan.token_bytes + self.plan.fixed_bytes
+        };
+        self.context.as_ref().map_or(0, bytes)
     }
 
     /// Whether parts of a conversation can be taken back, as checking guessed tokens needs.

@@ -15,7 +15,7 @@ pub(super) fn need(facts: &ModelFacts, machine: &Machine, kv: KvChoice, context:
     let vocab = facts.vocab_size.unwrap_or(0);
     Need {
         weight_bytes: facts.weight_bytes,
-        kv_cache_bytes: facts.kv_cache_bytes(context, kind).unwrap_or(0),
+        kv_cache_bytes: kv_cache_bytes(facts, context, kind),
         headroom_bytes: sum(&[
             step_bytes(facts, machine, kind, context),
             product(&[vocab, TOKENIZER_BYTES_A_TOKEN]),
@@ -23,6 +23,12 @@ pub(super) fn need(facts: &ModelFacts, machine: &Machine, kv: KvChoice, context:
         ]),
         context_length: context,
     }
+}
+
+/// Layers with a window keep everything too, so that any part of a conversation can be taken back
+/// (llama.cpp's `swa_full`).
+fn kv_cache_bytes(facts: &ModelFacts, context: u64, kind: KvType) -> u64 {
+    facts.kept_bytes(context, context, kind).unwrap_or(0)
 }
 
 /// How keys and values are kept; blocks of Q8_0 need heads of whole blocks.

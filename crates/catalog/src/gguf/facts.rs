@@ -3,6 +3,8 @@
 //! Keys are those of `docs/gguf.md` in ggml: `general.*`, `tokenizer.*`, and the architecture's
 //! own, such as `llama.block_count`.
 
+mod layers;
+
 use std::collections::BTreeMap;
 
 use super::error::{Fault, GgufError};
@@ -10,7 +12,8 @@ use super::split::GgufModel;
 use super::tensor::{TensorInfo, TensorType};
 use super::value::Value;
 use super::view::Gguf;
-use crate::facts::{Format, ModelFacts, Packed};
+use crate::facts::{Format, MAX_LAYERS, ModelFacts, Packed};
+use layers::layers;
 
 impl GgufModel {
     /// Reads the facts.
@@ -41,13 +44,24 @@ impl Gguf<'_> {
 /// Adds up tensors.
 struct Tally {
     facts: ModelFacts,
+    /// Of a mixture of experts, how many a token uses, and how many there are.
+    experts: Option<(u64, u64)>,
+    /// Bytes of experts that a token does not use.
+    idle_bytes: u64,
+    /// Bytes of the table of embeddings, of which a token reads a row.
+    table_bytes: u64,
+    has_head: bool,
     mix: BTreeMap<TensorType, (u64, u64)>,
 }
 
 impl Tally {
-    fn new(facts: ModelFacts) -> Self {
+    fn new((facts, experts): (ModelFacts, Option<(u64, u64)>)) -> Self {
         Self {
             facts,
+            experts,
+            idle_bytes: 0,
+            table_bytes: 0,
+            has_head: false,
             mix: BTreeMap::new(),
         }
     }
@@ -55,6 +69,18 @@ impl Tally {
     fn add(&mut self, tensor: &TensorInfo<'_>) {
         self.facts.n_parameters += tensor.n_elements();
         self.facts.weight_bytes += tensor.n_bytes;
+        match tensor.name {
+            "token_embd.weight" => self.table_bytes += tensor.n_bytes,
+            "per_layer_token_embd.weight" => self.idle_bytes += tensor.n_bytes,
+            "output.weight" => self.has_head = true,
+            name => {
+                if let Some((used, all)) = self.experts
+                    && name.contains("_exps.")
+                {
+                    self.idle_bytes += tensor.n_bytes / all * (all - used);
+                }
+            }
+        }
         let packed = self.mix.entry(tensor.kind).or_insert((0, 0));
         packed.0 += 1;
         packed.1 += tensor.n_bytes;
@@ -70,17 +96,20 @@ impl Tally {
             })
             .collect();
         mix.sort_by_key(|packed| std::cmp::Reverse(packed.bytes));
+        // Without a matrix of its own for the logits the table is that matrix.
+        let table_bytes = if self.has_head { self.table_bytes } else { 0 };
+        let unread = self.idle_bytes + table_bytes;
         ModelFacts {
             mix,
             n_files,
-            active_weight_bytes: self.facts.weight_bytes,
+            active_weight_bytes: self.facts.weight_bytes.saturating_sub(unread),
             ..self.facts
         }
     }
 }
 
-/// The facts that the metadata has.
-fn base_facts(view: &Gguf<'_>) -> Result<ModelFacts, Fault> {
+/// The facts that the metadata has, and of a mixture of experts how many are used and there.
+fn base_facts(view: &Gguf<'_>) -> Result<(ModelFacts, Option<(u64, u64)>), Fault> {
     let text = |key: &str| Some(view.get(key)?.as_str()?.to_owned());
     let architecture = text("general.architecture").ok_or(Fault::Missing {
         key: "general.architecture",
@@ -101,24 +130,30 @@ fn base_facts(view: &Gguf<'_>) -> Result<ModelFacts, Fault> {
     let n_experts = number("expert_used_count").unwrap_or(1).max(1);
     let expert = most("expert_feed_forward_length");
     let experts = expert.map(|length| length.saturating_mul(n_experts));
-    Ok(ModelFacts {
+    let all_experts = number("expert_count").filter(|&all| all > 1 && n_experts <= all);
+    let n_kv_heads = if n_kv_heads.is_empty() {
+        n_heads
+    } else {
+        n_kv_heads
+    };
+    let layers = layers(view, &architecture, &n_kv_heads);
+    // Multi-head latent attention makes its values from what it keeps as keys.
+    let is_latent = number("attention.key_length_mla").is_some();
+    let value_length = number("attention.value_length").or(head_dim);
+    let facts = ModelFacts {
         format: Format::Gguf,
         name: text("general.name"),
         context_length: number("context_length"),
         n_layers,
         n_heads: most_heads,
-        n_kv_heads: if n_kv_heads.is_empty() {
-            n_heads
-        } else {
-            n_kv_heads
-        },
+        n_kv_heads,
         key_length: number("attention.key_length").or(head_dim),
-        value_length: number("attention.value_length").or(head_dim),
-        sliding_window: number("attention.sliding_window").filter(|&n| n > 0),
-        layers: Vec::new(),
-        sliding_key_length: None,
-        sliding_value_length: None,
-        linear_state_bytes: 0,
+        value_length: value_length.map(|n| if is_latent { 0 } else { n }),
+        sliding_window: layers.window,
+        layers: layers.kinds,
+        sliding_key_length: number("attention.key_length_swa"),
+        sliding_value_length: number("attention.value_length_swa"),
+        linear_state_bytes: layers.state_bytes,
         hidden_size: most("embedding_length"),
         feed_forward_length: most("feed_forward_length").max(experts),
         vocab_size: vocab_size(view).or_else(|| number("vocab_size")),
@@ -130,13 +165,12 @@ fn base_facts(view: &Gguf<'_>) -> Result<ModelFacts, Fault> {
         chat_template: text("tokenizer.chat_template"),
         n_files: 1,
         architecture,
-    })
+    };
+    Ok((facts, all_experts.map(|all| (n_experts, all))))
 }
 
 /// A number a layer: the file has one for all, or an array.
 fn numbers(view: &Gguf<'_>, architecture: &str, key: &str, n_layers: Option<u64>) -> Vec<u64> {
-    /// No model has more layers; a file that says so is not followed.
-    const MAX_LAYERS: u64 = 4096;
     match view.get(&format!("{architecture}.{key}")) {
         None => Vec::new(),
         Some(Value::Array(array)) => array
@@ -160,7 +194,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::facts::KvType;
+    use crate::facts::{KvType, LayerKind};
     use crate::gguf::{GgufWriter, TensorType};
 
     fn facts(change: impl Fn(&mut GgufWriter)) -> Result<ModelFacts, GgufError> {
@@ -232,6 +266,78 @@ mod tests {
             facts.kv_cache_bytes(10, KvType::F16),
             Some(6 * 128 * 10 * 2)
         );
+    }
+
+    fn kinds(architecture: &str, change: impl Fn(&mut GgufWriter)) -> Vec<LayerKind> {
+        let facts = facts(|writer| {
+            writer
+                .string("general.architecture", architecture)
+                .u32(&format!("{architecture}.block_count"), 6)
+                .u32(&format!("{architecture}.attention.sliding_window"), 512);
+            change(writer);
+        });
+        facts.unwrap().layers
+    }
+
+    /// As llama.cpp does: some architectures have a pattern of their own, most have no window.
+    #[test]
+    fn layers_slide_by_the_rule_of_their_architecture() {
+        use LayerKind::{Full, Linear, Shared, Sliding};
+        assert_eq!(kinds("llama", |_| ()), [Full; 6]);
+        assert_eq!(
+            kinds("gemma3", |_| ()),
+            [Sliding, Sliding, Sliding, Sliding, Sliding, Full]
+        );
+        let pattern = |writer: &mut GgufWriter| {
+            writer.u32("gemma3.attention.sliding_window_pattern", 3);
+        };
+        assert_eq!(
+            kinds("gemma3", pattern),
+            [Sliding, Sliding, Full, Sliding, Sliding, Full]
+        );
+        assert_eq!(
+            kinds("gpt-oss", |_| ()),
+            [Sliding, Full, Sliding, Full, Sliding, Full]
+        );
+        let listed = |writer: &mut GgufWriter| {
+            writer
+                .i32s(
+                    "gemma4.attention.sliding_window_pattern",
+                    &[1, 0, 1, 0, 1, 0],
+                )
+                .u32("gemma4.attention.shared_kv_layers", 2);
+        };
+        assert_eq!(
+            kinds("gemma4", listed),
+            [Sliding, Full, Sliding, Full, Shared, Shared]
+        );
+        let guessing = |writer: &mut GgufWriter| {
+            writer
+                .u32("qwen35.full_attention_interval", 3)
+                .u32("qwen35.nextn_predict_layers", 1);
+        };
+        assert_eq!(
+            kinds("qwen35", guessing),
+            [Linear, Linear, Full, Linear, Linear, Shared]
+        );
+    }
+
+    /// Qwen3-Next-80B-A3B, as llama.cpp counts: 32 matrices of 128 by 128, and the last three
+    /// inputs of a convolution over 8192.
+    #[test]
+    fn a_recurrent_layer_keeps_a_state_of_one_size() {
+        let facts = facts(|writer| {
+            writer
+                .string("general.architecture", "qwen3next")
+                .u32("qwen3next.block_count", 48)
+                .u32("qwen3next.ssm.conv_kernel", 4)
+                .u32("qwen3next.ssm.inner_size", 4096)
+                .u32("qwen3next.ssm.state_size", 128)
+                .u32("qwen3next.ssm.group_count", 16);
+        })
+        .unwrap();
+        assert_eq!(facts.linear_state_bytes, 4 * (32 * 128 * 128 + 3 * 8192));
+        assert_eq!(facts.n_layers_of(LayerKind::Linear), 36);
     }
 
     #[test]

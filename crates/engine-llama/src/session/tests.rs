@@ -16,6 +16,7 @@ fn session() -> Session {
         prefill_chunk: 512,
         context_length: 2048,
         token_bytes: 0,
+        fixed_bytes: 0,
     };
     Session::new(Rc::new(model), Rc::new(threads), plan)
 }

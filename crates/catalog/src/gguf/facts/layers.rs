@@ -1,0 +1,153 @@
+//! What each layer of a GGUF model keeps of the tokens it has seen, as llama.cpp reads the file.
+//!
+//! llama.cpp knows by the architecture's name what a file leaves out; the names and defaults below
+//! are those of its `load_arch_hparams` functions (`src/models/` of the version this product is
+//! built with). Architectures that are not listed attend to all tokens, whatever window they name.
+
+use crate::facts::{LayerKind, MAX_LAYERS};
+use crate::gguf::value::Value;
+use crate::gguf::view::Gguf;
+
+/// What a file says of its layers.
+pub(super) struct Layers {
+    pub(super) window: Option<u64>,
+    pub(super) kinds: Vec<LayerKind>,
+    pub(super) state_bytes: u64,
+}
+
+/// Of the model in `view`; `n_kv_heads` are those of each layer.
+pub(super) fn layers(view: &Gguf<'_>, architecture: &str, n_kv_heads: &[u64]) -> Layers {
+    let file = File { view, architecture };
+    let n_layers = file.number("block_count").unwrap_or(0).min(MAX_LAYERS);
+    // Blocks at the end that guess tokens ahead are loaded, but no part of a context.
+    let n_guessing = file.number("nextn_predict_layers").unwrap_or(0);
+    let n_own = n_layers.saturating_sub(n_guessing);
+    let mut kinds: Vec<LayerKind> = (0..n_layers)
+        .map(|layer| match layer < n_own {
+            true => file.kind(layer, n_kv_heads),
+            false => LayerKind::Shared,
+        })
+        .collect();
+    let n_keeping = match architecture {
+        "gemma3n" => Some(20),
+        "gemma4" => {
+            let n_shared = file.number("attention.shared_kv_layers").unwrap_or(0);
+            Some(n_layers.saturating_sub(n_shared))
+        }
+        _ => None,
+    };
+    if let Some(n_keeping) = n_keeping {
+        for kind in kinds.iter_mut().skip(n_keeping as usize) {
+            *kind = LayerKind::Shared;
+        }
+    }
+    Layers {
+        window: file.window(),
+        kinds,
+        state_bytes: file.state_elements().saturating_mul(4),
+    }
+}
+
+struct File<'a, 'b> {
+    view: &'a Gguf<'b>,
+    architecture: &'a str,
+}
+
+impl File<'_, '_> {
+    fn get(&self, key: &str) -> Option<Value<'_>> {
+        self.view.get(&format!("{}.{key}", self.architecture))
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        self.get(key)?.as_u64()
+    }
+
+    fn window(&self) -> Option<u64> {
+        let named = self.number("attention.sliding_window");
+        let window = match self.architecture {
+            "gemma2" => named.or(Some(4096)),
+            "llama4" => named.filter(|&n| n == 0).or(Some(8192)),
+            // EXAONE 4 has one only in its larger model.
+            "exaone4" if self.number("block_count") != Some(64) => None,
+            "exaone4" => named.or(Some(4096)),
+            _ => named,
+        };
+        window.filter(|&n| n > 0)
+    }
+
+    fn kind(&self, layer: u64, n_kv_heads: &[u64]) -> LayerKind {
+        if self.is_recurrent(layer, n_kv_heads) {
+            return LayerKind::Linear;
+        }
+        match self.window().is_some() && self.slides(layer) {
+            true => LayerKind::Sliding,
+            false => LayerKind::Full,
+        }
+    }
+
+    fn slides(&self, layer: u64) -> bool {
+        // Each so-many-th layer attends to all.
+        let each = match self.architecture {
+            "gemma3" | "gemma-embedding" => 6,
+            "gemma3n" => 5,
+            "cohere2" | "cohere2moe" | "exaone4" | "llama4" | "olmo2" | "smallthinker" => 4,
+            "gemma2" | "gpt-oss" => 2,
+            "plamo3" => 8,
+            "lfm2" | "lfm2moe" => 0,
+            // These list them, or have none.
+            "gemma4" | "step35" | "mimo2" | "granite-swa" | "afmoe" | "exaone-moe" | "laguna" => 1,
+            _ => return false,
+        };
+        match self.get("attention.sliding_window_pattern") {
+            Some(Value::Array(list)) => {
+                let listed = list.iter().nth(layer as usize);
+                listed.is_some_and(|one| one.as_bool().unwrap_or(one.as_u64() == Some(1)))
+            }
+            Some(value) => slides(layer, value.as_u64().unwrap_or(each)),
+            None => slides(layer, each),
+        }
+    }
+
+    fn is_recurrent(&self, layer: u64, n_kv_heads: &[u64]) -> bool {
+        match self.architecture {
+            "mamba" | "mamba2" | "rwkv6" | "rwkv6qwen2" | "rwkv7" | "arwkv7" => true,
+            "qwen3next" | "qwen35" | "qwen35moe" => match self.get("attention.recurrent_layers") {
+                Some(Value::Array(list)) => {
+                    let listed = list.iter().nth(layer as usize);
+                    listed.is_some_and(|one| one.as_bool().unwrap_or(one.as_u64() == Some(1)))
+                }
+                _ => {
+                    let each = self.number("full_attention_interval").unwrap_or(4);
+                    !(layer + 1).is_multiple_of(each.max(1))
+                }
+            },
+            // A layer without keys and values, but with a state or, of Nemotron-H, neither.
+            "granitehybrid" | "jamba" | "plamo2" | "lfm2" | "lfm2moe" | "kimi-linear"
+            | "nemotron_h" | "nemotron_h_moe" => n_kv_heads.get(layer as usize) == Some(&0),
+            _ => false,
+        }
+    }
+
+    /// Elements that a recurrent layer keeps (llama.cpp's `n_embd_r` and `n_embd_s`).
+    fn state_elements(&self) -> u64 {
+        let number = |key: &str| self.number(key).unwrap_or(0);
+        if let Some(kernel) = self.number("shortconv.l_cache") {
+            return number("embedding_length").saturating_mul(kernel.saturating_sub(1));
+        }
+        if let Some(head) = self.number("wkv.head_size") {
+            let width = number("embedding_length");
+            return width.saturating_mul(head.saturating_add(2));
+        }
+        let (inner, state) = (number("ssm.inner_size"), number("ssm.state_size"));
+        let groups = number("ssm.group_count").saturating_mul(2);
+        let channels = groups.saturating_mul(state).saturating_add(inner);
+        let kept = number("ssm.conv_kernel").saturating_sub(1);
+        let of_state = inner.saturating_mul(state);
+        of_state.saturating_add(kept.saturating_mul(channels))
+    }
+}
+
+/// All layers slide with 0, none with 1.
+fn slides(layer: u64, each: u64) -> bool {
+    each == 0 || layer % each < each - 1
+}

@@ -1,0 +1,260 @@
+//! Folders that are there, made-up ones, and damaged ones.
+//!
+//! Configurations of families stand as their makers published them, shortened to what is read.
+
+use super::*;
+use crate::facts::{KvType, LayerKind};
+
+fn starter() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter")
+}
+
+/// Against what the model's card says of it.
+#[test]
+fn the_starter_is_described_by_its_files() {
+    let facts = facts(&starter()).unwrap();
+    assert_eq!(
+        (&*facts.architecture, facts.format),
+        ("qwen3", Format::Safetensors)
+    );
+    assert_eq!(facts.name.as_deref(), Some("starter"));
+    assert_eq!(facts.n_parameters, 25_961_984);
+    assert_eq!((facts.n_layers, facts.vocab_size), (Some(8), Some(8192)));
+    assert_eq!(facts.n_kv_heads, [2; 8]);
+    assert_eq!(
+        facts.kv_cache_bytes(1, KvType::F16),
+        Some(8 * 2 * 64 * 2 * 2)
+    );
+    assert!(facts.chat_template.is_some());
+    let bytes = fs::metadata(starter().join("model.safetensors"))
+        .unwrap()
+        .len();
+    assert!(facts.weight_bytes < bytes && facts.weight_bytes > bytes / 10 * 9);
+    assert_eq!(facts.mix[0].kind, "U32");
+}
+
+fn folder_with(config: &str, weights: &[u8]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.json"), config).unwrap();
+    fs::write(folder.path().join("model.safetensors"), weights).unwrap();
+    folder
+}
+
+fn weights(header: &str, n_data: usize) -> Vec<u8> {
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.resize(bytes.len() + n_data, 0);
+    bytes
+}
+
+const ONE: &str = r#"{"a.weight":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]}}"#;
+
+#[test]
+fn a_folder_that_says_little_is_described_as_far_as_it_goes() {
+    let folder = folder_with("{}", &weights(ONE, 12));
+    let facts = facts(folder.path()).unwrap();
+    assert_eq!((facts.n_parameters, facts.weight_bytes), (6, 12));
+    assert_eq!(facts.architecture, "unknown");
+    assert_eq!(facts.kv_cache_bytes(1, KvType::F16), None);
+}
+
+#[test]
+fn a_window_counts_unless_it_is_switched_off() {
+    let facts = |config: &str| {
+        let folder = folder_with(config, &weights(ONE, 12));
+        facts(folder.path()).unwrap()
+    };
+    let on = facts(r#"{"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 512}"#);
+    assert_eq!(on.sliding_window, Some(512));
+    assert!(on.may_need_less_than(513) && !on.may_need_less_than(512));
+    let off = facts(r#"{"sliding_window": 512, "use_sliding_window": false}"#);
+    assert_eq!(off.sliding_window, None);
+    assert!(!off.may_need_less_than(1 << 20));
+}
+
+/// Some folders hold the weights a second time, in the form of another program.
+#[test]
+fn weights_of_other_programs_are_not_counted() {
+    let folder = folder_with("{}", &weights(ONE, 12));
+    let copy = folder.path().join("consolidated.safetensors");
+    fs::write(copy, weights(ONE, 12)).unwrap();
+    let facts = facts(folder.path()).unwrap();
+    assert_eq!((facts.n_parameters, facts.n_files), (6, 1));
+}
+
+#[test]
+fn each_fault_is_named_with_its_file() {
+    let check = |config: &str, weights: &[u8], expected: &str| {
+        let folder = folder_with(config, weights);
+        let message = facts(folder.path()).unwrap_err().to_string();
+        assert!(
+            message.contains(expected),
+            "{message:?} does not say {expected:?}"
+        );
+    };
+    let good = weights(ONE, 12);
+    check("{", &good, "config.json: not JSON");
+    check(
+        "{}",
+        &good[..5],
+        "model.safetensors: cut short in its first 8 bytes",
+    );
+    check("{}", &good[..20], "says that its header has");
+    check(
+        "{}",
+        &good[..good.len() - 1],
+        "tensor a.weight ends behind the file",
+    );
+    check("{}", &weights("{\"a\":3}", 0), "a bad header");
+    check(
+        "{}",
+        &u64::MAX.to_le_bytes(),
+        "says that its header has 18446744073709551615",
+    );
+    let empty = tempfile::tempdir().unwrap();
+    let message = facts(empty.path()).unwrap_err().to_string();
+    assert!(message.contains("config.json"), "{message}");
+    fs::write(empty.path().join("config.json"), "{}").unwrap();
+    let message = facts(empty.path()).unwrap_err().to_string();
+    assert!(message.contains("no *.safetensors files"), "{message}");
+}
+
+/// Layers of a configuration: how many attend to all, slide, are linear, share.
+fn counts(config: &str) -> [u64; 4] {
+    let folder = folder_with(config, &weights(ONE, 12));
+    let facts = facts(folder.path()).unwrap();
+    [
+        LayerKind::Full,
+        LayerKind::Sliding,
+        LayerKind::Linear,
+        LayerKind::Shared,
+    ]
+    .map(|kind| facts.n_layers_of(kind))
+}
+
+#[test]
+fn families_say_in_their_own_ways_which_layers_slide() {
+    let cases: [(&str, [u64; 4]); 11] = [
+        // Gemma 3 4B, which keeps the language model's part apart.
+        (
+            r#"{"model_type": "gemma3", "text_config": {"num_hidden_layers": 34,
+                "sliding_window": 1024}}"#,
+            [5, 29, 0, 0],
+        ),
+        // Gemma 3 1B.
+        (
+            r#"{"model_type": "gemma3_text", "num_hidden_layers": 26, "sliding_window": 512,
+                "sliding_window_pattern": 6}"#,
+            [4, 22, 0, 0],
+        ),
+        (
+            r#"{"model_type": "gpt_oss", "num_hidden_layers": 24, "sliding_window": 128}"#,
+            [12, 12, 0, 0],
+        ),
+        // A list goes before every rule.
+        (
+            r#"{"model_type": "gpt_oss", "num_hidden_layers": 3, "sliding_window": 128,
+                "layer_types": ["full_attention", "sliding_attention", "full_attention"]}"#,
+            [2, 1, 0, 0],
+        ),
+        // Mistral 7B v0.1, and v0.3 without a window.
+        (
+            r#"{"model_type": "mistral", "num_hidden_layers": 32, "sliding_window": 4096}"#,
+            [0, 32, 0, 0],
+        ),
+        (
+            r#"{"model_type": "mistral", "num_hidden_layers": 32, "sliding_window": null}"#,
+            [32, 0, 0, 0],
+        ),
+        // Qwen2 names a window and leaves it off.
+        (
+            r#"{"model_type": "qwen2", "num_hidden_layers": 28, "sliding_window": 131072,
+                "use_sliding_window": false, "max_window_layers": 21}"#,
+            [28, 0, 0, 0],
+        ),
+        (
+            r#"{"model_type": "qwen2", "num_hidden_layers": 28, "sliding_window": 131072,
+                "use_sliding_window": true, "max_window_layers": 21}"#,
+            [21, 7, 0, 0],
+        ),
+        (
+            r#"{"model_type": "qwen3_next", "num_hidden_layers": 48,
+                "full_attention_interval": 4}"#,
+            [12, 0, 36, 0],
+        ),
+        (
+            r#"{"model_type": "nemotron_h", "num_hidden_layers": 6,
+                "hybrid_override_pattern": "M-M*-M"}"#,
+            [1, 0, 3, 2],
+        ),
+        // Gemma 4: layers at the end read what earlier ones keep.
+        (
+            r#"{"model_type": "gemma4", "text_config": {"num_hidden_layers": 10,
+                "num_kv_shared_layers": 5, "sliding_window": 512}}"#,
+            [1, 4, 0, 5],
+        ),
+    ];
+    for (config, expected) in cases {
+        assert_eq!(counts(config), expected, "{config}");
+    }
+}
+
+/// Qwen3-Next-80B-A3B: 32 matrices of 128 by 128, and three inputs of a convolution over 8192.
+#[test]
+fn a_linear_layer_keeps_a_state_of_one_size() {
+    let config = r#"{"model_type": "qwen3_next", "num_hidden_layers": 48, "head_dim": 256,
+        "num_key_value_heads": 2, "num_attention_heads": 16, "linear_num_value_heads": 32,
+        "linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+        "linear_conv_kernel_dim": 4}"#;
+    let folder = folder_with(config, &weights(ONE, 12));
+    let facts = facts(folder.path()).unwrap();
+    assert_eq!(facts.linear_state_bytes, 4 * (32 * 128 * 128 + 3 * 8192));
+    let kept = |n| facts.kv_cache_bytes(n, KvType::F16).unwrap();
+    assert_eq!(kept(1001) - kept(1), 1000 * 12 * 2 * 256 * 2 * 2);
+    assert_eq!(kept(0), 36 * facts.linear_state_bytes);
+}
+
+/// Gemma 4 31B has 16 heads of 256 in layers that slide, and 4 of 512 in those that do not.
+#[test]
+fn heads_may_differ_between_layers_that_slide_and_others() {
+    let config = r#"{"model_type": "gemma4", "text_config": {"num_hidden_layers": 5,
+        "head_dim": 256, "global_head_dim": 512, "num_key_value_heads": 16,
+        "num_global_key_value_heads": 4, "attention_k_eq_v": true, "sliding_window": 1024}}"#;
+    let folder = folder_with(config, &weights(ONE, 12));
+    let facts = facts(folder.path()).unwrap();
+    let kept = |n| facts.kv_cache_bytes(n, KvType::F16).unwrap();
+    assert_eq!(kept(1), 2 * 2 * (4 * 16 * 256 + 4 * 512));
+    assert_eq!(kept(4096) - kept(1024), 3072 * 2 * 2 * 4 * 512);
+}
+
+#[test]
+fn a_token_reads_its_experts_and_no_table() {
+    let tensor = |name: &str, at: usize| {
+        format!(
+            r#""{name}":{{"dtype":"F16","shape":[8],"data_offsets":[{at},{}]}}"#,
+            at + 16
+        )
+    };
+    let names = [
+        "model.embed_tokens.weight",
+        "model.layers.0.mlp.switch_mlp.up_proj.weight",
+        "model.norm.weight",
+    ];
+    let header = |names: &[&str]| {
+        let tensors: Vec<String> = names
+            .iter()
+            .enumerate()
+            .map(|(i, n)| tensor(n, 16 * i))
+            .collect();
+        weights(&format!("{{{}}}", tensors.join(",")), 16 * names.len())
+    };
+    let config = r#"{"num_experts": 8, "num_experts_per_tok": 2}"#;
+    let read = |names: &[&str]| {
+        let folder = folder_with(config, &header(names));
+        facts(folder.path()).unwrap().active_weight_bytes
+    };
+    assert_eq!(read(&names), 16 + 4 + 16, "the table makes the logits too");
+    let mut untied = names.to_vec();
+    untied.push("lm_head.weight");
+    assert_eq!(read(&untied), 4 + 16 + 16);
+}
