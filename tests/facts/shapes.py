@@ -18,9 +18,9 @@ def text_config(config):
 
 
 def family(config):
-    """The model_type of the language model, without the suffix of its text part."""
+    """The model_type of the language model, without what marks it as part of a larger one."""
     kind = text_config(config)["model_type"]
-    return kind.removesuffix("_text")
+    return kind.removesuffix("_text").removesuffix("_unified")
 
 
 def is_tied(config):
@@ -223,12 +223,16 @@ def vision_parameters(config):
 def mlx_bytes(config, packing):
     """Bytes of the safetensors files that mlx-lm makes of a model, headers left out."""
     vision = 2 * vision_parameters(config)
-    if packing == "bf16":
+    if packing == "BF16":
         return 2 * parameters(config) + vision
     bits = {MATRIX: packing_bits(packing), PLAIN: 16}
     bits[EXPERTS], bits[ROUTER] = bits[MATRIX], max(bits[MATRIX], 8.5)
-    if packing == "MXFP4-Q8":
+    if packing == "MXFP4":
         bits = {MATRIX: 8.5, EXPERTS: 4.25, ROUTER: 8.5, PLAIN: 16}
+    if family(config) == "gemma4" and mixture(text_config(config)):
+        # mlx-lm keeps the dense part beside the experts at 8 bits.
+        dense = 3 * text_config(config)["hidden_size"] * text_config(config)["intermediate_size"]
+        vision += dense * text_config(config)["num_hidden_layers"] * (8.5 - bits[MATRIX]) / 8
     return sum(count * bits[packed] / 8 for count, packed in tensors(config)) + vision
 
 
@@ -242,7 +246,8 @@ def gguf_bytes(config, packing):
     table = text["vocab_size"] * text["hidden_size"]
     body = sum(count for count, packed in tensors(config) if packed != PLAIN)
     plain = sum(count for count, packed in tensors(config) if packed == PLAIN)
-    bits = {"Q4_K_M": 4.5, "Q5_K_M": 5.5, "Q6_K": 6.5625, "Q8_0": 8.5, "F16": 16.0, "BF16": 16.0}
+    bits = {"Q4_0": 4.5, "Q4_K_M": 4.5, "Q5_K_M": 5.5, "Q6_K": 6.5625, "Q8_0": 8.5}
+    bits |= {"F16": 16.0, "BF16": 16.0}
     if packing == "MXFP4":
         experts = sum(count for count, packed in tensors(config) if packed == EXPERTS)
         return (experts * 4.25 + (body - experts) * 8.5) / 8 + 4 * plain
@@ -257,4 +262,4 @@ def gguf_bytes(config, packing):
 
 def packing_bits(packing):
     """Bits of an element, its share of scales and offsets (16 bits each for 64) included."""
-    return {"3-bit": 3.5, "4-bit": 4.5, "5-bit": 5.5, "6-bit": 6.5, "8-bit": 8.5, "MXFP4-Q8": 8.5}[packing]
+    return {"3-bit": 3.5, "4-bit": 4.5, "5-bit": 5.5, "6-bit": 6.5, "8-bit": 8.5, "MXFP4": 8.5}[packing]
