@@ -11,6 +11,9 @@ use crate::failure::{Failure, Outcome, until, until_within};
 use crate::processes;
 use crate::programs;
 
+/// Longer than the app keeps a chat that is hidden.
+const LET_GO: Duration = Duration::from_secs(660);
+
 pub(super) async fn measure() -> Outcome<Vec<Figure>> {
     let mut desktop = Desktop::start().await?;
     desktop.start_panel().await?;
@@ -45,10 +48,20 @@ pub(super) async fn measure() -> Outcome<Vec<Figure>> {
         "and the settings are open",
         settled(&desktop, app).await?,
     ));
-    let window = desktop.active_window()?;
-    desktop.output("xdotool", &["windowclose", &window])?;
+    let window = visible(&desktop)?;
+    desktop.output("xdotool", &["windowclose", window.trim()])?;
     let closed = settled(&desktop, app).await?;
     figures.push(figure("and the settings were closed", closed));
+
+    // The chat is kept warm for ten minutes; then only the prompt is.
+    until_within(LET_GO, "the chat is let go", async || {
+        let now = total(&desktop, app)?;
+        let seen = Failure::Wrong(format!("{now} bytes"));
+        (now < closed - closed / 8).then_some(Some(())).ok_or(seen)
+    })
+    .await?;
+    let after = settled(&desktop, app).await?;
+    figures.push(figure("ten minutes later", after));
     Ok(figures)
 }
 
@@ -65,21 +78,26 @@ fn follow(desktop: &mut Desktop, link: &str) -> Outcome {
 }
 
 async fn until_front(desktop: &Desktop) -> Outcome {
-    until("a window has the focus", async || {
-        Ok((!desktop.active_window()?.is_empty()).then_some(()))
+    until("a window is shown", async || {
+        Ok((!visible(desktop)?.is_empty()).then_some(()))
     })
     .await
 }
 
 async fn hide(desktop: &Desktop) -> Outcome {
     until("the window is hidden", async || {
-        if desktop.active_window()?.is_empty() {
+        if visible(desktop)?.is_empty() {
             return Ok(Some(()));
         }
         desktop.press("Escape")?;
         Ok(None)
     })
     .await
+}
+
+/// The app's windows that are on the screen.
+fn visible(desktop: &Desktop) -> Outcome<String> {
+    desktop.output("xdotool", &["search", "--onlyvisible", "--name", "Transom"])
 }
 
 /// The memory, once it has changed by less than a hundredth for three seconds.
