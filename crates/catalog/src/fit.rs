@@ -45,6 +45,8 @@ pub struct Need {
     pub kv_cache_bytes: u64,
     /// What steps hold at once, and caches that may be dropped.
     pub headroom_bytes: u64,
+    /// Of the headroom, the caches that may be dropped.
+    pub cache_bytes: u64,
     /// Tokens of context that these are for: what was asked for, at most the model's own.
     pub context_length: u64,
 }
@@ -113,8 +115,23 @@ pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvChoice) -> Option<Kv
     }
 }
 
+/// Whether MLX keeps packed weights packed on `machine`: on a processor it widens them where there is
+/// memory for it, which is many times faster.
+pub(crate) fn stays_quantised(facts: &ModelFacts, machine: &Machine) -> bool {
+    let is_packed = facts.mix.iter().any(|packed| packed.kind == "U32");
+    is_packed && mlx::stays_packed(facts, machine)
+}
+
+/// Tokens of context for which an engine made room to hold `n_tokens`.
+pub(crate) fn room_made_for(facts: &ModelFacts, n_tokens: u64) -> u64 {
+    match facts.format {
+        Format::Gguf => llama::room_made_for(n_tokens),
+        Format::Safetensors => n_tokens,
+    }
+}
+
 /// The most tokens of context that fit; what fits gets no less as they get fewer.
-fn longest(facts: &ModelFacts, fits: impl Fn(u64) -> bool) -> Option<u64> {
+pub(crate) fn longest(facts: &ModelFacts, fits: impl Fn(u64) -> bool) -> Option<u64> {
     // Longer ones are no model's.
     const MOST: u64 = 1 << 24;
     let own = facts.context_length.filter(|&n| n > 0).unwrap_or(MOST);
@@ -138,6 +155,6 @@ fn product(factors: &[u64]) -> u64 {
     factors.iter().copied().fold(1, u64::saturating_mul)
 }
 
-fn sum(terms: &[u64]) -> u64 {
+pub(crate) fn sum(terms: &[u64]) -> u64 {
     terms.iter().copied().fold(0, u64::saturating_add)
 }

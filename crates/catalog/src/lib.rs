@@ -8,16 +8,19 @@
 
 pub mod convert;
 pub mod entries;
+pub mod estimate;
 pub mod facts;
 pub mod fit;
 pub mod forms;
 pub mod gguf;
 mod inspect;
 pub mod installed;
+pub mod measured;
 mod remembered;
 pub mod safetensors;
 #[cfg(feature = "test-support")]
 pub mod test_support;
+pub mod tiers;
 mod watch;
 
 pub use entries::{Catalogue, Entry, Mistake, Variant};

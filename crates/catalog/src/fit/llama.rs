@@ -21,8 +21,16 @@ pub(super) fn need(facts: &ModelFacts, machine: &Machine, kv: KvChoice, context:
             product(&[vocab, TOKENIZER_BYTES_A_TOKEN]),
             PROCESS_BYTES,
         ]),
+        cache_bytes: 0,
         context_length: context,
     }
+}
+
+/// The cache grows by doubling.
+pub(super) fn room_made_for(n_tokens: u64) -> u64 {
+    const FIRST_CAPACITY: u64 = 1024;
+    let most = n_tokens.max(FIRST_CAPACITY);
+    most.checked_next_power_of_two().unwrap_or(most)
 }
 
 /// Layers with a window keep everything too, so that any part of a conversation can be taken back

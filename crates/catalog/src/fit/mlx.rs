@@ -24,8 +24,14 @@ pub(super) fn need(facts: &ModelFacts, machine: &Machine, context: u64) -> Need 
             product(&[SAMPLER_COPIES, facts.vocab_size.unwrap_or(0), 4]),
             ALLOCATOR_CACHE_BYTES,
         ]),
+        cache_bytes: ALLOCATOR_CACHE_BYTES,
         context_length: context,
     }
+}
+
+/// Whether weights are computed with as they are stored.
+pub(super) fn stays_packed(facts: &ModelFacts, machine: &Machine) -> bool {
+    machine.has_gpu || facts.n_parameters.saturating_mul(4) > machine.memory_bytes / 4
 }
 
 /// Bytes of an activation's element, and of one of the cache.
@@ -37,12 +43,11 @@ pub(super) fn element_bytes(facts: &ModelFacts, machine: &Machine) -> u64 {
 /// On a GPU as stored; on a CPU dense f32 if a quarter of the memory holds them, else with all that
 /// is a number in f32.
 fn weight_bytes(facts: &ModelFacts, machine: &Machine) -> u64 {
-    let dense = facts.n_parameters.saturating_mul(4);
     if machine.has_gpu {
         return facts.weight_bytes;
     }
-    if dense <= machine.memory_bytes / 4 {
-        return dense;
+    if !stays_packed(facts, machine) {
+        return facts.n_parameters.saturating_mul(4);
     }
     let kinds = facts.mix.iter();
     let widened = kinds.map(|packed| match packed.kind.as_str() {

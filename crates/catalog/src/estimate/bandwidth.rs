@@ -1,0 +1,101 @@
+//! How fast memory delivers, which bounds how fast a model can write: each token reads all weights
+//! that it uses.
+//!
+//! The figures are those of Apple's technical specifications (<https://support.apple.com/specs>).
+//! Where chips of one name differ, the range covers all of them.
+
+use serde::Serialize;
+
+const GB: u64 = 1_000_000_000;
+const GIB: u64 = 1 << 30;
+
+/// Bytes a second that memory delivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bandwidth {
+    /// At least.
+    pub low_bytes_per_second: u64,
+    /// At most.
+    pub high_bytes_per_second: u64,
+    /// How that is known.
+    pub basis: BandwidthBasis,
+}
+
+/// How a bandwidth is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BandwidthBasis {
+    /// Published for the chip.
+    Chip,
+    /// What Macs with so much memory have.
+    Memory,
+    /// Measured with the processor.
+    Measured,
+}
+
+/// Chips by name: GB a second, of the slowest and of the fastest that carry it.
+const CHIPS: [(&str, u64, u64); 21] = [
+    ("Apple M1", 68, 68),
+    ("Apple M1 Pro", 200, 200),
+    ("Apple M1 Max", 400, 400),
+    ("Apple M1 Ultra", 800, 800),
+    ("Apple M2", 100, 100),
+    ("Apple M2 Pro", 200, 200),
+    ("Apple M2 Max", 400, 400),
+    ("Apple M2 Ultra", 800, 800),
+    ("Apple M3", 100, 100),
+    ("Apple M3 Pro", 150, 150),
+    ("Apple M3 Max", 300, 400),
+    ("Apple M3 Ultra", 819, 819),
+    ("Apple M4", 120, 120),
+    ("Apple M4 Pro", 273, 273),
+    ("Apple M4 Max", 410, 546),
+    ("Apple M5", 153, 153),
+    ("Apple M5 Pro", 307, 307),
+    ("Apple M5 Max", 460, 614),
+    ("Apple A17 Pro", 51, 51),
+    ("Apple A18", 60, 60),
+    ("Apple A18 Pro", 60, 60),
+];
+
+/// Macs by memory, up to so many GiB: GB a second, of the slowest and of the fastest that can be had
+/// with it.
+const MACS: [(u64, u64, u64); 6] = [
+    (8, 68, 100),
+    (16, 68, 200),
+    (24, 100, 307),
+    (48, 150, 614),
+    (64, 200, 614),
+    (128, 300, 819),
+];
+
+impl Bandwidth {
+    /// Of a chip by its whole name; `None` for one that is not known.
+    pub fn of_chip(name: &str) -> Option<Self> {
+        let chip = CHIPS.iter().find(|(known, ..)| *known == name)?;
+        Some(Self::between(chip.1, chip.2, BandwidthBasis::Chip))
+    }
+
+    /// Of the Macs that have so much memory.
+    pub fn of_memory(memory_bytes: u64) -> Self {
+        let mac = MACS.iter().find(|(most, ..)| memory_bytes <= most * GIB);
+        let (_, low, high) = mac.copied().unwrap_or((u64::MAX, 800, 819));
+        Self::between(low, high, BandwidthBasis::Memory)
+    }
+
+    /// As it was measured.
+    pub fn measured(bytes_per_second: u64) -> Self {
+        Self {
+            low_bytes_per_second: bytes_per_second,
+            high_bytes_per_second: bytes_per_second,
+            basis: BandwidthBasis::Measured,
+        }
+    }
+
+    fn between(low: u64, high: u64, basis: BandwidthBasis) -> Self {
+        Self {
+            low_bytes_per_second: low * GB,
+            high_bytes_per_second: high * GB,
+            basis,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The file in which it is remembered: read with care, written whole.
+//!
+//! Rule: nothing in the file is believed that could not have been written here, and it never grows
+//! beyond [`MOST_RECORDS`].
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Measured, Record};
+
+/// Models that are remembered; the least recently used go first.
+const MOST_RECORDS: usize = 200;
+/// No file of ours is longer.
+const MOST_BYTES: u64 = 1 << 20;
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Contents {
+    version: u32,
+    models: BTreeMap<String, Record>,
+}
+
+pub(super) fn read(path: &Path) -> Measured {
+    let Ok(file) = File::open(path) else {
+        return Measured::default();
+    };
+    let mut text = Vec::new();
+    let is_read = file.take(MOST_BYTES + 1).read_to_end(&mut text).is_ok();
+    let contents: Option<Contents> = match is_read && text.len() as u64 <= MOST_BYTES {
+        true => serde_json::from_slice(&text).ok(),
+        false => None,
+    };
+    match contents {
+        Some(contents) if contents.version == VERSION => Measured {
+            records: contents.models.into_iter().map(sound).collect(),
+            set_aside: None,
+        },
+        _ => Measured {
+            records: BTreeMap::new(),
+            set_aside: set_aside(path),
+        },
+    }
+}
+
+/// A record without numbers that no use can have had.
+fn sound((key, mut record): (String, Record)) -> (String, Record) {
+    let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0 && *rate < 1e6;
+    record.decode_tokens_per_second = record.decode_tokens_per_second.filter(is_rate);
+    record.prefill_tokens_per_second = record.prefill_tokens_per_second.filter(is_rate);
+    record.peak = record.peak.filter(|peak| peak.bytes < 1 << 50);
+    (key, record)
+}
+
+/// Moves the file away, over an older one that was moved before. Returns where to.
+fn set_aside(path: &Path) -> Option<std::path::PathBuf> {
+    let aside = path.with_extension("json.damaged");
+    fs::rename(path, &aside).ok().map(|()| aside)
+}
+
+pub(super) fn write(path: &Path, measured: Measured) -> io::Result<()> {
+    let mut models = measured.records;
+    while models.len() > MOST_RECORDS {
+        let oldest = models.iter().min_by_key(|(_, record)| record.last_use);
+        let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+            break;
+        };
+        models.remove(&oldest);
+    }
+    let contents = Contents {
+        version: VERSION,
+        models,
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    serde_json::to_writer_pretty(&mut file, &contents)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
