@@ -4,82 +4,22 @@
 //! point of this file: step n+1 is queued before token n is waited for, so that the device works
 //! while the token is turned into text and shown (as mlx-lm's `generate_step` does).
 
+mod session;
+
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
 use transom_engine::generation::{Counts, Decode, Next};
 use transom_engine::{EngineError, JobControl};
 
+pub(crate) use session::Session;
+
+use self::session::OPENING_TOKENS;
 use crate::error::{Context, MlxResult};
-use crate::kv_cache::FullKvCache;
 use crate::memory::give_spare_memory_back;
 use crate::nn::{Transformer, Wanted};
 use crate::ops::synchronize;
 use crate::sampler::Sampler;
-
-/// Tokens whose keys and values the cache holds, and the cache: what the next turn can reuse.
-#[derive(Debug)]
-pub(crate) struct Session {
-    tokens: Vec<u32>,
-    cache: Vec<FullKvCache>,
-}
-
-impl Session {
-    /// An empty session for `transformer`.
-    pub(crate) fn new(transformer: &Transformer) -> Self {
-        Self {
-            tokens: Vec::new(),
-            cache: transformer.new_cache(),
-        }
-    }
-
-    /// A session that has processed `tokens`, of which each layer of `cache` holds all.
-    pub(crate) fn holding(tokens: Vec<u32>, cache: Vec<FullKvCache>) -> Self {
-        Self { tokens, cache }
-    }
-
-    /// The tokens processed so far.
-    pub(crate) fn tokens(&self) -> &[u32] {
-        &self.tokens
-    }
-
-    /// Their keys and values, a cache a layer.
-    pub(crate) fn cache(&self) -> &[FullKvCache] {
-        &self.cache
-    }
-
-    /// Keeps what `prompt` shares with the tokens processed so far and forgets the rest. Returns
-    /// the tokens kept, at least one fewer than `prompt` has: the last must be processed for its
-    /// logits.
-    fn reuse(&mut self, prompt: &[u32]) -> usize {
-        let shared = self
-            .tokens
-            .iter()
-            .zip(prompt)
-            .take_while(|(a, b)| a == b)
-            .count();
-        let kept = shared.min(prompt.len().saturating_sub(1));
-        self.truncate(kept);
-        kept
-    }
-
-    fn truncate(&mut self, n_tokens: usize) {
-        self.tokens.truncate(n_tokens);
-        for layer in &mut self.cache {
-            layer.truncate(n_tokens as i32);
-        }
-    }
-
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
-        self.truncate(0);
-    }
-
-    /// Bytes of the cache.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.cache.iter().map(FullKvCache::bytes).sum()
-    }
-}
 
 /// One answer in progress. Dropping it settles the device and leaves the session consistent.
 pub(crate) struct Decoder<'a> {
@@ -111,6 +51,8 @@ impl<'a> Decoder<'a> {
         prompt: &[u32],
     ) -> Self {
         let n_cached = session.reuse(prompt);
+        // Whoever edits the message that comes now comes back to here.
+        session.pin();
         Self {
             transformer,
             session,
@@ -124,14 +66,14 @@ impl<'a> Decoder<'a> {
         let tokens = Array::from_slice(tokens, &[tokens.len() as i32]);
         let logits =
             self.transformer
-                .forward(&tokens, &mut self.session.cache, Wanted::LastLogits)?;
+                .forward(&tokens, self.session.cache_mut(), Wanted::LastLogits)?;
         if is_last {
             let token = self.sampler.sample(&logits)?;
             eval([&token])?;
             self.pending = Pending::First(token);
         } else {
             // Only the cache is evaluated: logits of a chunk in the middle are never computed.
-            eval(self.session.cache.iter().flat_map(FullKvCache::arrays))?;
+            eval(self.session.arrays())?;
         }
         Ok(())
     }
@@ -148,7 +90,7 @@ impl<'a> Decoder<'a> {
             }
             Pending::Passed(previous) => {
                 let token = self.queue_after(&previous)?;
-                self.session.tokens.push(known(&previous)?);
+                self.session.processed(&[known(&previous)?]);
                 token
             }
             Pending::Queued(token) => token,
@@ -158,7 +100,7 @@ impl<'a> Decoder<'a> {
         }
         self.pending = Pending::Queued(self.queue_after(&token)?);
         let value = known(&token)?;
-        self.session.tokens.push(value);
+        self.session.processed(&[value]);
         Ok(value)
     }
 
@@ -166,7 +108,7 @@ impl<'a> Decoder<'a> {
     fn queue_after(&mut self, token: &Array) -> MlxResult<Array> {
         let logits =
             self.transformer
-                .forward(token, &mut self.session.cache, Wanted::LastLogits)?;
+                .forward(token, self.session.cache_mut(), Wanted::LastLogits)?;
         let next = self.sampler.sample(&logits)?;
         async_eval([&next])?;
         Ok(next)
@@ -186,15 +128,28 @@ impl Decode for Decoder<'_> {
         mut on_progress: impl FnMut(usize),
     ) -> Result<(), EngineError> {
         let mut done = self.n_cached;
+        // Where the question ends: whoever wants another answer, or goes on without what was
+        // thought, comes back to here. A state is lost with the next token, so a chunk ends there.
+        let pinned = if self.session.has_states() {
+            prompt.len().saturating_sub(OPENING_TOKENS)
+        } else {
+            prompt.len()
+        };
         while done < prompt.len() {
             // Checked before the chunk, because a queued chunk has to be waited for.
             if control.is_stopped() {
                 return Ok(());
             }
-            let end = prompt.len().min(done + chunk.max(1));
+            let mut end = prompt.len().min(done + chunk.max(1));
+            if done < pinned {
+                end = end.min(pinned);
+            }
             self.prefill_chunk(&prompt[done..end], end == prompt.len())
                 .during("prefill")?;
-            self.session.tokens.extend_from_slice(&prompt[done..end]);
+            self.session.processed(&prompt[done..end]);
+            if end == pinned {
+                self.session.pin();
+            }
             done = end;
             on_progress(done);
         }
@@ -228,9 +183,6 @@ impl Drop for Decoder<'_> {
         if let Err(error) = synchronize() {
             tracing::error!(%error, "waiting for the device after an answer failed");
         }
-        let n_tokens = self.session.tokens.len();
-        for layer in &mut self.session.cache {
-            layer.truncate(n_tokens as i32);
-        }
+        self.session.settle();
     }
 }

@@ -1,6 +1,22 @@
-//! Keys and values of the tokens processed so far, for one layer.
+//! What a layer remembers of the tokens processed so far: keys and values of all of them, those of
+//! the last few (a window), or a recurrent state.
+//!
+//! A conversation is taken up again at an earlier place when a message was edited, an answer is
+//! wanted anew, or a template leaves out what was thought. Rule: a cache goes back only to where it
+//! is exact, and says where that is (`reach`); all layers go back together. Keys of all tokens reach
+//! anywhere. Windows and states lose what they move past, so the places worth coming back to are
+//! pinned: the beginning and the end of what the last prompt brought.
 
+mod growing;
+mod rotating;
+mod state;
+
+use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
+
+pub(crate) use growing::GrowingCache;
+pub(crate) use rotating::RotatingCache;
+pub(crate) use state::StateCache;
 
 use crate::error::MlxResult;
 use crate::ops::{slice_axis, slice_update};
@@ -9,98 +25,206 @@ use crate::ops::{slice_axis, slice_update};
 /// (mlx-lm grows by the same step).
 const STEP: i32 = 256;
 
-/// Keeps every token. Buffers are `[1, n_kv_heads, capacity, head_dim]`.
-#[derive(Debug, Default)]
-pub(crate) struct FullKvCache {
-    buffers: Option<(Array, Array)>,
-    n_tokens: i32,
+/// A layer's memory.
+#[derive(Debug)]
+pub(crate) enum LayerCache {
+    /// Keys and values of all tokens.
+    Growing(GrowingCache),
+    /// Keys and values of the last tokens, as many as the layer's window lets it see.
+    Rotating(RotatingCache),
+    /// What a recurrent layer carries from token to token, of one size whatever was read.
+    State(StateCache),
 }
 
-impl FullKvCache {
-    /// A cache of what `keys` and `values`, `[1, n_kv_heads, n, head_dim]`, hold.
-    pub(crate) fn holding(keys: Array, values: Array) -> Self {
-        Self {
-            n_tokens: keys.dim(2),
-            buffers: Some((keys, values)),
+impl LayerCache {
+    /// An empty cache for attention that sees `window` tokens, or all of them.
+    pub(crate) fn of_attention(window: Option<i32>) -> Self {
+        match window {
+            Some(window) => Self::Rotating(RotatingCache::new(window)),
+            None => Self::Growing(GrowingCache::default()),
         }
     }
 
-    /// Tokens in the cache.
+    /// Tokens processed so far.
     pub(crate) fn n_tokens(&self) -> i32 {
-        self.n_tokens
-    }
-
-    /// Appends keys and values of shape `[1, n_kv_heads, n, head_dim]` and returns those of all
-    /// tokens, `[1, n_kv_heads, n_tokens, head_dim]`.
-    pub(crate) fn append(&mut self, keys: &Array, values: &Array) -> MlxResult<(Array, Array)> {
-        let n_new = keys.dim(2);
-        let end = self.n_tokens + n_new;
-        let (old_keys, old_values) = match self.buffers.take() {
-            Some(buffers) if buffers.0.dim(2) >= end => buffers,
-            Some((old_keys, old_values)) => (
-                grown(&old_keys, self.n_tokens, keys, n_new)?,
-                grown(&old_values, self.n_tokens, values, n_new)?,
-            ),
-            None => (empty(keys, n_new)?, empty(values, n_new)?),
-        };
-        let keys = written(old_keys, keys, self.n_tokens, end)?;
-        let values = written(old_values, values, self.n_tokens, end)?;
-        let all = (
-            slice_axis(&keys, 2, 0, end)?,
-            slice_axis(&values, 2, 0, end)?,
-        );
-        self.buffers = Some((keys, values));
-        self.n_tokens = end;
-        Ok(all)
-    }
-
-    /// Forgets all but the first `n_tokens`.
-    pub(crate) fn truncate(&mut self, n_tokens: i32) {
-        self.n_tokens = self.n_tokens.min(n_tokens);
-        if self.n_tokens == 0 {
-            self.buffers = None;
+        match self {
+            Self::Growing(cache) => cache.n_tokens(),
+            Self::Rotating(cache) => cache.n_tokens(),
+            Self::State(cache) => cache.n_tokens(),
         }
     }
 
-    /// The buffers, to be evaluated after a prefill step.
-    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
-        self.buffers
-            .iter()
-            .flat_map(|(keys, values)| [keys, values])
+    /// Appends keys and values of shape `[1, n_kv_heads, n, head_dim]` and returns those that the
+    /// new tokens may look at, in the order of the text, the new ones last.
+    pub(crate) fn append(&mut self, keys: &Array, values: &Array) -> MlxResult<(Array, Array)> {
+        match self {
+            Self::Growing(cache) => cache.append(keys, values),
+            Self::Rotating(cache) => cache.append(keys, values),
+            Self::State(_) => Err(Exception::custom("a recurrent layer keeps no keys")),
+        }
     }
 
-    /// The bytes of the keys, and those of the values, of the tokens in the cache, in a row; nothing
-    /// when it is empty.
-    pub(crate) fn bytes_of_tokens(&self) -> impl Iterator<Item = MlxResult<Array>> {
-        self.arrays().map(|array| {
-            let filled = slice_axis(array, 2, 0, self.n_tokens)?;
-            filled.contiguous()?.view::<u8>()
+    /// The state of a recurrent layer.
+    pub(crate) fn state_mut(&mut self) -> MlxResult<&mut StateCache> {
+        match self {
+            Self::State(cache) => Ok(cache),
+            _ => Err(Exception::custom("an attention layer has no state")),
+        }
+    }
+
+    /// The last place at or before `n_tokens` to which this cache can go back exactly.
+    pub(crate) fn reach(&self, n_tokens: i32) -> i32 {
+        let n_tokens = n_tokens.min(self.n_tokens());
+        match self {
+            Self::Growing(_) => n_tokens,
+            Self::Rotating(cache) => cache.reach(n_tokens),
+            Self::State(cache) => cache.reach(n_tokens),
+        }
+    }
+
+    /// Goes back to `n_tokens`, which [`LayerCache::reach`] gave.
+    pub(crate) fn rewind(&mut self, n_tokens: i32) {
+        match self {
+            Self::Growing(cache) => cache.truncate(n_tokens),
+            Self::Rotating(cache) => cache.rewind(n_tokens),
+            Self::State(cache) => cache.rewind(n_tokens),
+        }
+    }
+
+    /// Makes this place one to come back to, and forgets all but the last `n_pins` such places.
+    pub(crate) fn pin(&mut self, n_pins: usize) {
+        match self {
+            Self::Growing(_) => {}
+            Self::Rotating(cache) => cache.pin(n_pins),
+            Self::State(cache) => cache.pin(n_pins),
+        }
+    }
+
+    /// The pinned places that hold memory of their own or may come to, the earliest first.
+    pub(crate) fn pins(&self) -> Vec<i32> {
+        match self {
+            Self::Growing(_) => Vec::new(),
+            Self::Rotating(cache) => cache.pins(),
+            Self::State(cache) => cache.pins(),
+        }
+    }
+
+    /// Bytes that a pin takes at most.
+    pub(crate) fn pin_bytes(&self) -> u64 {
+        match self {
+            Self::Growing(_) => 0,
+            Self::Rotating(cache) => cache.pin_bytes(),
+            Self::State(cache) => cache.bytes_of_state(),
+        }
+    }
+
+    /// All that is held, to be evaluated after a prefill step.
+    pub(crate) fn arrays(&self) -> Vec<&Array> {
+        match self {
+            Self::Growing(cache) => cache.arrays().collect(),
+            Self::Rotating(cache) => cache.arrays().collect(),
+            Self::State(cache) => cache.arrays().collect(),
+        }
+    }
+
+    /// Bytes held, pins included.
+    pub(crate) fn bytes(&self) -> u64 {
+        let own: u64 = self
+            .arrays()
+            .iter()
+            .map(|array| array.nbytes() as u64)
+            .sum();
+        match self {
+            Self::Growing(_) => own,
+            Self::Rotating(cache) => own + cache.bytes_of_pins(),
+            Self::State(cache) => own + cache.bytes_of_pins(),
+        }
+    }
+
+    /// What a file keeps of this cache as it was at `n_tokens`: its end, or a pinned place. Shapes
+    /// are those of [`LayerCache::stored_shapes`].
+    pub(crate) fn stored(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
+        match self {
+            Self::Growing(cache) => cache.stored(n_tokens),
+            Self::Rotating(cache) => cache.stored(n_tokens),
+            Self::State(cache) => cache.stored(n_tokens),
+        }
+    }
+
+    /// Names and shapes of what a file keeps of `n_tokens` tokens. This cache holds at least one
+    /// token, planned or computed, from which types and sizes are taken.
+    pub(crate) fn stored_shapes(&self, n_tokens: i32) -> Vec<(String, Vec<i32>)> {
+        let of_tokens = |kept: i32| {
+            let names = ["keys", "values"].into_iter().map(str::to_owned);
+            let shapes = self.arrays().into_iter().map(move |array| {
+                let mut shape = array.shape().to_vec();
+                shape[2] = kept;
+                shape
+            });
+            names.zip(shapes).collect()
+        };
+        match self {
+            Self::Growing(_) => of_tokens(n_tokens),
+            Self::Rotating(cache) => of_tokens(cache.n_stored(n_tokens)),
+            Self::State(cache) => cache.stored_shapes(),
+        }
+    }
+
+    /// A cache of this one's kind after `n_tokens` tokens, of which a file kept `arrays`.
+    pub(crate) fn restored(&self, n_tokens: i32, arrays: Vec<Array>) -> MlxResult<Self> {
+        let pair = |arrays: Vec<Array>| {
+            <[Array; 2]>::try_from(arrays)
+                .map(|[keys, values]| (keys, values))
+                .map_err(|_| Exception::custom("keys and values are two arrays"))
+        };
+        Ok(match self {
+            Self::Growing(_) => Self::Growing(GrowingCache::holding(pair(arrays)?)),
+            Self::Rotating(cache) => Self::Rotating(cache.restored(n_tokens, pair(arrays)?)),
+            Self::State(_) => Self::State(StateCache::holding(n_tokens, arrays)),
         })
     }
 
-    /// Bytes held.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.arrays().map(|array| array.nbytes() as u64).sum()
+    /// Takes `other`, which is as this cache was after fewer tokens, as a pinned place.
+    pub(crate) fn take_pin(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Rotating(cache), Self::Rotating(other)) => cache.take_pin(other),
+            (Self::State(cache), Self::State(other)) => cache.take_pin(other),
+            _ => {}
+        }
     }
 }
 
-/// Tokens that the buffers have room for at most when they hold `n_tokens`.
+/// Tokens that the buffers of a layer without a window have room for at most when they hold
+/// `n_tokens`.
 pub(crate) fn capacity(n_tokens: usize) -> usize {
     n_tokens + STEP as usize
 }
+
+/// Tokens that the buffers of a layer with a window of `window` tokens have room for at most after
+/// `n_tokens`: never more than window + 271, however long the conversation. While a chunk is
+/// prefilled, its keys and those of the window before it live beside them. Each pinned place (one,
+/// or two where [`SMALL_PIN_BYTES`] allows) takes at most as much again, once the window has moved
+/// past it.
+pub(crate) fn windowed_capacity(n_tokens: usize, window: usize) -> usize {
+    capacity(n_tokens).min(rotating::limit(window as i32) as usize)
+}
+
+/// Where a pin of all layers takes no more than this, two are kept, else one.
+pub(crate) const SMALL_PIN_BYTES: u64 = 64 << 20;
 
 fn rounded_up(n_tokens: i32) -> i32 {
     (n_tokens + STEP - 1) / STEP * STEP
 }
 
+/// Zeros for `n_tokens` tokens of keys or values like these.
 fn empty(like: &Array, n_tokens: i32) -> MlxResult<Array> {
-    let shape = [1, like.dim(1), rounded_up(n_tokens), like.dim(3)];
+    let shape = [1, like.dim(1), n_tokens, like.dim(3)];
     ops::zeros_dtype(&shape, like.dtype())
 }
 
-fn grown(old: &Array, n_used: i32, new: &Array, n_new: i32) -> MlxResult<Array> {
-    // Grown to the next step, of which the first `n_used` tokens are kept.
-    let more = empty(new, n_new)?;
+/// A buffer of the first `n_used` tokens of `old` and room for `n_room` more.
+fn grown(old: &Array, n_used: i32, n_room: i32) -> MlxResult<Array> {
+    let more = empty(old, n_room)?;
     ops::concatenate(&[&slice_axis(old, 2, 0, n_used)?, &more], 2)
 }
 
@@ -112,49 +236,4 @@ fn written(buffer: Array, update: &Array, start: i32, end: i32) -> MlxResult<Arr
         &[0, 0, start, 0],
         &[1, buffer.dim(1), end, buffer.dim(3)],
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tokens(first: i32, n: i32) -> Array {
-        let values: Vec<f32> = (0..n * 4).map(|i| (first * 4 + i) as f32).collect();
-        Array::from_slice(&values, &[1, 1, n, 4])
-    }
-
-    fn check(cache: &mut FullKvCache, n: i32) {
-        let first = cache.n_tokens();
-        let (keys, values) = cache
-            .append(&tokens(first, n), &tokens(first, n))
-            .expect("MLX appends");
-        let expected: Vec<f32> = (0..(first + n) * 4).map(|i| i as f32).collect();
-        for all in [keys, values] {
-            assert_eq!(all.shape(), [1, 1, first + n, 4]);
-            let all = all.contiguous().expect("contiguous");
-            assert_eq!(all.as_slice::<f32>(), expected);
-        }
-    }
-
-    #[test]
-    fn tokens_appended_in_any_pieces_come_back_in_order() {
-        let mut cache = FullKvCache::default();
-        for n in [1, 254, 1, 1, 300, 7, 1] {
-            check(&mut cache, n);
-        }
-        assert_eq!(cache.n_tokens(), 565);
-    }
-
-    #[test]
-    fn a_truncated_cache_goes_on_from_where_it_was_cut() {
-        let mut cache = FullKvCache::default();
-        check(&mut cache, 300);
-        cache.truncate(299);
-        check(&mut cache, 1);
-        cache.truncate(2);
-        check(&mut cache, 600);
-        cache.truncate(0);
-        assert_eq!(cache.bytes(), 0);
-        check(&mut cache, 3);
-    }
 }

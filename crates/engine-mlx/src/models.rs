@@ -7,6 +7,7 @@ mod llama;
 mod mistral;
 mod qwen2;
 mod qwen3;
+mod rope;
 
 pub(crate) use args::ModelSize;
 

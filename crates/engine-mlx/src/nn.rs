@@ -2,15 +2,25 @@
 //! otherwise; the batch is always one.
 
 mod attention;
+mod conv;
+mod delta_rule;
+mod experts;
+mod gated_delta;
 mod linear;
 mod mlp;
 mod norm;
 mod rope;
+mod step;
 mod transformer;
 
 pub(crate) use attention::{Attention, AttentionShape};
+pub(crate) use experts::{ExpertLinear, ExpertShape, Experts, Mlp, Routing, SharedExpert};
+pub(crate) use gated_delta::{GatedDeltaNet, GatedDeltaShape};
 pub(crate) use linear::{Embedding, Linear, LinearGroup, Matrix};
-pub(crate) use mlp::GatedMlp;
+pub(crate) use mlp::{Activation, Gate, GatedMlp};
 pub(crate) use norm::RmsNorm;
-pub(crate) use rope::{Llama3Scaling, Rope, RopeScaling, Rotation};
-pub(crate) use transformer::{Block, Transformer, Wanted};
+pub(crate) use rope::{
+    Llama3Scaling, LongScaling, Rope, RopeForm, RopeScaling, Rotation, YarnScaling,
+};
+pub(crate) use step::{AttentionMask, Step};
+pub(crate) use transformer::{Block, Mixer, Transformer, Wanted};

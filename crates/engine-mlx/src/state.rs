@@ -1,7 +1,7 @@
-//! A conversation in a file: its tokens, and the keys and values that every layer has of them.
+//! A conversation in a file: its tokens, and what every layer remembers of them.
 //!
 //! It is a safetensors file that ends with a checksum. What it must hold follows from the model and
-//! the number of tokens alone, so its header is compared and not interpreted. Rule: nothing of a
+//! the numbers of tokens (all, and up to the last pinned place) alone, so its header is compared and not interpreted. Rule: nothing of a
 //! file reaches a session before all of it was found right.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use transom_engine::{EngineError, ModelInfo};
 use crate::config::bad;
 use crate::decoder::Session;
 use crate::error::{Context, MlxResult};
-use crate::kv_cache::FullKvCache;
+use crate::kv_cache::LayerCache;
 use crate::nn::{Transformer, Wanted};
 use crate::ops::copied_array;
 
@@ -26,23 +26,25 @@ use crate::ops::copied_array;
 const MAX_HEADER: usize = 1 << 20;
 
 const TOKENS: &str = "tokens";
+const PINNED: &str = "pinned_tokens";
 const CHECKSUM: &str = "checksum";
 
-/// Keys or values of one layer: `[1, n_heads, tokens, head_dim]`.
-#[derive(Debug, Clone, Copy)]
+const KEEPING: &str = "keeping a conversation";
+const TAKING_UP: &str = "taking up a conversation";
+
+/// An array of a layer, as a file keeps it.
+#[derive(Debug, Clone)]
 struct Form {
+    name: String,
     dtype: Dtype,
-    n_heads: i32,
-    head_dim: i32,
+    shape: Vec<i32>,
 }
 
 impl Form {
-    fn of(array: &Array) -> Self {
-        Self {
-            dtype: array.dtype(),
-            n_heads: array.dim(1),
-            head_dim: array.dim(3),
-        }
+    fn n_bytes(&self) -> usize {
+        let size = crate::ops::element_size(self.dtype).unwrap_or(0);
+        let n_elements: usize = self.shape.iter().map(|&size| size as usize).product();
+        n_elements * size
     }
 }
 
@@ -64,25 +66,59 @@ pub(crate) fn save(session: &Session, info: &ModelInfo, path: &Path) -> Result<u
 }
 
 fn write(file: File, session: &Session, info: &ModelInfo, path: &Path) -> Result<(), EngineError> {
-    let forms = forms(session.cache());
-    let layout = layout(session.tokens().len(), &forms, path)?;
+    let n_tokens = session.tokens().len();
+    let places = Places {
+        end: n_tokens as i32,
+        pin: last_pin(session.cache()),
+    };
+    let layout = layout(places, session.cache(), path)?;
     let metadata = Metadata::new(Some(identity(info)), layout);
     let metadata = metadata.map_err(|error| bad(path, error.to_string()))?;
     let mut out = Summed::new(file);
     let wrong = |error| wrong(path, &error);
     out.write_header(&metadata).map_err(wrong)?;
-    let tokens = session.tokens().iter();
-    let tokens: Vec<u8> = tokens.flat_map(|token| token.to_le_bytes()).collect();
-    out.write(&tokens).map_err(wrong)?;
-    for layer in session.cache() {
-        for bytes in layer.bytes_of_tokens() {
-            let bytes = bytes.during("keeping a conversation")?;
+    for n_tokens in [places.end, places.pin] {
+        let tokens = session.tokens()[..n_tokens as usize].iter();
+        let tokens: Vec<u8> = tokens.flat_map(|token| token.to_le_bytes()).collect();
+        out.write(&tokens).map_err(wrong)?;
+    }
+    for (layer, place) in places.of_layers(session.cache()) {
+        let arrays = layer.stored(place).during(KEEPING)?;
+        for array in arrays {
+            let bytes = array.contiguous().and_then(|array| array.view::<u8>());
+            let bytes = bytes.during(KEEPING)?;
             let bytes = bytes.try_as_slice::<u8>();
             let bytes = bytes.map_err(|error| bad(path, error.to_string()))?;
             out.write(bytes).map_err(wrong)?;
         }
     }
     out.write_sum().map_err(wrong)
+}
+
+/// The places of a conversation that a file keeps.
+#[derive(Debug, Clone, Copy)]
+struct Places {
+    /// All tokens.
+    end: i32,
+    /// The tokens up to the last pinned place; 0 where there is none.
+    pin: i32,
+}
+
+impl Places {
+    /// Every layer at the end, then those that keep something of the pinned place.
+    fn of_layers(self, cache: &[LayerCache]) -> impl Iterator<Item = (&LayerCache, i32)> {
+        let at_end = cache.iter().map(move |layer| (layer, self.end));
+        let has_pins = |layer: &&LayerCache| !matches!(layer, LayerCache::Growing(_));
+        let pinned = cache.iter().filter(move |_| self.pin > 0).filter(has_pins);
+        at_end.chain(pinned.map(move |layer| (layer, self.pin)))
+    }
+}
+
+/// The last pinned place, which all layers with pins share; 0 where there is none.
+fn last_pin(cache: &[LayerCache]) -> i32 {
+    let pins = cache.iter().map(LayerCache::pins);
+    let last = pins.filter_map(|pins| pins.last().copied());
+    last.min().unwrap_or(0)
 }
 
 /// The conversation that [`save`] wrote, as a session of `transformer`; see
@@ -98,70 +134,105 @@ pub(crate) fn restore(
     if metadata.metadata().as_ref() != Some(&identity(info)) {
         return Err(bad(path, "it is a conversation with another model"));
     }
-    let n_tokens = metadata.info(TOKENS).and_then(|info| info.shape.first());
-    let n_tokens = n_tokens.copied().unwrap_or(0);
+    let n_tokens = length(&metadata, TOKENS);
     if n_tokens == 0 || n_tokens > info.context_length {
         let room = info.context_length;
         let reason = format!("it has {n_tokens} tokens, but the context holds {room}");
         return Err(bad(path, reason));
     }
-    let forms = expected_forms(transformer).during("taking up a conversation")?;
-    check_layout(&metadata, &layout(n_tokens, &forms, path)?, path)?;
-    let tokens = from.read(n_tokens * 4).map_err(wrong)?;
-    let tokens = tokens.as_chunks().0.iter();
-    let tokens: Vec<u32> = tokens.map(|bytes| u32::from_le_bytes(*bytes)).collect();
-    let foreign = tokens
-        .iter()
-        .find(|&&token| token as usize >= info.vocab_size);
-    if let Some(token) = foreign {
-        return Err(bad(path, format!("token {token} is not in the vocabulary")));
+    let pinned = length(&metadata, PINNED);
+    if pinned > n_tokens {
+        let reason = format!("it is pinned at token {pinned} of {n_tokens}");
+        return Err(bad(path, reason));
     }
-    let mut cache = Vec::with_capacity(forms.len() / 2);
-    for [keys, values] in forms.as_chunks().0 {
-        let keys = read_array(&mut from, *keys, n_tokens, path)?;
-        let values = read_array(&mut from, *values, n_tokens, path)?;
-        cache.push(FullKvCache::holding(keys, values));
+    let places = Places {
+        end: n_tokens as i32,
+        pin: pinned as i32,
+    };
+    let model = planned_cache(transformer).during(TAKING_UP)?;
+    check_layout(&metadata, &layout(places, &model, path)?, path)?;
+    let tokens = read_tokens(&mut from, n_tokens, info, path)?;
+    if read_tokens(&mut from, pinned, info, path)? != tokens[..pinned] {
+        return Err(bad(path, "what is pinned is another conversation"));
+    }
+    let mut caches = Vec::with_capacity(model.len());
+    for (layer, place) in places.of_layers(&model) {
+        let arrays = forms(layer, place)
+            .iter()
+            .map(|form| read_array(&mut from, form, path))
+            .collect::<Result<Vec<_>, _>>()?;
+        caches.push(layer.restored(place, arrays).during(TAKING_UP)?);
     }
     if !from.read_sum().map_err(wrong)? {
         return Err(bad(path, "its checksum is wrong"));
     }
-    Ok(Session::holding(tokens, cache))
+    let pins = caches.split_off(model.len());
+    let with_pins = caches
+        .iter_mut()
+        .filter(|layer| !matches!(layer, LayerCache::Growing(_)));
+    for (layer, pin) in with_pins.zip(pins) {
+        layer.take_pin(pin);
+    }
+    Ok(Session::holding(tokens, caches))
 }
 
-fn read_array(
+fn length(metadata: &Metadata, name: &str) -> usize {
+    let length = metadata.info(name).and_then(|info| info.shape.first());
+    length.copied().unwrap_or(0)
+}
+
+fn read_tokens(
     from: &mut Summed,
-    form: Form,
     n_tokens: usize,
+    info: &ModelInfo,
     path: &Path,
-) -> Result<Array, EngineError> {
-    let bytes = from.read(n_bytes(form, n_tokens));
+) -> Result<Vec<u32>, EngineError> {
+    let tokens = from.read(n_tokens * 4);
+    let tokens = tokens.map_err(|error| wrong(path, &error))?;
+    let tokens = tokens.as_chunks().0.iter();
+    let tokens: Vec<u32> = tokens.map(|bytes| u32::from_le_bytes(*bytes)).collect();
+    let is_foreign = |token: &&u32| **token as usize >= info.vocab_size;
+    match tokens.iter().find(is_foreign) {
+        Some(token) => Err(bad(path, format!("token {token} is not in the vocabulary"))),
+        None => Ok(tokens),
+    }
+}
+
+fn read_array(from: &mut Summed, form: &Form, path: &Path) -> Result<Array, EngineError> {
+    let bytes = from.read(form.n_bytes());
     let bytes = bytes.map_err(|error| wrong(path, &error))?;
-    let shape = [1, form.n_heads, n_tokens as i32, form.head_dim];
-    copied_array(&bytes, &shape, form.dtype).during("taking up a conversation")
+    copied_array(&bytes, &form.shape, form.dtype).during(TAKING_UP)
 }
 
-/// Keys and values of each layer, by turns.
-fn forms(cache: &[FullKvCache]) -> Vec<Form> {
-    let arrays = cache.iter().flat_map(FullKvCache::arrays);
-    arrays.map(Form::of).collect()
+/// What a file keeps of a layer after `n_tokens` tokens.
+fn forms(layer: &LayerCache, n_tokens: i32) -> Vec<Form> {
+    let shapes = layer.stored_shapes(n_tokens).into_iter();
+    shapes
+        .zip(layer.arrays())
+        .map(|((name, shape), array)| Form {
+            name,
+            dtype: array.dtype(),
+            shape,
+        })
+        .collect()
 }
 
-/// What the model's own keys and values would be. It is asked for those of one token, which are
-/// planned and never computed.
-fn expected_forms(transformer: &Transformer) -> MlxResult<Vec<Form>> {
+/// The model's own cache after one token, which is planned and never computed: it says what arrays
+/// there are.
+fn planned_cache(transformer: &Transformer) -> MlxResult<Vec<LayerCache>> {
     let token = Array::from_slice(&[0_u32], &[1]);
     let mut cache = transformer.new_cache();
     transformer.forward(&token, &mut cache, Wanted::LastLogits)?;
-    Ok(forms(&cache))
+    Ok(cache)
 }
 
-/// What a file of `n_tokens` holds, in order.
+/// What a file holds, in order.
 fn layout(
-    n_tokens: usize,
-    forms: &[Form],
+    places: Places,
+    cache: &[LayerCache],
     path: &Path,
 ) -> Result<Vec<(String, TensorInfo)>, EngineError> {
-    let mut tensors = Vec::with_capacity(forms.len() + 2);
+    let mut tensors = Vec::new();
     let mut end = 0;
     let mut push = |name: String, dtype, shape, n_bytes| {
         let data_offsets = (end, end + n_bytes);
@@ -173,27 +244,27 @@ fn layout(
         };
         tensors.push((name, info));
     };
-    push(
-        TOKENS.to_owned(),
-        safetensors::Dtype::U32,
-        vec![n_tokens],
-        n_tokens * 4,
-    );
-    for (index, form) in forms.iter().enumerate() {
-        let part = if index % 2 == 0 { "keys" } else { "values" };
-        let dtype = file_dtype(form.dtype)
-            .ok_or_else(|| bad(path, format!("{part} of {:?} are not kept", form.dtype)))?;
-        let shape = vec![1, form.n_heads as usize, n_tokens, form.head_dim as usize];
-        let name = format!("layers.{}.{part}", index / 2);
-        push(name, dtype, shape, n_bytes(*form, n_tokens));
+    for (name, n_tokens) in [(TOKENS, places.end), (PINNED, places.pin)] {
+        let n_tokens = n_tokens as usize;
+        let dtype = safetensors::Dtype::U32;
+        push(name.to_owned(), dtype, vec![n_tokens], n_tokens * 4);
+    }
+    for (index, (layer, place)) in places.of_layers(cache).enumerate() {
+        for form in forms(layer, place) {
+            let Form { name, dtype, shape } = &form;
+            let dtype = file_dtype(*dtype)
+                .ok_or_else(|| bad(path, format!("{name} of {dtype:?} are not kept")))?;
+            let shape = shape.iter().map(|&size| size as usize).collect();
+            push(
+                format!("layers.{index}.{name}"),
+                dtype,
+                shape,
+                form.n_bytes(),
+            );
+        }
     }
     push(CHECKSUM.to_owned(), safetensors::Dtype::U32, vec![1], 4);
     Ok(tensors)
-}
-
-fn n_bytes(form: Form, n_tokens: usize) -> usize {
-    let size = crate::ops::element_size(form.dtype).unwrap_or(0);
-    form.n_heads as usize * form.head_dim as usize * n_tokens * size
 }
 
 fn file_dtype(dtype: Dtype) -> Option<safetensors::Dtype> {
@@ -232,7 +303,7 @@ fn check_layout(
 /// What the keys and values depend on.
 fn identity(info: &ModelInfo) -> HashMap<String, String> {
     let of_model = [
-        ("transom_conversation", "1"),
+        ("transom_conversation", "2"),
         ("engine", &info.engine),
         ("name", &info.name),
         ("architecture", &info.architecture),

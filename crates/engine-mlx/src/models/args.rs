@@ -4,12 +4,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use transom_engine::EngineError;
 
+use super::rope::RopeSource;
 use crate::config::{ModelConfig, bad};
 use crate::error::Context;
-use crate::nn::{
-    Attention, AttentionShape, Block, GatedMlp, Llama3Scaling, RmsNorm, Rope, RopeScaling,
-    Transformer,
-};
+use crate::nn::{Attention, AttentionShape, Block, GatedMlp, RmsNorm, Rope, Transformer};
 use crate::weights::Loader;
 
 /// Sizes that matter outside the model.
@@ -31,6 +29,10 @@ pub(crate) struct ModelSize {
     pub(crate) hidden_size: usize,
     /// Width inside the MLP.
     pub(crate) intermediate_size: usize,
+    /// Layers that see only the last `window` tokens; the others keep all.
+    pub(crate) n_windowed_layers: usize,
+    /// Their window, the token that looks included; 0 where there are none.
+    pub(crate) window: usize,
 }
 
 /// The entries of `config.json` that Llama and its kin have in common.
@@ -54,6 +56,10 @@ pub(crate) struct DecoderArgs {
     pub(crate) tie_word_embeddings: bool,
     pub(crate) hidden_act: Option<String>,
     pub(crate) sliding_window: Option<i32>,
+    /// The share of a head's features that is turned.
+    pub(crate) partial_rotary_factor: Option<f32>,
+    /// Where it stands outside the rope's own entry.
+    pub(crate) original_max_position_embeddings: Option<i32>,
 }
 
 fn default_max_position_embeddings() -> i32 {
@@ -145,6 +151,8 @@ impl DecoderArgs {
             head_dim: self.head_dim() as usize,
             hidden_size: self.hidden_size as usize,
             intermediate_size: self.intermediate_size as usize,
+            n_windowed_layers: 0,
+            window: 0,
         }
     }
 
@@ -158,13 +166,13 @@ impl DecoderArgs {
         }
     }
 
-    /// Builds the whole model; `attention` loads the attention layer at a path, which is where
-    /// these architectures differ.
+    /// Builds the whole model; `attention` loads the attention layer at a path, of the block with
+    /// this number, which is where these architectures differ.
     pub(crate) fn load_transformer(
         &self,
         config: &ModelConfig,
         loader: &mut Loader<'_>,
-        attention: impl Fn(&mut Loader<'_>, &str) -> Result<Attention, EngineError>,
+        attention: impl Fn(&mut Loader<'_>, &str, i32) -> Result<Attention, EngineError>,
     ) -> Result<Transformer, EngineError> {
         let on_cpu = loader.compute().is_cpu();
         let rope = self.rope(config, on_cpu)?;
@@ -177,17 +185,16 @@ impl DecoderArgs {
         let mut blocks = Vec::new();
         for layer in 0..self.num_hidden_layers {
             let path = format!("model.layers.{layer}");
-            blocks.push(Block {
-                attention_norm: norm(loader, &format!("{path}.input_layernorm"))?,
-                attention: attention(loader, &format!("{path}.self_attn"))?,
-                mlp_norm: norm(loader, &format!("{path}.post_attention_layernorm"))?,
-                mlp: GatedMlp::load(
-                    loader,
-                    &format!("{path}.mlp"),
-                    self.hidden_size,
-                    self.intermediate_size,
-                )?,
-            });
+            let mixer_norm = norm(loader, &format!("{path}.input_layernorm"))?;
+            let mixer = attention(loader, &format!("{path}.self_attn"), layer)?;
+            let mlp_norm = norm(loader, &format!("{path}.post_attention_layernorm"))?;
+            let mlp = GatedMlp::load(
+                loader,
+                &format!("{path}.mlp"),
+                self.hidden_size,
+                self.intermediate_size,
+            )?;
+            blocks.push(Block::new(mixer_norm, mixer, mlp_norm, mlp));
         }
         let head = if self.tie_word_embeddings {
             None
@@ -196,77 +203,45 @@ impl DecoderArgs {
         };
         Ok(Transformer {
             embedding,
+            embedding_scale: None,
             blocks,
             norm: norm(loader, "model.norm")?,
             head,
-            rope,
+            logit_cap: None,
+            ropes: vec![rope],
             on_cpu,
         })
     }
 
-    fn rope(&self, config: &ModelConfig, on_cpu: bool) -> Result<Rope, EngineError> {
-        let entry = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref());
-        let number = |name: &str| entry.and_then(|e| e.get(name)).and_then(Value::as_f64);
-        let base = self
-            .rope_theta
-            .or(number("rope_theta").map(|base| base as f32))
-            .unwrap_or(10_000.0);
-        if !(base.is_finite() && base > 0.0) {
-            return Err(bad(
-                &config.path,
-                format!("rope_theta is {base}, but must be above 0"),
-            ));
-        }
-        let kind = entry
-            .and_then(|e| e.get("rope_type").or_else(|| e.get("type")))
-            .and_then(Value::as_str)
-            .unwrap_or("default");
-        let scaling = match (kind, entry) {
-            ("llama3", Some(entry)) => RopeScaling::Llama3(
-                Llama3Scaling::deserialize(entry)
-                    .map_err(|error| bad(&config.path, format!("rope_scaling: {error}")))?,
-            ),
-            ("linear", _) => RopeScaling::Linear {
-                factor: number("factor").unwrap_or(1.0) as f32,
-            },
-            ("default", _) => RopeScaling::None,
-            (other, _) => {
-                return Err(EngineError::Unsupported {
-                    path: config.path.clone(),
-                    reason: format!(
-                        "rope scaling {other:?} is not supported; default, linear and llama3 are"
-                    ),
-                });
-            }
+    /// The rotary embedding of all layers.
+    pub(crate) fn rope(&self, config: &ModelConfig, on_cpu: bool) -> Result<Rope, EngineError> {
+        let source = RopeSource {
+            entry: self.rope_parameters.as_ref().or(self.rope_scaling.as_ref()),
+            theta: self.rope_theta,
+            head_dim: self.head_dim(),
+            share: self.partial_rotary_factor,
+            max_positions: self.max_position_embeddings,
+            original_max_positions: self.original_max_position_embeddings,
         };
-        if let RopeScaling::Linear { factor } | RopeScaling::Llama3(Llama3Scaling { factor, .. }) =
-            scaling
-            && !(factor.is_finite() && factor > 0.0)
-        {
-            return Err(bad(
-                &config.path,
-                format!("rope_scaling factor is {factor}, but must be above 0"),
-            ));
-        }
-        Ok(Rope::new(self.head_dim(), base, scaling, on_cpu))
+        Ok(Rope::new(&source.form(config)?, on_cpu))
     }
 }
 
 /// Loads the attention of architectures without head norms; biases come with the weights.
 pub(crate) fn plain_attention(
     args: &DecoderArgs,
-) -> impl Fn(&mut Loader<'_>, &str) -> Result<Attention, EngineError> {
+) -> impl Fn(&mut Loader<'_>, &str, i32) -> Result<Attention, EngineError> {
     let shape = args.attention_shape();
-    move |loader, path| Attention::load(loader, path, shape)
+    move |loader, path, _| Attention::load(loader, path, shape)
 }
 
 /// Loads attention that normalises each head's queries and keys.
 pub(crate) fn attention_with_head_norm(
     args: &DecoderArgs,
-) -> impl Fn(&mut Loader<'_>, &str) -> Result<Attention, EngineError> {
+) -> impl Fn(&mut Loader<'_>, &str, i32) -> Result<Attention, EngineError> {
     let shape = args.attention_shape();
     let epsilon = args.rms_norm_eps;
-    move |loader, path| {
+    move |loader, path, _| {
         let attention = Attention::load(loader, path, shape)?;
         let queries = loader.vector(&format!("{path}.q_norm.weight"), shape.head_dim)?;
         let keys = loader.vector(&format!("{path}.k_norm.weight"), shape.head_dim)?;

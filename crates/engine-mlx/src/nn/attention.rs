@@ -1,12 +1,13 @@
-//! Grouped-query attention (Ainslie et al. 2023) over a KV cache.
+//! Grouped-query attention (Ainslie et al. 2023) over a KV cache, in the variants of the models that
+//! this engine runs: windows, sinks, normalised heads, layers without positions.
 
-use mlx_rs::fast::ScaledDotProductAttentionMask as Mask;
+use mlx_rs::fast::{ScaledDotProductAttentionMask as Mask, scaled_dot_product_attention};
 use mlx_rs::{Array, fast, ops};
 use transom_engine::EngineError;
 
-use super::{Linear, LinearGroup, Rope, Rotation};
-use crate::error::MlxResult;
-use crate::kv_cache::FullKvCache;
+use super::{AttentionMask, Linear, LinearGroup, Mixer, Step};
+use crate::error::{Context, MlxResult};
+use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
 use crate::weights::Loader;
 
@@ -23,7 +24,7 @@ pub(crate) struct AttentionShape {
     pub(crate) head_dim: i32,
 }
 
-/// Normalises each head's queries and keys before they are rotated (Qwen3).
+/// Normalises each head's queries and keys before they are rotated (Qwen3, Gemma3).
 #[derive(Debug)]
 struct HeadNorm {
     /// `[n_heads + n_kv_heads, 1, head_dim]`: queries first.
@@ -37,12 +38,20 @@ pub(crate) struct Attention {
     qkv: LinearGroup,
     output: Linear,
     norm: Option<HeadNorm>,
+    value_norm_epsilon: Option<f32>,
+    sinks: Option<Array>,
     shape: AttentionShape,
+    scale: f32,
+    window: Option<i32>,
+    /// Which of the model's rotary embeddings turns queries and keys; `None` leaves them without a
+    /// position.
+    rope: Option<usize>,
     on_cpu: bool,
 }
 
 impl Attention {
-    /// The layer at `path`, with the names `q_proj`, `k_proj`, `v_proj` and `o_proj`.
+    /// The layer at `path`, with the names `q_proj`, `k_proj`, `v_proj` and `o_proj`, or with the
+    /// first three in one as `qkv_proj`. It sees everything and uses the model's first rope.
     pub(crate) fn load(
         loader: &mut Loader<'_>,
         path: &str,
@@ -50,12 +59,24 @@ impl Attention {
     ) -> Result<Self, EngineError> {
         let n_queries = shape.n_heads * shape.head_dim;
         let n_keys = shape.n_kv_heads * shape.head_dim;
-        let qkv = ["q_proj", "k_proj", "v_proj"].map(|name| format!("{path}.{name}"));
+        let fused = format!("{path}.qkv_proj");
+        let qkv = if loader.contains(&format!("{fused}.weight")) {
+            LinearGroup::Joined(loader.linear(&fused, shape.hidden_size, n_queries + 2 * n_keys)?)
+        } else {
+            let paths = ["q_proj", "k_proj", "v_proj"].map(|name| format!("{path}.{name}"));
+            loader.linear_group(&paths, shape.hidden_size, &[n_queries, n_keys, n_keys])?
+        };
+        let output = loader.linear(&format!("{path}.o_proj"), n_queries, shape.hidden_size)?;
         Ok(Self {
-            qkv: loader.linear_group(&qkv, shape.hidden_size, &[n_queries, n_keys, n_keys])?,
-            output: loader.linear(&format!("{path}.o_proj"), n_queries, shape.hidden_size)?,
+            qkv,
+            output,
             norm: None,
+            value_norm_epsilon: None,
+            sinks: None,
             shape,
+            scale: (shape.head_dim as f32).sqrt().recip(),
+            window: None,
+            rope: Some(0),
             on_cpu: loader.compute().is_cpu(),
         })
     }
@@ -80,58 +101,76 @@ impl Attention {
         Ok(self)
     }
 
-    /// `[1, tokens, hidden_size]` to the same shape; keys and values are appended to `cache`.
-    pub(crate) fn forward(
-        &self,
-        x: &Array,
-        rope: &Rope,
-        rotation: &Rotation,
-        mask: Option<&Array>,
-        cache: &mut FullKvCache,
-    ) -> MlxResult<Array> {
+    /// Gives every head something to look at that is not there: a logit a head, `[n_heads]`, beside
+    /// those of the keys (Xiao et al. 2023; gpt-oss).
+    pub(crate) fn with_sinks(
+        mut self,
+        loader: &mut Loader<'_>,
+        path: &str,
+    ) -> Result<Self, EngineError> {
+        let sinks = loader.vector(&format!("{path}.sinks"), self.shape.n_heads)?;
+        sinks.eval().during(path)?;
+        self.sinks = Some(sinks);
+        Ok(self)
+    }
+
+    /// Normalises values, without weights (Gemma 4).
+    #[must_use]
+    pub(crate) fn with_value_norm(mut self, epsilon: f32) -> Self {
+        self.value_norm_epsilon = Some(epsilon);
+        self
+    }
+
+    /// Lets each token see only the last `window` tokens, itself included.
+    #[must_use]
+    pub(crate) fn with_window(mut self, window: Option<i32>) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Turns queries and keys by the model's rotary embedding of this number, or by none.
+    #[must_use]
+    pub(crate) fn with_rope(mut self, rope: Option<usize>) -> Self {
+        self.rope = rope;
+        self
+    }
+
+    /// Multiplies the products of queries and keys by `scale` in place of `1 / sqrt(head_dim)`.
+    #[must_use]
+    pub(crate) fn with_scale(mut self, scale: f32) -> Self {
+        self.scale = scale;
+        self
+    }
+
+    /// `[1, heads, tokens, head_dim]` each: what of `x` asks, and what later tokens may look at.
+    fn queries_keys_values(&self, x: &Array, step: &Step<'_>) -> MlxResult<[Array; 3]> {
         let AttentionShape {
             n_heads,
             n_kv_heads,
             head_dim,
             ..
         } = self.shape;
-        let n_tokens = x.dim(1);
         let n_rotated = n_heads + n_kv_heads;
         // Queries and keys stay in one array until they are rotated: half the operations.
         let all = self
             .qkv
             .forward(x)?
-            .reshape(&[1, n_tokens, n_rotated + n_kv_heads, head_dim])?
+            .reshape(&[1, x.dim(1), n_rotated + n_kv_heads, head_dim])?
             .transpose_axes(&[0, 2, 1, 3])?;
         let mut rotated = slice_axis(&all, 1, 0, n_rotated)?;
-        let values = slice_axis(&all, 1, n_rotated, n_rotated + n_kv_heads)?;
+        let mut values = slice_axis(&all, 1, n_rotated, n_rotated + n_kv_heads)?;
         if let Some(norm) = &self.norm {
             rotated = fast::rms_norm(&rotated, None, norm.epsilon)?.multiply(&norm.weight)?;
         }
-        let rotated = rope.rotate(&rotated, rotation)?;
+        if let Some(epsilon) = self.value_norm_epsilon {
+            values = fast::rms_norm(&values, None, epsilon)?;
+        }
+        if let Some(rope) = self.rope {
+            rotated = step.rotate(rope, &rotated)?;
+        }
         let queries = slice_axis(&rotated, 1, 0, n_heads)?;
         let keys = slice_axis(&rotated, 1, n_heads, n_rotated)?;
-        let (keys, values) = cache.append(&keys, &values)?;
-        let scale = (head_dim as f32).sqrt().recip();
-        let attended = if self.on_cpu {
-            self.attend_on_cpu(&queries, &keys, &values, scale, mask)?
-        } else if n_tokens > 1 {
-            fast::scaled_dot_product_attention(
-                &queries,
-                &keys,
-                &values,
-                scale,
-                Some(Mask::Causal),
-                None,
-            )?
-        } else {
-            fast::scaled_dot_product_attention(&queries, &keys, &values, scale, None, None)?
-        };
-        let attended =
-            attended
-                .transpose_axes(&[0, 2, 1, 3])?
-                .reshape(&[1, n_tokens, n_heads * head_dim])?;
-        self.output.forward(&attended)
+        Ok([queries, keys, values])
     }
 
     /// MLX's own attention falls back to some ten operations on a CPU, one product a query head.
@@ -141,8 +180,7 @@ impl Attention {
         queries: &Array,
         keys: &Array,
         values: &Array,
-        scale: f32,
-        mask: Option<&Array>,
+        mask: Option<&AttentionMask>,
     ) -> MlxResult<Array> {
         let AttentionShape {
             n_heads,
@@ -150,22 +188,66 @@ impl Attention {
             head_dim,
             ..
         } = self.shape;
-        let n_tokens = queries.dim(2);
+        let (n_tokens, n_keys) = (queries.dim(2), keys.dim(2));
         let group = n_heads / n_kv_heads;
         let rows = group * n_tokens;
         let queries = queries
-            .multiply(Array::from_f32(scale))?
+            .multiply(Array::from_f32(self.scale))?
             .reshape(&[1, n_kv_heads, rows, head_dim])?;
         let mut scores = queries.matmul(keys.transpose_axes(&[0, 1, 3, 2])?)?;
-        if let Some(mask) = mask {
-            let n_keys = keys.dim(2);
+        if let Some(AttentionMask::Added(mask)) = mask {
             scores = scores
                 .reshape(&[n_kv_heads, group, n_tokens, n_keys])?
                 .add(mask)?
                 .reshape(&[1, n_kv_heads, rows, n_keys])?;
         }
-        ops::softmax_axis(&scores, -1, true)?
+        let weights = match &self.sinks {
+            None => ops::softmax_axis(&scores, -1, true)?,
+            Some(sinks) => {
+                // One more key, which has no value.
+                let sinks = ops::broadcast_to(
+                    sinks.reshape(&[n_kv_heads, group, 1, 1])?,
+                    &[n_kv_heads, group, n_tokens, 1],
+                )?;
+                let sinks = sinks.reshape(&[1, n_kv_heads, rows, 1])?;
+                let all = ops::softmax_axis(&ops::concatenate(&[&scores, &sinks], -1)?, -1, true)?;
+                slice_axis(&all, 3, 0, n_keys)?
+            }
+        };
+        weights
             .matmul(values)?
             .reshape(&[1, n_heads, n_tokens, head_dim])
+    }
+}
+
+impl Mixer for Attention {
+    fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
+        let [queries, keys, values] = self.queries_keys_values(x, step)?;
+        let (keys, values) = cache.append(&keys, &values)?;
+        let mask = step.mask(self.window);
+        let attended = if self.on_cpu {
+            self.attend_on_cpu(&queries, &keys, &values, mask)?
+        } else {
+            let mask = mask.map(|mask| match mask {
+                AttentionMask::Causal => Mask::Causal,
+                AttentionMask::Added(mask) | AttentionMask::Allowed(mask) => Mask::Array(mask),
+            });
+            let sinks = self.sinks.as_ref();
+            scaled_dot_product_attention(&queries, &keys, &values, self.scale, mask, sinks)?
+        };
+        let n_features = self.shape.n_heads * self.shape.head_dim;
+        let attended =
+            attended
+                .transpose_axes(&[0, 2, 1, 3])?
+                .reshape(&[1, x.dim(1), n_features])?;
+        self.output.forward(&attended)
+    }
+
+    fn new_cache(&self) -> LayerCache {
+        LayerCache::of_attention(self.window)
+    }
+
+    fn window(&self) -> Option<i32> {
+        self.window
     }
 }

@@ -4,41 +4,42 @@
 //! cosines and sines of a step's positions are computed once here and shared by all layers, which
 //! leaves six.
 
+mod scaling;
+
 use mlx_rs::{Array, fast, ops};
-use serde::Deserialize;
+
+pub(crate) use scaling::{Llama3Scaling, LongScaling, RopeScaling, YarnScaling};
 
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// How frequencies are stretched to reach contexts beyond those trained on.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum RopeScaling {
-    /// As trained.
-    None,
-    /// All positions divided by a factor (Chen et al. 2023).
-    Linear { factor: f32 },
-    /// Llama 3.1 and later: low frequencies divided by a factor, high ones kept, a smooth passage
-    /// between (Llama reference implementation, `apply_scaling`).
-    Llama3(Llama3Scaling),
-}
-
-/// Parameters of [`RopeScaling::Llama3`], with the names of `config.json`.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub(crate) struct Llama3Scaling {
-    pub(crate) factor: f32,
-    pub(crate) low_freq_factor: f32,
-    pub(crate) high_freq_factor: f32,
-    pub(crate) original_max_position_embeddings: f32,
+/// Which features are turned, and how fast.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RopeForm {
+    /// Features of a head; even.
+    pub(crate) head_dim: i32,
+    /// Of which the first so many are turned; even.
+    pub(crate) n_rotated: i32,
+    /// What one pair's wavelength is to the next one's, to the power of their number.
+    pub(crate) base: f32,
+    /// How frequencies are stretched.
+    pub(crate) scaling: RopeScaling,
 }
 
 /// The frequencies of a model.
 #[derive(Debug)]
 pub(crate) struct Rope {
     head_dim: i32,
-    /// Radians a position, for each pair of features: `[head_dim / 2]`.
+    /// Features that are turned; those after them pass as they are.
+    n_rotated: i32,
+    /// Radians a position, for each pair of features: `[n_rotated / 2]`.
     frequencies: Vec<f64>,
-    /// Their inverses, as MLX's kernel takes them: `[head_dim / 2]`.
+    /// Their inverses, as MLX's kernel takes them: `[n_rotated / 2]`.
     wavelengths: Array,
+    /// What turned features are multiplied by.
+    magnitude: f64,
+    /// The same for the kernel, `[head_dim]`; `None` where it changes nothing.
+    magnitudes: Option<Array>,
     on_cpu: bool,
 }
 
@@ -52,19 +53,36 @@ pub(crate) enum Rotation {
 }
 
 impl Rope {
-    /// Frequencies of heads of `head_dim` features with this base.
-    pub(crate) fn new(head_dim: i32, base: f32, scaling: RopeScaling, on_cpu: bool) -> Self {
-        let frequencies: Vec<f64> = (0..head_dim / 2)
-            .map(|pair| {
-                let exponent = f64::from(2 * pair) / f64::from(head_dim);
-                scaled(f64::from(base).powf(-exponent), scaling)
-            })
-            .collect();
+    /// The frequencies that `form` describes.
+    pub(crate) fn new(form: &RopeForm, on_cpu: bool) -> Self {
+        let RopeForm {
+            head_dim,
+            n_rotated,
+            base,
+            scaling,
+        } = form;
+        let (head_dim, n_rotated) = (*head_dim, *n_rotated);
+        let frequencies = scaling.frequencies(n_rotated, f64::from(*base));
         let wavelengths: Vec<f32> = frequencies.iter().map(|f| (1.0 / f) as f32).collect();
+        let magnitude = scaling.magnitude();
+        let magnitudes = (magnitude != 1.0).then(|| {
+            let of = |feature| {
+                if feature < n_rotated {
+                    magnitude as f32
+                } else {
+                    1.0
+                }
+            };
+            let values: Vec<f32> = (0..head_dim).map(of).collect();
+            Array::from_slice(&values, &[head_dim])
+        });
         Self {
             head_dim,
-            wavelengths: Array::from_slice(&wavelengths, &[head_dim / 2]),
+            n_rotated,
+            wavelengths: Array::from_slice(&wavelengths, &[n_rotated / 2]),
             frequencies,
+            magnitude,
+            magnitudes,
             on_cpu,
         }
     }
@@ -75,13 +93,15 @@ impl Rope {
             return Rotation::Kernel { offset };
         }
         let half = self.frequencies.len();
-        let size = n_tokens as usize * half * 2;
-        let (mut own, mut partner) = (vec![0.0; size], vec![0.0; size]);
+        let width = self.head_dim as usize;
+        let size = n_tokens as usize * width;
+        let (mut own, mut partner) = (vec![1.0; size], vec![0.0; size]);
         for token in 0..n_tokens as usize {
-            let row = token * half * 2;
+            let row = token * width;
             let position = f64::from(offset) + token as f64;
             for (pair, frequency) in self.frequencies.iter().enumerate() {
                 let (sin, cos) = (position * frequency).sin_cos();
+                let (sin, cos) = (sin * self.magnitude, cos * self.magnitude);
                 own[row + pair] = cos as f32;
                 own[row + half + pair] = cos as f32;
                 partner[row + pair] = -sin as f32;
@@ -98,48 +118,30 @@ impl Rope {
     /// Rotates `[1, heads, tokens, head_dim]`.
     pub(crate) fn rotate(&self, x: &Array, rotation: &Rotation) -> MlxResult<Array> {
         match rotation {
-            Rotation::Kernel { offset } => fast::rope(
-                x,
-                self.head_dim,
-                false,
-                None,
-                1.0,
-                *offset,
-                &self.wavelengths,
-            ),
-            Rotation::Tables { own, partner } => {
-                let half = self.head_dim / 2;
-                let swapped = ops::concatenate(
-                    &[
-                        slice_axis(x, 3, half, self.head_dim)?,
-                        slice_axis(x, 3, 0, half)?,
-                    ],
-                    3,
-                )?;
-                x.multiply(own)?.add(swapped.multiply(partner)?)
+            Rotation::Kernel { offset } => {
+                let scaled = match &self.magnitudes {
+                    Some(magnitudes) => Some(x.multiply(magnitudes.as_dtype(x.dtype())?)?),
+                    None => None,
+                };
+                fast::rope(
+                    scaled.as_ref().unwrap_or(x),
+                    self.n_rotated,
+                    false,
+                    None,
+                    1.0,
+                    *offset,
+                    &self.wavelengths,
+                )
             }
-        }
-    }
-}
-
-fn scaled(frequency: f64, scaling: RopeScaling) -> f64 {
-    match scaling {
-        RopeScaling::None => frequency,
-        RopeScaling::Linear { factor } => frequency / f64::from(factor),
-        RopeScaling::Llama3(scaling) => {
-            let factor = f64::from(scaling.factor);
-            let low = f64::from(scaling.low_freq_factor);
-            let high = f64::from(scaling.high_freq_factor);
-            let trained = f64::from(scaling.original_max_position_embeddings);
-            // Full turns that the pair makes over the trained context.
-            let turns = trained * frequency / std::f64::consts::TAU;
-            if turns < low {
-                frequency / factor
-            } else if turns > high {
-                frequency
-            } else {
-                let smooth = (turns - low) / (high - low);
-                (1.0 - smooth) * frequency / factor + smooth * frequency
+            Rotation::Tables { own, partner } => {
+                let half = self.n_rotated / 2;
+                let part = |start, stop| slice_axis(x, 3, start, stop);
+                let mut swapped = vec![part(half, self.n_rotated)?, part(0, half)?];
+                if self.n_rotated < self.head_dim {
+                    swapped.push(part(self.n_rotated, self.head_dim)?);
+                }
+                let swapped = ops::concatenate(&swapped, 3)?;
+                x.multiply(own)?.add(swapped.multiply(partner)?)
             }
         }
     }
@@ -149,32 +151,55 @@ fn scaled(frequency: f64, scaling: RopeScaling) -> f64 {
 mod tests {
     use super::*;
 
+    fn scalings() -> Vec<RopeScaling> {
+        vec![
+            RopeScaling::None,
+            RopeScaling::Linear { factor: 4.0 },
+            RopeScaling::Llama3(Llama3Scaling {
+                factor: 8.0,
+                low_freq_factor: 1.0,
+                high_freq_factor: 4.0,
+                original_max_position_embeddings: 64.0,
+            }),
+            RopeScaling::Yarn(YarnScaling {
+                original_max_position_embeddings: 64.0,
+                ..YarnScaling::new(8.0)
+            }),
+            RopeScaling::Long(LongScaling {
+                factors: vec![1.0, 1.5, 2.0, 4.0],
+                magnitude: 1.2,
+            }),
+            RopeScaling::Proportional {
+                share: 0.5,
+                factor: 1.0,
+            },
+        ]
+    }
+
     #[test]
     fn tables_and_kernel_rotate_alike() {
         let values: Vec<f32> = (0..3 * 5 * 8).map(|i| (i as f32 * 0.37).sin()).collect();
         let x = Array::from_slice(&values, &[1, 3, 5, 8]);
-        let llama3 = RopeScaling::Llama3(Llama3Scaling {
-            factor: 8.0,
-            low_freq_factor: 1.0,
-            high_freq_factor: 4.0,
-            original_max_position_embeddings: 64.0,
-        });
-        for scaling in [
-            RopeScaling::None,
-            RopeScaling::Linear { factor: 4.0 },
-            llama3,
-        ] {
-            let tables = Rope::new(8, 10_000.0, scaling, true);
-            let kernel = Rope::new(8, 10_000.0, scaling, false);
-            for offset in [0, 7, 1000] {
-                let a = tables.rotate(&x, &tables.at(offset, 5)).expect("tables");
-                let b = kernel.rotate(&x, &kernel.at(offset, 5)).expect("kernel");
-                let difference = a
-                    .subtract(&b)
-                    .and_then(|d| d.abs())
-                    .and_then(|d| d.max(None));
-                let difference = difference.expect("MLX").item_exact::<f32>();
-                assert!(difference < 2e-4, "{scaling:?} at {offset}: {difference}");
+        for scaling in scalings() {
+            for n_rotated in [8, 4] {
+                let form = RopeForm {
+                    head_dim: 8,
+                    n_rotated,
+                    base: 10_000.0,
+                    scaling: scaling.clone(),
+                };
+                let tables = Rope::new(&form, true);
+                let kernel = Rope::new(&form, false);
+                for offset in [0, 7, 1000] {
+                    let a = tables.rotate(&x, &tables.at(offset, 5)).expect("tables");
+                    let b = kernel.rotate(&x, &kernel.at(offset, 5)).expect("kernel");
+                    let difference = a
+                        .subtract(&b)
+                        .and_then(|d| d.abs())
+                        .and_then(|d| d.max(None));
+                    let difference = difference.expect("MLX").item_exact::<f32>();
+                    assert!(difference < 2e-4, "{form:?} at {offset}: {difference}");
+                }
             }
         }
     }

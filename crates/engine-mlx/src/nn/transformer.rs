@@ -1,28 +1,55 @@
 //! The stack that decoder-only architectures share: embedding, blocks, norm, head.
+//!
+//! How a layer mixes tokens is behind a trait, since that is where architectures differ most. Rule:
+//! a mixer knows the step and its own cache, nothing of other blocks.
 
-use mlx_rs::Array;
+use mlx_rs::{Array, Dtype, ops};
 
-use super::{Attention, Embedding, GatedMlp, Linear, RmsNorm, Rope};
+use super::{Embedding, Linear, Mlp, RmsNorm, Rope, Step};
 use crate::error::MlxResult;
-use crate::kv_cache::FullKvCache;
+use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
 
-/// Attention and feed-forward layer, each on a normalised input and added to the residual.
-pub(crate) struct Block {
-    pub(crate) attention_norm: RmsNorm,
-    pub(crate) attention: Attention,
-    pub(crate) mlp_norm: RmsNorm,
-    pub(crate) mlp: GatedMlp,
+/// A layer that lets tokens see others: attention, or a recurrent layer.
+pub(crate) trait Mixer {
+    /// `[1, tokens, hidden_size]` to the same shape; what later tokens need of these goes to
+    /// `cache`, which is of the kind that [`Mixer::new_cache`] makes.
+    fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array>;
+
+    /// An empty cache.
+    fn new_cache(&self) -> LayerCache;
+
+    /// Tokens that a token sees, itself included; `None` for all, or where that is not the
+    /// question.
+    fn window(&self) -> Option<i32>;
 }
 
-/// A model whose blocks are all alike.
+/// Mixer and feed-forward layer, each on a normalised input and added to the residual.
+pub(crate) struct Block {
+    pub(crate) mixer_norm: RmsNorm,
+    pub(crate) mixer: Box<dyn Mixer>,
+    /// Gemma normalises what a layer gives too.
+    pub(crate) mixer_output_norm: Option<RmsNorm>,
+    pub(crate) mlp_norm: RmsNorm,
+    pub(crate) mlp: Mlp,
+    pub(crate) mlp_output_norm: Option<RmsNorm>,
+    /// What the block's output is multiplied by (Gemma 4).
+    pub(crate) output_scale: Option<Array>,
+}
+
+/// A whole model.
 pub(crate) struct Transformer {
     pub(crate) embedding: Embedding,
+    /// What embeddings are multiplied by (Gemma).
+    pub(crate) embedding_scale: Option<f32>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) norm: RmsNorm,
     /// `None` where the head is tied to the embedding.
     pub(crate) head: Option<Linear>,
-    pub(crate) rope: Rope,
+    /// Logits are bent into plus and minus this (Gemma 2 and 4).
+    pub(crate) logit_cap: Option<f32>,
+    /// Rotary embeddings, which layers name by their number.
+    pub(crate) ropes: Vec<Rope>,
     pub(crate) on_cpu: bool,
 }
 
@@ -35,10 +62,69 @@ pub(crate) enum Wanted {
     AllLogits,
 }
 
+impl Block {
+    /// A block as Llama has it.
+    pub(crate) fn new(
+        mixer_norm: RmsNorm,
+        mixer: impl Mixer + 'static,
+        mlp_norm: RmsNorm,
+        mlp: impl Into<Mlp>,
+    ) -> Self {
+        Self {
+            mixer_norm,
+            mixer: Box::new(mixer),
+            mixer_output_norm: None,
+            mlp_norm,
+            mlp: mlp.into(),
+            mlp_output_norm: None,
+            output_scale: None,
+        }
+    }
+
+    fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
+        let mixed = self
+            .mixer
+            .forward(&self.mixer_norm.forward(x)?, step, cache)?;
+        let x = added(x, &mixed, self.mixer_output_norm.as_ref())?;
+        let fed = self.mlp.forward(&self.mlp_norm.forward(&x)?)?;
+        let x = added(&x, &fed, self.mlp_output_norm.as_ref())?;
+        match &self.output_scale {
+            Some(scale) => x.multiply(scale),
+            None => Ok(x),
+        }
+    }
+}
+
+fn added(x: &Array, more: &Array, norm: Option<&RmsNorm>) -> MlxResult<Array> {
+    match norm {
+        Some(norm) => clipped_sum(x, &norm.forward(more)?),
+        None => x.add(more),
+    }
+}
+
+/// Gemma's residuals outgrow f16, so there a sum stops at its largest number.
+fn clipped_sum(x: &Array, y: &Array) -> MlxResult<Array> {
+    const MAX: f32 = 65504.0;
+    if x.dtype() != Dtype::Float16 {
+        return x.add(y);
+    }
+    let sum = x
+        .as_dtype(Dtype::Float32)?
+        .add(y.as_dtype(Dtype::Float32)?)?;
+    ops::minimum(
+        ops::maximum(sum, Array::from_f32(-MAX))?,
+        Array::from_f32(MAX),
+    )?
+    .as_dtype(Dtype::Float16)
+}
+
 impl Transformer {
-    /// An empty KV cache for each block.
-    pub(crate) fn new_cache(&self) -> Vec<FullKvCache> {
-        self.blocks.iter().map(|_| FullKvCache::default()).collect()
+    /// An empty cache for each block.
+    pub(crate) fn new_cache(&self) -> Vec<LayerCache> {
+        self.blocks
+            .iter()
+            .map(|block| block.mixer.new_cache())
+            .collect()
     }
 
     /// Processes `tokens` `[tokens]` after those in `cache`. Nothing is computed until the result
@@ -46,50 +132,38 @@ impl Transformer {
     pub(crate) fn forward(
         &self,
         tokens: &Array,
-        cache: &mut [FullKvCache],
+        cache: &mut [LayerCache],
         wanted: Wanted,
     ) -> MlxResult<Array> {
         let n_tokens = tokens.dim(0);
-        let offset = cache.first().map_or(0, FullKvCache::n_tokens);
-        let rotation = self.rope.at(offset, n_tokens);
-        let mask = (self.on_cpu && n_tokens > 1).then(|| causal_mask(offset, n_tokens));
+        let offset = cache.first().map_or(0, LayerCache::n_tokens);
+        let mut windows: Vec<_> = self
+            .blocks
+            .iter()
+            .map(|block| block.mixer.window())
+            .collect();
+        windows.sort_unstable();
+        windows.dedup();
+        let step = Step::new(&self.ropes, &windows, offset, n_tokens, self.on_cpu);
         let mut x = self.embedding.forward(tokens)?;
+        if let Some(scale) = self.embedding_scale {
+            x = x.multiply(Array::from_f32(scale).as_dtype(x.dtype())?)?;
+        }
         for (block, cache) in self.blocks.iter().zip(cache) {
-            let attended = block.attention.forward(
-                &block.attention_norm.forward(&x)?,
-                &self.rope,
-                &rotation,
-                mask.as_ref(),
-                cache,
-            )?;
-            x = x.add(attended)?;
-            x = x.add(block.mlp.forward(&block.mlp_norm.forward(&x)?)?)?;
+            x = block.forward(&x, &step, cache)?;
         }
         if wanted == Wanted::LastLogits && n_tokens > 1 {
             x = slice_axis(&x, 1, n_tokens - 1, n_tokens)?;
         }
         let x = self.norm.forward(&x)?;
-        let logits = match &self.head {
+        let mut logits = match &self.head {
             Some(head) => head.forward(&x)?,
             None => self.embedding.logits(&x)?,
         };
+        if let Some(cap) = self.logit_cap {
+            let cap = Array::from_f32(cap).as_dtype(logits.dtype())?;
+            logits = ops::tanh(logits.divide(&cap)?)?.multiply(&cap)?;
+        }
         logits.squeeze_axes(&[0])
     }
-}
-
-/// 0 where a token may look, minus infinity where it may not: `[tokens, offset + tokens]`.
-fn causal_mask(offset: i32, n_tokens: i32) -> Array {
-    let n_keys = offset + n_tokens;
-    let mask: Vec<f32> = (0..n_tokens)
-        .flat_map(|token| {
-            (0..n_keys).map(move |key| {
-                if key <= offset + token {
-                    0.0
-                } else {
-                    f32::NEG_INFINITY
-                }
-            })
-        })
-        .collect();
-    Array::from_slice(&mask, &[n_tokens, n_keys])
 }

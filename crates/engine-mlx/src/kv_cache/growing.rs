@@ -1,0 +1,122 @@
+//! Keys and values of all tokens, for one layer. Rule: a buffer is written in place, so nobody else
+//! holds it while a step is queued.
+
+use mlx_rs::Array;
+
+use super::{empty, grown, rounded_up, written};
+use crate::error::MlxResult;
+use crate::ops::slice_axis;
+
+/// Keeps every token. Buffers are `[1, n_kv_heads, capacity, head_dim]`.
+#[derive(Debug, Default)]
+pub(crate) struct GrowingCache {
+    buffers: Option<(Array, Array)>,
+    n_tokens: i32,
+}
+
+impl GrowingCache {
+    /// A cache of what these keys and values, `[1, n_kv_heads, n, head_dim]`, hold.
+    pub(crate) fn holding((keys, values): (Array, Array)) -> Self {
+        Self {
+            n_tokens: keys.dim(2),
+            buffers: Some((keys, values)),
+        }
+    }
+
+    /// Tokens in the cache.
+    pub(crate) fn n_tokens(&self) -> i32 {
+        self.n_tokens
+    }
+
+    /// Appends keys and values of shape `[1, n_kv_heads, n, head_dim]` and returns those of all
+    /// tokens, `[1, n_kv_heads, n_tokens, head_dim]`.
+    pub(crate) fn append(&mut self, keys: &Array, values: &Array) -> MlxResult<(Array, Array)> {
+        let n_new = keys.dim(2);
+        let end = self.n_tokens + n_new;
+        let room = rounded_up(n_new);
+        let (old_keys, old_values) = match self.buffers.take() {
+            Some(buffers) if buffers.0.dim(2) >= end => buffers,
+            Some((old_keys, old_values)) => (
+                grown(&old_keys, self.n_tokens, room)?,
+                grown(&old_values, self.n_tokens, room)?,
+            ),
+            None => (empty(keys, room)?, empty(values, room)?),
+        };
+        let keys = written(old_keys, keys, self.n_tokens, end)?;
+        let values = written(old_values, values, self.n_tokens, end)?;
+        let all = (
+            slice_axis(&keys, 2, 0, end)?,
+            slice_axis(&values, 2, 0, end)?,
+        );
+        self.buffers = Some((keys, values));
+        self.n_tokens = end;
+        Ok(all)
+    }
+
+    /// Forgets all but the first `n_tokens`.
+    pub(crate) fn truncate(&mut self, n_tokens: i32) {
+        self.n_tokens = self.n_tokens.min(n_tokens);
+        if self.n_tokens == 0 {
+            self.buffers = None;
+        }
+    }
+
+    /// The buffers.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
+        self.buffers
+            .iter()
+            .flat_map(|(keys, values)| [keys, values])
+    }
+
+    /// The keys and the values of the first `n_tokens`; nothing when the cache is empty.
+    pub(crate) fn stored(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
+        self.arrays()
+            .map(|array| slice_axis(array, 2, 0, n_tokens))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(first: i32, n: i32) -> Array {
+        let values: Vec<f32> = (0..n * 4).map(|i| (first * 4 + i) as f32).collect();
+        Array::from_slice(&values, &[1, 1, n, 4])
+    }
+
+    fn check(cache: &mut GrowingCache, n: i32) {
+        let first = cache.n_tokens();
+        let (keys, values) = cache
+            .append(&tokens(first, n), &tokens(first, n))
+            .expect("MLX appends");
+        let expected: Vec<f32> = (0..(first + n) * 4).map(|i| i as f32).collect();
+        for all in [keys, values] {
+            assert_eq!(all.shape(), [1, 1, first + n, 4]);
+            let all = all.contiguous().expect("contiguous");
+            assert_eq!(all.as_slice::<f32>(), expected);
+        }
+    }
+
+    #[test]
+    fn tokens_appended_in_any_pieces_come_back_in_order() {
+        let mut cache = GrowingCache::default();
+        for n in [1, 254, 1, 1, 300, 7, 1] {
+            check(&mut cache, n);
+        }
+        assert_eq!(cache.n_tokens(), 565);
+    }
+
+    #[test]
+    fn a_truncated_cache_goes_on_from_where_it_was_cut() {
+        let mut cache = GrowingCache::default();
+        check(&mut cache, 300);
+        cache.truncate(299);
+        check(&mut cache, 1);
+        cache.truncate(2);
+        check(&mut cache, 600);
+        cache.truncate(0);
+        assert_eq!(cache.arrays().count(), 0);
+        check(&mut cache, 3);
+    }
+}
