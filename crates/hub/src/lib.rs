@@ -2,3 +2,24 @@
 //!
 //! Rule: a file is in its place only when it is whole and verified. Whatever happens before, a part
 //! file stays that the next attempt goes on from, and the reason is told in one sentence.
+
+mod digest;
+mod download;
+mod downloads;
+mod error;
+mod hub;
+mod listing;
+mod options;
+mod ranges;
+mod rate;
+#[cfg(feature = "test-support")]
+pub mod test_support;
+pub mod token;
+
+pub use download::{Download, DownloadId, Place, State, Wanted, WantedFile};
+pub use downloads::{Downloads, DownloadsOptions, Freed, Patience};
+pub use error::HubError;
+pub use hub::Hub;
+pub use listing::{Found, Library, Listing, Offer, RemoteFile};
+pub use options::{HubOptions, PUBLIC_HUB, TokenSource};
+pub use token::Token;

@@ -1,0 +1,88 @@
+//! Names from outside that become paths and addresses.
+//!
+//! Rule: a name is checked before it is part of either; none leaves its folder or its host.
+
+use reqwest::Url;
+
+use crate::HubError;
+
+/// `owner/name`, or the one word of an old repository.
+pub(crate) fn check_repository(name: &str) -> Result<(), HubError> {
+    let is_word = |word: &str| {
+        !word.is_empty()
+            && word.len() <= 96
+            && !word.starts_with('.')
+            && word
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+    };
+    let n_words = name.split('/').count();
+    if n_words > 2 || !name.split('/').all(is_word) {
+        return Err(bad(name));
+    }
+    Ok(())
+}
+
+/// A relative path with `/` that stays in its folder.
+pub(crate) fn check_file(name: &str) -> Result<(), HubError> {
+    let is_part = |part: &str| {
+        !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0', ':'])
+    };
+    if name.len() > 1024 || !name.split('/').all(is_part) {
+        return Err(bad(name));
+    }
+    Ok(())
+}
+
+fn bad(name: &str) -> HubError {
+    HubError::BadName {
+        name: name.to_owned(),
+    }
+}
+
+/// Appends segments to the path, each of them encoded whole: the slash of `refs/pr/1` too.
+pub(crate) fn push<'a>(url: &mut Url, segments: impl Iterator<Item = &'a str>) {
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().extend(segments);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_where_they_belong() {
+        for name in ["mlx-community/Qwen3-4B-4bit", "gpt2", "a/b.c_d"] {
+            assert_eq!(check_repository(name), Ok(()), "{name}");
+        }
+        for name in ["", "a/", "/a", "a/b/c", "a b/c", "../x", "a/..", "a?x/b"] {
+            assert!(check_repository(name).is_err(), "{name}");
+        }
+        for name in ["config.json", "Q4/model 1.gguf", "ä.txt"] {
+            assert_eq!(check_file(name), Ok(()), "{name}");
+        }
+        for name in [
+            "",
+            "/etc/x",
+            "a//b",
+            "a/../../b",
+            "..",
+            "a\\b",
+            "a\0b",
+            "a/",
+        ] {
+            assert!(check_file(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_slash_in_a_revision_is_not_a_slash_of_the_path() {
+        let mut url = Url::parse("https://hub.example/mirror").unwrap();
+        push(
+            &mut url,
+            ["owner", "name", "resolve", "refs/pr/1"].into_iter(),
+        );
+        assert_eq!(url.path(), "/mirror/owner/name/resolve/refs%2Fpr%2F1");
+    }
+}
