@@ -229,10 +229,6 @@ def mlx_bytes(config, packing):
     bits[EXPERTS], bits[ROUTER] = bits[MATRIX], max(bits[MATRIX], 8.5)
     if packing == "MXFP4":
         bits = {MATRIX: 8.5, EXPERTS: 4.25, ROUTER: 8.5, PLAIN: 16}
-    if family(config) == "gemma4" and mixture(text_config(config)):
-        # mlx-lm keeps the dense part beside the experts at 8 bits.
-        dense = 3 * text_config(config)["hidden_size"] * text_config(config)["intermediate_size"]
-        vision += dense * text_config(config)["num_hidden_layers"] * (8.5 - bits[MATRIX]) / 8
     return sum(count * bits[packed] / 8 for count, packed in tensors(config)) + vision
 
 
