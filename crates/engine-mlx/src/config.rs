@@ -3,6 +3,7 @@
 //! Nothing here is trusted: every number that sizes memory or loops is checked before it is used.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -31,13 +32,58 @@ pub(crate) struct ModelConfig {
     pub(crate) sampling: SamplingParams,
 }
 
-/// Storage of one quantised matrix (MLX's affine mode).
+/// Storage of one quantised matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) struct Quantization {
-    /// Weights that share a scale and a bias.
+    /// Weights that share a scale.
     pub(crate) group_size: i32,
     /// Bits a weight.
     pub(crate) bits: i32,
+    /// What the bits mean.
+    #[serde(default)]
+    pub(crate) mode: QuantizationMode,
+}
+
+/// What packed bits mean, with MLX's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum QuantizationMode {
+    /// Whole numbers, times a scale and plus a bias of each group.
+    #[default]
+    Affine,
+    /// Floats of 4 bits, times a power of two (OCP microscaling formats, 2023).
+    Mxfp4,
+    /// Floats of 8 bits, times a power of two.
+    Mxfp8,
+    /// Floats of 4 bits, times a float of 8 bits.
+    Nvfp4,
+}
+
+impl QuantizationMode {
+    /// The name that MLX knows it by.
+    pub(crate) fn name(self) -> &'static CStr {
+        match self {
+            Self::Affine => c"affine",
+            Self::Mxfp4 => c"mxfp4",
+            Self::Mxfp8 => c"mxfp8",
+            Self::Nvfp4 => c"nvfp4",
+        }
+    }
+
+    /// Whether groups have biases, and scales that are floats rather than bytes.
+    pub(crate) fn is_affine(self) -> bool {
+        self == Self::Affine
+    }
+
+    /// The group sizes and the bits that it is defined for.
+    fn forms(self) -> (&'static [i32], &'static [i32]) {
+        match self {
+            Self::Affine => (&[32, 64, 128], &[2, 3, 4, 5, 6, 8]),
+            Self::Mxfp4 => (&[32], &[4]),
+            Self::Mxfp8 => (&[32], &[8]),
+            Self::Nvfp4 => (&[16], &[4]),
+        }
+    }
 }
 
 /// The `quantization` entry: a default, and exceptions by layer path.
@@ -62,12 +108,16 @@ impl QuantizationConfig {
             .by_layer
             .values()
             .any(|layer| *layer != Some(self.default));
-        format!(
-            "{}-bit, group {}{}",
-            self.default.bits,
-            self.default.group_size,
-            if mixed { ", mixed" } else { "" }
-        )
+        let Quantization {
+            group_size,
+            bits,
+            mode,
+        } = self.default;
+        let mixed = if mixed { ", mixed" } else { "" };
+        match mode {
+            QuantizationMode::Affine => format!("{bits}-bit, group {group_size}{mixed}"),
+            _ => format!("{}{mixed}", mode.name().to_string_lossy()),
+        }
     }
 }
 
@@ -204,30 +254,42 @@ fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig
 }
 
 fn one_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantization, EngineError> {
-    if let Some(mode) = entry.get("mode").and_then(Value::as_str)
-        && mode != "affine"
+    if let Some(mode) = entry.get("mode")
+        && QuantizationMode::deserialize(mode).is_err()
     {
         return Err(EngineError::Unsupported {
             path: path.to_owned(),
-            reason: format!("{name}: quantisation mode {mode} is not supported; affine is"),
+            reason: format!(
+                "{name}: quantisation mode {mode} is not supported; affine, mxfp4, mxfp8 and \
+                 nvfp4 are"
+            ),
         });
     }
     let quantization =
         Quantization::deserialize(entry).map_err(|error| bad(path, format!("{name}: {error}")))?;
-    let Quantization { group_size, bits } = quantization;
-    if ![32, 64, 128].contains(&group_size) {
-        return Err(bad(
-            path,
-            format!("{name}: group_size is {group_size}, but must be 32, 64 or 128"),
-        ));
-    }
-    if ![2, 3, 4, 5, 6, 8].contains(&bits) {
-        return Err(bad(
-            path,
-            format!("{name}: bits is {bits}, but must be 2, 3, 4, 5, 6 or 8"),
-        ));
+    let (group_sizes, bits) = quantization.mode.forms();
+    for (what, value, allowed) in [
+        ("group_size", quantization.group_size, group_sizes),
+        ("bits", quantization.bits, bits),
+    ] {
+        if !allowed.contains(&value) {
+            return Err(bad(
+                path,
+                format!("{name}: {what} is {value}, but must be {}", one_of(allowed)),
+            ));
+        }
     }
     Ok(quantization)
+}
+
+/// `2, 3 or 4`.
+fn one_of(values: &[i32]) -> String {
+    let words: Vec<String> = values.iter().map(i32::to_string).collect();
+    match words.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// Reads a JSON file of bounded size.

@@ -6,6 +6,10 @@
 
 #![expect(unsafe_code, reason = "calls into mlx-c")]
 
+mod quantized;
+
+pub(crate) use quantized::Packed;
+
 use std::ffi::c_void;
 use std::sync::Arc;
 

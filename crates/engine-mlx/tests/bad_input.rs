@@ -217,8 +217,13 @@ fn nonsense() -> Vec<(&'static str, Value, &'static [&'static str])> {
         ("quantization", json!(4), &["quantization"]),
         (
             "quantization",
-            json!({"group_size": 32, "bits": 4, "mode": "mxfp4"}),
-            &["mxfp4", "affine"],
+            json!({"group_size": 32, "bits": 4, "mode": "ternary"}),
+            &["ternary", "affine"],
+        ),
+        (
+            "quantization",
+            json!({"group_size": 64, "bits": 4, "mode": "mxfp4"}),
+            &["group_size is 64", "must be 32"],
         ),
         (
             "quantization",

@@ -1,21 +1,23 @@
 //! Products with weight matrices, plain or quantised.
 
+use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
 
 use crate::config::Quantization;
 use crate::error::MlxResult;
+use crate::ops::{Packed, slice_axis};
 
-/// A matrix `[n_out, n_in]` as it lies in memory.
+/// A matrix `[n_out, n_in]` as it lies in memory, or a stack `[n_experts, n_out, n_in]` of them.
 #[derive(Debug)]
 pub(crate) enum Matrix {
     /// One number an element.
     Dense(Array),
-    /// MLX's affine form: `bits` bits an element, packed into 32-bit words; a scale and a bias for
+    /// `bits` bits an element, packed into 32-bit words; a scale, and in the affine mode a bias, for
     /// each group of a row.
     Quantized {
         packed: Array,
         scales: Array,
-        biases: Array,
+        biases: Option<Array>,
         quantization: Quantization,
     },
 }
@@ -25,20 +27,23 @@ impl Matrix {
     fn product(&self, x: &Array) -> MlxResult<Array> {
         match self {
             Self::Dense(weight) => x.matmul(weight.transpose()?),
-            Self::Quantized {
-                packed,
-                scales,
-                biases,
-                quantization,
-            } => ops::quantized_matmul(
-                x,
-                packed,
-                scales,
-                biases,
-                true,
-                quantization.group_size,
-                quantization.bits,
-            ),
+            Self::Quantized { .. } => self.packed()?.product(x),
+        }
+    }
+
+    /// `x[i] @ self[indices[i]].T` of a stack: `x` is `[…, 1, n_in]`, and its leading axes broadcast
+    /// with those of `indices`. `are_sorted` promises that `indices` rise.
+    pub(crate) fn gathered_product(
+        &self,
+        x: &Array,
+        indices: &Array,
+        are_sorted: bool,
+    ) -> MlxResult<Array> {
+        match self {
+            Self::Dense(stack) => {
+                ops::gather_mm(x, stack.swap_axes(-1, -2)?, None, indices, are_sorted)
+            }
+            Self::Quantized { .. } => self.packed()?.gathered_product(x, indices, are_sorted),
         }
     }
 
@@ -51,18 +56,38 @@ impl Matrix {
                 scales,
                 biases,
                 quantization,
-            } => ops::dequantize(
-                packed.take_axis(numbers, 0)?,
-                scales.take_axis(numbers, 0)?,
-                &biases.take_axis(numbers, 0)?,
-                quantization.group_size,
-                quantization.bits,
-            ),
+            } => {
+                let take = |part: &Array| part.take_axis(numbers, 0);
+                Packed {
+                    words: &take(packed)?,
+                    scales: &take(scales)?,
+                    biases: biases.as_ref().map(take).transpose()?.as_ref(),
+                    quantization: *quantization,
+                }
+                .dequantized()
+            }
         }
     }
 
-    /// The rows of all matrices in one; `None` where their forms differ.
-    fn joined(matrices: &[&Self]) -> MlxResult<Option<Self>> {
+    fn packed(&self) -> MlxResult<Packed<'_>> {
+        match self {
+            Self::Dense(_) => Err(Exception::custom("a dense matrix is not packed")),
+            Self::Quantized {
+                packed,
+                scales,
+                biases,
+                quantization,
+            } => Ok(Packed {
+                words: packed,
+                scales,
+                biases: biases.as_ref(),
+                quantization: *quantization,
+            }),
+        }
+    }
+
+    /// The outputs of all matrices in one; `None` where their forms differ.
+    pub(crate) fn joined(matrices: &[&Self]) -> MlxResult<Option<Self>> {
         let mut dense = Vec::new();
         let mut parts = (Vec::new(), Vec::new(), Vec::new());
         let mut common = None;
@@ -81,23 +106,28 @@ impl Matrix {
                     common = Some(*quantization);
                     parts.0.push(packed);
                     parts.1.push(scales);
-                    parts.2.push(biases);
+                    parts.2.extend(biases);
                 }
             }
         }
+        let all = |arrays: &[&Array]| ops::concatenate(arrays, -2);
         match common {
-            None => ops::concatenate(&dense, 0).map(|all| Some(Self::Dense(all))),
+            None => all(&dense).map(|all| Some(Self::Dense(all))),
             Some(quantization) if dense.is_empty() => Ok(Some(Self::Quantized {
-                packed: ops::concatenate(&parts.0, 0)?,
-                scales: ops::concatenate(&parts.1, 0)?,
-                biases: ops::concatenate(&parts.2, 0)?,
+                packed: all(&parts.0)?,
+                scales: all(&parts.1)?,
+                biases: match parts.2.len() {
+                    0 => None,
+                    _ => Some(all(&parts.2)?),
+                },
                 quantization,
             })),
             Some(_) => Ok(None),
         }
     }
 
-    fn arrays(&self) -> Vec<&Array> {
+    /// What it is made of, to be evaluated.
+    pub(crate) fn arrays(&self) -> Vec<&Array> {
         match self {
             Self::Dense(weight) => vec![weight],
             Self::Quantized {
@@ -105,7 +135,7 @@ impl Matrix {
                 scales,
                 biases,
                 ..
-            } => vec![packed, scales, biases],
+            } => [packed, scales].into_iter().chain(biases).collect(),
         }
     }
 }
@@ -185,6 +215,32 @@ impl LinearGroup {
         }
     }
 
+    /// Each linear's own outputs, of these sizes.
+    pub(crate) fn forward_parts<const N: usize>(
+        &self,
+        x: &Array,
+        n_outs: &[i32; N],
+    ) -> MlxResult<[Array; N]> {
+        let parts = match self {
+            Self::Separate(linears) => linears
+                .iter()
+                .map(|linear| linear.forward(x))
+                .collect::<MlxResult<Vec<_>>>()?,
+            Self::Joined(linear) => {
+                let all = linear.forward(x)?;
+                let mut start = 0;
+                let parts = n_outs.iter().map(|&size| {
+                    start += size;
+                    slice_axis(&all, all.ndim() - 1, start - size, start)
+                });
+                parts.collect::<MlxResult<Vec<_>>>()?
+            }
+        };
+        parts
+            .try_into()
+            .map_err(|_| Exception::custom("a group has as many outputs as matrices"))
+    }
+
     /// The two outputs of a group of two equal sizes.
     pub(crate) fn forward_pair(&self, x: &Array) -> MlxResult<(Array, Array)> {
         match self {
@@ -196,8 +252,8 @@ impl LinearGroup {
                 let axis = both.ndim() - 1;
                 let size = both.dim(-1);
                 Ok((
-                    crate::ops::slice_axis(&both, axis, 0, size / 2)?,
-                    crate::ops::slice_axis(&both, axis, size / 2, size)?,
+                    slice_axis(&both, axis, 0, size / 2)?,
+                    slice_axis(&both, axis, size / 2, size)?,
                 ))
             }
         }

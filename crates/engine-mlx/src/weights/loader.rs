@@ -11,6 +11,7 @@ use crate::config::{Quantization, QuantizationConfig, bad};
 use crate::device::Compute;
 use crate::error::{Context, MlxResult};
 use crate::nn::{Embedding, Linear, LinearGroup, Matrix};
+use crate::ops::Packed;
 
 /// How the caller follows and ends a load.
 pub(crate) struct LoadContext<'a> {
@@ -110,19 +111,36 @@ impl<'a> Loader<'a> {
 
     /// A vector of `size` elements, such as a norm's weight or a bias.
     pub(crate) fn vector(&mut self, name: &str, size: i32) -> Result<Array, EngineError> {
-        let tensor = self.float_tensor(name, &[size])?.clone();
-        let array = self.read(&tensor)?;
-        let array = self.float(array).during(name)?;
-        self.count(&[&tensor], &[&array])?;
-        Ok(array)
+        self.array(name, &[size], Kind::Floats)
+    }
+
+    /// The sizes of a tensor's axes, as its file says.
+    pub(crate) fn shape(&self, name: &str) -> Result<&'a [i32], EngineError> {
+        Ok(self.files.get(name)?.shape())
+    }
+
+    /// A tensor of numbers with this shape.
+    pub(crate) fn floats(&mut self, name: &str, shape: &[i32]) -> Result<Array, EngineError> {
+        self.array(name, shape, Kind::Floats)
     }
 
     fn matrix(&mut self, path: &str, n_in: i32, n_out: i32) -> Result<Matrix, EngineError> {
+        self.matrix_from(&Source::one(path), n_in, n_out)
+    }
+
+    /// The matrix that lies in `source`, or a stack of matrices.
+    pub(super) fn matrix_from(
+        &mut self,
+        source: &Source,
+        n_in: i32,
+        n_out: i32,
+    ) -> Result<Matrix, EngineError> {
+        let path = source.first();
         let is_quantized = self.contains(&format!("{path}.scales"));
         let quantization = self.quantization.and_then(|config| config.of(path));
         match quantization {
             Some(quantization) if is_quantized => {
-                self.quantized_matrix(path, n_in, n_out, quantization)
+                self.quantized_matrix(source, n_in, n_out, quantization)
             }
             _ if is_quantized => Err(bad(
                 self.files.folder(),
@@ -130,11 +148,9 @@ impl<'a> Loader<'a> {
             )),
             // Layers that mlx-lm leaves unquantised (their sizes do not divide) have no scales.
             _ => {
-                let name = format!("{path}.weight");
-                let tensor = self.float_tensor(&name, &[n_out, n_in])?.clone();
-                let weight = self.read(&tensor)?;
-                let weight = self.float(weight).during(&name)?;
-                self.count(&[&tensor], &[&weight])?;
+                // Some authors' stacks of experts are named without `.weight`.
+                let suffix = if self.contains(path) { "" } else { ".weight" };
+                let weight = self.part(source, suffix, &[n_out, n_in], Kind::Floats)?;
                 Ok(Matrix::Dense(weight))
             }
         }
@@ -142,52 +158,119 @@ impl<'a> Loader<'a> {
 
     fn quantized_matrix(
         &mut self,
-        path: &str,
+        source: &Source,
         n_in: i32,
         n_out: i32,
         quantization: Quantization,
     ) -> Result<Matrix, EngineError> {
-        let Quantization { group_size, bits } = quantization;
-        if n_in % group_size != 0 {
+        let path = source.first();
+        let Quantization {
+            group_size,
+            bits,
+            mode,
+        } = quantization;
+        if n_in % group_size != 0 || n_in % 32 != 0 {
             return Err(bad(
                 self.files.folder(),
                 format!("{path}: {n_in} inputs cannot be split into groups of {group_size}"),
             ));
         }
-        // `bits` bits an element, packed into 32-bit words; a group of 32 fills whole words.
-        let packed = [n_out, n_in / 32 * bits];
-        let groups = [n_out, n_in / group_size];
-        let weight_name = format!("{path}.weight");
-        let weight = self.tensor(&weight_name, &packed)?.clone();
-        if weight.dtype() != Dtype::Uint32 {
+        if self.contains(&format!("{path}.global_scale")) {
             return Err(bad(
-                weight.path(),
-                format!("tensor {weight_name} is quantised, but not packed as 32-bit integers"),
+                self.files.folder(),
+                format!("{path} has a global scale, which is not supported"),
             ));
         }
-        let scales = self
-            .float_tensor(&format!("{path}.scales"), &groups)?
-            .clone();
-        let biases = self
-            .float_tensor(&format!("{path}.biases"), &groups)?
-            .clone();
-        let packed = self.read(&weight)?;
-        let (scale, bias) = (self.read(&scales)?, self.read(&biases)?);
-        let scale = self.float(scale).during(path)?;
-        let bias = self.float(bias).during(path)?;
-        let sources = [&weight, &scales, &biases];
+        // `bits` bits an element, packed into 32-bit words; a group of 32 fills whole words.
+        let words = [n_out, n_in / 32 * bits];
+        let groups = [n_out, n_in / group_size];
+        let packed = self.part(source, ".weight", &words, Kind::Words)?;
+        let (scales, biases) = if mode.is_affine() {
+            (
+                self.part(source, ".scales", &groups, Kind::Floats)?,
+                Some(self.part(source, ".biases", &groups, Kind::Floats)?),
+            )
+        } else {
+            (self.part(source, ".scales", &groups, Kind::Bytes)?, None)
+        };
         if self.compute == Compute::CpuDense {
-            let dense = ops::dequantize(&packed, &scale, &bias, group_size, bits).during(path)?;
-            self.count(&sources, &[&dense])?;
+            let stored = Packed {
+                words: &packed,
+                scales: &scales,
+                biases: biases.as_ref(),
+                quantization,
+            };
+            let dense = stored.dequantized().and_then(|dense| self.float(dense));
+            let dense = dense.during(path)?;
+            dense.eval().during(path)?;
             return Ok(Matrix::Dense(dense));
         }
-        self.count(&sources, &[&packed, &scale, &bias])?;
         Ok(Matrix::Quantized {
             packed,
-            scales: scale,
-            biases: bias,
+            scales,
+            biases,
             quantization,
         })
+    }
+
+    /// One part of a matrix of this shape, or those of a stack of them.
+    pub(super) fn part(
+        &mut self,
+        source: &Source,
+        suffix: &str,
+        shape: &[i32],
+        kind: Kind,
+    ) -> Result<Array, EngineError> {
+        let stacked;
+        let shape = match source {
+            Source::Stack { n_experts, .. } => {
+                stacked = [&[*n_experts], shape].concat();
+                &stacked
+            }
+            _ => shape,
+        };
+        match source {
+            Source::One(path) | Source::Stack { path, .. } => {
+                self.array(&format!("{path}{suffix}"), shape, kind)
+            }
+            Source::Each(paths) => {
+                let parts = paths
+                    .iter()
+                    .map(|path| self.array(&format!("{path}{suffix}"), shape, kind))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let stack = ops::stack(&parts, 0).during(source.first())?;
+                // Done now, so that the parts can be freed before the next layer's are read.
+                stack.eval().during(source.first())?;
+                Ok(stack)
+            }
+        }
+    }
+
+    /// The tensor of this name, checked and read.
+    fn array(&mut self, name: &str, shape: &[i32], kind: Kind) -> Result<Array, EngineError> {
+        let tensor = self.tensor(name, shape)?;
+        let dtype = tensor.dtype();
+        let is_right = match kind {
+            Kind::Floats => is_float(dtype),
+            Kind::Words => dtype == Dtype::Uint32,
+            Kind::Bytes => dtype == Dtype::Uint8,
+        };
+        if !is_right {
+            return Err(bad(
+                tensor.path(),
+                format!(
+                    "tensor {name} holds {dtype:?}, but must hold {}",
+                    kind.describe()
+                ),
+            ));
+        }
+        let array = self.read(tensor)?;
+        let array = match kind {
+            Kind::Floats => self.float(array).during(name)?,
+            Kind::Words | Kind::Bytes => array,
+        };
+        self.count(tensor, &array)?;
+        Ok(array)
     }
 
     fn read(&self, tensor: &Tensor) -> Result<Array, EngineError> {
@@ -200,17 +283,6 @@ impl<'a> Loader<'a> {
             array.as_dtype(Dtype::Float32)
         } else {
             Ok(array)
-        }
-    }
-
-    fn float_tensor(&self, name: &str, shape: &[i32]) -> Result<&'a Tensor, EngineError> {
-        let tensor = self.tensor(name, shape)?;
-        match tensor.dtype() {
-            Dtype::Float32 | Dtype::Float16 | Dtype::Bfloat16 => Ok(tensor),
-            other => Err(bad(
-                tensor.path(),
-                format!("tensor {name} holds {other:?}, but must hold floats"),
-            )),
         }
     }
 
@@ -228,17 +300,68 @@ impl<'a> Loader<'a> {
         ))
     }
 
-    /// Puts `arrays` in place where they were converted, and reports their sources as done. Arrays
-    /// that are used as stored stay lazy: their pages are read when first needed.
-    fn count(&mut self, sources: &[&Tensor], arrays: &[&Array]) -> Result<(), EngineError> {
+    /// Puts `array` in place where it was converted, and reports its source as done. An array that
+    /// is used as stored stays lazy: its pages are read when first needed.
+    fn count(&mut self, source: &Tensor, array: &Array) -> Result<(), EngineError> {
         if self.context.control.is_stopped() {
             return Err(EngineError::Cancelled);
         }
         if self.compute.is_cpu() {
-            mlx_rs::transforms::eval(arrays.iter().copied()).during("reading weights")?;
+            array.eval().during("reading weights")?;
         }
-        self.progress.done_bytes += sources.iter().map(|tensor| tensor.n_bytes()).sum::<u64>();
+        self.progress.done_bytes += source.n_bytes();
         (self.context.on_progress)(self.progress);
         Ok(())
     }
+}
+
+/// Where the parts of a matrix lie.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// `path.weight` and so on.
+    One(String),
+    /// As [`Source::One`], a matrix an expert in one tensor.
+    Stack { path: String, n_experts: i32 },
+    /// A path an expert, of which there is at least one.
+    Each(Vec<String>),
+}
+
+impl Source {
+    /// The matrix at `path`.
+    fn one(path: &str) -> Self {
+        Self::One(path.to_owned())
+    }
+
+    /// The path, or that of the first expert: for messages, and for what is said once for all.
+    pub(super) fn first(&self) -> &str {
+        match self {
+            Self::One(path) | Self::Stack { path, .. } => path,
+            Self::Each(paths) => paths.first().map_or("", String::as_str),
+        }
+    }
+}
+
+/// What a tensor must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Numbers of 16 or 32 bits.
+    Floats,
+    /// Packed weights.
+    Words,
+    /// Scales of 8 bits.
+    Bytes,
+}
+
+impl Kind {
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Floats => "floats",
+            Self::Words => "quantised weights, packed as 32-bit integers",
+            Self::Bytes => "scales of 8 bits",
+        }
+    }
+}
+
+fn is_float(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Float32 | Dtype::Float16 | Dtype::Bfloat16)
 }
