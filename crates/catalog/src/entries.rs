@@ -5,7 +5,9 @@
 
 mod facts;
 mod mistake;
+mod packing;
 mod read;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -87,6 +89,8 @@ pub struct Architecture {
     pub parameters: u64,
     /// Of a mixture of experts: weights that a token uses.
     pub active_parameters: Option<u64>,
+    /// Weights for pictures and sound, in 16 bits beside `parameters` in files for MLX; not loaded.
+    pub vision_parameters: u64,
     /// Layers of all kinds.
     pub layers: u64,
     /// Elements of a token between two layers.
@@ -109,10 +113,29 @@ pub struct Architecture {
     pub sliding_window: Option<u64>,
     /// How many layers have the window.
     pub sliding_layers: u64,
+    /// Key-value heads of layers with the window.
+    pub sliding_kv_heads: u64,
+    /// Size of a key's head, and of a value's, in layers with the window, where it is another.
+    pub sliding_head_dim: Option<u64>,
+    /// How many of the last layers keep nothing, for they read what earlier ones keep.
+    pub shared_layers: u64,
     /// How many layers keep a state of fixed size in place of keys and values.
     pub linear_layers: u64,
-    /// Bytes of that state, a layer.
+    /// Bytes of that state, a layer, at 4 bytes an element.
     pub linear_state_bytes: u64,
+    /// How a model is packed that ships with the program.
+    pub bundled: Option<BundledPacking>,
+}
+
+/// How the weights of a model are packed that ships with the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct BundledPacking {
+    /// Bits of a quantised weight.
+    pub bits: u64,
+    /// Weights that share a scale.
+    pub group_size: u64,
+    /// Bytes of its safetensors file.
+    pub weight_bytes: u64,
 }
 
 /// What a model's makers recommend for sampling.
@@ -177,7 +200,8 @@ impl Catalogue {
         static LIST: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
             // A test holds that there are no mistakes in it; were there one, an entry would be missing
             // and all else go on.
-            let (entries, _) = read::entries(BUILT_IN, Path::new(FILE_NAME), false);
+            let (entries, _) =
+                read::list(BUILT_IN, Path::new(FILE_NAME), &Catalogue::default(), false);
             Arc::new(Catalogue { entries })
         });
         LIST.clone()
@@ -201,8 +225,18 @@ impl Catalogue {
     }
 
     fn with(&self, text: &str, file: &Path, is_users: bool) -> Result<Self, Mistake> {
-        let _ = (text, file, is_users);
-        Ok(self.clone())
+        let (new, mistakes) = read::list(text, file, self, is_users);
+        if let Some(first) = mistakes.into_iter().next() {
+            return Err(first);
+        }
+        let mut entries = self.entries.clone();
+        for entry in new {
+            match entries.iter_mut().find(|old| old.id == entry.id) {
+                Some(old) => *old = entry,
+                None => entries.push(entry),
+            }
+        }
+        Ok(Self { entries })
     }
 
     /// The entry of an id; upper case in it does not matter.
@@ -263,12 +297,25 @@ impl Tag {
 impl Variant {
     /// Bytes of all files that are fetched: their sum where each is known, else what the list states.
     pub fn size_bytes(&self) -> Option<u64> {
-        let sizes = self.files.iter().map(|file| file.size_bytes);
-        let sum = sizes.reduce(|sum, size| sum?.checked_add(size?)).flatten();
+        let sum = sum_of(self.files.iter());
         match self.lists_all_files() {
             true => sum.or(self.stated_size_bytes),
             false => self.stated_size_bytes.or(sum),
         }
+    }
+
+    /// Bytes of the files that hold the weights, where each is known.
+    pub(crate) fn weight_files_bytes(&self) -> Option<u64> {
+        sum_of(self.files.iter().filter(|file| self.is_weights(file)))
+    }
+
+    /// Whether a file holds weights of this form.
+    pub fn is_weights(&self, file: &RemoteFile) -> bool {
+        let extension = match self.format {
+            Format::Gguf => ".gguf",
+            Format::Safetensors => ".safetensors",
+        };
+        file.name.to_ascii_lowercase().ends_with(extension)
     }
 
     /// Whether [`Self::files`] are all that the model needs, so that it can be fetched without asking
@@ -281,4 +328,10 @@ impl Variant {
             Format::Safetensors => has("config.json") && has("tokenizer.json"),
         }
     }
+}
+
+/// Bytes of all these files; `None` where there are none, or one's size is not known.
+fn sum_of<'a>(files: impl Iterator<Item = &'a RemoteFile>) -> Option<u64> {
+    let sizes = files.map(|file| file.size_bytes);
+    sizes.reduce(|sum, size| sum?.checked_add(size?)).flatten()
 }

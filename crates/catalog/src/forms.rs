@@ -134,10 +134,37 @@ fn retain_same(folder: &Path, files: &mut Vec<PathBuf>) {
 /// parameters, so that is no sign.
 fn are_same(one: &ModelFacts, other: &ModelFacts) -> bool {
     let shape = |facts: &ModelFacts| (facts.n_layers, facts.n_heads, facts.key_length);
-    one.architecture == other.architecture
+    gguf_architecture(&one.architecture) == gguf_architecture(&other.architecture)
         && shape(one) == shape(other)
         && one.n_kv_heads == other.n_kv_heads
         && one.vocab_size == other.vocab_size
+}
+
+/// What llama.cpp calls the architecture that `config.json` names in `model_type`; other names are
+/// the same in both, and llama.cpp's own stay as they are.
+pub(crate) fn gguf_architecture(model_type: &str) -> &str {
+    match model_type {
+        "bert" | "xlm-roberta" => "bert",
+        "cohere" => "command-r",
+        "deepseek_v2" | "deepseek_v3" => "deepseek2",
+        "gemma3_text" => "gemma3",
+        "gemma3n_text" => "gemma3n",
+        "gemma4_text" | "gemma4_unified" => "gemma4",
+        "glm4_moe" => "glm4moe",
+        "gpt_oss" => "gpt-oss",
+        "granitemoehybrid" => "granitehybrid",
+        "lfm2_moe" => "lfm2moe",
+        "ministral3" => "mistral3",
+        "mistral" | "mixtral" => "llama",
+        "nomic_bert" => "nomic-bert",
+        "olmo3" => "olmo2",
+        "qwen2_moe" => "qwen2moe",
+        "qwen3_5" | "qwen3_5_text" => "qwen35",
+        "qwen3_5_moe" | "qwen3_5_moe_text" => "qwen35moe",
+        "qwen3_moe" => "qwen3moe",
+        "qwen3_next" => "qwen3next",
+        same => same,
+    }
 }
 
 /// The name before the number, and the number, of a part such as `model-00002-of-00003.gguf`.

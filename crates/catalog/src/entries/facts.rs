@@ -1,44 +1,132 @@
 //! What a model is before any of its files is here.
 //!
-//! Rule: the same numbers as [`inspect`](crate::inspect) finds in the files once they are.
+//! Rule: the sums of [`crate::fit`] come out as they will when [`crate::inspect`] reads the files:
+//! tests hold both side by side. What the list cannot know, such as a chat template, is left open.
 
-use super::{Entry, Variant};
-use crate::facts::{LayerKind, ModelFacts};
+use super::packing;
+use super::{Architecture, Entry, Variant};
+use crate::facts::{Format, LayerKind, ModelFacts, Packed};
+use crate::forms::gguf_architecture;
+
+/// Weights that share a scale in MLX's quantised layers, as mlx-lm makes them.
+const GROUP_SIZE: f64 = 64.0;
+/// Bytes of a group's scale and bias.
+const SCALE_BYTES: f64 = 4.0;
 
 impl Entry {
     /// What this variant will be when it is here, for the same sums as of a model that is.
     pub fn facts(&self, variant: &Variant) -> ModelFacts {
         let numbers = &self.architecture;
-        let weight_bytes = variant.size_bytes().unwrap_or(0);
+        let weight_bytes = self.weight_bytes(variant);
+        let active = numbers.active_parameters.unwrap_or(numbers.parameters);
+        let share = active as f64 / numbers.parameters as f64;
+        let layers = layers(numbers);
         ModelFacts {
             format: variant.format,
-            architecture: numbers.model_type.clone(),
+            architecture: match variant.format {
+                Format::Gguf => gguf_architecture(&numbers.model_type).to_owned(),
+                Format::Safetensors => numbers.model_type.clone(),
+            },
             name: Some(self.name.clone()),
             context_length: Some(self.context_length),
             n_layers: Some(numbers.layers),
             n_heads: Some(numbers.heads),
-            n_kv_heads: vec![numbers.kv_heads; numbers.layers as usize],
+            n_kv_heads: layers
+                .iter()
+                .map(|kind| match kind {
+                    LayerKind::Sliding => numbers.sliding_kv_heads,
+                    _ => numbers.kv_heads,
+                })
+                .collect(),
             key_length: Some(numbers.head_dim),
             value_length: Some(numbers.value_dim),
             sliding_window: numbers.sliding_window,
-            layers: LayerKind::counted(
-                numbers.layers,
-                numbers.sliding_layers,
-                numbers.linear_layers,
-            ),
-            sliding_key_length: None,
-            sliding_value_length: None,
+            layers,
+            sliding_key_length: numbers.sliding_head_dim,
+            sliding_value_length: numbers.sliding_head_dim,
             linear_state_bytes: numbers.linear_state_bytes,
             hidden_size: Some(numbers.hidden_size),
             feed_forward_length: Some(numbers.intermediate_size),
             vocab_size: Some(numbers.vocabulary),
             n_parameters: numbers.parameters,
             weight_bytes,
-            active_weight_bytes: weight_bytes,
-            mix: Vec::new(),
-            bits: None,
+            active_weight_bytes: (weight_bytes as f64 * share) as u64,
+            mix: mix(variant, weight_bytes),
+            bits: bits(variant),
             chat_template: None,
-            n_files: variant.files.len().max(1),
+            n_files: variant.n_weight_files(),
         }
     }
+
+    /// Bytes of the weights that are loaded: of their files, else of all that is fetched, else what so many parameters
+    /// in this packing usually take.
+    fn weight_bytes(&self, variant: &Variant) -> u64 {
+        let usual = || {
+            let bits = packing::of(variant.format, &variant.packing).map_or(16.0, |kind| kind.bits);
+            let scales = match bits_are_words(variant) {
+                true => SCALE_BYTES * 8.0 / GROUP_SIZE,
+                false => 0.0,
+            };
+            (self.architecture.parameters as f64 * (bits + scales) / 8.0) as u64
+        };
+        let sum = variant.weight_files_bytes();
+        let fetched = sum.or_else(|| variant.size_bytes());
+        let not_loaded = match variant.format {
+            Format::Safetensors => self.architecture.vision_parameters.saturating_mul(2),
+            Format::Gguf => 0,
+        };
+        fetched.map_or_else(usual, |bytes| bytes.saturating_sub(not_loaded))
+    }
+}
+
+/// What each layer keeps. Of the layers that read what others keep, as many have a window as of the
+/// rest, for the pattern goes on; the shares are rounded.
+fn layers(numbers: &Architecture) -> Vec<LayerKind> {
+    let n_own = numbers.layers - numbers.shared_layers;
+    let own = |n: u64| (n * n_own + numbers.layers / 2) / numbers.layers;
+    let (n_sliding, n_linear) = (own(numbers.sliding_layers), own(numbers.linear_layers));
+    let mut layers = LayerKind::counted(n_own, n_sliding, n_linear);
+    // The reader lets no more layers through than a list can have.
+    layers.resize(numbers.layers as usize, LayerKind::Shared);
+    layers
+}
+
+impl Variant {
+    fn n_weight_files(&self) -> usize {
+        let weights = self.files.iter().filter(|file| self.is_weights(file));
+        weights.count().max(1)
+    }
+}
+
+/// Whether MLX quantised the weights, into 32-bit words.
+fn bits_are_words(variant: &Variant) -> bool {
+    let packing = packing::of(variant.format, &variant.packing);
+    packing.is_some_and(|packing| packing.kind == "U32")
+}
+
+fn bits(variant: &Variant) -> Option<u64> {
+    let packing = packing::of(variant.format, &variant.packing)?;
+    (packing.kind == "U32").then_some(packing.bits as u64)
+}
+
+/// How the weights will be packed: all as most are, but for what MLX keeps beside the words of a
+/// quantised layer.
+fn mix(variant: &Variant, weight_bytes: u64) -> Vec<Packed> {
+    let Some(packing) = packing::of(variant.format, &variant.packing) else {
+        return Vec::new();
+    };
+    let packed = |kind: &str, bytes: u64| Packed {
+        kind: kind.to_owned(),
+        n_tensors: 0,
+        bytes,
+    };
+    if !bits_are_words(variant) {
+        return vec![packed(packing.kind, weight_bytes)];
+    }
+    let words = GROUP_SIZE * packing.bits / 8.0;
+    let words = (weight_bytes as f64 * words / (words + SCALE_BYTES)) as u64;
+    vec![
+        packed(packing.kind, words),
+        packed("BF16", weight_bytes.saturating_sub(words)),
+    ]
 }

@@ -1,11 +1,332 @@
-//! Reads a list of models from TOML.
+//! Reads a list of models from TOML: its models, and what holds between them.
+//!
+//! Rule: the keys that are read are those of [`keys`], which the header of the built-in list explains;
+//! a test holds the two together.
 
-use std::path::Path;
+mod architecture;
+pub(super) mod keys;
+mod variant;
 
-use super::{Entry, Mistake};
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
 
-/// The entries without a mistake, and all mistakes, in the order of the file.
-pub(super) fn entries(text: &str, file: &Path, is_users: bool) -> (Vec<Entry>, Vec<Mistake>) {
-    let _ = (text, file, is_users);
-    (Vec::new(), Vec::new())
+use toml::de::DeTable;
+
+use super::table::{Document, Found, Table, nearest, shown};
+use super::{Bundled, Catalogue, Entry, Mistake, Sampling, Tag};
+
+/// A model, and where in the file it says what must be held against other models.
+struct Draft {
+    of_parameters: u64,
+    id: Found<String>,
+}
+
+/// The entries without a mistake, and all mistakes, both in the order of the file. A draft may be a
+/// model of `base` as well; `is_users` says that this is the user's own list.
+pub(super) fn list(
+    text: &str,
+    file: &Path,
+    base: &Catalogue,
+    is_users: bool,
+) -> (Vec<Entry>, Vec<Mistake>) {
+    let mut document = Document::new(text, file);
+    let root = match DeTable::parse(text) {
+        Ok(root) => root,
+        Err(error) => {
+            let at = error.span().map_or(0, |span| span.start);
+            let message = error.message().replace('\n', ", ");
+            document.wrong(at, format!("this is not TOML: {}", shown_message(&message)));
+            return (Vec::new(), document.into_mistakes());
+        }
+    };
+    let root = Table::new(root.get_ref(), 0, "the list");
+    root.allow_only(&["model"], &mut document);
+    let mut ids: HashMap<String, usize> = HashMap::new();
+    let mut entries = Vec::new();
+    let mut drafts = Vec::new();
+    for table in root.tables("model", "[[model]]", "this model", &mut document) {
+        let n_before = document.n_mistakes();
+        let id = id(&table, &mut document);
+        if let Some(id) = &id {
+            unique(id, &mut ids, &mut document);
+            is_free(id, base, is_users, &mut document);
+        }
+        let entry = entry(&table, id, is_users, &mut document);
+        if let Some((entry, draft)) = entry.filter(|_| document.n_mistakes() == n_before) {
+            drafts.extend(draft.map(|id| Draft {
+                of_parameters: entry.architecture.parameters,
+                id,
+            }));
+            entries.push(entry);
+        }
+    }
+    for draft in &drafts {
+        check_draft(draft, &entries, &ids, base, &mut document);
+    }
+    (entries, document.into_mistakes())
+}
+
+/// The parser's own words are in English and short; a message of a broken file may quote it.
+fn shown_message(message: &str) -> String {
+    let visible = message.chars().filter(|c| !c.is_control());
+    visible.take(200).collect()
+}
+
+fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Found<String>> {
+    let found = table.text("id", document);
+    let found = table.need("id", "\"my-model\"", found, document)?;
+    let id = &found.value;
+    let is_inner = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-');
+    let is_first = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let is_right = id.bytes().all(is_inner)
+        && id.as_bytes().first().is_some_and(is_first)
+        && id.len() <= 100
+        && !id.contains("..");
+    if !is_right {
+        let reason = "`id` is what people type: at most 100 small letters a to z, digits, `.` and \
+                      `-`, beginning with a letter or digit";
+        document.wrong(found.at, reason);
+        return None;
+    }
+    Some(found)
+}
+
+fn unique(id: &Found<String>, ids: &mut HashMap<String, usize>, document: &mut Document<'_>) {
+    if let Some(&first) = ids.get(&id.value) {
+        let line = document.line_of(first);
+        let reason = format!(
+            "`{}` is already the id of the model at line {line}",
+            id.value
+        );
+        document.wrong(id.at, reason);
+    } else {
+        ids.insert(id.value.clone(), id.at);
+    }
+}
+
+/// A user's entry takes the place of a built-in one, but not of a model that ships with the program.
+fn is_free(id: &Found<String>, base: &Catalogue, is_users: bool, document: &mut Document<'_>) {
+    let ships = |entry: &Entry| entry.bundled.is_some();
+    if is_users && base.find(&id.value).is_some_and(ships) {
+        let reason = format!(
+            "`{}` is the model that comes with the program; choose another id",
+            id.value
+        );
+        document.wrong(id.at, reason);
+    }
+}
+
+/// The entry of a table, with the place of its draft; `None` after a mistake without which nothing
+/// more can be said.
+fn entry(
+    table: &Table<'_>,
+    id: Option<Found<String>>,
+    is_users: bool,
+    document: &mut Document<'_>,
+) -> Option<(Entry, Option<Found<String>>)> {
+    table.allow_only(&keys::MODEL, document);
+    let name = table.text("name", document);
+    let name = table.need("name", "\"My Model\"", name, document);
+    let mut text = |key| table.text(key, document).map(|found| found.value);
+    let (family, description) = (text("family"), text("description"));
+    let licence = licence(table, document);
+    let source = source(table, document);
+    let tags = tags(table, document);
+    let draft = table.text("draft", document);
+    let unverified = unverified(table, &keys::of_model(), document);
+    let sampling = sampling(table, document);
+    let architecture = table.table("architecture", "[model.architecture]", document);
+    let architecture = match architecture {
+        Some(numbers) => architecture::read(&numbers, table.has("path"), document),
+        None => {
+            if !table.has("architecture") {
+                let reason = "this model has no [model.architecture]; its numbers are in the \
+                              model's own config.json";
+                document.wrong(table.at, reason);
+            }
+            None
+        }
+    };
+    let bundled = bundled(table, is_users, document);
+    let variants = variant::read_all(table, architecture.as_ref(), document);
+    if variants.is_empty() && bundled.is_none() && !table.has("variant") {
+        let reason = "this model has no [[model.variant]], so it cannot be fetched";
+        document.wrong(table.at, reason);
+    }
+    let architecture = architecture?;
+    let entry = Entry {
+        id: id?.value,
+        name: name?.value,
+        family: family.unwrap_or_default(),
+        description: description.unwrap_or_default(),
+        licence: licence.unwrap_or_default(),
+        tags,
+        context_length: architecture.context_length,
+        source,
+        architecture,
+        sampling,
+        draft: draft.as_ref().map(|draft| draft.value.clone()),
+        variants,
+        unverified,
+        bundled,
+        is_users,
+    };
+    Some((entry, draft))
+}
+
+/// SPDX's letters and operators; which licences there are is not for this list to say.
+fn licence(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
+    let found = table.text("licence", document)?;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-.+: ()".contains(c);
+    if !found.value.chars().all(is_part) {
+        let reason = "`licence` must be an SPDX expression such as \"Apache-2.0\", or \
+                      \"LicenseRef-\" with the name that its makers give it";
+        document.wrong(found.at, reason);
+        return None;
+    }
+    Some(found.value)
+}
+
+fn source(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
+    let found = table.text("source", document)?;
+    let rest = found.value.strip_prefix("https://");
+    let is_address =
+        rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace));
+    if !is_address {
+        document.wrong(
+            found.at,
+            "`source` must be an address that begins with https://",
+        );
+        return None;
+    }
+    Some(found.value)
+}
+
+fn tags(table: &Table<'_>, document: &mut Document<'_>) -> Vec<Tag> {
+    let names = Tag::ALL.map(Tag::name);
+    let mut tags = Vec::new();
+    for found in table.texts("tags", document) {
+        match Tag::ALL.into_iter().find(|tag| tag.name() == found.value) {
+            Some(tag) if tags.contains(&tag) => {
+                document.wrong(found.at, format!("the tag `{}` is there twice", tag.name()));
+            }
+            Some(tag) => tags.push(tag),
+            None => {
+                let near =
+                    nearest(&found.value, &names).map(|near| format!("; did you mean `{near}`?"));
+                let reason = format!(
+                    "there is no tag `{}`{}",
+                    shown(&found.value),
+                    near.unwrap_or_else(|| format!("; the tags are {}", names.join(", ")))
+                );
+                document.wrong(found.at, reason);
+            }
+        }
+    }
+    tags
+}
+
+/// The keys of `known` that are marked as unverified.
+fn unverified(table: &Table<'_>, known: &[&str], document: &mut Document<'_>) -> Vec<String> {
+    let mut keys = Vec::new();
+    for found in table.texts("unverified", document) {
+        let last = found.value.rsplit('.').next().unwrap_or_default();
+        if known.contains(&last) {
+            keys.push(found.value);
+            continue;
+        }
+        let near = nearest(last, known).map(|near| format!("; did you mean `{near}`?"));
+        let reason = format!(
+            "`unverified` names keys of this table, and `{}` is none{}",
+            shown(&found.value),
+            near.unwrap_or_default()
+        );
+        document.wrong(found.at, reason);
+    }
+    keys
+}
+
+fn sampling(table: &Table<'_>, document: &mut Document<'_>) -> Sampling {
+    let Some(table) = table.table("sampling", "[model.sampling]", document) else {
+        return Sampling::default();
+    };
+    table.allow_only(&keys::SAMPLING, document);
+    let top_k = table.number("top_k", 0..=1_000_000, document);
+    let mut fraction = |key, range| Some(table.fraction(key, range, document)?.value);
+    // Of top_p and the penalty 0 would leave no token, or divide by it.
+    Sampling {
+        temperature: fraction("temperature", 0.0..=5.0),
+        top_p: fraction("top_p", 0.01..=1.0),
+        top_k: top_k.map(|found| found.value),
+        min_p: fraction("min_p", 0.0..=1.0),
+        repetition_penalty: fraction("repetition_penalty", 0.01..=5.0),
+    }
+}
+
+/// Where the model lies that comes with the program. Paths are relative to the built-in list.
+fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Option<Bundled> {
+    let mut path = |key| {
+        let found = table.text(key, document)?;
+        if is_users {
+            let reason = format!(
+                "`{key}` is for models that come with the program; add a folder of yours by its path"
+            );
+            document.wrong(found.at, reason);
+            return None;
+        }
+        let path = PathBuf::from(&found.value);
+        let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if !path.components().all(is_below) {
+            let reason = format!("`{key}` must be a path below the list's own folder");
+            document.wrong(found.at, reason);
+            return None;
+        }
+        Some(path)
+    };
+    let (folder, gguf, draft) = (path("path"), path("gguf"), path("draft_path"));
+    match folder {
+        Some(path) => Some(Bundled { path, gguf, draft }),
+        None => {
+            if !table.has("path") && (gguf.is_some() || draft.is_some()) {
+                let reason = "`gguf` and `draft_path` belong to a model with a `path`";
+                document.wrong(table.at, reason);
+            }
+            None
+        }
+    }
+}
+
+/// A draft is another, smaller model of the list.
+fn check_draft(
+    draft: &Draft,
+    entries: &[Entry],
+    ids: &HashMap<String, usize>,
+    base: &Catalogue,
+    document: &mut Document<'_>,
+) {
+    let id = &draft.id.value;
+    let own = entries.iter().find(|entry| entry.id == *id);
+    // Of an entry with a mistake nothing is known but that it is there.
+    let found = own.or_else(|| base.find(id).filter(|_| !ids.contains_key(id)));
+    if let Some(found) = found {
+        if found.architecture.parameters >= draft.of_parameters {
+            let reason = format!("a draft must be smaller than its model, and `{id}` is not");
+            document.wrong(draft.id.at, reason);
+        }
+        return;
+    }
+    if ids.contains_key(id) {
+        return;
+    }
+    let known = ids.keys().map(String::as_str);
+    let known: Vec<&str> = known
+        .chain(base.entries.iter().map(|entry| &*entry.id))
+        .collect();
+    let near = nearest(id, &known).map(|near| format!("; did you mean `{near}`?"));
+    let reason = format!(
+        "no model has the id `{}`{}",
+        shown(id),
+        near.unwrap_or_default()
+    );
+    document.wrong(draft.id.at, reason);
 }

@@ -1,0 +1,174 @@
+//! Reads a model's numbers and holds them against each other.
+//!
+//! Rule: what passes here can be multiplied with a context length in 64 bits, and stands for a model
+//! that can exist.
+
+use std::ops::RangeInclusive;
+
+use super::keys;
+use crate::entries::table::{Document, Table};
+use crate::entries::{Architecture, BundledPacking};
+use crate::facts::MAX_LAYERS;
+
+/// More than any model has; keeps sums far from overflow.
+const PARAMETERS: RangeInclusive<u64> = 1..=100_000_000_000_000;
+const WIDTH: RangeInclusive<u64> = 1..=1 << 24;
+const TOKENS: RangeInclusive<u64> = 1..=1 << 27;
+const LAYERS: RangeInclusive<u64> = 1..=MAX_LAYERS;
+const BYTES: RangeInclusive<u64> = 1..=1 << 50;
+const STATE_BYTES: RangeInclusive<u64> = 1..=1 << 34;
+
+/// Reads `[model.architecture]`; `is_bundled` of a model that ships with the program.
+pub(super) fn read(
+    table: &Table<'_>,
+    is_bundled: bool,
+    document: &mut Document<'_>,
+) -> Option<Architecture> {
+    table.allow_only(&keys::ARCHITECTURE, document);
+    let n_before = document.n_mistakes();
+    let model_type = table.text("model_type", document);
+    let model_type = table.need("model_type", "\"qwen3\"", model_type, document);
+    let bundled = bundled(table, is_bundled, document);
+    let mut needed = |key, range, example| {
+        let found = table.number(key, range, document);
+        let found = table.need(key, example, found, document);
+        found.map(|found| found.value)
+    };
+    let parameters = needed("parameters", PARAMETERS, "4_022_468_096");
+    let layers = needed("layers", LAYERS, "36");
+    let hidden_size = needed("hidden_size", WIDTH, "2560");
+    let heads = needed("heads", WIDTH, "32");
+    let kv_heads = needed("kv_heads", WIDTH, "8");
+    let head_dim = needed("head_dim", WIDTH, "128");
+    let intermediate_size = needed("intermediate_size", WIDTH, "9728");
+    let vocabulary = needed("vocabulary", 2..=*WIDTH.end(), "151_936");
+    let context_length = needed("context_length", TOKENS, "40_960");
+    let mut given = |key, range| Some(table.number(key, range, document)?.value);
+    let active_parameters = given("active_parameters", PARAMETERS);
+    let vision_parameters = given("vision_parameters", PARAMETERS);
+    let value_dim = given("value_dim", WIDTH);
+    let sliding_window = given("sliding_window", TOKENS);
+    let sliding_layers = given("sliding_layers", LAYERS);
+    let sliding_kv_heads = given("sliding_kv_heads", WIDTH);
+    let sliding_head_dim = given("sliding_head_dim", WIDTH);
+    let shared_layers = given("shared_layers", LAYERS);
+    let linear_layers = given("linear_layers", LAYERS);
+    let linear_state_bytes = given("linear_state_bytes", STATE_BYTES);
+    let numbers = Architecture {
+        model_type: model_type?.value,
+        parameters: parameters?,
+        active_parameters,
+        vision_parameters: vision_parameters.unwrap_or(0),
+        layers: layers?,
+        hidden_size: hidden_size?,
+        heads: heads?,
+        kv_heads: kv_heads?,
+        head_dim: head_dim?,
+        value_dim: value_dim.or(head_dim)?,
+        intermediate_size: intermediate_size?,
+        vocabulary: vocabulary?,
+        context_length: context_length?,
+        sliding_window,
+        // A window without a number of layers is all layers'.
+        sliding_layers: sliding_layers.or(sliding_window.and(layers)).unwrap_or(0),
+        sliding_kv_heads: sliding_kv_heads.or(kv_heads)?,
+        sliding_head_dim,
+        shared_layers: shared_layers.unwrap_or(0),
+        linear_layers: linear_layers.unwrap_or(0),
+        linear_state_bytes: linear_state_bytes.unwrap_or(0),
+        bundled,
+    };
+    if document.n_mistakes() > n_before {
+        return None;
+    }
+    check(&numbers, table, document);
+    check_layers(&numbers, table, document);
+    Some(numbers)
+}
+
+/// How a model is packed that ships with the program; of others their variants say it.
+fn bundled(
+    table: &Table<'_>,
+    is_bundled: bool,
+    document: &mut Document<'_>,
+) -> Option<BundledPacking> {
+    const KEYS: [(&str, RangeInclusive<u64>); 3] = [
+        ("bits", 1..=32),
+        ("group_size", 1..=1024),
+        ("weight_bytes", BYTES),
+    ];
+    let values = KEYS.map(|(key, range)| {
+        let found = table.number(key, range, document)?;
+        if !is_bundled {
+            let reason = format!(
+                "`{key}` is for models that come with the program; of others a variant says it"
+            );
+            document.wrong(found.at, reason);
+        }
+        Some(found.value)
+    });
+    let [bits, group_size, weight_bytes] = values;
+    Some(BundledPacking {
+        bits: bits?,
+        group_size: group_size?,
+        weight_bytes: weight_bytes?,
+    })
+}
+
+/// What must hold between the numbers.
+fn check(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>) {
+    let mut check = |key: &str, is_right: bool, reason: &str| {
+        if !is_right {
+            document.wrong(table.place_of(key), reason);
+        }
+    };
+    check(
+        "kv_heads",
+        numbers.heads.is_multiple_of(numbers.kv_heads),
+        "`heads` must be a multiple of `kv_heads`",
+    );
+    check(
+        "sliding_kv_heads",
+        !table.has("sliding_kv_heads") || numbers.heads.is_multiple_of(numbers.sliding_kv_heads),
+        "`heads` must be a multiple of `sliding_kv_heads`",
+    );
+    check(
+        "parameters",
+        numbers.parameters >= numbers.vocabulary * numbers.hidden_size,
+        "`parameters` are fewer than the vocabulary alone has (`vocabulary` times `hidden_size`)",
+    );
+    let active = numbers.active_parameters;
+    check(
+        "active_parameters",
+        active.is_none_or(|active| active <= numbers.parameters),
+        "`active_parameters` cannot be more than `parameters`",
+    );
+}
+
+fn check_layers(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>) {
+    let has_window = numbers.sliding_window.is_some();
+    for key in ["sliding_layers", "sliding_kv_heads", "sliding_head_dim"] {
+        if table.has(key) && !has_window {
+            let reason =
+                format!("`{key}` belongs to a `sliding_window`; write how many tokens that has");
+            document.wrong(table.place_of(key), reason);
+        }
+    }
+    let pair = ["linear_layers", "linear_state_bytes"];
+    for (key, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
+        if table.has(key) && !table.has(other) {
+            let reason = format!("`{key}` belongs to `{other}`; write both, or neither");
+            document.wrong(table.place_of(key), reason);
+        }
+    }
+    if numbers.sliding_layers + numbers.linear_layers > numbers.layers {
+        let keys = ["linear_layers", "sliding_layers"];
+        let key = keys.into_iter().find(|key| table.has(key));
+        let reason = "`sliding_layers` and `linear_layers` together are more than `layers`";
+        document.wrong(table.place_of(key.unwrap_or("layers")), reason);
+    }
+    if numbers.shared_layers >= numbers.layers {
+        let reason = "`shared_layers` must be fewer than `layers`";
+        document.wrong(table.place_of("shared_layers"), reason);
+    }
+}

@@ -1,0 +1,77 @@
+//! Every key that a list of models may have, by table.
+//!
+//! Rule: a key that is read is here, and one that is here is explained in the built-in list's header.
+
+pub(in crate::entries) const MODEL: [&str; 15] = [
+    "id",
+    "name",
+    "family",
+    "description",
+    "licence",
+    "tags",
+    "source",
+    "draft",
+    "unverified",
+    "sampling",
+    "architecture",
+    "variant",
+    "path",
+    "gguf",
+    "draft_path",
+];
+
+pub(in crate::entries) const SAMPLING: [&str; 5] = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+];
+
+pub(in crate::entries) const ARCHITECTURE: [&str; 23] = [
+    "model_type",
+    "parameters",
+    "active_parameters",
+    "vision_parameters",
+    "layers",
+    "hidden_size",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "value_dim",
+    "intermediate_size",
+    "vocabulary",
+    "context_length",
+    "sliding_window",
+    "sliding_layers",
+    "sliding_kv_heads",
+    "sliding_head_dim",
+    "shared_layers",
+    "linear_layers",
+    "linear_state_bytes",
+    "bits",
+    "group_size",
+    "weight_bytes",
+];
+
+pub(in crate::entries) const VARIANT: [&str; 7] = [
+    "format",
+    "packing",
+    "repository",
+    "revision",
+    "size_bytes",
+    "files",
+    "unverified",
+];
+
+pub(in crate::entries) const FILE: [&str; 3] = ["name", "size_bytes", "sha256"];
+
+/// What `unverified` of a model may name.
+pub(super) fn of_model() -> Vec<&'static str> {
+    [&MODEL[..], &SAMPLING, &ARCHITECTURE].concat()
+}
+
+/// What `unverified` of a variant may name.
+pub(super) fn of_variant() -> Vec<&'static str> {
+    [&VARIANT[..], &FILE].concat()
+}

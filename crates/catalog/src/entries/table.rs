@@ -1,0 +1,325 @@
+//! A table of TOML, read key by key.
+//!
+//! Rule: what is wrong with a value is told where the value is, in words, and never twice; what is
+//! asked for and wrong is as if it were not there.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::Mistake;
+
+/// Longest text of a value, in bytes.
+const MAX_TEXT_BYTES: usize = 2000;
+
+/// A file that is being read, and what was found wrong in it.
+pub(super) struct Document<'a> {
+    text: &'a str,
+    file: &'a Path,
+    mistakes: Vec<Mistake>,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(text: &'a str, file: &'a Path) -> Self {
+        Self {
+            text,
+            file,
+            mistakes: Vec::new(),
+        }
+    }
+
+    /// Notes what is wrong at this byte of the file.
+    pub(super) fn wrong(&mut self, at: usize, reason: impl Into<String>) {
+        let mistake = Mistake::at(self.file, self.text, at, reason);
+        self.mistakes.push(mistake);
+    }
+
+    pub(super) fn n_mistakes(&self) -> usize {
+        self.mistakes.len()
+    }
+
+    /// Line of this byte, from 1.
+    pub(super) fn line_of(&self, at: usize) -> usize {
+        Mistake::at(self.file, self.text, at, "").line
+    }
+
+    /// All mistakes in the order of the file.
+    pub(super) fn into_mistakes(mut self) -> Vec<Mistake> {
+        let place = |mistake: &Mistake| (mistake.line, mistake.column);
+        self.mistakes.sort_by_key(place);
+        self.mistakes
+    }
+}
+
+/// A value, and where in the file it begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found<T> {
+    pub(super) value: T,
+    pub(super) at: usize,
+}
+
+/// One table of a file.
+#[derive(Clone)]
+pub(super) struct Table<'a> {
+    values: &'a DeTable<'a>,
+    /// Where it begins.
+    pub(super) at: usize,
+    /// What it is to people, such as `this variant`.
+    what: String,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(values: &'a DeTable<'a>, at: usize, what: impl Into<String>) -> Self {
+        let what = what.into();
+        Self { values, at, what }
+    }
+
+    /// Tells of keys that are not among `known`.
+    pub(super) fn allow_only(&self, known: &[&str], document: &mut Document<'_>) {
+        for key in self.values.keys() {
+            let name: &str = key.get_ref();
+            if known.contains(&name) {
+                continue;
+            }
+            let reason = match nearest(name, known) {
+                Some(near) => format!("there is no key `{}`; did you mean `{near}`?", shown(name)),
+                None => format!(
+                    "there is no key `{}` here; the keys are {}",
+                    shown(name),
+                    known.join(", ")
+                ),
+            };
+            document.wrong(key.span().start, reason);
+        }
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    /// Where the value of `key` is, else the table.
+    pub(super) fn place_of(&self, key: &str) -> usize {
+        self.values
+            .get(key)
+            .map_or(self.at, |value| value.span().start)
+    }
+
+    /// `found`, and if the key is not there at all, a mistake with `example`.
+    pub(super) fn need<T>(
+        &self,
+        key: &str,
+        example: &str,
+        found: Option<T>,
+        document: &mut Document<'_>,
+    ) -> Option<T> {
+        if found.is_none() && !self.has(key) {
+            let reason = format!("{} has no `{key}`; write {key} = {example}", self.what);
+            document.wrong(self.at, reason);
+        }
+        found
+    }
+
+    /// A text of one line or more; never empty, and with nothing in it that cannot be seen.
+    pub(super) fn text(&self, key: &str, document: &mut Document<'_>) -> Option<Found<String>> {
+        let (value, at) = self.value(key)?;
+        text_of(value, at, &format!("`{key}`"), document)
+    }
+
+    /// A list of texts, those that are right; none where the key is not there.
+    pub(super) fn texts(&self, key: &str, document: &mut Document<'_>) -> Vec<Found<String>> {
+        let Some((value, at)) = self.value(key) else {
+            return Vec::new();
+        };
+        let Some(array) = value.as_array() else {
+            let example = format!("a list such as {key} = [\"…\"]");
+            wrong_kind(&format!("`{key}`"), &example, value, at, document);
+            return Vec::new();
+        };
+        let what = format!("each of `{key}`");
+        let texts = array.iter().filter_map(|value| {
+            let at = value.span().start;
+            text_of(value.get_ref(), at, &what, document)
+        });
+        texts.collect()
+    }
+
+    /// A whole number in `range`.
+    pub(super) fn number(
+        &self,
+        key: &str,
+        range: RangeInclusive<u64>,
+        document: &mut Document<'_>,
+    ) -> Option<Found<u64>> {
+        let (value, at) = self.value(key)?;
+        let Some(number) = value.as_integer() else {
+            wrong_kind(&format!("`{key}`"), "a whole number", value, at, document);
+            return None;
+        };
+        let number = u64::from_str_radix(number.as_str(), number.radix());
+        match number.ok().filter(|number| range.contains(number)) {
+            Some(value) => Some(Found { value, at }),
+            None => {
+                let (least, most) = range.into_inner();
+                document.wrong(at, format!("`{key}` must be from {least} to {most}"));
+                None
+            }
+        }
+    }
+
+    /// A number in `range`, with or without a fraction.
+    pub(super) fn fraction(
+        &self,
+        key: &str,
+        range: RangeInclusive<f64>,
+        document: &mut Document<'_>,
+    ) -> Option<Found<f64>> {
+        let (value, at) = self.value(key)?;
+        let number = match value {
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str().parse().ok(),
+            _ => {
+                wrong_kind(&format!("`{key}`"), "a number", value, at, document);
+                return None;
+            }
+        };
+        match number.filter(|number| range.contains(number)) {
+            Some(value) => Some(Found { value, at }),
+            None => {
+                let (least, most) = range.into_inner();
+                document.wrong(at, format!("`{key}` must be from {least} to {most}"));
+                None
+            }
+        }
+    }
+
+    /// A table below this one.
+    pub(super) fn table(
+        &self,
+        key: &str,
+        what: impl Into<String>,
+        document: &mut Document<'_>,
+    ) -> Option<Self> {
+        let (value, at) = self.value(key)?;
+        let what = what.into();
+        let Some(values) = value.as_table() else {
+            wrong_kind(&format!("`{key}`"), "a table", value, at, document);
+            return None;
+        };
+        Some(Self { values, at, what })
+    }
+
+    /// A list of tables below this one, as `header` begins each; those that are right.
+    pub(super) fn tables(
+        &self,
+        key: &str,
+        header: &str,
+        what: &str,
+        document: &mut Document<'_>,
+    ) -> Vec<Self> {
+        let Some((value, at)) = self.value(key) else {
+            return Vec::new();
+        };
+        let Some(array) = value.as_array() else {
+            let reason = format!("begin each `{key}` with {header}");
+            document.wrong(at, reason);
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for value in array.iter() {
+            let at = value.span().start;
+            match value.get_ref().as_table() {
+                Some(values) => tables.push(Self::new(values, at, what)),
+                None => {
+                    let each = format!("each `{key}`");
+                    wrong_kind(&each, "a table", value.get_ref(), at, document);
+                }
+            }
+        }
+        tables
+    }
+
+    fn value(&self, key: &str) -> Option<(&'a DeValue<'a>, usize)> {
+        let value = self.values.get(key)?;
+        Some((value.get_ref(), value.span().start))
+    }
+}
+
+fn text_of(
+    value: &DeValue<'_>,
+    at: usize,
+    what: &str,
+    document: &mut Document<'_>,
+) -> Option<Found<String>> {
+    let Some(text) = value.as_str() else {
+        wrong_kind(what, "text in quotes", value, at, document);
+        return None;
+    };
+    let reason = if text.trim().is_empty() {
+        format!("{what} is empty; write something, or leave the key out")
+    } else if text.len() > MAX_TEXT_BYTES {
+        format!(
+            "{what} is {} bytes long; at most {MAX_TEXT_BYTES} can be shown",
+            text.len()
+        )
+    } else if let Some(hidden) = text.chars().find(|&c| is_hidden(c)) {
+        let code = u32::from(hidden);
+        format!("{what} has a character in it that cannot be seen (U+{code:04X}); take it out")
+    } else {
+        let value = text.trim().to_owned();
+        return Some(Found { value, at });
+    };
+    document.wrong(at, reason);
+    None
+}
+
+/// Control characters, which a terminal would obey, and those that turn the direction of what
+/// follows, so that a name reads as another.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+fn wrong_kind(
+    what: &str,
+    expected: &str,
+    found: &DeValue<'_>,
+    at: usize,
+    document: &mut Document<'_>,
+) {
+    let found = match found {
+        DeValue::String(_) => "text in quotes",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    };
+    document.wrong(at, format!("{what} must be {expected}, and is {found}"));
+}
+
+/// The one of `known` that `name` was probably meant to be.
+pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let name = name.to_lowercase();
+    let changes = |other: &&&str| strsim::damerau_levenshtein(&name, &other.to_lowercase());
+    let near = known.iter().min_by_key(changes)?;
+    let most = (near.len().min(name.len()) / 3).max(1);
+    if changes(&near) <= most {
+        return Some(near);
+    }
+    let is_part =
+        |other: &&&str| name.len() >= 3 && (other.contains(&*name) || name.contains(**other));
+    known.iter().find(is_part).copied()
+}
+
+/// A name from a file, as it may be shown.
+pub(super) fn shown(name: &str) -> String {
+    const MOST: usize = 60;
+    let visible = name.chars().filter(|&c| !is_hidden(c));
+    let mut shown: String = visible.take(MOST).collect();
+    if name.chars().count() > MOST {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,106 @@
+//! What is in force, from what the files say now and said before.
+//!
+//! Rule: a file that is gone says nothing; one with a mistake says what it said before it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::entries::{Catalogue, Mistake};
+
+/// Far more than a list of models has.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The files, and what of them is in force.
+pub(super) struct Follow {
+    built_in: Option<PathBuf>,
+    user: Option<PathBuf>,
+    /// The last built-in list without a mistake.
+    base: Arc<Catalogue>,
+    /// The last text of the user's own list without a mistake.
+    text: Option<String>,
+    /// The list in force.
+    current: Arc<Catalogue>,
+}
+
+impl Follow {
+    pub(super) fn new(built_in: Option<PathBuf>, user: Option<PathBuf>) -> Self {
+        let base = Catalogue::built_in();
+        Self {
+            built_in,
+            user,
+            current: base.clone(),
+            base,
+            text: None,
+        }
+    }
+
+    /// Reads the files; the list in force then, and all mistakes, the user's first. Of an equal list
+    /// the same one is returned.
+    pub(super) fn read(&mut self) -> (Arc<Catalogue>, Vec<Mistake>) {
+        let mut mistakes = Vec::new();
+        if let Some(file) = &self.built_in {
+            match read(file).and_then(|text| text.map(|t| Catalogue::read(&t, file)).transpose()) {
+                Ok(Some(base)) => self.base = Arc::new(base),
+                Ok(None) => self.base = Catalogue::built_in(),
+                Err(mistake) => mistakes.push(mistake),
+            }
+        }
+        let merged = self.merged();
+        let current = merged.unwrap_or_else(|mistake| {
+            mistakes.insert(0, mistake);
+            // What it said before may not go with another built-in list.
+            let before = self.text.as_deref().zip(self.user.as_deref());
+            let before = before.map(|(text, file)| self.base.merged_with(text, file));
+            match before {
+                Some(Ok(merged)) => merged,
+                Some(Err(_)) | None => (*self.base).clone(),
+            }
+        });
+        if *self.current != current {
+            self.current = Arc::new(current);
+        }
+        (self.current.clone(), mistakes)
+    }
+
+    fn merged(&mut self) -> Result<Catalogue, Mistake> {
+        let Some(file) = &self.user else {
+            return Ok((*self.base).clone());
+        };
+        let text = read(file)?;
+        let merged = match &text {
+            Some(text) => self.base.merged_with(text, file)?,
+            None => (*self.base).clone(),
+        };
+        self.text = text;
+        Ok(merged)
+    }
+}
+
+/// What the file says; `None` where there is none.
+fn read(file: &Path) -> Result<Option<String>, Mistake> {
+    let wrong = |reason: String| Mistake::at(file, "", 0, reason);
+    let open = match File::open(file) {
+        Ok(open) => open,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(wrong(format!("it cannot be read: {error}"))),
+    };
+    let mut bytes = Vec::new();
+    let read = open.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| wrong(format!("it cannot be read: {error}")))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let most = MAX_BYTES >> 20;
+        return Err(wrong(format!(
+            "it is larger than {most} MB, so it is no list of models"
+        )));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|error| {
+        let right = error.utf8_error().valid_up_to();
+        let before = String::from_utf8_lossy(&error.as_bytes()[..right]);
+        let reason = "this is not UTF-8; save the file as UTF-8";
+        Mistake::at(file, &before, right, reason)
+    })
+}

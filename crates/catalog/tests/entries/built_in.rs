@@ -1,0 +1,143 @@
+//! The built-in list, and that its own header explains what is read.
+//!
+//! Rule: the list has no mistake, and every entry says all that a person needs to choose.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+use transom_catalog::Catalogue;
+use transom_catalog::entries::Tag;
+
+use super::{FULL, read};
+
+const LIST: &str = include_str!("../../../../models.toml");
+
+#[test]
+fn the_built_in_list_has_no_mistake_and_enough_models() {
+    let list = read(LIST).unwrap_or_else(|mistake| panic!("{mistake}"));
+    assert_eq!(*Catalogue::built_in(), list);
+    let installable = list.entries.iter().filter(|entry| entry.bundled.is_none());
+    let n_models = installable.count();
+    assert!(n_models >= 25, "{n_models} models can be installed");
+    for tag in Tag::ALL {
+        let has = list.entries.iter().any(|entry| entry.tags.contains(&tag));
+        assert!(has, "no model is for {}", tag.name());
+    }
+}
+
+#[test]
+fn every_built_in_entry_says_what_a_person_needs_to_choose() {
+    for entry in &Catalogue::built_in().entries {
+        let id = &entry.id;
+        let texts = [&entry.family, &entry.description, &entry.licence];
+        assert!(texts.iter().all(|text| !text.is_empty()), "{id}");
+        assert!(
+            entry.description.ends_with('.'),
+            "{id}: {}",
+            entry.description
+        );
+        assert!(!entry.tags.is_empty(), "{id} is for nothing");
+        if entry.bundled.is_some() {
+            continue;
+        }
+        assert!(entry.source.is_some(), "{id} has no model card");
+        for variant in &entry.variants {
+            let form = format!("{id}, {}", variant.packing);
+            assert!(variant.size_bytes().is_some(), "{form}: how large?");
+        }
+    }
+}
+
+#[test]
+fn the_starter_lies_where_the_list_says() {
+    let list = Catalogue::built_in();
+    let bundled = list.find("starter").unwrap().bundled.as_ref().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    assert!(root.join(&bundled.path).join("config.json").is_file());
+    let draft = bundled.draft.as_ref().unwrap();
+    assert!(root.join(draft).join("config.json").is_file());
+}
+
+/// Words of the header that begin a line of its tables, or stand in a list of keys there.
+fn documented() -> BTreeSet<String> {
+    let header = LIST.lines().take_while(|line| line.starts_with('#'));
+    let mut keys = BTreeSet::new();
+    for line in header {
+        // Keys are indented by two blanks, what is said of them by more.
+        let Some(line) = line
+            .strip_prefix("#   ")
+            .filter(|line| !line.starts_with(' '))
+        else {
+            continue;
+        };
+        let names = line.split("  ").next().unwrap_or_default();
+        let names = names.split([',', '*', ' ']).filter(|name| !name.is_empty());
+        keys.extend(names.map(str::to_owned));
+    }
+    keys
+}
+
+/// Keys that the reader knows: it names them itself when it is given one that it does not.
+fn read_keys() -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    let tables = [
+        "description =",
+        "top_k =",
+        "model_type = \"qwen3\"\nparameters = 7",
+        "packing = \"4-bit\"",
+    ];
+    for place in tables {
+        let text = FULL.replacen(place, &format!("zzzzzzzz = 1\n{place}"), 1);
+        let reason = read(&text).unwrap_err().reason;
+        let known = reason
+            .split("the keys are ")
+            .nth(1)
+            .unwrap_or_else(|| panic!("{reason}"));
+        keys.extend(known.split(", ").map(str::to_owned));
+    }
+    keys
+}
+
+#[test]
+fn the_header_of_the_list_explains_every_key_that_is_read_and_no_other() {
+    // Tables have lines of their own, and the keys of a file are explained with `files`.
+    let tables = ["sampling", "architecture", "variant"].map(str::to_owned);
+    let read: BTreeSet<String> = read_keys()
+        .into_iter()
+        .filter(|key| !tables.contains(key))
+        .collect();
+    assert!(read.len() > 35, "{read:?}");
+    assert_eq!(documented(), read);
+    for table in tables {
+        assert!(
+            LIST.contains(&format!("# [model.{table}]"))
+                || LIST.contains(&format!("# [[model.{table}]]"))
+        );
+    }
+}
+
+#[test]
+fn a_draft_has_the_vocabulary_of_its_model() {
+    let list = Catalogue::built_in();
+    for entry in &list.entries {
+        let Some(draft) = entry.draft.as_deref().and_then(|id| list.find(id)) else {
+            continue;
+        };
+        let tokens = |entry: &transom_catalog::Entry| entry.architecture.vocabulary;
+        // Tables are padded to round numbers, which differ by a few hundred rows.
+        let difference = tokens(entry).abs_diff(tokens(draft));
+        assert!(difference < 1024, "{} and its draft {}", entry.id, draft.id);
+    }
+}
+
+#[test]
+fn no_two_built_in_variants_are_the_same_files() {
+    let mut seen = HashSet::new();
+    for entry in &Catalogue::built_in().entries {
+        for variant in &entry.variants {
+            let first = variant.files.first().map(|file| file.name.clone());
+            let place = (variant.repository.clone(), variant.packing.clone(), first);
+            assert!(seen.insert(place.clone()), "{}: {place:?}", entry.id);
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! What is told of a mistake in a list, and where it is said to be.
+//!
+//! Rule: each is one clear sentence, with the line and column of what is to be changed.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use transom_catalog::Catalogue;
+
+use super::{FULL, read};
+
+/// Changes `from` to `to` in the full list, and holds what is told against `line:column: reason`,
+/// where the place is that of `«` in `to`.
+#[track_caller]
+fn check(from: &str, to: &str, reason: &str) {
+    assert_eq!(FULL.matches(from).count(), 1, "{from:?} must be there once");
+    let marked = FULL.replace(from, to);
+    let text = marked.replace('«', "");
+    let before = &marked[..marked.find('«').unwrap_or(0)];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    let mistake = read(&text).unwrap_err();
+    assert_eq!(
+        mistake.to_string(),
+        format!("models.toml:{line}:{column}: {reason}")
+    );
+}
+
+/// As [`check`], of a reason that begins so.
+#[track_caller]
+fn check_start(from: &str, to: &str, start: &str) {
+    let text = FULL.replace(from, to);
+    assert_ne!(text, FULL);
+    let mistake = read(&text).unwrap_err();
+    assert!(mistake.reason.starts_with(start), "{mistake}");
+}
+
+#[test]
+fn a_list_with_every_key_is_read_whole() {
+    let list = read(FULL).unwrap();
+    let [big, small] = list.entries.as_slice() else {
+        panic!("{list:?}");
+    };
+    assert_eq!((&*big.id, &*small.id), ("big", "small"));
+    assert_eq!(big.draft.as_deref(), Some("small"));
+    assert_eq!(big.context_length, 40_960);
+    assert_eq!(big.sampling.min_p, Some(0.0));
+    assert_eq!(big.variants.len(), 2);
+    let [weights, config] = big.variants[0].files.as_slice() else {
+        panic!("{big:?}");
+    };
+    let sha256 = "aaaabbbbccccddddeeeeffff0000111122223333444455556666777788889999";
+    assert_eq!(weights.sha256.as_deref(), Some(sha256));
+    assert_eq!(config.size_bytes, Some(1000));
+    assert_eq!(big.variants[1].revision, "main");
+    assert_eq!(small.licence, "");
+    assert!(!big.is_users);
+}
+
+#[test]
+fn what_is_no_toml_is_told_where_it_stops_being_it() {
+    check(
+        "name = \"Small\"",
+        "name = «Small",
+        "this is not TOML: string values must be quoted, expected literal string",
+    );
+    check_start(
+        "id = \"small\"",
+        "id = \"small\"\nid = \"small\"",
+        "this is not TOML: duplicate key",
+    );
+    check_start(
+        "[[model]]\nid = \"small\"",
+        "[[model]\nid = \"small\"",
+        "this is not TOML: ",
+    );
+    assert_eq!(
+        read("models = 1").unwrap_err().to_string(),
+        "models.toml:1:1: there is no key `models`; did you mean `model`?"
+    );
+    assert_eq!(
+        read("[model]\nid = \"a\"").unwrap_err().to_string(),
+        "models.toml:1:1: begin each `model` with [[model]]"
+    );
+}
+
+#[test]
+fn an_unknown_key_is_told_with_the_one_that_was_meant() {
+    check(
+        "licence = \"Apache-2.0\"",
+        "«license = \"Apache-2.0\"",
+        "there is no key `license`; did you mean `licence`?",
+    );
+    check(
+        "top_k = 20",
+        "«topk = 20",
+        "there is no key `topk`; did you mean `top_k`?",
+    );
+    check(
+        "value_dim = 64",
+        "«value_dims = 64",
+        "there is no key `value_dims`; did you mean `value_dim`?",
+    );
+    check(
+        "size_bytes = 4_000_000_000",
+        "«size = 4_000_000_000",
+        "there is no key `size`; did you mean `size_bytes`?",
+    );
+    check(
+        "size_bytes = 1000 }",
+        "size_bytes = 1000, «mode = 1 }",
+        "there is no key `mode` here; the keys are name, size_bytes, sha256",
+    );
+}
+
+#[test]
+fn a_missing_key_is_told_at_its_table_with_an_example() {
+    let text = FULL.replace("id = \"big\"\n", "");
+    let expected = "models.toml:1:1: this model has no `id`; write id = \"my-model\"";
+    assert_eq!(read(&text).unwrap_err().to_string(), expected);
+    check(
+        "[model.architecture]\nmodel_type = \"qwen3\"\nparameters = 6",
+        "«[model.architecture]\nparameters = 6",
+        "[model.architecture] has no `model_type`; write model_type = \"qwen3\"",
+    );
+    check(
+        "[[model.variant]]\nformat = \"gguf\"\npacking = \"Q8_0\"",
+        "«[[model.variant]]\nformat = \"gguf\"",
+        "this variant has no `packing`; write packing = \"Q4_K_M\"",
+    );
+    check(
+        "{ name = \"config.json\", size_bytes = 1000 }",
+        "«{ size_bytes = 1000 }",
+        "this file has no `name`; write name = \"model.safetensors\"",
+    );
+    let small = FULL.find("[[model]]\nid = \"small\"").unwrap();
+    let architecture = FULL[small..].find("[model.architecture]").unwrap();
+    let bare = read(&FULL[small..small + architecture]).unwrap_err();
+    assert!(
+        bare.reason.contains("has no [model.architecture]"),
+        "{bare}"
+    );
+    let variant = FULL[small..].find("[[model.variant]]").unwrap();
+    let bare = read(&FULL[small..small + variant]).unwrap_err();
+    assert!(bare.reason.contains("has no [[model.variant]]"), "{bare}");
+    assert_eq!(bare.line, 1);
+}
+
+#[test]
+fn a_value_of_another_kind_is_told_as_what_it_is() {
+    check(
+        "layers = 28",
+        "layers = «\"28\"",
+        "`layers` must be a whole number, and is text in quotes",
+    );
+    check(
+        "layers = 28",
+        "layers = «28.5",
+        "`layers` must be a whole number, and is a number with a fraction",
+    );
+    check(
+        "name = \"Small\"",
+        "name = «3",
+        "`name` must be text in quotes, and is a whole number",
+    );
+    check(
+        "tags = [\"chat\", \"reasoning\"]",
+        "tags = «\"chat\"",
+        "`tags` must be a list such as tags = [\"…\"], and is text in quotes",
+    );
+    check(
+        "tags = [\"chat\", \"reasoning\"]",
+        "tags = [\"chat\", «1979-05-27]",
+        "each of `tags` must be text in quotes, and is a date",
+    );
+    check(
+        "temperature = 0.6",
+        "temperature = «true",
+        "`temperature` must be a number, and is true or false",
+    );
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_told_with_what_would() {
+    check(
+        "layers = 28",
+        "layers = «0",
+        "`layers` must be from 1 to 4096",
+    );
+    check(
+        "layers = 28",
+        "layers = «-28",
+        "`layers` must be from 1 to 4096",
+    );
+    check(
+        "top_p = 0.95",
+        "top_p = «1.5",
+        "`top_p` must be from 0.01 to 1",
+    );
+    check(
+        "top_p = 0.95",
+        "top_p = «nan",
+        "`top_p` must be from 0.01 to 1",
+    );
+    check(
+        "name = \"Small\"",
+        "name = «\" \"",
+        "`name` is empty; write something, or leave the key out",
+    );
+    check(
+        "name = \"Small\"",
+        "name = «\"Small\\u001B[2J\"",
+        "`name` has a character in it that cannot be seen (U+001B); take it out",
+    );
+    check_start(
+        "id = \"big\"",
+        "id = \"Big Model\"",
+        "`id` is what people type",
+    );
+    check_start(
+        "id = \"big\"",
+        "id = \"owner/big\"",
+        "`id` is what people type",
+    );
+    check(
+        "source = \"https://example.org/big\"",
+        "source = «\"http://example.org/big\"",
+        "`source` must be an address that begins with https://",
+    );
+    check_start(
+        "\"Apache-2.0\"",
+        "\"Apache 2.0, see file\"",
+        "`licence` must be an SPDX",
+    );
+    check(
+        "repository = \"owner/Big-GGUF\"",
+        "repository = «\"https://huggingface.co/owner/Big-GGUF\"",
+        "`repository` must be \"owner/name\" as on the hub",
+    );
+    check_start("\"0123abc\"", "\"../main\"", "`revision` must be");
+    check(
+        "format = \"mlx\"",
+        "format = «\"safetensors\"",
+        "`format` must be \"mlx\" or \"gguf\", not \"safetensors\"",
+    );
+    check(
+        "\"AAAABBBB",
+        "«\"AAAABBB",
+        "`sha256` must be 64 hexadecimal digits, and has 63 characters",
+    );
+}
+
+#[test]
+fn numbers_that_cannot_be_true_together_are_told() {
+    check(
+        "parameters = 600_000_000",
+        "parameters = «6_000_000",
+        "`parameters` are fewer than the vocabulary alone has (`vocabulary` times `hidden_size`)",
+    );
+    check(
+        "active_parameters = 3_000_000_000",
+        "active_parameters = «30_000_000_000",
+        "`active_parameters` cannot be more than `parameters`",
+    );
+    check(
+        "linear_layers = 10",
+        "linear_layers = «17",
+        "`sliding_layers` and `linear_layers` together are more than `layers`",
+    );
+    check_start(
+        "sliding_window = 1024\n",
+        "",
+        "`sliding_layers` belongs to a `sliding_window`",
+    );
+    check_start(
+        "linear_state_bytes = 123_456\n",
+        "",
+        "`linear_layers` belongs to",
+    );
+    check_start(
+        "linear_layers = 10\n",
+        "",
+        "`linear_state_bytes` belongs to",
+    );
+    check(
+        "value_dim = 64",
+        "value_dim = 64\nbits = «4",
+        "`bits` is for models that come with the program; of others a variant says it",
+    );
+    let heads = FULL.replace("heads = 16\nkv_heads = 8", "heads = 16\nkv_heads = 7");
+    let mistake = read(&heads).unwrap_err();
+    assert_eq!(mistake.reason, "`heads` must be a multiple of `kv_heads`");
+}
+
+#[test]
+fn names_of_other_entries_tags_and_packings_must_be_there() {
+    check(
+        "draft = \"small\"",
+        "draft = «\"smal\"",
+        "no model has the id `smal`; did you mean `small`?",
+    );
+    check(
+        "draft = \"small\"",
+        "draft = «\"big\"",
+        "a draft must be smaller than its model, and `big` is not",
+    );
+    let text = FULL.replace("id = \"small\"", "id = \"big\"");
+    let mistake = read(&text.replace("draft = \"small\"\n", "")).unwrap_err();
+    let expected = "models.toml:50:6: `big` is already the id of the model at line 2";
+    assert_eq!(mistake.to_string(), expected);
+    check(
+        "\"reasoning\"]",
+        "«\"reasonning\"]",
+        "there is no tag `reasonning`; did you mean `reasoning`?",
+    );
+    check(
+        "\"reasoning\"]",
+        "«\"vision\"]",
+        "there is no tag `vision`; the tags are chat, code, reasoning, embedding",
+    );
+    check(
+        "\"reasoning\"]",
+        "«\"chat\"]",
+        "the tag `chat` is there twice",
+    );
+    check(
+        "packing = \"Q4_K_M\"",
+        "packing = «\"q4_k_m\"",
+        "there is no packing `q4_k_m` of GGUF; did you mean `Q4_K_M`?",
+    );
+    check(
+        "packing = \"4-bit\"",
+        "packing = «\"4bit\"",
+        "there is no packing `4bit` of MLX; did you mean `4-bit`?",
+    );
+    check(
+        "unverified = [\"sampling\"]",
+        "unverified = [«\"samplings\"]",
+        "`unverified` names keys of this table, and `samplings` is none; did you mean `sampling`?",
+    );
+}
+
+#[test]
+fn a_file_can_lead_nowhere_but_into_its_folder() {
+    for name in [
+        "../x.safetensors",
+        "/etc/x.safetensors",
+        "a/../../x",
+        "a//b",
+        "C:x",
+        "a\\b",
+        ".x",
+    ] {
+        let text = FULL.replace("name = \"model.safetensors\"", &format!("name = '{name}'"));
+        let mistake = read(&text).unwrap_err();
+        let expected = "the name of a file must be a path inside the repository";
+        assert!(mistake.reason.starts_with(expected), "{mistake}");
+    }
+    let below = FULL.replace(
+        "name = \"model.safetensors\"",
+        "name = \"a/b/model.safetensors\"",
+    );
+    assert!(read(&below).is_ok());
+    let twice = FULL.replace("name = \"config.json\"", "name = \"Model.safetensors\"");
+    let mistake = read(&twice).unwrap_err();
+    assert_eq!(
+        mistake.reason,
+        "the file `Model.safetensors` is there twice"
+    );
+    check_start(
+        "name = \"model.safetensors\"",
+        "name = \"model.gguf\"",
+        "none of the files is a *.safetensors file",
+    );
+}
+
+#[test]
+fn sizes_must_fit_each_other_and_the_parameters() {
+    check(
+        "size_bytes = 4_000_000_000",
+        "size_bytes = «3_900_000_999",
+        "the files have 3900001000 bytes together, more than the `size_bytes` of 3900000999",
+    );
+    check_start(
+        "size_bytes = 3_900_000_000",
+        "size_bytes = 390_000_000",
+        "390000000 bytes are not",
+    );
+    let text = FULL.replace("size_bytes = 4_000_000_000", "size_bytes = 40_000_000_000");
+    assert!(read(&text).is_err(), "ten times too large");
+}
+
+#[test]
+fn the_first_mistake_of_a_file_is_told() {
+    let text = FULL
+        .replace("layers = 28", "layers = 0")
+        .replace("layers = 36", "layers = 0");
+    assert_eq!(read(&text).unwrap_err().line, 21);
+}
+
+#[test]
+fn columns_are_counted_in_characters_and_line_ends_of_windows_are_none() {
+    let text = FULL
+        .replace('\n', "\r\n")
+        .replace("\"For tests,", "\"Für Tests, größere,");
+    assert!(read(&text).is_ok());
+    let text = "[[model]]\r\nname = \"größer\" 3\r\n";
+    let mistake = read(text).unwrap_err();
+    assert_eq!((mistake.line, mistake.column), (2, 17), "{mistake}");
+}
+
+#[test]
+fn a_users_list_cannot_say_that_a_model_comes_with_the_program() {
+    let text = FULL.replace("id = \"small\"", "id = \"small\"\npath = \"assets\"");
+    assert!(read(&text).is_ok());
+    let merged = Catalogue::default().merged_with(&text, Path::new("mine.toml"));
+    let mistake = merged.unwrap_err();
+    assert!(mistake.to_string().starts_with("mine.toml:"), "{mistake}");
+    assert!(
+        mistake.reason.contains("add a folder of yours by its path"),
+        "{mistake}"
+    );
+    let outside = text.replace("\"assets\"", "\"../assets\"");
+    let mistake = read(&outside).unwrap_err();
+    assert!(
+        mistake.reason.contains("below the list's own folder"),
+        "{mistake}"
+    );
+    let starter = FULL
+        .replace("id = \"small\"", "id = \"starter\"")
+        .replace("draft = \"small\"\n", "");
+    let mistake = Catalogue::built_in().merged_with(&starter, Path::new("mine.toml"));
+    let mistake = mistake.unwrap_err();
+    assert!(
+        mistake.reason.contains("comes with the program"),
+        "{mistake}"
+    );
+}
+
+/// Whatever happens to one place of a file, it is a list or a mistake inside the file.
+fn holds(text: &str) -> Result<(), TestCaseError> {
+    if let Err(mistake) = read(text) {
+        let lines: Vec<&str> = text.split('\n').collect();
+        prop_assert!((1..=lines.len()).contains(&mistake.line), "{}", mistake);
+        let n_characters = lines[mistake.line - 1].chars().count();
+        prop_assert!(
+            (1..=n_characters + 1).contains(&mistake.column),
+            "{}",
+            mistake
+        );
+        prop_assert!(!mistake.reason.is_empty());
+        prop_assert!(!mistake.to_string().contains('\n'), "{}", mistake);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_character_makes_a_list_or_a_mistake_inside_the_file(
+        at in 0..FULL.len(),
+        other in prop_oneof![any::<char>(), "[ -~\n\"=\\[\\]{}#]".prop_map(|s| s.chars().next().unwrap())],
+    ) {
+        let mut text: Vec<char> = FULL.chars().collect();
+        text[at] = other;
+        holds(&text.iter().collect::<String>())?;
+    }
+
+    #[test]
+    fn a_piece_that_is_lost_or_doubled_is_no_worse(at in 0..FULL.len(), n in 0..40usize, is_lost: bool) {
+        let end = (at + n).min(FULL.len());
+        let piece = if is_lost { "" } else { &FULL[at..end] };
+        holds(&format!("{}{piece}{}", &FULL[..at], &FULL[if is_lost { end } else { at }..]))?;
+    }
+
+    #[test]
+    fn any_text_is_a_list_or_a_mistake_inside_it(text in "\\PC{0,200}|([a-z\\[\\]={}\"\n.#0-9_-]{0,200})") {
+        holds(&text)?;
+    }
+}

@@ -1,0 +1,243 @@
+//! The list as its files change, as editors, people and scripts change them.
+//!
+//! Rule: each wait is for a state and ends with a sentence; no time is guessed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use transom_catalog::{Catalogue, Mistake, Watch};
+
+use super::FULL;
+
+/// A user's own list in a folder, and the watch over it.
+struct Follower {
+    root: tempfile::TempDir,
+    watch: Watch,
+    changes: Receiver<()>,
+}
+
+impl Follower {
+    /// Of the file `path` below a new folder, which holds `text` at first if there is one.
+    fn new(path: &str, text: Option<&str>) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(path);
+        if let Some(text) = text {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, text).unwrap();
+        }
+        let (change, changes) = mpsc::channel();
+        let watch = Watch::start(None, Some(file), move || {
+            let _ = change.send(());
+        });
+        Self {
+            root,
+            watch,
+            changes,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Waits until what is in force is as it should be.
+    #[track_caller]
+    fn wait(&self, what: &str, is_so: impl Fn(&Catalogue, Option<Mistake>) -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_so(&self.watch.current(), self.watch.mistake()) {
+            let left = end.saturating_duration_since(Instant::now());
+            if self.changes.recv_timeout(left).is_err() {
+                panic!(
+                    "{what}: not after 60 s; mistake {:?}, problem {:?}",
+                    self.watch.mistake(),
+                    self.watch.problem()
+                );
+            }
+        }
+    }
+
+    #[track_caller]
+    fn wait_for(&self, name: &str) {
+        self.wait(name, |list, mistake| {
+            named(list) == Some(name) && mistake.is_none()
+        });
+    }
+}
+
+/// Name of the model `small`.
+fn named(list: &Catalogue) -> Option<&str> {
+    Some(&list.find("small")?.name)
+}
+
+fn list(name: &str) -> String {
+    FULL.replace("name = \"Small\"", &format!("name = \"{name}\""))
+}
+
+#[test]
+fn a_file_is_read_at_once_and_again_when_it_is_written() {
+    let follower = Follower::new("models.toml", Some(&list("First")));
+    assert_eq!(named(&follower.watch.current()), Some("First"));
+    assert!(follower.watch.current().find("starter").is_some());
+    fs::write(follower.path("models.toml"), list("Second")).unwrap();
+    follower.wait_for("Second");
+}
+
+#[test]
+fn a_file_that_an_editor_puts_in_place_of_the_old_one_is_read() {
+    let follower = Follower::new("models.toml", Some(&list("First")));
+    for name in ["Second", "Third"] {
+        let new = follower.path(".models.toml.swp");
+        fs::write(&new, list(name)).unwrap();
+        fs::rename(new, follower.path("models.toml")).unwrap();
+        follower.wait_for(name);
+    }
+    // Others move the old one away first.
+    fs::rename(follower.path("models.toml"), follower.path("models.toml~")).unwrap();
+    fs::write(follower.path("models.toml"), list("Fourth")).unwrap();
+    follower.wait_for("Fourth");
+}
+
+#[test]
+fn files_and_folders_that_come_later_and_go_are_noticed() {
+    let follower = Follower::new("data/of/app/models.toml", None);
+    assert_eq!(named(&follower.watch.current()), None);
+    for name in ["First", "Second"] {
+        fs::create_dir_all(follower.path("data/of/app")).unwrap();
+        fs::write(follower.path("data/of/app/models.toml"), list(name)).unwrap();
+        follower.wait_for(name);
+        fs::remove_file(follower.path("data/of/app/models.toml")).unwrap();
+        follower.wait("gone", |list, mistake| {
+            named(list).is_none() && mistake.is_none()
+        });
+        fs::write(follower.path("data/of/app/models.toml"), list(name)).unwrap();
+        follower.wait_for(name);
+        fs::remove_dir_all(follower.path("data")).unwrap();
+        follower.wait("gone again", |list, _| named(list).is_none());
+    }
+    assert_eq!(*follower.watch.current(), *Catalogue::built_in());
+}
+
+#[test]
+fn a_mistake_is_told_and_the_old_list_stays_until_it_is_mended() {
+    let follower = Follower::new("models.toml", Some(&list("First")));
+    let broken = list("Second").replace("layers = 28", "layers = 0");
+    fs::write(follower.path("models.toml"), broken).unwrap();
+    follower.wait("a mistake", |list, mistake| {
+        mistake.is_some() && named(list) == Some("First")
+    });
+    let mistake = follower.watch.mistake().unwrap();
+    assert_eq!(mistake.file, follower.path("models.toml"));
+    assert!(mistake.line > 50, "{mistake}");
+    fs::write(follower.path("models.toml"), list("Third")).unwrap();
+    follower.wait_for("Third");
+}
+
+#[test]
+fn a_mistake_from_the_start_leaves_the_built_in_list() {
+    let follower = Follower::new("models.toml", Some("oops"));
+    assert_eq!(*follower.watch.current(), *Catalogue::built_in());
+    assert_eq!(follower.watch.mistake().unwrap().line, 1);
+    fs::remove_file(follower.path("models.toml")).unwrap();
+    follower.wait("no mistake", |_, mistake| mistake.is_none());
+}
+
+#[test]
+fn what_is_no_text_or_no_file_is_a_mistake_like_others() {
+    let follower = Follower::new("models.toml", None);
+    fs::write(follower.path("models.toml"), b"# one\n# \xff\n").unwrap();
+    follower.wait("not UTF-8", |_, mistake| mistake.is_some());
+    let mistake = follower.watch.mistake().unwrap();
+    assert_eq!((mistake.line, mistake.column), (2, 3), "{mistake}");
+    fs::remove_file(follower.path("models.toml")).unwrap();
+    follower.wait("gone", |_, mistake| mistake.is_none());
+    fs::create_dir(follower.path("models.toml")).unwrap();
+    follower.wait("a folder", |_, mistake| {
+        mistake.is_some_and(|mistake| mistake.reason.contains("cannot be read"))
+    });
+}
+
+#[test]
+fn a_burst_of_writes_ends_with_the_last_one_in_force() {
+    let follower = Follower::new("models.toml", Some(&list("First")));
+    for n in 0..300 {
+        fs::write(follower.path("models.toml"), list(&format!("Name {n}"))).unwrap();
+        fs::write(follower.path("other.txt"), "not ours").unwrap();
+    }
+    follower.wait_for("Name 299");
+    let n_changes = follower.changes.try_iter().count();
+    assert!(n_changes < 100, "{n_changes} changes were told of 300");
+}
+
+#[test]
+fn writing_the_same_again_changes_nothing() {
+    let follower = Follower::new("models.toml", Some(&list("First")));
+    let before = follower.watch.current();
+    fs::write(follower.path("models.toml"), list("First")).unwrap();
+    follower.watch.look_again();
+    // What comes after it has been read is told, so it has been read by then.
+    fs::write(follower.path("models.toml"), list("Second")).unwrap();
+    follower.wait_for("Second");
+    assert_eq!(
+        named(&before),
+        Some("First"),
+        "a list that is held stays as it is"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_a_link_is_followed_to_where_it_is_written() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("kept")).unwrap();
+    fs::create_dir(root.path().join("data")).unwrap();
+    let kept = root.path().join("kept/list.toml");
+    fs::write(&kept, list("First")).unwrap();
+    let link = root.path().join("data/models.toml");
+    std::os::unix::fs::symlink(&kept, &link).unwrap();
+    let (change, changes) = mpsc::channel();
+    let watch = Watch::start(None, Some(link), move || {
+        let _ = change.send(());
+    });
+    let follower = Follower {
+        root,
+        watch,
+        changes,
+    };
+    follower.wait_for("First");
+    fs::write(&kept, list("Second")).unwrap();
+    follower.wait_for("Second");
+}
+
+#[test]
+fn a_built_in_list_that_is_a_file_is_followed_as_well() {
+    let root = tempfile::tempdir().unwrap();
+    let (base, user) = (
+        root.path().join("models.toml"),
+        root.path().join("mine.toml"),
+    );
+    fs::write(&base, list("First")).unwrap();
+    let (change, changes) = mpsc::channel();
+    let watch = Watch::start(Some(base.clone()), Some(user.clone()), move || {
+        let _ = change.send(());
+    });
+    let follower = Follower {
+        root,
+        watch,
+        changes,
+    };
+    follower.wait_for("First");
+    assert!(follower.watch.current().find("starter").is_none());
+    fs::write(&user, list("Mine")).unwrap();
+    follower.wait_for("Mine");
+    fs::write(&base, "oops").unwrap();
+    follower.wait("a mistake", |list, mistake| {
+        named(list) == Some("Mine") && mistake.is_some_and(|mistake| mistake.file == base)
+    });
+    fs::remove_file(&base).unwrap();
+    follower.wait("the list of the program", |list, _| {
+        list.find("starter").is_some()
+    });
+    follower.wait_for("Mine");
+}
