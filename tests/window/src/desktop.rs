@@ -252,6 +252,28 @@ impl Desktop {
         Ok(is_there.then(|| told.matches("string \"").count()))
     }
 
+    /// Clicks the only icon of the panel's tray, and waits until its menu is open.
+    ///
+    /// # Errors
+    /// When no menu comes.
+    pub async fn open_tray_menu(&self) -> Outcome {
+        until("the icon is in the tray", async || {
+            Ok(self.tray_items()?.filter(|&n_items| n_items > 0))
+        })
+        .await?;
+        let visible = || {
+            let windows = self.output("xdotool", &["search", "--onlyvisible", "--name", ".*"])?;
+            Ok::<_, Failure>(windows.lines().count())
+        };
+        let n_windows = visible()?;
+        // It stands at the right end of the panel.
+        self.output("xdotool", &["mousemove", "1264", "14", "click", "1"])?;
+        until("the menu of the tray is open", async || {
+            Ok((visible()? > n_windows).then_some(()))
+        })
+        .await
+    }
+
     /// Where all of it lies.
     pub fn home(&self) -> &Path {
         self.home.path()

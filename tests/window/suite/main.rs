@@ -9,6 +9,7 @@ mod faults;
 mod ground;
 mod history;
 mod models;
+mod outside;
 mod prompt;
 mod reach;
 mod settings;

@@ -23,31 +23,18 @@ const note = () => {
 window.addEventListener('focus', () => queueMicrotask(note));
 document.addEventListener('focusin', note);";
 
-/// Where the only icon of the panel is: at its right end.
-const ICON: (&str, &str) = ("1264", "14");
-
 pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
     let mut desktop = Desktop::start().await?;
     desktop.start_panel().await?;
     let app = App::open(&mut desktop).await?;
     let chat = app.window("chat").await?;
     hide(&desktop, &chat).await?;
-    until("the icon is in the tray", async || {
-        Ok(desktop.tray_items()?.filter(|&n_items| n_items > 0))
-    })
-    .await?;
 
     let mut clicks = Vec::new();
     for _ in 0..n_rounds {
         chat.run(WATCH, vec![]).await?;
         // The menu is opened before, for that is the system's work; the click is on its first item.
-        let n_windows = visible_windows(&desktop)?;
-        let open = ["mousemove", ICON.0, ICON.1, "click", "1"];
-        desktop.output("xdotool", &open)?;
-        until("the menu of the tray is open", async || {
-            Ok((visible_windows(&desktop)? > n_windows).then_some(()))
-        })
-        .await?;
+        desktop.open_tray_menu().await?;
         desktop.press("Down")?;
         let start = SystemTime::now();
         desktop.press("Return")?;
@@ -78,11 +65,6 @@ pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
         Figure::new("hotkey to the quick prompt, first time", "ms", first),
         Figure::new("hotkey to the quick prompt, warm", "ms", keys),
     ])
-}
-
-fn visible_windows(desktop: &Desktop) -> Outcome<usize> {
-    let windows = desktop.output("xdotool", &["search", "--onlyvisible", "--name", ".*"])?;
-    Ok(windows.lines().count())
 }
 
 async fn focused_after(page: &Page, start: SystemTime) -> Outcome<f64> {
