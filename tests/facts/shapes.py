@@ -103,9 +103,8 @@ def attention(kind, text, layer):
         return
     shares_values = False
     if kind == "gemma4" and layer == "full":
-        size = text.get("global_head_dim") or size
+        size, kv = full_attention(text)
         shares_values = text.get("attention_k_eq_v", False)
-        kv = (text.get("num_global_key_value_heads") if shares_values else None) or kv
     gated = kind in ("qwen3_next", "qwen3_5", "qwen3_5_moe")
     yield hidden * heads * size * (2 if gated else 1), MATRIX
     yield hidden * kv * size * (1 if shares_values else 2), MATRIX
@@ -116,6 +115,12 @@ def attention(kind, text, layer):
         yield hidden + heads, PLAIN
     if gated or kind in ("qwen3", "qwen3_moe", "gemma3", "gemma4"):
         yield 2 * size, PLAIN
+
+
+def full_attention(text):
+    """(size of a head, heads of keys) of the layers of Gemma 4 that attend to everything."""
+    kv = text.get("num_global_key_value_heads") if text.get("attention_k_eq_v") else None
+    return text.get("global_head_dim") or head_dim(text), kv or kv_heads(text)
 
 
 def feed_forward(kind, text):
@@ -218,44 +223,3 @@ def vision_parameters(config):
         merger = 2 * size + merged * merged + merged + merged * vision["out_hidden_size"]
         return depth * layer + patches + positions + merger + vision["out_hidden_size"]
     return 0
-
-
-def mlx_bytes(config, packing):
-    """Bytes of the safetensors files that mlx-lm makes of a model, headers left out."""
-    vision = 2 * vision_parameters(config)
-    if packing == "BF16":
-        return 2 * parameters(config) + vision
-    bits = {MATRIX: packing_bits(packing), PLAIN: 16}
-    bits[EXPERTS], bits[ROUTER] = bits[MATRIX], max(bits[MATRIX], 8.5)
-    if packing == "MXFP4":
-        bits = {MATRIX: 8.5, EXPERTS: 4.25, ROUTER: 8.5, PLAIN: 16}
-    return sum(count * bits[packed] / 8 for count, packed in tensors(config)) + vision
-
-
-def gguf_bytes(config, packing):
-    """Bytes of a GGUF file as llama.cpp packs it, the vocabulary and other metadata left out.
-
-    Q4_K_M and Q5_K_M pack the output matrix, and the value and down projections of half of the
-    layers, in Q6_K. This takes the share that these have, which is close to a ninth of the rest.
-    """
-    text = text_config(config)
-    table = text["vocab_size"] * text["hidden_size"]
-    body = sum(count for count, packed in tensors(config) if packed != PLAIN)
-    plain = sum(count for count, packed in tensors(config) if packed == PLAIN)
-    bits = {"Q4_0": 4.5, "Q4_K_M": 4.5, "Q5_K_M": 5.5, "Q6_K": 6.5625, "Q8_0": 8.5}
-    bits |= {"F16": 16.0, "BF16": 16.0}
-    if packing == "MXFP4":
-        experts = sum(count for count, packed in tensors(config) if packed == EXPERTS)
-        return (experts * 4.25 + (body - experts) * 8.5) / 8 + 4 * plain
-    output = max(bits[packing], 6.5625)
-    rest = bits[packing]
-    if packing in ("Q4_K_M", "Q5_K_M"):
-        rest += (6.5625 - rest) / 6
-    tables = table * output if is_tied(config) else table * (output + bits[packing])
-    n_tables = 1 if is_tied(config) else 2
-    return (tables + (body - n_tables * table) * rest) / 8 + 4 * plain
-
-
-def packing_bits(packing):
-    """Bits of an element, its share of scales and offsets (16 bits each for 64) included."""
-    return {"3-bit": 3.5, "4-bit": 4.5, "5-bit": 5.5, "6-bit": 6.5, "8-bit": 8.5, "MXFP4": 8.5}[packing]
