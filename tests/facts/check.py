@@ -39,6 +39,8 @@ EXTENSIONS = {"mlx": ".safetensors", "gguf": ".gguf"}
 # How far a count of parameters may be from the recomputed one, and a size from the usual one.
 PARAMETERS_MARGIN = 0.01
 SIZE_MARGIN = 0.1
+# A tokenizer is more than that of the smallest models.
+BESIDE_WEIGHTS_BYTES = 45_000_000
 
 
 def problems(entries):
@@ -213,9 +215,13 @@ def _variant(entry, variant):
     elif own is not None:
         vision = entry["architecture"].get("vision_parameters", 0)
         usual = packed.usual_sizes(own, form, packing, vision)
-        nearest = min(usual, key=lambda other: abs(size / other - 1))
-        if abs(size / nearest - 1) > SIZE_MARGIN:
-            yield f"{size} bytes, and {nearest:.0f} are usual for this packing"
+        beside = BESIDE_WEIGHTS_BYTES if form == "mlx" else 0
+        if not any(is_near(size, other, beside) for other in usual):
+            yield f"{size} bytes, and {usual[0]:.0f} are usual for this packing"
+
+
+def is_near(size, usual, beside):
+    return usual * (1 - SIZE_MARGIN) <= size <= max(usual * (1 + SIZE_MARGIN), usual + beside)
 
 
 def _files(variant, form):
