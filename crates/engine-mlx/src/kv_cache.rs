@@ -10,6 +10,8 @@
 mod growing;
 mod rotating;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};

@@ -3,11 +3,24 @@
 //! words, so that reading one is knowing how to write the next.
 
 mod args;
+mod gemma3;
+mod gemma3_text;
+mod gpt_oss;
+mod hybrid;
 mod llama;
 mod mistral;
+mod mixture;
+mod phi3;
 mod qwen2;
 mod qwen3;
+mod qwen3_5;
+mod qwen3_5_moe;
+mod qwen3_moe;
+mod qwen3_next;
 mod rope;
+mod smollm3;
+mod stack;
+mod windows;
 
 pub(crate) use args::ModelSize;
 
@@ -25,11 +38,20 @@ pub(crate) struct Architecture {
 }
 
 /// All that this engine runs.
-const ARCHITECTURES: [Architecture; 4] = [
+const ARCHITECTURES: &[Architecture] = &[
+    gemma3::ARCHITECTURE,
+    gemma3_text::ARCHITECTURE,
+    gpt_oss::ARCHITECTURE,
     llama::ARCHITECTURE,
     mistral::ARCHITECTURE,
+    phi3::ARCHITECTURE,
     qwen2::ARCHITECTURE,
     qwen3::ARCHITECTURE,
+    qwen3_5::ARCHITECTURE,
+    qwen3_5_moe::ARCHITECTURE,
+    qwen3_moe::ARCHITECTURE,
+    qwen3_next::ARCHITECTURE,
+    smollm3::ARCHITECTURE,
 ];
 
 /// The architecture that `config` names.

@@ -19,9 +19,14 @@ pub(super) fn limit(window: i32) -> i32 {
     kept(window) + STEP
 }
 
-/// Tokens that stay when a full buffer is left: what the next token sees beside itself, and slack.
+/// Tokens that stay when a full buffer is left: what the next token needs, and slack.
 fn kept(window: i32) -> i32 {
-    window - 1 + SLACK
+    needed(window) + SLACK
+}
+
+/// Tokens that a token sees beside itself; one at least, so that a cache is never without arrays.
+fn needed(window: i32) -> i32 {
+    (window - 1).max(1)
 }
 
 /// Keys and values, `[1, n_kv_heads, capacity, head_dim]`, and the text's place of the first.
@@ -46,7 +51,7 @@ impl Stretch {
 
     /// Whether it holds all that a token sees which follows the first `n_tokens`.
     fn reaches(&self, n_tokens: i32, window: i32) -> bool {
-        self.first == 0 || n_tokens - self.first >= window - 1
+        self.first == 0 || n_tokens - self.first >= needed(window)
     }
 }
 
@@ -76,11 +81,6 @@ impl RotatingCache {
             buffer: None,
             pins: Vec::new(),
         }
-    }
-
-    /// Tokens that a token sees, itself included.
-    pub(crate) fn window(&self) -> i32 {
-        self.window
     }
 
     /// Tokens processed so far, of which the last are kept.
@@ -244,7 +244,7 @@ impl RotatingCache {
 
     /// Tokens that a file keeps: those that the next token will see.
     pub(crate) fn n_stored(&self, n_tokens: i32) -> i32 {
-        n_tokens.min(self.window - 1).max(1)
+        n_tokens.min(needed(self.window))
     }
 
     /// See [`super::LayerCache::stored`].

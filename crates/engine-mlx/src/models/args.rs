@@ -5,13 +5,14 @@ use serde_json::Value;
 use transom_engine::EngineError;
 
 use super::rope::RopeSource;
+use super::stack::{NormWeights, Stack, TextPaths};
 use crate::config::{ModelConfig, bad};
 use crate::error::Context;
-use crate::nn::{Attention, AttentionShape, Block, GatedMlp, RmsNorm, Rope, Transformer};
+use crate::nn::{Attention, AttentionShape, GatedMlp, Mixer, Rope, Transformer};
 use crate::weights::Loader;
 
 /// Sizes that matter outside the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ModelSize {
     /// Tokens that the model was made to attend to.
     pub(crate) context_length: usize,
@@ -33,6 +34,15 @@ pub(crate) struct ModelSize {
     pub(crate) n_windowed_layers: usize,
     /// Their window, the token that looks included; 0 where there are none.
     pub(crate) window: usize,
+    /// Layers that carry a state of fixed size in place of keys and values.
+    pub(crate) n_recurrent_layers: usize,
+    /// Numbers in the memory of one of them, which are f32 on every device.
+    pub(crate) memory_elements: usize,
+    /// Numbers that its convolution carries, in the type of activations.
+    pub(crate) conv_elements: usize,
+    /// Experts that a token passes through in a layer, each of which works on a copy of the token;
+    /// 0 without experts. `intermediate_size` is that of all of them together.
+    pub(crate) n_used_experts: usize,
 }
 
 /// The entries of `config.json` that Llama and its kin have in common.
@@ -56,6 +66,8 @@ pub(crate) struct DecoderArgs {
     pub(crate) tie_word_embeddings: bool,
     pub(crate) hidden_act: Option<String>,
     pub(crate) sliding_window: Option<i32>,
+    /// What each layer is; all see everything where it is missing.
+    pub(crate) layer_types: Option<Vec<String>>,
     /// The share of a head's features that is turned.
     pub(crate) partial_rotary_factor: Option<f32>,
     /// Where it stands outside the rope's own entry.
@@ -151,8 +163,7 @@ impl DecoderArgs {
             head_dim: self.head_dim() as usize,
             hidden_size: self.hidden_size as usize,
             intermediate_size: self.intermediate_size as usize,
-            n_windowed_layers: 0,
-            window: 0,
+            ..ModelSize::default()
         }
     }
 
@@ -174,43 +185,23 @@ impl DecoderArgs {
         loader: &mut Loader<'_>,
         attention: impl Fn(&mut Loader<'_>, &str, i32) -> Result<Attention, EngineError>,
     ) -> Result<Transformer, EngineError> {
-        let on_cpu = loader.compute().is_cpu();
-        let rope = self.rope(config, on_cpu)?;
-        let norm = |loader: &mut Loader<'_>, path: &str| -> Result<RmsNorm, EngineError> {
-            let weight = loader.vector(&format!("{path}.weight"), self.hidden_size)?;
-            Ok(RmsNorm::new(weight, self.rms_norm_eps))
+        let stack = Stack {
+            args: self,
+            paths: TextPaths::PLAIN,
+            norms: NormWeights::Whole,
         };
-        let embedding =
-            loader.embedding("model.embed_tokens", self.vocab_size, self.hidden_size)?;
-        let mut blocks = Vec::new();
-        for layer in 0..self.num_hidden_layers {
-            let path = format!("model.layers.{layer}");
-            let mixer_norm = norm(loader, &format!("{path}.input_layernorm"))?;
-            let mixer = attention(loader, &format!("{path}.self_attn"), layer)?;
-            let mlp_norm = norm(loader, &format!("{path}.post_attention_layernorm"))?;
-            let mlp = GatedMlp::load(
-                loader,
-                &format!("{path}.mlp"),
-                self.hidden_size,
-                self.intermediate_size,
-            )?;
-            blocks.push(Block::new(mixer_norm, mixer, mlp_norm, mlp));
-        }
-        let head = if self.tie_word_embeddings {
-            None
-        } else {
-            Some(loader.linear("lm_head", self.hidden_size, self.vocab_size)?)
-        };
-        Ok(Transformer {
-            embedding,
-            embedding_scale: None,
-            blocks,
-            norm: norm(loader, "model.norm")?,
-            head,
-            logit_cap: None,
-            ropes: vec![rope],
-            on_cpu,
-        })
+        stack.load(
+            config,
+            loader,
+            |loader, path, layer| -> Result<Box<dyn Mixer>, EngineError> {
+                let attention = attention(loader, &format!("{path}.self_attn"), layer)?;
+                Ok(Box::new(attention))
+            },
+            |loader, path, _| {
+                let (n_in, width) = (self.hidden_size, self.intermediate_size);
+                Ok(GatedMlp::load(loader, path, n_in, width)?.into())
+            },
+        )
     }
 
     /// The rotary embedding of all layers.

@@ -3,9 +3,10 @@
 use transom_engine::EngineError;
 
 use super::Architecture;
-use super::args::{DecoderArgs, ModelSize, plain_attention};
+use super::args::{DecoderArgs, ModelSize};
+use super::windows::{Pattern, Windows};
 use crate::config::ModelConfig;
-use crate::nn::Transformer;
+use crate::nn::{Attention, Transformer};
 use crate::weights::Loader;
 
 pub(super) const ARCHITECTURE: Architecture = Architecture {
@@ -14,18 +15,28 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     load,
 };
 
+fn windows(config: &ModelConfig, args: &DecoderArgs) -> Result<Windows, EngineError> {
+    Windows::new(
+        config,
+        args.num_hidden_layers,
+        args.sliding_window,
+        args.layer_types.as_deref(),
+        Pattern::Every,
+        args.max_position_embeddings,
+    )
+}
+
 fn size(config: &ModelConfig) -> Result<ModelSize, EngineError> {
     let args = DecoderArgs::from_config(config)?;
-    let mut size = args.size();
-    // Within its window the model attends to everything, so that a context no longer than the
-    // window is exact with a full cache.
-    if let Some(window) = args.sliding_window.filter(|&window| window > 0) {
-        size.context_length = size.context_length.min(window as usize);
-    }
-    Ok(size)
+    Ok(windows(config, &args)?.applied_to(args.size()))
 }
 
 fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {
     let args = DecoderArgs::from_config(config)?;
-    args.load_transformer(config, loader, plain_attention(&args))
+    let windows = windows(config, &args)?;
+    let shape = args.attention_shape();
+    args.load_transformer(config, loader, |loader, path, layer| {
+        let attention = Attention::load(loader, path, shape)?;
+        Ok(attention.with_window(windows.of(layer)))
+    })
 }

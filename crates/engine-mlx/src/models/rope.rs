@@ -26,6 +26,12 @@ pub(crate) struct RopeSource<'a> {
 }
 
 impl RopeSource<'_> {
+    /// With this base where the configuration names none, in place of 10000.
+    pub(crate) fn or_base(self, base: f32) -> Self {
+        let theta = self.theta.or(self.number("rope_theta")).or(Some(base));
+        Self { theta, ..self }
+    }
+
     /// Reads and checks the description.
     pub(crate) fn form(&self, config: &ModelConfig) -> Result<RopeForm, EngineError> {
         let base = self.theta.or(self.number("rope_theta")).unwrap_or(10_000.0);
