@@ -157,6 +157,27 @@ impl ModelConfig {
         })
     }
 
+    /// The configuration of the text part of a multimodal model: what `text_config` says, and for the
+    /// rest what stands beside it. That of a text model is its own.
+    pub(crate) fn of_text(&self) -> Result<Self, EngineError> {
+        let mut json = self.json.clone();
+        if let Some(text) = json.get("text_config").cloned() {
+            let (Some(outer), Value::Object(inner)) = (json.as_object_mut(), text) else {
+                return Err(bad(&self.path, "text_config is no object"));
+            };
+            outer.remove("text_config");
+            outer.extend(inner);
+        }
+        Ok(Self {
+            path: self.path.clone(),
+            json,
+            model_type: self.model_type.clone(),
+            quantization: self.quantization.clone(),
+            end_tokens: self.end_tokens.clone(),
+            sampling: self.sampling.clone(),
+        })
+    }
+
     /// The configuration as an architecture's own arguments.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, EngineError> {
         T::deserialize(&self.json).map_err(|error| bad(&self.path, error.to_string()))

@@ -40,6 +40,8 @@ pub(crate) struct Attention {
     norm: Option<HeadNorm>,
     value_norm_epsilon: Option<f32>,
     sinks: Option<Array>,
+    /// Whether the query projection also gives what each head's output is gated by.
+    is_gated: bool,
     shape: AttentionShape,
     scale: f32,
     window: Option<i32>,
@@ -57,7 +59,27 @@ impl Attention {
         path: &str,
         shape: AttentionShape,
     ) -> Result<Self, EngineError> {
-        let n_queries = shape.n_heads * shape.head_dim;
+        Self::load_any(loader, path, shape, false)
+    }
+
+    /// As [`Attention::load`], but what each head gives passes a gate, which `q_proj` computes
+    /// together with the head's query (Qwen3-Next).
+    pub(crate) fn load_gated(
+        loader: &mut Loader<'_>,
+        path: &str,
+        shape: AttentionShape,
+    ) -> Result<Self, EngineError> {
+        Self::load_any(loader, path, shape, true)
+    }
+
+    fn load_any(
+        loader: &mut Loader<'_>,
+        path: &str,
+        shape: AttentionShape,
+        is_gated: bool,
+    ) -> Result<Self, EngineError> {
+        let n_attended = shape.n_heads * shape.head_dim;
+        let n_queries = if is_gated { 2 * n_attended } else { n_attended };
         let n_keys = shape.n_kv_heads * shape.head_dim;
         let fused = format!("{path}.qkv_proj");
         let qkv = if loader.contains(&format!("{fused}.weight")) {
@@ -66,13 +88,14 @@ impl Attention {
             let paths = ["q_proj", "k_proj", "v_proj"].map(|name| format!("{path}.{name}"));
             loader.linear_group(&paths, shape.hidden_size, &[n_queries, n_keys, n_keys])?
         };
-        let output = loader.linear(&format!("{path}.o_proj"), n_queries, shape.hidden_size)?;
+        let output = loader.linear(&format!("{path}.o_proj"), n_attended, shape.hidden_size)?;
         Ok(Self {
             qkv,
             output,
             norm: None,
             value_norm_epsilon: None,
             sinks: None,
+            is_gated,
             shape,
             scale: (shape.head_dim as f32).sqrt().recip(),
             window: None,
@@ -142,21 +165,50 @@ impl Attention {
         self
     }
 
-    /// `[1, heads, tokens, head_dim]` each: what of `x` asks, and what later tokens may look at.
-    fn queries_keys_values(&self, x: &Array, step: &Step<'_>) -> MlxResult<[Array; 3]> {
+    /// Queries, keys and values of `x`, `[1, tokens, heads, head_dim]` in this order, and the gates
+    /// `[1, tokens, features]`.
+    fn project(&self, x: &Array) -> MlxResult<(Array, Option<Array>)> {
         let AttentionShape {
             n_heads,
             n_kv_heads,
             head_dim,
             ..
         } = self.shape;
+        let n_tokens = x.dim(1);
+        let all = self.qkv.forward(x)?;
+        if !self.is_gated {
+            let all = all.reshape(&[1, n_tokens, n_heads + 2 * n_kv_heads, head_dim])?;
+            return Ok((all, None));
+        }
+        let n_features = n_heads * head_dim;
+        let pairs = slice_axis(&all, 2, 0, 2 * n_features)?;
+        let pairs = pairs.reshape(&[1, n_tokens, n_heads, 2 * head_dim])?;
+        let queries = slice_axis(&pairs, 3, 0, head_dim)?;
+        let gates = slice_axis(&pairs, 3, head_dim, 2 * head_dim)?;
+        let rest = slice_axis(&all, 2, 2 * n_features, all.dim(2))?;
+        let rest = rest.reshape(&[1, n_tokens, 2 * n_kv_heads, head_dim])?;
+        Ok((
+            ops::concatenate(&[&queries, &rest], 2)?,
+            Some(gates.reshape(&[1, n_tokens, n_features])?),
+        ))
+    }
+
+    /// `[1, heads, tokens, head_dim]` each: what of `x` asks, and what later tokens may look at; and
+    /// the gates.
+    fn queries_keys_values(
+        &self,
+        x: &Array,
+        step: &Step<'_>,
+    ) -> MlxResult<([Array; 3], Option<Array>)> {
+        let AttentionShape {
+            n_heads,
+            n_kv_heads,
+            ..
+        } = self.shape;
         let n_rotated = n_heads + n_kv_heads;
         // Queries and keys stay in one array until they are rotated: half the operations.
-        let all = self
-            .qkv
-            .forward(x)?
-            .reshape(&[1, x.dim(1), n_rotated + n_kv_heads, head_dim])?
-            .transpose_axes(&[0, 2, 1, 3])?;
+        let (all, gates) = self.project(x)?;
+        let all = all.transpose_axes(&[0, 2, 1, 3])?;
         let mut rotated = slice_axis(&all, 1, 0, n_rotated)?;
         let mut values = slice_axis(&all, 1, n_rotated, n_rotated + n_kv_heads)?;
         if let Some(norm) = &self.norm {
@@ -170,7 +222,7 @@ impl Attention {
         }
         let queries = slice_axis(&rotated, 1, 0, n_heads)?;
         let keys = slice_axis(&rotated, 1, n_heads, n_rotated)?;
-        Ok([queries, keys, values])
+        Ok(([queries, keys, values], gates))
     }
 
     /// MLX's own attention falls back to some ten operations on a CPU, one product a query head.
@@ -222,7 +274,7 @@ impl Attention {
 
 impl Mixer for Attention {
     fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
-        let [queries, keys, values] = self.queries_keys_values(x, step)?;
+        let ([queries, keys, values], gates) = self.queries_keys_values(x, step)?;
         let (keys, values) = cache.append(&keys, &values)?;
         let mask = step.mask(self.window);
         let attended = if self.on_cpu {
@@ -240,7 +292,12 @@ impl Mixer for Attention {
             attended
                 .transpose_axes(&[0, 2, 1, 3])?
                 .reshape(&[1, x.dim(1), n_features])?;
-        self.output.forward(&attended)
+        match gates {
+            Some(gates) => self
+                .output
+                .forward(&attended.multiply(ops::sigmoid(gates)?)?),
+            None => self.output.forward(&attended),
+        }
     }
 
     fn new_cache(&self) -> LayerCache {

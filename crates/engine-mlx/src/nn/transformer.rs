@@ -70,9 +70,19 @@ impl Block {
         mlp_norm: RmsNorm,
         mlp: impl Into<Mlp>,
     ) -> Self {
+        Self::boxed(mixer_norm, Box::new(mixer), mlp_norm, mlp)
+    }
+
+    /// As [`Block::new`], for models whose layers mix in different ways.
+    pub(crate) fn boxed(
+        mixer_norm: RmsNorm,
+        mixer: Box<dyn Mixer>,
+        mlp_norm: RmsNorm,
+        mlp: impl Into<Mlp>,
+    ) -> Self {
         Self {
             mixer_norm,
-            mixer: Box::new(mixer),
+            mixer,
             mixer_output_norm: None,
             mlp_norm,
             mlp: mlp.into(),
