@@ -41,6 +41,9 @@ fn start(program: &str, profile: Profile, args: &[String]) -> Result<ExitCode, P
         std::process::Command::new(workspace.target.join(profile.folder()).join(program));
     let status = command
         .args(args)
+        // A screen of its own has no GPU: without it WebKitGTK composes the whole window anew for each
+        // token, on the processor, which no machine of a person does.
+        .env("WEBKIT_DISABLE_COMPOSITING_MODE", "1")
         .status()
         .map_err(|error| chores::not_started(&command, &doing, &error))?;
     if status.success() {
