@@ -77,7 +77,8 @@ def _problems(entries):
     for folder in (ENGINE_CONFIGS, OTHER_CONFIGS):
         for path in sorted(folder.glob("*.json")):
             if path not in paths:
-                yield path.name, f"no model of the list has its config in {folder.relative_to(ROOT)}"
+                where = folder.relative_to(ROOT)
+                yield path.name, f"no model of the list has its config in {where}"
 
 
 def _duplicates(entries):

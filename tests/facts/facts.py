@@ -5,7 +5,8 @@
     python3 tests/facts/facts.py --fill [ENDPOINT]    writes what the list lacks into it
 
 `--model ID` asks only for that model, and may be repeated. HF_TOKEN is sent if it is set. The exit
-status is 1 if something is wrong. What the list only lacks, and what a hub does not show, is a note.
+status is 1 if something is wrong. What the list only lacks, and what a hub does not show, is a
+note.
 """
 
 import argparse

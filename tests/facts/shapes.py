@@ -67,7 +67,7 @@ def mixture(text):
         return None
     used = text.get("num_experts_per_tok") or text.get("top_k_experts") or text["experts_per_token"]
     size = text.get("moe_intermediate_size") or text["intermediate_size"]
-    shared = text.get("shared_expert_intermediate_size") or text.get("shared_intermediate_size") or 0
+    shared = text.get("shared_expert_intermediate_size") or 0
     return experts, used, size, shared
 
 
@@ -85,7 +85,7 @@ def linear_state_bytes(config):
     if "linear_num_value_heads" not in text:
         return 0
     keys, values = delta_net(text)
-    state = text["linear_num_value_heads"] * text["linear_key_head_dim"] * text["linear_value_head_dim"]
+    state = values * text["linear_key_head_dim"]
     convolution = (text["linear_conv_kernel_dim"] - 1) * (2 * keys + values)
     return 4 * (state + convolution)
 

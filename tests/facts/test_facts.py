@@ -48,14 +48,16 @@ class TheListIsChecked(unittest.TestCase):
         self.assert_found("the file", "qwen3-8b", lambda entry: entry["variant"].append(same))
 
     def test_an_unknown_tag_is_found(self):
-        self.assert_found("no tag `poetry`", "qwen3-8b", lambda entry: entry["tags"].append("poetry"))
+        self.assert_found("no tag `poetry`", "qwen3-8b",
+                          lambda entry: entry["tags"].append("poetry"))
 
     def test_a_key_that_is_misspelt_is_found(self):
         self.assert_found("no key `layer`", "qwen3-8b",
                           lambda entry: entry["architecture"].update(layer=36))
 
     def test_a_draft_that_is_not_there_is_found(self):
-        self.assert_found("is not in the list", "qwen3-8b", lambda entry: entry.update(draft="none"))
+        self.assert_found("is not in the list", "qwen3-8b",
+                          lambda entry: entry.update(draft="none"))
 
     def test_a_draft_with_another_vocabulary_is_found(self):
         self.assert_found("another vocabulary", "qwen3-8b",
@@ -168,7 +170,8 @@ class AHubIsAsked(unittest.TestCase):
             "/api/models/makers/small-4bit/revision/main": {
                 "sha": COMMIT, "siblings": [
                     listed("README.md", 5), listed("config.json", 10), listed("tokenizer.json", 20),
-                    listed("model.safetensors", 40, SHA256), listed("images/model.safetensors", 9)]},
+                    listed("model.safetensors", 40, SHA256),
+                    listed("images/model.safetensors", 9)]},
         }})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         thread = threading.Thread(target=server.serve_forever)
