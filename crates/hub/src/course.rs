@@ -46,7 +46,8 @@ pub(crate) enum Step {
     Again(Duration),
     /// After this time, from nothing: what came of this file is not what it should be.
     StartOver(Duration),
-    /// The same for the list of files as well: the hub has another file now.
+    /// After this time, with what the hub says of the file by then: its bytes are kept if it is
+    /// still the same one.
     AskAnew(Duration),
     /// Time will not mend it. What came stays.
     GiveUp,
@@ -259,27 +260,42 @@ mod tests {
 
     #[test]
     fn a_busy_hub_is_left_alone_for_as_long_as_it_asks() {
-        let faults = [(busy(Some(90)), false), (busy(None), false), (busy(Some(0)), false)];
+        let faults = [
+            (busy(Some(90)), false),
+            (busy(None), false),
+            (busy(Some(0)), false),
+        ];
         let steps = play(&mut course(), &faults);
         assert_eq!(steps, "90, 2, 4");
     }
 
     #[test]
     fn damage_starts_over_once_and_then_is_thrown_away() {
-        let faults = [(wrong_hash(), true), (dropped(), true), (wrong_hash(), true)];
+        let faults = [
+            (wrong_hash(), true),
+            (dropped(), true),
+            (wrong_hash(), true),
+        ];
         assert_eq!(play(&mut course(), &faults), "over 1, 1, discard");
     }
 
     #[test]
     fn a_file_that_keeps_changing_is_given_up() {
         let faults = vec![(changed(), true); 4];
-        assert_eq!(play(&mut course(), &faults), "anew 1, anew 2, anew 4, discard");
+        assert_eq!(
+            play(&mut course(), &faults),
+            "anew 1, anew 2, anew 4, discard"
+        );
     }
 
     #[test]
     fn a_link_that_expired_is_asked_for_again_and_one_that_stays_refused_is_not() {
         let mut course = course();
-        let expired = [(refused_link(), true), (dropped(), true), (refused_link(), true)];
+        let expired = [
+            (refused_link(), true),
+            (dropped(), true),
+            (refused_link(), true),
+        ];
         assert_eq!(play(&mut course, &expired), "1, 1, 1");
         let refused = vec![(refused_link(), false); 4];
         assert_eq!(play(&mut course, &refused), "2, 4, 8, give up");

@@ -3,19 +3,29 @@
 //! Rule: a file is in its place only when it is whole and verified. Whatever happens before, a part
 //! file stays that the next attempt goes on from, and the reason is told in one sentence.
 
+mod course;
 mod digest;
+mod disk;
 mod download;
 mod downloads;
 mod error;
+mod fetch;
 mod hub;
+mod job;
 mod listing;
+mod lock;
 mod options;
+mod part;
+mod plan;
+mod publish;
+mod queue;
 mod ranges;
 mod rate;
-#[cfg(feature = "test-support")]
+#[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 pub mod token;
 
+pub use disk::{Disk, RealDisk};
 pub use download::{Download, DownloadId, Place, State, Wanted, WantedFile};
 pub use downloads::{Downloads, DownloadsOptions, Freed, Patience};
 pub use error::HubError;

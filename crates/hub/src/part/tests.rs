@@ -1,0 +1,121 @@
+use super::*;
+use crate::disk::RealDisk;
+
+fn identity(bytes: &[u8]) -> Identity {
+    let digest = Digest::Sha256(String::new());
+    let mut sum = digest.begin(0);
+    sum.add(bytes);
+    Identity {
+        name: "sub/model.safetensors".to_owned(),
+        size_bytes: bytes.len() as u64,
+        digest: sum.end(),
+    }
+}
+
+struct Desk {
+    folder: tempfile::TempDir,
+    lock: Arc<Lock>,
+    disk: Arc<dyn Disk>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = Arc::new(Lock::take(folder.path(), "a").unwrap());
+        Self {
+            folder,
+            lock,
+            disk: Arc::new(RealDisk),
+        }
+    }
+
+    fn open(&self, file: &Identity) -> Part {
+        Part::open(self.folder.path(), file, &self.lock, &self.disk).unwrap()
+    }
+}
+
+const TEXT: &[u8] = b"0123456789abcdefghij";
+
+#[tokio::test]
+async fn what_was_saved_is_there_after_a_crash_and_what_was_not_is_fetched_again() {
+    let desk = Desk::new();
+    let file = identity(TEXT);
+    let part = desk.open(&file);
+    part.write(10, TEXT[10..15].to_vec()).await.unwrap();
+    part.save().await.unwrap();
+    part.write(0, TEXT[..5].to_vec()).await.unwrap();
+    drop(part);
+    let part = desk.open(&file);
+    assert_eq!(part.missing(100), [0..10, 15..20]);
+    assert_eq!(Part::len_on_disk(desk.folder.path(), &file), 5);
+    assert_eq!(part.write(0, TEXT.to_vec()).await.unwrap(), 15);
+    assert_eq!(part.follow(|_| ()).await.unwrap(), file.digest);
+    let place = desk.folder.path().join("whole/sub/model.safetensors");
+    part.finish(&place).unwrap();
+    assert_eq!(fs::read(place).unwrap(), TEXT);
+    let left: Vec<_> = fs::read_dir(desk.folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 2, "the lock and the whole file: {left:?}");
+}
+
+#[tokio::test]
+async fn the_checksum_follows_writes_in_any_order() {
+    let desk = Desk::new();
+    let file = identity(TEXT);
+    let part = desk.open(&file);
+    let writes = async {
+        for start in [15, 5, 10, 0] {
+            let bytes = TEXT[start..start + 5].to_vec();
+            part.write(start as u64, bytes).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    };
+    let (digest, ()) = tokio::join!(part.follow(|_| ()), writes);
+    assert_eq!(digest.unwrap(), file.digest);
+}
+
+#[tokio::test]
+async fn a_checksum_that_was_dropped_midway_begins_anew() {
+    let desk = Desk::new();
+    let file = identity(TEXT);
+    let part = desk.open(&file);
+    part.write(0, TEXT[..12].to_vec()).await.unwrap();
+    {
+        let mut follow = std::pin::pin!(part.follow(|_| ()));
+        let waits = futures_util::poll!(&mut follow);
+        assert!(waits.is_pending());
+    }
+    part.write(12, TEXT[12..].to_vec()).await.unwrap();
+    assert_eq!(part.follow(|_| ()).await.unwrap(), file.digest);
+}
+
+#[tokio::test]
+async fn a_journal_of_another_file_or_without_its_part_is_not_believed() {
+    let desk = Desk::new();
+    let file = identity(TEXT);
+    let part = desk.open(&file);
+    part.write(0, TEXT[..8].to_vec()).await.unwrap();
+    part.save().await.unwrap();
+    drop(part);
+    let changed = identity(b"other bytes, 20 long");
+    assert_eq!(Part::len_on_disk(desk.folder.path(), &changed), 0);
+    assert_eq!(Part::len_on_disk(desk.folder.path(), &file), 8);
+    let journal = journal_path(desk.folder.path(), &stem(&file.name));
+    let text = fs::read_to_string(&journal).unwrap();
+    for (from, to) in [("[[0,8]]", "[[0,800]]"), (".part\"", ".gone\""), ("{", "")] {
+        fs::write(&journal, text.replacen(from, to, 1)).unwrap();
+        assert_eq!(Part::len_on_disk(desk.folder.path(), &file), 0, "{to}");
+    }
+    assert_eq!(desk.open(&file).len(), 0);
+    let parts = fs::read_dir(desk.folder.path()).unwrap().flatten();
+    let n_parts = parts
+        .filter(|entry| entry.file_name().to_string_lossy().ends_with(".part"))
+        .count();
+    assert_eq!(n_parts, 1, "the old part went");
+}
+
+#[test]
+fn names_of_parts_are_short_and_differ_between_folders() {
+    assert_ne!(stem("a/model.gguf"), stem("b/model.gguf"));
+    assert!(stem(&"x".repeat(500)).len() < 80);
+    assert!(!stem("a/b/c").contains('/'));
+}

@@ -1,0 +1,213 @@
+//! Moves a whole model from its parts into its folder.
+//!
+//! Rule: who lists models never sees half of one. A new folder appears in one step. In a folder
+//! that is there already, the file that makes it a model (`config.json`, or the first GGUF file)
+//! moves last, and goes first where it is replaced. Interrupted, it goes on where it was.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::HubError;
+use crate::disk::{is_full, sync_folder, trouble};
+use crate::plan::Plan;
+
+/// Moves all whole files into the model's folder. Blocks.
+pub(crate) fn publish(parts: &Path, plan: &Plan) -> Result<(), HubError> {
+    let whole = parts.join("whole");
+    let folder = &plan.wanted.folder;
+    let at = |error: io::Error| trouble(folder, &error);
+    let mut moves: Vec<(PathBuf, PathBuf)> = plan
+        .files
+        .iter()
+        .map(|file| (Plan::whole_path(parts, file), plan.final_path(file)))
+        .filter(|(from, _)| from.exists())
+        .collect();
+    let above = folder.parent().unwrap_or(folder);
+    fs::create_dir_all(above).map_err(at)?;
+    if moves.len() == plan.files.len() && !folder.exists() && fs::rename(&whole, folder).is_ok() {
+        return sync_folder(above).map_err(at);
+    }
+    fs::create_dir_all(folder).map_err(at)?;
+    moves.sort_by_key(|(_, to)| rank(to));
+    if let [_, .., (_, last)] = &*moves
+        && last.exists()
+    {
+        fs::remove_file(last).map_err(|error| trouble(last, &error))?;
+    }
+    for (from, to) in &moves {
+        move_file(from, to)?;
+    }
+    sync_folder(folder).map_err(at)
+}
+
+/// What moves later makes more of a model: beside the weights, the weights, then what names them.
+fn rank(path: &Path) -> (u8, std::cmp::Reverse<PathBuf>) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let place = match &*name {
+        "config.json" => 3,
+        name if name.ends_with(".gguf") => 2,
+        name if name.ends_with(".safetensors") => 1,
+        _ => 0,
+    };
+    // Of split files the first is what is opened, so it moves last.
+    (place, std::cmp::Reverse(path.to_owned()))
+}
+
+fn move_file(from: &Path, to: &Path) -> Result<(), HubError> {
+    let at = |error: io::Error| trouble(to, &error);
+    let folder = to.parent().unwrap_or(to);
+    fs::create_dir_all(folder).map_err(at)?;
+    match fs::rename(from, to) {
+        Ok(()) => sync_folder(folder).map_err(at),
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => copy(from, to),
+        Err(error) => Err(at(error)),
+    }
+}
+
+/// To another disk: under a hidden name until it is whole there.
+fn copy(from: &Path, to: &Path) -> Result<(), HubError> {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let folder = to.parent().unwrap_or(to);
+    let coming = folder.join(format!(".{name}.coming"));
+    let copied = fs::copy(from, &coming)
+        .and_then(|_| fs::File::open(&coming)?.sync_all())
+        .and_then(|()| fs::rename(&coming, to))
+        .and_then(|()| sync_folder(folder));
+    if let Err(error) = copied {
+        let _ = fs::remove_file(&coming);
+        if is_full(&error) {
+            let room = rustix::fs::statvfs(folder);
+            return Err(HubError::DiskFull {
+                folder: folder.to_owned(),
+                needed_bytes: fs::metadata(from).map_or(0, |metadata| metadata.len()),
+                free_bytes: room.map_or(0, |room| room.f_bavail.saturating_mul(room.f_frsize)),
+            });
+        }
+        return Err(trouble(to, &error));
+    }
+    fs::remove_file(from).map_err(|error| trouble(from, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Wanted;
+    use crate::digest::Digest;
+    use crate::part::Identity;
+
+    fn plan(folder: &Path, names: &[&str]) -> Plan {
+        Plan {
+            wanted: Wanted {
+                key: "k".to_owned(),
+                name: "n".to_owned(),
+                repository: "o/n".to_owned(),
+                revision: "main".to_owned(),
+                files: Vec::new(),
+                folder: folder.to_owned(),
+            },
+            commit: "c".to_owned(),
+            files: names
+                .iter()
+                .map(|name| Identity {
+                    name: (*name).to_owned(),
+                    size_bytes: 1,
+                    digest: Digest::Sha256(String::new()),
+                })
+                .collect(),
+        }
+    }
+
+    fn put(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_new_model_appears_in_one_step() {
+        let desk = tempfile::tempdir().unwrap();
+        let (parts, folder) = (desk.path().join("p"), desk.path().join("owner/name"));
+        put(&parts.join("whole/config.json"), "new");
+        put(&parts.join("whole/sub/a.gguf"), "new");
+        publish(&parts, &plan(&folder, &["config.json", "sub/a.gguf"])).unwrap();
+        assert_eq!(
+            fs::read_to_string(folder.join("sub/a.gguf")).unwrap(),
+            "new"
+        );
+        assert!(!parts.join("whole").exists());
+    }
+
+    #[test]
+    fn an_interrupted_move_goes_on_and_leaves_other_files_alone() {
+        let desk = tempfile::tempdir().unwrap();
+        let (parts, folder) = (desk.path().join("p"), desk.path().join("m"));
+        put(&folder.join("mine.txt"), "mine");
+        put(&folder.join("b.safetensors"), "moved before");
+        put(&parts.join("whole/config.json"), "new");
+        publish(&parts, &plan(&folder, &["config.json", "b.safetensors"])).unwrap();
+        for (name, text) in [
+            ("mine.txt", "mine"),
+            ("b.safetensors", "moved before"),
+            ("config.json", "new"),
+        ] {
+            assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn what_makes_it_a_model_moves_last() {
+        let mut names = [
+            "config.json",
+            "m-00001-of-00002.gguf",
+            "tokenizer.json",
+            "m-00002-of-00002.gguf",
+            "model.safetensors",
+        ];
+        names.sort_by_key(|name| rank(Path::new(name)));
+        assert_eq!(
+            names,
+            [
+                "tokenizer.json",
+                "model.safetensors",
+                "m-00002-of-00002.gguf",
+                "m-00001-of-00002.gguf",
+                "config.json"
+            ]
+        );
+    }
+
+    #[test]
+    fn replacing_a_model_takes_its_name_away_until_all_is_new() {
+        let desk = tempfile::tempdir().unwrap();
+        let (parts, folder) = (desk.path().join("p"), desk.path().join("m"));
+        put(&folder.join("config.json"), "old");
+        // A folder where a file belongs stops the move midway.
+        fs::create_dir_all(folder.join("model.safetensors/x")).unwrap();
+        put(&parts.join("whole/config.json"), "new");
+        put(&parts.join("whole/model.safetensors"), "new");
+        let plan = plan(&folder, &["config.json", "model.safetensors"]);
+        assert!(publish(&parts, &plan).is_err());
+        assert!(
+            !folder.join("config.json").exists(),
+            "half a model is no model"
+        );
+        fs::remove_dir_all(folder.join("model.safetensors")).unwrap();
+        publish(&parts, &plan).unwrap();
+        assert_eq!(
+            fs::read_to_string(folder.join("config.json")).unwrap(),
+            "new"
+        );
+    }
+
+    #[test]
+    fn a_copy_to_another_disk_is_hidden_until_it_is_whole() {
+        let desk = tempfile::tempdir().unwrap();
+        let (from, to) = (desk.path().join("a"), desk.path().join("m/b"));
+        put(&from, "text");
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        copy(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(&to).unwrap(), "text");
+        assert!(!from.exists());
+        assert_eq!(fs::read_dir(to.parent().unwrap()).unwrap().count(), 1);
+    }
+}
