@@ -32,9 +32,13 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 /// version, so that leftovers of another text are noticed.
 fn keys(first: i32, n: i32, version: i32) -> Array {
     let values: Vec<f32> = (first..first + n)
-        .flat_map(|token| [token as f32, (token * 7 + version) as f32])
+        .flat_map(|token| key(token, version))
         .collect();
     Array::from_slice(&values, &[1, 1, n, 2])
+}
+
+fn key(token: i32, version: i32) -> [f32; 2] {
+    [token as f32, (token * 7 + version) as f32]
 }
 
 fn values_of(array: &Array) -> Vec<f32> {
@@ -52,7 +56,7 @@ impl Text {
     fn keys(&self, first: usize, end: usize) -> Vec<f32> {
         let tokens = (first..end).zip(&self.versions[first..end]);
         tokens
-            .flat_map(|(token, version)| values_of(&keys(token as i32, 1, *version)))
+            .flat_map(|(token, version)| key(token as i32, *version))
             .collect()
     }
 }

@@ -26,8 +26,9 @@ const SWIGLU_LIMIT: f32 = 7.0;
 #[derive(Debug, Deserialize)]
 struct Args {
     num_local_experts: i32,
-    #[serde(alias = "experts_per_token")]
-    num_experts_per_tok: i32,
+    num_experts_per_tok: Option<i32>,
+    /// The authors' own name for it.
+    experts_per_token: Option<i32>,
     #[serde(default = "swiglu_limit")]
     swiglu_limit: f32,
 }
@@ -39,11 +40,8 @@ fn swiglu_limit() -> f32 {
 impl Args {
     fn from_config(config: &ModelConfig) -> Result<Self, EngineError> {
         let args: Self = config.parse()?;
-        let Self {
-            num_local_experts: n_experts,
-            num_experts_per_tok: n_used,
-            swiglu_limit: limit,
-        } = args;
+        let (n_experts, n_used) = (args.num_local_experts, args.n_used());
+        let limit = args.swiglu_limit;
         if !(1..=1 << 12).contains(&n_experts) {
             let reason =
                 format!("num_local_experts is {n_experts}, but must be between 1 and 4096");
@@ -61,6 +59,11 @@ impl Args {
             });
         }
         Ok(args)
+    }
+
+    fn n_used(&self) -> i32 {
+        let named = self.num_experts_per_tok.or(self.experts_per_token);
+        named.unwrap_or(4)
     }
 }
 
@@ -81,7 +84,8 @@ fn size(config: &ModelConfig) -> Result<ModelSize, EngineError> {
     let size = windows(config, &args)?.applied_to(args.size());
     Ok(ModelSize {
         // Of all the experts that a token passes through.
-        intermediate_size: size.intermediate_size * own.num_experts_per_tok as usize,
+        intermediate_size: size.intermediate_size * own.n_used() as usize,
+        n_used_experts: own.n_used() as usize,
         ..size
     })
 }
@@ -95,7 +99,7 @@ fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Transformer, En
         hidden_size: args.hidden_size,
         intermediate_size: args.intermediate_size,
         n_experts: own.num_local_experts,
-        n_used: own.num_experts_per_tok,
+        n_used: own.n_used(),
     };
     let norm = |loader: &mut Loader<'_>, path: &str| -> Result<RmsNorm, EngineError> {
         let weight = loader.vector(&format!("{path}.weight"), args.hidden_size)?;
