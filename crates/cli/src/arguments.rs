@@ -11,7 +11,9 @@ use crate::ask::AskArgs;
 use crate::bench::BenchArgs;
 use crate::chat::ChatArgs;
 use crate::doctor::DoctorArgs;
+use crate::fit::FitArgs;
 use crate::inspect::InspectArgs;
+use crate::models::ModelsArgs;
 use crate::pause::{PauseArgs, ResumeArgs};
 use crate::status::StatusArgs;
 use crate::unload::UnloadArgs;
@@ -22,10 +24,15 @@ use crate::unload::UnloadArgs;
 /// network. A tiny demonstration model is included, so this works right away:
 ///
 ///   transom chat                       talk with the starter model
-///   transom ask "What is a haiku?"     one question, one answer
-///   transom ask "Sum this up:" < a.txt
 ///
-/// Each command explains itself: `transom ask --help`.
+/// For real use, find a model that suits this computer, and fetch it once:
+///
+///   transom fit                        which models fit, what for, and how fast they will be
+///   transom models install qwen3-4b    fetch one of them
+///   transom chat --model qwen3-4b      talk with it
+///   transom ask "Sum this up:" --model qwen3-4b < notes.txt
+///
+/// Each command explains itself: `transom models --help`.
 #[derive(Debug, Parser)]
 #[command(
     name = "transom",
@@ -60,6 +67,8 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Doctor(DoctorArgs),
+    Models(Box<ModelsArgs>),
+    Fit(FitArgs),
     Inspect(InspectArgs),
 }
 
@@ -67,9 +76,9 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// GGUF file, or model folder (config.json, *.safetensors, tokenizer.json …, or one GGUF
-    /// model) [default: $TRANSOM_MODEL, else the starter model]
-    #[arg(short, long, value_name = "PATH")]
+    /// Name of an installed model (`transom models list`), a GGUF file, or a model folder
+    /// (config.json, *.safetensors, tokenizer.json …) [default: $TRANSOM_MODEL, else the starter]
+    #[arg(short, long, value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
 
     /// Most tokens of prompt and answer together; costs memory [default: 8192, or less where
@@ -99,20 +108,26 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
 
 const AFTER_HELP: &str = "\
 Environment:
-  TRANSOM_MODEL  GGUF file or model folder to use when --model is not given
-  TRANSOM_DATA   data folder: the running instance's socket, the chat's history
-  TRANSOM_LOG    log filter, such as `info` or `transom_engine_mlx=debug` (wins over -v)
-  NO_COLOR       set to anything: no colours or dimming
+  TRANSOM_MODEL   the model to use when --model is not given
+  TRANSOM_DATA    data folder: installed models, your models.toml, the running instance's socket
+  TRANSOM_LOG     log filter, such as `info` or `transom_engine_mlx=debug` (wins over -v)
+  NO_COLOR        set to anything: no colours or dimming
+  HF_ENDPOINT     the hub to search and fetch from [default: https://huggingface.co]
+  HF_TOKEN        the hub's token, in place of the one that `transom models token set` keeps
+  HF_HUB_OFFLINE  set to 1: the network is not used
+  HF_HOME, HF_HUB_CACHE, LLAMA_CACHE   where other programs keep models, which are used in place
+  HTTPS_PROXY, ALL_PROXY, NO_PROXY     the way to the hub
 
 Exit codes:
   0    done; also when whoever reads the output stops reading
-  1    the answer failed on the way, or the computer is too busy, hot or short of memory for one
+  1    the answer failed on the way, or the computer is too busy, hot or short of memory for one;
+       the hub, the network or the disk failed
   2    the request is wrong: bad option or value, empty prompt, prompt too long
   3    the model is missing, cannot be used here or exceeds the memory budget
-  130  interrupted with Ctrl-C (an `ask` keeps what it wrote so far)
+  130  interrupted with Ctrl-C (an `ask` keeps what it wrote, an install what it fetched)
 
 What a model is: a GGUF file, which llama.cpp runs, or a folder in the layout of Hugging Face or
-mlx-lm, which MLX runs. Download one with any tool, then
+mlx-lm, which MLX runs. One that you have already needs no install:
   transom chat --model ~/models/Qwen3-4B-Q4_K_M.gguf
 A folder that holds the same model in both forms is run by whichever suits this computer.";
 
@@ -147,6 +162,9 @@ mod tests {
             "TRANSOM_DATA",
             "TRANSOM_LOG",
             "NO_COLOR",
+            "HF_ENDPOINT",
+            "HF_TOKEN",
+            "HF_HUB_OFFLINE",
         ] {
             let stands_in_a_line = help.lines().any(|line| line.trim().starts_with(word));
             assert!(stands_in_a_line, "{word} is not explained in:\n{help}");

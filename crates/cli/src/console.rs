@@ -20,6 +20,8 @@ pub(crate) struct Console<'a> {
     pub(crate) terminals: Terminals,
     /// Whether escape sequences are welcome on those that are terminals.
     pub(crate) colour: bool,
+    /// Columns of the terminal, now: a person may make it narrower at any time.
+    pub(crate) columns: fn() -> usize,
 }
 
 /// Which streams are terminals.
@@ -47,6 +49,26 @@ impl Console<'_> {
         let _ = write_now(self.err, &line);
     }
 
+    /// Writes `text` to standard error as it is, before something is typed.
+    pub(crate) fn ask(&mut self, text: &str) {
+        let _ = write_now(self.err, text);
+    }
+
+    /// Writes whole lines to standard error as they are: what a person is about to agree to.
+    pub(crate) fn note_plain(&mut self, lines: &str) {
+        let _ = write_now(self.err, lines);
+    }
+
+    /// Columns of the terminal that results are shown on; `None` if it is none.
+    pub(crate) fn result_columns(&self) -> Option<usize> {
+        self.terminals.stdout.then(self.columns)
+    }
+
+    /// Whether labels in results may be dimmed.
+    pub(crate) fn dims_results(&self) -> bool {
+        self.terminals.stdout && self.colour
+    }
+
     /// Whether a person types here and sees the answers: both ends are terminals.
     pub(crate) fn is_interactive(&self) -> bool {
         self.terminals.stdin && self.terminals.stdout
@@ -66,6 +88,18 @@ pub(crate) fn line_of_note(text: &str, is_dimmed: bool) -> String {
         format!("{text}\n")
     }
 }
+
+/// Columns of the terminal that this process writes to.
+pub(crate) fn columns_of_terminal() -> usize {
+    let size = terminal_size::terminal_size_of(std::io::stdout())
+        .or_else(|| terminal_size::terminal_size_of(std::io::stderr()));
+    // A terminal that does not know its size says 0.
+    let columns = size.map(|(width, _)| usize::from(width.0));
+    columns.filter(|&n| n > 0).unwrap_or(USUAL_COLUMNS)
+}
+
+/// Columns of a terminal that does not say how many it has.
+pub(crate) const USUAL_COLUMNS: usize = 80;
 
 fn write_now(stream: &mut dyn Write, text: &str) -> std::io::Result<()> {
     stream.write_all(text.as_bytes())?;

@@ -7,6 +7,7 @@ use std::any::Any;
 use std::io::{self, Write};
 
 use transom_engine::EngineError;
+use transom_hub::HubError;
 use transom_supervisor::AskError;
 
 /// A command that did not do what was asked.
@@ -30,6 +31,12 @@ pub(crate) enum Failure {
         /// Why.
         error: AskError,
     },
+    /// The hub, or what was asked of it, or the way there and the disk here.
+    #[error("{}{}", .0, hub_advice(.0))]
+    Hub(#[from] HubError),
+    /// Some of what was asked for was not done; each was reported when it happened.
+    #[error("{0}")]
+    SomeFailed(String),
     /// The running instance could not be reached, nor one started.
     #[error("{0}")]
     Instance(String),
@@ -66,6 +73,7 @@ impl Failure {
             Self::Usage(_) | Self::HelpNeeded(_) => 2,
             Self::Model(_) => 3,
             Self::Engine(error) => engine_exit_code(error),
+            Self::Hub(error) => hub_exit_code(error),
             Self::Ask {
                 error: AskError::TooLarge { .. } | AskError::NoFormRuns { .. },
             } => 3,
@@ -78,6 +86,7 @@ impl Failure {
             | Self::Instance(_)
             | Self::Restrained(_)
             | Self::SomeAnswersFailed(_)
+            | Self::SomeFailed(_)
             | Self::Internal(_) => 1,
             Self::Interrupted => 130,
         }
@@ -141,6 +150,31 @@ fn advice(error: &AskError) -> &'static str {
     match error {
         AskError::TooLarge { .. } => "; --over-budget loads it all the same",
         _ => "",
+    }
+}
+
+/// What this command line offers about a trouble with the hub.
+fn hub_advice(error: &HubError) -> &'static str {
+    match error {
+        HubError::TokenNeeded { .. } | HubError::TokenRefused { .. } | HubError::Gated { .. } => {
+            " `transom models token set` keeps one."
+        }
+        _ => "",
+    }
+}
+
+fn hub_exit_code(error: &HubError) -> u8 {
+    match error {
+        HubError::TokenNeeded { .. }
+        | HubError::RepositoryNotFound { .. }
+        | HubError::RevisionNotFound { .. }
+        | HubError::FileNotFound { .. }
+        | HubError::NoModelFiles { .. } => 3,
+        HubError::SeveralPackings { .. }
+        | HubError::BadName { .. }
+        | HubError::BadEndpoint { .. }
+        | HubError::NotAToken => 2,
+        _ => 1,
     }
 }
 

@@ -1,5 +1,7 @@
 //! `transom inspect`: what a model's files say, and how much memory it needs.
 
+mod card;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,6 +10,8 @@ use transom_catalog::{Format, KvType, ModelFacts};
 
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::library::{self, Library};
+use crate::link::Link;
 use crate::output::json::write_line;
 use crate::output::rows::Rows;
 use crate::output::stats::{bytes_text, parameters_text};
@@ -21,11 +25,13 @@ use crate::output::stats::{bytes_text, parameters_text};
 Examples:
   transom inspect ~/models/Qwen3-4B-4bit
   transom inspect model-Q4_K_M.gguf --json
+  transom inspect qwen3-4b               by its name in `transom models list`; of one that is not
+                                         installed, what the list says of it
 
 Exit codes: 0 described, 3 the file is missing, cut short or no model.")]
 pub(crate) struct InspectArgs {
-    /// GGUF file (any part of a split model), or model folder
-    #[arg(value_name = "PATH")]
+    /// Name of a model, GGUF file (any part of a split model), or model folder
+    #[arg(value_name = "MODEL")]
     pub(crate) path: PathBuf,
 
     /// Write the facts as JSON, with the chat template
@@ -54,8 +60,19 @@ struct Need {
 const CONTEXTS: [u64; 3] = [4096, 8192, 32_768];
 
 /// Runs the command.
-pub(crate) fn run(args: &InspectArgs, console: &mut Console) -> Result<(), Failure> {
-    let facts = transom_catalog::inspect(&args.path);
+pub(crate) fn run(args: &InspectArgs, link: &Link, console: &mut Console) -> Result<(), Failure> {
+    let path = match library::is_path(&args.path) || args.path.exists() {
+        true => args.path.clone(),
+        false => {
+            let library = Library::open(link, console)?;
+            let name = args.path.to_string_lossy();
+            match library.named(&name).first() {
+                Some(model) => model.id.clone(),
+                None => return card::show(&name, args.json, &library, console),
+            }
+        }
+    };
+    let facts = transom_catalog::inspect(&path);
     let facts = facts.map_err(|error| Failure::Model(error.to_string()))?;
     let report = Report {
         memory: needs(&facts),
@@ -64,8 +81,7 @@ pub(crate) fn run(args: &InspectArgs, console: &mut Console) -> Result<(), Failu
     if args.json {
         return write_line(console.out, &report).map_err(Failure::Output);
     }
-    let is_dimmed = console.terminals.stdout && console.colour;
-    console.print(&report.text(is_dimmed))
+    console.print(&report.text(console.dims_results()))
 }
 
 fn needs(facts: &ModelFacts) -> Vec<Need> {
@@ -225,7 +241,7 @@ mod tests {
             path: starter(),
             json: false,
         };
-        run(&args, &mut console.console()).unwrap();
+        run(&args, &Link::new(), &mut console.console()).unwrap();
         let text = console.out_text();
         for line in [
             "model          starter (qwen3), safetensors",
@@ -241,7 +257,7 @@ mod tests {
         }
         args.json = true;
         let mut console = TestConsole::default();
-        run(&args, &mut console.console()).unwrap();
+        run(&args, &Link::new(), &mut console.console()).unwrap();
         let json: serde_json::Value = serde_json::from_str(&console.out_text()).unwrap();
         assert_eq!(json["architecture"], "qwen3");
         assert_eq!(json["memory"][0]["context_length"], 2048);
@@ -252,7 +268,7 @@ mod tests {
         let mut console = TestConsole::default();
         let path = starter().join("README.md");
         let args = InspectArgs { path, json: false };
-        let failure = run(&args, &mut console.console()).unwrap_err();
+        let failure = run(&args, &Link::new(), &mut console.console()).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         assert!(failure.to_string().contains("not a GGUF file"), "{failure}");
     }

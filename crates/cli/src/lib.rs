@@ -1,5 +1,5 @@
-//! The command line: `transom ask`, `chat`, `bench`, `status`, `unload`, `pause`,
-//! `resume`, `doctor` and `inspect`.
+//! The command line: `transom ask`, `chat`, `bench`, `status`, `unload`, `pause`, `resume`,
+//! `doctor`, `models`, `fit` and `inspect`.
 //!
 //! A thin shell round one supervisor. Each command is a plain function from arguments, a
 //! [`link::Link`] to the supervisor and a [`console::Console`] to an exit code, so that tests run it
@@ -16,14 +16,19 @@ mod chat;
 mod console;
 mod doctor;
 mod failure;
+mod fit;
 mod inspect;
 mod interrupt;
+mod library;
 mod link;
 mod load;
+mod measure;
 mod model_path;
+mod models;
 mod output;
 mod pause;
 mod sampling_args;
+mod silent;
 mod status;
 #[cfg(test)]
 mod test_console;
@@ -41,7 +46,7 @@ use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
 
 use arguments::{Arguments, Command};
-use console::{Console, Terminals, colour_is_wanted};
+use console::{Console, Terminals, colour_is_wanted, columns_of_terminal};
 use failure::Failure;
 use interrupt::Interrupt;
 use link::Link;
@@ -66,6 +71,7 @@ pub fn main() -> ExitCode {
         err: &mut err,
         terminals,
         colour: colour_is_wanted(std::env::var_os("NO_COLOR"), std::env::var_os("TERM")),
+        columns: columns_of_terminal,
     };
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let run = AssertUnwindSafe(|| {
@@ -99,7 +105,9 @@ fn run(
         Command::Pause(_) => pause::run(true, &link, console),
         Command::Resume(_) => pause::run(false, &link, console),
         Command::Doctor(args) => doctor::run(args, &link, console),
-        Command::Inspect(args) => inspect::run(args, console),
+        Command::Models(args) => models::run(args, &link, console, interrupt),
+        Command::Fit(args) => fit::run(args, &link, console),
+        Command::Inspect(args) => inspect::run(args, &link, console),
     };
     link.close(console, interrupt);
     result

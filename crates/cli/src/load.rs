@@ -1,24 +1,29 @@
 //! Finds a model and has it loaded, with progress and Ctrl-C, for every command.
 
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use transom_catalog::forms::Forms;
 use transom_catalog::installed;
 use transom_engine::{
-    EngineError, FinishReason, Fit, GenerationParams, ModelInfo, ModelSource, Prompt,
+    EngineError, FinishReason, Fit, GenerationParams, ModelInfo, ModelSource, Prompt, Stats,
 };
 use transom_engine_host::wire::Request;
+use transom_signals::Hardware;
 use transom_supervisor::status::{ModelStatus, PassedOver};
 use transom_supervisor::{
-    AnswerEvent, Ask, KvCacheChoice, ModelSpec, Outcome, Role, Status, WhenHeld, Work,
+    AnswerEvent, Ask, KvCacheChoice, ModelSpec, Outcome, Role, Status, WhenHeld, Work, variants,
 };
 
 use crate::arguments::ModelArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::library::Library;
 use crate::link::Link;
+use crate::measure::{self, Place};
 use crate::model_path::{self, ModelPath};
 use crate::output::json::JsonLines;
 use crate::output::progress::Progress;
@@ -36,9 +41,30 @@ pub(crate) struct Loaded {
     pub(crate) passed_over: Vec<PassedOver>,
     spec: ModelSpec,
     over_budget: bool,
+    /// Where its uses are remembered, once there was one.
+    place: OnceCell<Option<Place>>,
 }
 
 impl Loaded {
+    /// The form that runs, as far as this machine's order and what was passed over say.
+    pub(crate) fn running_form(&self) -> Option<&Path> {
+        let forms = variants::in_order(self.spec.variants.clone(), &Hardware::detect());
+        let mut forms = forms.into_iter();
+        let runs = forms.find(|form| !self.passed_over.iter().any(|no| no.path == form.path))?;
+        let mut variants = self.spec.variants.iter();
+        variants
+            .find(|form| form.path == runs.path)
+            .map(|form| &*form.path)
+    }
+
+    /// Remembers what an answer of this model took, for later estimates.
+    pub(crate) fn remember(&self, stats: &Stats, link: &Link) {
+        let place = self.place.get_or_init(|| Place::of(self, link));
+        if let Some(place) = place {
+            place.record(stats);
+        }
+    }
+
     /// Asks this model to answer `prompt`.
     pub(crate) fn ask(&self, prompt: Prompt, fit: Fit, params: GenerationParams) -> Ask {
         let request = Request {
@@ -76,9 +102,13 @@ pub(crate) fn load(
         args.model.as_deref(),
         std::env::var_os("TRANSOM_MODEL"),
         installed::own_executable().as_deref(),
+        || Library::open(link, console),
     )?;
     let ask = Ask {
-        model: spec(&found.forms, args.context_length),
+        model: ModelSpec {
+            corrections: measure::corrections(&found.forms, link),
+            ..spec(&found.forms, args.context_length)
+        },
         work: Work::Load,
         over_budget: args.over_budget,
         when_held: WhenHeld::Wait,
@@ -118,6 +148,7 @@ pub(crate) fn load(
         passed_over: Vec::new(),
         spec: ask.model,
         over_budget: args.over_budget,
+        place: OnceCell::new(),
     };
     let status = link.status()?;
     if let Some(model) = loaded.find_in(&status).cloned() {
@@ -137,5 +168,6 @@ fn spec(forms: &Forms, context_length: Option<usize>) -> ModelSpec {
         role: Role::Chat,
         variants: variants.map(|path| ModelSource { path }).collect(),
         context_length,
+        corrections: Vec::new(),
     }
 }

@@ -7,10 +7,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use transom_catalog::forms::{self, Forms};
+use transom_catalog::forms::Forms;
 use transom_catalog::installed::starter_near;
 
 use crate::failure::Failure;
+use crate::library::{self, Library};
 
 /// A model to load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,11 +22,13 @@ pub(crate) struct ModelPath {
     pub(crate) starter: Option<PathBuf>,
 }
 
-/// Looks in the order above. `from_environment` is the value of `$TRANSOM_MODEL`.
+/// Looks in the order above. `from_environment` is the value of `$TRANSOM_MODEL`; `library` is asked
+/// only about what is no path.
 pub(crate) fn find(
     named: Option<&Path>,
     from_environment: Option<OsString>,
     executable: Option<&Path>,
+    library: impl FnOnce() -> Result<Library, Failure>,
 ) -> Result<ModelPath, Failure> {
     let starter = executable.and_then(starter_near);
     let from_environment = from_environment.filter(|value| !value.is_empty());
@@ -34,12 +37,16 @@ pub(crate) fn find(
         .or(from_environment.map(PathBuf::from));
     let Some(path) = wanted.or_else(|| starter.clone()) else {
         return Err(Failure::Model(
-            "the starter model is not beside the program; name a model folder or a GGUF file with \
-             --model PATH or in TRANSOM_MODEL"
+            "the starter model is not beside the program; name a model with --model or in \
+             TRANSOM_MODEL (`transom models list` shows those that are here)"
                 .into(),
         ));
     };
-    let forms = forms::of(&path).map_err(|error| Failure::Model(error.to_string()))?;
+    let forms = match library::forms_at(&path)? {
+        Some(forms) => forms,
+        // What is no path is text, for `forms_at` takes all else for one.
+        None => library()?.forms(&path.to_string_lossy())?,
+    };
     // Named itself, or one of its files.
     let is_starter = |starter: &PathBuf| forms.paths.iter().all(|form| form.starts_with(starter));
     Ok(ModelPath {
@@ -52,6 +59,15 @@ pub(crate) fn find(
 mod tests {
     use super::*;
     use std::fs;
+
+    fn find(
+        named: Option<&Path>,
+        from_environment: Option<OsString>,
+        executable: Option<&Path>,
+    ) -> Result<ModelPath, Failure> {
+        let library = || panic!("only a path is looked for");
+        super::find(named, from_environment, executable, library)
+    }
 
     #[test]
     fn without_a_name_the_starter_is_taken_if_it_is_there() {
@@ -85,12 +101,12 @@ mod tests {
 
     #[test]
     fn a_named_model_wins_over_the_environment_and_both_over_the_starter() {
-        let named = Path::new("a");
+        let named = Path::new("./a");
         let found = |named: Option<&Path>, environment: Option<&str>| {
             find(named, environment.map(OsString::from), None).map(|found| found.forms.name)
         };
-        assert_eq!(found(Some(named), Some("b")).unwrap(), "a");
-        assert_eq!(found(None, Some("b")).unwrap(), "b");
+        assert_eq!(found(Some(named), Some("./b")).unwrap(), "a");
+        assert_eq!(found(None, Some("./b")).unwrap(), "b");
         assert!(
             found(None, Some("")).is_err(),
             "an empty variable names no model"

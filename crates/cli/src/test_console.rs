@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use crate::console::{Console, Terminals};
+use crate::console::{Console, Terminals, USUAL_COLUMNS};
 
 /// What a test types, and what it gets to read.
 pub(crate) struct TestConsole {
@@ -11,6 +11,7 @@ pub(crate) struct TestConsole {
     err: Vec<u8>,
     pub(crate) terminals: Terminals,
     pub(crate) colour: bool,
+    pub(crate) columns: fn() -> usize,
 }
 
 impl Default for TestConsole {
@@ -28,6 +29,7 @@ impl TestConsole {
             err: Vec::new(),
             terminals: Terminals::default(),
             colour: false,
+            columns: || USUAL_COLUMNS,
         }
     }
 
@@ -39,6 +41,7 @@ impl TestConsole {
             err: &mut self.err,
             terminals: self.terminals,
             colour: self.colour,
+            columns: self.columns,
         }
     }
 

@@ -8,6 +8,7 @@ use transom_supervisor::Unload;
 
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::library::Library;
 use crate::link::Link;
 use crate::output::json::write_line;
 use crate::output::rows::unload_text;
@@ -23,7 +24,8 @@ Examples:
 
 Exit codes: 0 the memory is free, also when nothing was loaded; 1 it could not be done.")]
 pub(crate) struct UnloadArgs {
-    /// Name or folder of the model [default: every model]
+    /// Name of the model in `transom status` or `transom models list`, or its folder or file
+    /// [default: every model]
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<String>,
 
@@ -37,7 +39,8 @@ pub(crate) fn run(args: &UnloadArgs, link: &Link, console: &mut Console) -> Resu
     let Some(handle) = link.running()? else {
         return say(args, console, "Nothing is running, so no model is loaded.");
     };
-    let name = args.model.as_deref().map(model_name);
+    let name = args.model.as_deref();
+    let name = name.map(|text| model_name(text, || Library::open(link, console)));
     let loaded = handle.status().borrow().clone();
     let unload = name.clone().map_or(Unload::All, Unload::Named);
     let records = link.unload(unload)?;
@@ -68,14 +71,22 @@ fn say(args: &UnloadArgs, console: &mut Console, text: &str) -> Result<(), Failu
     }
 }
 
-/// The name of a model that was given by name, or by its folder or file.
-fn model_name(text: &str) -> String {
+/// The name of a model that was given by name, by its id in the list, or by its folder or file.
+fn model_name(text: &str, library: impl FnOnce() -> Result<Library, Failure>) -> String {
     let path = Path::new(text);
     let is_path =
         path.components().count() > 1 || text.ends_with(std::path::is_separator) || path.is_file();
     match forms::of(path) {
-        Ok(forms) if is_path => forms.name,
-        _ => text.to_owned(),
+        Ok(forms) if is_path && path.exists() => forms.name,
+        by_path => {
+            let listed = library().ok().and_then(|library| {
+                let model = library.named(text).first().copied()?;
+                Some(model.name().to_owned())
+            });
+            // A model may have gone from the disk and still be in memory.
+            let of_path = by_path.ok().filter(|_| is_path).map(|forms| forms.name);
+            listed.or(of_path).unwrap_or_else(|| text.to_owned())
+        }
     }
 }
 
@@ -102,7 +113,7 @@ mod tests {
         let engine = TestEngine::answering(&[]);
         let link = engine.link();
         let args = crate::arguments::ModelArgs {
-            model: Some("scripted".into()),
+            model: Some("./scripted".into()),
             ..Default::default()
         };
         let mut streams = TestConsole::default();
@@ -123,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_model_is_named_by_its_name_its_folder_or_its_file() {
-        let check = |text: &str, expect: &str| assert_eq!(model_name(text), expect);
+        let none = || Err(Failure::Internal("no list in this test".to_owned()));
+        let check = |text: &str, expect: &str| assert_eq!(model_name(text, none), expect);
         check("Qwen3-4B-4bit", "Qwen3-4B-4bit");
         check("/nowhere/Qwen3-4B-4bit", "Qwen3-4B-4bit");
         check("models/Qwen3-4B-4bit/", "Qwen3-4B-4bit");

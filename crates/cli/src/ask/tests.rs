@@ -20,7 +20,7 @@ fn args(words: &[&str]) -> AskArgs {
     AskArgs {
         prompt: words.iter().map(|word| (*word).to_owned()).collect(),
         model: ModelArgs {
-            model: Some("scripted".into()),
+            model: Some("./scripted".into()),
             ..ModelArgs::default()
         },
         ..AskArgs::default()

@@ -13,7 +13,7 @@ fn args() -> BenchArgs {
         runs: 3,
         warmup: 1,
         model: ModelArgs {
-            model: Some("scripted".into()),
+            model: Some("./scripted".into()),
             ..ModelArgs::default()
         },
         ..BenchArgs::default()

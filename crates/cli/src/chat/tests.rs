@@ -10,7 +10,7 @@ fn chat(args: &ChatArgs, input: &str, engine: &TestEngine) -> (u8, String, Strin
     let mut streams = TestConsole::typing(input);
     let mut console = streams.console();
     let mut args = args.clone();
-    args.model.model = Some("scripted".into());
+    args.model.model = Some("./scripted".into());
     let result = run(&args, &engine.link(), &mut console, &Interrupt::detached());
     let code = failure::report(result, console.err);
     (code, streams.out_text(), streams.err_text())
@@ -165,7 +165,7 @@ fn a_model_that_was_unloaded_meanwhile_is_loaded_again() {
     let link = engine.link();
     let interrupt = Interrupt::detached();
     let mut args = ChatArgs::default();
-    args.model.model = Some("scripted".into());
+    args.model.model = Some("./scripted".into());
     let mut streams = TestConsole::default();
     let loaded = load(
         &args.model,

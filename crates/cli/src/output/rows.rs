@@ -14,6 +14,7 @@ pub(crate) struct Rows {
     text: String,
     label_width: usize,
     is_dimmed: bool,
+    columns: usize,
 }
 
 impl Rows {
@@ -23,7 +24,14 @@ impl Rows {
             text: String::new(),
             label_width,
             is_dimmed,
+            columns: WIDTH,
         }
+    }
+
+    /// Breaks lines for a terminal of `columns` columns, where that is less than usual.
+    pub(crate) fn within(mut self, columns: Option<usize>) -> Self {
+        self.columns = columns.unwrap_or(WIDTH + 1).saturating_sub(1).min(WIDTH);
+        self
     }
 
     /// A line over the rows that follow, with a blank line before it unless it is the first.
@@ -38,7 +46,7 @@ impl Rows {
     /// One row, of one or more lines; long ones are broken.
     pub(crate) fn row(&mut self, label: &str, value: &str) {
         let mut label = label;
-        let width = WIDTH.saturating_sub(self.label_width);
+        let width = self.columns.saturating_sub(self.label_width).max(1);
         for line in value.lines().flat_map(|line| broken(line, width)) {
             let padded = format!("{label:<width$}", width = self.label_width);
             let line = if self.is_dimmed && !label.is_empty() {
@@ -62,7 +70,7 @@ impl Rows {
 const WIDTH: usize = 79;
 
 /// `line` in pieces of at most `width` columns, broken at blanks where there are any.
-fn broken(line: &str, width: usize) -> Vec<String> {
+pub(crate) fn broken(line: &str, width: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for word in line.split(' ') {
         let last = pieces.len() - 1;

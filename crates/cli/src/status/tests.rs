@@ -241,7 +241,7 @@ fn the_status_of_a_running_supervisor_names_its_model() {
     let interrupt = Interrupt::detached();
     let mut streams = TestConsole::default();
     let model = ModelArgs {
-        model: Some("scripted".into()),
+        model: Some("./scripted".into()),
         ..ModelArgs::default()
     };
     load(&model, false, &link, &mut streams.console(), &interrupt).unwrap();

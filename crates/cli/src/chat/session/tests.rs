@@ -16,7 +16,7 @@ fn interrupted_at(at: usize) -> (Vec<(Role, String)>, String) {
     });
     let engine = TestEngine::replying([Reply::Hooked(vec!["One", " two", " three"], at, press)]);
     let mut args = ChatArgs::default();
-    args.model.model = Some("scripted".into());
+    args.model.model = Some("./scripted".into());
     let link = engine.link();
     let mut streams = TestConsole::default();
     streams.terminals.stdin = true;

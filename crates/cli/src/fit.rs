@@ -1,0 +1,233 @@
+//! `transom fit`: which models suit a machine, and what one of them needs, long before anything is
+//! fetched or loaded.
+//!
+//! Rule: the sums are `catalog`'s and the budget is the supervisor's, so what is said here is what
+//! holds when the model is loaded.
+
+mod report;
+mod subject;
+mod table;
+
+use clap::{Args, ValueEnum};
+use sysinfo::System;
+use transom_catalog::estimate::{Budget, Machine, Room};
+use transom_catalog::fit::KvChoice;
+use transom_catalog::tiers::{self, recommended, recommended_for};
+use transom_signals::Hardware;
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::library::Library;
+use crate::library::judge::machine_of;
+use crate::link::Link;
+use crate::output::json::write_line;
+use crate::output::progress::Progress;
+
+use subject::Subject;
+
+/// Show which models suit this computer, or whether one does
+///
+/// Without a model: what to use for what on this computer, or on one with other memory. With one:
+/// the memory that it needs by part, whether that fits, the longest context that does, and how fast
+/// it will be. Nothing is fetched or loaded.
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_long_help = "\
+Examples:
+  transom fit                              which models for this computer
+  transom fit --memory 36G                 which for a Mac with 36 GB
+  transom fit --tiers                      which for Macs from 8 to 192 GB
+  transom fit qwen3-8b                     does this one fit?
+  transom fit qwen3-8b@8-bit --context 32768 --kv small
+  transom fit ~/models/own.gguf --json
+
+Speeds are estimated from the memory's bandwidth, and measured once a model was used.
+
+Exit codes: 0 shown, whether or not it fits; 2 bad request, 3 no such model.")]
+pub(crate) struct FitArgs {
+    /// A model of `transom models list --all`, `id@packing` for one variant, or a file or folder
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Tokens of context [default: 8192, or the model's own if that is less]
+    #[arg(long, value_name = "TOKENS", value_parser = context, requires = "model")]
+    pub(crate) context: Option<u64>,
+
+    /// Memory of a made-up Mac, such as 16G [default: this computer]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub(crate) memory: Option<u64>,
+
+    /// How keys and values of the context are kept
+    #[arg(long, value_name = "HOW", requires = "model")]
+    pub(crate) kv: Option<Kv>,
+
+    /// Every size of memory from 8 to 192 GB
+    #[arg(long, conflicts_with_all = ["model", "memory"])]
+    pub(crate) tiers: bool,
+
+    /// Write the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How keys and values are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kv {
+    /// As is fastest here
+    Auto,
+    /// 16 bits or more
+    Full,
+    /// 8 bits, where the engine can
+    Small,
+}
+
+impl Kv {
+    fn choice(self) -> KvChoice {
+        match self {
+            Self::Auto => KvChoice::Automatic,
+            Self::Full => KvChoice::Full,
+            Self::Small => KvChoice::Small,
+        }
+    }
+}
+
+/// A count of tokens; `32k` is 32768.
+fn context(text: &str) -> Result<u64, String> {
+    let bad = || "must be a whole number of tokens of at least 1, such as 8192 or 32k".to_owned();
+    let (digits, factor) = match text.trim_end_matches(['k', 'K']) {
+        digits if digits.len() + 1 == text.len() => (digits, 1024),
+        _ => (text, 1),
+    };
+    let n: u64 = digits.parse().map_err(|_| bad())?;
+    n.checked_mul(factor).filter(|&n| n > 0).ok_or_else(bad)
+}
+
+/// Bytes of memory; a number without a unit counts gigabytes.
+fn memory(text: &str) -> Result<u64, String> {
+    let bad = || "must be a size of memory, such as 16G or 16384M".to_owned();
+    let lower = text.trim().to_lowercase();
+    let lower = lower
+        .strip_suffix("ib")
+        .or(lower.strip_suffix('b'))
+        .unwrap_or(&lower);
+    let (digits, unit) = match lower.strip_suffix(['g', 'm', 't']) {
+        Some(digits) => (digits, lower.as_bytes()[digits.len()]),
+        None => (lower, b'g'),
+    };
+    let count: f64 = digits.trim().parse().map_err(|_| bad())?;
+    let unit = match unit {
+        b'm' => 1u64 << 20,
+        b't' => 1 << 40,
+        _ => 1 << 30,
+    };
+    let bytes = count * unit as f64;
+    // Less holds no system, more no machine has.
+    match (256e6..=64e12).contains(&bytes) {
+        true => Ok(bytes as u64),
+        false => Err(bad()),
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &FitArgs, link: &Link, console: &mut Console) -> Result<(), Failure> {
+    let library = Library::open(link, console)?;
+    let catalogue = &library.catalogue;
+    let columns = console.result_columns();
+    let is_dimmed = console.dims_results();
+    if args.tiers {
+        let sizes = tiers::MEMORY_SIZES.into_iter();
+        let tiers: Vec<_> = sizes.map(|bytes| recommended(bytes, catalogue)).collect();
+        return match args.json {
+            true => write_line(console.out, &tiers).map_err(Failure::Output),
+            false => console.print(&table::many(&tiers, columns, is_dimmed)),
+        };
+    }
+    let (machine, called) = machine(args, console);
+    if let Some(model) = &args.model {
+        let subject = Subject::find(model, &library)?;
+        let room = match args.memory {
+            Some(_) => Room::all_of(&Budget::of(&machine, None)),
+            None => room_now(&machine, link),
+        };
+        let report = subject.report(args, &library, &machine, &room, called);
+        return match args.json {
+            true => write_line(console.out, &report).map_err(Failure::Output),
+            false => console.print(&report.text(columns, is_dimmed)),
+        };
+    }
+    let tier = recommended_for(&machine, None, catalogue);
+    match args.json {
+        true => write_line(console.out, &tier).map_err(Failure::Output),
+        false => console.print(&table::one(&tier, &called, columns, is_dimmed)),
+    }
+}
+
+/// The machine in question, and what to call it.
+fn machine(args: &FitArgs, console: &mut Console) -> (Machine, String) {
+    if let Some(bytes) = args.memory {
+        let called = format!("A Mac with {}", table::memory_text(bytes));
+        return (Machine::with_memory(bytes), called);
+    }
+    let hardware = Hardware::detect();
+    let machine = machine_of(&hardware, None);
+    let machine = match machine.bandwidth {
+        Some(_) => machine,
+        // Nothing is published of this chip; half a second is well spent.
+        None => {
+            Progress::new(console).show("Measuring the memory …");
+            machine_of(&hardware, Some(transom_signals::measure_bandwidth()))
+        }
+    };
+    let called = match hardware.chip_name.as_str() {
+        "" => "This computer".to_owned(),
+        chip => format!("This computer ({chip})"),
+    };
+    (machine, called)
+}
+
+/// What this machine has for models now. What our own models hold they would give back.
+fn room_now(machine: &Machine, link: &Link) -> Room {
+    let running = link.running().ok().flatten();
+    let ours = running.map_or(0, |handle| handle.status().borrow().in_use_bytes);
+    Room {
+        available_bytes: available_bytes().map(|bytes| bytes.saturating_add(ours)),
+        ..Room::all_of(&Budget::of(machine, None))
+    }
+}
+
+/// Bytes that the system can give now without paging; a container may have less.
+fn available_bytes() -> Option<u64> {
+    let mut system = System::new().ok()?;
+    system.refresh_memory();
+    let limit = system.cgroup_limits().map(|limits| limits.free_memory);
+    let bytes = system.available_memory();
+    let bytes = limit.map_or(bytes, |limit| limit.min(bytes));
+    (bytes > 0).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_a_size_with_or_without_a_unit() {
+        let check = |text: &str, expect: u64| assert_eq!(memory(text), Ok(expect), "{text}");
+        check("16G", 16 << 30);
+        check("16", 16 << 30);
+        check("16 GB", 16 << 30);
+        check("16GiB", 16 << 30);
+        check("512m", 512 << 20);
+        check("1.5t", 3 << 39);
+        for bad in ["", "G", "much", "-1G", "0", "1M", "1e9G", "nan"] {
+            assert!(memory(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_context_is_a_count_of_tokens() {
+        assert_eq!(context("8192"), Ok(8192));
+        assert_eq!(context("32k"), Ok(32_768));
+        for bad in ["", "0", "k", "-1", "1.5k", "99999999999999999999k"] {
+            assert!(context(bad).is_err(), "{bad}");
+        }
+    }
+}

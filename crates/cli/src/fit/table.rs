@@ -1,0 +1,114 @@
+//! Which models suit which memory, as a table of one machine or of many.
+//!
+//! Rule: the choice is `catalog`'s; here it is only told.
+
+use transom_catalog::tiers::{PairKind, Pick, Tier, Why};
+
+use crate::library::form_text;
+use crate::output::size::disk_text;
+use crate::output::stats::{GB, bytes_text};
+use crate::output::table::{Column, Table, numbers, words};
+use crate::output::verdict::speed_range;
+
+/// The columns of every such table.
+fn columns() -> [Column; 6] {
+    [
+        words("FOR"),
+        words("MODEL"),
+        words("FORM"),
+        numbers("SIZE", ""),
+        numbers("NEEDS", "needs "),
+        numbers("TOKENS/S", "tokens a second: "),
+    ]
+}
+
+/// Recommendations for one machine, which is called `machine`.
+pub(super) fn one(
+    tier: &Tier,
+    machine: &str,
+    columns_of: Option<usize>,
+    is_dimmed: bool,
+) -> String {
+    let mut text = format!(
+        "{machine}: {} of memory, of which models may use {}.\n\n",
+        memory_text(tier.memory_bytes),
+        bytes_text(tier.budget_bytes)
+    );
+    let mut table = Table::new(&columns());
+    add(&mut table, tier);
+    if table.is_empty() {
+        return text + "Nothing in the list fits.\n";
+    }
+    text.push_str(&table.text(columns_of, is_dimmed));
+    if let Some(pair) = &tier.pair {
+        let together = bytes_text(pair.need_bytes);
+        text.push_str(&format!("\nThe two together need {together}.\n"));
+    }
+    let picks = [&tier.chat, &tier.code, &tier.small];
+    let mut picks = picks.into_iter().flatten();
+    if picks
+        .clone()
+        .any(|pick| pick.why == Why::MostCapableThoughSlow)
+    {
+        text.push_str("\nSlower than most people read; a smaller one answers faster.\n");
+    }
+    if let Some(first) = picks.next() {
+        let id = &first.id;
+        text.push_str(&format!("\nTo install one: transom models install {id}\n"));
+    }
+    text
+}
+
+/// Recommendations for machines with more and more memory.
+pub(super) fn many(tiers: &[Tier], columns_of: Option<usize>, is_dimmed: bool) -> String {
+    let mut table = Table::new(&columns());
+    for tier in tiers {
+        table.section(format!(
+            "{}, of which models may use {}",
+            memory_text(tier.memory_bytes),
+            bytes_text(tier.budget_bytes)
+        ));
+        add(&mut table, tier);
+    }
+    table.text(columns_of, is_dimmed)
+}
+
+fn add(table: &mut Table, tier: &Tier) {
+    let mut one = |role: &str, pick: &Pick| {
+        let need = pick.estimate.need.total_bytes();
+        table.add([
+            role.to_owned(),
+            pick.id.clone(),
+            form_text(pick.format, &pick.packing),
+            pick.size_bytes.map_or(String::new(), disk_text),
+            bytes_text(need),
+            pick.estimate.speed.map_or(String::new(), speed_range),
+        ]);
+    };
+    let singles = [
+        ("conversation", &tier.chat),
+        ("programs", &tier.code),
+        ("quick answers", &tier.small),
+    ];
+    for (role, pick) in singles {
+        if let Some(pick) = pick {
+            one(role, pick);
+        }
+    }
+    if let Some(pair) = &tier.pair {
+        one("two at once", &pair.main);
+        let role = match pair.kind {
+            PairKind::Draft => "  to guess ahead",
+            PairKind::Embedding => "  for search",
+        };
+        one(role, &pair.second);
+    }
+}
+
+/// Memory as it is sold: `16 GB`.
+pub(super) fn memory_text(bytes: u64) -> String {
+    match bytes.is_multiple_of(GB) {
+        true => format!("{} GB", bytes / GB),
+        false => bytes_text(bytes),
+    }
+}

@@ -1,0 +1,212 @@
+use std::fs;
+
+use transom_catalog::test_support::TinyModel;
+
+use super::*;
+
+/// A list of two entries, one of them in several variants.
+pub(crate) const LIST: &str = r#"
+[[model]]
+id = "tiny"
+name = "Tiny 1B"
+family = "Tiny"
+description = "Made up."
+licence = "MIT"
+tags = ["chat"]
+source = "https://huggingface.co/owner/tiny"
+[model.architecture]
+model_type = "llama"
+parameters = 1_000_000_000
+layers = 16
+hidden_size = 2048
+heads = 32
+kv_heads = 8
+head_dim = 64
+intermediate_size = 8192
+vocabulary = 128_256
+context_length = 131_072
+[[model.variant]]
+format = "gguf"
+packing = "Q8_0"
+repository = "owner/tiny-GGUF"
+revision = "main"
+size_bytes = 1_100_000_000
+files = [ { name = "tiny-Q8_0.gguf", size_bytes = 1_100_000_000 } ]
+[[model.variant]]
+format = "gguf"
+packing = "Q4_K_M"
+repository = "owner/tiny-GGUF"
+revision = "main"
+size_bytes = 700_000_000
+files = [ { name = "tiny-Q4_K_M.gguf", size_bytes = 700_000_000 } ]
+[[model.variant]]
+format = "mlx"
+packing = "4-bit"
+repository = "owner/tiny-4bit"
+revision = "main"
+size_bytes = 650_000_000
+
+[[model]]
+id = "huge"
+name = "Huge 400B"
+family = "Huge"
+description = "Made up, and too large for any laptop."
+licence = "MIT"
+tags = ["code"]
+source = "https://huggingface.co/owner/huge"
+[model.architecture]
+model_type = "llama"
+parameters = 400_000_000_000
+layers = 126
+hidden_size = 16_384
+heads = 128
+kv_heads = 8
+head_dim = 128
+intermediate_size = 53_248
+vocabulary = 128_256
+context_length = 131_072
+[[model.variant]]
+format = "gguf"
+packing = "Q4_K_M"
+repository = "owner/huge-GGUF"
+revision = "main"
+size_bytes = 230_000_000_000
+files = [ { name = "huge-Q4_K_M.gguf", size_bytes = 230_000_000_000 } ]
+"#;
+
+const GIB: u64 = 1 << 30;
+
+/// A computer of 16 GB without a GPU that shares them.
+pub(crate) fn machine() -> Machine {
+    Machine {
+        working_set_bytes: None,
+        ..Machine::with_memory(16 * GIB)
+    }
+}
+
+/// The made-up list and nothing else, on `machine`, with the models below `data_folder`.
+pub(crate) fn library(data_folder: &Path, machine: Machine) -> Library {
+    let catalogue = Catalogue::default().merged_with(LIST, Path::new(FILE_NAME));
+    let mut library = Library::new(
+        Arc::new(catalogue.unwrap()),
+        data_folder.to_owned(),
+        machine,
+        Vec::new(),
+    );
+    library.places.executable = None;
+    library
+}
+
+/// Puts a small model where a download would.
+pub(crate) fn install(data_folder: &Path, repository: &str, file: &str) -> PathBuf {
+    let folder = data_folder.join(MODELS_FOLDER).join(repository);
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(file);
+    TinyModel::default().write(&path);
+    path
+}
+
+#[test]
+fn a_model_is_known_by_its_repository_its_file_and_a_name_of_its_own() {
+    let data = tempfile::tempdir().unwrap();
+    let path = install(data.path(), "owner/other-GGUF", "other-F16.gguf");
+    let library = library(data.path(), machine());
+    for text in [
+        "owner/other-GGUF",
+        "owner/other-gguf:F16",
+        "other-F16",
+        "OTHER-f16",
+    ] {
+        let found = library.named(text);
+        assert_eq!(found.len(), 1, "{text}");
+        assert_eq!(found[0].id, path.canonicalize().unwrap(), "{text}");
+    }
+    assert!(library.named("owner/other-GGUF:Q8_0").is_empty());
+    assert_eq!(library.name_of(&library.installed()[0]), "other-F16");
+}
+
+#[test]
+fn the_variant_for_a_machine_is_in_its_form_and_fits() {
+    let data = tempfile::tempdir().unwrap();
+    let chosen = |machine: Machine, id: &str| {
+        let library = library(data.path(), machine);
+        let entry = library.catalogue.find(id).unwrap();
+        let variant = library.variant_for(entry).unwrap();
+        form_text(variant.format, &variant.packing)
+    };
+    assert_eq!(chosen(machine(), "tiny"), "GGUF Q4_K_M");
+    assert_eq!(chosen(Machine::with_memory(16 * GIB), "tiny"), "MLX 4-bit");
+    assert_eq!(chosen(machine(), "huge"), "GGUF Q4_K_M", "the only one");
+}
+
+#[test]
+fn a_named_variant_is_taken_and_an_unknown_one_refused_with_those_there_are() {
+    let data = tempfile::tempdir().unwrap();
+    let library = library(data.path(), machine());
+    let entry = library.catalogue.find("tiny").unwrap();
+    let packing = |named| {
+        library
+            .variant_named(entry, named)
+            .map(|v| v.packing.clone())
+    };
+    assert_eq!(packing("q8_0").unwrap(), "Q8_0");
+    assert_eq!(packing("mlx").unwrap(), "4-bit");
+    assert_eq!(packing("gguf").unwrap(), "Q4_K_M");
+    let failure = packing("3-bit").unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "tiny is not there as 3-bit; there is Q8_0, Q4_K_M, 4-bit"
+    );
+}
+
+#[test]
+fn what_is_not_here_is_told_with_the_way_to_it() {
+    let data = tempfile::tempdir().unwrap();
+    let library = library(data.path(), machine());
+    let told = |text: &str| {
+        let failure = library.forms(text).unwrap_err();
+        assert_eq!(failure.exit_code(), 3);
+        failure.to_string()
+    };
+    assert_eq!(
+        told("tiny"),
+        "Tiny 1B is not installed; `transom models install tiny` fetches it"
+    );
+    assert!(told("owner/name").contains("`transom models install owner/name`"));
+    assert!(told("nothing").contains("`transom models search nothing`"));
+}
+
+#[test]
+fn a_mistake_in_the_users_list_leaves_the_built_in_list_in_force() {
+    let data = tempfile::tempdir().unwrap();
+    let (whole, none) = catalogue(data.path());
+    assert_eq!(none, None, "no file is no mistake");
+    fs::write(data.path().join(FILE_NAME), "[[model]]\nid = 3\n").unwrap();
+    let (kept, mistake) = catalogue(data.path());
+    assert_eq!(kept, whole);
+    let mistake = mistake.unwrap();
+    assert!(mistake.contains("models.toml:2:6: "), "{mistake}");
+    fs::write(data.path().join(FILE_NAME), LIST).unwrap();
+    let (merged, none) = catalogue(data.path());
+    assert_eq!(none, None);
+    assert!(merged.find("tiny").is_some() && merged.entries.len() > whole.entries.len());
+}
+
+#[test]
+fn text_is_taken_for_a_path_only_where_it_can_be_nothing_else() {
+    for text in ["/a", "./a", "../a/b", "~/a", "a/b/c", "a.gguf", "a/b.GGUF"] {
+        assert!(is_path(Path::new(text)), "{text}");
+    }
+    for text in [
+        "qwen3-4b",
+        "owner/name",
+        "qwen3-4b@8-bit",
+        "owner/name:Q8_0",
+    ] {
+        assert!(!is_path(Path::new(text)), "{text}");
+    }
+    assert!(is_repository("Qwen/Qwen3-4B-GGUF"));
+    for text in ["a", "a/b/c", "/a", "a/", "../a", "a b/c", "ä/b"] {
+        assert!(!is_repository(text), "{text}");
+    }
+}

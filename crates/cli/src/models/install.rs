@@ -1,0 +1,185 @@
+//! `transom models install`: fetches models, whole and verified, and says beforehand what that means.
+//!
+//! Rule: nothing is fetched that will not fit in memory unless a person insists, and what came is
+//! never lost.
+
+mod fetch;
+mod plan;
+mod wish;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use clap::Args;
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::library::Library;
+use crate::link::Link;
+use crate::models::elsewhere;
+use crate::output::stats::bytes_text;
+
+use fetch::{End, fetch};
+pub(crate) use plan::tilde;
+use plan::{Plan, plan};
+use wish::Wish;
+
+/// Fetch models, from the list or from the hub
+///
+/// Of a model in the list the variant is taken that suits this computer: for MLX where that has a
+/// GPU, GGUF elsewhere, in the best packing that fits. Every file is checked before it is in its
+/// place. What is interrupted goes on where it was when the same command is given again.
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_long_help = "\
+Examples:
+  transom models install qwen3-4b                  an entry of `transom models list --all`
+  transom models install qwen3-4b@8-bit            this packing (or @mlx, @gguf)
+  transom models install qwen3-4b qwen3-0.6b       one after the other
+  transom models install Qwen/Qwen3-4B-GGUF:Q8_0   a repository of the hub, and a packing or file
+  transom models install https://huggingface.co/mlx-community/Qwen3-4B-4bit
+
+The hub is huggingface.co, or what HF_ENDPOINT names. HF_HUB_OFFLINE=1 forbids the network.
+
+Exit codes: 0 installed, or here already; 1 the hub or the disk failed; 2 bad request; 3 no such
+model, or it does not fit in memory; 130 interrupted (what came is kept).")]
+pub(super) struct InstallArgs {
+    /// Id of the list, perhaps with @packing, or owner/name of the hub, perhaps with :packing
+    #[arg(value_name = "MODEL", required = true)]
+    pub(super) models: Vec<String>,
+
+    /// Fetch it although it does not fit in this computer's memory
+    #[arg(long)]
+    pub(super) anyway: bool,
+
+    /// Say what would be fetched, and fetch nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+
+    /// Write progress as JSON, one object a line
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Name of the folder of parts in the folder of models.
+const PARTS_FOLDER: &str = ".downloads";
+
+/// Runs the command.
+pub(super) fn run(
+    args: &InstallArgs,
+    library: &Library,
+    link: &Link,
+    console: &mut Console,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let hub = elsewhere::hub()?;
+    let mut plans: Vec<Plan> = Vec::new();
+    for text in &args.models {
+        let wish = Wish::read(text, &library.catalogue, hub.endpoint())?;
+        let plan = plan(&wish, library, &hub, link, interrupt)?;
+        if let Some(place) = is_here(&plan, library) {
+            console.note(&format!("{} is here already, in {place}.", plan.name));
+        } else if plans
+            .iter()
+            .all(|other| other.wanted.key != plan.wanted.key)
+        {
+            plans.push(plan);
+        }
+    }
+    let models_folder = library.models_folder();
+    let free_bytes = free_bytes(&models_folder);
+    for plan in &plans {
+        if !args.json {
+            let columns = (console.columns)();
+            let text = plan.text(elsewhere::name_of(&hub), free_bytes, columns);
+            console.note_plain(&text);
+        }
+        check(plan, args.anyway)?;
+    }
+    if plans.is_empty() || args.dry_run {
+        return Ok(());
+    }
+    make_private(&library.data_folder)?;
+    let parts = models_folder.join(PARTS_FOLDER);
+    let ends = fetch(&plans, hub, &parts, args.json, link, console, interrupt)?;
+    finish(&plans, &ends, args.json, console)
+}
+
+/// Refuses what will not fit, unless the user insists.
+fn check(plan: &Plan, anyway: bool) -> Result<(), Failure> {
+    match &plan.fit {
+        Some(fit) if !fit.verdict.is_usable() && !anyway => Err(Failure::Model(format!(
+            "{} does not fit in this computer's memory: it needs {}, and models may use {}; \
+             `transom fit` shows some that fit, --anyway fetches it all the same",
+            plan.name,
+            bytes_text(fit.need_bytes),
+            bytes_text(fit.room_bytes)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Where the model of `plan` lies if it is here already.
+fn is_here(plan: &Plan, library: &Library) -> Option<String> {
+    let wanted = &plan.wanted;
+    let found = library.installed().iter().find(|model| {
+        let is_of_it = model.repository.as_deref() == Some(&*wanted.repository);
+        is_of_it
+            && wanted
+                .files
+                .iter()
+                .all(|file| has_file(&model.id, &file.name))
+    })?;
+    Some(tilde(&found.id))
+}
+
+/// Whether the model at `path`, a folder or a file, has the file of this name in its repository.
+fn has_file(path: &Path, name: &str) -> bool {
+    match path.is_dir() {
+        true => path.join(name).is_file(),
+        false => path.ancestors().any(|folder| folder.join(name).is_file()),
+    }
+}
+
+/// Bytes that the disk of `folder` still has for this user.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let there = folder.ancestors().find(|folder| folder.is_dir())?;
+    let disk = rustix::fs::statvfs(there).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+/// The data folder is this user's alone, whoever makes it.
+fn make_private(data_folder: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(data_folder);
+    made.map_err(|error| Failure::Instance(format!("{}: {error}", data_folder.display())))
+}
+
+/// Says how to go on, and fails if anything failed.
+fn finish(plans: &[Plan], ends: &[End], json: bool, console: &mut Console) -> Result<(), Failure> {
+    let pairs = || plans.iter().zip(ends);
+    let failed: Vec<&str> = pairs()
+        .filter(|(_, end)| matches!(end, End::Failed(_)))
+        .map(|(plan, _)| plan.name.as_str())
+        .collect();
+    let done = pairs().find(|(_, end)| matches!(end, End::Done { .. }));
+    if let Some((plan, _)) = done
+        && !json
+    {
+        console.note(&format!("Try it: transom chat --model {}", plan.name));
+    }
+    match (failed.as_slice(), ends) {
+        ([], _) => Ok(()),
+        (_, [End::Failed(error)]) => Err(error.clone().into()),
+        (failed, _) => Err(Failure::SomeFailed(format!(
+            "not installed: {}; see above",
+            failed.join(", ")
+        ))),
+    }
+}

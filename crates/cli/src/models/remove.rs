@@ -1,0 +1,239 @@
+//! `transom models remove`: removes what was fetched, and says how much room that made.
+//!
+//! Rule: only what lies in the models folder goes, only after a yes, and never a model that is in
+//! memory.
+
+use clap::Args;
+use transom_catalog::Installed;
+use transom_catalog::installed::{self, removal};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::library::Library;
+use crate::link::Link;
+use crate::models::install::tilde;
+use crate::output::size::disk_text;
+
+/// Remove models that were installed, and free their space
+///
+/// Only models in Transom's own folder are removed. Those of other apps, and files that you added by
+/// path, are left to you.
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_long_help = "\
+Examples:
+  transom models remove qwen3-4b
+  transom models remove qwen3-4b@Q8_0 --yes     without asking
+
+Exit codes: 0 removed, 1 it is loaded or the disk refused, 2 not confirmed or more than one is meant,
+3 no such model.")]
+pub(super) struct RemoveArgs {
+    /// Name in `transom models list`
+    #[arg(value_name = "MODEL", required = true)]
+    pub(super) models: Vec<String>,
+
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(
+    args: &RemoveArgs,
+    library: &Library,
+    link: &Link,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    for text in &args.models {
+        let model = the_one(text, library)?;
+        check_unloaded(model, text, link)?;
+        remove(model, args.yes, library, console)?;
+    }
+    Ok(())
+}
+
+/// The only model of this name that can be meant.
+fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a Installed, Failure> {
+    let models = library.named(text);
+    let ours = |model: &&Installed| removal(model, &library.places).is_ok();
+    let removable: Vec<&Installed> = models.iter().copied().filter(ours).collect();
+    match (removable.as_slice(), models.as_slice()) {
+        ([only], _) => Ok(only),
+        ([], [first, ..]) => match removal(first, &library.places) {
+            Err(error) => Err(Failure::Usage(error.to_string())),
+            Ok(_) => Ok(first),
+        },
+        ([], []) => {
+            let advice = "`transom models list` shows those that are here";
+            Err(Failure::Model(format!(
+                "no model here is called {text}; {advice}"
+            )))
+        }
+        (several, _) => {
+            let names = several.iter().map(|model| library.name_of(model));
+            Err(Failure::Usage(format!(
+                "{text} may be {}; name one of them",
+                names.collect::<Vec<_>>().join(" or ")
+            )))
+        }
+    }
+}
+
+/// A model in memory would lose the files that it is mapped from.
+fn check_unloaded(model: &Installed, text: &str, link: &Link) -> Result<(), Failure> {
+    let Some(handle) = link.running()? else {
+        return Ok(());
+    };
+    let status = handle.status().borrow().clone();
+    match status
+        .models
+        .iter()
+        .any(|loaded| loaded.name == model.name())
+    {
+        false => Ok(()),
+        true => Err(Failure::Restrained(format!(
+            "{} is loaded; `transom unload {text}` gives its memory back first",
+            model.name()
+        ))),
+    }
+}
+
+fn remove(
+    model: &Installed,
+    yes: bool,
+    library: &Library,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let name = library.name_of(model);
+    let wrong = |error: installed::RemoveError| Failure::Instance(error.to_string());
+    let removal = removal(model, &library.places).map_err(wrong)?;
+    if !yes && !confirmed(model, &name, removal.bytes, console)? {
+        return Err(Failure::Usage(format!("{name} stays: nothing was removed")));
+    }
+    let freed = installed::remove(model, &library.places).map_err(wrong)?;
+    console.print(&format!(
+        "{name}: removed, {} freed.\n",
+        disk_text(freed.bytes)
+    ))
+}
+
+fn confirmed(
+    model: &Installed,
+    name: &str,
+    bytes: u64,
+    console: &mut Console,
+) -> Result<bool, Failure> {
+    if !console.terminals.stdin {
+        return Err(Failure::Usage(format!(
+            "{name} is removed only after a yes, and nobody can be asked; say --yes"
+        )));
+    }
+    console.ask(&format!(
+        "Remove {name} ({}) from {}? [y/N] ",
+        disk_text(bytes),
+        tilde(&model.id)
+    ));
+    let mut line = String::new();
+    console.input.read_line(&mut line).map_err(Failure::Input)?;
+    if line.is_empty() {
+        // The end of the input ends the line that was asked on.
+        console.ask("\n");
+    }
+    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::Terminals;
+    use crate::library::tests::{install, library, machine};
+    use crate::test_console::TestConsole;
+    use crate::test_engine::TestEngine;
+
+    fn removed(
+        streams: &mut TestConsole,
+        text: &str,
+        yes: bool,
+        library: &Library,
+    ) -> Result<(), Failure> {
+        let args = RemoveArgs {
+            models: vec![text.to_owned()],
+            yes,
+        };
+        let link = TestEngine::answering(&[]).link();
+        run(&args, library, &link, &mut streams.console())
+    }
+
+    fn at_terminal(typed: &str) -> TestConsole {
+        let mut streams = TestConsole::typing(typed);
+        streams.terminals = Terminals {
+            stdin: true,
+            stdout: true,
+            stderr: true,
+        };
+        streams
+    }
+
+    #[test]
+    fn it_is_asked_first_and_anything_but_yes_keeps_the_model() {
+        let data = tempfile::tempdir().unwrap();
+        let path = install(data.path(), "owner/other-GGUF", "other-F16.gguf");
+        for typed in ["n\n", "\n", "", "yesterday\n"] {
+            let mut streams = at_terminal(typed);
+            let library = library(data.path(), machine());
+            let failure = removed(&mut streams, "other-F16", false, &library).unwrap_err();
+            assert_eq!(failure.exit_code(), 2);
+            assert!(path.is_file(), "{typed:?}");
+            let asked = streams.err_text();
+            assert!(
+                asked.starts_with("Remove other-F16 (") && asked.contains("[y/N]"),
+                "{asked}"
+            );
+        }
+        let size = path.metadata().unwrap().len();
+        let mut streams = at_terminal("y\n");
+        removed(
+            &mut streams,
+            "other-F16",
+            false,
+            &library(data.path(), machine()),
+        )
+        .unwrap();
+        assert!(!path.exists());
+        assert_eq!(
+            streams.out_text(),
+            format!("other-F16: removed, {} freed.\n", disk_text(size))
+        );
+    }
+
+    #[test]
+    fn without_a_person_it_takes_the_flag() {
+        let data = tempfile::tempdir().unwrap();
+        let path = install(data.path(), "owner/other-GGUF", "other-F16.gguf");
+        let library = library(data.path(), machine());
+        let mut streams = TestConsole::default();
+        let failure = removed(&mut streams, "other-F16", false, &library).unwrap_err();
+        assert!(failure.to_string().contains("--yes"), "{failure}");
+        assert!(path.is_file());
+        removed(&mut streams, "owner/other-GGUF", true, &library).unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_name_that_leaves_a_choice_or_names_nothing_is_refused() {
+        let data = tempfile::tempdir().unwrap();
+        for file in ["other-F16.gguf", "other-F32.gguf"] {
+            install(data.path(), "owner/other-GGUF", file);
+        }
+        let library = library(data.path(), machine());
+        let mut streams = TestConsole::default();
+        let failure = removed(&mut streams, "owner/other-GGUF", true, &library).unwrap_err();
+        assert_eq!(failure.exit_code(), 2);
+        assert_eq!(
+            failure.to_string(),
+            "owner/other-GGUF may be other-F16 or other-F32; name one of them"
+        );
+        let failure = removed(&mut streams, "tiny", true, &library).unwrap_err();
+        assert_eq!(failure.exit_code(), 3);
+        assert_eq!(library.installed().len(), 2);
+    }
+}

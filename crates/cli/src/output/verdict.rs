@@ -1,0 +1,82 @@
+//! Whether a model fits, and how fast it is, in a few words.
+//!
+//! Rule: the verdict is `catalog`'s, and so is every number; an estimate says that it is one.
+
+use transom_catalog::estimate::{Speed, Verdict};
+
+use crate::output::stats::rate_text;
+use crate::output::tokens::tokens_short;
+
+/// A verdict in a column.
+pub(crate) fn verdict_short(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Fits => "fits".to_owned(),
+        Verdict::FitsWithContext { context_length } => {
+            format!("fits with {}", tokens_short(context_length))
+        }
+        Verdict::FitsIfOthersClose { .. } => "if others close".to_owned(),
+        Verdict::DoesNotFit { .. } => "too large".to_owned(),
+    }
+}
+
+/// `20 to 34 tokens a second, estimated`.
+pub(crate) fn speed_text(speed: Speed) -> String {
+    let how = match speed.is_measured {
+        true => "measured here",
+        false => "estimated",
+    };
+    format!("{} tokens a second, {how}", speed_range(speed))
+}
+
+/// `20 to 34`.
+pub(crate) fn speed_range(speed: Speed) -> String {
+    let (low, high) = (figure(speed.low), figure(speed.high));
+    match low == high {
+        true => low,
+        false => format!("{low} to {high}"),
+    }
+}
+
+/// Estimates deserve no decimals, unless they are tiny.
+fn figure(rate: f64) -> String {
+    match rate < 10.0 {
+        true => rate_text(rate),
+        false => format!("{rate:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_words_in_a_column() {
+        let check = |verdict, expect: &str| assert_eq!(verdict_short(verdict), expect);
+        check(Verdict::Fits, "fits");
+        let context_length = 16_384;
+        check(Verdict::FitsWithContext { context_length }, "fits with 16k");
+        let needs_bytes_free = 1;
+        check(
+            Verdict::FitsIfOthersClose { needs_bytes_free },
+            "if others close",
+        );
+        check(Verdict::DoesNotFit { missing_bytes: 1 }, "too large");
+    }
+
+    #[test]
+    fn a_speed_has_no_more_figures_than_it_deserves_and_says_how_it_is_known() {
+        let speed = |low, high, is_measured| Speed {
+            low,
+            high,
+            is_measured,
+        };
+        let check = |low, high, expect: &str| {
+            assert_eq!(speed_range(speed(low, high, false)), expect);
+        };
+        check(20.4, 34.2, "20 to 34");
+        check(2.04, 3.46, "2.0 to 3.5");
+        check(33.9, 34.2, "34");
+        let told = speed_text(speed(20.0, 30.0, true));
+        assert_eq!(told, "20 to 30 tokens a second, measured here");
+    }
+}
