@@ -24,10 +24,8 @@ def family(config):
 
 
 def is_tied(config):
-    text = text_config(config)
-    tied_by_default = family(config) in ("gemma3", "gemma4", "qwen3_5")
-    value = text.get("tie_word_embeddings")
-    return tied_by_default and family(config) != "qwen3_5" if value is None else value
+    value = text_config(config).get("tie_word_embeddings")
+    return family(config) in ("gemma3", "gemma4") if value is None else value
 
 
 def head_dim(text):
@@ -55,8 +53,6 @@ def layer_kinds(config):
         return ["full" if (i + 1) % every == 0 else "sliding" for i in range(n)]
     if kind in ("gpt_oss", "gemma4"):
         return [words[name] for name in text["layer_types"]]
-    if kind == "granitemoehybrid":
-        return ["linear" if name == "mamba" else "full" for name in text["layer_types"]]
     return ["full"] * n
 
 
@@ -90,7 +86,8 @@ def linear_state_bytes(config):
     return 4 * (state + convolution)
 
 
-def attention(kind, text, layer):
+def attention(kind, text, layer, keeps=True):
+    """The attention of a layer; one that does not keep keys and values has none of its own."""
     hidden, heads = text["hidden_size"], text["num_attention_heads"]
     size, kv = head_dim(text), kv_heads(text)
     if layer == "linear":
@@ -107,14 +104,15 @@ def attention(kind, text, layer):
         shares_values = text.get("attention_k_eq_v", False)
     gated = kind in ("qwen3_next", "qwen3_5", "qwen3_5_moe")
     yield hidden * heads * size * (2 if gated else 1), MATRIX
-    yield hidden * kv * size * (1 if shares_values else 2), MATRIX
+    if keeps:
+        yield hidden * kv * size * (1 if shares_values else 2), MATRIX
     yield heads * size * hidden, MATRIX
     if kind == "qwen2" or (kind == "gpt_oss" and text.get("attention_bias")):
         yield (heads + 2 * kv) * size, PLAIN
     if kind == "gpt_oss":
         yield hidden + heads, PLAIN
     if gated or kind in ("qwen3", "qwen3_moe", "gemma3", "gemma4"):
-        yield 2 * size, PLAIN
+        yield (2 if keeps else 1) * size, PLAIN
 
 
 def full_attention(text):
@@ -166,7 +164,7 @@ def tensors(config):
     yield hidden, PLAIN
     shared_from = len(layers) - (text.get("num_kv_shared_layers") or 0)
     for index, layer in enumerate(layers):
-        yield from attention(kind, text, layer)
+        yield from attention(kind, text, layer, index < shared_from)
         wide = kind == "gemma4" and text.get("use_double_wide_mlp") and index >= shared_from
         for count, packed in feed_forward(kind, text):
             yield count * (2 if wide and packed == MATRIX else 1), packed
