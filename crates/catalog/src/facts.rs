@@ -39,6 +39,9 @@ pub struct ModelFacts {
     /// Elements of a token inside the feed-forward part; of a mixture of experts, all that a token
     /// uses together, if that is more.
     pub feed_forward_length: Option<u64>,
+    /// Experts that a token passes through in a layer, each of which works on a copy of it; 0 without
+    /// experts.
+    pub n_used_experts: u64,
     /// Tokens in the vocabulary.
     pub vocab_size: Option<u64>,
     /// Parameters, counted from the tensors.

@@ -63,6 +63,7 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
         linear_state_bytes: layers.state_bytes,
         hidden_size: part.number("hidden_size"),
         feed_forward_length: part.feed_forward_length(),
+        n_used_experts: part.experts().map_or(0, |(used, _)| used),
         vocab_size: part.number("vocab_size"),
         n_parameters: tally.n_parameters(&config),
         weight_bytes: tally.kinds.values().map(|kind| kind.bytes).sum(),

@@ -243,13 +243,17 @@ impl<'a> Shop<'a> {
     fn pair(&self) -> Option<Pair> {
         let mut mains: Vec<Offer<'a>> = self
             .offers()
-            .filter(|offer| offer.entry.tags.contains(&Tag::Chat))
+            .filter(|offer| {
+                let is_chat = offer.entry.tags.contains(&Tag::Chat);
+                is_chat && offer.estimate.verdict == Verdict::Fits
+            })
             .collect();
         mains.sort_by(|a, b| b.capability().total_cmp(&a.capability()));
         let total = self.budget.total_bytes;
         let beside = |main: &Offer<'a>, second: &'a Entry| {
             let left = total.checked_sub(main.estimate.need.total_bytes())?;
-            self.offer(second, left)
+            let second = self.offer(second, left)?;
+            (second.estimate.verdict == Verdict::Fits).then_some(second)
         };
         let drafted = mains.iter().position(|main| {
             let draft = main.entry.draft.as_deref();

@@ -47,6 +47,8 @@ impl Entry {
             linear_state_bytes: numbers.linear_state_bytes,
             hidden_size: Some(numbers.hidden_size),
             feed_forward_length: Some(numbers.intermediate_size),
+            // The list does not say how many; so many have most mixtures of today.
+            n_used_experts: numbers.active_parameters.map_or(0, |_| 8),
             vocab_size: Some(numbers.vocabulary),
             n_parameters: numbers.parameters,
             weight_bytes,

@@ -13,13 +13,13 @@ const GIB: u64 = 1 << 30;
 /// Of the GPU's working set, what other programs' windows need.
 const WORKING_SET_RESERVE_BYTES: u64 = GIB / 2;
 
-/// From this much memory on, macOS lets a GPU keep three quarters of it in use; below, two thirds.
+/// Up to this much memory macOS lets a GPU keep two thirds of it in use, beyond that three quarters.
 ///
 /// Seen in `MTLDevice.recommendedMaxWorkingSetSize` as llama.cpp prints it: 10,922 MiB of 16 GB and
 /// 21,845 MiB of 32 GB (<https://github.com/ggml-org/llama.cpp/pull/2011>), 49,152 MiB of 64 GB
 /// (<https://github.com/ggml-org/llama.cpp/issues/1870>). Newer systems give large machines more,
 /// 107 GiB of 128 GB, so of a made-up machine this is the least.
-const LARGE_MEMORY_BYTES: u64 = 36 * GIB;
+const MOST_OF_TWO_THIRDS: u64 = 36 * GIB;
 
 /// The machine, as far as estimates care.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,9 +71,9 @@ impl Machine {
 }
 
 fn working_set_bytes(memory_bytes: u64) -> u64 {
-    match memory_bytes >= LARGE_MEMORY_BYTES {
-        true => memory_bytes / 4 * 3,
-        false => memory_bytes / 3 * 2,
+    match memory_bytes <= MOST_OF_TWO_THIRDS {
+        true => memory_bytes / 3 * 2,
+        false => memory_bytes / 4 * 3,
     }
 }
 

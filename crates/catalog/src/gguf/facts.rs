@@ -156,6 +156,7 @@ fn base_facts(view: &Gguf<'_>) -> Result<(ModelFacts, Option<(u64, u64)>), Fault
         linear_state_bytes: layers.state_bytes,
         hidden_size: most("embedding_length"),
         feed_forward_length: most("feed_forward_length").max(experts),
+        n_used_experts: all_experts.map_or(0, |_| n_experts),
         vocab_size: vocab_size(view).or_else(|| number("vocab_size")),
         n_parameters: 0,
         weight_bytes: 0,

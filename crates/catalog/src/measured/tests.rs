@@ -1,3 +1,172 @@
-//! Cases of measured: machines and models by their numbers.
-//!
-//! Rule: every expected number is worked out by hand.
+//! What is remembered, what is not, and files that somebody else wrote.
+
+use std::fs;
+
+use super::*;
+
+fn key(name: &str) -> Key {
+    Key::new(name, Format::Gguf, Some(KvType::F16))
+}
+
+fn answer(rate: f64) -> Sample {
+    Sample {
+        prompt_tokens: 500,
+        prefill_tokens_per_second: Some(rate * 10.0),
+        answer_tokens: 200,
+        decode_tokens_per_second: Some(rate),
+        context_tokens: 700,
+        peak_bytes: 3_000_000_000,
+    }
+}
+
+#[test]
+fn the_newest_answer_counts_most_but_not_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    record(&path, &key("a"), &answer(10.0)).unwrap();
+    let first = *Measured::read(&path).of(&key("a")).unwrap();
+    assert_eq!(first.decode_tokens_per_second(), Some(10.0));
+    assert_eq!(first.prefill_tokens_per_second(), Some(100.0));
+    record(&path, &key("a"), &answer(20.0)).unwrap();
+    let second = *Measured::read(&path).of(&key("a")).unwrap();
+    assert_eq!(second.decode_tokens_per_second(), Some(13.0));
+    assert_eq!(Measured::read(&path).of(&key("b")), None);
+    assert_eq!(
+        Measured::read(&path).of(&Key::new("a", Format::Gguf, Some(KvType::Q8_0))),
+        None,
+        "another form is another measure"
+    );
+}
+
+#[test]
+fn a_word_for_an_answer_says_nothing_of_speed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    let short = Sample {
+        prompt_tokens: 3,
+        answer_tokens: 2,
+        context_tokens: 5,
+        ..answer(1000.0)
+    };
+    record(&path, &key("a"), &short).unwrap();
+    let known = *Measured::read(&path).of(&key("a")).unwrap();
+    assert_eq!(known.decode_tokens_per_second(), None);
+    assert_eq!(known.prefill_tokens_per_second(), None);
+    assert_eq!(known.peak(), None, "nor of memory");
+    let nonsense = Sample {
+        decode_tokens_per_second: Some(f64::NAN),
+        prefill_tokens_per_second: Some(-1.0),
+        ..answer(1.0)
+    };
+    record(&path, &key("a"), &nonsense).unwrap();
+    let known = *Measured::read(&path).of(&key("a")).unwrap();
+    assert_eq!(known.decode_tokens_per_second(), None);
+}
+
+#[test]
+fn the_peak_is_that_of_the_fullest_context() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    let use_of = |context_tokens, peak_bytes| {
+        let sample = Sample {
+            context_tokens,
+            peak_bytes,
+            ..answer(10.0)
+        };
+        record(&path, &key("a"), &sample).unwrap();
+        Measured::read(&path).of(&key("a")).unwrap().peak()
+    };
+    assert_eq!(use_of(1000, 5), Some((5, 1000)));
+    assert_eq!(use_of(4000, 9), Some((9, 4000)));
+    assert_eq!(use_of(500, 6), Some((9, 4000)));
+    assert_eq!(use_of(4000, 8), Some((8, 4000)), "the newest of a length");
+}
+
+#[test]
+fn a_damaged_or_newer_file_is_set_aside_and_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    let huge = " ".repeat(2 << 20);
+    for bad in [
+        "",
+        "{",
+        "[]",
+        r#"{"version": 2, "models": {}}"#,
+        "\u{0}",
+        &huge,
+    ] {
+        fs::write(&path, bad).unwrap();
+        let measured = Measured::read(&path);
+        assert_eq!(measured.of(&key("a")), None);
+        let aside = measured.set_aside.unwrap();
+        assert_eq!(fs::read_to_string(aside).unwrap(), bad);
+        record(&path, &key("a"), &answer(10.0)).unwrap();
+        assert!(Measured::read(&path).of(&key("a")).is_some());
+    }
+}
+
+#[test]
+fn numbers_that_no_use_can_have_had_are_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    let text = r#"{"version": 1, "models": {"a gguf f16": {"decode_tokens_per_second": -5,
+        "prefill_tokens_per_second": 1e300, "last_use": 7,
+        "peak": {"context_tokens": 1, "bytes": 18446744073709551615}}}}"#;
+    fs::write(&path, text).unwrap();
+    let known = *Measured::read(&path).of(&key("a")).unwrap();
+    assert_eq!(known.decode_tokens_per_second(), None);
+    assert_eq!(known.prefill_tokens_per_second(), None);
+    assert_eq!(known.peak(), None);
+    record(&path, &key("a"), &answer(10.0)).unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_said_to_be_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("missing").join(FILE_NAME);
+    assert!(record(&path, &key("a"), &answer(10.0)).is_err());
+    assert_eq!(Measured::read(&path), Measured::default());
+}
+
+#[test]
+fn the_least_recently_used_are_forgotten_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    let mut measured = Measured::default();
+    for n in 0..250u64 {
+        let known = Record {
+            last_use: n,
+            ..Record::default()
+        };
+        measured.records.insert(key(&format!("m{n}")).0, known);
+    }
+    file::write(&path, measured).unwrap();
+    record(&path, &key("new"), &answer(10.0)).unwrap();
+    let measured = Measured::read(&path);
+    assert_eq!(measured.records.len(), 200);
+    assert!(measured.of(&key("new")).is_some() && measured.of(&key("m249")).is_some());
+    assert!(measured.of(&key("m0")).is_none() && measured.of(&key("m50")).is_none());
+}
+
+/// A use that took less corrects too, but carefully.
+#[test]
+fn less_corrects_by_half_and_at_most_a_tenth() {
+    let starter = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
+    let facts = crate::inspect(&starter).unwrap();
+    let machine = Machine::with_memory(16 << 30);
+    let computed = fit::need(&facts, &machine.for_fit(), KvChoice::Automatic, 1000).total_bytes();
+    let with = |bytes| {
+        let known = Record {
+            peak: Some(Peak {
+                context_tokens: 1000,
+                bytes,
+            }),
+            ..Record::default()
+        };
+        known.correction(&facts, &machine, KvChoice::Automatic)
+    };
+    assert_eq!(with(computed), 0);
+    assert_eq!(with(computed + 1000), 1000);
+    assert_eq!(with(computed - 1000), -500);
+    assert_eq!(with(1), -((computed / 10) as i64));
+}

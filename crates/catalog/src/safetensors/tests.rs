@@ -258,3 +258,54 @@ fn a_token_reads_its_experts_and_no_table() {
     untied.push("lm_head.weight");
     assert_eq!(read(&untied), 4 + 16 + 16);
 }
+
+/// What mlx-lm allocates for caches of tiny models of each family, with their configurations and so
+/// many tokens, against the sums here.
+#[test]
+fn caches_of_mlx_lm_take_what_is_computed() {
+    let goldens = include_str!("../../tests/fixtures/kv_cache_goldens.json");
+    let goldens: Value = serde_json::from_str(goldens).unwrap();
+    let mut n_compared = 0;
+    for case in goldens["cases"].as_array().unwrap() {
+        let config = &case["config"];
+        let folder = folder_with(&config.to_string(), &weights(ONE, 12));
+        let facts = facts(folder.path()).unwrap();
+        let element_bytes = case["element_bytes"].as_u64().unwrap();
+        for held in case["held"].as_array().unwrap() {
+            let n_tokens = held[0].as_u64().unwrap();
+            let bytes = held[1].as_array().unwrap().iter();
+            let bytes: Vec<u64> = bytes.map(|n| n.as_u64().unwrap()).collect();
+            // mlx-lm grows in steps of 256. Where there is a window, what was prefilled is kept as it
+            // is, and the first of the four tokens after it adds a step, up to the window.
+            let stepped = n_tokens.next_multiple_of(256);
+            let window = facts.sliding_window.unwrap_or(u64::MAX);
+            let in_window = (n_tokens - 4 + 256).min(window);
+            let kept = facts.kept(stepped, in_window, |length| Some(length * element_bytes));
+            let n_linear = facts.n_layers_of(LayerKind::Linear) as usize;
+            let is_linear = |layer: usize| facts.layer(layer) == LayerKind::Linear;
+            let (mut states, mut rows) = (Vec::new(), 0);
+            for (layer, &n) in bytes.iter().enumerate() {
+                match is_linear(layer) {
+                    true => states.push(n),
+                    false => rows += n,
+                }
+            }
+            assert_eq!(Some(rows), kept, "{config} with {n_tokens} tokens");
+            assert_eq!(states.len(), n_linear, "{config}");
+            for state in states {
+                // Counted with 4 bytes an element; mlx-lm may keep some in 2.
+                let most = facts.linear_state_bytes;
+                assert!(
+                    state <= most && most <= 2 * state,
+                    "{config}: {state} {most}"
+                );
+                assert!(
+                    element_bytes == 2 || state == most,
+                    "{config}: {state} {most}"
+                );
+            }
+            n_compared += 1;
+        }
+    }
+    assert!(n_compared > 60, "{n_compared}");
+}

@@ -1,3 +1,114 @@
-//! Cases of tiers: machines and models by their numbers.
+//! What the built-in list comes to for machines of every size.
 //!
-//! Rule: every expected number is worked out by hand.
+//! Rule: no name stands here but that of a case people know; the rest is what must hold of any list.
+
+use super::*;
+
+fn tier(gigabytes: u64) -> Tier {
+    recommended(gigabytes * GIB, &Catalogue::built_in())
+}
+
+fn picks(tier: &Tier) -> Vec<&Pick> {
+    let pair = tier.pair.iter().flat_map(|pair| [&pair.main, &pair.second]);
+    [&tier.chat, &tier.code, &tier.small]
+        .into_iter()
+        .flatten()
+        .chain(pair)
+        .collect()
+}
+
+#[test]
+fn every_size_of_memory_gets_something_that_fits_it() {
+    for size in MEMORY_SIZES {
+        let tier = tier(size / GIB);
+        assert!(tier.chat.is_some(), "{} GB: {tier:?}", size / GIB);
+        assert!(tier.code.is_some(), "{} GB: {tier:?}", size / GIB);
+        assert!(tier.small.is_some(), "{} GB: {tier:?}", size / GIB);
+        assert!(tier.pair.is_some(), "{} GB: {tier:?}", size / GIB);
+        for pick in picks(&tier) {
+            let need = pick.estimate.need.total_bytes();
+            assert!(pick.estimate.verdict.is_usable(), "{pick:?}");
+            if pick.estimate.verdict == Verdict::Fits {
+                assert!(need <= tier.budget_bytes, "{pick:?}");
+            }
+        }
+        let pair = tier.pair.as_ref().unwrap();
+        assert!(pair.need_bytes <= tier.budget_bytes, "{pair:?}");
+        assert_ne!(pair.main.id, pair.second.id);
+    }
+}
+
+#[test]
+fn a_larger_machine_is_never_offered_less() {
+    let catalogue = Catalogue::built_in();
+    let size = |pick: &Option<Pick>| {
+        let id = &pick.as_ref().unwrap().id;
+        let numbers = &catalogue.find(id).unwrap().architecture;
+        numbers.parameters as f64 * numbers.active_parameters.unwrap_or(numbers.parameters) as f64
+    };
+    let tiers = MEMORY_SIZES.map(|bytes| recommended(bytes, &catalogue));
+    for pair in tiers.windows(2) {
+        assert!(size(&pair[1].chat) >= size(&pair[0].chat), "{pair:#?}");
+    }
+}
+
+#[test]
+fn the_same_list_and_machine_give_the_same() {
+    assert_eq!(tier(24), tier(24));
+}
+
+#[test]
+fn a_model_of_70_billion_parameters_is_not_for_36_gigabytes() {
+    let catalogue = Catalogue::built_in();
+    let entry = catalogue.find("llama-3.3-70b").unwrap();
+    let on = |gigabytes: u64| {
+        let machine = Machine::with_memory(gigabytes * GIB);
+        let budget = Budget::of(&machine, None);
+        let verdicts = entry.variants.iter().map(|variant| {
+            let facts = entry.facts(variant);
+            estimate(&Wish::of(&facts), &machine, &Room::all_of(&budget)).verdict
+        });
+        verdicts.collect::<Vec<_>>()
+    };
+    assert!(!on(36).is_empty());
+    for verdict in on(36) {
+        assert!(matches!(verdict, Verdict::DoesNotFit { .. }), "{verdict:?}");
+    }
+    assert!(on(64).contains(&Verdict::Fits));
+    for gigabytes in [8, 16, 24, 36] {
+        for pick in picks(&tier(gigabytes)) {
+            assert_ne!(pick.id, "llama-3.3-70b");
+        }
+    }
+}
+
+/// On 8 GB a model for programs of 32 billion parameters would be as wrong as none.
+#[test]
+fn a_small_machine_is_offered_small_models_and_a_large_one_is_not() {
+    let catalogue = Catalogue::built_in();
+    let parameters = |pick: Option<Pick>| {
+        let entry = catalogue.find(&pick.unwrap().id).unwrap();
+        entry.architecture.parameters / 100_000_000
+    };
+    let small = parameters(tier(8).chat);
+    assert!((10..=80).contains(&small), "{small}");
+    let large = parameters(tier(128).chat);
+    assert!(large >= 200, "{large}");
+}
+
+#[test]
+fn a_list_of_nothing_recommends_nothing() {
+    let tier = recommended(64 * GIB, &Catalogue::default());
+    assert_eq!(picks(&tier).len(), 0);
+}
+
+#[test]
+fn without_a_gpu_the_other_form_goes_first() {
+    let pc = Machine::new(16 * GIB, None, "", Some(40_000_000_000));
+    let tier = recommended_for(&pc, None, &Catalogue::built_in());
+    assert_eq!(tier.chat.unwrap().format, Format::Gguf);
+    assert_eq!(
+        super::tests::tier(16).chat.unwrap().format,
+        Format::Safetensors
+    );
+}
