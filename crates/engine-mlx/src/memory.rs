@@ -32,7 +32,8 @@ pub(crate) fn memory_need(
         weight_bytes: weight_bytes(files, n_parameters, compute),
         kv_cache_bytes,
         activation_bytes,
-        cache_bytes: ALLOCATOR_CACHE_BYTES as u64,
+        cache_bytes: ALLOCATOR_CACHE_BYTES as u64
+            + pinned_bytes(size, context_length, element_bytes),
         context_length,
     }
 }
@@ -67,10 +68,51 @@ fn activation_element_bytes(files: &WeightFiles, compute: Compute) -> u64 {
     }
 }
 
-/// Keys and values of every layer, in whole growth steps.
+/// Bytes of a token's keys and values in one layer.
+fn row_bytes(size: &ModelSize, element_bytes: u64) -> u64 {
+    2 * (size.n_kv_heads * size.head_dim) as u64 * element_bytes
+}
+
+/// What all layers keep with the context full: keys and values in whole growth steps, of layers with
+/// a window no more than that asks for, and states. Of those, a convolution's counts as wide as the
+/// rest, though it may have two bytes an element.
 fn kv_cache_bytes(size: &ModelSize, context_length: usize, element_bytes: u64) -> u64 {
-    let n_elements = size.n_layers * size.n_kv_heads * size.head_dim;
-    2 * n_elements as u64 * kv_cache::capacity(context_length) as u64 * element_bytes
+    let n_full = size.n_layers - size.n_windowed_layers - size.n_recurrent_layers;
+    let full = n_full as u64 * kv_cache::capacity(context_length) as u64;
+    full * row_bytes(size, element_bytes)
+        + windowed_bytes(size, context_length, element_bytes)
+        + state_bytes(size)
+}
+
+fn windowed_bytes(size: &ModelSize, context_length: usize, element_bytes: u64) -> u64 {
+    let rows = kv_cache::windowed_capacity(context_length, size.window) as u64;
+    size.n_windowed_layers as u64 * rows * row_bytes(size, element_bytes)
+}
+
+fn state_bytes(size: &ModelSize) -> u64 {
+    (size.n_recurrent_layers * state_elements(size)) as u64 * 4
+}
+
+fn state_elements(size: &ModelSize) -> usize {
+    size.memory_elements + size.conv_elements
+}
+
+/// What pinned places keep, to which a conversation may come back: all that windows and states would
+/// lose. Nothing while no window has moved.
+fn pinned_bytes(size: &ModelSize, context_length: usize, element_bytes: u64) -> u64 {
+    let most = kv_cache::windowed_capacity(usize::MAX / 2, size.window);
+    let has_moved = kv_cache::capacity(context_length) > most;
+    let windowed = if has_moved {
+        windowed_bytes(size, context_length, element_bytes)
+    } else {
+        0
+    };
+    let pin = windowed + state_bytes(size);
+    if pin <= kv_cache::SMALL_PIN_BYTES {
+        2 * pin
+    } else {
+        pin
+    }
 }
 
 /// The most that lives at once beside weights and cache: in a prefill step, one layer's temporaries
@@ -85,19 +127,49 @@ fn activation_bytes(
 ) -> u64 {
     let chunk = chunk.min(context_length) as u64;
     let heads = ((size.n_heads + 2 * size.n_kv_heads) * size.head_dim) as u64;
-    let widths = 3 * size.hidden_size as u64 + 3 * heads + 3 * size.intermediate_size as u64;
+    let copies = 2 * (size.n_used_experts * size.hidden_size) as u64;
+    let widths = 3 * (size.hidden_size as u64 + heads + size.intermediate_size as u64) + copies;
     let layer = chunk * widths * element_bytes;
-    let scores = if compute.is_cpu() || !has_fused_attention(size.head_dim) {
+    let n_attending = size.n_layers - size.n_recurrent_layers;
+    let has_full = n_attending > size.n_windowed_layers;
+    // Tokens that a token of the chunk may see, or that stand beside those in one product.
+    let in_window = context_length as u64;
+    let in_window = in_window.min(size.window as u64 + chunk);
+    let seen = if has_full {
+        context_length as u64
+    } else {
+        in_window
+    };
+    let scores = if n_attending > 0 && (compute.is_cpu() || !has_fused_attention(size.head_dim)) {
         // Scores and their softmax; and one mask for all layers.
         let rows = size.n_heads as u64 * chunk;
-        (2 * rows + chunk) * context_length as u64 * element_bytes
+        (2 * rows + chunk) * seen * element_bytes
     } else {
         0
     };
-    let growing = 2 * kv_cache_bytes(size, context_length, element_bytes) / size.n_layers as u64;
+    let rows = if has_full {
+        kv_cache::capacity(context_length) as u64
+    } else if n_attending > 0 {
+        kv_cache::windowed_capacity(context_length, size.window) as u64 + chunk
+    } else {
+        0
+    };
+    let growing = 2 * rows * row_bytes(size, element_bytes);
+    // A recurrent layer works through a chunk in f32, in rows as wide as its memory is deep.
+    let recurrent = if size.n_recurrent_layers > 0 {
+        chunk * (RECURRENT_COPIES * state_elements(size) as u64 / MEMORY_DEPTH) * 4
+    } else {
+        0
+    };
     let sampling = SAMPLER_COPIES * size.vocab_size as u64 * 4;
-    layer + scores + growing + sampling
+    layer + scores + growing + recurrent + sampling
 }
+
+/// Rows of a key head's memory: all hybrid models of today have 128.
+const MEMORY_DEPTH: u64 = 128;
+
+/// Rows of a token that live at once in the chunked delta rule.
+const RECURRENT_COPIES: u64 = 20;
 
 /// Copies of the logits that the sampler's filters make: sorted values, their order, probabilities.
 const SAMPLER_COPIES: u64 = 8;
