@@ -1,4 +1,4 @@
-//! Where the keys went before the first window of ours came up, so that they can go back there.
+//! Where the keys went before a window of ours took them, so that they can go back there.
 //!
 //! A Mac's panels leave the other program active, so there only the app as a whole has to step back.
 //! On X11 the window manager is asked, as a pager asks it. Wayland has no such thing.
@@ -7,25 +7,34 @@ use std::sync::Mutex;
 
 use tauri::AppHandle;
 
+use crate::wire::Window;
+
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Focus {
-    before: Mutex<Option<u32>>,
+    /// The window of ours, and whose the keys were.
+    before: Mutex<Option<(Window, Option<u32>)>>,
 }
 
 impl Focus {
-    /// Remembers the window that has the focus now.
-    pub(crate) fn remember(&self) {
+    /// `window` is about to take the keys from another program: remembers which.
+    pub(crate) fn remember(&self, window: Window) {
         let active = platform::active();
         if let Ok(mut before) = self.before.lock() {
-            *before = active;
+            *before = Some((window, active));
         }
     }
 
-    /// Gives the focus back, once.
-    pub(crate) fn restore(&self, app: &AppHandle) {
-        let before = self.before.lock().ok().and_then(|mut before| before.take());
-        platform::restore(app, before);
+    /// `window` was hidden: gives the keys back, once, if it had taken them or is the last of ours.
+    pub(crate) fn restore(&self, app: &AppHandle, window: Window, is_last: bool) {
+        let Ok(mut before) = self.before.lock() else {
+            return;
+        };
+        let took = before.take_if(|(by, _)| is_last || *by == window);
+        drop(before);
+        if took.is_some() || is_last {
+            platform::restore(app, took.and_then(|(_, active)| active), is_last);
+        }
     }
 }
 
@@ -49,9 +58,9 @@ mod platform {
         None
     }
 
-    pub(super) fn restore(app: &AppHandle, _: Option<u32>) {
-        // What was active before becomes active again.
-        if let Err(error) = app.hide() {
+    pub(super) fn restore(app: &AppHandle, _: Option<u32>, is_last: bool) {
+        // What was active before becomes active again; a window that stays would be hidden with it.
+        if is_last && let Err(error) = app.hide() {
             tracing::debug!(%error, "the app could not step back");
         }
     }
@@ -100,7 +109,7 @@ mod platform {
             .flatten()
     }
 
-    pub(super) fn restore(_: &AppHandle, before: Option<u32>) {
+    pub(super) fn restore(_: &AppHandle, before: Option<u32>, _: bool) {
         if let Some(window) = before {
             restore_to(window);
         }

@@ -81,6 +81,11 @@ impl Showing {
         self.blurred_at = (!is_focused).then_some(now);
     }
 
+    /// It has the keys.
+    pub(crate) fn has_focus(&self) -> bool {
+        self.is_visible && self.blurred_at.is_none()
+    }
+
     /// Whether a press of the icon or hotkey at `now` shows the window; else it hides it, or leaves
     /// it hidden. One that is on the screen without the focus, as a pinned one, comes to the front.
     pub(crate) fn toggle_shows(&self, now: Instant) -> bool {

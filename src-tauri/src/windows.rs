@@ -181,8 +181,9 @@ fn on_main_thread(app: &AppHandle, work: impl FnOnce(&AppHandle) + Send + 'stati
 
 fn show_now(app: &AppHandle, window: Window, shown: News) -> tauri::Result<()> {
     let shell = app.state::<Shell>();
-    if !any_visible(app) {
-        shell.focus.remember();
+    let has_focus = |window| shell.pages.showing(window).has_focus();
+    if !Window::ALL.into_iter().any(has_focus) {
+        shell.focus.remember(window);
     }
     if window == Window::Chat && shell.pages.showing(Window::Prompt).is_visible {
         hide_now(app, Window::Prompt, true);
@@ -311,8 +312,8 @@ fn hide_now(app: &AppHandle, window: Window, by_itself: bool) {
     if let Err(error) = done {
         tracing::warn!(%error, window = window.label(), "a window could not be hidden");
     }
-    if !by_itself && !any_visible(app) {
-        shell.focus.restore(app);
+    if !by_itself {
+        shell.focus.restore(app, window, !any_visible(app));
     }
     if window == Window::Chat {
         let_go_later(app.clone());

@@ -145,3 +145,25 @@ async fn escape_gives_the_focus_back_to_the_window_that_had_it() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn beside_a_pinned_chat_escape_gives_the_focus_back_too() {
+    on_stage("escape_beside_a_pinned_chat", async |stage| {
+        let chat = stage.open().await?;
+        chat.click("button", "^Keep this window open").await?;
+        let other = other_program(stage).await?;
+        let prompt = open_prompt(stage).await?;
+        stage.desktop.press("Escape")?;
+        until_hidden(stage, &prompt).await?;
+        until("the other program has the focus again", async || {
+            let now = stage.desktop.active_window()?;
+            (now == other)
+                .then_some(Some(()))
+                .ok_or(Failure::Wrong(now))
+        })
+        .await?;
+        let shown = chat.run("return document.visibilityState;", vec![]).await?;
+        check(shown == "visible", || format!("the chat is {shown}"))
+    })
+    .await;
+}
