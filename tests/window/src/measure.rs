@@ -32,10 +32,6 @@ impl Figure {
         let _ = writeln!(stderr(), "  {figure}");
         figure
     }
-
-    fn median(&self) -> f64 {
-        median(&self.rounds)
-    }
 }
 
 /// The middle, or the mean of the two in the middle; not a number if there is none.
@@ -59,7 +55,7 @@ impl fmt::Display for Figure {
             .fold(f64::NEG_INFINITY, f64::max);
         let (what, unit, n) = (&self.what, self.unit, self.rounds.len());
         let precision = if most < 20.0 { 2 } else { 0 };
-        let middle = self.median();
+        let middle = median(&self.rounds);
         write!(
             f,
             "| {what} | {middle:.precision$} {unit} | {least:.precision$}-{most:.precision$} | {n} |"
