@@ -177,6 +177,20 @@ pub(crate) fn part_of(path: &Path) -> Option<(&str, u32)> {
     is_number(n_parts).then_some((base, number))
 }
 
+/// All parts of the split model whose first part is at `path`, by its names and those that are there;
+/// else `path` alone.
+pub(crate) fn parts(path: &Path) -> Vec<PathBuf> {
+    let Some((base, _)) = part_of(path) else {
+        return vec![path.to_owned()];
+    };
+    let siblings = path.parent().into_iter().flat_map(|folder| {
+        let entries = folder.read_dir().into_iter().flatten().flatten();
+        entries.map(|entry| entry.path())
+    });
+    let is_part = |file: &PathBuf| part_of(file).is_some_and(|(other, _)| other == base);
+    siblings.filter(is_part).collect()
+}
+
 /// The first part of the split model that `path` is a part of, if it is there; else `path`.
 fn first_part(path: &Path) -> PathBuf {
     let first = part_of(path).and_then(|(base, _)| {

@@ -5,6 +5,9 @@
 //! that cannot be used is listed with its problem. Headers are read once, until files change.
 
 mod elsewhere;
+mod hugging_face;
+mod known;
+mod llama_cpp;
 mod remove;
 #[cfg(test)]
 mod tests;
@@ -16,7 +19,6 @@ use std::sync::Arc;
 pub use elsewhere::{App, Elsewhere, elsewhere};
 pub use remove::{Freed, Removal, RemoveError, removal, remove};
 
-use crate::entries::{Catalogue, Entry, Variant};
 use crate::facts::{Format, ModelFacts};
 use crate::forms::{self, Forms};
 use crate::remembered;
@@ -24,8 +26,17 @@ use crate::remembered;
 /// Name of the folder of models in the data folder.
 pub const MODELS_FOLDER: &str = "models";
 
-/// Folders below a folder of models that are looked into: `name` and `org/name`.
-const DEPTH: usize = 2;
+/// Folders below a folder that the user added that are looked into: `name` and `owner/name`.
+const ADDED_DEPTH: usize = 2;
+/// Below the models folder one more, for files that lie in a folder of their repository.
+const MODELS_DEPTH: usize = 3;
+
+/// A model that was found, before its files were looked at.
+pub(crate) struct Found {
+    forms: Forms,
+    /// `owner/name` on the hub, where its place says so.
+    repository: Option<String>,
+}
 
 /// Where to look for models.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -83,10 +94,13 @@ impl Installed {
     /// # Errors
     /// As [`forms::of`].
     pub fn at(path: &Path, origin: Origin) -> Result<Self, crate::InspectError> {
-        Ok(Self::new(forms::of(path)?, origin))
+        let forms = forms::of(path)?;
+        let repository = None;
+        Ok(Self::new(Found { forms, repository }, origin))
     }
 
-    fn new(forms: Forms, origin: Origin) -> Self {
+    fn new(found: Found, origin: Origin) -> Self {
+        let Found { forms, repository } = found;
         let mut known = forms.paths.iter().map(|path| remembered::facts(path));
         let first = known.next().unwrap_or_else(|| Err(String::new()));
         Self {
@@ -95,18 +109,8 @@ impl Installed {
             size_bytes: remembered::size_bytes(&forms.paths),
             forms,
             origin,
-            repository: None,
+            repository,
         }
-    }
-
-    /// The entry that this model is, with the variant that its files are where that can be told.
-    pub fn entry<'a>(&self, of: &'a Catalogue) -> Option<(&'a Entry, Option<&'a Variant>)> {
-        of.entries.first().map(|entry| (entry, None))
-    }
-
-    /// Id of [`Self::entry`].
-    pub fn entry_id(&self, of: &Catalogue) -> Option<String> {
-        self.entry(of).map(|(entry, _)| entry.id.clone())
     }
 
     /// Name for people.
@@ -140,29 +144,44 @@ impl Installed {
     }
 }
 
-/// Every model in `places`, each once: the starter first, then the others by name.
+/// Every model in `places`, each once however many links lead to its files: the starter first, then
+/// the others by name. Of one that lies in several places ours counts, then what the user added.
 pub fn list(places: &Places) -> Vec<Installed> {
     let starter = places.executable.as_deref().and_then(starter_near);
     let starter = starter.and_then(|path| Installed::at(&path, Origin::Starter).ok());
     let mut others = Vec::new();
     if let Some(data_folder) = &places.data_folder {
-        let models = models_in(&forms::absolute(&data_folder.join(MODELS_FOLDER)), DEPTH);
-        let models = models.into_iter();
-        others.extend(models.map(|forms| Installed::new(forms, Origin::ModelsFolder)));
+        let folder = forms::absolute(&data_folder.join(MODELS_FOLDER));
+        let models = models_in(&folder, MODELS_DEPTH).into_iter();
+        others.extend(models.map(|found| Installed::new(found, Origin::ModelsFolder)));
     }
     for path in &places.added {
         let origin = Origin::Added { path: path.clone() };
         let models = added(path).into_iter();
-        others.extend(models.map(|forms| Installed::new(forms, origin.clone())));
+        others.extend(models.map(|found| Installed::new(found, origin.clone())));
     }
-    let mut seen = HashSet::new();
+    others.extend(places.elsewhere.iter().flat_map(Elsewhere::models));
     let mut models: Vec<Installed> = starter.into_iter().chain(others).collect();
-    models.retain(|model| seen.insert(model.id.clone()));
+    keep_one_of_each(&mut models);
     models.sort_by_cached_key(|model| {
         let is_other = model.origin != Origin::Starter;
         (is_other, model.name().to_lowercase(), model.id.clone())
     });
     models
+}
+
+/// Leaves out models whose files are all those of one before, under another name or as its form.
+fn keep_one_of_each(models: &mut Vec<Installed>) {
+    let mut seen = HashSet::new();
+    models.retain(|model| {
+        let mut files = remembered::weights_identity(&model.id).into_iter();
+        if files.all(|file| seen.contains(&file)) {
+            return false;
+        }
+        let forms = model.forms.paths.iter();
+        seen.extend(forms.flat_map(|path| remembered::weights_identity(path)));
+        true
+    });
 }
 
 /// The program's own path with symbolic links resolved: a link in a `bin` folder leads back to the
@@ -185,20 +204,45 @@ pub fn starter_near(executable: &Path) -> Option<PathBuf> {
 }
 
 /// What the user added: a model, or a folder of models; if it is neither, itself, with its problem.
-fn added(path: &Path) -> Vec<Forms> {
+fn added(path: &Path) -> Vec<Found> {
     let path = forms::absolute(path);
     let models = match path.is_dir() {
-        true => models_in(&path, DEPTH),
+        true => models_in(&path, ADDED_DEPTH),
         false => Vec::new(),
     };
     match (models.is_empty(), forms::of(&path)) {
-        (true, Ok(forms)) => vec![forms],
+        (true, Ok(forms)) => {
+            let repository = None;
+            vec![Found { forms, repository }]
+        }
         (true, Err(_)) | (false, _) => models,
     }
 }
 
-/// The models in `folder`, and in the folders below it to this depth.
-fn models_in(folder: &Path, depth: usize) -> Vec<Forms> {
+/// The models in `folder`, and in the folders below it to this depth. Two folders below it are taken
+/// for an owner and a repository.
+fn models_in(folder: &Path, depth: usize) -> Vec<Found> {
+    let models = forms_in(folder, depth).into_iter();
+    let models = models.map(|forms| Found {
+        repository: repository_of(&forms.paths[0], folder),
+        forms,
+    });
+    models.collect()
+}
+
+/// `owner/name`, of a model below the folders `owner` and `name` of `root`.
+fn repository_of(path: &Path, root: &Path) -> Option<String> {
+    let below = path.strip_prefix(root).ok()?;
+    let folder = match forms::format_of(path) {
+        Format::Gguf => below.parent()?,
+        Format::Safetensors => below,
+    };
+    let mut names = folder.iter().map(|name| name.to_str());
+    let (owner, name) = (names.next()??, names.next()??);
+    Some(format!("{owner}/{name}"))
+}
+
+fn forms_in(folder: &Path, depth: usize) -> Vec<Forms> {
     let mut files = forms::gguf_models(folder);
     // A folder without weights is listed too, and says what is missing.
     let has_config = folder.join("config.json").is_file();
@@ -214,7 +258,7 @@ fn models_in(folder: &Path, depth: usize) -> Vec<Forms> {
         let folders = entries
             .map(|entry| entry.path())
             .filter(|path| is_visible_folder(path));
-        models.extend(folders.flat_map(|folder| models_in(&forms::absolute(&folder), depth - 1)));
+        models.extend(folders.flat_map(|folder| forms_in(&forms::absolute(&folder), depth - 1)));
     }
     models
 }

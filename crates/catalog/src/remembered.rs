@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::facts::ModelFacts;
-use crate::forms::{files_of, part_of};
+use crate::forms::{files_of, is_gguf, part_of};
 use crate::inspect::inspect;
 
 /// What [`inspect`] said of a path, with its problem in words.
@@ -62,6 +62,47 @@ pub(crate) fn size_bytes(paths: &[PathBuf]) -> u64 {
     sizes
         .map(|stamp| stamp.size_bytes)
         .fold(0, u64::saturating_add)
+}
+
+/// What tells the weights of the model at `path` from all others on the disk, however they are called:
+/// links to a file are the file. Of a model without weights its path.
+pub(crate) fn weights_identity(path: &Path) -> Vec<FileIdentity> {
+    let stamps = stamps(path).into_iter().map(|stamp| stamp.path);
+    let is_weights = |file: &PathBuf| {
+        let end = file.extension().unwrap_or_default();
+        end.eq_ignore_ascii_case("gguf") || end.eq_ignore_ascii_case("safetensors")
+    };
+    let is_folder = path.is_dir();
+    let weights = stamps.filter(is_weights);
+    // GGUF files in a folder are other forms of it.
+    let weights = weights.filter(|file| !is_folder || !is_gguf(file));
+    let mut identity: Vec<FileIdentity> = weights.map(|file| FileIdentity::of(&file)).collect();
+    if identity.is_empty() {
+        identity.push(FileIdentity::Path(path.to_owned()));
+    }
+    identity.sort();
+    identity
+}
+
+/// What tells a file from all others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FileIdentity {
+    /// Its device and number there.
+    #[cfg(unix)]
+    Number(u64, u64),
+    /// Its path, where that is all that can be known.
+    Path(PathBuf),
+}
+
+impl FileIdentity {
+    pub(crate) fn of(path: &Path) -> Self {
+        #[cfg(unix)]
+        if let Ok(metadata) = path.metadata() {
+            use std::os::unix::fs::MetadataExt;
+            return Self::Number(metadata.dev(), metadata.ino());
+        }
+        Self::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+    }
 }
 
 /// Every file that says something of the model at `path`: all of a folder, all parts of a file.

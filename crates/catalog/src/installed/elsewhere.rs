@@ -1,22 +1,29 @@
-//! Models that other apps have on the disk: where they keep them, and which of them are whole.
+//! Models that other apps have on the disk: where they keep them, and which of them can be used.
 //!
-//! Rule: nothing is written, moved or removed in another app's folders, and what is not whole there
-//! is not listed: the app may still be fetching it.
+//! Rule: nothing is written, moved or removed in another app's folders. What is not whole there, or
+//! is no model that continues text, is not listed: the app may still be fetching it, or has it for
+//! something else.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::Value;
+
+use super::{Found, Installed, Origin, hugging_face, llama_cpp, models_in};
+use crate::facts::{Format, ModelFacts};
+use crate::forms;
+use crate::safetensors::read_json;
 
 /// An app, or a library of many, that keeps models on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum App {
-    /// The cache that the libraries of Hugging Face, mlx-lm and llama.cpp share.
+    /// The cache that Hugging Face's libraries, mlx-lm and today's llama.cpp share.
     HuggingFace,
     /// LM Studio.
     LmStudio,
-    /// The cache of llama.cpp's programs.
+    /// The cache that llama.cpp's programs had of their own.
     LlamaCpp,
 }
 
@@ -40,17 +47,201 @@ pub struct Elsewhere {
     pub folder: PathBuf,
 }
 
+/// Folders below LM Studio's that are looked into: `owner/name`, and one more for a file's own.
+const DEPTH: usize = 3;
+
+impl Elsewhere {
+    /// The models in it that can be used.
+    pub(super) fn models(&self) -> impl Iterator<Item = Installed> {
+        let folder = forms::absolute(&self.folder);
+        let found = match self.app {
+            App::HuggingFace => hugging_face::models_in(&folder),
+            App::LmStudio => models_in(&folder, DEPTH),
+            // `LLAMA_CACHE` may name a cache of either layout.
+            App::LlamaCpp => {
+                let mut found = llama_cpp::models_in(&folder);
+                found.extend(hugging_face::models_in(&folder));
+                found
+            }
+        };
+        let origin = Origin::Elsewhere { app: self.app };
+        let models = found.into_iter().filter(is_whole);
+        let models = models.map(move |found| Installed::new(found, origin.clone()));
+        models.filter(|model| {
+            model
+                .facts
+                .as_ref()
+                .is_ok_and(|facts| continues_text(facts))
+        })
+    }
+}
+
 /// Where the apps keep their models on this computer, for this user.
 pub fn elsewhere() -> Vec<Elsewhere> {
     let home = std::env::home_dir();
-    elsewhere_for(home.as_deref(), &|name| std::env::var_os(name))
+    let is_mac = cfg!(target_os = "macos");
+    elsewhere_for(home.as_deref(), is_mac, &|name| std::env::var_os(name))
 }
 
 /// As [`elsewhere`], for a home folder and variables that are given.
-pub(crate) fn elsewhere_for(
+pub(super) fn elsewhere_for(
     home: Option<&Path>,
+    is_mac: bool,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Vec<Elsewhere> {
-    let _ = (home, variable);
-    Vec::new()
+    let surroundings = Surroundings {
+        home,
+        is_mac,
+        variable,
+    };
+    let mut all = Vec::new();
+    let mut add = |app, folder: Option<PathBuf>| {
+        let one = folder.map(|folder| Elsewhere { app, folder });
+        all.extend(one.filter(|one| !all.contains(one)));
+    };
+    add(App::HuggingFace, surroundings.hugging_face());
+    for folder in surroundings.lm_studio() {
+        add(App::LmStudio, Some(folder));
+    }
+    add(App::LlamaCpp, surroundings.llama_cpp());
+    all
+}
+
+/// What tells where apps keep their things.
+struct Surroundings<'a> {
+    home: Option<&'a Path>,
+    is_mac: bool,
+    variable: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+impl Surroundings<'_> {
+    /// The folder that a variable names, if it names one.
+    fn folder(&self, variable: &str) -> Option<PathBuf> {
+        let value = (self.variable)(variable).filter(|value| !value.is_empty())?;
+        let path = PathBuf::from(value);
+        match (path.strip_prefix("~"), self.home) {
+            (Ok(rest), Some(home)) => Some(home.join(rest)),
+            _ => Some(path),
+        }
+    }
+
+    fn caches(&self) -> Option<PathBuf> {
+        let own = self.folder("XDG_CACHE_HOME");
+        own.or_else(|| Some(self.home?.join(".cache")))
+    }
+
+    /// In the order in which its libraries look.
+    fn hugging_face(&self) -> Option<PathBuf> {
+        self.folder("HF_HUB_CACHE")
+            .or_else(|| self.folder("HUGGINGFACE_HUB_CACHE"))
+            .or_else(|| Some(self.folder("HF_HOME")?.join("hub")))
+            .or_else(|| Some(self.caches()?.join("huggingface/hub")))
+    }
+
+    fn llama_cpp(&self) -> Option<PathBuf> {
+        self.folder("LLAMA_CACHE").or_else(|| match self.is_mac {
+            true => Some(self.home?.join("Library/Caches/llama.cpp")),
+            false => Some(self.caches()?.join("llama.cpp")),
+        })
+    }
+
+    /// Where its settings say, and where it keeps models unless they do; now and in older versions.
+    fn lm_studio(&self) -> Vec<PathBuf> {
+        let Some(home) = self.home else {
+            return Vec::new();
+        };
+        let pointer = std::fs::read_to_string(home.join(".lmstudio-home-pointer")).ok();
+        let pointed = pointer.map(|path| PathBuf::from(path.trim()));
+        let own = pointed.filter(|path| path.is_absolute());
+        let own = own.unwrap_or_else(|| home.join(".lmstudio"));
+        let settings = match self.is_mac {
+            true => home.join("Library/Application Support"),
+            false => self
+                .folder("XDG_CONFIG_HOME")
+                .unwrap_or_else(|| home.join(".config")),
+        };
+        let settings = [own.clone(), settings.join("LM Studio")];
+        let chosen = settings.into_iter().filter_map(|folder| {
+            let settings = read_json(&folder.join("settings.json")).ok()?;
+            let chosen = settings.get("downloadsFolder")?.as_str()?;
+            Some(PathBuf::from(chosen)).filter(|path| path.is_absolute())
+        });
+        let usual = [own.join("models"), home.join(".cache/lm-studio/models")];
+        chosen.chain(usual).collect()
+    }
+}
+
+/// Whether all that a folder needs is there. Of a GGUF file its own header says so.
+fn is_whole(found: &Found) -> bool {
+    let path = &found.forms.paths[0];
+    match forms::format_of(path) {
+        Format::Gguf => true,
+        Format::Safetensors => has_all_weights(path) && has_tokenizer(path) && is_for_text(path),
+    }
+}
+
+/// Whether every file of the weights is there that the folder's index names, or names of parts count.
+fn has_all_weights(folder: &Path) -> bool {
+    let index = folder.join("model.safetensors.index.json");
+    if let Ok(index) = read_json(&index) {
+        let map = index.get("weight_map").and_then(Value::as_object);
+        let mut files = map.into_iter().flat_map(|map| map.values());
+        return files.all(|file| {
+            file.as_str()
+                .is_some_and(|file| folder.join(file).is_file())
+        });
+    }
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.all(|name| match name.strip_suffix(".safetensors") {
+        // A link that leads nowhere is a file that is still to come.
+        Some(stem) => folder.join(&name).is_file() && has_siblings(folder, stem),
+        None => true,
+    })
+}
+
+/// Whether the other parts are there of `model-00001-of-00003`.
+fn has_siblings(folder: &Path, stem: &str) -> bool {
+    /// No model has more files.
+    const MOST: u32 = 10_000;
+    let Some((base, n_parts)) = stem.rsplit_once("-of-") else {
+        return true;
+    };
+    let base = base.rsplit_once('-').map(|(base, _)| base);
+    let (Some(base), Ok(n)) = (base, n_parts.parse::<u32>()) else {
+        return true;
+    };
+    let part = |number: u32| format!("{base}-{number:05}-of-{n_parts}.safetensors");
+    n <= MOST && (1..=n).all(|number| folder.join(part(number)).is_file())
+}
+
+fn has_tokenizer(folder: &Path) -> bool {
+    let names = [
+        "tokenizer.json",
+        "tokenizer.model",
+        "tekken.json",
+        "vocab.json",
+    ];
+    names.iter().any(|name| folder.join(name).is_file())
+}
+
+/// Whether a folder holds a model that answers in text: caches hold others too, for speech,
+/// pictures and search.
+fn is_for_text(folder: &Path) -> bool {
+    let Ok(config) = read_json(&folder.join("config.json")) else {
+        return false;
+    };
+    let is_pair = config.get("is_encoder_decoder") == Some(&Value::Bool(true));
+    let names = config.get("architectures").and_then(Value::as_array);
+    let answers = |name: &Value| {
+        let name = name.as_str().unwrap_or_default();
+        name.ends_with("ForCausalLM") || name.ends_with("ForConditionalGeneration")
+    };
+    !is_pair && names.is_none_or(|names| names.is_empty() || names.iter().any(answers))
+}
+
+/// Whether the facts are of a model with layers; a projector for pictures has none of a kind that
+/// continues text.
+fn continues_text(facts: &ModelFacts) -> bool {
+    !matches!(&*facts.architecture, "clip" | "mmproj") && facts.n_layers.is_some_and(|n| n > 0)
 }

@@ -1,25 +1,34 @@
-//! Removing a model that was downloaded, so that its space is really free.
+//! Removing a model that was fetched, so that its space is really free.
 //!
 //! Rule: only what lies in the models folder of the data folder is ever removed, and no link is
-//! followed out of it.
+//! followed out of it. What is taken away is counted as the disk does; a file with another name
+//! elsewhere frees nothing.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
 
-use super::{App, Installed, Places};
+use super::{App, Installed, MODELS_FOLDER, Origin, Places};
+use crate::facts::Format;
+use crate::forms;
 
 /// What a removal takes away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
-    /// Every file that goes, from the root.
+    /// The model's name.
+    pub name: String,
+    /// The formats of the forms that go together.
+    pub formats: Vec<Format>,
+    /// Every file that goes, from the root, the weights first.
     pub files: Vec<PathBuf>,
     /// Bytes on the disk that this frees.
     pub bytes: u64,
 }
 
 /// What a removal freed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Freed {
-    /// Bytes on the disk.
+    /// Bytes on the disk. A program that has the model loaded keeps them until it lets go of it.
     pub bytes: u64,
 }
 
@@ -27,13 +36,13 @@ pub struct Freed {
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     /// It came with the program.
-    #[error("{name} belongs to the program and stays; it goes with the program itself")]
+    #[error("{name} came with the program and stays with it")]
     Starter {
         /// The model's name.
         name: String,
     },
     /// It lies where the user keeps it.
-    #[error("{name} was added from {path}; remove it from the list, its files are yours and stay")]
+    #[error("{name} lies in {path}, which you added; take that off the list, its files are yours")]
     Added {
         /// The model's name.
         name: String,
@@ -48,14 +57,22 @@ pub enum RemoveError {
         /// Whose it is.
         app: App,
     },
-    /// It does not lie in the models folder.
-    #[error("{path} does not lie in the models folder; nothing was removed")]
+    /// A link in the models folder leads to it.
+    #[error(
+        "{path} does not lie in the models folder, only a link to it; remove the link yourself"
+    )]
     Outside {
         /// Its folder or file.
         path: PathBuf,
     },
+    /// It is no longer there.
+    #[error("{path} is not there any more")]
+    Gone {
+        /// Its folder or file.
+        path: PathBuf,
+    },
     /// The system refused.
-    #[error("{path} could not be removed: {reason}; {} bytes were freed before", .freed.bytes)]
+    #[error("{path} could not be removed: {reason}; {} bytes were freed before that", .freed.bytes)]
     Failed {
         /// The file.
         path: PathBuf,
@@ -71,20 +88,202 @@ pub enum RemoveError {
 /// # Errors
 /// As [`remove`], before anything is touched.
 pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveError> {
-    let _ = (model, places);
+    let name = model.name().to_owned();
+    match &model.origin {
+        Origin::Starter => return Err(RemoveError::Starter { name }),
+        Origin::Added { path } => {
+            let path = path.clone();
+            return Err(RemoveError::Added { name, path });
+        }
+        Origin::Elsewhere { app } => return Err(RemoveError::Elsewhere { name, app: *app }),
+        Origin::ModelsFolder => {}
+    }
+    let root = models_folder(places);
+    let outside = |path: &Path| RemoveError::Outside {
+        path: path.to_owned(),
+    };
+    let root = root.ok_or_else(|| outside(&model.id))?;
+    let mut files = Vec::new();
+    for path in &model.forms.paths {
+        if !path.starts_with(&root) || *path == root {
+            return Err(outside(path));
+        }
+        match path.is_dir() {
+            true => add_folder(path, model, &mut files),
+            false => files.extend(forms::parts(path).into_iter().filter(|part| is_there(part))),
+        }
+    }
+    if files.is_empty() {
+        let path = model.id.clone();
+        return Err(RemoveError::Gone { path });
+    }
+    add_companions(&root, model, &mut files);
+    files.sort();
+    files.dedup();
+    // If it fails half-way, what is left still says that it is a model, so that it can be removed.
+    files.sort_by_key(|file| !is_weights(file));
+    let bytes = allocated_bytes(&files);
     Ok(Removal {
-        files: Vec::new(),
-        bytes: 0,
+        name,
+        formats: model.formats(),
+        files,
+        bytes,
     })
 }
 
-/// Removes a model with all its forms and parts, and its folder if nothing else is left in it.
+/// Removes a model with all its forms and parts, and its folders if nothing else is left in them.
+///
+/// It must not be loaded: a program that has it keeps its space until it lets go. What is left of a
+/// download that was not finished is the download's own, and goes when that is cancelled.
 ///
 /// # Errors
 /// [`RemoveError`] for what is not ours to remove, and where the system refuses.
 pub fn remove(model: &Installed, places: &Places) -> Result<Freed, RemoveError> {
     let removal = removal(model, places)?;
+    for (n_removed, path) in removal.files.iter().enumerate() {
+        let Err(error) = fs::remove_file(path) else {
+            continue;
+        };
+        if error.kind() == std::io::ErrorKind::NotFound {
+            continue;
+        }
+        let left = allocated_bytes(&removal.files[n_removed..]);
+        return Err(RemoveError::Failed {
+            path: path.clone(),
+            reason: error.to_string(),
+            freed: Freed {
+                bytes: removal.bytes.saturating_sub(left),
+            },
+        });
+    }
+    if let Some(root) = models_folder(places) {
+        let folders = removal.files.iter().filter_map(|file| file.parent());
+        folders.for_each(|folder| remove_empty(folder, &root));
+    }
     Ok(Freed {
         bytes: removal.bytes,
     })
+}
+
+fn models_folder(places: &Places) -> Option<PathBuf> {
+    let data_folder = places.data_folder.as_ref()?;
+    data_folder.join(MODELS_FOLDER).canonicalize().ok()
+}
+
+/// All files of a model's folder, but GGUF files that are other models.
+fn add_folder(folder: &Path, model: &Installed, files: &mut Vec<PathBuf>) {
+    let is_other = |path: &PathBuf| {
+        let others = forms::gguf_models(folder).into_iter();
+        let mut others = others.filter(|other| !model.forms.paths.contains(other));
+        others.any(|other| forms::parts(&other).contains(path))
+    };
+    let all = all_files(folder).into_iter();
+    files.extend(all.filter(|path| !forms::is_gguf(path) || !is_other(path)));
+}
+
+/// What was fetched beside a GGUF file, if the file's repository has no other weights left.
+fn add_companions(root: &Path, model: &Installed, files: &mut Vec<PathBuf>) {
+    let Some(repository) = &model.repository else {
+        return;
+    };
+    let folder = root.join(repository);
+    let left = all_files(&folder).into_iter();
+    let left: Vec<PathBuf> = left.filter(|path| !files.contains(path)).collect();
+    if left.iter().all(|path| is_companion(path)) {
+        files.extend(left);
+    }
+}
+
+/// Whether a file is of use only beside weights. What else people put there stays.
+fn is_companion(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.to_lowercase();
+    let ends = [".json", ".md", ".jinja", ".part", ".incomplete"];
+    let names = [
+        "license",
+        "licence",
+        "use_policy",
+        "notice",
+        ".gitattributes",
+        ".ds_store",
+    ];
+    ends.iter().any(|end| name.ends_with(end))
+        || names.iter().any(|start| name.starts_with(start))
+        || (name.starts_with("mmproj") && name.ends_with(".gguf"))
+}
+
+fn is_weights(path: &Path) -> bool {
+    let end = path.extension().unwrap_or_default();
+    end.eq_ignore_ascii_case("gguf") || end.eq_ignore_ascii_case("safetensors")
+}
+
+/// Files and links below `folder`; links to folders are not followed.
+fn all_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let mut files = Vec::new();
+    for entry in entries {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files.extend(all_files(&entry.path())),
+            _ => files.push(entry.path()),
+        }
+    }
+    files
+}
+
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Bytes that removing all of `files` frees: of a file with several names only if all of them go.
+fn allocated_bytes(files: &[PathBuf]) -> u64 {
+    let mut by_file: HashMap<(u64, u64), (u64, u64, u64)> = HashMap::new();
+    for path in files {
+        // Of the link itself, not of where it leads.
+        let Ok(metadata) = path.symlink_metadata() else {
+            continue;
+        };
+        let (file, n_names, bytes) = on_disk(&metadata);
+        let counted = by_file.entry(file).or_insert((0, n_names, bytes));
+        counted.0 += 1;
+    }
+    let freed = by_file
+        .values()
+        .filter(|(n_gone, n_names, _)| n_gone >= n_names);
+    freed.map(|(.., bytes)| bytes).sum()
+}
+
+/// What tells the file from others, how many names it has, and the bytes that it takes.
+#[cfg(unix)]
+fn on_disk(metadata: &Metadata) -> ((u64, u64), u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    /// The unit of `blocks`, whatever the file system's own.
+    const BLOCK_BYTES: u64 = 512;
+    let file = (metadata.dev(), metadata.ino());
+    (file, metadata.nlink(), metadata.blocks() * BLOCK_BYTES)
+}
+
+#[cfg(not(unix))]
+fn on_disk(metadata: &Metadata) -> ((u64, u64), u64, u64) {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let own = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    ((0, own), 1, metadata.len())
+}
+
+/// Removes `folder` and those above it, up to `root`, as long as nothing is in them.
+fn remove_empty(folder: &Path, root: &Path) {
+    let folders = folder.ancestors();
+    for folder in folders.take_while(|folder| folder.starts_with(root) && *folder != root) {
+        // Finder leaves these in every folder that it has shown.
+        let only = folder.read_dir().into_iter().flatten().flatten();
+        let only: Vec<PathBuf> = only.map(|entry| entry.path()).collect();
+        if let [one] = only.as_slice()
+            && one.ends_with(".DS_Store")
+        {
+            let _ = fs::remove_file(one);
+        }
+        // Refused by the system where something is left, as it should be.
+        if fs::remove_dir(folder).is_err() && folder.exists() {
+            return;
+        }
+    }
 }

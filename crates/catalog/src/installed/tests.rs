@@ -2,10 +2,17 @@
 //!
 //! Rule: what is listed depends on what lies in the folders and on nothing else.
 
+mod elsewhere;
+mod known;
+mod remove;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::*;
+use crate::gguf::{GgufWriter, TensorType};
 
 const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
 
@@ -33,6 +40,28 @@ impl Shelf {
         fs::write(path, "").unwrap();
     }
 
+    /// Puts a folder of safetensors that can be described, with a tokenizer.
+    fn put_folder(&self, folder: &str) -> PathBuf {
+        let path = self.root.path().join(folder);
+        fs::create_dir_all(&path).unwrap();
+        let config = json!({
+            "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+            "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+        });
+        fs::write(path.join("config.json"), config.to_string()).unwrap();
+        fs::write(path.join("tokenizer.json"), "{}").unwrap();
+        fs::write(path.join("model.safetensors"), safetensors()).unwrap();
+        path
+    }
+
+    /// Puts a GGUF file that can be described.
+    fn put_gguf(&self, file: &str) -> PathBuf {
+        let path = self.root.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, gguf("qwen3")).unwrap();
+        path
+    }
+
     /// Puts the starter's folder form into `folder`.
     fn put_starter(&self, folder: &str) -> PathBuf {
         let folder = self.root.path().join(folder);
@@ -41,6 +70,16 @@ impl Shelf {
             fs::copy(Path::new(STARTER).join(name), folder.join(name)).unwrap();
         }
         folder
+    }
+
+    /// Nothing but the folder of an app.
+    fn of_app(&self, app: App, folder: &str) -> Places {
+        let folder = self.path().join(folder);
+        Places {
+            data_folder: Some(self.path().join("data")),
+            elsewhere: vec![Elsewhere { app, folder }],
+            ..Places::default()
+        }
     }
 
     fn places(&self, added: &[&str]) -> Places {
@@ -83,6 +122,37 @@ fn the_starter_is_found_in_every_layout() {
     check("elsewhere/assets/starter", "bin/transom", false);
 }
 
+/// A file of one tensor.
+fn safetensors() -> Vec<u8> {
+    let header = json!({"w": {"dtype": "F16", "shape": [8], "data_offsets": [0, 16]}}).to_string();
+    let length = (header.len() as u64).to_le_bytes();
+    [&length, header.as_bytes(), &[0; 16]].concat()
+}
+
+/// A file of one tensor and the numbers of a small model.
+fn gguf(architecture: &str) -> Vec<u8> {
+    let mut writer = GgufWriter::new();
+    writer
+        .string("general.architecture", architecture)
+        .u32(&format!("{architecture}.block_count"), 2)
+        .u32(&format!("{architecture}.embedding_length"), 64)
+        .u32(&format!("{architecture}.attention.head_count"), 4)
+        .tensor("w", &[8], TensorType::F32, vec![0; 32]);
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    writer.write(&mut bytes).unwrap();
+    bytes.into_inner()
+}
+
+/// Names and repositories of the models in `places`.
+fn named(places: &Places) -> Vec<String> {
+    let models = list(places).into_iter();
+    let named = models.map(|model| {
+        let repository = model.repository.as_deref().unwrap_or("nowhere");
+        format!("{} of {repository}", model.name())
+    });
+    named.collect()
+}
+
 #[test]
 fn the_starter_comes_first_and_the_others_by_name() {
     let shelf = Shelf::with(&[
@@ -121,7 +191,7 @@ fn what_is_no_model_and_what_lies_too_deep_is_not_listed() {
     let shelf = Shelf::with(&[
         "data/models/README.md",
         "data/models/.cache/x.gguf",
-        "data/models/a/b/c/deep.gguf",
+        "data/models/a/b/c/d/deep.gguf",
         "data/models/mmproj-a.gguf",
         "data/models/lost-00002-of-00002.gguf",
     ]);

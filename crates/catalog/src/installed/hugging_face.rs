@@ -1,0 +1,78 @@
+//! The cache of Hugging Face's libraries: `models--owner--name/snapshots/<commit>`, whose files are
+//! links to blobs.
+//!
+//! Rule: of a repository one snapshot is looked at first, the one that its branch `main` is at; others
+//! add only what that one does not have.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::Found;
+use crate::forms;
+
+/// Folders below a snapshot that are looked into.
+const DEPTH: usize = 2;
+
+/// The models in the cache at `folder`, whole or not.
+pub(super) fn models_in(folder: &Path) -> Vec<Found> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let mut repositories: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    repositories.sort();
+    let models = repositories.iter().filter_map(|path| {
+        let name = path.file_name()?.to_str()?.strip_prefix("models--")?;
+        // Names on the hub have no two dashes in a row, so this can be undone.
+        let repository = name.replacen("--", "/", 1);
+        Some(of_repository(path, &repository))
+    });
+    models.flatten().collect()
+}
+
+fn of_repository(folder: &Path, repository: &str) -> Vec<Found> {
+    let name = repository.rsplit('/').next().unwrap_or(repository);
+    let mut seen = HashSet::new();
+    let mut all = Vec::new();
+    for snapshot in snapshots(folder) {
+        for mut found in super::models_in(&snapshot, DEPTH) {
+            let path = &found.forms.paths[0];
+            let below = path.strip_prefix(&snapshot).unwrap_or(path).to_owned();
+            // A snapshot that is not whole must not hide one that is.
+            if forms::format_of(path) == crate::Format::Gguf && !seen.insert(below) {
+                continue;
+            }
+            if *path == snapshot {
+                // Its own name is that of a commit.
+                found.forms.name = name.to_owned();
+            }
+            found.repository = Some(repository.to_owned());
+            all.push(found);
+        }
+    }
+    all
+}
+
+/// The snapshots of a repository: first where `main` is, then where other branches are, then the
+/// rest, the latest first.
+fn snapshots(repository: &Path) -> Vec<PathBuf> {
+    let commit = |path: PathBuf| Some(fs::read_to_string(path).ok()?.trim().to_owned());
+    let main = commit(repository.join("refs/main"));
+    let refs = repository.join("refs").read_dir().into_iter().flatten();
+    let branches = refs.flatten().filter_map(|entry| commit(entry.path()));
+    let branches: HashSet<String> = branches.collect();
+    let entries = repository.join("snapshots").read_dir();
+    let entries = entries.into_iter().flatten().flatten();
+    let folders = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir());
+    let mut snapshots: Vec<PathBuf> = folders.map(|path| forms::absolute(&path)).collect();
+    snapshots.sort_by_cached_key(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_main = main.as_deref() == Some(&*name);
+        let is_branch = branches.contains(&*name);
+        let changed = path.metadata().and_then(|metadata| metadata.modified());
+        let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
+        (!is_main, !is_branch, std::cmp::Reverse(changed))
+    });
+    snapshots
+}

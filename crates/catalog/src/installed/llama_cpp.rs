@@ -1,0 +1,52 @@
+//! The cache that llama.cpp's programs had of their own: one flat folder of GGUF files, named
+//! `owner_name_file.gguf`, with a `manifest=owner=name=tag.json` for each that was asked for.
+//!
+//! Rule: which part of a name is the repository is taken from the manifests and never guessed.
+
+use std::path::Path;
+
+use super::Found;
+use crate::forms::{self, Forms};
+
+/// The models in the cache at `folder`.
+pub(super) fn models_in(folder: &Path) -> Vec<Found> {
+    let repositories = repositories(folder);
+    let models = forms::gguf_models(folder).into_iter().filter_map(|file| {
+        let name = file.file_name()?.to_str()?.to_owned();
+        let mut forms = Forms::of_file(file);
+        let known = repositories.iter().find_map(|(prefix, repository)| {
+            let rest = name.strip_prefix(&**prefix)?;
+            Some((prefix, repository, rest))
+        });
+        let Some((prefix, repository, rest)) = known else {
+            let repository = None;
+            return Some(Found { forms, repository });
+        };
+        // What turns pictures into tokens is no model by itself.
+        if rest.starts_with("mmproj") {
+            return None;
+        }
+        if let Some(name) = forms.name.strip_prefix(&**prefix) {
+            forms.name = name.to_owned();
+        }
+        let repository = Some(repository.clone());
+        Some(Found { forms, repository })
+    });
+    models.collect()
+}
+
+/// Prefixes of files' names, the longest first, with the repositories that they stand for.
+fn repositories(folder: &Path) -> Vec<(String, String)> {
+    let files = forms::files_of(folder);
+    let mut repositories: Vec<(String, String)> = files
+        .filter_map(|file| {
+            let name = file.file_name()?.to_str()?;
+            let name = name.strip_prefix("manifest=")?.strip_suffix(".json")?;
+            let mut parts = name.split('=');
+            let (owner, name) = (parts.next()?, parts.next()?);
+            Some((format!("{owner}_{name}_"), format!("{owner}/{name}")))
+        })
+        .collect();
+    repositories.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+    repositories
+}

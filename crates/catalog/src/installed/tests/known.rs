@@ -1,0 +1,129 @@
+//! Which entry of the list a model on the disk is.
+//!
+//! Rule: a name alone is never believed.
+
+use std::path::Path;
+
+use super::{App, Installed, Places, Shelf, list};
+use crate::entries::Catalogue;
+
+const LIST: &str = r#"[[model]]
+id = "m"
+name = "M"
+[model.architecture]
+model_type = "qwen3"
+parameters = 1_000_000
+layers = 2
+hidden_size = 64
+heads = 4
+kv_heads = 4
+head_dim = 16
+intermediate_size = 128
+vocabulary = 1000
+context_length = 2048
+[[model.variant]]
+format = "mlx"
+packing = "4-bit"
+repository = "Own/M-4bit"
+[[model.variant]]
+format = "gguf"
+packing = "Q4_K_M"
+repository = "own/M-GGUF"
+files = [ { name = "M-Q4_K_M.gguf" } ]
+[[model.variant]]
+format = "gguf"
+packing = "Q8_0"
+repository = "own/M-GGUF"
+"#;
+
+fn catalogue() -> Catalogue {
+    Catalogue::read(LIST, Path::new("models.toml")).unwrap()
+}
+
+/// The packing of the variant that a model is; empty if it is the entry in another packing.
+fn packing(model: &Installed) -> Option<String> {
+    let catalogue = catalogue();
+    let (entry, variant) = model.entry(&catalogue)?;
+    assert_eq!(entry.id, "m");
+    assert_eq!(model.entry_id(&catalogue).as_deref(), Some("m"));
+    Some(
+        variant
+            .map(|variant| variant.packing.clone())
+            .unwrap_or_default(),
+    )
+}
+
+fn packings(places: &Places) -> Vec<Option<String>> {
+    list(places).iter().map(packing).collect()
+}
+
+#[test]
+fn a_model_in_the_folders_of_its_repository_is_known_by_them() {
+    let shelf = Shelf::with(&[]);
+    shelf.put_folder("data/models/own/m-4bit");
+    shelf.put_gguf("data/models/own/M-GGUF/M-Q4_K_M.gguf");
+    shelf.put_gguf("data/models/own/M-GGUF/M-Q8_0.gguf");
+    shelf.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
+    shelf.put_gguf("data/models/other/M-GGUF/M-Q8_0.gguf");
+    let models = list(&shelf.places(&[]));
+    let known = |end: &str| packing(models.iter().find(|model| model.id.ends_with(end)).unwrap());
+    assert_eq!(known("own/m-4bit").as_deref(), Some("4-bit"));
+    assert_eq!(known("own/M-GGUF/M-Q4_K_M.gguf").as_deref(), Some("Q4_K_M"));
+    assert_eq!(known("own/M-GGUF/M-Q8_0.gguf").as_deref(), Some("Q8_0"));
+    assert_eq!(
+        known("M-Q6_K.gguf").as_deref(),
+        Some(""),
+        "a packing that is not listed"
+    );
+    assert_eq!(known("other/M-GGUF/M-Q8_0.gguf"), None);
+    let is_there = |n: usize| {
+        let catalogue = catalogue();
+        let variant = &catalogue.entries[0].variants[n];
+        models
+            .iter()
+            .filter(|model| model.is_variant(variant))
+            .count()
+    };
+    assert_eq!((is_there(0), is_there(1), is_there(2)), (1, 1, 1));
+}
+
+#[test]
+fn a_model_of_another_app_is_known_in_its_cache() {
+    let shelf = Shelf::with(&["cache/manifest=own=M-GGUF=latest.json"]);
+    shelf.put_gguf("cache/own_M-GGUF_M-Q4_K_M.gguf");
+    let places = shelf.of_app(App::LlamaCpp, "cache");
+    assert_eq!(packings(&places), [Some("Q4_K_M".to_owned())]);
+    let shelf = Shelf::with(&[]);
+    shelf.put_folder("hub/models--own--M-4bit/snapshots/abc");
+    let places = shelf.of_app(App::HuggingFace, "hub");
+    assert_eq!(packings(&places), [Some("4-bit".to_owned())]);
+}
+
+#[test]
+fn elsewhere_a_model_is_known_by_its_name_and_its_numbers_together() {
+    let shelf = Shelf::with(&["elsewhere/broken/M-Q4_K_M.gguf"]);
+    shelf.put_gguf("elsewhere/m-q4_k_m.gguf");
+    shelf.put_folder("elsewhere/M-4bit");
+    shelf.put_gguf("elsewhere/called-otherwise.gguf");
+    std::fs::write(
+        shelf.path().join("elsewhere/M-Q8_0.gguf"),
+        super::gguf("llama"),
+    )
+    .unwrap();
+    let models = list(&shelf.places(&["elsewhere"]));
+    let known = |end: &str| packing(models.iter().find(|model| model.id.ends_with(end)).unwrap());
+    assert_eq!(known("elsewhere/m-q4_k_m.gguf").as_deref(), Some("Q4_K_M"));
+    assert_eq!(known("elsewhere/M-4bit").as_deref(), Some("4-bit"));
+    assert_eq!(known("called-otherwise.gguf"), None, "no name");
+    assert_eq!(known("M-Q8_0.gguf"), None, "other numbers");
+    assert_eq!(known("broken/M-Q4_K_M.gguf"), None, "no numbers");
+}
+
+#[test]
+fn the_starter_is_the_entry_that_comes_with_the_program() {
+    let shelf = Shelf::with(&["assets/starter/config.json"]);
+    let models = list(&shelf.places(&[]));
+    let id = models[0].entry_id(&Catalogue::built_in());
+    assert_eq!(id.as_deref(), Some("starter"));
+    assert_eq!(models[0].entry_id(&catalogue()), None);
+}

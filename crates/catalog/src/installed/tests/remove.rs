@@ -1,0 +1,248 @@
+//! What a removal takes away, and what it leaves.
+//!
+//! Rule: every test looks at the disk afterwards.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+
+use super::super::{Freed, RemoveError, removal, remove};
+use super::{App, Format, Installed, Origin, Places, Shelf, list};
+
+/// The model whose path ends so.
+fn model(places: &Places, end: &str) -> Installed {
+    let models = list(places);
+    let found = models.iter().find(|model| model.id.ends_with(end));
+    found
+        .unwrap_or_else(|| panic!("no {end} in {models:?}"))
+        .clone()
+}
+
+/// Every file and folder below the models folder.
+fn left(shelf: &Shelf) -> Vec<String> {
+    fn walk(folder: &Path, root: &Path, all: &mut Vec<String>) {
+        for entry in folder.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            all.push(path.strip_prefix(root).unwrap().display().to_string());
+            if path.is_dir() && !path.is_symlink() {
+                walk(&path, root, all);
+            }
+        }
+    }
+    let root = shelf.path().join("data/models");
+    let mut all = Vec::new();
+    walk(&root, &root, &mut all);
+    all.sort();
+    all
+}
+
+fn blocks(paths: &[&Path]) -> u64 {
+    let bytes = paths
+        .iter()
+        .map(|path| path.symlink_metadata().unwrap().blocks() * 512);
+    bytes.sum()
+}
+
+#[test]
+fn a_folder_goes_whole_and_says_how_much_it_freed() {
+    let shelf = Shelf::with(&["data/models/o/M/original/README.md"]);
+    let folder = shelf.put_folder("data/models/o/M");
+    shelf.put_folder("data/models/o/Other");
+    fs::write(folder.join("model.safetensors"), vec![1; 100_000]).unwrap();
+    let files =
+        ["config.json", "model.safetensors", "tokenizer.json"].map(|name| folder.join(name));
+    let files: Vec<&Path> = files.iter().map(|path| &**path).collect();
+    let bytes = blocks(&files) + blocks(&[&folder.join("original/README.md")]);
+    assert!(bytes >= 100_000);
+    let places = shelf.places(&[]);
+    let model = model(&places, "o/M");
+    let before = removal(&model, &places).unwrap();
+    assert_eq!(
+        (before.bytes, before.files.len(), &*before.name),
+        (bytes, 4, "M")
+    );
+    assert!(
+        before.files[0].ends_with("model.safetensors"),
+        "weights first"
+    );
+    assert_eq!(remove(&model, &places).unwrap(), Freed { bytes });
+    let other = [
+        "o",
+        "o/Other",
+        "o/Other/config.json",
+        "o/Other/model.safetensors",
+        "o/Other/tokenizer.json",
+    ];
+    assert_eq!(left(&shelf), other);
+    let again = remove(&model, &places).unwrap_err();
+    assert!(matches!(again, RemoveError::Gone { .. }), "{again}");
+}
+
+#[test]
+fn a_split_model_goes_with_all_its_parts_and_leaves_others_in_the_folder() {
+    let shelf = Shelf::with(&[
+        "data/models/o/M-GGUF/README.md",
+        "data/models/o/M-GGUF/M-00001-of-00002.gguf",
+        "data/models/o/M-GGUF/M-00002-of-00002.gguf",
+        "data/models/o/M-GGUF/M-Q8_0.gguf",
+    ]);
+    let places = shelf.places(&[]);
+    remove(&model(&places, "M-00001-of-00002.gguf"), &places).unwrap();
+    let kept = [
+        "o",
+        "o/M-GGUF",
+        "o/M-GGUF/M-Q8_0.gguf",
+        "o/M-GGUF/README.md",
+    ];
+    assert_eq!(left(&shelf), kept);
+    // With the last one goes what was fetched beside it.
+    shelf.put("data/models/o/M-GGUF/mmproj-M.gguf");
+    shelf.put("data/models/o/M-GGUF/.DS_Store");
+    remove(&model(&places, "M-Q8_0.gguf"), &places).unwrap();
+    assert_eq!(left(&shelf), Vec::<String>::new());
+}
+
+#[test]
+fn what_people_put_beside_a_file_stays() {
+    let shelf = Shelf::with(&[
+        "data/models/o/M/M.gguf",
+        "data/models/o/M/notes.txt",
+        "data/models/o/M/README.md",
+    ]);
+    let places = shelf.places(&[]);
+    remove(&model(&places, "M.gguf"), &places).unwrap();
+    assert_eq!(left(&shelf), ["o", "o/M", "o/M/README.md", "o/M/notes.txt"]);
+    let shelf = Shelf::with(&["data/models/M.gguf", "data/models/README.md"]);
+    let places = shelf.places(&[]);
+    remove(&model(&places, "M.gguf"), &places).unwrap();
+    assert_eq!(left(&shelf), ["README.md"], "and the models folder itself");
+}
+
+#[test]
+fn two_forms_in_one_folder_go_together_and_are_named() {
+    let shelf = Shelf::with(&["data/models/o/M/other-model.gguf"]);
+    shelf.put_folder("data/models/o/M");
+    shelf.put_gguf("data/models/o/M/M.gguf");
+    // The header of the folder does not say how many heads its keys have; the file's does not either.
+    let places = shelf.places(&[]);
+    let model = model(&places, "o/M");
+    assert_eq!(model.forms.paths.len(), 2, "{model:?}");
+    let before = removal(&model, &places).unwrap();
+    assert_eq!(before.formats, [Format::Safetensors, Format::Gguf]);
+    remove(&model, &places).unwrap();
+    assert_eq!(left(&shelf), ["o", "o/M", "o/M/other-model.gguf"]);
+}
+
+#[test]
+fn a_file_that_has_another_name_elsewhere_frees_nothing() {
+    let shelf = Shelf::with(&[]);
+    let file = shelf.put_gguf("data/models/o/M/M.gguf");
+    fs::write(&file, vec![1; 50_000]).unwrap();
+    let both = [file.as_path()];
+    let bytes = blocks(&both);
+    fs::hard_link(&file, shelf.path().join("kept.gguf")).unwrap();
+    let places = shelf.places(&[]);
+    let hard = model(&places, "M.gguf");
+    assert_eq!(remove(&hard, &places).unwrap().bytes, 0);
+    assert_eq!(
+        shelf.path().join("kept.gguf").metadata().unwrap().len(),
+        50_000
+    );
+    // Two names in the model itself are one file, and both go.
+    let folder = shelf.put_folder("data/models/o/N");
+    fs::write(folder.join("model.safetensors"), vec![1; 50_000]).unwrap();
+    fs::hard_link(folder.join("model.safetensors"), folder.join("again.bin")).unwrap();
+    let freed = remove(&model(&places, "o/N"), &places).unwrap();
+    assert!(
+        (bytes..2 * bytes).contains(&freed.bytes),
+        "{freed:?}, of {bytes}"
+    );
+}
+
+#[test]
+fn links_are_never_followed_out_of_the_models_folder() {
+    let shelf = Shelf::with(&["outside/kept.txt"]);
+    let outside = shelf.put_folder("outside/M");
+    let file = shelf.put_gguf("outside/file.gguf");
+    let models = shelf.path().join("data/models");
+    let own = shelf.put_folder("data/models/o/Own");
+    symlink(&outside, models.join("linked")).unwrap();
+    symlink(&file, models.join("linked.gguf")).unwrap();
+    symlink(shelf.path().join("outside"), own.join("assets")).unwrap();
+    symlink(outside.join("config.json"), own.join("more.json")).unwrap();
+    let places = shelf.places(&[]);
+    let linked = remove(&model(&places, "outside/M"), &places).unwrap_err();
+    assert!(linked.to_string().contains("only a link to it"), "{linked}");
+    assert_eq!(
+        remove(&model(&places, "linked.gguf"), &places)
+            .unwrap()
+            .bytes,
+        0
+    );
+    remove(&model(&places, "o/Own"), &places).unwrap();
+    assert_eq!(left(&shelf), ["linked"]);
+    for kept in [
+        "outside/kept.txt",
+        "outside/M/config.json",
+        "outside/M/model.safetensors",
+        "outside/file.gguf",
+    ] {
+        assert!(shelf.path().join(kept).is_file(), "{kept}");
+    }
+}
+
+#[test]
+fn what_is_not_ours_is_refused_each_with_its_own_sentence() {
+    let shelf = Shelf::with(&["assets/starter/config.json"]);
+    shelf.put_gguf("elsewhere/A.gguf");
+    shelf.put_gguf("lms/o/E/E.gguf");
+    let mut places = shelf.places(&["elsewhere"]);
+    places.elsewhere = shelf.of_app(App::LmStudio, "lms").elsewhere;
+    let said = |end: &str| {
+        remove(&model(&places, end), &places)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        said("starter"),
+        "starter came with the program and stays with it"
+    );
+    let added = said("A.gguf");
+    assert!(
+        added.starts_with("A lies in ") && added.contains("which you added"),
+        "{added}"
+    );
+    assert_eq!(said("E.gguf"), "E belongs to LM Studio; remove it there");
+    // A model that only says that it lies there is not believed.
+    let mut false_one = model(&places, "A.gguf");
+    false_one.origin = Origin::ModelsFolder;
+    let error = remove(&false_one, &places).unwrap_err();
+    assert!(matches!(error, RemoveError::Outside { .. }), "{error}");
+    assert!(shelf.path().join("elsewhere/A.gguf").is_file());
+    assert_eq!(list(&places).len(), 3);
+}
+
+#[test]
+fn a_file_that_cannot_be_removed_is_named_and_the_rest_can_be_tried_again() {
+    use std::os::unix::fs::PermissionsExt;
+    let shelf = Shelf::with(&["data/models/o/M/sub/more.bin"]);
+    shelf.put_folder("data/models/o/M");
+    let places = shelf.places(&[]);
+    let sub = shelf.path().join("data/models/o/M/sub");
+    fs::set_permissions(&sub, fs::Permissions::from_mode(0o500)).unwrap();
+    // To the superuser nothing is locked.
+    let is_locked = fs::write(sub.join("x"), "").is_err();
+    let first = remove(&model(&places, "o/M"), &places);
+    if is_locked {
+        fs::set_permissions(&sub, fs::Permissions::from_mode(0o700)).unwrap();
+        let error = first.unwrap_err();
+        assert!(
+            error.to_string().contains("more.bin could not be removed"),
+            "{error}"
+        );
+        assert!(sub.join("more.bin").is_file());
+    } else {
+        first.unwrap();
+        assert_eq!(left(&shelf), Vec::<String>::new());
+    }
+}
