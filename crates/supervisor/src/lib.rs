@@ -26,6 +26,6 @@ pub use budget::Budget;
 pub use governor::{Allowance, Because, Governor, Limit, Restraint, Tuning};
 pub use handle::{Handle, Supervisor};
 pub use instance::{Connection, InstanceError};
-pub use request::{Ask, AskError, AskId, ModelSpec, Role, Unload, WhenHeld, Work};
+pub use request::{Ask, AskError, AskId, Correction, ModelSpec, Role, Unload, WhenHeld, Work};
 pub use status::Status;
 pub use transom_engine::KvCacheChoice;

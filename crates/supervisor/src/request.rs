@@ -2,6 +2,7 @@
 //! instance, so all of it serialises.
 
 use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -39,9 +40,46 @@ pub struct ModelSpec {
     /// budget; a choice is a wish that is granted or refused.
     #[serde(default)]
     pub kv_cache: KvCacheChoice,
+    /// What earlier uses of its forms measured. No part of which model it is, or of how it shall be
+    /// loaded: what is loaded already stays as it is.
+    #[serde(default)]
+    pub corrections: Vec<Correction>,
+}
+
+/// Bytes by which the need of one form of a model is corrected, as earlier uses measured it. Shells
+/// show the same number before they ask.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Correction {
+    /// The form, as in [`ModelSpec::variants`].
+    pub path: PathBuf,
+    /// More, or less, than its engine computes.
+    pub bytes: i64,
 }
 
 impl ModelSpec {
+    /// `need`, which an engine computed for the form at `path`, as earlier uses correct it. What is
+    /// less comes off what steps hold, then off caches and weights; keys and values are never wrong.
+    pub(crate) fn corrected(&self, path: &Path, need: MemoryNeed) -> MemoryNeed {
+        let of_form = self.corrections.iter().find(|known| known.path == path);
+        let bytes = of_form.map_or(0, |known| known.bytes);
+        let mut need = need;
+        if let Ok(more) = u64::try_from(bytes) {
+            need.activation_bytes = need.activation_bytes.saturating_add(more);
+            return need;
+        }
+        let mut less = bytes.unsigned_abs();
+        for part in [
+            &mut need.activation_bytes,
+            &mut need.cache_bytes,
+            &mut need.weight_bytes,
+        ] {
+            let taken = less.min(*part);
+            *part -= taken;
+            less -= taken;
+        }
+        need
+    }
+
     /// Whether both are of one model, however it shall be loaded.
     pub fn is_same_model(&self, other: &Self) -> bool {
         (&self.name, self.role) == (&other.name, other.role)

@@ -428,6 +428,7 @@ pub fn spec(name: &str) -> ModelSpec {
         role: Role::Chat,
         variants: vec![ModelSource { path: name.into() }],
         context_length: None,
+        corrections: Vec::new(),
     }
 }
 

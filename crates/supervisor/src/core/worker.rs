@@ -27,6 +27,10 @@ impl Core {
         let model = &mut self.models[index];
         match (&mut model.phase, event) {
             (P::Measuring, E::Measured(Ok(need))) => {
+                let need = match model.source() {
+                    Some(source) => model.spec.corrected(&source.path, need),
+                    None => need,
+                };
                 model.need = Some(need);
                 model.phase = P::WaitingForRoom { need };
             }

@@ -384,3 +384,33 @@ fn nothing_loads_while_a_model_leaves() {
         ",
     );
 }
+
+/// Computed are 4 GB of 6, but earlier uses took 3 GB more.
+#[test]
+fn what_earlier_uses_took_decides_whether_it_fits() {
+    check(
+        "
+        0s ask 1 chat/took+3
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        1s w1 measured
+        → measure w1 chat 8192 small
+        2s w1 measured
+        → 1 ENDED too large, 0 in use, None would fit, release w1, asleep
+        ",
+    );
+}
+
+/// Computed are 6.1 GB of 6, but earlier uses took 1 GB less, so the context is not shortened.
+#[test]
+fn a_model_that_took_less_is_let_in_as_it_is() {
+    check(
+        "
+        0s ask 1 wide/took-1
+        → start w1, measure w1 wide 8192, awake, 1 loading
+        1s w1 measured
+        → load w1 wide 8192
+        2s w1 loaded
+        → generate w1 1
+        ",
+    );
+}

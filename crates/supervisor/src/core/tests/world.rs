@@ -15,7 +15,7 @@ use transom_signals::Hardware;
 
 use crate::core::{Effect, WorkerEvent, WorkerId};
 use crate::governor::Tuning;
-use crate::request::{ModelSpec, Role};
+use crate::request::{Correction, ModelSpec, Role};
 
 pub(super) const GB: u64 = 1_000_000_000;
 
@@ -52,7 +52,8 @@ pub(super) fn tuning() -> Tuning {
 
 /// The model of that name. `deep` is `chat` with a context length chosen by the user, `two` comes
 /// in two variants, and `owt` is `two` with its variants the other way round. `chat/20000` is `chat`
-/// with a context length of that number, `chat/full` and `chat/small` with that kind of KV cache.
+/// with a context length of that number, `chat/full` and `chat/small` with that kind of KV cache,
+/// `chat/took+3` after uses that took 3 GB more than computed, and `chat/took-1` 1 GB less.
 pub(super) fn spec(name: &str) -> ModelSpec {
     let (name, settings) = name.split_once('/').unwrap_or((name, ""));
     let source = |path: &str| ModelSource { path: path.into() };
@@ -74,6 +75,13 @@ pub(super) fn spec(name: &str) -> ModelSpec {
             "full" => KvCacheChoice::Full,
             "small" => KvCacheChoice::Small,
             _ => KvCacheChoice::Automatic,
+        },
+        corrections: match settings.strip_prefix("took") {
+            Some(gigabytes) => vec![Correction {
+                path: name.into(),
+                bytes: gigabytes.parse::<i64>().expect("a number of GB") * GB as i64,
+            }],
+            None => Vec::new(),
         },
     }
 }
