@@ -71,7 +71,7 @@ pub(crate) fn link(text: &str) -> Option<Wish> {
 
 /// A pane of settings that there is.
 fn pane(name: &str) -> Option<String> {
-    let known = ["model", "behaviour", "general", "about"];
+    let known = ["models", "model", "behaviour", "general", "about"];
     known.contains(&name).then(|| name.to_owned())
 }
 

@@ -5,15 +5,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use transom_catalog::fit::{self, KvChoice, Machine};
-use transom_catalog::{Format, Installed, ModelFacts, Origin, Places, installed};
+use transom_catalog::entries::{Catalogue, Sampling};
+use transom_catalog::fit::KvChoice;
+use transom_catalog::{Installed, ModelFacts, Origin, Places, installed};
 use transom_chat::turns::Asking;
 use transom_engine::{KvCacheChoice, Limits, ModelSource};
 use transom_signals::Hardware;
 use transom_store::{KvCache, ModelSettings, Settings};
-use transom_supervisor::{ModelSpec, Role, variants};
+use transom_supervisor::{Correction, ModelSpec, Role, variants};
 
-use crate::wire::{FactsView, FitView, ModelView, OriginView, Refusal, VerdictView};
+use crate::catalogue;
+use crate::here::{self, Here};
+use crate::wire::{FactsView, FitView, ModelView, OriginView, Refusal, SamplingView};
 
 /// Most models that are remembered as recently used.
 pub(crate) const MAX_RECENT: usize = 8;
@@ -28,19 +31,19 @@ pub(crate) fn places(data_folder: &Path, settings: &Settings) -> Places {
     }
 }
 
-/// Every model that is there, and the chosen one also if it is not.
-pub(crate) fn list(places: &Places, settings: &Settings) -> Vec<ModelView> {
+/// Every model that is there, and the chosen one also if it is not. `list` knows their names.
+pub(crate) fn list(places: &Places, settings: &Settings, list: &Catalogue) -> Vec<ModelView> {
     let models = installed::list(places);
     let chosen = chosen_id(&models, settings);
     let mut views: Vec<ModelView> = models
         .iter()
-        .map(|model| view(model, chosen.as_deref()))
+        .map(|model| view(model, chosen.as_deref(), list))
         .collect();
     if let Some(id) = &chosen
         && !views.iter().any(|view| view.is_chosen)
         && let Ok(model) = Installed::at(id, Origin::Added { path: id.clone() })
     {
-        views.push(view(&model, Some(&model.id)));
+        views.push(view(&model, Some(&model.id), list));
     }
     views
 }
@@ -53,10 +56,11 @@ fn chosen_id(models: &[Installed], settings: &Settings) -> Option<PathBuf> {
     chosen.or(any)
 }
 
-fn view(model: &Installed, chosen: Option<&Path>) -> ModelView {
+fn view(model: &Installed, chosen: Option<&Path>, list: &Catalogue) -> ModelView {
+    let entry = model.entry(list).map(|(entry, _)| entry);
     ModelView {
         id: id_of(model),
-        name: model.name().to_owned(),
+        name: name_of(model, list),
         origin: match &model.origin {
             Origin::Starter => OriginView::Starter,
             Origin::ModelsFolder => OriginView::Ours,
@@ -66,12 +70,12 @@ fn view(model: &Installed, chosen: Option<&Path>) -> ModelView {
             },
         },
         is_starter: model.origin == Origin::Starter,
-        can_be_removed: model.origin == Origin::ModelsFolder,
-        entry: None,
-        size_bytes: model.size_bytes,
-        sampling: None,
         is_added: matches!(model.origin, Origin::Added { .. }),
+        can_be_removed: model.origin == Origin::ModelsFolder,
         is_chosen: chosen == Some(&*model.id),
+        entry: entry.map(|entry| entry.id.clone()),
+        size_bytes: model.size_bytes,
+        sampling: entry.map(|entry| sampling_view(&entry.sampling)),
         facts: model
             .facts
             .as_ref()
@@ -86,33 +90,72 @@ pub(crate) fn id_of(model: &Installed) -> String {
     model.id.to_string_lossy().into_owned()
 }
 
+/// The name by which people know a model: its entry's with how it is packed, else its folder's or
+/// file's own.
+pub(crate) fn name_of(model: &Installed, list: &Catalogue) -> String {
+    let Some((entry, variant)) = model.entry(list) else {
+        return model.name().to_owned();
+    };
+    if model.origin == Origin::Starter {
+        return entry.name.clone();
+    }
+    let packing = match (variant, &model.facts) {
+        (Some(variant), _) => variant.packing.clone(),
+        (None, Ok(facts)) => facts.packing(),
+        (None, Err(_)) => String::new(),
+    };
+    catalogue::name(entry, &packing)
+}
+
 fn facts_view(model: &Installed, facts: &ModelFacts) -> FactsView {
-    let formats = model.formats().into_iter().map(|format| match format {
-        Format::Gguf => "gguf".to_owned(),
-        Format::Safetensors => "mlx".to_owned(),
-    });
+    let formats = model.formats().into_iter();
     FactsView {
         architecture: facts.architecture.clone(),
         n_parameters: facts.n_parameters,
         quantisation: facts.packing(),
-        formats: formats.collect(),
+        formats: formats
+            .map(|format| catalogue::format_name(format).to_owned())
+            .collect(),
         size_bytes: model.size_bytes,
-        max_context_length: facts
-            .context_length
-            .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+        max_context_length: facts.context_length.map(tokens),
         has_chat_template: facts.chat_template.is_some(),
     }
+}
+
+fn sampling_view(sampling: &Sampling) -> SamplingView {
+    let number = |value: Option<f64>| value.map(|value| value as f32);
+    SamplingView {
+        temperature: number(sampling.temperature),
+        top_p: number(sampling.top_p),
+        top_k: sampling.top_k.map(tokens),
+        min_p: number(sampling.min_p),
+        repetition_penalty: number(sampling.repetition_penalty),
+    }
+}
+
+fn tokens(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// What is asked, and of which model.
+pub(crate) struct Asked {
+    /// What the turns take.
+    pub(crate) asking: Asking,
+    /// The model, with all its forms.
+    pub(crate) model: Installed,
 }
 
 /// What is asked of the chosen model.
 pub(crate) fn asking(
     places: &Places,
     settings: &Settings,
+    list: &Catalogue,
+    here: &Here,
     insist: bool,
-) -> Result<Asking, Refusal> {
+) -> Result<Asked, Refusal> {
     let models = installed::list(places);
     let id = chosen_id(&models, settings).ok_or_else(|| Refusal::Other {
-        reason: "there is no model; add one in Settings".to_owned(),
+        reason: "there is no model; get one in Settings".to_owned(),
     })?;
     let known = models.into_iter().find(|model| model.id == id);
     let model = match known {
@@ -124,16 +167,26 @@ pub(crate) fn asking(
         .get(&id_of(&model))
         .cloned()
         .unwrap_or_default();
-    Ok(Asking {
-        model: spec(&model, &chosen),
+    let asking = Asking {
+        model: spec(&model, &chosen, list, here),
         settings: chosen,
         insist,
-    })
+    };
+    Ok(Asked { asking, model })
 }
 
-fn spec(model: &Installed, settings: &ModelSettings) -> ModelSpec {
+fn spec(model: &Installed, settings: &ModelSettings, list: &Catalogue, here: &Here) -> ModelSpec {
+    let kv = kv_choice(settings);
+    let corrections = sources(model).into_iter().filter_map(|form| {
+        let facts = model.facts_of(&form.path).ok()?;
+        let bytes = here.correction(&facts, &form.path, kv);
+        (bytes != 0).then_some(Correction {
+            path: form.path,
+            bytes,
+        })
+    });
     ModelSpec {
-        name: model.name().to_owned(),
+        name: name_of(model, list),
         role: Role::Chat,
         variants: sources(model),
         context_length: settings.context_length.map(|tokens| tokens as usize),
@@ -142,6 +195,7 @@ fn spec(model: &Installed, settings: &ModelSettings) -> ModelSpec {
             KvCache::Full => KvCacheChoice::Full,
             KvCache::Small => KvCacheChoice::Small,
         },
+        corrections: corrections.collect(),
     }
 }
 
@@ -163,63 +217,77 @@ pub(crate) fn find(places: &Places, id: &str) -> Result<Installed, Refusal> {
     })
 }
 
-/// Whether a model fits under `settings`, where models may use `budget_bytes` together.
+/// The model at a path that a person gave, if it can be used.
+pub(crate) fn given(path: &Path) -> Result<Installed, Refusal> {
+    let refused = |reason: String| Refusal::Invalid {
+        field: "model".to_owned(),
+        reason,
+    };
+    let origin = Origin::Added {
+        path: path.to_owned(),
+    };
+    let model = Installed::at(path, origin).map_err(|error| refused(error.to_string()))?;
+    match &model.facts {
+        Ok(_) => Ok(model),
+        Err(problem) => Err(refused(problem.clone())),
+    }
+}
+
+/// Whether a model fits here under `settings`.
 pub(crate) fn fit(
     model: &Installed,
     settings: &ModelSettings,
     hardware: &Hardware,
-    budget_bytes: u64,
+    here: &Here,
 ) -> Result<FitView, Refusal> {
-    let machine = Machine {
-        has_gpu: variants::mlx_has_gpu(hardware),
-        memory_bytes: hardware.memory_bytes,
-    };
-    let facts = facts_that_run(model, hardware).map_err(|reason| Refusal::Other { reason })?;
-    let kv = match settings.kv_cache {
-        KvCache::Automatic => KvChoice::Automatic,
-        KvCache::Full => KvChoice::Full,
-        KvCache::Small => KvChoice::Small,
-    };
+    let (path, facts) =
+        form_that_runs(model, hardware).map_err(|reason| Refusal::Other { reason })?;
     let context_length = settings
         .context_length
         .map_or(Limits::default().context_length as u64, u64::from);
-    // Whatever else is loaded makes room.
-    let taken_bytes = 0;
-    let fit = fit::fit(
-        &facts,
-        &machine,
-        kv,
-        context_length,
-        budget_bytes,
-        taken_bytes,
-    );
-    let tokens = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let estimate = here.estimate(&facts, Some(&path), kv_choice(settings), context_length);
+    let need = &estimate.need;
+    let parts = need.weight_bytes + need.kv_cache_bytes + need.draft_bytes + need.cache_bytes;
+    let total = need.total_bytes();
     Ok(FitView {
-        weight_bytes: fit.need.weight_bytes,
-        kv_cache_bytes: fit.need.kv_cache_bytes,
-        headroom_bytes: fit.need.headroom_bytes,
-        draft_bytes: 0,
-        prefix_bytes: 0,
-        verdict: VerdictView::Fits,
-        speed: None,
-        is_measured: false,
-        budget_bytes,
-        taken_bytes,
-        context_length: tokens(fit.need.context_length),
-        context_that_fits: fit.context_that_fits.map(tokens),
-        fits: fit.fits(),
+        weight_bytes: need.weight_bytes,
+        kv_cache_bytes: need.kv_cache_bytes,
+        headroom_bytes: total.saturating_sub(parts),
+        draft_bytes: need.draft_bytes,
+        prefix_bytes: need.cache_bytes,
+        budget_bytes: here.room.budget_bytes,
+        taken_bytes: here.room.taken_bytes,
+        context_length: tokens(need.context_length),
+        context_that_fits: estimate.context_that_fits.map(tokens),
+        fits: total <= estimate.room_bytes,
+        verdict: here::verdict_view(&estimate),
+        speed: here::speed_view(&estimate),
+        is_measured: estimate.is_corrected,
     })
 }
 
-/// The facts of the form that is tried first here, of those that can be used.
-fn facts_that_run(model: &Installed, hardware: &Hardware) -> Result<Arc<ModelFacts>, String> {
-    let forms = variants::in_order(sources(model), hardware);
-    let mut usable = forms
-        .iter()
-        .filter_map(|form| model.facts_of(&form.path).ok());
+/// How keys and values are kept, in the catalogue's terms.
+pub(crate) fn kv_choice(settings: &ModelSettings) -> KvChoice {
+    match settings.kv_cache {
+        KvCache::Automatic => KvChoice::Automatic,
+        KvCache::Full => KvChoice::Full,
+        KvCache::Small => KvChoice::Small,
+    }
+}
+
+/// The form that is tried first here, of those that can be used, with what it is.
+fn form_that_runs(
+    model: &Installed,
+    hardware: &Hardware,
+) -> Result<(PathBuf, Arc<ModelFacts>), String> {
+    let forms = variants::in_order(sources(model), hardware).into_iter();
+    let mut usable = forms.filter_map(|form| {
+        let facts = model.facts_of(&form.path).ok()?;
+        Some((form.path, facts))
+    });
     match usable.next() {
-        Some(facts) => Ok(facts),
-        None => model.facts.clone(),
+        Some(usable) => Ok(usable),
+        None => Ok((model.id.clone(), model.facts.clone()?)),
     }
 }
 
@@ -241,6 +309,12 @@ pub(crate) fn with_recent(recent: &[String], id: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::here::tests::mac;
+
+    /// A list that knows no names.
+    fn nothing() -> Catalogue {
+        Catalogue::default()
+    }
 
     fn places_with_starter() -> (tempfile::TempDir, Places) {
         let root = tempfile::tempdir().unwrap();
@@ -262,13 +336,15 @@ mod tests {
     fn the_starter_is_asked_until_another_is_chosen() {
         let (_root, places) = places_with_starter();
         let mut settings = Settings::default();
-        let models = list(&places, &settings);
+        let models = list(&places, &settings, &nothing());
         assert_eq!(models.len(), 2);
         assert!(models[0].is_starter && models[0].is_chosen);
         settings.model = Some(models[1].id.clone());
-        let models = list(&places, &settings);
+        let models = list(&places, &settings, &nothing());
         assert!(!models[0].is_chosen && models[1].is_chosen);
-        let asking = asking(&places, &settings, true).unwrap();
+        let asking = asking(&places, &settings, &nothing(), &mac(16), true)
+            .unwrap()
+            .asking;
         assert_eq!(asking.model.name, "own");
         assert!(asking.insist);
     }
@@ -276,7 +352,7 @@ mod tests {
     #[test]
     fn a_damaged_model_is_listed_with_its_problem() {
         let (_root, places) = places_with_starter();
-        let models = list(&places, &Settings::default());
+        let models = list(&places, &Settings::default(), &nothing());
         assert!(models[1].problem.is_some() && models[1].facts.is_none());
     }
 
@@ -287,12 +363,16 @@ mod tests {
             model: Some("/nowhere/gone.gguf".to_owned()),
             ..Settings::default()
         };
-        let models = list(&places, &settings);
+        let models = list(&places, &settings, &nothing());
         let chosen = models.iter().find(|model| model.is_chosen).unwrap();
         assert_eq!(chosen.id, "/nowhere/gone.gguf");
         assert!(chosen.problem.is_some());
         assert_eq!(
-            asking(&places, &settings, false).unwrap().model.name,
+            asking(&places, &settings, &nothing(), &mac(16), false)
+                .unwrap()
+                .asking
+                .model
+                .name,
             "gone"
         );
     }
@@ -301,14 +381,16 @@ mod tests {
     fn each_model_is_asked_with_its_own_settings() {
         let (_root, places) = places_with_starter();
         let mut settings = Settings::default();
-        let id = list(&places, &settings)[0].id.clone();
+        let id = list(&places, &settings, &nothing())[0].id.clone();
         let chosen = ModelSettings {
             context_length: Some(1024),
             kv_cache: KvCache::Small,
             ..ModelSettings::default()
         };
         settings.models.insert(id, chosen.clone());
-        let asking = asking(&places, &settings, false).unwrap();
+        let asking = asking(&places, &settings, &nothing(), &mac(16), false)
+            .unwrap()
+            .asking;
         assert_eq!(asking.model.context_length, Some(1024));
         assert_eq!(asking.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(asking.settings, chosen);

@@ -19,6 +19,8 @@ use transom_supervisor::{
     instance::{self, InstanceError},
 };
 
+use crate::here::Here;
+use crate::shelf::Shelf;
 use crate::tuning;
 use crate::wire::News;
 
@@ -37,6 +39,8 @@ pub(crate) struct Rooms {
     pub(crate) turns: Turns,
     /// This machine.
     pub(crate) hardware: Hardware,
+    /// Models that can be had.
+    pub(crate) shelf: Shelf,
     link: Arc<Link>,
     settings: Mutex<Settings>,
 }
@@ -52,9 +56,11 @@ struct Link {
 
 impl Rooms {
     /// Opens everything, and returns what a person should know of it.
+    /// `on_list` hears that another list of models is in force.
     pub(crate) async fn open(
         data_folder: &Path,
         tell: impl Fn(Happening) + Send + Sync + 'static,
+        on_list: impl FnMut() + Send + 'static,
     ) -> (Self, Vec<News>) {
         let mut notices = Vec::new();
         let store = open_store(data_folder.to_owned(), &mut notices).await;
@@ -77,6 +83,7 @@ impl Rooms {
             store,
             turns,
             hardware,
+            shelf: Shelf::new(data_folder, on_list),
             link,
             settings: Mutex::new(settings),
         };
@@ -86,6 +93,22 @@ impl Rooms {
     /// The supervisor as it is reached now.
     pub(crate) fn handle(&self) -> Handle {
         self.link.handles.borrow().clone()
+    }
+
+    /// The data folder.
+    pub(crate) fn data_folder(&self) -> &Path {
+        &self.link.data_folder
+    }
+
+    /// This machine as it is now, for estimates. Reads a file.
+    pub(crate) fn here(&self) -> Here {
+        let (budget_bytes, in_use_bytes) = {
+            let status = self.handle().status();
+            let status = status.borrow();
+            (status.budget_bytes, status.in_use_bytes)
+        };
+        let folder = &self.link.data_folder;
+        Here::now(&self.hardware, budget_bytes, in_use_bytes, folder)
     }
 
     /// Whether the supervisor is another program's.
@@ -135,6 +158,7 @@ impl Rooms {
         {
             tracing::warn!("an answer was not saved in time");
         }
+        self.shelf.close().await;
         let Some(connection) = self.link.connection.lock().await.take() else {
             return;
         };

@@ -22,7 +22,7 @@ use crate::status_view;
 use crate::taken_text::Board;
 use crate::tray::Tray;
 use crate::windows::{Pages, Sizes};
-use crate::wire::{News, Refusal, StatusView, Window};
+use crate::wire::{DownloadView, News, Refusal, StatusView, Window};
 use crate::words;
 
 /// More than all waits of an orderly end together.
@@ -51,6 +51,7 @@ pub(crate) struct Shell {
     pub(crate) languages: Vec<String>,
     rooms: watch::Sender<Option<Arc<Rooms>>>,
     status: Mutex<StatusView>,
+    downloads: Mutex<Vec<DownloadView>>,
     /// What happened before there was a page to be told.
     notices: Mutex<Vec<News>>,
     is_chat_pinned: Mutex<bool>,
@@ -75,6 +76,7 @@ impl Shell {
             languages: words::of_system(),
             rooms: watch::Sender::new(None),
             status: Mutex::new(status_view::nothing()),
+            downloads: Mutex::default(),
             notices: Mutex::default(),
             is_chat_pinned: Mutex::default(),
             presses: Mutex::default(),
@@ -113,6 +115,16 @@ impl Shell {
         let is_other = *last != status;
         *last = status;
         is_other
+    }
+
+    /// The downloads as they were last told.
+    pub(crate) fn downloads(&self) -> Vec<DownloadView> {
+        lock(&self.downloads).clone()
+    }
+
+    /// The downloads as they are now.
+    pub(crate) fn set_downloads(&self, downloads: Vec<DownloadView>) {
+        *lock(&self.downloads) = downloads;
     }
 
     /// Tells one page the present status, as when it comes on the screen.

@@ -15,13 +15,13 @@ use transom_store::Settings;
 use transom_supervisor::instance;
 
 use crate::arguments::{self, Wish};
-use crate::commands::{app as of_app, conversations_changed};
+use crate::commands::{app as of_app, catalogue as of_catalogue, conversations_changed};
 use crate::hotkey::Registry;
 use crate::rooms::Rooms;
 use crate::shell::{self, Shell};
-use crate::wire::{News, Window};
+use crate::wire::{DownloadState, DownloadView, News, Window};
 use crate::words::Words;
-use crate::{commands, log, status_view, tray, windows};
+use crate::{commands, dropped, log, status_view, tray, windows};
 
 /// Least time between two news of the status.
 const STATUS_PACE: Duration = Duration::from_millis(100);
@@ -86,7 +86,12 @@ fn set_up(app: &AppHandle, wish: Wish) {
     let _ = app.set_activation_policy(tauri::ActivationPolicy::Accessory);
     let shell = app.state::<Shell>();
     let words = Words::new(None, &shell.languages);
-    let view = tray::menu::view(&status_view::nothing(), &Settings::default(), &words);
+    let now = tray::menu::Now {
+        status: &status_view::nothing(),
+        settings: &Settings::default(),
+        downloads: &[],
+    };
+    let view = tray::menu::view(&now, &words);
     let has_tray = match tray::put_up(app, &view) {
         Ok(()) => true,
         Err(reason) => {
@@ -150,9 +155,14 @@ async fn open(app: AppHandle) {
         let app = app.clone();
         move |happening| on_happening(&app, happening)
     };
-    let (rooms, notices) = Rooms::open(&shell.data_folder, tell).await;
+    let on_list = {
+        let app = app.clone();
+        move || app.state::<Shell>().tell(&News::Catalogue)
+    };
+    let (rooms, notices) = Rooms::open(&shell.data_folder, tell, on_list).await;
     let rooms = Arc::new(rooms);
     shell.opened(rooms.clone());
+    tauri::async_runtime::spawn(tell_downloads(app.clone(), rooms.clone()));
     for notice in notices {
         shell.notice(notice);
     }
@@ -188,6 +198,31 @@ async fn tell_status(app: &AppHandle, rooms: &Rooms) {
     }
 }
 
+/// Goes on with the downloads, and tells of them as they change.
+async fn tell_downloads(app: AppHandle, rooms: Arc<Rooms>) {
+    if let Err(error) = rooms.shelf.begin().await {
+        // Whoever wants a model is told; nobody else need know.
+        tracing::warn!(%error, "downloads cannot go on");
+    }
+    let shell = app.state::<Shell>();
+    let mut changes = rooms.shelf.downloads();
+    let mut n_done = 0;
+    while changes.changed().await.is_ok() {
+        changes.borrow_and_update();
+        let Ok(downloads) = of_catalogue::download_views(&app, &rooms).await else {
+            continue;
+        };
+        let is_done = |one: &&DownloadView| matches!(one.state, DownloadState::Done { .. });
+        let done = downloads.iter().filter(is_done).count();
+        shell.set_downloads(downloads.clone());
+        shell.tell(&News::Downloads { downloads });
+        if std::mem::replace(&mut n_done, done) < done {
+            shell.tell(&News::Models);
+        }
+        draw_tray(&app);
+    }
+}
+
 fn on_happening(app: &AppHandle, happening: Happening) {
     match happening {
         Happening::Conversation { .. } => conversations_changed(app),
@@ -210,7 +245,12 @@ pub(crate) fn draw_tray(app: &AppHandle) {
         .map(|rooms| rooms.settings())
         .unwrap_or_default();
     let words = Words::new(settings.general.language.as_deref(), &shell.languages);
-    let view = tray::menu::view(&shell.status(), &settings, &words);
+    let now = tray::menu::Now {
+        status: &shell.status(),
+        settings: &settings,
+        downloads: &shell.downloads(),
+    };
+    let view = tray::menu::view(&now, &words);
     let on_main = app.clone();
     let _ = app.run_on_main_thread(move || tray::update(&on_main, &view));
 }
@@ -228,9 +268,13 @@ fn on_hotkey(app: &AppHandle, state: ShortcutState) {
 }
 
 fn on_window_event(window: &tauri::Window, event: &WindowEvent) {
-    if let Some(which) = Window::of_label(window.label()) {
-        windows::on_event(window.app_handle(), which, event);
+    let Some(which) = Window::of_label(window.label()) else {
+        return;
+    };
+    if let WindowEvent::DragDrop(event) = event {
+        dropped::on_event(window.app_handle(), which, event);
     }
+    windows::on_event(window.app_handle(), which, event);
 }
 
 fn on_run_event(app: &AppHandle, event: RunEvent) {

@@ -204,7 +204,7 @@ pub(crate) mod tests {
     }
 
     /// A snapshot as it crosses the socket, with `change` laid over it.
-    fn status(change: Value) -> Status {
+    pub(crate) fn status(change: Value) -> Status {
         let mut status = json!({
             "revision": 1, "process_id": 2, "models": [], "queue": [],
             "budget_bytes": 8u64 << 30, "in_use_bytes": 0,
@@ -233,7 +233,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn model(phase: Value) -> Value {
+    /// A loaded model in this phase, as it crosses the socket.
+    pub(crate) fn model(phase: Value) -> Value {
         json!({
             "name": "Qwen3", "role": "chat", "phase": phase, "info": null, "need": null,
             "memory": {

@@ -14,7 +14,7 @@ use tauri::{AppHandle, Manager, Wry};
 
 use crate::shell::Shell;
 use crate::windows;
-use crate::wire::{Activity, Window};
+use crate::wire::{Activity, News, Window};
 use menu::{Action, Row, TrayView};
 
 /// The icon's name in Tauri.
@@ -180,6 +180,7 @@ fn id_of(action: &Action) -> String {
         Action::Pause(true) => "pause".to_owned(),
         Action::Pause(false) => "resume".to_owned(),
         Action::Settings => "settings".to_owned(),
+        Action::Models => "models".to_owned(),
         Action::Quit => "quit".to_owned(),
     }
 }
@@ -192,6 +193,7 @@ fn action_of(id: &str) -> Option<Action> {
         "pause" => Action::Pause(true),
         "resume" => Action::Pause(false),
         "settings" => Action::Settings,
+        "models" => Action::Models,
         "quit" => Action::Quit,
         _ => Action::Choose(id.strip_prefix(CHOOSE)?.to_owned()),
     })
@@ -204,6 +206,14 @@ fn act(app: &AppHandle, action: Action) {
         Action::OpenChat => window(Window::Chat),
         Action::QuickPrompt => window(Window::Prompt),
         Action::Settings => window(Window::Settings),
+        Action::Models => {
+            let shown = News::Shown {
+                window: Window::Settings,
+                conversation: None,
+                pane: Some("models".to_owned()),
+            };
+            windows::show(app, Window::Settings, shown);
+        }
         Action::Quit => app.state::<Shell>().quit(),
         Action::Eject => of_app::in_background(app, models::eject_all),
         Action::Choose(id) => {
@@ -230,6 +240,7 @@ mod tests {
             Action::Pause(true),
             Action::Pause(false),
             Action::Settings,
+            Action::Models,
             Action::Quit,
         ] {
             assert_eq!(action_of(&id_of(&action)), Some(action));

@@ -350,6 +350,11 @@ pub enum Refusal {
         /// Why.
         failure: transom_chat::Failure,
     },
+    /// The hub, the network or the keychain refused.
+    Hub {
+        /// Why.
+        trouble: TroubleView,
+    },
     /// Anything else.
     Other {
         /// The reason in English.

@@ -294,6 +294,7 @@ where
                     Refusal::Other { reason }
                     | Refusal::Storage { reason }
                     | Refusal::Invalid { reason, .. } => reason,
+                    Refusal::Hub { trouble } => trouble.reason,
                     Refusal::NotFound | Refusal::Turn { .. } => String::new(),
                 },
             });

@@ -2,65 +2,131 @@
 //!
 //! Rule: the network is asked only when a person asked for what it has.
 
-use tauri::State;
+use std::sync::Arc;
 
-use crate::shell::Shell;
+use tauri::{AppHandle, Manager, State};
+use transom_catalog::{Installed, installed};
+use transom_hub::HubError;
+
+use crate::catalogue as views;
+use crate::here::Here;
+use crate::models;
+use crate::rooms::Rooms;
+use crate::shelf;
+use crate::shell::{Shell, blocking};
 use crate::wire::{CatalogueView, DownloadChange, DownloadView, EntryView, HubAccessView, Refusal};
 
 type Done<T> = Result<T, Refusal>;
 
-fn none<T>() -> Done<T> {
-    Err(Refusal::NotFound)
+impl From<HubError> for Refusal {
+    fn from(error: HubError) -> Self {
+        Self::Hub {
+            trouble: shelf::trouble(&error),
+        }
+    }
 }
 
 #[tauri::command]
 pub(crate) async fn catalogue(shell: State<'_, Shell>) -> Done<CatalogueView> {
-    shell.rooms().await?;
-    none()
+    let rooms = shell.rooms().await?;
+    with_here(
+        &shell,
+        move |rooms: &Rooms, here, installed| {
+            let (list, mistake) = (rooms.shelf.list(), rooms.shelf.mistake());
+            CatalogueView {
+                user_file: rooms.shelf.user_file().to_string_lossy().into_owned(),
+                ..views::view(&list, mistake.as_ref(), here, installed)
+            }
+        },
+        rooms,
+    )
+    .await
 }
 
 #[tauri::command]
-pub(crate) async fn search_hub(words: String) -> Done<Vec<EntryView>> {
-    drop(words);
-    none()
+pub(crate) async fn search_hub(shell: State<'_, Shell>, words: String) -> Done<Vec<EntryView>> {
+    Ok(shell.rooms().await?.shelf.search(&words).await?)
 }
 
 #[tauri::command]
-pub(crate) async fn hub_entry(repository: String) -> Done<EntryView> {
-    drop(repository);
-    none()
+pub(crate) async fn hub_entry(shell: State<'_, Shell>, repository: String) -> Done<EntryView> {
+    let rooms = shell.rooms().await?;
+    let listing = rooms.shelf.files(&repository).await?;
+    with_here(
+        &shell,
+        move |_, here, installed| views::listing_view(&listing, here, installed),
+        rooms,
+    )
+    .await
 }
 
 #[tauri::command]
-pub(crate) async fn install(variant: String) -> Done<()> {
-    drop(variant);
-    none()
+pub(crate) async fn install(shell: State<'_, Shell>, variant: String) -> Done<()> {
+    Ok(shell.rooms().await?.shelf.install(&variant).await?)
 }
 
 #[tauri::command]
-pub(crate) async fn downloads() -> Done<Vec<DownloadView>> {
-    Ok(Vec::new())
+pub(crate) async fn downloads(app: AppHandle) -> Done<Vec<DownloadView>> {
+    let rooms = app.state::<Shell>().rooms().await?;
+    download_views(&app, &rooms).await
 }
 
 #[tauri::command]
-pub(crate) async fn change_download(id: u64, change: DownloadChange) -> Done<()> {
-    let _ = (id, change);
-    none()
+pub(crate) async fn change_download(
+    shell: State<'_, Shell>,
+    id: u64,
+    change: DownloadChange,
+) -> Done<()> {
+    Ok(shell.rooms().await?.shelf.change(id, change).await?)
 }
 
 #[tauri::command]
-pub(crate) async fn hub_access() -> Done<HubAccessView> {
-    none()
+pub(crate) async fn hub_access(shell: State<'_, Shell>) -> Done<HubAccessView> {
+    Ok(shell.rooms().await?.shelf.access().await?)
 }
 
 #[tauri::command]
-pub(crate) async fn set_hub_token(token: Option<String>) -> Done<HubAccessView> {
-    drop(token);
-    none()
+pub(crate) async fn set_hub_token(
+    shell: State<'_, Shell>,
+    token: Option<String>,
+) -> Done<HubAccessView> {
+    let rooms = shell.rooms().await?;
+    rooms.shelf.set_token(token).await?;
+    Ok(rooms.shelf.access().await?)
 }
 
 #[tauri::command]
-pub(crate) async fn set_hub_endpoint(endpoint: Option<String>) -> Done<HubAccessView> {
-    drop(endpoint);
-    none()
+pub(crate) async fn set_hub_endpoint(
+    shell: State<'_, Shell>,
+    endpoint: Option<String>,
+) -> Done<HubAccessView> {
+    let rooms = shell.rooms().await?;
+    rooms.shelf.set_endpoint(endpoint).await?;
+    Ok(rooms.shelf.access().await?)
+}
+
+/// The downloads as they are now. Files are read only where one is done, for the model it became.
+pub(crate) async fn download_views(app: &AppHandle, rooms: &Rooms) -> Done<Vec<DownloadView>> {
+    let list = rooms.shelf.downloads().borrow().clone();
+    let is_done = |one: &transom_hub::Download| one.state == transom_hub::State::Done;
+    if !list.iter().any(is_done) {
+        return Ok(shelf::download_views(&list, &[]));
+    }
+    let places = models::places(&app.state::<Shell>().data_folder, &rooms.settings());
+    blocking(move || Ok(shelf::download_views(&list, &installed::list(&places)))).await
+}
+
+/// Asks for a view that needs this machine and the models that are here: both are read from files.
+async fn with_here<T: Send + 'static>(
+    shell: &Shell,
+    view: impl FnOnce(&Rooms, &Here, &[Installed]) -> T + Send + 'static,
+    rooms: Arc<Rooms>,
+) -> Done<T> {
+    let data_folder = shell.data_folder.clone();
+    blocking(move || {
+        let places = models::places(&data_folder, &rooms.settings());
+        let here = rooms.here();
+        Ok(view(&rooms, &here, &installed::list(&places)))
+    })
+    .await
 }

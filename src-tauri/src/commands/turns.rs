@@ -8,10 +8,11 @@ use std::sync::Arc;
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
 use transom_chat::Update;
-use transom_chat::turns::{Asking, Begun};
+use transom_chat::turns::Begun;
 use transom_store::{ConversationId, MessageId};
 
-use crate::models;
+use crate::measuring;
+use crate::models::{self, Asked};
 use crate::rooms::Rooms;
 use crate::shell::{Shell, blocking, guarded};
 use crate::wire::{Refusal, Window};
@@ -26,10 +27,11 @@ pub(crate) async fn ask(
     attachment: String,
     insist: bool,
 ) -> Done<Begun> {
-    let (rooms, asking) = asking(&shell, insist).await?;
+    let (rooms, asked) = asking(&shell, insist).await?;
     guarded(async move {
+        let (asking, measured) = measuring::of(&rooms, asked);
         let begun = rooms.turns.ask(conversation, &text, &attachment, asking);
-        Ok(begun.await?)
+        Ok(measured.follow(begun.await?))
     })
     .await
 }
@@ -40,8 +42,12 @@ pub(crate) async fn regenerate(
     answer: MessageId,
     insist: bool,
 ) -> Done<Begun> {
-    let (rooms, asking) = asking(&shell, insist).await?;
-    guarded(async move { Ok(rooms.turns.regenerate(answer, asking).await?) }).await
+    let (rooms, asked) = asking(&shell, insist).await?;
+    guarded(async move {
+        let (asking, measured) = measuring::of(&rooms, asked);
+        Ok(measured.follow(rooms.turns.regenerate(answer, asking).await?))
+    })
+    .await
 }
 
 #[tauri::command]
@@ -50,8 +56,12 @@ pub(crate) async fn edit_message(
     message: MessageId,
     text: String,
 ) -> Done<Begun> {
-    let (rooms, asking) = asking(&shell, false).await?;
-    guarded(async move { Ok(rooms.turns.edit(message, &text, asking).await?) }).await
+    let (rooms, asked) = asking(&shell, false).await?;
+    guarded(async move {
+        let (asking, measured) = measuring::of(&rooms, asked);
+        Ok(measured.follow(rooms.turns.edit(message, &text, asking).await?))
+    })
+    .await
 }
 
 #[tauri::command]
@@ -85,10 +95,21 @@ pub(crate) async fn unfollow(shell: State<'_, Shell>, follower: u32) -> Done<()>
 }
 
 /// The rooms, and what is asked of the model that is chosen now.
-async fn asking(shell: &Shell, insist: bool) -> Done<(Arc<Rooms>, Asking)> {
+async fn asking(shell: &Shell, insist: bool) -> Done<(Arc<Rooms>, Asked)> {
     let rooms = shell.rooms().await?;
     let settings = rooms.settings();
     let places = models::places(&shell.data_folder, &settings);
-    let asking = blocking(move || models::asking(&places, &settings, insist)).await?;
-    Ok((rooms, asking))
+    let asked = blocking({
+        let rooms = rooms.clone();
+        move || {
+            models::asking(
+                &places,
+                &settings,
+                &rooms.shelf.list(),
+                &rooms.here(),
+                insist,
+            )
+        }
+    });
+    Ok((rooms, asked.await?))
 }

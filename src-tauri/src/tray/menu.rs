@@ -5,16 +5,20 @@
 
 use transom_store::Settings;
 
-use crate::wire::{Activity, StatusView};
+use crate::wire::{Activity, DownloadState, DownloadView, StatusView};
 use crate::words::Words;
 
 /// Keys of `tray.json` that are used here.
 #[cfg(test)]
-pub(crate) const KEYS: [&str; 15] = [
+pub(crate) const KEYS: [&str; 19] = [
     "open_chat",
     "quick_prompt",
     "eject",
     "no_model",
+    "downloading",
+    "downloading_many",
+    "download_paused",
+    "download_failed",
     "recent_models",
     "pause",
     "resume",
@@ -78,12 +82,28 @@ pub(crate) enum Action {
     Pause(bool),
     /// Shows settings.
     Settings,
+    /// Shows the models and their downloads.
+    Models,
     /// Ends the app.
     Quit,
 }
 
+/// What the tray tells of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now<'a> {
+    /// The models and the machine.
+    pub(crate) status: &'a StatusView,
+    /// What the user chose.
+    pub(crate) settings: &'a Settings,
+    /// Models on their way.
+    pub(crate) downloads: &'a [DownloadView],
+}
+
 /// The tray as it should be now.
-pub(crate) fn view(status: &StatusView, settings: &Settings, words: &Words) -> TrayView {
+pub(crate) fn view(now: &Now<'_>, words: &Words) -> TrayView {
+    let Now {
+        status, settings, ..
+    } = now;
     let item = |key: &str, action: Action| Row::Item {
         text: words.text(key, &[]),
         action: Some(action),
@@ -94,6 +114,7 @@ pub(crate) fn view(status: &StatusView, settings: &Settings, words: &Words) -> T
         Row::Line,
         model(status, words),
     ];
+    rows.extend(coming(now.downloads, words));
     rows.extend(recent(settings, words));
     rows.push(match status.is_paused {
         true => item("resume", Action::Pause(false)),
@@ -129,6 +150,60 @@ fn model(status: &StatusView, words: &Words) -> Row {
             action: None,
         },
     }
+}
+
+/// What is on its way, with how far it is in steps of five per cent: a menu is drawn anew as a whole,
+/// and an open one closes when it is.
+fn coming(downloads: &[DownloadView], words: &Words) -> Option<Row> {
+    let is_at = |states: fn(&DownloadState) -> bool| {
+        let found = downloads.iter().find(|one| states(&one.state));
+        found.map(|one| {
+            (
+                one,
+                downloads.iter().filter(|one| states(&one.state)).count(),
+            )
+        })
+    };
+    let runs = is_at(|state| {
+        matches!(
+            state,
+            DownloadState::Waiting
+                | DownloadState::Downloading
+                | DownloadState::Verifying { .. }
+                | DownloadState::Retrying { .. }
+        )
+    });
+    let failed = is_at(|state| matches!(state, DownloadState::Failed { .. }));
+    let paused = is_at(|state| matches!(state, DownloadState::Paused));
+    let text = match (runs, failed, paused) {
+        (Some((one, 1)), _, _) => {
+            let values = [("name", &*one.name), ("percent", &*percent(one))];
+            words.text("downloading", &values)
+        }
+        (Some((_, n)), _, _) => {
+            let running = downloads
+                .iter()
+                .find(|one| matches!(one.state, DownloadState::Downloading));
+            let percent = running.map(percent).unwrap_or_default();
+            words.text(
+                "downloading_many",
+                &[("n", &n.to_string()), ("percent", &percent)],
+            )
+        }
+        (None, Some((one, _)), _) => words.text("download_failed", &[("name", &*one.name)]),
+        (None, None, Some((one, _))) => words.text("download_paused", &[("name", &*one.name)]),
+        (None, None, None) => return None,
+    };
+    Some(Row::Item {
+        text,
+        action: Some(Action::Models),
+    })
+}
+
+fn percent(download: &DownloadView) -> String {
+    let total = download.total_bytes.unwrap_or(0).max(1);
+    let share = download.done_bytes as f64 / total as f64;
+    format!("{:.0} %", (share.clamp(0.0, 1.0) * 20.0).floor() * 5.0)
 }
 
 fn recent(settings: &Settings, words: &Words) -> Option<Row> {
@@ -181,6 +256,28 @@ mod tests {
         Words::new(Some("en"), &[])
     }
 
+    fn shown(status: &StatusView, settings: &Settings, downloads: &[DownloadView]) -> TrayView {
+        let now = Now {
+            status,
+            settings,
+            downloads,
+        };
+        view(&now, &words())
+    }
+
+    fn download(state: DownloadState, done_bytes: u64) -> DownloadView {
+        DownloadView {
+            id: 1,
+            key: "a/mlx/4-bit".to_owned(),
+            name: "Qwen3 8B · 4-bit".to_owned(),
+            state,
+            done_bytes,
+            total_bytes: Some(1000),
+            bytes_per_second: None,
+            seconds_left: None,
+        }
+    }
+
     fn texts(view: &TrayView) -> Vec<String> {
         let rows = view.rows.iter();
         rows.map(|row| match row {
@@ -214,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_menu_of_a_fresh_app() {
-        let view = view(&idle(), &Settings::default(), &words());
+        let view = shown(&idle(), &Settings::default(), &[]);
         let expected = [
             "Open Chat",
             "Quick Prompt",
@@ -242,7 +339,7 @@ mod tests {
             ],
             ..Settings::default()
         };
-        let view = view(&loaded(true), &settings, &words());
+        let view = shown(&loaded(true), &settings, &[]);
         let texts = texts(&view);
         assert_eq!(texts[3], "Eject Qwen3-4B (2.3 GB)");
         assert_eq!(texts[4], "Recent Models: *Qwen3-4B, Llama-3.2.Q4_K_M");
@@ -256,8 +353,24 @@ mod tests {
             is_paused: true,
             ..loaded(false)
         };
-        let view = view(&status, &Settings::default(), &words());
+        let view = shown(&status, &Settings::default(), &[]);
         assert_eq!(texts(&view)[3..5], ["No Model Loaded", "Resume"]);
         assert_eq!(view.tooltip, "Transom: paused");
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_told_in_steps_and_leads_to_the_models() {
+        let of = |downloads: &[DownloadView]| {
+            let view = shown(&idle(), &Settings::default(), downloads);
+            texts(&view)[4].clone()
+        };
+        let coming = download(DownloadState::Downloading, 449);
+        assert_eq!(of(&[coming.clone()]), "Downloading Qwen3 8B · 4-bit: 40 %");
+        let waiting = download(DownloadState::Waiting, 0);
+        assert_eq!(of(&[waiting, coming]), "Downloading 2 Models: 40 %");
+        let paused = download(DownloadState::Paused, 10);
+        assert_eq!(of(&[paused]), "Paused: Qwen3 8B · 4-bit");
+        let done = download(DownloadState::Done { model: None }, 1000);
+        assert_eq!(of(&[done]), "Pause", "what is done is no news in a menu");
     }
 }

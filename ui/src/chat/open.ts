@@ -5,6 +5,7 @@ import type { News } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { history } from "../state/history.svelte";
+import { readDownloads } from "../state/shelf.svelte";
 import { transcript } from "../state/transcript.svelte";
 import ChatPage from "./ChatPage.svelte";
 
@@ -32,5 +33,6 @@ export async function openChat(target: HTMLElement): Promise<ReturnType<typeof C
   early.forEach(heed);
   page.focus();
   void history.refresh();
+  void readDownloads();
   return page;
 }

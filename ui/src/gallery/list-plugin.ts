@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Plugin } from "vite";
 
-const lists = ["states.ts", "settings-states.ts", "prompt-states.ts"];
+const lists = ["states.ts", "settings-states.ts", "models-states.ts", "prompt-states.ts"];
 
 /** Names are read from the source, `name: "…"` at the start of a line: running it would need a page. */
 export function galleryList(): Plugin {

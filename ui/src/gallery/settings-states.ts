@@ -2,69 +2,21 @@
  * The settings window and the welcome in the states that are worth a picture. Each sets up the fake
  * app, then draws what a window draws.
  */
-import { mount, tick, type Component } from "svelte";
+import { mount, type Component } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
 import type { FitView, StatusView } from "../ipc";
 import { startApp } from "../state/app.svelte";
-import { Live } from "../settings/live.svelte";
-import type { Pane } from "../settings/pages";
-import Settings from "../settings/Settings.svelte";
-import { shown } from "../settings/shown.svelte";
+import { shelf } from "../state/shelf.svelte";
 import ShortcutsSheet from "../help/ShortcutsSheet.svelte";
 import Welcome from "../welcome/Welcome.svelte";
+import { modelsStates } from "./models-states";
+import {
+  click, pane, picked, scrolled, settled, speaking, type GalleryState, type SetUp,
+} from "./settings-stage";
 
-/** A state of a window, by name. `show` is given a fresh fake app that is already in place, and
- * resolves to what `unmount` takes. */
-export interface GalleryState {
-  name: string;
-  show: (fake: FakeIpc, target: HTMLElement) => Promise<Drawn>;
-}
-
-type Drawn = ReturnType<typeof mount>;
-
-type SetUp = (fake: FakeIpc) => void;
+export type { GalleryState } from "./settings-stage";
 
 const nothing: SetUp = () => {};
-
-/** What follows when the page is drawn: a click on the button with these words, or on this element. */
-async function click(target: HTMLElement, selector: string): Promise<void> {
-  await settled();
-  target.querySelector<HTMLElement>(selector)?.click();
-  await settled();
-}
-
-async function settled(): Promise<void> {
-  await tick();
-  await new Promise((done) => setTimeout(done, 60));
-  await tick();
-}
-
-function pane(pane: Pane, setUp: SetUp = nothing, then: (target: HTMLElement) => Promise<void> = settled) {
-  return async (fake: FakeIpc, target: HTMLElement) => {
-    setUp(fake);
-    await startApp();
-    shown.pane = pane;
-    const drawn = mount(Settings, { target, props: { live: new Live() } });
-    await settled();
-    await then(target);
-    return drawn;
-  };
-}
-
-/** Shows what is further down. */
-function scrolled(selector: string) {
-  return async (target: HTMLElement) => {
-    await settled();
-    target.querySelector(selector)?.scrollIntoView({ block: "start" });
-  };
-}
-
-function speaking(language: string, setUp: SetUp = nothing): SetUp {
-  return (fake) => {
-    void fake.updateSettings({ general: { language } });
-    setUp(fake);
-  };
-}
 
 /** The chosen model with this context. */
 function withContext(tokens: number, id = "/models/Qwen3-4B-4bit"): SetUp {
@@ -116,6 +68,8 @@ function alone<Props extends Record<string, unknown>>(
   component: Component<Props>, props: Props, setUp: SetUp = nothing,
 ) {
   return async (fake: FakeIpc, target: HTMLElement) => {
+    shelf.catalogue = null;
+    shelf.downloads = [];
     setUp(fake);
     await startApp();
     const drawn = mount(component, { target, props });
@@ -125,6 +79,7 @@ function alone<Props extends Record<string, unknown>>(
 }
 
 export const settingsStates: GalleryState[] = [
+  ...modelsStates,
   {
     name: "settings-model",
     show: pane("model"),
@@ -140,7 +95,7 @@ export const settingsStates: GalleryState[] = [
   {
     name: "settings-model-too-large",
     show: pane("model", withContext(32_768, "/models/Mistral-Small-24B-Q4_K_M.gguf"),
-      (target) => click(target, ".list li:nth-child(2) .name")),
+      picked("/models/Mistral-Small-24B-Q4_K_M.gguf")),
   },
   {
     name: "settings-model-tight",
@@ -209,6 +164,14 @@ export const settingsStates: GalleryState[] = [
   {
     name: "welcome",
     show: alone(Welcome, { onDone: () => {} }),
+  },
+  {
+    name: "welcome-downloading",
+    show: alone(Welcome, { onDone: () => {} }, (fake) => {
+      fake.shop.install("qwen3-8b/mlx/4-bit");
+      fake.shop.come(1, 0.4);
+      shelf.downloads = fake.shop.downloads;
+    }),
   },
   {
     name: "welcome-conflict",

@@ -7,6 +7,7 @@
  */
 import enChat from "./en/chat.json";
 import enHelp from "./en/help.json";
+import enModels from "./en/models.json";
 import enPrompt from "./en/prompt.json";
 import enSettings from "./en/settings.json";
 import enTray from "./en/tray.json";
@@ -20,6 +21,7 @@ export type Catalogue = Record<string, Entry>;
 const english = {
   chat: enChat,
   help: enHelp,
+  models: enModels,
   prompt: enPrompt,
   settings: enSettings,
   tray: enTray,

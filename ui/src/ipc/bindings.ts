@@ -1091,7 +1091,11 @@ reason: string, } | { "code": "turn",
 /**
  * Why.
  */
-failure: Failure, } | { "code": "other",
+failure: Failure, } | { "code": "hub",
+/**
+ * Why.
+ */
+trouble: TroubleView, } | { "code": "other",
 /**
  * The reason in English.
  */

@@ -5,7 +5,7 @@
 import type { FitView } from "../ipc";
 
 /** What a part of the bar is. */
-export type PartKind = "taken" | "weights" | "kv" | "headroom";
+export type PartKind = "taken" | "weights" | "kv" | "draft" | "prefix" | "headroom";
 
 /** A part of the bar, in bytes and as a share of the bar's length. */
 export interface BarPart {
@@ -23,7 +23,7 @@ export interface Bar {
 
 /** Bytes that the model needs in all. */
 export function neededBytes(fit: FitView): number {
-  return fit.weight_bytes + fit.kv_cache_bytes + fit.headroom_bytes;
+  return fit.weight_bytes + fit.kv_cache_bytes + fit.headroom_bytes + fit.draft_bytes + fit.prefix_bytes;
 }
 
 /** Bytes of the budget that others leave. */
@@ -45,6 +45,8 @@ export function barOf(fit: FitView): Bar {
     ["taken", fit.taken_bytes],
     ["weights", fit.weight_bytes],
     ["kv", fit.kv_cache_bytes],
+    ["draft", fit.draft_bytes],
+    ["prefix", fit.prefix_bytes],
     ["headroom", fit.headroom_bytes],
   ];
   const sum = amounts.reduce((total, [, bytes]) => total + bytes, 0);
@@ -56,11 +58,11 @@ export function barOf(fit: FitView): Bar {
 }
 
 /** How well it fits, for the words beside the bar. */
-export type Verdict = "fits" | "shorter" | "too_large";
+export type Verdict = "fits" | "others_close" | "shorter" | "too_large";
 
-/** `shorter`: it would fit with `context_that_fits`. */
+/** `shorter`: it would fit with `context_that_fits`; `others_close`: other programs hold too much. */
 export function verdictOf(fit: FitView): Verdict {
-  if (fit.fits) return "fits";
+  if (fit.fits) return fit.verdict.verdict === "others_close" ? "others_close" : "fits";
   return fit.context_that_fits === null ? "too_large" : "shorter";
 }
 

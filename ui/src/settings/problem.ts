@@ -1,6 +1,7 @@
 /** A refused change in words, beside the setting that it was for. */
 import { t } from "../i18n";
 import type { Refusal } from "../ipc";
+import { troubleText } from "../models/words";
 
 /** The field's own name: refusals may say `models.<id>.top_p`, ids have dots too. */
 function isFor(field: string, name: string): boolean {
@@ -20,6 +21,7 @@ export function refusalText(refused: Refusal): string {
     case "not_found": return t("settings.refused.not_found");
     case "storage": return t("settings.refused.storage", { reason: refused.reason });
     case "turn": return t("settings.refused.other", { reason: refused.failure.code });
+    case "hub": return troubleText(refused.trouble);
     case "other": return t("settings.refused.other", { reason: refused.reason });
   }
 }

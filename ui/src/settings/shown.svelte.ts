@@ -2,7 +2,9 @@
 import { PANES, type Pane } from "./pages";
 
 class Shown {
-  pane = $state<Pane>("model");
+  pane = $state<Pane>("models");
+  /** Id of the model whose settings are shown; null: the one in use. */
+  model = $state<string | null>(null);
 
   /** Shows the pane of that name; anything else leaves the one that is shown. */
   open(name: string | null): void {

@@ -3,8 +3,9 @@
  * fills it, news keep it true. Everything here is replaced whole, never changed in place.
  */
 import { chooseLanguage } from "../i18n";
-import { ipc, type AboutView, type ModelView, type News, type Settings, type StatusView } from "../ipc";
+import { ipc, type AboutView, type ModelView, type News, type Refusal, type Settings, type StatusView } from "../ipc";
 import { refusal } from "./refusal";
+import { heedShelf } from "./shelf.svelte";
 
 class App {
   settings = $state.raw<Settings | null>(null);
@@ -30,6 +31,7 @@ export const app = new App();
 export async function startApp(onNews: (news: News) => void = () => {}): Promise<() => void> {
   const stop = ipc.onNews((news) => {
     heed(news);
+    heedShelf(news);
     onNews(news);
   });
   const [settings, status, about] = await Promise.all([ipc.settings(), ipc.status(), ipc.about()]);
@@ -52,8 +54,13 @@ function heed(news: News): void {
 export function attempt(call: Promise<unknown>): void {
   call.catch((error: unknown) => {
     const said = refusal(error);
-    app.notice = { code: said.code, detail: "reason" in said ? said.reason : "" };
+    app.notice = { code: said.code, detail: reasonOf(said) };
   });
+}
+
+function reasonOf(said: Refusal): string {
+  if (said.code === "hub") return said.trouble.reason;
+  return "reason" in said ? said.reason : "";
 }
 
 export async function refreshModels(): Promise<void> {

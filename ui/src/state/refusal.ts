@@ -1,7 +1,7 @@
 /** What a rejected command says, whatever it is. */
 import type { Failure, Refusal } from "../ipc";
 
-const codes = ["invalid", "not_found", "storage", "turn", "other"];
+const codes = ["invalid", "not_found", "storage", "turn", "hub", "other"];
 
 /** Reads what a command was rejected with. */
 export function refusal(error: unknown): Refusal {
@@ -18,5 +18,6 @@ export function failureOf(error: unknown): Failure {
   if (said.code === "turn") return said.failure;
   if (said.code === "storage") return { code: "storage", reason: said.reason };
   if (said.code === "invalid") return { code: "other", reason: `${said.field}: ${said.reason}` };
+  if (said.code === "hub") return { code: "other", reason: said.trouble.reason };
   return { code: "other", reason: said.code === "other" ? said.reason : "" };
 }

@@ -1,0 +1,136 @@
+//! The list as pages see it, on machines of several sizes.
+
+use super::*;
+use crate::here::tests::mac;
+
+fn shown(gigabytes: u64) -> CatalogueView {
+    view(&Catalogue::built_in(), None, &mac(gigabytes), &[])
+}
+
+fn entry<'a>(view: &'a CatalogueView, id: &str) -> &'a EntryView {
+    let found = view.entries.iter().find(|entry| entry.id == id);
+    found.unwrap_or_else(|| panic!("{id} is in the list"))
+}
+
+#[test]
+fn every_variant_has_a_key_of_its_own_that_finds_it() {
+    let list = Catalogue::built_in();
+    let mut keys = std::collections::HashSet::new();
+    for shown in shown(16).entries {
+        for variant in shown.variants {
+            let (entry, found) = of_key(&list, &variant.key).unwrap();
+            assert_eq!(entry.id, shown.id);
+            assert_eq!(found.repository, variant.repository);
+            assert!(keys.insert(variant.key.clone()), "{} twice", variant.key);
+        }
+    }
+    assert!(of_key(&list, "qwen3-4b").is_none());
+}
+
+#[test]
+fn the_starter_is_not_offered_for_it_is_here() {
+    assert!(shown(16).entries.iter().all(|entry| entry.id != "starter"));
+}
+
+#[test]
+fn a_large_model_does_not_fit_a_small_machine_and_says_its_numbers() {
+    let view = shown(8);
+    let large = view.entries.iter().max_by_key(|entry| entry.n_parameters);
+    let large = large.unwrap();
+    for variant in &large.variants {
+        let Some(VerdictView::TooLarge {
+            need_bytes,
+            room_bytes,
+        }) = variant.verdict
+        else {
+            panic!("{} fits 8 GB", variant.key);
+        };
+        assert!(need_bytes > room_bytes && room_bytes == view.room_bytes);
+    }
+}
+
+#[test]
+fn what_is_recommended_is_in_the_list_fits_and_is_there_once() {
+    for gigabytes in [8, 16, 36, 64, 192] {
+        let view = shown(gigabytes);
+        assert_eq!(view.recommended[0].purpose, Purpose::Chat, "{gigabytes} GB");
+        let mut seen = std::collections::HashSet::new();
+        for one in &view.recommended {
+            let entry = entry(&view, &one.entry);
+            let variants = &mut entry.variants.iter();
+            let variant = variants.find(|variant| variant.key == one.variant).unwrap();
+            let is_too_large = matches!(variant.verdict, Some(VerdictView::TooLarge { .. }));
+            assert!(!is_too_large, "{} on {gigabytes} GB", one.variant);
+            assert!(seen.insert(&one.entry), "{} twice", one.entry);
+        }
+    }
+}
+
+#[test]
+fn a_mac_is_offered_mlx_and_the_smallest_packing_that_fits() {
+    let view = shown(16);
+    let small = entry(&view, "qwen3-4b");
+    let best = &small.variants[small.best as usize];
+    assert_eq!(best.format, "mlx");
+    let smaller = small
+        .variants
+        .iter()
+        .filter(|variant| variant.format == "mlx" && variant.size_bytes < best.size_bytes);
+    assert_eq!(smaller.count(), 0);
+}
+
+#[test]
+fn a_key_of_the_hub_names_its_repository_and_packing() {
+    let key = hub_key("owner/name-GGUF", "Q4_K_M");
+    assert_eq!(of_hub_key(&key), Some(("owner/name-GGUF", "Q4_K_M")));
+    assert_eq!(of_hub_key("qwen3-4b/mlx/4-bit"), None);
+    assert_eq!(of_hub_key("hub:name/Q4"), None);
+}
+
+#[test]
+fn what_the_hub_found_is_told_once_and_only_what_runs() {
+    let found = |repository: &str, downloads, libraries: &[transom_hub::Library]| Found {
+        repository: repository.to_owned(),
+        downloads,
+        likes: 0,
+        is_gated: false,
+        libraries: libraries.to_vec(),
+        licence: Some("mit".to_owned()),
+        updated: None,
+    };
+    let views = found_views(vec![
+        found("a/small", 3, &[transom_hub::Library::Mlx]),
+        found("a/torch", 900, &[]),
+        found("a/large", 40, &[transom_hub::Library::Gguf]),
+        found("a/small", 3, &[transom_hub::Library::Mlx]),
+    ]);
+    let names: Vec<&str> = views.iter().map(|view| &*view.id).collect();
+    assert_eq!(names, ["a/large", "a/small"]);
+    assert!(views[0].is_from_hub && views[0].variants.is_empty());
+}
+
+#[test]
+fn a_repository_is_told_with_every_packing_and_what_cannot_fit() {
+    let file = |name: &str, gigabytes: u64| transom_hub::RemoteFile {
+        name: name.to_owned(),
+        size_bytes: Some(gigabytes << 30),
+        sha256: None,
+        git_sha1: None,
+    };
+    let listing = Listing {
+        repository: "a/b-GGUF".to_owned(),
+        commit: "c".to_owned(),
+        is_gated: false,
+        files: vec![file("b-Q8_0.gguf", 40), file("b-Q4_K_M.gguf", 2)],
+    };
+    let view = listing_view(&listing, &mac(16), &[]);
+    let of = |packing: &str| {
+        let mut variants = view.variants.iter();
+        variants.find(|variant| variant.packing == packing).unwrap()
+    };
+    assert_eq!(of("Q4_K_M").verdict, None, "only its size is known");
+    let large = of("Q8_0").verdict;
+    assert!(matches!(large, Some(VerdictView::TooLarge { .. })));
+    assert_eq!(view.variants[view.best as usize].packing, "Q4_K_M");
+    assert_eq!(of("Q4_K_M").key, "hub:a/b-GGUF/Q4_K_M");
+}

@@ -1,0 +1,162 @@
+//! This machine as estimates see it: its memory and speed, what models may use now, and what was
+//! measured before.
+//!
+//! Rule: the budget is the supervisor's own, as it is in force; only what other programs hold is
+//! asked of the system, because a verdict before a download has to say it.
+
+use std::path::Path;
+
+use transom_catalog::ModelFacts;
+use transom_catalog::estimate::{self, Estimate, Machine, Room, Verdict, Wish};
+use transom_catalog::fit::{self, KvChoice};
+use transom_catalog::measured::{self, Key, Measured, Record};
+use transom_signals::Hardware;
+
+use crate::wire::{SpeedView, VerdictView};
+
+/// See the head of this file.
+#[derive(Debug, Clone)]
+pub(crate) struct Here {
+    /// What estimates go by.
+    pub(crate) machine: Machine,
+    /// What there is for models.
+    pub(crate) room: Room,
+    measured: Measured,
+}
+
+impl Here {
+    /// The machine now. `budget_bytes` and `in_use_bytes` are the supervisor's. Reads a file.
+    pub(crate) fn now(
+        hardware: &Hardware,
+        budget_bytes: u64,
+        in_use_bytes: u64,
+        data_folder: &Path,
+    ) -> Self {
+        let machine = Machine::new(
+            hardware.memory_bytes,
+            hardware.working_set_bytes,
+            &hardware.chip_name,
+            hardware.bandwidth_bytes_per_second,
+        );
+        let room = Room {
+            budget_bytes,
+            // Whatever else is loaded makes room.
+            taken_bytes: 0,
+            available_bytes: available_bytes().map(|bytes| bytes.saturating_add(in_use_bytes)),
+        };
+        let measured = Measured::read(&data_folder.join(measured::FILE_NAME));
+        Self {
+            machine,
+            room,
+            measured,
+        }
+    }
+
+    /// Whether MLX goes first here.
+    pub(crate) fn has_gpu(&self) -> bool {
+        self.machine.working_set_bytes.is_some()
+    }
+
+    /// What is known of a model with these choices. `path` is that of the form that runs, where it is
+    /// there.
+    pub(crate) fn estimate(
+        &self,
+        facts: &ModelFacts,
+        path: Option<&Path>,
+        kv: KvChoice,
+        context_length: u64,
+    ) -> Estimate {
+        let known = path.and_then(|path| self.known(facts, path, kv));
+        let wish = Wish {
+            kv,
+            context_length,
+            known,
+            ..Wish::of(facts)
+        };
+        estimate::estimate(&wish, &self.machine, &self.room)
+    }
+
+    /// Bytes by which earlier uses correct what an engine will compute for this form.
+    pub(crate) fn correction(&self, facts: &ModelFacts, path: &Path, kv: KvChoice) -> i64 {
+        let known = self.known(facts, path, kv);
+        known.map_or(0, |known| known.correction(facts, &self.machine, kv))
+    }
+
+    fn known(&self, facts: &ModelFacts, path: &Path, kv: KvChoice) -> Option<&Record> {
+        self.measured.of(&key(facts, path, &self.machine, kv))
+    }
+}
+
+/// By which a form of a model is remembered.
+pub(crate) fn key(facts: &ModelFacts, path: &Path, machine: &Machine, kv: KvChoice) -> Key {
+    let kv = fit::kv_type(facts, &machine.for_fit(), kv);
+    Key::of_path(path, facts.format, kv)
+}
+
+/// A verdict in a window's terms.
+pub(crate) fn verdict_view(estimate: &Estimate) -> VerdictView {
+    match estimate.verdict {
+        Verdict::Fits => VerdictView::Fits,
+        Verdict::FitsWithContext { context_length } => VerdictView::Context {
+            tokens: u32::try_from(context_length).unwrap_or(u32::MAX),
+        },
+        Verdict::FitsIfOthersClose { needs_bytes_free } => VerdictView::OthersClose {
+            bytes: needs_bytes_free,
+        },
+        Verdict::DoesNotFit { .. } => VerdictView::TooLarge {
+            need_bytes: estimate.need.total_bytes(),
+            room_bytes: estimate.room_bytes,
+        },
+    }
+}
+
+/// A speed in a window's terms.
+pub(crate) fn speed_view(estimate: &Estimate) -> Option<SpeedView> {
+    estimate.speed.map(|speed| SpeedView {
+        low: speed.low,
+        high: speed.high,
+        is_measured: speed.is_measured,
+    })
+}
+
+/// Bytes that programs can get without paging.
+fn available_bytes() -> Option<u64> {
+    let refresh = sysinfo::MemoryRefreshKind::nothing().with_ram();
+    let mut system = sysinfo::System::new().ok()?;
+    system.refresh_memory_specifics(refresh);
+    let bytes = system.available_memory();
+    (bytes > 0).then_some(bytes)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// A Mac with so much memory that does nothing else.
+    pub(crate) fn mac(gigabytes: u64) -> Here {
+        let machine = Machine::with_memory(gigabytes * GIB);
+        let budget = estimate::Budget::of(&machine, None);
+        Here {
+            room: Room::all_of(&budget),
+            machine,
+            measured: Measured::default(),
+        }
+    }
+
+    #[test]
+    fn the_system_says_what_is_available() {
+        let available = available_bytes().unwrap();
+        assert!(available < Hardware::detect().memory_bytes);
+    }
+
+    #[test]
+    fn what_a_loaded_model_takes_is_free_for_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let hardware = Hardware::detect();
+        let here = Here::now(&hardware, 8 * GIB, 1 << 50, folder.path());
+        assert!(here.room.available_bytes.unwrap() > 1 << 50);
+        assert_eq!(here.room.budget_bytes, 8 * GIB);
+    }
+}

@@ -1,0 +1,327 @@
+//! Models that can be had and those on their way: the watched list, the hub, and the queue of
+//! downloads.
+//!
+//! Rule: nothing here asks the network before a person did, but to go on with what they had begun.
+//! Whatever of it cannot be opened leaves everything else as it is, and is tried again when it is
+//! next needed.
+
+mod views;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::{RwLock, watch};
+use transom_catalog::entries::{self, Catalogue};
+use transom_catalog::installed::{self, MODELS_FOLDER};
+use transom_catalog::{Format, Mistake, Watch};
+use transom_hub::{
+    Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Library, Listing, Place,
+    Token, Wanted, WantedFile,
+};
+
+use crate::catalogue;
+use crate::hub_choice;
+use crate::wire::{DownloadChange, EntryView, HubAccessView};
+pub(crate) use views::{download_views, trouble};
+
+/// Parts of downloads lie here, on the disk of the models; the dot keeps them out of every list.
+const PARTS_FOLDER: &str = ".downloads";
+
+/// See the head of this file.
+pub(crate) struct Shelf {
+    data_folder: PathBuf,
+    list: Watch,
+    /// The downloads as they are now, whichever queue has them.
+    downloads: watch::Sender<Arc<Vec<Download>>>,
+    open: RwLock<Option<Open>>,
+}
+
+/// A hub, and the queue that fetches from it.
+#[derive(Clone)]
+struct Open {
+    hub: Hub,
+    queue: Downloads,
+}
+
+impl Shelf {
+    /// Reads the list and watches it. `on_list` is called on a thread of its own when another list
+    /// is in force, or another mistake.
+    pub(crate) fn new(data_folder: &Path, on_list: impl FnMut() + Send + 'static) -> Self {
+        let user = data_folder.join(entries::FILE_NAME);
+        Self {
+            list: Watch::start(built_in(), Some(user), on_list),
+            data_folder: data_folder.to_owned(),
+            downloads: watch::Sender::default(),
+            open: RwLock::default(),
+        }
+    }
+
+    /// The list in force.
+    pub(crate) fn list(&self) -> Arc<Catalogue> {
+        self.list.current()
+    }
+
+    /// Why a file of it is not in force as it is.
+    pub(crate) fn mistake(&self) -> Option<Mistake> {
+        self.list.mistake()
+    }
+
+    /// The user's own list, which need not be there.
+    pub(crate) fn user_file(&self) -> PathBuf {
+        self.data_folder.join(entries::FILE_NAME)
+    }
+
+    /// Where models go.
+    pub(crate) fn models_folder(&self) -> PathBuf {
+        self.data_folder.join(MODELS_FOLDER)
+    }
+
+    /// The downloads, now and after each change.
+    pub(crate) fn downloads(&self) -> watch::Receiver<Arc<Vec<Download>>> {
+        self.downloads.subscribe()
+    }
+
+    /// Opens the hub and goes on with the queue, unless that was done.
+    ///
+    /// # Errors
+    /// When the hub's address is none, or the queue cannot be kept.
+    pub(crate) async fn begin(&self) -> Result<(), HubError> {
+        self.opened().await.map(drop)
+    }
+
+    async fn opened(&self) -> Result<Open, HubError> {
+        if let Some(open) = self.open.read().await.as_ref() {
+            return Ok(open.clone());
+        }
+        let mut place = self.open.write().await;
+        if let Some(open) = place.as_ref() {
+            return Ok(open.clone());
+        }
+        let hub = Hub::new(hub_choice::options(&self.data_folder)?)?;
+        let options = DownloadsOptions {
+            is_kept: true,
+            ..DownloadsOptions::in_folder(self.models_folder().join(PARTS_FOLDER))
+        };
+        let queue = Downloads::start(hub.clone(), options).await?;
+        self.follow(&queue);
+        let open = Open { hub, queue };
+        *place = Some(open.clone());
+        Ok(open)
+    }
+
+    /// Tells what this queue says, until it ends.
+    fn follow(&self, queue: &Downloads) {
+        let mut changes = queue.watch();
+        let downloads = self.downloads.clone();
+        tauri::async_runtime::spawn(async move {
+            loop {
+                let now = changes.borrow_and_update().clone();
+                downloads.send_replace(now);
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Stops the queue; what came stays, and the next start goes on from it.
+    pub(crate) async fn close(&self) {
+        *self.open.write().await = None;
+    }
+
+    /// Repositories whose names have these words.
+    ///
+    /// # Errors
+    /// The hub's.
+    pub(crate) async fn search(&self, words: &str) -> Result<Vec<EntryView>, HubError> {
+        let hub = self.opened().await?.hub;
+        let (mlx, gguf) = tokio::join!(
+            hub.search(words, Some(Library::Mlx)),
+            hub.search(words, Some(Library::Gguf)),
+        );
+        let mut found = mlx?;
+        found.extend(gguf?);
+        Ok(catalogue::found_views(found))
+    }
+
+    /// What a repository has.
+    ///
+    /// # Errors
+    /// The hub's.
+    pub(crate) async fn files(&self, repository: &str) -> Result<Listing, HubError> {
+        self.opened().await?.hub.files(repository, "main").await
+    }
+
+    /// Begins to fetch the variant of this key, or goes on with it.
+    ///
+    /// # Errors
+    /// The hub's, where it had to be asked what there is.
+    pub(crate) async fn install(&self, key: &str) -> Result<(), HubError> {
+        let open = self.opened().await?;
+        let wanted = self.wanted(key, &open.hub).await?;
+        tracing::info!(key, repository = wanted.repository, "fetching a model");
+        open.queue.add(wanted).await.map(drop)
+    }
+
+    async fn wanted(&self, key: &str, hub: &Hub) -> Result<Wanted, HubError> {
+        if let Some((repository, packing)) = catalogue::of_hub_key(key) {
+            let files = offered(hub, repository, "main", packing).await?;
+            return Ok(self.want(key, repository.to_owned(), repository, "main", files));
+        }
+        let list = self.list();
+        let Some((entry, variant)) = catalogue::of_key(&list, key) else {
+            return Err(HubError::BadName {
+                name: key.to_owned(),
+            });
+        };
+        let (repository, revision) = (&*variant.repository, &*variant.revision);
+        let files = match (variant.lists_all_files(), variant.format) {
+            (true, _) => listed(variant),
+            // There is one folder of safetensors in a repository, so that the queue finds it, also
+            // later when there is a network again.
+            (false, Format::Safetensors) => Vec::new(),
+            (false, Format::Gguf) => offered(hub, repository, revision, &variant.packing).await?,
+        };
+        let name = catalogue::name(entry, &variant.packing);
+        Ok(self.want(key, name, repository, revision, files))
+    }
+
+    fn want(
+        &self,
+        key: &str,
+        name: String,
+        repository: &str,
+        revision: &str,
+        files: Vec<WantedFile>,
+    ) -> Wanted {
+        Wanted {
+            key: key.to_owned(),
+            name,
+            repository: repository.to_owned(),
+            revision: revision.to_owned(),
+            files,
+            folder: self.models_folder().join(repository),
+        }
+    }
+
+    /// Changes a download.
+    ///
+    /// # Errors
+    /// The queue's, as when the download is gone.
+    pub(crate) async fn change(&self, id: u64, change: DownloadChange) -> Result<(), HubError> {
+        let queue = self.opened().await?.queue;
+        let id = DownloadId(id);
+        match change {
+            DownloadChange::Pause => queue.pause(id).await,
+            DownloadChange::Resume => queue.resume(id).await,
+            DownloadChange::Cancel => queue.cancel(id).await.map(drop),
+            DownloadChange::Move { place } => {
+                let list = self.downloads.borrow().clone();
+                queue.move_to(id, place_at(&list, id, place as usize)).await
+            }
+        }
+    }
+
+    /// How the hub is reached.
+    ///
+    /// # Errors
+    /// When its address is none.
+    pub(crate) async fn access(&self) -> Result<HubAccessView, HubError> {
+        let options = hub_choice::options(&self.data_folder)?;
+        let hub = self.opened().await?.hub;
+        let (has_token, keychain_problem) = match hub.has_token().await {
+            Ok(has_token) => (has_token, None),
+            Err(error) => (false, Some(error.to_string())),
+        };
+        Ok(HubAccessView {
+            has_token,
+            is_token_from_environment: hub_choice::is_token_from_environment(),
+            keychain_problem,
+            endpoint: hub.endpoint().to_owned(),
+            is_default_endpoint: hub_choice::is_default(hub.endpoint()),
+            is_endpoint_from_environment: hub_choice::is_endpoint_from_environment(),
+            is_offline: options.is_offline,
+        })
+    }
+
+    /// Puts a token into the keychain, or takes it out.
+    ///
+    /// # Errors
+    /// When it is none, or the keychain refuses.
+    pub(crate) async fn set_token(&self, token: Option<String>) -> Result<(), HubError> {
+        let hub = self.opened().await?.hub;
+        match token {
+            Some(token) => hub.set_token(Token::new(token)?).await,
+            None => hub.clear_token().await,
+        }
+    }
+
+    /// Another hub from now on; downloads go on from there.
+    ///
+    /// # Errors
+    /// When it is no address, or cannot be kept.
+    pub(crate) async fn set_endpoint(&self, endpoint: Option<String>) -> Result<(), HubError> {
+        if let Some(endpoint) = &endpoint {
+            let mut options = hub_choice::options(&self.data_folder)?;
+            options.endpoint = endpoint.clone();
+            Hub::new(options)?;
+        }
+        hub_choice::keep(&self.data_folder, endpoint)?;
+        self.close().await;
+        self.begin().await
+    }
+}
+
+/// The list beside the starter, as in a checkout, where it may change; else the built-in one.
+fn built_in() -> Option<PathBuf> {
+    let executable = installed::own_executable()?;
+    let starter = installed::starter_near(&executable)?;
+    let list = starter.ancestors().nth(2)?.join(entries::FILE_NAME);
+    list.is_file().then_some(list)
+}
+
+fn listed(variant: &transom_catalog::Variant) -> Vec<WantedFile> {
+    let files = variant.files.iter();
+    files
+        .map(|file| WantedFile {
+            name: file.name.clone(),
+            size_bytes: file.size_bytes,
+            sha256: file.sha256.clone(),
+        })
+        .collect()
+}
+
+/// The files of one packing of a repository, as the hub lists them.
+async fn offered(
+    hub: &Hub,
+    repository: &str,
+    revision: &str,
+    packing: &str,
+) -> Result<Vec<WantedFile>, HubError> {
+    let listing = hub.files(repository, revision).await?;
+    let offers = listing.offers();
+    let packings = offers.iter().map(|offer| offer.packing.clone()).collect();
+    let mut offers = offers.into_iter();
+    let offer = offers.find(|offer| offer.packing.eq_ignore_ascii_case(packing));
+    offer
+        .map(|offer| offer.files)
+        .ok_or_else(|| HubError::SeveralPackings {
+            repository: repository.to_owned(),
+            packings,
+        })
+}
+
+/// Where in the queue the place with this number is, for `id`.
+fn place_at(list: &[Download], id: DownloadId, place: usize) -> Place {
+    if place == 0 {
+        return Place::First;
+    }
+    let mut others = list.iter().filter(|download| download.id != id);
+    match others.nth(place) {
+        Some(other) => Place::Before(other.id),
+        None => Place::Last,
+    }
+}
+
+#[cfg(test)]
+mod tests;

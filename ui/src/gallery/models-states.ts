@@ -1,0 +1,137 @@
+/** Models that can be had, and those on their way, in the states that are worth a picture. */
+import { trouble } from "../ipc/fake/catalogue";
+import type { FakeIpc } from "../ipc/fake";
+import { shelf } from "../state/shelf.svelte";
+import { click, pane, settled, speaking, write, type GalleryState } from "./settings-stage";
+
+const GB = 2 ** 30;
+
+/** One of each: comes, is checked, waits, is paused, failed, is done. */
+function busy(fake: FakeIpc): void {
+  const { shop } = fake;
+  for (const key of ["qwen3-8b/mlx/4-bit", "gemma-3-4b/mlx/4-bit", "qwen2.5-coder-7b/mlx/4-bit",
+    "phi-4/mlx/4-bit", "qwen3-0.6b/mlx/4-bit"]) shop.install(key);
+  shop.come(1, 0.42);
+  shop.come(4, 0.18);
+  shop.set(4, { state: "paused" });
+  shop.come(3, 0.6);
+  shop.fail(3, trouble("disk_full", "The disk is too full.",
+    { folder: "/models", needed_bytes: 1.8 * GB, free_bytes: 0.4 * GB }));
+  shop.finish(5);
+  // Only one comes at a time.
+  shop.set(2, { state: "waiting" });
+}
+
+function retrying(fake: FakeIpc): void {
+  const { shop } = fake;
+  shop.install("qwen3-8b/mlx/4-bit");
+  shop.install("gemma-3-4b/mlx/4-bit");
+  shop.come(1, 0.42);
+  shop.set(1, { state: "retrying", seconds: 32,
+    because: trouble("unreachable", "no network", { host: "huggingface.co", reason: "dns" }) });
+  shop.come(2, 1);
+  shop.set(2, { state: "verifying", fraction: 0.7 });
+}
+
+function mistaken(fake: FakeIpc): void {
+  fake.shop.catalogue = { ...fake.shop.catalogue, mistake: {
+    file: "~/Library/Application Support/Transom/models.toml", line: 14, column: 9,
+    reason: "“licence” is missing; write for example licence = \"Apache-2.0\"",
+  } };
+}
+
+const list = "section:nth-of-type(3)";
+
+async function scrolledTo(target: HTMLElement, selector: string): Promise<void> {
+  await settled();
+  target.querySelector(selector)?.scrollIntoView({ block: "start" });
+}
+
+async function searched(target: HTMLElement): Promise<void> {
+  await settled();
+  await write(target, "input[type=search]", "smollm");
+  await click(target, ".ask button");
+  await click(target, ".title + ul li:nth-child(2) .actions button");
+  await scrolledTo(target, list);
+}
+
+export const modelsStates: GalleryState[] = [
+  {
+    name: "settings-models-installed",
+    show: pane("models"),
+  },
+  {
+    name: "settings-models-list",
+    show: pane("models", undefined, (target) => scrolledTo(target, list)),
+  },
+  {
+    name: "settings-models-list-all",
+    show: pane("models", undefined, async (target) => {
+      await click(target, ".hidden button");
+      await scrolledTo(target, `${list} .entry:nth-child(6)`);
+    }),
+  },
+  {
+    name: "settings-models-details",
+    show: pane("models", undefined, async (target) => {
+      await click(target, "section:nth-of-type(2) .entry:first-child [aria-expanded]");
+      await scrolledTo(target, "section:nth-of-type(2)");
+    }),
+  },
+  {
+    name: "settings-models-downloads",
+    show: pane("models", busy),
+  },
+  {
+    name: "settings-models-downloads-trouble",
+    show: pane("models", retrying),
+  },
+  {
+    name: "settings-models-hub",
+    show: pane("models", undefined, searched),
+  },
+  {
+    name: "settings-models-mistake",
+    show: pane("models", mistaken),
+  },
+  {
+    name: "settings-models-remove",
+    show: pane("models", undefined, (target) => click(target, ".list li:first-child button:last-child")),
+  },
+  {
+    name: "settings-models-advanced",
+    show: pane("models", undefined, async (target) => {
+      await click(target, ".fold");
+      await scrolledTo(target, ".fold");
+    }),
+  },
+  {
+    name: "settings-models-drop",
+    show: pane("models", undefined, async () => {
+      shelf.drop = { state: "over", name: "Qwen3-4B-Q4_K_M.gguf", is_model: true };
+      await settled();
+    }),
+  },
+  {
+    name: "settings-models-drop-refused",
+    show: pane("models", undefined, async () => {
+      shelf.drop = { state: "refused", name: "Holiday.mov", reason: "" };
+      await settled();
+    }),
+  },
+  {
+    name: "settings-models-german",
+    show: pane("models", speaking("de", busy)),
+  },
+  {
+    name: "settings-models-german-list",
+    show: pane("models", speaking("de"), async (target) => {
+      await click(target, ".hidden button");
+      await scrolledTo(target, list);
+    }),
+  },
+  {
+    name: "settings-models-japanese",
+    show: pane("models", speaking("ja", busy)),
+  },
+];

@@ -1,0 +1,90 @@
+/** How states of the settings window are set up and drawn. */
+import { mount, tick } from "svelte";
+import type { FakeIpc } from "../ipc/fake";
+import { startApp } from "../state/app.svelte";
+import { shelf } from "../state/shelf.svelte";
+import { Live } from "../settings/live.svelte";
+import type { Pane } from "../settings/pages";
+import Settings from "../settings/Settings.svelte";
+import { shown } from "../settings/shown.svelte";
+
+/** A state of a window, by name. `show` is given a fresh fake app that is already in place, and
+ * resolves to what `unmount` takes. */
+export interface GalleryState {
+  name: string;
+  show: (fake: FakeIpc, target: HTMLElement) => Promise<Drawn>;
+}
+
+export type Drawn = ReturnType<typeof mount>;
+
+export type SetUp = (fake: FakeIpc) => void;
+
+const nothing: SetUp = () => {};
+
+/** What follows when the page is drawn: a click on the button with these words, or on this element. */
+export async function click(target: HTMLElement, selector: string): Promise<void> {
+  await settled();
+  target.querySelector<HTMLElement>(selector)?.click();
+  await settled();
+}
+
+export async function settled(): Promise<void> {
+  await tick();
+  await new Promise((done) => setTimeout(done, 60));
+  await tick();
+}
+
+export function pane(pane: Pane, setUp: SetUp = nothing, then: (target: HTMLElement) => Promise<void> = settled) {
+  return async (fake: FakeIpc, target: HTMLElement) => {
+    setUp(fake);
+    await begin(pane);
+    const drawn = mount(Settings, { target, props: { live: new Live() } });
+    await settled();
+    await then(target);
+    return drawn;
+  };
+}
+
+/** Nothing of the state before it is left. */
+async function begin(pane: Pane): Promise<void> {
+  shelf.catalogue = shelf.drop = null;
+  shelf.downloads = [];
+  shown.model = null;
+  await startApp();
+  shown.pane = pane;
+}
+
+/** Picks another one in the pop-up button. */
+export function picked(value: string) {
+  return async (target: HTMLElement) => {
+    await settled();
+    const select = target.querySelector("select");
+    if (select) select.value = value;
+    select?.dispatchEvent(new Event("change"));
+    await settled();
+  };
+}
+
+/** Types into the field, as a person does. */
+export async function write(target: HTMLElement, selector: string, text: string): Promise<void> {
+  const field = target.querySelector<HTMLInputElement>(selector);
+  if (field) field.value = text;
+  field?.dispatchEvent(new Event("input", { bubbles: true }));
+  await settled();
+}
+
+/** Shows what is further down. */
+export function scrolled(selector: string) {
+  return async (target: HTMLElement) => {
+    await settled();
+    target.querySelector(selector)?.scrollIntoView({ block: "start" });
+  };
+}
+
+export function speaking(language: string, setUp: SetUp = nothing): SetUp {
+  return (fake) => {
+    void fake.updateSettings({ general: { language } });
+    setUp(fake);
+  };
+}
+

@@ -1,0 +1,31 @@
+/** Which models of the list are shown: by words, by what they are for, and by whether they fit. */
+import type { EntryView, TagView } from "../ipc";
+import { bestVerdict, canFit } from "./words";
+
+export interface Filter {
+  words: string;
+  purpose: TagView | "all";
+  onlyFits: boolean;
+}
+
+/** All that matches but for its size, and of that, what is shown. */
+export interface Filtered {
+  shown: EntryView[];
+  /** How many were left out because they do not fit. */
+  nTooLarge: number;
+}
+
+function has(entry: EntryView, words: string[]): boolean {
+  const text = [entry.id, entry.name, entry.family, entry.description, entry.licence, ...entry.tags,
+    ...entry.variants.map((variant) => variant.repository)].join(" ").toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+export function filtered(entries: EntryView[], filter: Filter): Filtered {
+  const words = filter.words.toLowerCase().split(/\s+/).filter(Boolean);
+  const matching = entries.filter((entry) =>
+    has(entry, words) && (filter.purpose === "all" || entry.tags.includes(filter.purpose)));
+  const fitting = matching.filter((entry) => canFit(bestVerdict(entry)));
+  const shown = filter.onlyFits ? fitting : matching;
+  return { shown, nTooLarge: matching.length - fitting.length };
+}

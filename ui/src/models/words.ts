@@ -1,0 +1,126 @@
+/** Verdicts, speeds, sizes and troubles of models in words. */
+import { bytes, duration, number, t, type Key } from "../i18n";
+import { catalogue } from "../i18n/catalogues";
+import type {
+  DownloadView, EntryView, SpeedView, TroubleView, VariantView, VerdictView,
+} from "../ipc";
+import type { IconName } from "../parts/icons";
+
+/** How a verdict is drawn. */
+export type Tone = "good" | "soft" | "warn" | "bad";
+
+export function verdictTone(verdict: VerdictView | null): Tone {
+  switch (verdict?.verdict) {
+    case "fits": return "good";
+    case "context": return "good";
+    case "others_close": return "warn";
+    case "too_large": return "bad";
+    default: return "soft";
+  }
+}
+
+export const toneIcon: Record<Tone, IconName | null> = {
+  good: "check", soft: null, warn: "warning", bad: "close",
+};
+
+export function verdictText(verdict: VerdictView | null): string {
+  switch (verdict?.verdict) {
+    case "fits": return t("models.verdict.fits");
+    case "context": return t("models.verdict.context", { tokens: number(verdict.tokens) });
+    case "others_close": return t("models.verdict.others_close", { size: bytes(verdict.bytes) });
+    case "too_large": return t("models.verdict.too_large", {
+      need: bytes(verdict.need_bytes), room: bytes(verdict.room_bytes) });
+    default: return t("models.verdict.unknown");
+  }
+}
+
+/** Whether it can be used here at all, so that it is shown while only those are asked for. */
+export function canFit(verdict: VerdictView | null): boolean {
+  return verdict?.verdict !== "too_large";
+}
+
+/** `13–20 tokens/s`; one number where it was measured, for then it is known. */
+export function speedText(speed: SpeedView | null): string {
+  if (!speed) return "";
+  const round = (rate: number) => number(rate, rate < 10 ? 1 : 0);
+  if (speed.is_measured) return t("models.speed.measured", { rate: round((speed.low + speed.high) / 2) });
+  return t("models.speed.range", { low: round(speed.low), high: round(speed.high) });
+}
+
+export function sizeText(variant: VariantView): string {
+  return variant.size_bytes === null ? t("models.entry.size_unknown") : bytes(variant.size_bytes);
+}
+
+/** `Q4_K_M · GGUF`. */
+export function packingText(variant: VariantView): string {
+  return [variant.packing, variant.format.toUpperCase()].filter(Boolean).join(" · ");
+}
+
+/** SPDX's words for licences that it does not list are no words for people. */
+export function licenceText(licence: string): string {
+  const named = licence.replace(/^LicenseRef-/i, "").replaceAll("-", " ");
+  return licence.startsWith("LicenseRef-") ? named : licence;
+}
+
+/** The variant that is proposed. */
+export function bestOf(entry: EntryView): VariantView | undefined {
+  return entry.variants[entry.best] ?? entry.variants[0];
+}
+
+/** How well some variant of it fits: the best of all verdicts. */
+export function bestVerdict(entry: EntryView): VerdictView | null {
+  const order = ["fits", "context", "others_close", "too_large"];
+  const known = entry.variants.flatMap((variant) => (variant.verdict ? [variant.verdict] : []));
+  const sorted = known.toSorted((a, b) => order.indexOf(a.verdict) - order.indexOf(b.verdict));
+  return sorted[0] ?? null;
+}
+
+/** Why the hub did not do it. A code that has no sentence yet is said as the app says it. */
+export function troubleText(trouble: TroubleView): string {
+  const key = `trouble.${trouble.code}`;
+  if (!(key in catalogue("en", "models"))) return trouble.reason;
+  const { needed_bytes, free_bytes } = trouble.values;
+  const values = Object.fromEntries(
+    Object.entries(trouble.values).map(([name, value]) => [name, String(value ?? "")]),
+  );
+  return t(`models.${key}` as Key, {
+    ...values,
+    needed: typeof needed_bytes === "number" ? bytes(needed_bytes) : "",
+    free: typeof free_bytes === "number" ? bytes(free_bytes) : "",
+  });
+}
+
+export function isRunning(download: DownloadView): boolean {
+  return ["waiting", "downloading", "verifying", "retrying"].includes(download.state.state);
+}
+
+/** 0 to 1; null while it is not known. */
+export function fractionOf(download: DownloadView): number | null {
+  if (download.state.state === "verifying") return download.state.fraction;
+  return download.total_bytes ? download.done_bytes / download.total_bytes : null;
+}
+
+/** What a download does, in one line. */
+export function downloadText(download: DownloadView): string {
+  const { state } = download;
+  const amount = download.total_bytes === null ? "" : t("models.download.progress", {
+    done: bytes(download.done_bytes), total: bytes(download.total_bytes) });
+  switch (state.state) {
+    case "waiting":
+      return [t("models.download.waiting"), download.done_bytes ? amount : ""].filter(Boolean).join(" · ");
+    case "downloading": {
+      if (!amount) return t("models.download.starting");
+      const rate = download.bytes_per_second
+        ? t("models.download.rate", { rate: bytes(download.bytes_per_second) }) : "";
+      const left = download.seconds_left === null ? ""
+        : t("models.download.left", { time: duration(download.seconds_left) });
+      return [amount, rate, left].filter(Boolean).join(" · ");
+    }
+    case "verifying": return t("models.download.verifying");
+    case "retrying": return t("models.download.retrying", {
+      reason: troubleText(state.because), time: duration(state.seconds) });
+    case "paused": return [t("models.download.paused"), amount].filter(Boolean).join(" · ");
+    case "done": return t("models.download.done");
+    case "failed": return troubleText(state.because);
+  }
+}
