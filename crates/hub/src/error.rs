@@ -154,7 +154,9 @@ pub enum HubError {
         found: u64,
     },
     /// All bytes came, but not the right ones. What came was deleted.
-    #[error("{file} came damaged: its checksum is {found}, where {expected} was due.")]
+    #[error(
+        "{file} came damaged, and what came was deleted: its checksum is {found}, where {expected} was due. Try again later."
+    )]
     WrongHash {
         /// The file that was fetched.
         file: String,
@@ -315,7 +317,7 @@ impl HubError {
     }
 }
 
-/// "; it asks for 40 seconds of quiet", or nothing.
+/// ", and wants to be left alone for 40 seconds", or nothing.
 fn wait(seconds: &Option<u64>) -> String {
     let mut text = String::new();
     if let Some(seconds) = seconds {

@@ -130,7 +130,6 @@ impl Hub {
 
 #[derive(Deserialize)]
 struct FoundAnswer {
-    #[serde(alias = "modelId")]
     id: String,
     #[serde(default)]
     downloads: u64,

@@ -500,3 +500,6 @@ impl Drop for Job {
         claims.remove(&self.teller.id);
     }
 }
+
+#[cfg(test)]
+mod schedules;

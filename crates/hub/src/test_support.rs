@@ -134,6 +134,13 @@ impl LocalHub {
         state.repositories.rewrite(repository, file, bytes.into());
     }
 
+    /// What a file is now.
+    pub fn bytes(&self, repository: &str, file: &str) -> Option<Vec<u8>> {
+        let state = self.state();
+        let (_, blob) = state.repositories.file(repository, "main", file).ok()?;
+        Some(blob.bytes.to_vec())
+    }
+
     /// Forgets all commits of a repository but the newest.
     pub fn forget_history(&self, repository: &str) {
         self.state().repositories.forget_history(repository);

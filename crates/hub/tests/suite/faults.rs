@@ -1,0 +1,292 @@
+//! One fault at a time, and what becomes of a download with it.
+//!
+//! Rule: what ends well is compared with the hub's bytes; what does not leaves nothing in place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use transom_hub::test_support::{Fault, LocalHub, Route, TightDisk};
+use transom_hub::{Downloads, Hub, State, Token, TokenSource, WantedFile};
+
+use crate::desk::{Desk, MODEL, REPOSITORY, failed, noise, until};
+
+#[tokio::test]
+async fn a_model_comes_whole_over_several_connections() {
+    let desk = Desk::with_model(300_000);
+    let downloads = desk.downloads().await;
+    let done = desk.fetch(&downloads).await;
+    assert_eq!(done.state, State::Done);
+    assert_eq!(done.done_bytes, 300_002);
+    assert_eq!(done.total_bytes, Some(300_002));
+    desk.assert_whole();
+    assert!(!desk.model().join("README.md").exists());
+    assert_eq!(std::fs::read_dir(desk.parts()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn dropped_connections_cost_only_what_was_not_written() {
+    let desk = Desk::with_model(300_000);
+    desk.local.fail(Route::Blob, Fault::Drop(7000), 20);
+    desk.local.fail(Route::Blob, Fault::Refuse, 2);
+    let downloads = desk.downloads().await;
+    let done = desk.fetch(&downloads).await;
+    assert_eq!(done.state, State::Done);
+    assert_eq!(done.last_trouble.unwrap().code(), "dropped");
+    desk.assert_whole();
+}
+
+#[tokio::test]
+async fn the_token_stays_with_the_hub() {
+    let desk = Desk::with_model(50_000);
+    desk.local.accept_token("hf_right");
+    desk.local.gate(REPOSITORY);
+    let mut options = desk.local.options();
+    options.token = TokenSource::Given(Token::new("hf_right".to_owned()).unwrap());
+    let hub = Hub::new(options).unwrap();
+    let downloads = Downloads::start(hub, desk.options()).await.unwrap();
+    assert_eq!(desk.fetch(&downloads).await.state, State::Done);
+    let seen = desk.local.seen();
+    assert!(seen.iter().any(|seen| seen.route == Route::Blob));
+    for seen in seen {
+        assert_eq!(seen.has_token, seen.route != Route::Blob, "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_gated_model_names_the_page_where_to_accept() {
+    let desk = Desk::with_model(50_000);
+    desk.local.gate(REPOSITORY);
+    let downloads = desk.downloads().await;
+    let ended = desk.fetch(&downloads).await;
+    let error = failed(&ended);
+    assert_eq!(error.code(), "gated");
+    let page = format!("{}/{REPOSITORY}", desk.local.address());
+    assert!(error.to_string().contains(&page), "{error}");
+}
+
+#[tokio::test]
+async fn a_busy_hub_is_waited_for_and_a_broken_one_is_given_up() {
+    let desk = Desk::with_model(50_000);
+    desk.local.fail(Route::Blob, Fault::Status(429, Some(0)), 3);
+    desk.local.fail(Route::Resolve, Fault::Status(503, None), 2);
+    let downloads = desk.downloads().await;
+    assert_eq!(desk.fetch(&downloads).await.state, State::Done);
+    let desk = Desk::with_model(50_000);
+    desk.local.fail(Route::Blob, Fault::Status(502, None), 1000);
+    let downloads = desk.downloads().await;
+    let ended = desk.fetch(&downloads).await;
+    assert_eq!(failed(&ended).code(), "server_trouble");
+    assert!(!desk.model().exists());
+    desk.local.heal();
+    downloads.resume(ended.id).await.unwrap();
+    until(&downloads, ended.id, "done", |it| it.state == State::Done).await;
+    desk.assert_whole();
+}
+
+#[tokio::test]
+async fn links_that_expire_are_asked_for_again() {
+    let desk = Desk::with_model(300_000);
+    desk.local.fail(Route::Blob, Fault::ExpireLinks, 2);
+    let downloads = desk.downloads().await;
+    assert_eq!(desk.fetch(&downloads).await.state, State::Done);
+    desk.assert_whole();
+}
+
+#[tokio::test]
+async fn a_store_without_ranges_sends_all_at_once() {
+    let desk = Desk::with_model(300_000);
+    desk.local.fail(Route::Blob, Fault::IgnoreRange, 1000);
+    let downloads = desk.downloads().await;
+    assert_eq!(desk.fetch(&downloads).await.state, State::Done);
+    desk.assert_whole();
+}
+
+#[tokio::test]
+async fn a_refused_range_is_tried_and_given_up() {
+    let desk = Desk::with_model(50_000);
+    desk.local.fail(Route::Blob, Fault::Status(416, None), 1000);
+    let downloads = desk.downloads().await;
+    let ended = desk.fetch(&downloads).await;
+    assert_eq!(failed(&ended).code(), "range_refused");
+}
+
+#[tokio::test]
+async fn wrong_lengths_are_not_believed() {
+    for by in [-1000, 1000] {
+        let desk = Desk::with_model(50_000);
+        desk.local.fail(Route::Blob, Fault::Length(by), 2);
+        let downloads = desk.downloads().await;
+        let done = desk.fetch(&downloads).await;
+        assert_eq!(done.state, State::Done);
+        assert_eq!(done.last_trouble.unwrap().code(), "wrong_length");
+        desk.assert_whole();
+    }
+}
+
+#[tokio::test]
+async fn damage_is_found_and_fetched_once_more_and_then_told() {
+    let desk = Desk::with_model(50_000);
+    desk.local.fail(Route::Blob, Fault::WrongBytes, 1);
+    let downloads = desk.downloads().await;
+    let done = desk.fetch(&downloads).await;
+    assert_eq!(done.state, State::Done);
+    assert_eq!(done.last_trouble.unwrap().code(), "wrong_hash");
+    desk.assert_whole();
+    let desk = Desk::with_model(50_000);
+    desk.local.fail(Route::Blob, Fault::WrongBytes, 1000);
+    let downloads = desk.downloads().await;
+    let ended = desk.fetch(&downloads).await;
+    assert_eq!(failed(&ended).code(), "wrong_hash");
+    assert!(!desk.model().exists());
+    desk.local.heal();
+    downloads.resume(ended.id).await.unwrap();
+    until(&downloads, ended.id, "done", |it| it.state == State::Done).await;
+    desk.assert_whole();
+}
+
+#[tokio::test]
+async fn a_small_file_is_checked_with_gits_checksum() {
+    let desk = Desk::with_model(2000);
+    desk.local.fail(Route::Resolve, Fault::WrongBytes, 1000);
+    let downloads = desk.downloads().await;
+    let ended = desk.fetch(&downloads).await;
+    let text = failed(&ended).to_string();
+    assert!(text.starts_with("config.json came damaged"), "{text}");
+}
+
+#[tokio::test]
+async fn a_file_that_changed_meanwhile_starts_over_and_says_so() {
+    let desk = Desk::with_model(300_000);
+    let mut options = desk.options();
+    options.connections_a_file = 1;
+    let downloads = Downloads::start(desk.hub(), options).await.unwrap();
+    desk.local.fail(Route::Blob, Fault::Drop(20_000), 3);
+    desk.local.fail(Route::Blob, Fault::Change, 1);
+    let done = desk.fetch(&downloads).await;
+    assert_eq!(done.state, State::Done);
+    assert_eq!(done.last_trouble.unwrap().code(), "changed_meanwhile");
+    desk.assert_whole();
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_the_listed_one_is_refused_before_it_comes() {
+    let desk = Desk::with_model(50_000);
+    let downloads = desk.downloads().await;
+    for file in [
+        WantedFile {
+            size_bytes: Some(7),
+            ..WantedFile::named(MODEL)
+        },
+        WantedFile {
+            sha256: Some("0".repeat(64)),
+            ..WantedFile::named(MODEL)
+        },
+    ] {
+        let mut wanted = desk.wanted();
+        wanted.files = vec![WantedFile::named("config.json"), file];
+        let id = downloads.add(wanted).await.unwrap();
+        let ended = until(&downloads, id, "over", |it| it.state.is_over()).await;
+        assert_eq!(failed(&ended).code(), "not_as_listed");
+    }
+    assert_eq!(desk.asked_bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_with_its_numbers_before_and_during() {
+    let desk = Desk::with_model(300_000);
+    let disk = Arc::new(TightDisk::with_room(1000));
+    let mut options = desk.options();
+    options.disk = disk.clone();
+    options.spare_bytes = 500;
+    let downloads = Downloads::start(desk.hub(), options).await.unwrap();
+    let ended = desk.fetch(&downloads).await;
+    let json = serde_json::to_value(failed(&ended)).unwrap();
+    assert_eq!(json["code"], "disk_full");
+    assert_eq!(json["needed_bytes"], 300_502);
+    assert_eq!(json["free_bytes"], 1000);
+    assert_eq!(desk.asked_bytes(), 0);
+    disk.claim(1_000_000);
+    disk.set_room(100_000);
+    downloads.resume(ended.id).await.unwrap();
+    let came = until(&downloads, ended.id, "full", |it| {
+        it.state.is_over() && it.done_bytes > 0
+    });
+    let came = came.await;
+    assert_eq!(failed(&came).code(), "disk_full");
+    assert!(!desk.model().exists());
+    disk.set_room(1_000_000);
+    downloads.resume(ended.id).await.unwrap();
+    until(&downloads, ended.id, "done", |it| it.state == State::Done).await;
+    desk.assert_whole();
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_is_named() {
+    let desk = Desk::with_model(2000);
+    std::fs::create_dir_all(desk.folder.path().join("models")).unwrap();
+    std::fs::write(desk.model().parent().unwrap(), "a file in the way").unwrap();
+    let downloads = desk.downloads().await;
+    let ended = desk.fetch(&downloads).await;
+    let text = failed(&ended).to_string();
+    assert!(text.contains("models/owner"), "{text}");
+}
+
+#[tokio::test]
+async fn without_a_network_it_waits_and_goes_on_by_itself() {
+    let mut desk = Desk::with_model(300_000);
+    let port: u16 = desk
+        .local
+        .address()
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    desk.local.fail(Route::Blob, Fault::Slow(100_000), 1000);
+    let downloads = desk.downloads().await;
+    let id = downloads.add(desk.wanted()).await.unwrap();
+    until(&downloads, id, "coming", |it| it.done_bytes > 1000).await;
+    desk.local = LocalHub::start().unwrap();
+    let lost = until(
+        &downloads,
+        id,
+        "waiting",
+        |it| matches!(&it.state, State::Retrying { because, .. } if because.code() == "unreachable"),
+    );
+    lost.await;
+    desk.local = back_at(port).await;
+    desk.local.put(REPOSITORY, "config.json", "{}");
+    desk.local.put(REPOSITORY, "README.md", "words");
+    desk.local.put(REPOSITORY, MODEL, noise(300_000, 1));
+    let done = until(&downloads, id, "done", |it| it.state.is_over()).await;
+    assert_eq!(done.state, State::Done);
+    desk.assert_whole();
+}
+
+/// The port may be busy for a moment after its hub has gone.
+async fn back_at(port: u16) -> LocalHub {
+    let mut every = tokio::time::interval(Duration::from_millis(20));
+    for _ in 0..3000 {
+        every.tick().await;
+        if let Ok(hub) = LocalHub::start_at(port) {
+            return hub;
+        }
+    }
+    panic!("port {port} was not free again after a minute");
+}
+
+#[tokio::test]
+async fn a_silent_store_is_left_and_asked_again() {
+    let desk = Desk::with_model(50_000);
+    let mut options = desk.local.options();
+    options.silence = Duration::from_millis(300);
+    let hub = Hub::new(options).unwrap();
+    let mut options = desk.options();
+    options.patience.n_tries = 100;
+    let downloads = Downloads::start(hub, options).await.unwrap();
+    desk.local.fail(Route::Blob, Fault::Silence(5000), 1);
+    let done = desk.fetch(&downloads).await;
+    assert_eq!(done.state, State::Done);
+    assert_eq!(done.last_trouble.unwrap().code(), "silent");
+    desk.assert_whole();
+}

@@ -1,0 +1,181 @@
+//! What a hub is asked besides files: searches, lists, tokens.
+//!
+//! Rule: each refusal is seen as its own case.
+
+use transom_hub::test_support::{Fault, Route};
+use transom_hub::{Hub, HubOptions, Library, Token, TokenSource};
+
+use crate::desk::{Desk, MODEL, REPOSITORY, noise};
+
+#[tokio::test]
+async fn a_search_finds_by_words_and_form() {
+    let desk = Desk::with_model(2000);
+    desk.local
+        .put("other/Model-GGUF", "m-Q4_K_M.gguf", noise(2000, 2));
+    let hub = desk.hub();
+    let all = hub.search("MODEL", None).await.unwrap();
+    assert_eq!(all.len(), 2);
+    assert_eq!(
+        all[0].libraries,
+        [Library::Gguf, Library::Mlx][1..].to_vec()
+    );
+    assert_eq!(all[0].licence.as_deref(), Some("apache-2.0"));
+    let gguf = hub.search("model", Some(Library::Gguf)).await.unwrap();
+    assert_eq!(gguf.len(), 1);
+    assert_eq!(gguf[0].repository, "other/Model-GGUF");
+    assert!(hub.search("nothing of it", None).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_list_has_the_commit_and_both_kinds_of_checksums() {
+    let desk = Desk::with_model(2000);
+    let listing = desk.hub().files(REPOSITORY, "main").await.unwrap();
+    assert_eq!(listing.commit.len(), 40);
+    let file = |name: &str| {
+        let mut files = listing.files.iter();
+        files.find(|file| file.name == name).unwrap().clone()
+    };
+    assert_eq!(file(MODEL).sha256.unwrap().len(), 64);
+    assert_eq!(file(MODEL).size_bytes, Some(2000));
+    let config = file("config.json").git_sha1.unwrap();
+    assert_eq!(
+        config, "9e26dfeeb6e641a33dae4961196235bdb965b21b",
+        "as git has {{}}"
+    );
+    let offer = listing.only_offer().unwrap();
+    assert_eq!(offer.size_bytes, Some(2002));
+}
+
+#[tokio::test]
+async fn refusals_are_told_apart() {
+    let desk = Desk::with_model(2000);
+    let hub = desk.hub();
+    let mut codes = Vec::new();
+    for (status, seconds) in [
+        (401, None),
+        (403, None),
+        (404, None),
+        (429, Some(7)),
+        (503, None),
+    ] {
+        desk.local
+            .fail(Route::Listing, Fault::Status(status, seconds), 1);
+        let error = hub.files(REPOSITORY, "main").await.unwrap_err();
+        codes.push(error.code());
+        if status == 429 {
+            assert!(error.to_string().contains("7 seconds"), "{error}");
+        }
+    }
+    assert_eq!(
+        codes,
+        [
+            "token_needed",
+            "forbidden",
+            "repository_not_found",
+            "too_many_requests",
+            "server_trouble"
+        ]
+    );
+    let error = hub.files(REPOSITORY, "v2").await.unwrap_err();
+    assert_eq!(error.code(), "revision_not_found");
+    let error = hub.files("owner/none", "main").await.unwrap_err();
+    assert_eq!(
+        error.code(),
+        "token_needed",
+        "who shows no token is not told more"
+    );
+    assert_eq!(
+        hub.files("../x", "main").await.unwrap_err().code(),
+        "bad_name"
+    );
+}
+
+#[tokio::test]
+async fn a_token_is_right_or_wrong_and_never_in_what_is_printed() {
+    let desk = Desk::with_model(2000);
+    desk.local.accept_token("hf_right");
+    let with = |token: &str| {
+        let token = Token::new(token.to_owned()).unwrap();
+        let mut options = desk.local.options();
+        options.token = TokenSource::Given(token);
+        Hub::new(options).unwrap()
+    };
+    let right = with("hf_right");
+    right.files(REPOSITORY, "main").await.unwrap();
+    assert!(right.has_token().await.unwrap());
+    assert!(!format!("{right:?}").contains("hf_right"));
+    let error = with("hf_wrong")
+        .files(REPOSITORY, "main")
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "token_refused");
+    let error = right.files("owner/none", "main").await.unwrap_err();
+    assert_eq!(error.code(), "repository_not_found");
+}
+
+#[tokio::test]
+async fn offline_asks_nothing() {
+    let desk = Desk::with_model(2000);
+    let mut options = desk.local.options();
+    options.is_offline = true;
+    let hub = Hub::new(options).unwrap();
+    let error = hub.search("model", None).await.unwrap_err();
+    assert_eq!(error.code(), "offline");
+    assert!(desk.local.seen().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_no_hub_is_said_to_be_none() {
+    let desk = Desk::with_model(2000);
+    let mut options = desk.local.options();
+    options.endpoint = format!("{}/blobs", desk.local.address());
+    let error = Hub::new(options).unwrap().search("a", None).await;
+    assert!(error.is_err());
+    for endpoint in [
+        "",
+        "huggingface.co",
+        "ftp://hub.example",
+        "https://me:secret@hub.example",
+    ] {
+        let options = HubOptions {
+            endpoint: endpoint.to_owned(),
+            ..HubOptions::default()
+        };
+        assert_eq!(
+            Hub::new(options).unwrap_err().code(),
+            "bad_endpoint",
+            "{endpoint}"
+        );
+    }
+}
+
+/// Set in the child, which is this test program again.
+const THROUGH: &str = "TRANSOM_TEST_THROUGH_A_PROXY";
+
+#[tokio::test]
+async fn a_proxy_of_the_environment_is_used() {
+    let address = "http://hub.invalid";
+    if std::env::var_os(THROUGH).is_some() {
+        let hub = Hub::new(HubOptions {
+            endpoint: address.to_owned(),
+            token: TokenSource::Nothing,
+            ..HubOptions::default()
+        });
+        let found = hub.unwrap().search("model", None).await.unwrap();
+        assert_eq!(found[0].repository, REPOSITORY);
+        return;
+    }
+    let desk = Desk::with_model(2000);
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "hub::a_proxy_of_the_environment_is_used"])
+        .env(THROUGH, "1")
+        .env("HTTP_PROXY", desk.local.address())
+        .env("http_proxy", desk.local.address())
+        .env_remove("NO_PROXY")
+        .env_remove("no_proxy")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{said}");
+    assert_eq!(desk.local.seen().len(), 1, "{said}");
+}
