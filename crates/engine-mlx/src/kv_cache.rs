@@ -36,6 +36,8 @@ pub(crate) enum LayerCache {
     Rotating(RotatingCache),
     /// What a recurrent layer carries from token to token, of one size whatever was read.
     State(StateCache),
+    /// Nothing but a count: the layer looks at the keys of an earlier one.
+    Borrowed { n_tokens: i32 },
 }
 
 impl LayerCache {
@@ -53,6 +55,7 @@ impl LayerCache {
             Self::Growing(cache) => cache.n_tokens(),
             Self::Rotating(cache) => cache.n_tokens(),
             Self::State(cache) => cache.n_tokens(),
+            Self::Borrowed { n_tokens } => *n_tokens,
         }
     }
 
@@ -62,7 +65,9 @@ impl LayerCache {
         match self {
             Self::Growing(cache) => cache.append(keys, values),
             Self::Rotating(cache) => cache.append(keys, values),
-            Self::State(_) => Err(Exception::custom("a recurrent layer keeps no keys")),
+            Self::State(_) | Self::Borrowed { .. } => {
+                Err(Exception::custom("this layer keeps no keys of its own"))
+            }
         }
     }
 
@@ -78,7 +83,7 @@ impl LayerCache {
     pub(crate) fn reach(&self, n_tokens: i32) -> i32 {
         let n_tokens = n_tokens.min(self.n_tokens());
         match self {
-            Self::Growing(_) => n_tokens,
+            Self::Growing(_) | Self::Borrowed { .. } => n_tokens,
             Self::Rotating(cache) => cache.reach(n_tokens),
             Self::State(cache) => cache.reach(n_tokens),
         }
@@ -90,13 +95,14 @@ impl LayerCache {
             Self::Growing(cache) => cache.truncate(n_tokens),
             Self::Rotating(cache) => cache.rewind(n_tokens),
             Self::State(cache) => cache.rewind(n_tokens),
+            Self::Borrowed { n_tokens: own } => *own = n_tokens,
         }
     }
 
     /// Makes this place one to come back to, and forgets all but the last `n_pins` such places.
     pub(crate) fn pin(&mut self, n_pins: usize) {
         match self {
-            Self::Growing(_) => {}
+            Self::Growing(_) | Self::Borrowed { .. } => {}
             Self::Rotating(cache) => cache.pin(n_pins),
             Self::State(cache) => cache.pin(n_pins),
         }
@@ -105,7 +111,7 @@ impl LayerCache {
     /// The pinned places that hold memory of their own or may come to, the earliest first.
     pub(crate) fn pins(&self) -> Vec<i32> {
         match self {
-            Self::Growing(_) => Vec::new(),
+            Self::Growing(_) | Self::Borrowed { .. } => Vec::new(),
             Self::Rotating(cache) => cache.pins(),
             Self::State(cache) => cache.pins(),
         }
@@ -114,7 +120,7 @@ impl LayerCache {
     /// Bytes that a pin takes at most.
     pub(crate) fn pin_bytes(&self) -> u64 {
         match self {
-            Self::Growing(_) => 0,
+            Self::Growing(_) | Self::Borrowed { .. } => 0,
             Self::Rotating(cache) => cache.pin_bytes(),
             Self::State(cache) => cache.bytes_of_state(),
         }
@@ -126,6 +132,7 @@ impl LayerCache {
             Self::Growing(cache) => cache.arrays().collect(),
             Self::Rotating(cache) => cache.arrays().collect(),
             Self::State(cache) => cache.arrays().collect(),
+            Self::Borrowed { .. } => Vec::new(),
         }
     }
 
@@ -137,7 +144,7 @@ impl LayerCache {
             .map(|array| array.nbytes() as u64)
             .sum();
         match self {
-            Self::Growing(_) => own,
+            Self::Growing(_) | Self::Borrowed { .. } => own,
             Self::Rotating(cache) => own + cache.bytes_of_pins(),
             Self::State(cache) => own + cache.bytes_of_pins(),
         }
@@ -150,6 +157,7 @@ impl LayerCache {
             Self::Growing(cache) => cache.stored(n_tokens),
             Self::Rotating(cache) => cache.stored(n_tokens),
             Self::State(cache) => cache.stored(n_tokens),
+            Self::Borrowed { .. } => Ok(Vec::new()),
         }
     }
 
@@ -169,6 +177,7 @@ impl LayerCache {
             Self::Growing(_) => of_tokens(n_tokens),
             Self::Rotating(cache) => of_tokens(cache.n_stored(n_tokens)),
             Self::State(cache) => cache.stored_shapes(),
+            Self::Borrowed { .. } => Vec::new(),
         }
     }
 
@@ -183,6 +192,7 @@ impl LayerCache {
             Self::Growing(_) => Self::Growing(GrowingCache::holding(pair(arrays)?)),
             Self::Rotating(cache) => Self::Rotating(cache.restored(n_tokens, pair(arrays)?)),
             Self::State(_) => Self::State(StateCache::holding(n_tokens, arrays)),
+            Self::Borrowed { .. } => Self::Borrowed { n_tokens },
         })
     }
 

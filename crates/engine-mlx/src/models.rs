@@ -5,10 +5,15 @@
 mod args;
 mod gemma3;
 mod gemma3_text;
+mod gemma4;
+mod gemma4_text;
+mod gemma4_unified;
 mod gpt_oss;
 mod hybrid;
 mod llama;
+mod ministral3;
 mod mistral;
+mod mistral3;
 mod mixture;
 mod phi3;
 mod qwen2;
@@ -41,9 +46,14 @@ pub(crate) struct Architecture {
 const ARCHITECTURES: &[Architecture] = &[
     gemma3::ARCHITECTURE,
     gemma3_text::ARCHITECTURE,
+    gemma4::ARCHITECTURE,
+    gemma4_text::ARCHITECTURE,
+    gemma4_unified::ARCHITECTURE,
     gpt_oss::ARCHITECTURE,
     llama::ARCHITECTURE,
+    ministral3::ARCHITECTURE,
     mistral::ARCHITECTURE,
+    mistral3::ARCHITECTURE,
     phi3::ARCHITECTURE,
     qwen2::ARCHITECTURE,
     qwen3::ARCHITECTURE,

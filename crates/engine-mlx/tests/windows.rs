@@ -14,11 +14,12 @@ use transom_engine::{
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
 /// Models of the fixtures, and the window of their layers.
-const MODELS: [(&str, usize); 5] = [
+const MODELS: [(&str, usize); 6] = [
     ("mistral-window", 16),
     ("mistral-window-q4-g64", 7),
     ("gemma3-bf16", 12),
     ("gemma3-f32-nested", 12),
+    ("gemma4-bf16-tables", 9),
     ("gpt-oss-mxfp4", 10),
 ];
 
@@ -102,7 +103,7 @@ fn an_answer_that_goes_round_the_buffer_is_that_of_one_pass() {
         let (_folder, mut model) = model(name, 512);
         let prompt = text(1, 30);
         // A buffer holds its window and 271 tokens more at most.
-        let (answer, _) = greedy(&mut model, &prompt, 400);
+        let (answer, _) = greedy(&mut model, &prompt, 330);
         check_answer(&model, &prompt, &answer, name);
     }
 }
@@ -111,9 +112,9 @@ fn an_answer_that_goes_round_the_buffer_is_that_of_one_pass() {
 fn a_long_prompt_is_read_alike_whatever_the_chunk() {
     let _mlx = hold_mlx();
     for (name, window) in MODELS {
-        for chunk in [1, window - 1, window, window + 1, 100, 300, 512] {
+        for chunk in [window - 1, window, 100, 512] {
             let (_folder, mut model) = model(name, chunk);
-            let prompt = text(2, 420);
+            let prompt = text(2, 400);
             let (answer, _) = greedy(&mut model, &prompt, 12);
             check_answer(
                 &model,
@@ -162,7 +163,7 @@ fn another_answer_to_the_same_question_reads_nothing_anew() {
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(4, 120);
-        check_turn(&mut model, &prompt, 350, name);
+        check_turn(&mut model, &prompt, 300, name);
         let (_, cached) = check_turn(&mut model, &prompt, 40, name);
         assert_eq!(cached, prompt.len() - 1, "{name}");
     }
@@ -174,7 +175,7 @@ fn a_next_turn_without_what_was_thought_reads_only_what_is_new() {
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(5, 90);
-        check_turn(&mut model, &prompt, 320, name);
+        check_turn(&mut model, &prompt, 290, name);
         // The template repeats the question, but not its last tokens, nor what was thought.
         let next = [&prompt[..prompt.len() - 5], &text(6, 60)].concat();
         let (_, cached) = check_turn(&mut model, &next, 20, name);
@@ -192,7 +193,7 @@ fn a_question_that_is_edited_is_read_from_where_it_begins() {
         said.extend(answer);
         let first_turn = said.len();
         let question = [&said[..], &text(8, 40)].concat();
-        check_turn(&mut model, &question, 310, name);
+        check_turn(&mut model, &question, 280, name);
         let edited = [&said[..], &text(9, 40)].concat();
         let (_, cached) = check_turn(&mut model, &edited, 20, name);
         // The last token of an answer may not have been read.
@@ -209,9 +210,9 @@ fn going_back_anywhere_answers_as_a_fresh_reading_does() {
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 50);
         let mut prompt = text(10, 40);
-        for turn in 0..12_u32 {
+        for turn in 0..7_u32 {
             let case = format!("{name}, turn {turn}");
-            let (answer, _) = check_turn(&mut model, &prompt, 45, &case);
+            let (answer, _) = check_turn(&mut model, &prompt, 40, &case);
             prompt.extend(answer);
             // Some turns go on, others leave the text anywhere before.
             let kept = match turn % 3 {
@@ -232,9 +233,9 @@ fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
         let (folder, mut unbroken) = model(name, 64);
         let path = folder.path().join("conversation");
         let prompt = text(11, 100);
-        let (answer, _) = check_turn(&mut unbroken, &prompt, 330, name);
+        let (answer, _) = check_turn(&mut unbroken, &prompt, 300, name);
         let n_tokens = unbroken.save_state(&path).expect("it is kept");
-        assert!(n_tokens >= 429, "{name}: {n_tokens}");
+        assert!(n_tokens >= 399, "{name}: {n_tokens}");
         drop(unbroken);
         let engine = MlxEngine::new();
         for (next, expected) in [

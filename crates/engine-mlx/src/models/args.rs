@@ -34,6 +34,9 @@ pub(crate) struct ModelSize {
     pub(crate) n_windowed_layers: usize,
     /// Their window, the token that looks included; 0 where there are none.
     pub(crate) window: usize,
+    /// Features of all layers' keys together, where heads differ from layer to layer: of layers that
+    /// keep all, and of those with the window. Values have as many.
+    pub(crate) kv_widths: Option<(usize, usize)>,
     /// Layers that carry a state of fixed size in place of keys and values.
     pub(crate) n_recurrent_layers: usize,
     /// Numbers in the memory of one of them, which are f32 on every device.
@@ -187,7 +190,7 @@ impl DecoderArgs {
     ) -> Result<Transformer, EngineError> {
         let stack = Stack {
             args: self,
-            paths: TextPaths::PLAIN,
+            paths: TextPaths::found_in(loader),
             norms: NormWeights::Whole,
         };
         stack.load(

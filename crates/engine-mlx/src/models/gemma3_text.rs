@@ -272,6 +272,7 @@ impl Args {
         Ok(Transformer {
             embedding,
             embedding_scale: Some(bf16((self.hidden_size as f32).sqrt()).during("loading")?),
+            token_tables: None,
             blocks,
             norm: self.norm(loader, &format!("{prefix}model.norm"), self.hidden_size)?,
             head,

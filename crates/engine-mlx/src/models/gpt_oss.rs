@@ -128,6 +128,7 @@ fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Transformer, En
     Ok(Transformer {
         embedding,
         embedding_scale: None,
+        token_tables: None,
         blocks,
         norm: norm(loader, "model.norm")?,
         head: Some(loader.linear("lm_head", args.hidden_size, args.vocab_size)?),

@@ -101,6 +101,7 @@ impl RopeSource<'_> {
                     ("beta_fast", scaling.beta_fast),
                     ("beta_slow", scaling.beta_slow),
                     ("attention_factor", scaling.attention_factor.unwrap_or(1.0)),
+                    ("attn_factor", scaling.attn_factor),
                 ] {
                     check_above_zero(config, &format!("rope_scaling {name}"), value)?;
                 }

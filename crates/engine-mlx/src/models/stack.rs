@@ -122,6 +122,7 @@ impl Stack<'_> {
         Ok(Transformer {
             embedding,
             embedding_scale: None,
+            token_tables: None,
             blocks,
             norm: norm(loader, &format!("{model}.norm"))?,
             head,

@@ -1,11 +1,10 @@
 //! Grouped-query attention (Ainslie et al. 2023) over a KV cache, in the variants of the models that
 //! this engine runs: windows, sinks, normalised heads, layers without positions.
 
-use mlx_rs::fast::{ScaledDotProductAttentionMask as Mask, scaled_dot_product_attention};
 use mlx_rs::{Array, fast, ops};
 use transom_engine::EngineError;
 
-use super::{AttentionMask, Linear, LinearGroup, Mixer, Step};
+use super::{Heads, Linear, LinearGroup, Mixer, QueryScale, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
@@ -38,17 +37,14 @@ pub(crate) struct Attention {
     qkv: LinearGroup,
     output: Linear,
     norm: Option<HeadNorm>,
-    value_norm_epsilon: Option<f32>,
-    sinks: Option<Array>,
     /// Whether the query projection also gives what each head's output is gated by.
     is_gated: bool,
-    shape: AttentionShape,
-    scale: f32,
+    heads: Heads,
     window: Option<i32>,
     /// Which of the model's rotary embeddings turns queries and keys; `None` leaves them without a
     /// position.
     rope: Option<usize>,
-    on_cpu: bool,
+    query_scale: Option<QueryScale>,
 }
 
 impl Attention {
@@ -93,14 +89,11 @@ impl Attention {
             qkv,
             output,
             norm: None,
-            value_norm_epsilon: None,
-            sinks: None,
             is_gated,
-            shape,
-            scale: (shape.head_dim as f32).sqrt().recip(),
+            heads: Heads::new(shape, loader.compute().is_cpu()),
             window: None,
             rope: Some(0),
-            on_cpu: loader.compute().is_cpu(),
+            query_scale: None,
         })
     }
 
@@ -116,7 +109,7 @@ impl Attention {
             n_kv_heads,
             head_dim,
             ..
-        } = self.shape;
+        } = self.heads.shape;
         let rows = |weight: &Array, n: i32| ops::broadcast_to(weight, &[n, 1, head_dim]);
         let weight = ops::concatenate(&[rows(queries, n_heads)?, rows(keys, n_kv_heads)?], 0)?;
         weight.eval()?;
@@ -131,16 +124,16 @@ impl Attention {
         loader: &mut Loader<'_>,
         path: &str,
     ) -> Result<Self, EngineError> {
-        let sinks = loader.vector(&format!("{path}.sinks"), self.shape.n_heads)?;
+        let sinks = loader.vector(&format!("{path}.sinks"), self.heads.shape.n_heads)?;
         sinks.eval().during(path)?;
-        self.sinks = Some(sinks);
+        self.heads.sinks = Some(sinks);
         Ok(self)
     }
 
-    /// Normalises values, without weights (Gemma 4).
+    /// Lets queries grow with their place.
     #[must_use]
-    pub(crate) fn with_value_norm(mut self, epsilon: f32) -> Self {
-        self.value_norm_epsilon = Some(epsilon);
+    pub(crate) fn with_query_scale(mut self, scale: QueryScale) -> Self {
+        self.query_scale = Some(scale);
         self
     }
 
@@ -161,7 +154,7 @@ impl Attention {
     /// Multiplies the products of queries and keys by `scale` in place of `1 / sqrt(head_dim)`.
     #[must_use]
     pub(crate) fn with_scale(mut self, scale: f32) -> Self {
-        self.scale = scale;
+        self.heads.scale = scale;
         self
     }
 
@@ -173,7 +166,7 @@ impl Attention {
             n_kv_heads,
             head_dim,
             ..
-        } = self.shape;
+        } = self.heads.shape;
         let n_tokens = x.dim(1);
         let all = self.qkv.forward(x)?;
         if !self.is_gated {
@@ -204,71 +197,25 @@ impl Attention {
             n_heads,
             n_kv_heads,
             ..
-        } = self.shape;
+        } = self.heads.shape;
         let n_rotated = n_heads + n_kv_heads;
         // Queries and keys stay in one array until they are rotated: half the operations.
         let (all, gates) = self.project(x)?;
         let all = all.transpose_axes(&[0, 2, 1, 3])?;
         let mut rotated = slice_axis(&all, 1, 0, n_rotated)?;
-        let mut values = slice_axis(&all, 1, n_rotated, n_rotated + n_kv_heads)?;
+        let values = slice_axis(&all, 1, n_rotated, n_rotated + n_kv_heads)?;
         if let Some(norm) = &self.norm {
             rotated = fast::rms_norm(&rotated, None, norm.epsilon)?.multiply(&norm.weight)?;
-        }
-        if let Some(epsilon) = self.value_norm_epsilon {
-            values = fast::rms_norm(&values, None, epsilon)?;
         }
         if let Some(rope) = self.rope {
             rotated = step.rotate(rope, &rotated)?;
         }
-        let queries = slice_axis(&rotated, 1, 0, n_heads)?;
+        let mut queries = slice_axis(&rotated, 1, 0, n_heads)?;
+        if let Some(scale) = self.query_scale {
+            queries = scale.apply(queries, step)?;
+        }
         let keys = slice_axis(&rotated, 1, n_heads, n_rotated)?;
         Ok(([queries, keys, values], gates))
-    }
-
-    /// MLX's own attention falls back to some ten operations on a CPU, one product a query head.
-    /// Here the heads that share keys are rows of one product.
-    fn attend_on_cpu(
-        &self,
-        queries: &Array,
-        keys: &Array,
-        values: &Array,
-        mask: Option<&AttentionMask>,
-    ) -> MlxResult<Array> {
-        let AttentionShape {
-            n_heads,
-            n_kv_heads,
-            head_dim,
-            ..
-        } = self.shape;
-        let (n_tokens, n_keys) = (queries.dim(2), keys.dim(2));
-        let group = n_heads / n_kv_heads;
-        let rows = group * n_tokens;
-        let queries = queries
-            .multiply(Array::from_f32(self.scale))?
-            .reshape(&[1, n_kv_heads, rows, head_dim])?;
-        let mut scores = queries.matmul(keys.transpose_axes(&[0, 1, 3, 2])?)?;
-        if let Some(AttentionMask::Added(mask)) = mask {
-            scores = scores
-                .reshape(&[n_kv_heads, group, n_tokens, n_keys])?
-                .add(mask)?
-                .reshape(&[1, n_kv_heads, rows, n_keys])?;
-        }
-        let weights = match &self.sinks {
-            None => ops::softmax_axis(&scores, -1, true)?,
-            Some(sinks) => {
-                // One more key, which has no value.
-                let sinks = ops::broadcast_to(
-                    sinks.reshape(&[n_kv_heads, group, 1, 1])?,
-                    &[n_kv_heads, group, n_tokens, 1],
-                )?;
-                let sinks = sinks.reshape(&[1, n_kv_heads, rows, 1])?;
-                let all = ops::softmax_axis(&ops::concatenate(&[&scores, &sinks], -1)?, -1, true)?;
-                slice_axis(&all, 3, 0, n_keys)?
-            }
-        };
-        weights
-            .matmul(values)?
-            .reshape(&[1, n_heads, n_tokens, head_dim])
     }
 }
 
@@ -277,21 +224,7 @@ impl Mixer for Attention {
         let ([queries, keys, values], gates) = self.queries_keys_values(x, step)?;
         let (keys, values) = cache.append(&keys, &values)?;
         let mask = step.mask(self.window);
-        let attended = if self.on_cpu {
-            self.attend_on_cpu(&queries, &keys, &values, mask)?
-        } else {
-            let mask = mask.map(|mask| match mask {
-                AttentionMask::Causal => Mask::Causal,
-                AttentionMask::Added(mask) | AttentionMask::Allowed(mask) => Mask::Array(mask),
-            });
-            let sinks = self.sinks.as_ref();
-            scaled_dot_product_attention(&queries, &keys, &values, self.scale, mask, sinks)?
-        };
-        let n_features = self.shape.n_heads * self.shape.head_dim;
-        let attended =
-            attended
-                .transpose_axes(&[0, 2, 1, 3])?
-                .reshape(&[1, x.dim(1), n_features])?;
+        let attended = self.heads.attend(&queries, &keys, &values, mask)?;
         match gates {
             Some(gates) => self
                 .output

@@ -7,7 +7,7 @@
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
 
-use super::{Activation, GatedMlp, Linear, Matrix};
+use super::{Activation, DenseBesideExperts, GatedMlp, Linear, Matrix};
 use crate::error::{Context, MlxResult};
 use crate::ops::slice_axis;
 use crate::weights::{ExpertPath, Loader};
@@ -123,6 +123,8 @@ pub(crate) struct Experts {
     down: ExpertLinear,
     activation: Activation,
     shared: Option<SharedExpert>,
+    /// What the weight of each expert is multiplied by, `[n_experts]`.
+    factors: Option<Array>,
 }
 
 impl Experts {
@@ -171,6 +173,7 @@ impl Experts {
             down: loader.expert_linear(experts, "down_proj", intermediate_size, hidden_size)?,
             activation,
             shared: None,
+            factors: None,
         })
     }
 
@@ -181,9 +184,24 @@ impl Experts {
         self
     }
 
+    /// Multiplies the weight of each expert by its factor, `[n_experts]` (Gemma 4).
+    #[must_use]
+    pub(crate) fn with_factors(mut self, factors: Array) -> Self {
+        self.factors = Some(factors);
+        self
+    }
+
     /// `[1, tokens, hidden_size]` to the same shape.
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
-        let (experts, weights) = self.route(x)?;
+        self.forward_routed_by(x, x)
+    }
+
+    /// As [`Experts::forward`], but the experts are picked by another view of the tokens.
+    pub(crate) fn forward_routed_by(&self, x: &Array, router_input: &Array) -> MlxResult<Array> {
+        let (experts, mut weights) = self.route(router_input)?;
+        if let Some(factors) = &self.factors {
+            weights = weights.multiply(factors.take_axis(&experts, 0)?)?;
+        }
         let outputs = self.pass(x, &experts)?;
         let mixed = outputs
             .multiply(weights.expand_dims(-1)?)?
@@ -266,6 +284,8 @@ pub(crate) enum Mlp {
     Dense(GatedMlp),
     /// A mixture.
     Experts(Box<Experts>),
+    /// Both beside each other, each with norms of its own (Gemma 4).
+    Beside(Box<DenseBesideExperts>),
 }
 
 impl Mlp {
@@ -274,6 +294,7 @@ impl Mlp {
         match self {
             Self::Dense(mlp) => mlp.forward(x),
             Self::Experts(experts) => experts.forward(x),
+            Self::Beside(both) => both.forward(x),
         }
     }
 }
@@ -281,6 +302,12 @@ impl Mlp {
 impl From<GatedMlp> for Mlp {
     fn from(mlp: GatedMlp) -> Self {
         Self::Dense(mlp)
+    }
+}
+
+impl From<DenseBesideExperts> for Mlp {
+    fn from(both: DenseBesideExperts) -> Self {
+        Self::Beside(Box::new(both))
     }
 }
 

@@ -2,7 +2,11 @@
 //! embedding turns them, and which keys each window lets them see. Made once a step, because on a
 //! CPU a mask or a table costs as much as a layer's product.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use mlx_rs::Array;
+use mlx_rs::error::Exception;
 
 use super::{Rope, Rotation};
 use crate::error::MlxResult;
@@ -24,6 +28,7 @@ pub(crate) struct Step<'a> {
     ropes: &'a [Rope],
     rotations: Vec<Rotation>,
     masks: Vec<(Option<i32>, Option<AttentionMask>)>,
+    shared: RefCell<BTreeMap<usize, (Array, Array)>>,
     offset: i32,
     n_tokens: i32,
 }
@@ -45,6 +50,7 @@ impl<'a> Step<'a> {
             rotations: ropes.iter().map(|rope| rope.at(offset, n_tokens)).collect(),
             ropes,
             masks: masks.collect(),
+            shared: RefCell::default(),
             offset,
             n_tokens,
         }
@@ -63,6 +69,17 @@ impl<'a> Step<'a> {
     /// Rotates `[1, heads, tokens, head_dim]` by the rope of this number.
     pub(crate) fn rotate(&self, rope: usize, x: &Array) -> MlxResult<Array> {
         self.ropes[rope].rotate(x, &self.rotations[rope])
+    }
+
+    /// Lets later layers look at these keys and values too, under a number.
+    pub(crate) fn share(&self, number: usize, keys: Array, values: Array) {
+        self.shared.borrow_mut().insert(number, (keys, values));
+    }
+
+    /// The keys and values that an earlier layer shared last under this number.
+    pub(crate) fn shared(&self, number: usize) -> MlxResult<(Array, Array)> {
+        let found = self.shared.borrow().get(&number).cloned();
+        found.ok_or_else(|| Exception::custom("no earlier layer shares its keys"))
     }
 
     /// The mask of layers with this window; `None` where every key may be seen.

@@ -5,7 +5,7 @@
 
 use mlx_rs::{Array, Dtype, ops};
 
-use super::{Embedding, Linear, Mlp, RmsNorm, Rope, Step};
+use super::{Embedding, Linear, Mlp, RmsNorm, Rope, Step, TokenGate, TokenTables};
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
@@ -30,9 +30,12 @@ pub(crate) struct Block {
     pub(crate) mixer: Box<dyn Mixer>,
     /// Gemma normalises what a layer gives too.
     pub(crate) mixer_output_norm: Option<RmsNorm>,
-    pub(crate) mlp_norm: RmsNorm,
+    /// `None` where the layer normalises its inputs itself.
+    pub(crate) mlp_norm: Option<RmsNorm>,
     pub(crate) mlp: Mlp,
     pub(crate) mlp_output_norm: Option<RmsNorm>,
+    /// What the block takes from its own table of tokens (Gemma 4).
+    pub(crate) token_gate: Option<TokenGate>,
     /// What the block's output is multiplied by (Gemma 4).
     pub(crate) output_scale: Option<Array>,
 }
@@ -42,6 +45,8 @@ pub(crate) struct Transformer {
     pub(crate) embedding: Embedding,
     /// What embeddings are multiplied by (Gemma).
     pub(crate) embedding_scale: Option<f32>,
+    /// A table of tokens for each block (Gemma 4).
+    pub(crate) token_tables: Option<TokenTables>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) norm: RmsNorm,
     /// `None` where the head is tied to the embedding.
@@ -73,6 +78,24 @@ impl Block {
         Self::boxed(mixer_norm, Box::new(mixer), mlp_norm, mlp)
     }
 
+    /// A block whose feed-forward half normalises its inputs itself.
+    pub(crate) fn without_mlp_norm(
+        mixer_norm: RmsNorm,
+        mixer: impl Mixer + 'static,
+        mlp: impl Into<Mlp>,
+    ) -> Self {
+        Self {
+            mixer_norm,
+            mixer: Box::new(mixer),
+            mixer_output_norm: None,
+            mlp_norm: None,
+            mlp: mlp.into(),
+            mlp_output_norm: None,
+            token_gate: None,
+            output_scale: None,
+        }
+    }
+
     /// As [`Block::new`], for models whose layers mix in different ways.
     pub(crate) fn boxed(
         mixer_norm: RmsNorm,
@@ -84,20 +107,34 @@ impl Block {
             mixer_norm,
             mixer,
             mixer_output_norm: None,
-            mlp_norm,
+            mlp_norm: Some(mlp_norm),
             mlp: mlp.into(),
             mlp_output_norm: None,
+            token_gate: None,
             output_scale: None,
         }
     }
 
-    fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
+    /// `token` is what this block's table has for each token, `[1, tokens, width]`.
+    fn forward(
+        &self,
+        x: &Array,
+        token: Option<&Array>,
+        step: &Step<'_>,
+        cache: &mut LayerCache,
+    ) -> MlxResult<Array> {
         let mixed = self
             .mixer
             .forward(&self.mixer_norm.forward(x)?, step, cache)?;
         let x = added(x, &mixed, self.mixer_output_norm.as_ref())?;
-        let fed = self.mlp.forward(&self.mlp_norm.forward(&x)?)?;
-        let x = added(&x, &fed, self.mlp_output_norm.as_ref())?;
+        let fed = match &self.mlp_norm {
+            Some(norm) => self.mlp.forward(&norm.forward(&x)?)?,
+            None => self.mlp.forward(&x)?,
+        };
+        let mut x = added(&x, &fed, self.mlp_output_norm.as_ref())?;
+        if let (Some(gate), Some(token)) = (&self.token_gate, token) {
+            x = x.add(gate.forward(&x, token)?)?;
+        }
         match &self.output_scale {
             Some(scale) => x.multiply(scale),
             None => Ok(x),
@@ -159,8 +196,12 @@ impl Transformer {
         if let Some(scale) = self.embedding_scale {
             x = x.multiply(Array::from_f32(scale).as_dtype(x.dtype())?)?;
         }
-        for (block, cache) in self.blocks.iter().zip(cache) {
-            x = block.forward(&x, &step, cache)?;
+        let of_blocks = match &self.token_tables {
+            Some(tables) => tables.forward(tokens, &x)?,
+            None => Vec::new(),
+        };
+        for (number, (block, cache)) in self.blocks.iter().zip(cache).enumerate() {
+            x = block.forward(&x, of_blocks.get(number), &step, cache)?;
         }
         if wanted == Wanted::LastLogits && n_tokens > 1 {
             x = slice_axis(&x, 1, n_tokens - 1, n_tokens)?;

@@ -1,9 +1,10 @@
 //! The matrices of a mixture of experts, which checkpoints lay out in different ways.
 //!
-//! mlx-lm writes one stack a projection (`switch_mlp.gate_proj`, or `experts.gate_proj`); the
-//! authors' own files hold one tensor an expert (`experts.7.gate_proj`), or stacks whose first
-//! projection holds gates and values (`experts.gate_up_proj`). Rule: tensors that have to be
-//! stacked are, one projection at a time, so that never more than one lies in memory twice.
+//! mlx-lm writes one stack a projection (`gate_proj` in `switch_mlp`, `experts` or
+//! `experts.switch_glu`); the authors' own files hold one tensor an expert (`experts.7.gate_proj`),
+//! or stacks whose first projection holds gates and values (`experts.gate_up_proj`). Rule: tensors
+//! that have to be stacked are, one projection at a time, so that never more than one lies in memory
+//! twice.
 
 use mlx_rs::Array;
 use transom_engine::EngineError;
@@ -24,7 +25,7 @@ pub(crate) struct ExpertPath<'a> {
 impl ExpertPath<'_> {
     fn source(self, loader: &Loader<'_>, name: &str) -> Source {
         let Self { layer, n_experts } = self;
-        let stacked = ["switch_mlp", "experts"]
+        let stacked = ["switch_mlp", "experts", "experts.switch_glu"]
             .map(|folder| format!("{layer}.{folder}.{name}"))
             .into_iter()
             .find(|path| loader.contains(path) || loader.contains(&format!("{path}.weight")));

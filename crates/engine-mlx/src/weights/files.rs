@@ -19,7 +19,7 @@ use crate::config::{bad, read_json};
 use crate::error::Context;
 use crate::ops::{array_over_mapping, copied_array, element_size};
 
-/// Every tensor of a model, by name.
+/// Every tensor of a text model, by name.
 #[derive(Debug)]
 pub(crate) struct WeightFiles {
     folder: PathBuf,
@@ -225,7 +225,7 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             format!("not a valid safetensors file ({error}); download the model again"),
         )
     })?;
-    for (name, view) in parsed.iter() {
+    for (name, view) in parsed.iter().filter(|(name, _)| is_for_text(name)) {
         let start = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
         let Some(dtype) = mlx_dtype(view.dtype()) else {
             let error = EngineError::Unsupported {
@@ -257,6 +257,29 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
         }
     }
     Ok(())
+}
+
+/// Whether a tensor may be of use: this engine reads text, so what checkpoints have for pictures,
+/// sounds and guesses is left where it is, and not counted.
+fn is_for_text(name: &str) -> bool {
+    const OTHERS: [&str; 9] = [
+        // Heads that guess further tokens.
+        "mtp.",
+        "vision_tower.",
+        "vision_embedder.",
+        "vision_model.",
+        "visual.",
+        "multi_modal_projector.",
+        "audio_tower.",
+        "embed_audio.",
+        "embed_vision.",
+    ];
+    let name = ["model.", "language_model."]
+        .iter()
+        .fold(name, |name, prefix| {
+            name.strip_prefix(prefix).unwrap_or(name)
+        });
+    !OTHERS.iter().any(|other| name.starts_with(other))
 }
 
 fn mlx_dtype(dtype: safetensors::Dtype) -> Option<Dtype> {

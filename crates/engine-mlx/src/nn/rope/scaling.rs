@@ -47,6 +47,9 @@ pub(crate) struct YarnScaling {
     pub(crate) mscale_all_dim: f32,
     /// What queries and keys are multiplied by, where it does not follow from the factor.
     pub(crate) attention_factor: Option<f32>,
+    /// What that is multiplied by (as llama.cpp and vLLM read it; mlx-lm does not know it).
+    #[serde(default = "one")]
+    pub(crate) attn_factor: f32,
     /// Whether the passage begins and ends at whole pairs.
     #[serde(default = "yes")]
     pub(crate) truncate: bool,
@@ -147,6 +150,7 @@ impl YarnScaling {
             mscale: 1.0,
             mscale_all_dim: 0.0,
             attention_factor: None,
+            attn_factor: 1.0,
             truncate: true,
         }
     }
@@ -179,8 +183,9 @@ impl YarnScaling {
     }
 
     fn magnitude(&self) -> f64 {
+        let times = f64::from(self.attn_factor);
         if let Some(factor) = self.attention_factor {
-            return f64::from(factor);
+            return times * f64::from(factor);
         }
         let factor = f64::from(self.factor);
         let of = |scale: f32| {
@@ -190,7 +195,7 @@ impl YarnScaling {
                 0.1 * f64::from(scale) * factor.ln() + 1.0
             }
         };
-        of(self.mscale) / of(self.mscale_all_dim)
+        times * of(self.mscale) / of(self.mscale_all_dim)
     }
 }
 
@@ -223,6 +228,12 @@ mod tests {
             assert!((scaled[pair] * 32.0 / plain[pair] - 1.0).abs() < 1e-9);
         }
         assert!((scaling.magnitude() - 1.346_573_6).abs() < 1e-6);
+        // DeepSeek's distillation takes the factor back.
+        let undone = RopeScaling::Yarn(YarnScaling {
+            attn_factor: 0.878_248_86,
+            ..YarnScaling::new(4.0)
+        });
+        assert!((undone.magnitude() - 1.0).abs() < 1e-6);
     }
 
     #[test]

@@ -1,0 +1,102 @@
+//! What attention heads do once queries, keys and values are there: scaled products, a mask, sinks.
+
+use mlx_rs::fast::{ScaledDotProductAttentionMask as Mask, scaled_dot_product_attention};
+use mlx_rs::{Array, ops};
+
+use super::{AttentionMask, AttentionShape};
+use crate::error::MlxResult;
+use crate::ops::slice_axis;
+
+/// The heads of one layer.
+#[derive(Debug)]
+pub(crate) struct Heads {
+    pub(crate) shape: AttentionShape,
+    /// What products of queries and keys are multiplied by.
+    pub(crate) scale: f32,
+    /// A logit a head, `[n_heads]`, for something to look at that is not there.
+    pub(crate) sinks: Option<Array>,
+    pub(crate) on_cpu: bool,
+}
+
+impl Heads {
+    /// Heads that divide by the root of their size.
+    pub(crate) fn new(shape: AttentionShape, on_cpu: bool) -> Self {
+        Self {
+            shape,
+            scale: (shape.head_dim as f32).sqrt().recip(),
+            sinks: None,
+            on_cpu,
+        }
+    }
+
+    /// Queries `[1, n_heads, tokens, head_dim]` over keys and values `[1, n_kv_heads, keys,
+    /// head_dim]` to `[1, tokens, n_heads * head_dim]`.
+    pub(crate) fn attend(
+        &self,
+        queries: &Array,
+        keys: &Array,
+        values: &Array,
+        mask: Option<&AttentionMask>,
+    ) -> MlxResult<Array> {
+        let attended = if self.on_cpu {
+            self.attend_on_cpu(queries, keys, values, mask)?
+        } else {
+            let mask = mask.map(|mask| match mask {
+                AttentionMask::Causal => Mask::Causal,
+                AttentionMask::Added(mask) | AttentionMask::Allowed(mask) => Mask::Array(mask),
+            });
+            let sinks = self.sinks.as_ref();
+            scaled_dot_product_attention(queries, keys, values, self.scale, mask, sinks)?
+        };
+        let n_features = self.shape.n_heads * self.shape.head_dim;
+        attended
+            .transpose_axes(&[0, 2, 1, 3])?
+            .reshape(&[1, queries.dim(2), n_features])
+    }
+
+    /// MLX's own attention falls back to some ten operations on a CPU, one product a query head.
+    /// Here the heads that share keys are rows of one product.
+    fn attend_on_cpu(
+        &self,
+        queries: &Array,
+        keys: &Array,
+        values: &Array,
+        mask: Option<&AttentionMask>,
+    ) -> MlxResult<Array> {
+        let AttentionShape {
+            n_heads,
+            n_kv_heads,
+            head_dim,
+            ..
+        } = self.shape;
+        let (n_tokens, n_keys) = (queries.dim(2), keys.dim(2));
+        let group = n_heads / n_kv_heads;
+        let rows = group * n_tokens;
+        let queries = queries
+            .multiply(Array::from_f32(self.scale))?
+            .reshape(&[1, n_kv_heads, rows, head_dim])?;
+        let mut scores = queries.matmul(keys.transpose_axes(&[0, 1, 3, 2])?)?;
+        if let Some(AttentionMask::Added(mask)) = mask {
+            scores = scores
+                .reshape(&[n_kv_heads, group, n_tokens, n_keys])?
+                .add(mask)?
+                .reshape(&[1, n_kv_heads, rows, n_keys])?;
+        }
+        let weights = match &self.sinks {
+            None => ops::softmax_axis(&scores, -1, true)?,
+            Some(sinks) => {
+                // One more key, which has no value.
+                let sinks = ops::broadcast_to(
+                    sinks.reshape(&[n_kv_heads, group, 1, 1])?,
+                    &[n_kv_heads, group, n_tokens, 1],
+                )?;
+                let sinks = sinks.reshape(&[1, n_kv_heads, rows, 1])?;
+                let all = ops::softmax_axis(&ops::concatenate(&[&scores, &sinks], -1)?, -1, true)?;
+                slice_axis(&all, 3, 0, n_keys)?
+            }
+        };
+        weights
+            .matmul(values)?
+            .reshape(&[1, n_heads, n_tokens, head_dim])
+    }
+}
