@@ -26,12 +26,15 @@ fn windows(config: &ModelConfig, args: &DecoderArgs) -> Result<Windows, EngineEr
     )
 }
 
-fn size(config: &ModelConfig) -> Result<ModelSize, EngineError> {
+pub(super) fn size(config: &ModelConfig) -> Result<ModelSize, EngineError> {
     let args = DecoderArgs::from_config(config)?;
     Ok(windows(config, &args)?.applied_to(args.size()))
 }
 
-fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {
+pub(super) fn load(
+    config: &ModelConfig,
+    loader: &mut Loader<'_>,
+) -> Result<Transformer, EngineError> {
     let args = DecoderArgs::from_config(config)?;
     let windows = windows(config, &args)?;
     let shape = args.attention_shape();
