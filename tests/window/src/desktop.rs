@@ -153,10 +153,25 @@ impl Desktop {
             .env("GDK_BACKEND", "x11")
             .env("NO_AT_BRIDGE", "1")
             .env("GTK_A11Y", "none")
+            .env("NO_PROXY", "127.0.0.1")
+            .env("no_proxy", "127.0.0.1")
             .env_remove("WAYLAND_DISPLAY")
             .env_remove("LC_ALL")
             .stdin(Stdio::null())
             .current_dir(home);
+        // No hub but the test's, and no models but those on this desktop.
+        for name in [
+            "HF_ENDPOINT",
+            "HF_TOKEN",
+            "HUGGING_FACE_HUB_TOKEN",
+            "HF_HUB_OFFLINE",
+            "TRANSFORMERS_OFFLINE",
+            "HF_HOME",
+            "HF_HUB_CACHE",
+            "LLAMA_CACHE",
+        ] {
+            command.env_remove(name);
+        }
         let (out, err) = (self.log(name), self.log(name));
         command.stdout(out).stderr(err);
         command

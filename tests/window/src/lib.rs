@@ -11,6 +11,7 @@ pub mod driver;
 pub mod evidence;
 pub mod failure;
 pub mod gallery;
+pub mod hub;
 pub mod measure;
 pub mod models;
 pub mod page;

@@ -44,8 +44,11 @@ pub fn add(desktop: &Desktop) -> Outcome {
     Ok(())
 }
 
-/// The form for MLX only: it writes at a pace at which one can watch.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+/// Copies a model in its form for MLX only: it writes at a pace at which one can watch.
+///
+/// # Errors
+/// When a file cannot be copied.
+pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let path: PathBuf = entry?.path();

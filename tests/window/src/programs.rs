@@ -29,7 +29,7 @@ pub fn target_folder() -> Outcome<PathBuf> {
     Ok(folder.parent().unwrap_or(&folder).to_owned())
 }
 
-/// A program of ours: `transom` or `transom-app`.
+/// A program of ours: `transom`, `transom-app` or `local-hub`.
 ///
 /// # Errors
 /// When it was not built.
@@ -40,8 +40,8 @@ pub fn ours(name: &str) -> Outcome<PathBuf> {
     }
     Err(Failure::stage(
         format!("find {}", program.display()),
-        "build it first, with `cargo build -p transom-cli -p transom-app`, or use `cargo xtask \
-         test`, which does",
+        "build it first, with `cargo build -p transom-cli -p transom-app -p transom-hub --features \
+         transom-hub/test-support`, or use `cargo xtask test`, which does",
     ))
 }
 

@@ -13,5 +13,6 @@ mod outside;
 mod prompt;
 mod reach;
 mod settings;
+mod shelf;
 mod talk;
 mod tray;

@@ -55,8 +55,8 @@ async fn axe_finds_nothing_in_any_view() {
         let link = link.arg("transom://settings").spawn();
         let mut link = link.map_err(Failure::doing("follow a link"))?;
         let settings = stage.window("settings").await?;
-        for pane in ["Model", "Behaviour", "General", "About"] {
-            let tab = format!("^{pane}");
+        for pane in ["Models", "Model settings", "Behaviour", "General", "About"] {
+            let tab = format!("^{pane}$");
             settings.click("tab", &tab).await?;
             check_with_axe(&settings, &format!("settings, {pane}")).await?;
         }

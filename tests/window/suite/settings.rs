@@ -54,7 +54,9 @@ async fn a_deep_link_opens_the_settings() {
 }
 
 /// As another program would: a link handed to a second start.
-async fn open_settings(stage: &transom_window_tests::Stage) -> transom_window_tests::Outcome {
+pub(crate) async fn open_settings(
+    stage: &transom_window_tests::Stage,
+) -> transom_window_tests::Outcome {
     let program = transom_window_tests::programs::ours("transom-app")?;
     let mut link = stage.desktop.command(program);
     let mut link = link

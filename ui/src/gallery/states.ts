@@ -4,6 +4,7 @@
  */
 import { GB } from "../ipc/fake/defaults";
 import type { FakeIpc } from "../ipc/fake";
+import { trouble } from "../ipc/fake/catalogue";
 import { blocks, pieces, source } from "../ipc/fake/text";
 import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
@@ -31,6 +32,30 @@ export const states: ChatState[] = [
   {
     name: "chat-starter",
     set: (ipc) => void ipc.chooseModel("starter"),
+  },
+  {
+    name: "chat-starter-coming",
+    set: (ipc) => {
+      void ipc.chooseModel("starter");
+      ipc.shop.install("qwen3-8b/mlx/4-bit");
+      ipc.shop.come(1, 0.4);
+    },
+  },
+  {
+    name: "chat-model-ready",
+    set: (ipc) => {
+      void ipc.chooseModel("starter");
+      ipc.shop.install("qwen3-8b/mlx/4-bit");
+      ipc.setModels([...ipc.shown, ipc.shop.finish(1)]);
+    },
+  },
+  {
+    name: "chat-model-failed",
+    set: (ipc) => {
+      ipc.shop.install("qwen3-8b/mlx/4-bit");
+      ipc.shop.come(1, 0.4);
+      ipc.shop.fail(1, trouble("token_refused", "", { host: "huggingface.co" }));
+    },
   },
   {
     name: "chat-loading",

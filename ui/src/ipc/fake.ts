@@ -63,6 +63,11 @@ export class FakeIpc implements Ipc {
     this.tell({ news: "settings", settings: this.chosen });
   }
 
+  /** The models that there are now. */
+  get shown(): ModelView[] {
+    return this.list;
+  }
+
   setModels(models: ModelView[]): void {
     this.list = models;
     this.tell({ news: "models" });

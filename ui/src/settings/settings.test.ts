@@ -18,6 +18,7 @@ async function open(pane: Pane, setUp: (fake: FakeIpc) => void = () => {}) {
   setUp(fake);
   stop = await startApp();
   shown.pane = pane;
+  shown.model = null;
   const drawn = render(Settings, { live: new Live() });
   await waitFor(() => expect(app.models.length).toBeGreaterThan(0));
   return drawn;
@@ -60,7 +61,7 @@ describe("the model pane", () => {
 
   it("takes a choice back to the recommended one", async () => {
     await open("model", (fake) => void fake.updateSettings({ models: { [id]: { top_k: 5 } } }));
-    await fireEvent.click(screen.getByRole("button", { name: "Top-k: back to Recommended" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Top-k: back to Advised: 20" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ models: { [id]: { top_k: null } } }));
   });
 
@@ -93,16 +94,28 @@ describe("the model pane", () => {
     await waitFor(() => expect(patches().at(-1)).toEqual({ models: { [id]: null } }));
   });
 
-  it("chooses, forgets and adds models", async () => {
+  it("shows what the authors advise, with its number", async () => {
     await open("model");
-    await fireEvent.click(screen.getByRole("button", { name: "Use Mistral Small 24B" }));
-    await fireEvent.click(screen.getByRole("button", { name: /^Take old-model off/ }));
-    await fireEvent.click(screen.getByRole("button", { name: "Add Folder…" }));
-    const done = fake.calls.filter((call) => /Model$/.test(call.name));
-    expect(done.map((call) => [call.name, call.values[0]])).toEqual([
-      ["chooseModel", "/models/Mistral-Small-24B-Q4_K_M.gguf"],
-      ["forgetModel", "/models/old-model"], ["addModel", "folder"],
-    ]);
+    const slider = screen.getByRole("slider", { name: /^Temperature/ });
+    expect(slider.getAttribute("aria-valuetext")).toBe("Advised: 0.60");
+    expect((slider as HTMLInputElement).value).toBe("0.6");
+    const unknown = screen.getByRole("slider", { name: /^Repetition/ });
+    expect(unknown.getAttribute("aria-valuetext")).toBe("Recommended");
+  });
+
+  it("says how fast it answers beside whether it fits", async () => {
+    await open("model");
+    await screen.findByText("21–30 tokens/s");
+  });
+
+  it("shows the settings of another model when it is picked", async () => {
+    await open("model");
+    await fireEvent.change(screen.getByLabelText("Settings of"),
+      { target: { value: "/models/Mistral-Small-24B-Q4_K_M.gguf" } });
+    await slide(/^Temperature/, "0.3");
+    await waitFor(() => expect(patches()).toEqual([
+      { models: { "/models/Mistral-Small-24B-Q4_K_M.gguf": { temperature: 0.3 } } },
+    ]));
   });
 
   it("takes a refused change back and says why beside it", async () => {
@@ -111,7 +124,7 @@ describe("the model pane", () => {
     await slide(/^Top-p/, "0.05");
     await screen.findByText("This was not accepted: too small");
     const slider = screen.getByRole("slider", { name: /^Top-p/ });
-    await waitFor(() => expect(slider.getAttribute("aria-valuetext")).toBe("Recommended"));
+    await waitFor(() => expect(slider.getAttribute("aria-valuetext")).toBe("Advised: 0.95"));
   });
 });
 
@@ -207,7 +220,7 @@ describe("the settings window", () => {
     const tab = await screen.findByRole("tab", { name: "Behaviour", selected: true });
     await fireEvent.keyDown(tab, { key: "ArrowDown" });
     expect(document.activeElement?.textContent).toContain("General");
-    await fireEvent.keyDown(window, { key: "4", metaKey: true });
+    await fireEvent.keyDown(window, { key: "5", metaKey: true });
     await screen.findByRole("tab", { name: "About", selected: true });
   });
 

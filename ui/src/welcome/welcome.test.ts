@@ -4,6 +4,7 @@ import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { startApp } from "../state/app.svelte";
+import { shelf } from "../state/shelf.svelte";
 import Welcome from "./Welcome.svelte";
 
 let fake: FakeIpc;
@@ -13,6 +14,8 @@ const onDone = vi.fn();
 beforeEach(() => {
   stop?.();
   onDone.mockClear();
+  shelf.catalogue = null;
+  shelf.downloads = [];
   fake = new FakeIpc();
   useIpc(fake);
   chooseLanguage("en");
@@ -64,5 +67,28 @@ describe("the welcome", () => {
   it("does not point to a tray that is not there", async () => {
     await open((fake) => (fake.aboutView = { ...fake.aboutView, platform: "linux", missing: ["tray"] }));
     screen.getByText(/This session shows no tray icons/);
+  });
+});
+
+describe("the model that the welcome proposes", () => {
+  it("is named with its size and speed, and fetched with one button while the starter answers", async () => {
+    await open();
+    await screen.findByText("Qwen3 8B suits this computer");
+    screen.getByText(/4\.6 GB · 13–20 tokens\/s/);
+    await fireEvent.click(screen.getByRole("button", { name: "Get Qwen3 8B" }));
+    expect(called("install")).toEqual([["qwen3-8b/mlx/4-bit"]]);
+    await screen.findByText("A small starter model answers meanwhile.");
+    fake.shop.come(1, 0.25);
+    await waitFor(() => expect(screen.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25"));
+  });
+
+  it("is not proposed when it is here already", async () => {
+    await open((fake) => {
+      const { catalogue } = fake.shop;
+      fake.shop.catalogue = { ...catalogue, recommended: [
+        { purpose: "chat", entry: "qwen3-4b", variant: "qwen3-4b/mlx/4-bit" }] };
+    });
+    await waitFor(() => expect(shelf.catalogue).not.toBeNull());
+    expect(screen.queryByText(/suits this computer/)).toBeNull();
   });
 });

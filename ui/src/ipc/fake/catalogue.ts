@@ -99,7 +99,7 @@ export function catalogue(): CatalogueView {
 /** What the hub finds; variants come when one is opened. */
 export function found(): EntryView[] {
   const one = (id: string, n_fetched: number): EntryView => ({
-    ...entry(id, id.split("/")[1] ?? id, [], 0, "", []), family: "", licence: "apache-2.0",
+    ...entry(id, id, [], 0, "", []), family: "", licence: "apache-2.0",
     n_parameters: null, context_length: null, is_from_hub: true, n_fetched,
     source: `https://huggingface.co/${id}`,
   });

@@ -1,0 +1,193 @@
+//! Models from a hub: fetched, used, failed, gone on with, and removed; and the user's own list.
+
+use std::fs;
+
+use transom_window_tests::hub::{self, FULL_NAME, Hub, NAME};
+use transom_window_tests::models;
+use transom_window_tests::{Failure, Outcome, Page, Stage, check, on_stage, until};
+
+use crate::settings::open_settings;
+use crate::talk;
+
+/// The models pane, with the row of the hub's model in sight.
+async fn pane(stage: &Stage) -> Outcome<Page> {
+    open_settings(stage).await?;
+    let settings = stage.window("settings").await?;
+    settings.click("tab", "^Models$").await?;
+    let field = settings.by("searchbox|textbox", "^Search models$").await?;
+    field.clear().await?;
+    field.send_keys(NAME).await?;
+    settings.by("button", "^More about Tiny$").await?;
+    Ok(settings)
+}
+
+/// Begins to fetch the hub's model.
+async fn get(stage: &Stage) -> Outcome<Page> {
+    let settings = pane(stage).await?;
+    settings.click("button", "^Get Tiny").await?;
+    settings.until_says("Downloads").await?;
+    Ok(settings)
+}
+
+/// How far a download is, in per cent.
+async fn progress(settings: &Page) -> Outcome<u64> {
+    let body = "return document.querySelector('[role=progressbar]')?.ariaValueNow \
+                ?? document.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow');";
+    let now = settings.run(body, vec![]).await?;
+    let now = now.as_str().and_then(|now| now.parse().ok());
+    now.ok_or_else(|| Failure::Wrong("no progress is shown".into()))
+}
+
+/// Waits until a download is further than so many per cent.
+async fn beyond(settings: &Page, least: u64) -> Outcome<u64> {
+    until("the download goes on", async || {
+        let now = progress(settings).await?;
+        let seen = Failure::Wrong(format!("{now} %"));
+        (now > least).then_some(Some(now)).ok_or(seen)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_model_is_fetched_used_and_removed_in_the_window() {
+    on_stage("a_model_is_fetched", async |stage| {
+        let _hub = Hub::start(&stage.desktop, &[])?;
+        let chat = stage.open().await?;
+        let settings = get(stage).await?;
+        settings.by("button", "^Use Tiny").await?;
+        let folder = hub::folder_of(&stage.desktop);
+        check(folder.join("config.json").is_file(), || {
+            format!("{} has no model", folder.display())
+        })?;
+
+        chat.until_says("Tiny · 4-bit is ready").await?;
+        chat.click("button", "^Use It Now$").await?;
+        chat.by("button", "^Model: Tiny · 4-bit").await?;
+        talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
+        chat.by("article", &format!("^Answer by {FULL_NAME}"))
+            .await?;
+
+        settings.click("tab", "^Model settings$").await?;
+        settings.until_says("Advised: 0.25").await?;
+        settings.click("tab", "^Models$").await?;
+        settings.click("button", "^Remove Tiny").await?;
+        settings.until_says("of the disk becomes free").await?;
+        settings.click("button", "^Remove$").await?;
+        settings.until_says(r"\d+ MB became free").await?;
+        check(!folder.exists(), || "the model's folder stayed".into())?;
+        chat.by("button", "^Model: Starter").await?;
+        talk::ask_to_the_end(&chat, "What is a haiku?").await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_download_that_failed_says_why_and_goes_on_when_told() {
+    on_stage("a_download_that_failed", async |stage| {
+        let _hub = Hub::start(&stage.desktop, &["resolve:status=403*1"])?;
+        let chat = stage.open().await?;
+        let settings = get(stage).await?;
+        settings.until_says("refuses access").await?;
+        chat.until_says("could not be fetched").await?;
+        settings.click("button", "^Try Again$").await?;
+        settings.by("button", "^Use Tiny").await?;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_download_goes_on_from_where_it_was_after_the_app_was_killed() {
+    on_stage("a_download_goes_on", async |stage| {
+        let _hub = Hub::start(&stage.desktop, &["blob:slow=1500000"])?;
+        stage.open().await?;
+        let settings = get(stage).await?;
+        beyond(&settings, 25).await?;
+        stage.kill().await?;
+        check(
+            !hub::folder_of(&stage.desktop)
+                .join("model.safetensors")
+                .exists(),
+            || "a part of a model lies in its place".into(),
+        )?;
+
+        stage.open().await?;
+        let settings = pane(stage).await?;
+        let first = progress(&settings).await?;
+        check(first >= 10, || format!("it began anew: {first} %"))?;
+        settings.by("button", "^Use Tiny").await?;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_that_changes_disturbs_neither_a_download_nor_an_answer() {
+    on_stage("a_list_that_changes", async |stage| {
+        let _hub = Hub::start(&stage.desktop, &["blob:slow=700000"])?;
+        models::add(&stage.desktop)?;
+        let chat = stage.open().await?;
+        models::choose(&chat, models::TALKATIVE).await?;
+        let settings = get(stage).await?;
+        let before = beyond(&settings, 2).await?;
+        talk::ask(&chat, "Tell me a story.").await?;
+        let written = talk::until_written(&chat, 20).await?.len();
+
+        let wrong = format!("{}\n[[model]]\nname = 7\n", hub::LIST);
+        hub::write_list(&stage.desktop, &wrong)?;
+        settings
+            .until_says(r"models\.toml, line \d+, column \d+")
+            .await?;
+        settings.by("button", "^More about Tiny$").await?;
+        let renamed = hub::LIST.replace("For tests only.", "Another description.");
+        hub::write_list(&stage.desktop, &renamed)?;
+        settings.until_says("Another description").await?;
+        settings.until_gone("alert", "models").await?;
+
+        talk::until_written(&chat, written + 40).await?;
+        chat.by("button", "^Stop").await?;
+        beyond(&settings, before).await?;
+        chat.click("button", "^Stop").await?;
+        settings.click("button", "^Cancel Tiny").await?;
+        settings.by("button", "^Get Tiny").await?;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_welcome_proposes_a_model_for_this_machine() {
+    on_stage("the_welcome_proposes", async |stage| {
+        let _hub = Hub::start(&stage.desktop, &[])?;
+        let chat = stage.open_as_new().await?;
+        chat.until_says("suits this computer").await?;
+        chat.by("button", "^Get ").await?;
+        chat.click("button", "^Start$").await?;
+        talk::ask_to_the_end(&chat, "What is a haiku?").await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_in_the_folder_of_another_app_is_used_in_place() {
+    on_stage("another_app_s_model", async |stage| {
+        let theirs = stage
+            .desktop
+            .home()
+            .join("user/.lmstudio/models/someone/theirs");
+        let starter = transom_window_tests::programs::checkout().join("assets/starter");
+        models::copy(&starter, &theirs).map_err(Failure::doing("fill LM Studio's folder"))?;
+        stage.open().await?;
+        open_settings(stage).await?;
+        let settings = stage.window("settings").await?;
+        settings.until_says("From LM Studio").await?;
+        check(settings.find("button", "^Remove ").await?.is_none(), || {
+            "it offers to remove what is another app's".into()
+        })?;
+        check(
+            fs::exists(theirs.join("config.json")).unwrap_or(false),
+            || "it was moved".into(),
+        )
+    })
+    .await;
+}

@@ -1,0 +1,260 @@
+/** Models that can be had: found, judged, fetched, used and removed, against the fake app. */
+import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
+import { beforeEach, describe, expect, it } from "vitest";
+import { chooseLanguage } from "../i18n";
+import { useIpc } from "../ipc";
+import { FakeIpc } from "../ipc/fake";
+import { trouble } from "../ipc/fake/catalogue";
+import { Live } from "../settings/live.svelte";
+import Settings from "../settings/Settings.svelte";
+import { shown } from "../settings/shown.svelte";
+import { app, startApp } from "../state/app.svelte";
+import { shelf } from "../state/shelf.svelte";
+
+let fake: FakeIpc;
+let stop: () => void;
+
+async function open(setUp: (fake: FakeIpc) => void = () => {}) {
+  setUp(fake);
+  stop = await startApp();
+  shown.pane = "models";
+  const drawn = render(Settings, { live: new Live() });
+  await waitFor(() => expect(app.models.length).toBeGreaterThan(0));
+  await screen.findByRole("heading", { name: "Recommended for this computer" });
+  return drawn;
+}
+
+function called(name: string): unknown[][] {
+  return fake.calls.filter((call) => call.name === name).map((call) => call.values);
+}
+
+/** The group with this heading. */
+function group(name: string): HTMLElement {
+  return screen.getByRole("heading", { name }).closest("section")!;
+}
+
+/** The row of a model in a group. */
+function row(name: string, of: string): HTMLElement {
+  return within(group(of)).getByText(name).closest("li")!;
+}
+
+beforeEach(() => {
+  stop?.();
+  shelf.catalogue = shelf.drop = null;
+  shelf.downloads = [];
+  fake = new FakeIpc();
+  useIpc(fake);
+  chooseLanguage("en");
+});
+
+describe("models that are there", () => {
+  it("say where they are from, and are chosen, forgotten and added", async () => {
+    await open();
+    within(group("On this computer")).getByText("From LM Studio");
+    await fireEvent.click(screen.getByRole("button", { name: "Use Mistral Small 24B" }));
+    await fireEvent.click(screen.getByRole("button", { name: /^Take old-model off/ }));
+    await fireEvent.click(screen.getByRole("button", { name: "Add Folder…" }));
+    const done = fake.calls.filter((call) => /Model$/.test(call.name));
+    expect(done.map((call) => [call.name, call.values[0]])).toEqual([
+      ["chooseModel", "/models/Mistral-Small-24B-Q4_K_M.gguf"],
+      ["forgetModel", "/models/old-model"], ["addModel", "folder"],
+    ]);
+  });
+
+  it("are removed only after it was said what that frees, and say it again after", async () => {
+    await open();
+    await fireEvent.click(screen.getByRole("button", { name: "Remove Qwen3 4B · 4-bit…" }));
+    screen.getByText(/2\.3 GB of the disk becomes free/);
+    screen.getByText(/goes on with the starter/);
+    expect(called("removeModel")).toEqual([]);
+    await fireEvent.click(screen.getByRole("button", { name: "Remove" }));
+    await screen.findByText("Qwen3 4B · 4-bit is removed. 2.3 GB became free.");
+    expect(screen.queryByRole("button", { name: /^Remove Mistral/ })).toBeNull();
+  });
+
+  it("lead to their settings", async () => {
+    await open();
+    await fireEvent.click(screen.getByRole("button", { name: "Settings of Mistral Small 24B" }));
+    await screen.findByRole("heading", { name: "Model settings" });
+    expect((screen.getByLabelText("Settings of") as HTMLSelectElement).value).toContain("Mistral");
+  });
+});
+
+describe("the list", () => {
+  it("recommends for this machine, with size, verdict and speed", async () => {
+    await open();
+    const first = row("Qwen3 8B", "Recommended for this computer");
+    within(first).getByText("For conversation");
+    within(first).getByText("Fits");
+    within(first).getByText("4.6 GB");
+    within(first).getByText("13–20 tokens/s");
+  });
+
+  it("shows what fits, and the rest with its numbers when asked", async () => {
+    await open();
+    expect(within(group("Get more")).queryByText("Llama 3.3 70B")).toBeNull();
+    await fireEvent.click(screen.getByRole("button", { name: "Show All" }));
+    const large = row("Llama 3.3 70B", "Get more");
+    within(large).getByText(/^Does not fit: needs 41\.1 GB, this computer has 10\.5 GB/);
+    expect(within(large).queryByRole("button", { name: /^Get / })).toBeNull();
+    await fireEvent.click(within(large).getByRole("button", { name: "More about Llama 3.3 70B" }));
+    within(large).getByText("Get Anyway");
+  });
+
+  it("is searched by words and narrowed by purpose", async () => {
+    await open();
+    const more = group("Get more");
+    await fireEvent.change(screen.getByLabelText("Purpose"), { target: { value: "code" } });
+    expect(within(more).getAllByRole("listitem").length).toBe(1);
+    await fireEvent.change(screen.getByLabelText("Purpose"), { target: { value: "all" } });
+    await fireEvent.input(screen.getByLabelText("Search models"), { target: { value: "gemma" } });
+    expect(within(more).getAllByRole("listitem").length).toBe(1);
+  });
+
+  it("gets the version that was chosen", async () => {
+    await open();
+    const first = row("Qwen3 8B", "Recommended for this computer");
+    await fireEvent.click(within(first).getByRole("button", { name: "More about Qwen3 8B" }));
+    await fireEvent.click(within(first).getByRole("radio", { name: /^Q4_K_M/ }));
+    await fireEvent.click(within(first).getByRole("button", { name: /^Get Qwen3 8B/ }));
+    expect(called("install")).toEqual([["qwen3-8b/gguf/Q4_K_M"]]);
+  });
+
+  it("goes on to the hub only when asked, and looks into a repository first", async () => {
+    await open();
+    await fireEvent.input(screen.getByLabelText("Search models"), { target: { value: "smollm" } });
+    expect(called("searchHub")).toEqual([]);
+    await fireEvent.click(screen.getByRole("button", { name: "Search Hugging Face for “smollm”" }));
+    const found = (await screen.findByText("bartowski/SmolLM3-3B-GGUF")).closest("li")!;
+    await fireEvent.click(within(found).getByRole("button", { name: /^Look/ }));
+    await within(found).findByRole("radio", { name: /^Q8_0/ });
+    await fireEvent.click(within(found).getByRole("button", { name: /^Get / }));
+    expect(called("install")).toEqual([["hub:bartowski/SmolLM3-3B-GGUF/Q4_K_M"]]);
+  });
+
+  it("tells a mistake of the user's own list with its place, and takes it away when it is gone", async () => {
+    await open((fake) => {
+      fake.shop.catalogue = { ...fake.shop.catalogue, mistake: {
+        file: "models.toml", line: 14, column: 9, reason: "licence is missing" } };
+    });
+    await screen.findByText("models.toml, line 14, column 9: licence is missing");
+    fake.shop.catalogue = { ...fake.shop.catalogue, mistake: null };
+    fake.tell({ news: "catalogue" });
+    await waitFor(() => expect(screen.queryByText(/line 14/)).toBeNull());
+  });
+});
+
+describe("a download", () => {
+  async function begin() {
+    await open();
+    const first = row("Qwen3 8B", "Recommended for this computer");
+    await fireEvent.click(within(first).getByRole("button", { name: /^Get Qwen3 8B/ }));
+    await screen.findByRole("heading", { name: "Downloads" });
+    return first;
+  }
+
+  it("shows how far it is in its row and above, and becomes a model to use", async () => {
+    const first = await begin();
+    fake.shop.come(1, 0.5);
+    await within(first).findByText(/^2\.3 GB of 4\.6 GB · 24 MB\/s · 98 sec left|^2\.3 GB of 4\.6 GB · 24 MB\/s · 2 min left/);
+    const bar = within(first).getByRole("progressbar");
+    expect(bar.getAttribute("aria-valuenow")).toBe("50");
+    const model = fake.shop.finish(1);
+    fake.setModels([...await fake.models(), model]);
+    await within(first).findByRole("button", { name: /^Use Qwen3 8B/ });
+  });
+
+  it("is paused, resumed, put first and cancelled", async () => {
+    await begin();
+    await fireEvent.click(within(row("Gemma 3 4B", "Recommended for this computer"))
+      .getByRole("button", { name: /^Get Gemma/ }));
+    const strip = await waitFor(() => group("Downloads"));
+    await fireEvent.click(await within(strip).findByRole("button", { name: "Get Gemma 3 4B · 4-bit first" }));
+    await fireEvent.click(within(strip).getByRole("button", { name: "Pause Qwen3 8B · 4-bit" }));
+    await fireEvent.click(await within(strip).findByRole("button", { name: "Resume Qwen3 8B · 4-bit" }));
+    await fireEvent.click(within(strip).getByRole("button", { name: "Cancel Gemma 3 4B · 4-bit" }));
+    expect(called("changeDownload")).toEqual([
+      [2, { change: "move", place: 0 }], [1, { change: "pause" }], [1, { change: "resume" }],
+      [2, { change: "cancel" }],
+    ]);
+  });
+
+  it("that has come far is cancelled only after a question", async () => {
+    await begin();
+    fake.shop.come(1, 0.5);
+    const strip = group("Downloads");
+    await within(strip).findByText(/^2\.3 GB of/);
+    await fireEvent.click(within(strip).getByRole("button", { name: "Cancel Qwen3 8B · 4-bit" }));
+    screen.getByText("The 2.3 GB that are already here are deleted.");
+    expect(called("changeDownload")).toEqual([]);
+    await fireEvent.click(screen.getByRole("button", { name: "Cancel Download" }));
+    expect(called("changeDownload")).toEqual([[1, { change: "cancel" }]]);
+  });
+
+  it("that failed says why in its own sentence, and is tried again", async () => {
+    const first = await begin();
+    fake.shop.fail(1, trouble("disk_full", "full",
+      { needed_bytes: 2 * 2 ** 30, free_bytes: 2 ** 29 }));
+    await within(first).findByText("The disk is too full: 2 GB more are needed, 512 MB are free.");
+    await fireEvent.click(within(first).getByRole("button", { name: "Try Again" }));
+    expect(called("changeDownload")).toEqual([[1, { change: "resume" }]]);
+  });
+
+  it("that fails in a way that has no sentence yet says what the app says", async () => {
+    const first = await begin();
+    fake.shop.fail(1, trouble("asteroid", "An asteroid hit the hub."));
+    await within(first).findByText("An asteroid hit the hub.");
+  });
+
+  it("that is refused at once says so at the top", async () => {
+    await open((fake) => fake.refuse("install", { code: "hub",
+      trouble: trouble("unreachable", "no route", { host: "huggingface.co" }) }));
+    await fireEvent.click(within(row("Qwen3 8B", "Recommended for this computer"))
+      .getByRole("button", { name: /^Get Qwen3 8B/ }));
+    await screen.findByText("huggingface.co cannot be reached. Is there a network?");
+  });
+});
+
+describe("the way to the hub", () => {
+  it("takes a token to the keychain, shows only that there is one, and takes it out", async () => {
+    await open();
+    await fireEvent.click(screen.getByRole("button", { name: "Advanced" }));
+    const field = await screen.findByLabelText("New token");
+    await fireEvent.input(field, { target: { value: "hf_secret" } });
+    await fireEvent.click(screen.getAllByRole("button", { name: "Save" })[0]!);
+    await screen.findByText("There is one in the keychain.");
+    expect(document.body.innerHTML).not.toContain("hf_secret");
+    await fireEvent.click(screen.getByRole("button", { name: "Take Out" }));
+    await screen.findByLabelText("New token");
+    expect(called("setHubToken")).toEqual([["hf_secret"], [null]]);
+  });
+
+  it("takes another address, and the usual one for none", async () => {
+    await open();
+    await fireEvent.click(screen.getByRole("button", { name: "Advanced" }));
+    const field = await screen.findByLabelText("Hub address");
+    const save = () => screen.getAllByRole("button", { name: "Save" }).at(-1)!;
+    await fireEvent.input(field, { target: { value: "https://mirror.example" } });
+    await fireEvent.click(save());
+    await waitFor(() => expect(called("setHubEndpoint")).toEqual([["https://mirror.example"]]));
+    await fireEvent.input(field, { target: { value: "" } });
+    await fireEvent.click(save());
+    await waitFor(() => expect(called("setHubEndpoint").at(-1)).toEqual([null]));
+  });
+});
+
+describe("files over the window", () => {
+  it("are welcomed when they are a model, and refused in plain words when not", async () => {
+    await open();
+    const drop = (news: Extract<Parameters<FakeIpc["tell"]>[0], { news: "drop" }>["drop"]) =>
+      fake.tell({ news: "drop", window: "settings", drop: news });
+    drop({ state: "over", name: "a.gguf", is_model: true });
+    await screen.findByText("Drop a.gguf to use it where it lies");
+    drop({ state: "left" });
+    await waitFor(() => expect(screen.queryByText(/^Drop a\.gguf/)).toBeNull());
+    drop({ state: "refused", name: "a.mov", reason: "" });
+    await screen.findByText(/^a\.mov is no model\. A model is a GGUF file/);
+    drop({ state: "added", id: "/a.gguf", name: "A" });
+    await screen.findByText("A is on the list now.");
+  });
+});
