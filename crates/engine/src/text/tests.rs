@@ -95,6 +95,61 @@ fn reasoning_is_told_from_the_answer() {
 }
 
 #[test]
+fn a_channel_for_thoughts_is_told_from_the_answer() {
+    let text = "<|channel>thought\nHm.\n<channel|>Yes.";
+    check(&[], false, text, "Hm.\n", "Yes.");
+    check(
+        &[],
+        false,
+        "<|channel>thought\n<channel|>\nYes.",
+        "",
+        "Yes.",
+    );
+    check(&[], false, "<|channel>thought\nHm.", "Hm.", "");
+    check(&[], false, "<|channel> a", "", "<|channel> a");
+}
+
+#[test]
+fn messages_with_headers_go_where_those_say() {
+    let text = "<|channel|>analysis<|message|>Hm.<|end|>\
+                <|start|>assistant<|channel|>final<|message|>Yes.";
+    check(&[], false, text, "Hm.", "Yes.");
+    check(&["s."], false, text, "Hm.", "Ye");
+    let text = "<|channel|>analysis<|message|>A<|end|>\
+                <|start|>assistant<|channel|>commentary<|message|>B<|end|>\
+                <|start|>assistant<|channel|>final<|message|>a < b<|end|>";
+    check(&[], false, text, "AB", "a < b");
+    check(
+        &[],
+        false,
+        "<|channel|>final<|message|>Yes <|en",
+        "",
+        "Yes <|en",
+    );
+}
+
+#[test]
+fn half_a_header_is_no_text() {
+    check(&[], false, "<|channel|>analy", "", "");
+    let text = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assis";
+    check(&[], false, text, "Hm.", "");
+}
+
+#[test]
+fn marks_of_messages_are_text_where_messages_have_none() {
+    let text = "Yes. <|channel|> is a token, <|end|> another";
+    check(&[], false, text, "", text);
+    check(&[], false, "<|start|>x", "", "<|start|>x");
+    check(
+        &[],
+        false,
+        "<think>a<|end|>b</think>c<|end|>",
+        "a<|end|>b",
+        "c<|end|>",
+    );
+}
+
+#[test]
 fn an_empty_reasoning_section_reports_nothing() {
     check(&[], false, "<think>\n\n</think>\n\nYes.", "", "Yes.");
     check(&[], true, " \n </think>\nYes.", "", "Yes.");
@@ -239,7 +294,11 @@ proptest! {
     #[test]
     fn the_cut_changes_nothing(
         parts in prop::collection::vec(
-            prop::sample::select(vec!["<think>", "</think>", "<th", "ink>", "</", "\n", " ", "a", "é", "."]),
+            prop::sample::select(vec![
+                "<think>", "</think>", "<th", "ink>", "</", "\n", " ", "a", "é", ".",
+                "<|channel|>", "<|message|>", "<|start|>", "<|end|>", "final", "<|",
+                "<|channel>thought", "<channel|>",
+            ]),
             0..12,
         ),
         starts_in_reasoning in any::<bool>(),
