@@ -289,6 +289,11 @@ impl Desktop {
         .await
     }
 
+    /// The screen, as X names it.
+    pub fn display(&self) -> &str {
+        &self.display
+    }
+
     /// Where all of it lies.
     pub fn home(&self) -> &Path {
         self.home.path()

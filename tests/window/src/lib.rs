@@ -7,6 +7,7 @@
 
 pub mod app;
 pub mod desktop;
+pub mod drag;
 pub mod driver;
 pub mod evidence;
 pub mod failure;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use transom_window_tests::drag::Drag;
 use transom_window_tests::hub::{self, FULL_NAME, Hub, NAME};
 use transom_window_tests::models;
 use transom_window_tests::{Failure, Outcome, Page, Stage, check, on_stage, until};
@@ -188,6 +189,42 @@ async fn a_model_in_the_folder_of_another_app_is_used_in_place() {
             fs::exists(theirs.join("config.json")).unwrap_or(false),
             || "it was moved".into(),
         )
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_that_is_dropped_is_on_the_list_and_what_is_none_is_refused() {
+    on_stage("a_model_is_dropped", async |stage| {
+        let outside = stage.desktop.home().join("user/Dropped");
+        let starter = transom_window_tests::programs::checkout().join("assets/starter");
+        models::copy(&starter, &outside).map_err(Failure::doing("make a model"))?;
+        let film = stage.desktop.home().join("user/Holiday.mov");
+        fs::write(&film, "moving").map_err(Failure::doing("make a film"))?;
+        stage.open().await?;
+        open_settings(stage).await?;
+        let settings = stage.window("settings").await?;
+        settings.by("heading", "^On this computer$").await?;
+        until("the settings have the keyboard", async || {
+            Ok(settings.has_keyboard().await?.then_some(()))
+        })
+        .await?;
+
+        let drag = Drag::over(&stage.desktop, &film).await?;
+        settings.until_says(r"Holiday\.mov is no model").await?;
+        drag.drop().await?;
+        settings.by("alert", r"Holiday\.mov is no model").await?;
+
+        let drag = Drag::over(&stage.desktop, &outside).await?;
+        settings
+            .until_says("Drop Dropped to use it where it lies")
+            .await?;
+        drag.drop().await?;
+        settings.until_says("is on the list now").await?;
+        settings.by("button", "^Take Dropped off the list").await?;
+        check(outside.join("config.json").is_file(), || {
+            "the model was moved".into()
+        })
     })
     .await;
 }

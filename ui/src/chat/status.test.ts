@@ -12,9 +12,9 @@ const line = (change: Partial<StatusView>, stage: Parameters<typeof statusLine>[
 describe("the status line", () => {
   it("says what is so, the most pressing first", () => {
     const isLoading = { ...loaded(), is_ready: false, memory_bytes: null };
-    expect(line({})).toBe("Qwen3 4B is ready | 2.8 GB");
-    expect(line({ model: { ...isLoading, load_fraction: 0.4 } })).toBe("Loading Qwen3 4B, 40%");
-    expect(line({ model: { ...isLoading, load_fraction: null } })).toBe("Loading Qwen3 4B");
+    expect(line({})).toBe("Qwen3 4B · 4-bit is ready | 2.8 GB");
+    expect(line({ model: { ...isLoading, load_fraction: 0.4 } })).toBe("Loading Qwen3 4B · 4-bit, 40%");
+    expect(line({ model: { ...isLoading, load_fraction: null } })).toBe("Loading Qwen3 4B · 4-bit");
     expect(line({}, { stage: "prefill", done: 512, total: 2048 })).toBe("Reading, 25% | 2.8 GB");
     expect(line({}, { stage: "writing", tokens_per_second: 41.6 })).toBe("Answering | 42 tokens/s | 2.8 GB");
     expect(line({ n_waiting: 2 }, { stage: "writing", tokens_per_second: null })).toBe("Answering | 2 wait | 2.8 GB");
@@ -23,7 +23,7 @@ describe("the status line", () => {
     expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "low_power" }] }))
       .toBe("Taking it easy: Low Power Mode is on | 2.8 GB");
     expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "setting" }] }))
-      .toBe("Qwen3 4B is ready | 2.8 GB");
+      .toBe("Qwen3 4B · 4-bit is ready | 2.8 GB");
   });
 
   it("says what an unloaded model gave back", () => {
