@@ -245,8 +245,8 @@ impl Catalogue {
         entries.find(|entry| entry.id.eq_ignore_ascii_case(id))
     }
 
-    /// Entries that have every one of these words in their id, name, family, tags, repositories or
-    /// description: those with all of them in the id or name first, else in the order of the list.
+    /// Entries that have every one of these words in their id, name, family, licence, tags, repositories
+    /// or description: those with all of them in the id or name first, else in the order of the list.
     /// No words find all.
     pub fn search(&self, words: &str) -> Vec<&Entry> {
         let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
@@ -261,7 +261,13 @@ impl Entry {
     fn has(&self, words: &[String]) -> bool {
         let tags = self.tags.iter().map(|tag| tag.name());
         let repositories = self.variants.iter().map(|variant| &*variant.repository);
-        let own = [&self.id, &self.name, &self.family, &self.description];
+        let own = [
+            &self.id,
+            &self.name,
+            &self.family,
+            &self.licence,
+            &self.description,
+        ];
         let texts = own.into_iter().map(|text| &**text);
         let texts: Vec<String> = texts
             .chain(tags)

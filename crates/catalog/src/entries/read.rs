@@ -34,8 +34,7 @@ pub(super) fn list(
         Ok(root) => root,
         Err(error) => {
             let at = error.span().map_or(0, |span| span.start);
-            let message = error.message().replace('\n', ", ");
-            document.wrong(at, format!("this is not TOML: {}", shown_message(&message)));
+            document.wrong(at, not_toml(error.message()));
             return (Vec::new(), document.into_mistakes());
         }
     };
@@ -66,10 +65,24 @@ pub(super) fn list(
     (entries, document.into_mistakes())
 }
 
-/// The parser's own words are in English and short; a message of a broken file may quote it.
-fn shown_message(message: &str) -> String {
-    let visible = message.chars().filter(|c| !c.is_control());
-    visible.take(200).collect()
+/// What the parser says, in words for people who do not know TOML where it is something common.
+fn not_toml(message: &str) -> String {
+    let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
+    match what {
+        "string values must be quoted" => "text must stand in quotes: \"…\"".to_owned(),
+        "invalid basic string" | "invalid literal string" => {
+            "this text has no closing quote in its line".to_owned()
+        }
+        "key with no value" => "after a key comes `=` and a value".to_owned(),
+        "unexpected key or value" => "what comes here must begin on a line of its own".to_owned(),
+        "duplicate key" => "this is there a second time; leave one of the two".to_owned(),
+        _ if what.starts_with("unclosed ") => format!("the closing {expected} is missing"),
+        _ => {
+            let visible = message.chars().filter(|c| !c.is_control());
+            let visible: String = visible.take(200).collect();
+            format!("this is not TOML: {visible}")
+        }
+    }
 }
 
 fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Found<String>> {

@@ -41,29 +41,36 @@ impl Folders {
     pub(super) fn watch(&mut self) -> Result<(), String> {
         let watcher = self.watcher.as_mut().map_err(|reason| reason.clone())?;
         let mut problem = Ok(());
+        let mut before = None;
         // A folder may come before the one above it is watched; then there is another to watch.
         const MOST_ROUNDS: usize = 16;
         for _ in 0..MOST_ROUNDS {
             let (wanted, targets) = wanted(&self.files);
             self.targets = targets;
-            if wanted == self.watched {
+            if before.as_ref() == Some(&wanted) {
                 break;
             }
+            let is_wanted =
+                |folder: &PathBuf, identity: &Identity| wanted.get(folder) == Some(identity);
             for (folder, identity) in &self.watched {
-                if wanted.get(folder) != Some(identity) {
+                if !is_wanted(folder, identity) {
                     // What was removed is no longer watched anyway.
                     let _ = watcher.unwatch(folder);
                 }
             }
+            self.watched
+                .retain(|folder, identity| is_wanted(folder, identity));
+            problem = Ok(());
             for (folder, identity) in &wanted {
-                if self.watched.get(folder) == Some(identity) {
+                if self.watched.contains_key(folder) {
                     continue;
                 }
-                if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
-                    problem = Err(format!("{}: {error}", folder.display()));
+                match watcher.watch(folder, RecursiveMode::NonRecursive) {
+                    Ok(()) => _ = self.watched.insert(folder.clone(), *identity),
+                    Err(error) => problem = Err(format!("{}: {error}", folder.display())),
                 }
             }
-            self.watched = wanted;
+            before = Some(wanted);
         }
         problem
     }

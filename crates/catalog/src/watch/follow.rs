@@ -104,3 +104,65 @@ fn read(file: &Path) -> Result<Option<String>, Mistake> {
         Mistake::at(file, &before, right, reason)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn model(id: &str, draft: &str) -> String {
+        format!(
+            "[[model]]\nid = \"{id}\"\nname = \"{id}\"\n{draft}\n[model.architecture]\n\
+             model_type = \"qwen3\"\nparameters = {}\nlayers = 2\nhidden_size = 64\nheads = 4\n\
+             kv_heads = 4\nhead_dim = 16\nintermediate_size = 128\nvocabulary = 1000\n\
+             context_length = 2048\n[[model.variant]]\nformat = \"gguf\"\npacking = \"Q8_0\"\n\
+             repository = \"o/{id}\"\n",
+            1_000_000 * id.len()
+        )
+    }
+
+    fn ids(list: &Catalogue) -> Vec<&str> {
+        list.entries.iter().map(|entry| &*entry.id).collect()
+    }
+
+    #[test]
+    fn of_files_that_say_the_same_the_same_list_is_returned() {
+        let folder = tempfile::tempdir().unwrap();
+        let user = folder.path().join("mine.toml");
+        fs::write(&user, model("a", "")).unwrap();
+        let mut follow = Follow::new(None, Some(user.clone()));
+        let (first, _) = follow.read();
+        fs::write(&user, format!("# another line\n{}", model("a", ""))).unwrap();
+        let (second, mistakes) = follow.read();
+        assert!(Arc::ptr_eq(&first, &second) && mistakes.is_empty());
+    }
+
+    #[test]
+    fn what_the_user_said_before_is_laid_over_another_built_in_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let [base, user] = ["base.toml", "mine.toml"].map(|name| folder.path().join(name));
+        fs::write(&base, model("a", "")).unwrap();
+        fs::write(&user, model("bb", "draft = \"a\"")).unwrap();
+        let mut follow = Follow::new(Some(base.clone()), Some(user.clone()));
+        assert_eq!(ids(&follow.read().0), ["a", "bb"]);
+        fs::write(&user, "oops").unwrap();
+        fs::write(&base, model("a", "") + &model("c", "")).unwrap();
+        let (list, mistakes) = follow.read();
+        assert_eq!((ids(&list), mistakes.len()), (vec!["a", "c", "bb"], 1));
+        assert_eq!(mistakes[0].file, user);
+        // Without its draft the user's model cannot stay.
+        fs::write(&base, model("c", "")).unwrap();
+        let (list, _) = follow.read();
+        assert_eq!(ids(&list), ["c"]);
+        // Both files may have a mistake at once; the user's is told first.
+        fs::write(&base, "oops").unwrap();
+        let (list, mistakes) = follow.read();
+        assert_eq!((ids(&list), mistakes.len()), (vec!["c"], 2));
+        assert_eq!(mistakes[0].file, user);
+        fs::write(&base, model("a", "")).unwrap();
+        fs::write(&user, model("bb", "draft = \"a\"")).unwrap();
+        let (list, mistakes) = follow.read();
+        assert_eq!((ids(&list), mistakes.len()), (vec!["a", "bb"], 0));
+    }
+}

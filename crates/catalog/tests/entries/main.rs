@@ -2,10 +2,16 @@
 //!
 //! Rule: a list is changed in one place at a time, so that each test shows what that place is for.
 
+// Functions of a test that are none themselves may unwrap in such modules only.
+#[cfg(test)]
 mod built_in;
+#[cfg(test)]
 mod facts;
+#[cfg(test)]
 mod merge;
+#[cfg(test)]
 mod mistakes;
+#[cfg(test)]
 mod watch;
 
 use std::path::Path;

@@ -62,18 +62,31 @@ fn what_is_no_toml_is_told_where_it_stops_being_it() {
     check(
         "name = \"Small\"",
         "name = «Small",
-        "this is not TOML: string values must be quoted, expected literal string",
+        "text must stand in quotes: \"…\"",
     );
-    check_start(
+    check(
+        "name = \"Small\"",
+        "name = \"Small«",
+        "this text has no closing quote in its line",
+    );
+    check(
+        "name = \"Small\"",
+        "name «\"Small\"",
+        "after a key comes `=` and a value",
+    );
+    check(
         "id = \"small\"",
-        "id = \"small\"\nid = \"small\"",
-        "this is not TOML: duplicate key",
+        "id = \"small\"\n«id = \"small\"",
+        "this is there a second time; leave one of the two",
     );
-    check_start(
-        "[[model]]\nid = \"small\"",
-        "[[model]\nid = \"small\"",
-        "this is not TOML: ",
+    check(
+        "id = \"small\"",
+        "id = \"small\" «name = 3",
+        "what comes here must begin on a line of its own",
     );
+    check_start("layers = 28", "layers = 28__0", "this is not TOML: ");
+    let mistake = read("[[model]\nid = \"a\"").unwrap_err();
+    assert_eq!(mistake.reason, "the closing `]` is missing");
     assert_eq!(
         read("models = 1").unwrap_err().to_string(),
         "models.toml:1:1: there is no key `models`; did you mean `model`?"
