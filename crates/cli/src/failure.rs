@@ -166,6 +166,8 @@ fn hub_advice(error: &HubError) -> &'static str {
 fn hub_exit_code(error: &HubError) -> u8 {
     match error {
         HubError::TokenNeeded { .. }
+        | HubError::Gated { .. }
+        | HubError::Forbidden { .. }
         | HubError::RepositoryNotFound { .. }
         | HubError::RevisionNotFound { .. }
         | HubError::FileNotFound { .. }
@@ -267,6 +269,33 @@ mod tests {
             forms: Vec::new(),
         };
         check(no_form_runs, 3, "no form of odd runs here");
+    }
+
+    #[test]
+    fn troubles_with_the_hub_have_their_exit_codes_and_say_what_to_do() {
+        let check = |error: HubError, code: u8, expect: &str| {
+            let failure = Failure::from(error);
+            let message = failure.message().unwrap();
+            assert_eq!(failure.exit_code(), code, "{message}");
+            assert!(message.contains(expect), "{message}");
+        };
+        let repository = || "owner/name".to_owned();
+        let needed = HubError::TokenNeeded {
+            repository: repository(),
+        };
+        check(needed, 3, "`transom models token set`");
+        let none = HubError::RepositoryNotFound {
+            repository: repository(),
+        };
+        check(none, 3, "owner/name");
+        let packings = vec!["Q8_0".to_owned(), "Q5_K_M".to_owned()];
+        let several = HubError::SeveralPackings {
+            repository: repository(),
+            packings,
+        };
+        check(several, 2, "Q8_0, Q5_K_M");
+        check(HubError::Offline, 1, "HF_HUB_OFFLINE");
+        check(HubError::NotAToken, 2, "not a token");
     }
 
     #[test]

@@ -157,14 +157,14 @@ pub(crate) fn run(args: &FitArgs, link: &Link, console: &mut Console) -> Result<
     let tier = recommended_for(&machine, None, catalogue);
     match args.json {
         true => write_line(console.out, &tier).map_err(Failure::Output),
-        false => console.print(&table::one(&tier, &called, columns, is_dimmed)),
+        false => console.print(&table::one(&tier, &capital(&called), columns, is_dimmed)),
     }
 }
 
 /// The machine in question, and what to call it.
 fn machine(args: &FitArgs, console: &mut Console) -> (Machine, String) {
     if let Some(bytes) = args.memory {
-        let called = format!("A Mac with {}", table::memory_text(bytes));
+        let called = format!("a Mac with {}", table::memory_text(bytes));
         return (Machine::with_memory(bytes), called);
     }
     let hardware = Hardware::detect();
@@ -177,11 +177,19 @@ fn machine(args: &FitArgs, console: &mut Console) -> (Machine, String) {
             machine_of(&hardware, Some(transom_signals::measure_bandwidth()))
         }
     };
+    let memory = table::memory_text(hardware.memory_bytes);
     let called = match hardware.chip_name.as_str() {
-        "" => "This computer".to_owned(),
-        chip => format!("This computer ({chip})"),
+        "" => format!("this computer with {memory}"),
+        chip => format!("this computer ({chip}) with {memory}"),
     };
     (machine, called)
+}
+
+/// At the beginning of a sentence.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
 }
 
 /// What this machine has for models now. What our own models hold they would give back.

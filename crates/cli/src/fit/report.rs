@@ -19,7 +19,7 @@ pub(crate) struct Report {
     pub(crate) model: String,
     /// Its form and packing: `GGUF Q4_K_M`.
     pub(crate) form: String,
-    /// The machine: `this computer (16 GB)`.
+    /// The machine: `this computer with 16 GB`.
     pub(crate) machine: String,
     /// Bytes that models may use there.
     pub(crate) room_bytes: u64,
@@ -96,16 +96,24 @@ impl Report {
     /// For people.
     pub(crate) fn text(&self, columns: Option<usize>, is_dimmed: bool) -> String {
         let columns = columns.unwrap_or(WIDTH).min(WIDTH);
-        let mut text = format!("{}, {}, on {}\n\n", self.model, self.form, self.machine);
+        let heading = format!("{}, {}, on {}", self.model, self.form, self.machine);
+        let lines = broken(&heading, columns.saturating_sub(1));
+        let mut text = lines.join("\n") + "\n\n";
         text.push_str(&self.bar(columns.saturating_sub(MARGIN.len() + 1), is_dimmed));
         text.push('\n');
         let mut rows = Rows::new(LABEL, is_dimmed).within(Some(columns));
-        for part in self.parts.iter().filter(|part| part.bytes > 0) {
+        let parts = || self.parts.iter().filter(|part| part.bytes > 0);
+        let amounts = parts().map(|part| bytes_text(part.bytes).len());
+        let width = amounts
+            .max()
+            .unwrap_or(0)
+            .max(bytes_text(self.need_bytes).len());
+        for part in parts() {
             let label = format!("{MARGIN}{} {}", part.kind.glyph(), part.kind.label());
-            let amount = format!("{:>9}", bytes_text(part.bytes));
+            let amount = format!("{:>width$}", bytes_text(part.bytes));
             rows.row(&label, &(amount + &self.note_on(part.kind)));
         }
-        let need = format!("{:>9}", bytes_text(self.need_bytes));
+        let need = format!("{:>width$}", bytes_text(self.need_bytes));
         let how = match self.is_corrected {
             true => ", corrected by earlier uses",
             false => "",
@@ -160,8 +168,13 @@ impl Report {
         bar.extend(std::iter::repeat_n('·', width - end));
         let mut text = format!("{MARGIN}{bar}\n");
         if self.need_bytes > self.room_bytes {
-            let before = " ".repeat(share(self.room_bytes).saturating_sub(1));
-            let mark = format!("{MARGIN}{before}▲ {}", bytes_text(self.room_bytes));
+            let end = share(self.room_bytes).saturating_sub(1);
+            let room = bytes_text(self.room_bytes);
+            // On whichever side of the mark there is room for the figure.
+            let mark = match end + 2 + room.len() <= width {
+                true => format!("{MARGIN}{}▲ {room}", " ".repeat(end)),
+                false => format!("{MARGIN}{:>end$} ▲", room, end = end.saturating_sub(1)),
+            };
             text.push_str(&match is_dimmed {
                 true => format!("{DIM}{mark}{RESET}\n"),
                 false => format!("{mark}\n"),

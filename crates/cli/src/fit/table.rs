@@ -16,24 +16,21 @@ fn columns() -> [Column; 6] {
         words("FOR"),
         words("MODEL"),
         words("FORM"),
-        numbers("SIZE", ""),
+        numbers("SIZE", "").spare(1),
         numbers("NEEDS", "needs "),
         numbers("TOKENS/S", "tokens a second: "),
     ]
 }
 
-/// Recommendations for one machine, which is called `machine`.
+/// Recommendations for one machine, which is called `machine` with its memory.
 pub(super) fn one(
     tier: &Tier,
     machine: &str,
     columns_of: Option<usize>,
     is_dimmed: bool,
 ) -> String {
-    let mut text = format!(
-        "{machine}: {} of memory, of which models may use {}.\n\n",
-        memory_text(tier.memory_bytes),
-        bytes_text(tier.budget_bytes)
-    );
+    let budget = bytes_text(tier.budget_bytes);
+    let mut text = format!("{machine}, of which models may use {budget}.\n\n");
     let mut table = Table::new(&columns());
     add(&mut table, tier);
     if table.is_empty() {

@@ -185,7 +185,7 @@ fn a_mistake_in_the_users_list_leaves_the_built_in_list_in_force() {
     let (kept, mistake) = catalogue(data.path());
     assert_eq!(kept, whole);
     let mistake = mistake.unwrap();
-    assert!(mistake.contains("models.toml:2:6: "), "{mistake}");
+    assert!(mistake.contains("models.toml:1:1: "), "{mistake}");
     fs::write(data.path().join(FILE_NAME), LIST).unwrap();
     let (merged, none) = catalogue(data.path());
     assert_eq!(none, None);

@@ -11,10 +11,11 @@ mod wish;
 mod tests;
 
 use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 use clap::Args;
+use transom_hub::HubError;
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -92,19 +93,23 @@ pub(super) fn run(
     }
     let models_folder = library.models_folder();
     let free_bytes = free_bytes(&models_folder);
-    for plan in &plans {
+    for (index, plan) in plans.iter().enumerate() {
         if !args.json {
+            if index > 0 {
+                console.note_plain("\n");
+            }
             let columns = (console.columns)();
             let text = plan.text(elsewhere::name_of(&hub), free_bytes, columns);
             console.note_plain(&text);
         }
         check(plan, args.anyway)?;
     }
+    let parts = models_folder.join(PARTS_FOLDER);
+    check_disk(&plans, free_bytes, &parts)?;
     if plans.is_empty() || args.dry_run {
         return Ok(());
     }
     make_private(&library.data_folder)?;
-    let parts = models_folder.join(PARTS_FOLDER);
     let ends = fetch(&plans, hub, &parts, args.json, link, console, interrupt)?;
     finish(&plans, &ends, args.json, console)
 }
@@ -121,6 +126,38 @@ fn check(plan: &Plan, anyway: bool) -> Result<(), Failure> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Refuses what the disk cannot hold, before anything is asked of the hub. What came earlier is part
+/// of what will be there; exactly how much of it counts, the download sees itself.
+fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result<(), Failure> {
+    let needed_bytes = plans
+        .iter()
+        .filter_map(|plan| plan.size_bytes)
+        .fold(0, u64::saturating_add);
+    let came_bytes = taken_bytes(parts, 2);
+    match free_bytes {
+        Some(free_bytes) if needed_bytes > free_bytes.saturating_add(came_bytes) => {
+            Err(Failure::Hub(HubError::DiskFull {
+                folder: parts.parent().unwrap_or(parts).to_owned(),
+                needed_bytes: needed_bytes.saturating_sub(came_bytes),
+                free_bytes,
+            }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the files in `folder`, and in folders below it to this depth, take of the disk: a part has
+/// its whole length from the start.
+fn taken_bytes(folder: &Path, depth: usize) -> u64 {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let taken = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() && depth > 0 => taken_bytes(&entry.path(), depth - 1),
+        Ok(metadata) => metadata.blocks().saturating_mul(512),
+        Err(_) => 0,
+    });
+    taken.fold(0, u64::saturating_add)
 }
 
 /// Where the model of `plan` lies if it is here already.

@@ -124,12 +124,21 @@ pub(super) fn run(
         text.push_str("\nTo install, with `transom models install NAME`:\n\n");
         text.push_str(&offered_text(&offered, columns, is_dimmed));
     } else if here.iter().all(|model| model.origin == STARTER) {
-        text.push_str(
-            "\n`transom fit` shows models that suit this computer, `transom models list --all` \
-             every\none that may be installed.\n",
-        );
+        text.push('\n');
+        text.push_str(&told(
+            "`transom fit` shows models that suit this computer, `transom models list --all` \
+             every one that may be installed.",
+            columns,
+        ));
     }
     console.print(&text)
+}
+
+/// A sentence in lines that fit.
+fn told(text: &str, columns: Option<usize>) -> String {
+    let width = columns.unwrap_or(80).min(80).saturating_sub(1);
+    let lines = broken(text, width).into_iter();
+    lines.map(|line| line + "\n").collect()
 }
 
 /// Where the starter comes from.
@@ -144,9 +153,9 @@ fn here_text(models: &[Here], columns: Option<usize>, is_dimmed: bool) -> String
         words("NAME"),
         words("FORM"),
         numbers("SIZE", ""),
-        numbers("CONTEXT", "context "),
+        numbers("CONTEXT", "context ").spare(2),
         words("MEMORY"),
-        words("FROM"),
+        words("FROM").spare(1),
     ]);
     for model in models {
         let memory = match (&model.problem, model.verdict) {
@@ -165,12 +174,8 @@ fn here_text(models: &[Here], columns: Option<usize>, is_dimmed: bool) -> String
     let mut text = table.text(columns, is_dimmed);
     for model in models {
         if let Some(problem) = &model.problem {
-            let width = columns.unwrap_or(80).min(80).saturating_sub(1);
             text.push('\n');
-            for line in broken(&format!("{}: {problem}", model.name), width) {
-                text.push_str(&line);
-                text.push('\n');
-            }
+            text.push_str(&told(&format!("{}: {problem}", model.name), columns));
         }
     }
     text
@@ -182,9 +187,9 @@ pub(super) fn offered_text(models: &[Offered], columns: Option<usize>, is_dimmed
         words("NAME"),
         words("FORM"),
         numbers("SIZE", ""),
-        numbers("CONTEXT", "context "),
+        numbers("CONTEXT", "context ").spare(1),
         words("MEMORY"),
-        words("GOOD FOR"),
+        words("GOOD FOR").spare(2),
     ]);
     for model in models {
         table.add([
@@ -252,20 +257,26 @@ broken: m.gguf ends too early
     }
 
     #[test]
-    fn a_narrow_terminal_gets_an_entry_over_several_lines() {
+    fn a_narrow_terminal_gets_fewer_columns_and_a_very_narrow_one_several_lines() {
+        let text = here_text(&here(), Some(50), false);
+        assert!(
+            text.starts_with("NAME      FORM               SIZE  MEMORY\n"),
+            "{text}"
+        );
         let expect = "\
 starter
-  MLX+GGUF 4-bit, 2.50 GB, context 40k, fits,
-  with Transom
+  MLX+GGUF 4-bit, 2.50 GB, context 40k,
+  fits, with Transom
 qwen3-4b
-  GGUF Q4_K_M, 2.50 GB, context 40k, fits with 4k,
-  models folder
+  GGUF Q4_K_M, 2.50 GB, context 40k,
+  fits with 4k, models folder
 broken
-  GGUF, 2.50 GB, cannot be used, LM Studio
+  GGUF, 2.50 GB, cannot be used, LM
+  Studio
 
 broken: m.gguf ends too early
 ";
-        assert_eq!(here_text(&here(), Some(52), false), expect);
+        assert_eq!(here_text(&here(), Some(40), false), expect);
     }
 
     fn listed(args: &ListArgs, data: &std::path::Path) -> String {
@@ -286,11 +297,11 @@ broken: m.gguf ends too early
         let text = listed(&args, data.path());
         assert!(text.contains("\nother-F16  GGUF F16"), "{text}");
         assert!(
-            text.contains("\ntiny   GGUF Q4_K_M  700 MB     128k  fits"),
+            text.contains("\ntiny  GGUF Q4_K_M  700 MB     128k  fits "),
             "{text}"
         );
         assert!(
-            text.contains("\nhuge   GGUF Q4_K_M  230 GB     128k  too large"),
+            text.contains("\nhuge  GGUF Q4_K_M  230 GB     128k  too large"),
             "{text}"
         );
         args.fits = true;

@@ -71,11 +71,13 @@ const WIDTH: usize = 79;
 
 /// `line` in pieces of at most `width` columns, broken at blanks where there are any.
 pub(crate) fn broken(line: &str, width: usize) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    for word in line.split(' ') {
+    let text = line.trim_start_matches(' ');
+    // Numbers are moved right by blanks.
+    let mut pieces = vec![" ".repeat(line.len() - text.len())];
+    for word in text.split(' ') {
         let last = pieces.len() - 1;
         let piece = &mut pieces[last];
-        if piece.is_empty() {
+        if piece.trim_start().is_empty() {
             piece.push_str(word);
         } else if piece.chars().count() + 1 + word.chars().count() <= width {
             piece.push(' ');

@@ -1,7 +1,8 @@
 //! Tables that fit the terminal: columns where there is room for them, else an entry over several
 //! short lines.
 //!
-//! Rule: nothing is cut off. Names in a table are what a person types next.
+//! Rule: nothing is cut off, for names in a table are what a person types next. Columns that can be
+//! spared go before the table does.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -15,6 +16,18 @@ pub(crate) struct Column {
     heading: &'static str,
     is_right: bool,
     prefix: &'static str,
+    /// Goes where there is no room; the one with the highest number first. 0 stays.
+    spare: u8,
+}
+
+impl Column {
+    /// The same, to be left out where there is no room: the one with the highest number first.
+    pub(crate) const fn spare(self, number: u8) -> Self {
+        Self {
+            spare: number,
+            ..self
+        }
+    }
 }
 
 /// A column of words.
@@ -23,6 +36,7 @@ pub(crate) const fn words(heading: &'static str) -> Column {
         heading,
         is_right: false,
         prefix: "",
+        spare: 0,
     }
 }
 
@@ -32,6 +46,7 @@ pub(crate) const fn numbers(heading: &'static str, prefix: &'static str) -> Colu
         heading,
         is_right: true,
         prefix,
+        spare: 0,
     }
 }
 
@@ -86,12 +101,21 @@ impl Table {
     /// them are left out.
     pub(crate) fn text(&self, columns: Option<usize>, is_dimmed: bool) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|n| self.width_of(n)).collect();
-        let shown: Vec<usize> = (0..widths.len()).filter(|&n| widths[n] > 0).collect();
-        let total: usize = shown.iter().map(|&n| widths[n]).sum();
-        let total = total + GAP.len() * shown.len().saturating_sub(1);
-        match columns {
-            Some(columns) if total >= columns => self.stacked(columns, is_dimmed),
-            _ => self.lined_up(&shown, &widths, is_dimmed),
+        let mut shown: Vec<usize> = (0..widths.len()).filter(|&n| widths[n] > 0).collect();
+        let Some(columns) = columns else {
+            return self.lined_up(&shown, &widths, is_dimmed);
+        };
+        loop {
+            let total: usize = shown.iter().map(|&n| widths[n] + GAP.len()).sum();
+            // The last column has no gap behind it, the terminal's last stays free.
+            if total.saturating_sub(GAP.len()) < columns {
+                return self.lined_up(&shown, &widths, is_dimmed);
+            }
+            let spare = shown.iter().copied().max_by_key(|&n| self.columns[n].spare);
+            match spare.filter(|&n| self.columns[n].spare > 0) {
+                Some(spare) => shown.retain(|&n| n != spare),
+                None => return self.stacked(columns, is_dimmed),
+            }
         }
     }
 
@@ -185,6 +209,29 @@ mod tests {
                       日本      MLX 4-bit         8k\n";
         assert_eq!(table().text(None, false), expect);
         assert_eq!(table().text(Some(31), false), expect, "just fits");
+    }
+
+    #[test]
+    fn columns_that_can_be_spared_go_before_the_table_does() {
+        let mut table = Table::new(&[
+            words("NAME"),
+            words("A").spare(1),
+            words("B"),
+            words("C").spare(2),
+        ]);
+        table.add(["n", "aaaa", "bbbb", "cccc"].map(str::to_owned));
+        let headings = |columns| {
+            let text = table.text(Some(columns), false);
+            text.lines().next().map(str::to_owned)
+        };
+        assert_eq!(headings(23).as_deref(), Some("NAME  A     B     C"));
+        assert_eq!(headings(22).as_deref(), Some("NAME  A     B"));
+        assert_eq!(headings(16).as_deref(), Some("NAME  B"));
+        assert_eq!(
+            headings(10).as_deref(),
+            Some("n"),
+            "all of it, over two lines"
+        );
     }
 
     #[test]

@@ -13,9 +13,10 @@ pub(crate) fn tokens_short(n: u64) -> String {
             return format!("{}k", n / k);
         }
     }
+    // Never more than there are.
     match n {
-        0..10_000 => n.to_string(),
-        _ => format!("{}k", (n + 512) / 1024),
+        0..2048 => n.to_string(),
+        _ => format!("{}k", n / 1024),
     }
 }
 
@@ -34,7 +35,8 @@ mod tests {
         check(262_144, "256k");
         check(1_048_576, "1M");
         check(1_000_000, "1M");
-        check(5_001, "5001");
+        check(2_047, "2047");
+        check(3_328, "3k");
         check(21_777, "21k");
     }
 }

@@ -160,12 +160,15 @@ mod tests {
         let check = |width, expect: &str| assert_eq!(transfer().line(width), expect);
         check(
             80,
-            "qwen3-4b  ███████████░░░░░░░░░░  52 %  1.30 of 2.50 GB    24 MB/s  50 s left",
+            "qwen3-4b  ████████████░░░░░░░░░░░░   52 %  1.30 of 2.50 GB    24 MB/s  50 s left",
         );
-        check(60, "");
-        check(50, "");
-        check(30, "");
-        check(12, "");
+        check(
+            60,
+            "███████░░░░░░░   52 %  1.30 of 2.50 GB    24 MB/s  50 s left",
+        );
+        check(50, "███████░░░░░░░░   52 %  1.30 of 2.50 GB  50 s left");
+        check(30, "██████░░░░░░   52 %  50 s left");
+        check(12, " 52 %  50 s ");
     }
 
     #[test]

@@ -39,9 +39,10 @@ pub(crate) fn speed_range(speed: Speed) -> String {
 
 /// Estimates deserve no decimals, unless they are tiny.
 fn figure(rate: f64) -> String {
-    match rate < 10.0 {
-        true => rate_text(rate),
-        false => format!("{rate:.0}"),
+    match rate {
+        ..0.05 => "under 0.1".to_owned(),
+        ..9.95 => rate_text(rate),
+        _ => format!("{rate:.0}"),
     }
 }
 
@@ -76,6 +77,7 @@ mod tests {
         check(20.4, 34.2, "20 to 34");
         check(2.04, 3.46, "2.0 to 3.5");
         check(33.9, 34.2, "34");
+        check(0.01, 0.02, "under 0.1");
         let told = speed_text(speed(20.0, 30.0, true));
         assert_eq!(told, "20 to 30 tokens a second, measured here");
     }

@@ -14,7 +14,7 @@ fn report() -> Report {
     Report {
         model: "Qwen3 4B".to_owned(),
         form: "GGUF Q4_K_M".to_owned(),
-        machine: "this computer (16.00 GB)".to_owned(),
+        machine: "this computer with 16 GB".to_owned(),
         room_bytes: 12 << 30,
         context_length: 8192,
         need_bytes: parts.iter().map(|part| part.bytes).sum(),
@@ -35,7 +35,19 @@ fn report() -> Report {
 #[test]
 fn a_model_that_fits_is_told_by_its_parts_and_in_words() {
     let expect = "\
-Qwen3 4B, GGUF Q4_K_M, on this computer (16.00 GB)
+Qwen3 4B, GGUF Q4_K_M, on this computer with 16 GB
+
+  ████████████████▓▓▓▓▓▓▒▒▒····················································
+
+  █ weights         2.50 GB
+  ▓ context         1.00 GB  for 8192 tokens
+  ▒ working memory   512 MB
+    together        4.00 GB of 12.00 GB for models
+
+It fits, with a context of 8192 tokens.
+
+  longest context   40960 tokens, all that the model was made for
+  speed             20 to 34 tokens a second, estimated
 ";
     assert_eq!(report().text(None, false), expect);
 }
@@ -52,8 +64,45 @@ fn what_does_not_fit_is_marked_in_the_bar_and_told_in_numbers() {
         unverified: vec!["size_bytes".to_owned()],
         ..report()
     };
-    let expect = "";
+    let expect = "\
+Qwen3 4B, GGUF Q4_K_M, on this computer with 16
+GB
+
+  █████████████████████████████▓▓▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒
+                                    ▲ 3.00 GB
+
+  █ weights         2.50 GB
+  ▓ context         1.00 GB  for 8192 tokens
+  ▒ working memory   512 MB
+    together        4.00 GB of 3.00 GB for models
+
+It does not fit: it needs 1.00 GB more than
+models may use here.
+
+  longest context   none fits
+  speed             not known for this computer;
+                    `transom bench` measures it
+  not verified      size_bytes, which could not
+                    be read from the model's own
+                    files
+";
     assert_eq!(report.text(Some(50), false), expect);
+}
+
+#[test]
+fn the_figure_at_the_mark_stands_where_there_is_room() {
+    let report = Report {
+        room_bytes: 4290 << 20,
+        need_bytes: 4300 << 20,
+        verdict: Verdict::DoesNotFit {
+            missing_bytes: 10 << 20,
+        },
+        ..report()
+    };
+    let text = report.text(Some(50), false);
+    let mark = text.lines().nth(4).unwrap();
+    assert!(mark.ends_with("4.19 GB ▲"), "{text}");
+    assert!(mark.chars().count() < 50, "{text}");
 }
 
 #[test]
@@ -63,7 +112,7 @@ fn no_line_is_wider_than_the_terminal() {
         for line in text.lines() {
             // Words are not cut.
             assert!(
-                line.chars().count() < columns.max(44),
+                line.chars().count() < columns.max(52),
                 "{columns}: {line:?}"
             );
         }

@@ -222,12 +222,13 @@ impl<'a, 'c> Screen<'a, 'c> {
                 let size = plan
                     .size_bytes
                     .map(|bytes| format!(", {}", disk_text(bytes)));
-                self.console.note(&format!(
-                    "{} is installed{} in {}.",
-                    plan.name,
-                    size.unwrap_or_default(),
-                    rough_time(*took)
-                ));
+                let took = match took.as_secs() {
+                    0 => String::new(),
+                    _ => format!(" in {}", rough_time(*took)),
+                };
+                let size = size.unwrap_or_default();
+                let text = format!("{} is installed{size}{took}.", plan.name);
+                self.console.note(&text);
             }
             // Of the only one the command's own failure tells.
             End::Failed(error) if self.place.is_some() => {

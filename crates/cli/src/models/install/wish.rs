@@ -102,6 +102,7 @@ fn without_host<'a>(text: &'a str, endpoint: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::library::tests::LIST;
     use std::path::Path;
 
     const HUB: &str = "https://huggingface.co";
@@ -153,33 +154,16 @@ mod tests {
 
     #[test]
     fn an_entry_is_named_by_its_id_and_perhaps_a_packing() {
-        let text = r#"
-            [[model]]
-            id = "small"
-            name = "Small"
-            path = "assets/small"
-            [model.architecture]
-            model_type = "qwen3"
-            parameters = 1
-            layers = 1
-            hidden_size = 64
-            heads = 1
-            kv_heads = 1
-            head_dim = 64
-            intermediate_size = 64
-            vocabulary = 10
-            context_length = 128
-        "#;
-        let catalogue = Catalogue::default().merged_with(text, Path::new("models.toml"));
+        let catalogue = Catalogue::default().merged_with(LIST, Path::new("models.toml"));
         let catalogue = catalogue.unwrap();
         let read = |text| Wish::read(text, &catalogue, HUB).unwrap();
         let listed = |variant: Option<&str>| Wish::Listed {
-            id: "small".to_owned(),
+            id: "tiny".to_owned(),
             variant: variant.map(str::to_owned),
         };
-        assert_eq!(read("Small"), listed(None));
-        assert_eq!(read("small@8-bit"), listed(Some("8-bit")));
-        let failure = Wish::read("smal", &catalogue, HUB).unwrap_err();
-        assert!(failure.to_string().ends_with("there is small"), "{failure}");
+        assert_eq!(read("Tiny"), listed(None));
+        assert_eq!(read("tiny@8-bit"), listed(Some("8-bit")));
+        let failure = Wish::read("tin", &catalogue, HUB).unwrap_err();
+        assert!(failure.to_string().ends_with("there is tiny"), "{failure}");
     }
 }
