@@ -316,3 +316,6 @@ impl From<Experts> for Mlp {
         Self::Experts(Box::new(experts))
     }
 }
+
+#[cfg(test)]
+mod tests;

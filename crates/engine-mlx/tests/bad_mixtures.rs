@@ -1,0 +1,335 @@
+//! Configurations and weights of mixtures, hybrids and the models beside them that are wrong are
+//! refused with a message that names the file and the value.
+
+#[path = "fixtures/support.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Value, json};
+use support::{assemble, hold_mlx, load};
+use tempfile::TempDir;
+use transom_engine::{Engine, EngineError, Limits, ModelSource};
+use transom_engine_mlx::MlxEngine;
+
+type Nonsense = (&'static str, Value, &'static [&'static str]);
+
+/// One tensor of a file that is taken apart.
+struct Tensor {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    data: Vec<u8>,
+}
+
+fn assert_says(error: &EngineError, needles: &[&str]) {
+    let is_about_the_file = matches!(
+        error,
+        EngineError::BadFile { .. } | EngineError::Unsupported { .. }
+    );
+    assert!(is_about_the_file, "{error:?}");
+    let message = error.to_string();
+    for needle in needles {
+        assert!(
+            message.contains(needle),
+            "{message:?} does not say {needle:?}"
+        );
+    }
+}
+
+/// Loads `folder`, which must fail with a message that holds all `needles`.
+fn assert_refused(folder: &Path, needles: &[&str]) {
+    let _mlx = hold_mlx();
+    match load(&MlxEngine::new(), folder, &Limits::default()) {
+        Ok(_) => panic!("loaded, but must be refused for {needles:?}"),
+        Err(error) => assert_says(&error, needles),
+    }
+}
+
+/// A copy of the model `name`, whose configuration's text part has `value` as its `key`.
+fn configured(name: &str, key: &str, value: &Value) -> TempDir {
+    let folder = assemble(name);
+    let path = folder.path().join("config.json");
+    let text = fs::read_to_string(&path).expect("the file is there");
+    let mut config: Value = serde_json::from_str(&text).expect("valid JSON");
+    let is_nested = config.get("text_config").is_some();
+    let part = if is_nested {
+        &mut config["text_config"]
+    } else {
+        &mut config
+    };
+    part[key] = value.clone();
+    fs::write(&path, config.to_string()).expect("the file can be written");
+    folder
+}
+
+/// Each must be refused when the model is loaded and when its need is asked for.
+fn assert_nonsense_is_refused(name: &str, cases: &[Nonsense]) {
+    for (key, value, needles) in cases {
+        let folder = configured(name, key, value);
+        assert_refused(folder.path(), needles);
+        assert_refused(folder.path(), &["config.json"]);
+        let source = ModelSource {
+            path: folder.path().to_owned(),
+        };
+        match MlxEngine::new().memory_need(&source, &Limits::default()) {
+            Ok(need) => panic!("{key} {value}: needs {need:?}"),
+            Err(error) => assert_says(&error, needles),
+        }
+    }
+}
+
+/// A model whose tensors went through `change`, in a file that is sound again.
+fn with_tensors(name: &str, change: impl FnOnce(&mut BTreeMap<String, Tensor>)) -> TempDir {
+    let folder = assemble(name);
+    let path = folder.path().join("model.safetensors");
+    let bytes = fs::read(&path).expect("the weights are there");
+    let mut tensors = SafeTensors::deserialize(&bytes)
+        .expect("the fixture is sound")
+        .iter()
+        .map(|(name, view)| {
+            let tensor = Tensor {
+                dtype: view.dtype(),
+                shape: view.shape().to_vec(),
+                data: view.data().to_vec(),
+            };
+            (name.to_owned(), tensor)
+        })
+        .collect();
+    change(&mut tensors);
+    let views = tensors.iter().map(|(name, tensor)| {
+        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), &tensor.data);
+        (name, view.expect("the tensor is sound"))
+    });
+    let bytes = safetensors::serialize(views, None).expect("the tensors are sound");
+    fs::write(&path, bytes).expect("it can be written");
+    folder
+}
+
+/// Leaves out the last row along the first axis.
+fn cut(tensors: &mut BTreeMap<String, Tensor>, name: &str) {
+    let tensor = tensors.get_mut(name).expect("the tensor is there");
+    let row = tensor.data.len() / tensor.shape[0];
+    tensor.shape[0] -= 1;
+    tensor.data.truncate(row * tensor.shape[0]);
+}
+
+#[test]
+fn nonsense_about_experts_is_refused_with_its_value() {
+    assert_nonsense_is_refused(
+        "qwen3-moe-q4-g64",
+        &[
+            ("num_experts", json!(0), &["num_experts is 0"]),
+            ("num_experts", json!(-8), &["num_experts is -8"]),
+            (
+                "num_experts",
+                json!(1 << 20),
+                &["num_experts is 1048576", "4096"],
+            ),
+            (
+                "num_experts_per_tok",
+                json!(0),
+                &["num_experts_per_tok is 0"],
+            ),
+            (
+                "num_experts_per_tok",
+                json!(9),
+                &["num_experts_per_tok is 9", "between 1 and 8"],
+            ),
+            (
+                "moe_intermediate_size",
+                json!(0),
+                &["moe_intermediate_size is 0"],
+            ),
+            ("moe_intermediate_size", json!("wide"), &["invalid type"]),
+            (
+                "decoder_sparse_step",
+                json!(0),
+                &["decoder_sparse_step is 0"],
+            ),
+            (
+                "shared_expert_intermediate_size",
+                json!(-1),
+                &["shared_expert_intermediate_size is -1"],
+            ),
+            ("mlp_only_layers", json!(3), &["invalid type"]),
+        ],
+    );
+}
+
+#[test]
+fn nonsense_about_recurrent_layers_is_refused_with_its_value() {
+    assert_nonsense_is_refused(
+        "qwen3-5-q5-g32",
+        &[
+            (
+                "linear_num_key_heads",
+                json!(0),
+                &["linear_num_key_heads is 0"],
+            ),
+            (
+                "linear_num_value_heads",
+                json!(5),
+                &["5 value heads cannot share 2 key heads"],
+            ),
+            (
+                "linear_key_head_dim",
+                json!(-1),
+                &["linear_key_head_dim is -1"],
+            ),
+            (
+                "linear_value_head_dim",
+                json!(1 << 20),
+                &["linear_value_head_dim is 1048576"],
+            ),
+            (
+                "linear_conv_kernel_dim",
+                json!(1),
+                &["linear_conv_kernel_dim is 1"],
+            ),
+            (
+                "linear_conv_kernel_dim",
+                json!(65),
+                &["linear_conv_kernel_dim is 65"],
+            ),
+            (
+                "full_attention_interval",
+                json!(0),
+                &["full_attention_interval is 0"],
+            ),
+            (
+                "layer_types",
+                json!(["linear_attention"]),
+                &["layer_types names 1 layers", "there are 4"],
+            ),
+            (
+                "layer_types",
+                json!([
+                    "linear_attention",
+                    "spiral",
+                    "full_attention",
+                    "full_attention"
+                ]),
+                &["spiral", "linear_attention"],
+            ),
+            ("head_dim", json!(15), &["head_dim is 15"]),
+        ],
+    );
+}
+
+#[test]
+fn nonsense_about_growing_queries_is_refused_with_its_value() {
+    let rope = |growth: Value, original: Value| {
+        json!({
+            "rope_type": "yarn",
+            "rope_theta": 1e6,
+            "factor": 16.0,
+            "llama_4_scaling_beta": growth,
+            "original_max_position_embeddings": original,
+        })
+    };
+    for (value, needles) in [
+        (
+            rope(json!(-1.0), json!(32)),
+            &["llama_4_scaling_beta is -1"][..],
+        ),
+        (rope(Value::Null, json!(32)), &["llama_4_scaling_beta"]),
+        (
+            rope(json!(0.1), json!(0)),
+            &["original_max_position_embeddings", "0"],
+        ),
+        (
+            rope(json!(0.1), Value::Null),
+            &["original_max_position_embeddings"],
+        ),
+    ] {
+        let folder = configured("ministral3-bf16", "rope_parameters", &value);
+        assert_refused(folder.path(), needles);
+    }
+}
+
+#[test]
+fn a_text_part_that_is_none_or_unknown_is_named() {
+    let folder = configured("ministral3-bf16", "model_type", &json!("abacus"));
+    assert_refused(folder.path(), &["abacus", "ministral3"]);
+    let folder = assemble("qwen3-5-moe-q4-g64");
+    let config = json!({"model_type": "qwen3_5_moe", "text_config": 7});
+    fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+    assert_refused(folder.path(), &["text_config", "config.json"]);
+}
+
+#[test]
+fn a_missing_expert_is_named() {
+    let tensor = "model.layers.2.mlp.experts.5.down_proj.weight";
+    let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
+        tensors.remove(tensor).expect("the tensor is there");
+    });
+    assert_refused(folder.path(), &[tensor, "missing"]);
+}
+
+#[test]
+fn an_expert_of_another_size_is_named_with_both_shapes() {
+    let tensor = "model.layers.0.mlp.experts.3.up_proj.weight";
+    let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
+        cut(tensors, tensor)
+    });
+    assert_refused(folder.path(), &[tensor, "[23, 64]", "[24, 64]"]);
+}
+
+#[test]
+fn a_stack_that_lacks_an_expert_is_named_with_both_shapes() {
+    let tensor = "model.layers.1.mlp.switch_mlp.gate_proj.weight";
+    let folder = with_tensors("qwen3-moe-q4-g64", |tensors| cut(tensors, tensor));
+    assert_refused(folder.path(), &[tensor, "[7, 64, 8]", "[8, 64, 8]"]);
+    let tensor = "model.language_model.layers.1.mlp.experts.gate_up_proj";
+    let folder = with_tensors("qwen3-5-moe-bf16-authors", |tensors| cut(tensors, tensor));
+    assert_refused(folder.path(), &[tensor, "[7, 48, 64]", "[8, 48, 64]"]);
+}
+
+#[test]
+fn scales_of_another_type_or_missing_are_named() {
+    let tensor = "model.layers.0.mlp.switch_mlp.up_proj.scales";
+    let folder = with_tensors("qwen3-moe-mxfp4", |tensors| {
+        let scales = tensors.get_mut(tensor).expect("the tensor is there");
+        scales.dtype = Dtype::F32;
+        scales.data = scales.data.iter().flat_map(|_| [0; 4]).collect();
+    });
+    assert_refused(folder.path(), &[tensor, "Float32", "8 bits"]);
+    let biases = "model.layers.0.mlp.switch_mlp.up_proj.biases";
+    let folder = with_tensors("qwen3-moe-q4-g64", |tensors| {
+        tensors.remove(biases).expect("the tensor is there");
+    });
+    assert_refused(folder.path(), &[biases, "missing"]);
+}
+
+#[test]
+fn a_router_for_fewer_experts_is_refused() {
+    let tensor = "model.layers.0.mlp.gate.weight";
+    let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
+        cut(tensors, tensor)
+    });
+    assert_refused(folder.path(), &[tensor, "[7, 64]", "[8, 64]"]);
+}
+
+#[test]
+fn parts_of_a_recurrent_layer_of_other_sizes_are_named() {
+    let layer = "language_model.model.layers.0.linear_attn";
+    for (part, needles) in [
+        ("A_log", &["[3]", "[4]"]),
+        ("dt_bias", &["[3]", "[4]"]),
+        ("norm.weight", &["[15]", "[16]"]),
+        ("conv1d.weight", &["[127, 3, 1]", "[128, 3, 1]"]),
+    ] {
+        let tensor = format!("{layer}.{part}");
+        let folder = with_tensors("qwen3-5-q5-g32", |tensors| cut(tensors, &tensor));
+        assert_refused(folder.path(), &[&[tensor.as_str()], &needles[..]].concat());
+    }
+    let missing = format!("{layer}.conv1d.weight");
+    let folder = with_tensors("qwen3-5-q5-g32", |tensors| {
+        tensors.remove(&missing).expect("the tensor is there");
+    });
+    assert_refused(folder.path(), &[&missing, "missing"]);
+}

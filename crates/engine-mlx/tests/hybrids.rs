@@ -1,0 +1,224 @@
+//! Models whose layers carry a state, over several turns: what they answer is what they would answer
+//! had they read it all at once, whatever was said, taken back or kept before; and what can be taken
+//! up again is not read again.
+
+#[path = "fixtures/support.rs"]
+mod support;
+
+use support::{assemble, hold_mlx, load};
+use tempfile::TempDir;
+use transom_engine::{
+    FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Prompt, SamplingParams,
+};
+use transom_engine_mlx::{MlxEngine, MlxModel};
+
+const MODELS: [&str; 3] = [
+    "qwen3-5-bf16-authors",
+    "qwen3-next-q4-g64",
+    "qwen3-5-q5-g32",
+];
+
+/// By how much the likeliest token must lead, as a share of the largest logit, for a comparison not
+/// to be decided by rounding.
+const LEAD: f32 = 1e-3;
+
+/// Tokens before a prompt's end at which its question is taken to end.
+const OPENING: usize = 8;
+
+fn model(name: &str, prefill_chunk: usize) -> (TempDir, MlxModel) {
+    let folder = assemble(name);
+    let limits = Limits {
+        prefill_chunk,
+        ..Limits::default()
+    };
+    let model = load(&MlxEngine::new(), folder.path(), &limits);
+    let model = model.unwrap_or_else(|error| panic!("{name}: {error}"));
+    (folder, model)
+}
+
+/// `n` bytes that follow no pattern, from a seed.
+fn text(seed: u32, n: usize) -> Vec<u32> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let next = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state % 256
+    });
+    next.take(n).collect()
+}
+
+/// The answer to `prompt` after whatever the model was asked before, each token held against the
+/// logits of one pass over prompt and answer, which `parity.rs` holds against mlx-lm's; and the
+/// tokens of the prompt that were not read again.
+fn turn(model: &mut MlxModel, prompt: &[u32], n_tokens: usize, case: &str) -> (Vec<u32>, usize) {
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(n_tokens),
+        ignore_end_of_text: true,
+        ..GenerationParams::default()
+    };
+    let prepared = model.prepare(&Prompt::Tokens(prompt.to_vec()));
+    let prepared = prepared.expect("the prompt fits");
+    let mut answer = Vec::new();
+    let mut on_token = |token| answer.push(token);
+    let control = JobControl::new();
+    let ended = model.generate_tokens(&prepared, &params, &control, &mut |_| {}, &mut on_token);
+    let (reason, stats) = ended.expect("the answer succeeds");
+    assert_eq!(reason, FinishReason::Length);
+    let all = [prompt, &answer[..answer.len() - 1]].concat();
+    let rows = model.logits(&all).expect("logits");
+    for (place, (row, &token)) in rows[prompt.len() - 1..].iter().zip(&answer).enumerate() {
+        let largest = row.iter().copied().fold(f32::MIN, f32::max);
+        let scale = row.iter().fold(0.0_f32, |max, logit| max.max(logit.abs()));
+        assert!(
+            row[token as usize] >= largest - LEAD * scale,
+            "{case}: token {place} of the answer is {token}, whose logit is {} below {largest}",
+            largest - row[token as usize]
+        );
+    }
+    (answer, stats.cached_tokens)
+}
+
+#[test]
+fn a_conversation_that_goes_on_reads_only_what_is_new() {
+    let _mlx = hold_mlx();
+    for name in MODELS {
+        let (_folder, mut model) = model(name, 64);
+        let mut said = text(1, 70);
+        for number in 0..4 {
+            let case = format!("{name}, turn {number}");
+            let (answer, cached) = turn(&mut model, &said, 30, &case);
+            let before = if number == 0 { 0 } else { said.len() - 15 };
+            // The last token of an answer may not have been read.
+            assert!(
+                (before.saturating_sub(1)..=before).contains(&cached),
+                "{case}: {cached}"
+            );
+            said.extend(answer);
+            said.extend(text(10 + number, 15));
+        }
+    }
+}
+
+#[test]
+fn another_answer_to_the_same_question_reads_only_what_opens_it() {
+    let _mlx = hold_mlx();
+    for name in MODELS {
+        let (_folder, mut model) = model(name, 64);
+        let prompt = text(2, 150);
+        let (first, _) = turn(&mut model, &prompt, 40, name);
+        for _ in 0..2 {
+            let (again, cached) = turn(&mut model, &prompt, 40, name);
+            assert_eq!(cached, prompt.len() - OPENING, "{name}");
+            assert_eq!(again, first, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_next_turn_without_what_was_thought_does_not_read_the_question_again() {
+    let _mlx = hold_mlx();
+    for name in MODELS {
+        let (_folder, mut model) = model(name, 64);
+        let prompt = text(3, 130);
+        turn(&mut model, &prompt, 50, name);
+        // The template repeats the question, but not its last tokens, nor what was thought.
+        let next = [&prompt[..prompt.len() - 5], &text(4, 60)].concat();
+        let (_, cached) = turn(&mut model, &next, 20, name);
+        assert_eq!(cached, prompt.len() - OPENING, "{name}");
+    }
+}
+
+#[test]
+fn a_question_that_is_edited_is_read_from_where_it_begins() {
+    let _mlx = hold_mlx();
+    for name in MODELS {
+        let (_folder, mut model) = model(name, 64);
+        let mut said = text(5, 50);
+        let (answer, _) = turn(&mut model, &said, 30, name);
+        said.extend(answer);
+        let question = [&said[..], &text(6, 40)].concat();
+        turn(&mut model, &question, 30, name);
+        let edited = [&said[..], &text(7, 40)].concat();
+        let (_, cached) = turn(&mut model, &edited, 20, name);
+        assert!(
+            (said.len() - 1..=said.len()).contains(&cached),
+            "{name}: {cached}"
+        );
+    }
+}
+
+#[test]
+fn going_back_anywhere_answers_as_a_fresh_reading_does() {
+    let _mlx = hold_mlx();
+    for name in MODELS {
+        let (_folder, mut model) = model(name, 50);
+        let mut prompt = text(8, 40);
+        for number in 0..9_u32 {
+            let case = format!("{name}, turn {number}");
+            let (answer, _) = turn(&mut model, &prompt, 25, &case);
+            prompt.extend(answer);
+            // Some turns go on, others leave the text anywhere before.
+            let kept = match number % 3 {
+                0 => prompt.len(),
+                1 => prompt.len() - text(number, 1)[0] as usize % 60,
+                _ => prompt.len() / (2 + number as usize % 3),
+            };
+            prompt.truncate(kept.min(300));
+            prompt.extend(text(100 + number, 25 + number as usize));
+        }
+    }
+}
+
+#[test]
+fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
+    let _mlx = hold_mlx();
+    for name in MODELS {
+        let (folder, mut unbroken) = model(name, 64);
+        let path = folder.path().join("conversation");
+        let prompt = text(9, 100);
+        let (answer, _) = turn(&mut unbroken, &prompt, 40, name);
+        let n_tokens = unbroken.save_state(&path).expect("it is kept");
+        assert!(n_tokens >= 139, "{name}: {n_tokens}");
+        drop(unbroken);
+        for (next, expected) in [
+            ([&prompt[..], &answer, &text(10, 20)].concat(), n_tokens),
+            (
+                [&prompt[..], &text(11, 20)].concat(),
+                prompt.len() - OPENING,
+            ),
+        ] {
+            let limits = Limits::default();
+            let mut model = load(&MlxEngine::new(), folder.path(), &limits).expect("it loads");
+            assert_eq!(model.restore_state(&path), Ok(n_tokens), "{name}");
+            let (_, cached) = turn(&mut model, &next, 20, name);
+            assert_eq!(cached, expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_state_takes_as_much_memory_after_many_tokens_as_after_few() {
+    let _mlx = hold_mlx();
+    // Two layers attend, with two key-value heads of 16 numbers; two carry a state.
+    let (_folder, mut model) = model("qwen3-5-bf16-authors", 64);
+    let row = 2 * 2 * 2 * 16 * 4;
+    let memory = 4 * 16 * 12 * 4;
+    let conv = 3 * (2 * 2 * 16 + 4 * 12) * 4;
+    let state = 2 * (memory + conv);
+    for n_tokens in [60, 400] {
+        model.trim(transom_engine::Trim::Everything);
+        turn(&mut model, &text(12, n_tokens), 8, "memory");
+        let held = model.memory().kv_cache_bytes;
+        let rows = (n_tokens as u64 + 8).next_multiple_of(256) * row;
+        // The state in use, and one of each of two places to come back to.
+        assert!(
+            (rows + state..=rows + 3 * state).contains(&held),
+            "{n_tokens} tokens hold {held} bytes: {rows} of keys, {state} a state"
+        );
+    }
+}
