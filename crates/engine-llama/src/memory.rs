@@ -16,6 +16,9 @@ use crate::native::CacheType;
 const TOKENIZER_BYTES_A_TOKEN: u64 = 400;
 const PROCESS_BYTES: u64 = 8 << 20;
 
+/// llama.cpp makes contexts in multiples of this.
+const CONTEXT_STEP: usize = 256;
+
 /// The need of the model in `files`.
 pub(crate) fn memory_need(files: &ModelFiles, device: Device, limits: &Limits) -> MemoryNeed {
     let facts = &files.facts;
@@ -25,7 +28,11 @@ pub(crate) fn memory_need(files: &ModelFiles, device: Device, limits: &Limits) -
     let widths = Widths::of(files);
     MemoryNeed {
         weight_bytes: facts.weight_bytes,
-        kv_cache_bytes: kv_cache_bytes(facts, cache_type, context_length),
+        kv_cache_bytes: kv_cache_bytes(
+            facts,
+            cache_type,
+            context_length.next_multiple_of(CONTEXT_STEP),
+        ),
         activation_bytes: widths.step_bytes(device, cache_type, chunk, context_length as u64)
             + widths.vocab * TOKENIZER_BYTES_A_TOKEN
             + PROCESS_BYTES,
@@ -44,6 +51,7 @@ pub(crate) fn context_length(facts: &ModelFacts, limits: &Limits) -> usize {
 /// Bytes of keys, values and states of `n_tokens`, over all layers; 0 where the file does not tell.
 ///
 /// Layers with a sliding window keep everything too, as the context asks of llama.cpp.
+/// `tests/kv_cache.rs` holds this to what llama.cpp allocates.
 pub(crate) fn kv_cache_bytes(facts: &ModelFacts, cache_type: CacheType, n_tokens: usize) -> u64 {
     let kind = match cache_type {
         CacheType::F16 => KvType::F16,

@@ -3,7 +3,7 @@
 //!
 //! Rule: the same figures as `memory_need` of the room that runs it, which explains them.
 
-use super::{KvChoice, Machine, Need, product, sum};
+use super::{CONTEXT_STEP, KvChoice, Machine, Need, product, sum};
 use crate::facts::{KvType, ModelFacts};
 
 const MAX_DRAFT: u64 = 16;
@@ -34,8 +34,11 @@ pub(super) fn room_made_for(n_tokens: u64) -> u64 {
 }
 
 /// Layers with a window keep everything too, so that any part of a conversation can be taken back
-/// (llama.cpp's `swa_full`).
+/// (llama.cpp's `swa_full`). A context is made in whole steps.
 fn kv_cache_bytes(facts: &ModelFacts, context: u64, kind: KvType) -> u64 {
+    let context = context
+        .checked_next_multiple_of(CONTEXT_STEP)
+        .unwrap_or(context);
     facts.kept_bytes(context, context, kind).unwrap_or(0)
 }
 

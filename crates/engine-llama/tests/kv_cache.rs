@@ -1,0 +1,118 @@
+//! What llama.cpp allocates for keys and values of models of random shapes, as it says itself,
+//! against the need that was computed from the file.
+
+#[path = "fixtures/support.rs"]
+mod support;
+
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, Mutex};
+
+use support::load;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use transom_catalog::test_support::{Packing, TinyModel};
+use transom_engine::{Engine, KvCacheChoice, Limits, ModelSource};
+use transom_engine_llama::LlamaEngine;
+
+/// Keeps every line that llama.cpp logs on this thread.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<String>>);
+
+impl Visit for Lines {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            writeln!(self.0.lock().unwrap(), "{value:?}").unwrap();
+        }
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Sizes after `KV buffer size =`, in MiB; layers with a window have a buffer of their own.
+fn allocated(lines: &str) -> Vec<f64> {
+    let sizes = lines.lines().filter_map(|line| {
+        let (_, size) = line.split_once("KV buffer size =")?;
+        size.trim().strip_suffix("MiB")?.trim().parse().ok()
+    });
+    sizes.collect()
+}
+
+/// Numbers that follow each other without a pattern, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        choices[(self.0 >> 33) as usize % choices.len()]
+    }
+}
+
+#[test]
+fn llama_cpp_allocates_what_was_computed() {
+    let mut dice = Dice(7);
+    for round in 0..16 {
+        let n_kv_heads = dice.one_of(&[1, 2, 4, 8]);
+        let n_heads = n_kv_heads * dice.one_of(&[1, 2, 4]);
+        let model = TinyModel {
+            architecture: dice.one_of(&["llama", "qwen2", "qwen3", "gemma3"]),
+            n_layers: dice.one_of(&[1, 2, 5, 8]),
+            width: n_heads * dice.one_of(&[32, 64, 128]),
+            n_heads,
+            n_kv_heads,
+            ff_width: 64,
+            context_length: dice.one_of(&[256, 700, 1000, 1024]),
+            packing: Packing::F16,
+            seed: round,
+        };
+        let file = model.write_temporary();
+        let limits = Limits {
+            kv_cache: dice.one_of(&[KvCacheChoice::Full, KvCacheChoice::Small]),
+            ..Limits::default()
+        };
+        let engine = LlamaEngine::new();
+        let source = ModelSource {
+            path: file.path.clone(),
+        };
+        let need = engine.memory_need(&source, &limits).expect("it is sound");
+        let lines = Lines::default();
+        let loaded = tracing::subscriber::with_default(lines.clone(), || {
+            load(&engine, &file.path, &limits).expect("it loads")
+        });
+        drop(loaded);
+        let sizes = allocated(&lines.0.lock().unwrap());
+        assert!(!sizes.is_empty(), "llama.cpp says what it allocates");
+        let allocated: f64 = sizes.iter().sum();
+        let computed = need.kv_cache_bytes as f64 / f64::from(1 << 20);
+        // It says two digits.
+        let rounding = 0.006 * sizes.len() as f64;
+        assert!(
+            (allocated - computed).abs() <= rounding,
+            "{model:?}, {:?}: {allocated} MiB allocated, {computed} computed",
+            limits.kv_cache
+        );
+    }
+}
