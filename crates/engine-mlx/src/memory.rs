@@ -73,20 +73,27 @@ fn row_bytes(size: &ModelSize, element_bytes: u64) -> u64 {
     2 * (size.n_kv_heads * size.head_dim) as u64 * element_bytes
 }
 
+/// Features of all layers' keys together: of layers that keep all, and of those with a window.
+fn kv_widths(size: &ModelSize) -> (u64, u64) {
+    let (full, windowed) = size.kv_widths.unwrap_or_else(|| {
+        let width = size.n_kv_heads * size.head_dim;
+        let n_full = size.n_layers - size.n_windowed_layers - size.n_recurrent_layers;
+        (n_full * width, size.n_windowed_layers * width)
+    });
+    (full as u64, windowed as u64)
+}
+
 /// What all layers keep with the context full: keys and values in whole growth steps, of layers with
 /// a window no more than that asks for, and states. Of those, a convolution's counts as wide as the
 /// rest, though it may have two bytes an element.
 fn kv_cache_bytes(size: &ModelSize, context_length: usize, element_bytes: u64) -> u64 {
-    let n_full = size.n_layers - size.n_windowed_layers - size.n_recurrent_layers;
-    let full = n_full as u64 * kv_cache::capacity(context_length) as u64;
-    full * row_bytes(size, element_bytes)
-        + windowed_bytes(size, context_length, element_bytes)
-        + state_bytes(size)
+    let full = 2 * kv_widths(size).0 * kv_cache::capacity(context_length) as u64;
+    full * element_bytes + windowed_bytes(size, context_length, element_bytes) + state_bytes(size)
 }
 
 fn windowed_bytes(size: &ModelSize, context_length: usize, element_bytes: u64) -> u64 {
     let rows = kv_cache::windowed_capacity(context_length, size.window) as u64;
-    size.n_windowed_layers as u64 * rows * row_bytes(size, element_bytes)
+    2 * kv_widths(size).1 * rows * element_bytes
 }
 
 fn state_bytes(size: &ModelSize) -> u64 {

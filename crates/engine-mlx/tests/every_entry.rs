@@ -4,6 +4,7 @@
 //! model of the same form and lists the tensors that mlx-lm has for it. Here those are filled with
 //! random numbers, stored as the configuration says, and the model is loaded and decodes.
 
+#[expect(dead_code, reason = "what is here is no model of the fixtures")]
 #[path = "fixtures/support.rs"]
 mod support;
 

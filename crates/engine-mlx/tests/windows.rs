@@ -9,7 +9,8 @@ use std::fs;
 use support::{assemble, hold_mlx, load};
 use tempfile::TempDir;
 use transom_engine::{
-    FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Prompt, SamplingParams, Stats,
+    Engine, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, ModelSource, Prompt,
+    SamplingParams, Stats,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
@@ -254,5 +255,35 @@ fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
             name != "mistral-window" || bytes < 24_000,
             "{name}: {bytes}"
         );
+    }
+}
+
+#[test]
+fn the_need_covers_what_a_full_context_keeps() {
+    let _mlx = hold_mlx();
+    for (name, _) in MODELS.into_iter().chain([("gemma4-f32-unified", 9)]) {
+        let folder = assemble(name);
+        let engine = MlxEngine::new();
+        let limits = Limits {
+            context_length: 400,
+            prefill_chunk: 64,
+            ..Limits::default()
+        };
+        let source = ModelSource {
+            path: folder.path().to_owned(),
+        };
+        let need = engine.memory_need(&source, &limits).expect("it is sound");
+        let mut model = load(&engine, folder.path(), &limits).expect("it loads");
+        let held = |model: &MlxModel| model.memory().kv_cache_bytes;
+        greedy(&mut model, &text(14, 390), 9);
+        let full = held(&model);
+        assert!(full <= need.kv_cache_bytes, "{name}: {full}, {need:?}");
+        assert!(full >= need.kv_cache_bytes / 2, "{name}: {full}, {need:?}");
+        // Another question from the middle on, so that places are pinned.
+        greedy(&mut model, &text(14, 30), 300);
+        greedy(&mut model, &text(14, 60), 330);
+        let pins = need.cache_bytes - (256 << 20);
+        let most = need.kv_cache_bytes + pins;
+        assert!(held(&model) <= most, "{name}: {need:?}");
     }
 }

@@ -214,7 +214,7 @@ fn a_window_goes_back_to_a_pin_that_it_has_moved_past_and_to_no_other_place() {
 #[test]
 fn a_state_goes_back_to_its_pins_only() {
     let mut cache = LayerCache::State(StateCache::default());
-    let mut read = |cache: &mut LayerCache, n: i32| {
+    let read = |cache: &mut LayerCache, n: i32| {
         let state = cache.state_mut().expect("it is one");
         let sum = state
             .get()
