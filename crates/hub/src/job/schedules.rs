@@ -164,6 +164,15 @@ impl Schedule {
             "parts are left: {}",
             self.about()
         );
+        Ended {
+            code: match &result {
+                Some(Ok(())) => "whole",
+                Some(Err(error)) => error.code(),
+                None => "crashed",
+            },
+            has_crashed: self.log.contains("None; "),
+            has_changed: self.log.contains("Change x"),
+        }
     }
 
     fn nothing_bad_is_in_place(&self) {

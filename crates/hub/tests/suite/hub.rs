@@ -179,3 +179,41 @@ async fn a_proxy_of_the_environment_is_used() {
     assert!(child.status.success(), "{said}");
     assert_eq!(desk.local.seen().len(), 1, "{said}");
 }
+
+/// Set in the child, which is this test program again.
+#[cfg(target_os = "linux")]
+const WITHOUT_KEYCHAIN: &str = "TRANSOM_TEST_WITHOUT_A_KEYCHAIN";
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn without_a_keychain_it_says_so_and_asks_without_a_token() {
+    if let Ok(endpoint) = std::env::var(WITHOUT_KEYCHAIN) {
+        let options = HubOptions {
+            endpoint,
+            uses_proxies: false,
+            ..HubOptions::default()
+        };
+        let hub = Hub::new(options).unwrap();
+        let error = hub.has_token().await.unwrap_err();
+        assert_eq!(error.code(), "no_keychain", "{error}");
+        let token = Token::new("hf_secret".to_owned()).unwrap();
+        let error = hub.set_token(token).await.unwrap_err();
+        assert!(error.to_string().contains("HF_TOKEN"), "{error}");
+        assert_eq!(hub.search("model", None).await.unwrap().len(), 1);
+        return;
+    }
+    let desk = Desk::with_model(2000);
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "hub::without_a_keychain_it_says_so_and_asks_without_a_token",
+        ])
+        .env(WITHOUT_KEYCHAIN, desk.local.address())
+        .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent/bus")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{said}");
+    assert_eq!(desk.local.seen().len(), 1, "{said}");
+    assert!(!desk.local.seen()[0].has_token);
+}

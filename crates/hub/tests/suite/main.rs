@@ -2,7 +2,7 @@
 //!
 //! Rule: waits are for states, and end with a sentence.
 
-#![allow(missing_docs)]
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
 mod desk;
 mod faults;
