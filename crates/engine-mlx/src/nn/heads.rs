@@ -100,3 +100,54 @@ impl Heads {
             .reshape(&[1, n_heads, n_tokens, head_dim])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::Step;
+
+    fn array(seed: f32, shape: &[i32]) -> Array {
+        let n_elements: i32 = shape.iter().product();
+        let values: Vec<f32> = (0..n_elements)
+            .map(|i| (i as f32 * seed).sin() * 1.5)
+            .collect();
+        Array::from_slice(&values, shape)
+    }
+
+    /// What runs on a GPU is here run by MLX on the CPU, with its own attention.
+    #[test]
+    fn both_ways_of_attending_agree_with_and_without_windows_and_sinks() {
+        let shape = AttentionShape {
+            hidden_size: 8,
+            n_heads: 4,
+            n_kv_heads: 2,
+            head_dim: 8,
+        };
+        for (offset, n_tokens) in [(0, 1), (0, 5), (9, 4), (9, 1)] {
+            for window in [None, Some(3), Some(50)] {
+                for sinks in [None, Some(array(0.7, &[4]))] {
+                    let n_before = offset.min(window.unwrap_or(i32::MAX) - 1);
+                    let n_keys = n_before + n_tokens;
+                    let queries = array(0.37, &[1, 4, n_tokens, 8]);
+                    let keys = array(0.23, &[1, 2, n_keys, 8]);
+                    let values = array(0.51, &[1, 2, n_keys, 8]);
+                    let attended = [true, false].map(|on_cpu| {
+                        let step = Step::new(&[], &[window], offset, n_tokens, on_cpu);
+                        let mut heads = Heads::new(shape, on_cpu);
+                        heads.sinks = sinks.clone();
+                        let mask = step.mask(window);
+                        heads.attend(&queries, &keys, &values, mask).expect("MLX")
+                    });
+                    let [own, mlx] = attended;
+                    let difference = own.subtract(&mlx).and_then(|d| d.abs());
+                    let difference = difference.and_then(|d| d.max(None)).expect("MLX");
+                    let difference = difference.item_exact::<f32>();
+                    assert!(
+                        difference < 1e-5,
+                        "{n_tokens} tokens at {offset}, window {window:?}: {difference}"
+                    );
+                }
+            }
+        }
+    }
+}
