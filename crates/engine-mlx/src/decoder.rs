@@ -51,8 +51,11 @@ impl<'a> Decoder<'a> {
         prompt: &[u32],
     ) -> Self {
         let n_cached = session.reuse(prompt);
-        // Whoever edits the message that comes now comes back to here.
-        session.pin();
+        // Whoever edits the message that comes now comes back to here. Another answer to the same
+        // question brings no message, so what was pinned before stays.
+        if prompt.len() - n_cached > OPENING_TOKENS {
+            session.pin();
+        }
         Self {
             transformer,
             session,

@@ -9,8 +9,8 @@ use std::fs;
 use support::{assemble, hold_mlx, load};
 use tempfile::TempDir;
 use transom_engine::{
-    Engine, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, ModelSource, Prompt,
-    SamplingParams, Stats,
+    Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
+    ModelSource, Prompt, SamplingParams, Stats,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
@@ -195,6 +195,8 @@ fn a_question_that_is_edited_is_read_from_where_it_begins() {
         let first_turn = said.len();
         let question = [&said[..], &text(8, 40)].concat();
         check_turn(&mut model, &question, 280, name);
+        // Another answer in between changes nothing.
+        check_turn(&mut model, &question, 280, name);
         let edited = [&said[..], &text(9, 40)].concat();
         let (_, cached) = check_turn(&mut model, &edited, 20, name);
         // The last token of an answer may not have been read.
@@ -286,4 +288,34 @@ fn the_need_covers_what_a_full_context_keeps() {
         let most = need.kv_cache_bytes + pins;
         assert!(held(&model) <= most, "{name}: {need:?}");
     }
+}
+
+/// Headers are compared, data has a checksum: what is altered is refused or means the same.
+#[test]
+fn an_altered_file_of_a_windowed_conversation_is_never_believed() {
+    let _mlx = hold_mlx();
+    let (folder, mut model) = model("gpt-oss-mxfp4", 64);
+    let path = folder.path().join("conversation");
+    greedy(&mut model, &text(15, 100), 300);
+    let n_tokens = model.save_state(&path).expect("it is kept");
+    let sound = fs::read(&path).expect("it is there");
+    let header = 8 + u64::from_le_bytes(sound[..8].try_into().expect("8 bytes")) as usize;
+    assert!(String::from_utf8_lossy(&sound[..header]).contains("\"pinned_tokens\""));
+    // Places all over the header, and all over the data.
+    let in_header = (0..header).step_by(13);
+    let in_data = (header..sound.len()).step_by(sound.len() / 97);
+    for place in in_header.chain(in_data) {
+        for bit in [0, 3] {
+            let mut altered = sound.clone();
+            altered[place] ^= 1 << bit;
+            fs::write(&path, altered).expect("written");
+            match model.restore_state(&path) {
+                Ok(n) => assert!(place < header && n == n_tokens, "byte {place}"),
+                Err(EngineError::BadFile { .. }) => {}
+                Err(other) => panic!("byte {place}: {other:?}"),
+            }
+        }
+    }
+    fs::write(&path, &sound).expect("written");
+    assert_eq!(model.restore_state(&path), Ok(n_tokens));
 }
