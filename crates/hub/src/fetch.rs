@@ -211,7 +211,8 @@ impl Attempt<'_> {
         let silence = self.hub.wire().silence();
         let name = &self.file().name;
         let mut at = range.start;
-        let mut step: Vec<u8> = Vec::new();
+        let room = (due as usize).min(STEP_BYTES + (64 << 10));
+        let mut step: Vec<u8> = Vec::with_capacity(room);
         loop {
             let chunk = answer.chunk(silence, name).await;
             let is_more = matches!(&chunk, Ok(Some(_)));
@@ -223,7 +224,7 @@ impl Attempt<'_> {
                 return Err(self.wrong_length(&range, came - range.start));
             }
             if !step.is_empty() && (step.len() >= STEP_BYTES || !is_more) {
-                let bytes = std::mem::take(&mut step);
+                let bytes = std::mem::replace(&mut step, Vec::with_capacity(room));
                 let written = self.part.write(at, bytes).await;
                 written.map_err(|error| self.write_fault(error))?;
                 at = came;

@@ -116,15 +116,22 @@ impl Job {
     pub(crate) async fn run(mut self) -> Result<(), HubError> {
         let folder = self.shared.folder(&self.wanted.key);
         let lock = Arc::new(self.lock(&folder).await?);
+        let result = self.work(folder, &lock).await;
+        // Who hears of the end may take the parts over, or delete them.
+        lock.settled().await;
+        result
+    }
+
+    async fn work(&mut self, folder: PathBuf, lock: &Arc<Lock>) -> Result<(), HubError> {
         let mut courses = HashMap::new();
         // The files whose bytes stay although the store's marks of them differ.
         let mut unmarked = Vec::new();
         let plan = loop {
             let plan = self.plan(&folder).await?;
             let mut work = Work {
-                job: &mut self,
+                job: self,
                 folder: &folder,
-                lock: &lock,
+                lock,
                 plan: &plan,
                 done_bytes: 0,
             };
@@ -133,7 +140,7 @@ impl Job {
                 Outcome::AskAnew => Plan::forget(&folder),
             }
         };
-        let guard = Arc::clone(&lock);
+        let guard = lock.held();
         let finish = move || {
             let _guard = guard;
             publish(&folder, &plan)?;
@@ -344,7 +351,7 @@ impl Work<'_> {
         let needed_bytes = needed_bytes + self.job.shared.options.spare_bytes;
         let disk = Arc::clone(&self.job.shared.options.disk);
         let folder = self.folder.to_owned();
-        let guard = Arc::clone(self.lock);
+        let guard = self.lock.held();
         blocking(move || {
             let _guard = guard;
             let free = disk.free_bytes(&folder);
@@ -390,7 +397,7 @@ impl Work<'_> {
             self.tell_bytes(part.len());
             let Err(fault) = result else {
                 let to = Plan::whole_path(self.folder, file);
-                let guard = Arc::clone(self.lock);
+                let guard = self.lock.held();
                 blocking(move || {
                     let _guard = guard;
                     part.finish(&to)

@@ -7,6 +7,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
 use crate::HubError;
 use crate::disk::{make_folder, trouble};
@@ -17,6 +20,14 @@ const NAME: &str = "lock";
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
+    flights: Arc<RwLock<()>>,
+}
+
+/// A part of the lock that goes along with a write in flight.
+#[derive(Debug)]
+pub(crate) struct Held {
+    _lock: Arc<Lock>,
+    _flight: Option<OwnedRwLockReadGuard<()>>,
 }
 
 impl Lock {
@@ -56,8 +67,24 @@ impl Lock {
             }
             let _ = file.set_len(0);
             let _ = write!(file, "{}", myself());
-            return Ok(Self { _file: file });
+            return Ok(Self {
+                _file: file,
+                flights: Arc::default(),
+            });
         }
+    }
+
+    /// For a write that may outlive who asked for it.
+    pub(crate) fn held(self: &Arc<Self>) -> Held {
+        Held {
+            _lock: Arc::clone(self),
+            _flight: Arc::clone(&self.flights).try_read_owned().ok(),
+        }
+    }
+
+    /// Returns when no write is in flight any more.
+    pub(crate) async fn settled(&self) {
+        let _all = self.flights.write().await;
     }
 
     /// Whether somebody has the lock of this folder.
@@ -105,6 +132,19 @@ mod tests {
         drop(first);
         assert!(!Lock::is_held(&folder));
         Lock::take(&folder, "Qwen3").unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_write_in_flight_keeps_the_lock_and_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = Arc::new(Lock::take(folder.path(), "a").unwrap());
+        let held = lock.held();
+        assert!(futures_util::poll!(std::pin::pin!(lock.settled())).is_pending());
+        drop(lock);
+        assert!(Lock::is_held(folder.path()));
+        drop(held);
+        let lock = Lock::take(folder.path(), "a").unwrap();
+        lock.settled().await;
     }
 
     #[test]

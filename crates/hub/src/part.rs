@@ -25,7 +25,7 @@ use crate::ranges::Ranges;
 const SYNC_BYTES: u64 = 64 << 20;
 const SYNC_TIME: Duration = Duration::from_secs(10);
 /// Read at once while the checksum follows.
-const HASH_BYTES: u64 = 4 << 20;
+const HASH_BYTES: u64 = 1 << 20;
 
 /// Which file it is: two with the same identity are the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,7 +175,7 @@ impl Part {
         let (data, disk, lock) = (
             Arc::clone(&self.data),
             Arc::clone(&self.disk),
-            Arc::clone(&self.lock),
+            self.lock.held(),
         );
         let write = move || {
             // Held until the bytes are written, whatever becomes of who asked.
@@ -220,7 +220,7 @@ impl Part {
         let (data, disk, lock) = (
             Arc::clone(&self.data),
             Arc::clone(&self.disk),
-            Arc::clone(&self.lock),
+            self.lock.held(),
         );
         let save = move || {
             let _lock = lock;

@@ -238,7 +238,10 @@ impl Driver {
                     return Ok(Freed { bytes: 0 });
                 }
                 // Held while its contents go; another program that fetches the same keeps them.
-                let _lock = Lock::take(&folder, &wanted.name)?;
+                let _lock = match Lock::take(&folder, &wanted.name) {
+                    Err(HubError::InUse { .. }) => return Ok(Freed { bytes: 0 }),
+                    lock => lock?,
+                };
                 let bytes = taken_bytes(&folder);
                 let removed = fs::remove_dir_all(&folder);
                 removed.map_err(|error| trouble(&folder, &error))?;
