@@ -219,7 +219,14 @@ impl Generation {
 /// `generation_config.json` lists more end tokens than `config.json` for many chat models, so both
 /// count.
 fn end_tokens(config: &Value, generation: &Generation) -> Vec<u32> {
-    let mut tokens: Vec<u32> = [config.get("eos_token_id"), generation.eos_token_id.as_ref()]
+    // Some multimodal files name them in their text part only.
+    let text = config.get("text_config");
+    let named = [
+        config.get("eos_token_id"),
+        text.and_then(|text| text.get("eos_token_id")),
+        generation.eos_token_id.as_ref(),
+    ];
+    let mut tokens: Vec<u32> = named
         .into_iter()
         .flatten()
         .flat_map(|value| match value {

@@ -48,8 +48,9 @@ pub(super) struct Args {
     rope_parameters: Option<RopeParameters>,
     query_pre_attn_scalar: f32,
     sliding_window: Option<i32>,
-    #[serde(alias = "_sliding_window_pattern")]
-    sliding_window_pattern: i32,
+    sliding_window_pattern: Option<i32>,
+    /// The same in files of another age; some have both.
+    _sliding_window_pattern: Option<i32>,
     layer_types: Option<Vec<String>>,
     hidden_activation: Option<String>,
     attn_logit_softcapping: Option<f32>,
@@ -80,7 +81,8 @@ impl Default for Args {
             rope_parameters: None,
             query_pre_attn_scalar: 256.0,
             sliding_window: Some(4096),
-            sliding_window_pattern: 6,
+            sliding_window_pattern: None,
+            _sliding_window_pattern: None,
             layer_types: None,
             hidden_activation: None,
             attn_logit_softcapping: None,
@@ -132,11 +134,7 @@ impl Args {
                 self.max_position_embeddings,
                 1 << 28,
             ),
-            (
-                "sliding_window_pattern",
-                self.sliding_window_pattern,
-                1 << 10,
-            ),
+            ("sliding_window_pattern", self.pattern(), 1 << 10),
         ];
         for (name, value, max) in sizes {
             if !(1..=max).contains(&value) {
@@ -192,13 +190,20 @@ impl Args {
         }
     }
 
+    /// Every so many-th layer sees all.
+    fn pattern(&self) -> i32 {
+        self.sliding_window_pattern
+            .or(self._sliding_window_pattern)
+            .unwrap_or(6)
+    }
+
     fn windows(&self, config: &ModelConfig) -> Result<Windows, EngineError> {
         Windows::new(
             config,
             self.num_hidden_layers,
             self.sliding_window,
             self.layer_types.as_deref(),
-            Pattern::FullEach(self.sliding_window_pattern),
+            Pattern::FullEach(self.pattern()),
             self.max_position_embeddings,
         )
     }
@@ -286,7 +291,7 @@ impl Args {
     fn slides(&self, layer: i32) -> bool {
         match &self.layer_types {
             Some(types) => types[layer as usize] == "sliding_attention",
-            None => (layer + 1) % self.sliding_window_pattern != 0,
+            None => (layer + 1) % self.pattern() != 0,
         }
     }
 

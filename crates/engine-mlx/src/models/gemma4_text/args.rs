@@ -33,8 +33,9 @@ pub(in crate::models) struct Args {
     pub(super) enable_moe_block: bool,
     pub(super) num_experts: Option<i32>,
     pub(super) top_k_experts: Option<i32>,
-    #[serde(alias = "expert_intermediate_size")]
     pub(super) moe_intermediate_size: Option<i32>,
+    /// The same in some files; some have both.
+    pub(super) expert_intermediate_size: Option<i32>,
     pub(super) rms_norm_eps: f32,
     pub(super) max_position_embeddings: i32,
     rope_parameters: RopeParameters,
@@ -74,6 +75,7 @@ impl Default for Args {
             num_experts: None,
             top_k_experts: None,
             moe_intermediate_size: None,
+            expert_intermediate_size: None,
             rms_norm_eps: 1e-6,
             max_position_embeddings: 131_072,
             rope_parameters: RopeParameters::default(),
@@ -163,7 +165,7 @@ impl Args {
             ("top_k_experts", own_or(self.top_k_experts), 1, n_experts),
             (
                 "moe_intermediate_size",
-                own_or(self.moe_intermediate_size),
+                own_or(self.expert_width()),
                 1,
                 1 << 20,
             ),
@@ -204,7 +206,7 @@ impl Args {
         if self.enable_moe_block
             && (self.num_experts.is_none()
                 || self.top_k_experts.is_none()
-                || self.moe_intermediate_size.is_none())
+                || self.expert_width().is_none())
         {
             let reason = "enable_moe_block needs num_experts, top_k_experts and \
                           moe_intermediate_size";
@@ -253,6 +255,10 @@ impl Args {
         }
     }
 
+    fn expert_width(&self) -> Option<i32> {
+        self.moe_intermediate_size.or(self.expert_intermediate_size)
+    }
+
     /// Layers that have keys of their own; those after them look at these.
     pub(super) fn n_own(&self) -> i32 {
         self.num_hidden_layers - self.num_kv_shared_layers
@@ -281,7 +287,7 @@ impl Args {
     pub(super) fn experts(&self) -> Option<ExpertShape> {
         self.enable_moe_block.then_some(ExpertShape {
             hidden_size: self.hidden_size,
-            intermediate_size: self.moe_intermediate_size?,
+            intermediate_size: self.expert_width()?,
             n_experts: self.num_experts?,
             n_used: self.top_k_experts?,
         })
