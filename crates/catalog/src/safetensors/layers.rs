@@ -163,7 +163,9 @@ impl<'a> Config<'a> {
             _ => None,
         };
         let window = self.number("sliding_window").or(default);
-        window.filter(|&n| n > 0 && !self.is_false("use_sliding_window"))
+        // One that holds the whole context is none.
+        let context = self.number_or("max_position_embeddings", u64::MAX);
+        window.filter(|&n| n > 0 && n < context && !self.is_false("use_sliding_window"))
     }
 
     fn kinds(&self) -> Vec<LayerKind> {
