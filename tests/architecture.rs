@@ -75,6 +75,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-engine-host",
             "transom-engine-llama",
             "transom-engine-mlx",
+            "transom-signals",
+            "transom-supervisor",
         ],
     ),
     // Sees the programs from outside only.

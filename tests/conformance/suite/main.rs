@@ -11,6 +11,7 @@
 
 mod answer;
 mod ask;
+mod budget;
 mod cases;
 mod damage;
 mod files;
