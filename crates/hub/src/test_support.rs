@@ -46,6 +46,8 @@ struct State {
     repositories: Repositories,
     token: Option<String>,
     rules: Vec<faults::Rule>,
+    /// Old names and new ones.
+    renamed: Vec<(String, String)>,
     seen: Vec<Seen>,
     /// Links with a lower number are refused.
     oldest_link: u64,
@@ -149,6 +151,11 @@ impl LocalHub {
     /// The token that opens gated repositories.
     pub fn accept_token(&self, token: &str) {
         self.state().token = Some(token.to_owned());
+    }
+
+    /// What is asked of the old name is redirected to the new one, on the hub itself.
+    pub fn rename(&self, old: &str, new: &str) {
+        self.state().renamed.push((old.to_owned(), new.to_owned()));
     }
 
     /// Wants the token, and conditions accepted, for this repository.

@@ -4,7 +4,8 @@
 //! is among the whole ones only after its checksum was right.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use super::{Job, News, blocking, stopped};
@@ -131,9 +132,22 @@ impl Work<'_> {
         let needed_bytes = needed_bytes + self.job.shared.options.spare_bytes;
         let disk = Arc::clone(&self.job.shared.options.disk);
         let folder = self.folder.to_owned();
+        let home = self.plan.wanted.folder.clone();
+        let total_bytes = self.plan.total_bytes();
         let guard = self.lock.held();
         blocking(move || {
             let _guard = guard;
+            if let Some(home) = on_another_disk(&folder, &home) {
+                let free = disk.free_bytes(&home);
+                let free_bytes = free.map_err(|error| trouble(&home, &error))?;
+                if free_bytes < total_bytes {
+                    return Err(HubError::DiskFull {
+                        folder: home,
+                        needed_bytes: total_bytes,
+                        free_bytes,
+                    });
+                }
+            }
             let free = disk.free_bytes(&folder);
             let free = free.map_err(|error| trouble(&folder, &error))?;
             let free_bytes = free.saturating_sub(claimed);
@@ -270,6 +284,13 @@ impl Work<'_> {
             () = stopped(self.job.order.clone()) => Err(Fault::Hub(HubError::Stopped)),
         }
     }
+}
+
+/// The nearest folder above the model's that is there, if it is not on the disk of the parts.
+fn on_another_disk(parts: &Path, home: &Path) -> Option<PathBuf> {
+    let disk = |path: &Path| std::fs::metadata(path).ok().map(|data| data.dev());
+    let above = home.ancestors().find(|path| path.exists())?;
+    (disk(above) != disk(parts)).then(|| above.to_owned())
 }
 
 /// Whether the hub no longer has what the plan names.

@@ -173,6 +173,9 @@ fn answer(
         range: request.range.clone(),
         has_token: request.token.is_some(),
     });
+    if let (Some(moved), false) = (moved(state, request), is_store) {
+        return (moved, None);
+    }
     let fault = faults::take(&mut state.rules, route);
     if let Some(Fault::Status(status, seconds)) = fault {
         let mut answer = text(status, "a fault on demand");
@@ -229,6 +232,22 @@ fn answer(
         _ => text(404, "no such page"),
     };
     (answer, fault)
+}
+
+/// A repository that has another name by now: a redirect within the hub.
+fn moved(state: &State, request: &Request) -> Option<Answer> {
+    let path = request.url.path();
+    let (old, new) = state
+        .renamed
+        .iter()
+        .find(|(old, _)| path.contains(&format!("/{old}/")))?;
+    let mut to = path.replacen(&format!("/{old}/"), &format!("/{new}/"), 1);
+    if let Some(query) = request.url.query() {
+        to = format!("{to}?{query}");
+    }
+    let mut answer = text(307, "it has another name");
+    answer.headers.push(("Location", to));
+    Some(answer)
 }
 
 /// `%2F` and its like.

@@ -53,6 +53,41 @@ async fn the_token_stays_with_the_hub() {
 }
 
 #[tokio::test]
+async fn a_renamed_repository_is_followed_with_the_token() {
+    let desk = Desk::with_model(50_000);
+    desk.local.accept_token("hf_right");
+    desk.local.gate(REPOSITORY);
+    desk.local.rename("former/name", REPOSITORY);
+    let mut options = desk.local.options();
+    options.token = TokenSource::Given(Token::new("hf_right".to_owned()).unwrap());
+    let hub = Hub::new(options).unwrap();
+    let downloads = Downloads::start(hub, desk.options()).await.unwrap();
+    let mut wanted = desk.wanted();
+    wanted.repository = "former/name".to_owned();
+    let id = downloads.add(wanted).await.unwrap();
+    until(&downloads, id, "done", |it| it.state == State::Done).await;
+    desk.assert_whole();
+}
+
+#[tokio::test]
+async fn a_model_on_another_disk_than_its_parts_comes_whole() {
+    let desk = Desk::with_model(50_000);
+    // Another disk where the system has such a folder.
+    let other = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let other = other.unwrap();
+    let downloads = desk.downloads().await;
+    let mut wanted = desk.wanted();
+    wanted.folder = other.path().join("owner/model");
+    let id = downloads.add(wanted).await.unwrap();
+    until(&downloads, id, "done", |it| it.state == State::Done).await;
+    let found = std::fs::read(other.path().join("owner/model").join(MODEL)).unwrap();
+    assert_eq!(Some(found), desk.local.bytes(REPOSITORY, MODEL));
+    let n_files = std::fs::read_dir(other.path().join("owner/model")).unwrap();
+    assert_eq!(n_files.count(), 2, "no copy is left half");
+    assert_eq!(std::fs::read_dir(desk.parts()).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn a_gated_model_names_the_page_where_to_accept() {
     let desk = Desk::with_model(50_000);
     desk.local.gate(REPOSITORY);
