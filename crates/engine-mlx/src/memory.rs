@@ -134,7 +134,7 @@ fn activation_bytes(
 ) -> u64 {
     let chunk = chunk.min(context_length) as u64;
     let heads = ((size.n_heads + 2 * size.n_kv_heads) * size.head_dim) as u64;
-    let copies = 2 * (size.n_used_experts * size.hidden_size) as u64;
+    let copies = 3 * (size.n_used_experts * size.hidden_size) as u64;
     let widths = 3 * (size.hidden_size as u64 + heads + size.intermediate_size as u64) + copies;
     let layer = chunk * widths * element_bytes;
     let n_attending = size.n_layers - size.n_recurrent_layers;
@@ -176,7 +176,7 @@ fn activation_bytes(
 const MEMORY_DEPTH: u64 = 128;
 
 /// Rows of a token that live at once in the chunked delta rule.
-const RECURRENT_COPIES: u64 = 20;
+const RECURRENT_COPIES: u64 = 36;
 
 /// Copies of the logits that the sampler's filters make: sorted values, their order, probabilities.
 const SAMPLER_COPIES: u64 = 8;
