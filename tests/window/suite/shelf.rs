@@ -77,7 +77,9 @@ async fn a_model_is_fetched_used_and_removed_in_the_window() {
         settings.until_says(r"\d+ MB became free").await?;
         check(!folder.exists(), || "the model's folder stayed".into())?;
         chat.by("button", "^Model: Starter").await?;
-        talk::ask_to_the_end(&chat, "What is a haiku?").await
+        talk::ask_to_the_end(&chat, "What is a haiku?")
+            .await
+            .map(drop)
     })
     .await;
 }
@@ -164,7 +166,9 @@ async fn the_welcome_proposes_a_model_for_this_machine() {
         chat.until_says("suits this computer").await?;
         chat.by("button", "^Get ").await?;
         chat.click("button", "^Start$").await?;
-        talk::ask_to_the_end(&chat, "What is a haiku?").await
+        talk::ask_to_the_end(&chat, "What is a haiku?")
+            .await
+            .map(drop)
     })
     .await;
 }
