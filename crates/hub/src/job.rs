@@ -118,8 +118,9 @@ impl Job {
         let mut courses = HashMap::new();
         // The files whose bytes stay although the store's marks of them differ.
         let mut unmarked = Vec::new();
+        let mut is_stale = false;
         let plan = loop {
-            let plan = self.plan(&folder).await?;
+            let plan = self.plan(&folder, is_stale).await?;
             let mut work = Work {
                 job: self,
                 folder: &folder,
@@ -129,7 +130,7 @@ impl Job {
             };
             match work.files(&mut courses, &mut unmarked).await? {
                 Outcome::Whole => break plan,
-                Outcome::AskAnew => Plan::forget(&folder),
+                Outcome::AskAnew => is_stale = true,
             }
         };
         let guard = lock.held();
@@ -154,9 +155,9 @@ impl Job {
         }
     }
 
-    /// The plan that was kept, or a new one from the hub.
-    async fn plan(&mut self, folder: &Path) -> Result<Plan, HubError> {
-        if let Some(plan) = Plan::kept(folder, &self.wanted) {
+    /// The plan that was kept and is not stale, or a new one from the hub.
+    async fn plan(&mut self, folder: &Path, is_stale: bool) -> Result<Plan, HubError> {
+        if !is_stale && let Some(plan) = Plan::kept(folder, &self.wanted) {
             return Ok(plan);
         }
         let mut course = self.course();

@@ -52,10 +52,6 @@ impl Plan {
         replace(&path, &text).map_err(|error| trouble(&path, &error))
     }
 
-    pub(crate) fn forget(folder: &Path) {
-        let _ = fs::remove_file(folder.join(NAME));
-    }
-
     /// Asks the hub.
     pub(crate) async fn ask(hub: &Hub, wanted: &Wanted) -> Result<Self, HubError> {
         let listing = hub.files(&wanted.repository, &wanted.revision).await?;

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use tempfile::TempDir;
 
 use super::*;
-use crate::test_support::{Fault as HubFault, LocalHub, Route};
+use crate::test_support::{Fault as HubFault, LocalHub, Route, TightDisk};
 use crate::{Patience, WantedFile};
 
 const REPOSITORY: &str = "owner/model";
@@ -89,6 +89,12 @@ impl Schedule {
         options.piece_bytes = self.random.u64(1500..20_000);
         options.connections_a_file = self.random.usize(1..5);
         options.spare_bytes = 0;
+        if !is_clean && self.random.u8(0..8) == 0 {
+            let disk = TightDisk::with_room(self.random.u64(0..80_000));
+            disk.claim(self.random.u64(0..100_000));
+            self.log += &format!("{disk:?}; ");
+            options.disk = Arc::new(disk);
+        }
         options.patience = Patience {
             first_wait: Duration::from_millis(1),
             longest_wait: Duration::from_millis(4),
@@ -232,5 +238,5 @@ async fn any_schedule_of_faults_and_crashes_ends_whole_or_resumable() {
     assert!(n_with(&|it| it.has_crashed) > 100);
     assert!(n_with(&|it| it.has_changed) > 10);
     let codes: BTreeSet<&str> = ended.iter().map(|it| it.code).collect();
-    assert!(codes.len() > 5, "{codes:?}");
+    assert!(codes.contains("disk_full") && codes.len() > 5, "{codes:?}");
 }

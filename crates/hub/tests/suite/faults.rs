@@ -204,6 +204,31 @@ async fn a_file_that_changed_meanwhile_starts_over_and_says_so() {
 }
 
 #[tokio::test]
+async fn what_is_whole_already_stays_when_another_file_changes() {
+    let desk = Desk::with_model(2000);
+    desk.local
+        .put(REPOSITORY, "a.safetensors", noise(100_000, 2));
+    desk.local
+        .put(REPOSITORY, "b.safetensors", noise(200_000, 3));
+    desk.local.fail(Route::Blob, Fault::Slow(60_000), u32::MAX);
+    let downloads = desk.downloads().await;
+    let id = downloads.add(desk.wanted()).await.unwrap();
+    until(&downloads, id, "at b", |it| it.done_bytes > 110_000).await;
+    desk.local
+        .rewrite(REPOSITORY, "b.safetensors", noise(190_000, 4));
+    desk.local.heal();
+    // The connections that are under way bring the old bytes to their end.
+    downloads.pause(id).await.unwrap();
+    downloads.resume(id).await.unwrap();
+    until(&downloads, id, "done", |it| it.state == State::Done).await;
+    let found = std::fs::read(desk.model().join("b.safetensors")).unwrap();
+    assert_eq!(found, noise(190_000, 4));
+    let seen = desk.local.seen().into_iter();
+    let of_a = seen.filter(|seen| seen.path.contains("blobs") && seen.path.contains("a.safe"));
+    assert_eq!(of_a.count(), 5, "five pieces of 20,000 bytes, once each");
+}
+
+#[tokio::test]
 async fn a_file_that_is_not_the_listed_one_is_refused_before_it_comes() {
     let desk = Desk::with_model(50_000);
     let downloads = desk.downloads().await;
