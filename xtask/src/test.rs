@@ -16,8 +16,8 @@ use crate::ui::{Pages, Ui};
 /// Scripted stand-ins that rooms lend to the tests of the rooms above them, and what checks that
 /// generated files are not stale.
 const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
-                            transom-engine-host/test-support,transom-signals/test-support,\
-                            transom-supervisor/test-support";
+                            transom-engine-host/test-support,transom-hub/test-support,\
+                            transom-signals/test-support,transom-supervisor/test-support";
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 
