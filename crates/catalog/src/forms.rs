@@ -224,7 +224,23 @@ fn stem_of(path: &Path) -> String {
 
 fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
-    name.to_string_lossy().into_owned()
+    // In a cache a folder is called by a commit, which says nothing to people.
+    match cached_repository(path.parent()) {
+        Some(repository) => repository.rsplit('/').next().unwrap_or_default().to_owned(),
+        None => name.to_string_lossy().into_owned(),
+    }
+}
+
+/// `owner/name`, if `folder` is the folder of snapshots of a repository in a cache of Hugging Face:
+/// `models--owner--name/snapshots`.
+pub(crate) fn cached_repository(folder: Option<&Path>) -> Option<String> {
+    let folder = folder.filter(|folder| folder.ends_with("snapshots"))?;
+    let name = folder.parent()?.file_name()?.to_str()?;
+    let name = name
+        .strip_prefix("models--")
+        .filter(|name| !name.is_empty())?;
+    // Names on the hub have no two dashes in a row, so this can be undone.
+    Some(name.replacen("--", "/", 1))
 }
 
 #[cfg(test)]
@@ -301,6 +317,20 @@ mod tests {
     fn a_gguf_file_that_is_another_model_is_no_form_of_its_folder() {
         let files = ["config.json", "model.safetensors", "other.gguf"];
         check(&files, "", "Model", &[""]);
+    }
+
+    #[test]
+    fn a_folder_in_a_cache_is_called_as_its_repository() {
+        let root = tempfile::tempdir().unwrap();
+        for (repository, name) in [("models--o--M-4bit", "M-4bit"), ("models--gpt2", "gpt2")] {
+            let snapshot = root.path().join(repository).join("snapshots/0a1b");
+            fs::create_dir_all(&snapshot).unwrap();
+            fs::write(snapshot.join("config.json"), "{}").unwrap();
+            assert_eq!(of(&snapshot).unwrap().name, name);
+        }
+        let own = root.path().join("models--o--M/own/0a1b");
+        fs::create_dir_all(&own).unwrap();
+        assert_eq!(of(&own).unwrap().name, "0a1b");
     }
 
     #[cfg(unix)]

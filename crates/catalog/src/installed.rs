@@ -95,7 +95,8 @@ impl Installed {
     /// As [`forms::of`].
     pub fn at(path: &Path, origin: Origin) -> Result<Self, crate::InspectError> {
         let forms = forms::of(path)?;
-        let repository = None;
+        let mut folders = forms.paths[0].ancestors().skip(1);
+        let repository = folders.find_map(|folder| forms::cached_repository(Some(folder)));
         Ok(Self::new(Found { forms, repository }, origin))
     }
 

@@ -172,7 +172,7 @@ impl Surroundings<'_> {
 }
 
 /// Whether all that a folder needs is there. Of a GGUF file its own header says so.
-fn is_whole(found: &Found) -> bool {
+pub(super) fn is_whole(found: &Found) -> bool {
     let path = &found.forms.paths[0];
     match forms::format_of(path) {
         Format::Gguf => true,

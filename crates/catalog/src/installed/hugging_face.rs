@@ -10,27 +10,25 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::Found;
+use super::elsewhere::is_whole;
 use crate::forms;
 
 /// Folders below a snapshot that are looked into.
 const DEPTH: usize = 2;
 
-/// The models in the cache at `folder`, whole or not.
+/// The models in the cache at `folder`, each once.
 pub(super) fn models_in(folder: &Path) -> Vec<Found> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut repositories: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     repositories.sort();
     let models = repositories.iter().filter_map(|path| {
-        let name = path.file_name()?.to_str()?.strip_prefix("models--")?;
-        // Names on the hub have no two dashes in a row, so this can be undone.
-        let repository = name.replacen("--", "/", 1);
+        let repository = forms::cached_repository(Some(&path.join("snapshots")))?;
         Some(of_repository(path, &repository))
     });
     models.flatten().collect()
 }
 
 fn of_repository(folder: &Path, repository: &str) -> Vec<Found> {
-    let name = repository.rsplit('/').next().unwrap_or(repository);
     let mut seen = HashSet::new();
     let mut all = Vec::new();
     for snapshot in snapshots(folder) {
@@ -38,12 +36,8 @@ fn of_repository(folder: &Path, repository: &str) -> Vec<Found> {
             let path = &found.forms.paths[0];
             let below = path.strip_prefix(&snapshot).unwrap_or(path).to_owned();
             // A snapshot that is not whole must not hide one that is.
-            if forms::format_of(path) == crate::Format::Gguf && !seen.insert(below) {
+            if !is_whole(&found) || !seen.insert(below) {
                 continue;
-            }
-            if *path == snapshot {
-                // Its own name is that of a commit.
-                found.forms.name = name.to_owned();
             }
             found.repository = Some(repository.to_owned());
             all.push(found);

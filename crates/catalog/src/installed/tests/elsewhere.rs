@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::super::elsewhere::elsewhere_for;
-use super::{App, Elsewhere, Origin, Shelf, gguf, list, named, safetensors};
+use super::{App, Elsewhere, Installed, Origin, Shelf, gguf, list, named, safetensors};
 
 /// Puts a file into a cache of Hugging Face: a blob, and a link to it.
 fn put(shelf: &Shelf, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
@@ -68,6 +68,11 @@ fn a_snapshot_is_called_as_its_repository_and_used_in_place() {
     assert_eq!(models[0].origin, Origin::Elsewhere { app });
     assert_eq!(models[0].id, shelf.path().join(QWEN).join("snapshots/1a2b"));
     assert!(models[0].size_bytes > 64, "of the files that links lead to");
+    // By its path alone it is the same.
+    let path = models[0].id.clone();
+    let by_path = Installed::at(&path, Origin::Added { path: path.clone() }).unwrap();
+    assert_eq!(by_path.name(), "Qwen3-0.6B");
+    assert_eq!(by_path.repository, models[0].repository);
 }
 
 #[test]
@@ -158,6 +163,15 @@ fn a_snapshot_that_is_not_whole_does_not_hide_one_that_is() {
     let models = list(&shelf.of_app(App::HuggingFace, "hub"));
     assert_eq!(models.len(), 1, "{models:?}");
     assert!(models[0].id.ends_with("old"));
+    put_model(&shelf, &format!("{QWEN}/snapshots/other"));
+    branch(&shelf, QWEN, "main", "other");
+    let models = list(&shelf.of_app(App::HuggingFace, "hub"));
+    assert_eq!(
+        models.len(),
+        1,
+        "what was there before is not listed as well"
+    );
+    assert!(models[0].id.ends_with("other"));
 }
 
 #[test]
