@@ -87,9 +87,21 @@ fn model_names() -> Vec<String> {
 
 /// Runs `check` on every model with either engine, and names all where it fails.
 fn for_every_model(limits: &Limits, check: impl Fn(&mut MlxModel, &Golden, &str)) {
+    for_models(limits, model_names(), check);
+}
+
+/// The same on the models with plain weights, of which each architecture has some: for what does not
+/// depend on how weights are stored.
+fn for_every_plain_model(limits: &Limits, check: impl Fn(&mut MlxModel, &Golden, &str)) {
+    let mut names = model_names();
+    names.retain(|name| !is_quantised(name));
+    for_models(limits, names, check);
+}
+
+fn for_models(limits: &Limits, names: Vec<String>, check: impl Fn(&mut MlxModel, &Golden, &str)) {
     let _mlx = hold_mlx();
     let mut failed = Vec::new();
-    for name in model_names() {
+    for name in names {
         let folder = assemble(&name);
         let golden = Golden::of(&name);
         // Plain weights are computed with in one way only.
@@ -238,7 +250,7 @@ fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
 
 #[test]
 fn a_second_turn_without_a_first_answers_the_same() {
-    for_every_model(&Limits::default(), |model, golden, case| {
+    for_every_plain_model(&Limits::default(), |model, golden, case| {
         let n_tokens = golden.turn2_tokens.len();
         let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
         assert_eq!(tokens, golden.turn2_tokens, "{case}");
@@ -248,7 +260,7 @@ fn a_second_turn_without_a_first_answers_the_same() {
 
 #[test]
 fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
-    for_every_model(&Limits::default(), |model, golden, case| {
+    for_every_plain_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.turn2_prompt, 8);
         let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
         assert_eq!(tokens, golden.tokens, "{case}");
@@ -265,7 +277,7 @@ fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
 
 #[test]
 fn a_trimmed_model_starts_anew_and_answers_the_same() {
-    for_every_model(&Limits::default(), |model, golden, case| {
+    for_every_plain_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
         model.trim(Trim::Everything);
         assert_eq!(model.memory().kv_cache_bytes, 0, "{case}");
@@ -277,7 +289,7 @@ fn a_trimmed_model_starts_anew_and_answers_the_same() {
 
 #[test]
 fn a_trim_that_keeps_the_conversation_costs_no_prefill() {
-    for_every_model(&Limits::default(), |model, golden, case| {
+    for_every_plain_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
         model.trim(Trim::KeepConversation);
         assert_eq!(model.memory().allocator_cache_bytes, 0, "{case}");
