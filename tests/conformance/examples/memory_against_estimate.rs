@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let folder = tempfile::tempdir_in(".").expect("a folder can be made");
     let mut cases = gguf_cases(folder.path());
     for path in arguments {
-        for context in [1024, 3072] {
+        for context in [512, 1536] {
             cases.push(("mlx", PathBuf::from(&path), context, "full"));
         }
     }
@@ -83,18 +83,20 @@ fn gguf_cases(folder: &Path) -> Vec<Case> {
         n_heads: 8,
         n_kv_heads: 4,
         ff_width: 4096,
-        packing: Packing::Q4_K_M,
+        // Not Q4_K: processors rearrange it into a copy, while what was read of the file stays mapped
+        // until the system wants it back, and counts twice.
+        packing: Packing::F16,
         ..wide.clone()
     };
     let mut cases = Vec::new();
     for (name, model) in [
         ("wide-f16", wide),
         ("deep-q8_0", deep),
-        ("gemma3-q4_k_m", windowed),
+        ("gemma3-f16", windowed),
     ] {
         let path = folder.join(format!("{name}.gguf"));
         model.write(&path);
-        for (context, kv) in [(1024, "full"), (4096, "full"), (4096, "small")] {
+        for (context, kv) in [(1024, "full"), (2048, "full"), (2048, "small")] {
             cases.push(("llama", path.clone(), context, kv));
         }
     }
