@@ -128,6 +128,9 @@ pub fn recommended_for(machine: &Machine, setting: Option<u64>, catalogue: &Cata
 /// Slowest answer that keeps up with a reader: some eight words a second are more than people read.
 const READING_TOKENS_PER_SECOND: f64 = 8.0;
 
+/// Slowest answer that people wait for.
+const BEARABLE_TOKENS_PER_SECOND: f64 = 3.0;
+
 /// A small model is good for more than a sentence from this many parameters on.
 const LEAST_SMALL_PARAMETERS: u64 = 1_000_000_000;
 /// And no longer small beyond.
@@ -217,14 +220,22 @@ impl<'a> Shop<'a> {
     fn most_capable(&self, suits: impl Fn(&Entry) -> bool) -> Option<Pick> {
         let mut offers: Vec<Offer<'a>> = self.offers().filter(|offer| suits(offer.entry)).collect();
         offers.sort_by(|a, b| b.capability().total_cmp(&a.capability()));
-        let fast = |offer: &Offer<'_>| offer.rate() >= READING_TOKENS_PER_SECOND;
-        match offers.iter().position(fast) {
-            Some(index) => Some(offers.swap_remove(index).pick(Why::MostCapable)),
-            None => {
-                let first = offers.into_iter().next()?;
-                Some(first.pick(Why::MostCapableThoughSlow))
-            }
+        let keeps_up = |offer: &Offer<'_>, rate: f64| match offer.estimate.speed {
+            Some(_) => offer.rate() >= rate,
+            None => true,
+        };
+        let at = |rate| offers.iter().position(|offer| keeps_up(offer, rate));
+        if let Some(index) = at(READING_TOKENS_PER_SECOND) {
+            return Some(offers.swap_remove(index).pick(Why::MostCapable));
         }
+        if let Some(index) = at(BEARABLE_TOKENS_PER_SECOND) {
+            return Some(offers.swap_remove(index).pick(Why::MostCapableThoughSlow));
+        }
+        // On a machine too slow for all of them, the fastest is the only one to be borne.
+        let fastest = offers
+            .into_iter()
+            .max_by(|a, b| a.rate().total_cmp(&b.rate()));
+        Some(fastest?.pick(Why::Fastest))
     }
 
     fn fastest(&self) -> Option<Pick> {
@@ -270,7 +281,10 @@ impl<'a> Shop<'a> {
         let is_embedding = |entry: &&Entry| entry.tags.contains(&Tag::Embedding);
         let embeddings: Vec<&'a Entry> =
             self.catalogue.entries.iter().filter(is_embedding).collect();
-        for main in mains {
+        let is_borne = |main: &Offer<'a>| {
+            main.estimate.speed.is_none() || main.rate() >= BEARABLE_TOKENS_PER_SECOND
+        };
+        for main in mains.into_iter().filter(is_borne) {
             for &embedding in &embeddings {
                 if let Some(second) = beside(&main, embedding) {
                     return Some(pair(PairKind::Embedding, main, second));

@@ -96,6 +96,25 @@ fn a_small_machine_is_offered_small_models_and_a_large_one_is_not() {
     assert!(large >= 200, "{large}");
 }
 
+/// Large enough for 27 billion parameters, and far too slow.
+#[test]
+fn a_slow_machine_is_offered_what_it_can_bear() {
+    let catalogue = Catalogue::built_in();
+    let slow = |gigabytes_a_second: u64| {
+        let bandwidth = Some(gigabytes_a_second * 1_000_000_000);
+        let machine = Machine::new(32 * GIB, None, "", bandwidth);
+        recommended_for(&machine, None, &catalogue).chat.unwrap()
+    };
+    let large = slow(100);
+    let small = slow(5);
+    let parameters = |pick: &Pick| catalogue.find(&pick.id).unwrap().architecture.parameters;
+    assert!(
+        parameters(&small) < parameters(&large),
+        "{small:?} {large:?}"
+    );
+    assert!(small.estimate.speed.unwrap().high > 3.0, "{small:?}");
+}
+
 #[test]
 fn a_list_of_nothing_recommends_nothing() {
     let tier = recommended(64 * GIB, &Catalogue::default());
