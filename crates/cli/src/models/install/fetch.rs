@@ -80,6 +80,7 @@ pub(super) fn fetch(
             screen.end(plan, &end);
             ends.push(end);
         }
+        downloads.stop().await;
         Ok(ends)
     });
     drop(watch);
@@ -117,14 +118,10 @@ fn find(list: &[Download], id: DownloadId) -> Option<Download> {
     list.iter().find(|download| download.id == id).cloned()
 }
 
-/// Settles what runs, and says how many bytes of it are kept.
+/// Stops what runs, once all that came is safe on the disk, and says how many bytes that are.
 async fn stop(downloads: &Downloads) -> u64 {
     let list = downloads.watch().borrow().clone();
-    for download in list.iter().filter(|download| !download.state.is_over()) {
-        // One that ended meanwhile needs no pause.
-        let _ = downloads.pause(download.id).await;
-    }
-    let list = downloads.watch().borrow().clone();
+    downloads.stop().await;
     let kept = list.iter().filter(|download| !download.state.is_over());
     kept.map(|download| download.done_bytes).sum()
 }
