@@ -365,7 +365,10 @@ mod tests {
             texts(&view)[4].clone()
         };
         let coming = download(DownloadState::Downloading, 449);
-        assert_eq!(of(&[coming.clone()]), "Downloading Qwen3 8B · 4-bit: 40 %");
+        assert_eq!(
+            of(std::slice::from_ref(&coming)),
+            "Downloading Qwen3 8B · 4-bit: 40 %"
+        );
         let waiting = download(DownloadState::Waiting, 0);
         assert_eq!(of(&[waiting, coming]), "Downloading 2 Models: 40 %");
         let paused = download(DownloadState::Paused, 10);
