@@ -148,8 +148,8 @@ fn growing_bytes(facts: &ModelFacts, context: u64, chunk: u64, element_bytes: u6
     let rows = Rows::of(facts, element_bytes);
     let n_full = facts.n_layers_of(LayerKind::Full);
     let n_windowed = facts.n_layers_of(LayerKind::Sliding);
-    if n_full > 0 {
-        return product(&[2, capacity(context), rows.full / n_full]);
+    if let Some(row) = rows.full.checked_div(n_full) {
+        return product(&[2, capacity(context), row]);
     }
     match rows.windowed.checked_div(n_windowed) {
         Some(row) => {
