@@ -4,6 +4,8 @@
 //! `benches/make_memory_models.py` makes some, are named on the command line. The table goes to
 //! standard output; the program fails when a case is off by more than a tenth. Linux only.
 
+#![expect(clippy::print_stdout, reason = "the table is what this program is for")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
