@@ -12,6 +12,7 @@
 #[path = "fixtures/hub.rs"]
 mod hub;
 #[path = "fixtures/program.rs"]
+#[expect(dead_code, reason = "other tests of the program need more of it")]
 mod program;
 
 use std::fs;
@@ -423,6 +424,9 @@ fn at_a_terminal_progress_is_one_line_that_fits_and_a_yes_removes() {
         let mut session = on_terminal(&shop, columns, "models install tiny");
         let seen = session.exp_string("is installed, ").unwrap();
         session.exp_eof().unwrap();
+        // The library gives each byte as a letter.
+        let bytes: Vec<u8> = seen.chars().map(|byte| byte as u8).collect();
+        let seen = String::from_utf8(bytes).unwrap();
         let drawn: Vec<&str> = seen.split("\r\x1b[2K").skip(1).collect();
         assert!(drawn.len() > 3, "{seen:?}");
         let is_progress = |line: &&&str| line.contains('█') && line.contains("of 2.5 MB");

@@ -6,10 +6,10 @@
 /// that comes out even.
 pub(crate) fn tokens_short(n: u64) -> String {
     for (k, m) in [(1024, 1 << 20), (1000, 1_000_000)] {
-        if n >= m && n % m == 0 {
+        if n >= m && n.is_multiple_of(m) {
             return format!("{}M", n / m);
         }
-        if n >= k && n % k == 0 {
+        if n >= k && n.is_multiple_of(k) {
             return format!("{}k", n / k);
         }
     }
