@@ -25,6 +25,15 @@ impl Focus {
         }
     }
 
+    /// `to` comes in the place of `from`, and gives back what `from` took.
+    pub(crate) fn pass_on(&self, from: Window, to: Window) {
+        if let Ok(mut before) = self.before.lock()
+            && let Some((by, _)) = before.as_mut().filter(|(by, _)| *by == from)
+        {
+            *by = to;
+        }
+    }
+
     /// `window` was hidden: gives the keys back, once, if it had taken them or is the last of ours.
     pub(crate) fn restore(&self, app: &AppHandle, window: Window, is_last: bool) {
         let Ok(mut before) = self.before.lock() else {

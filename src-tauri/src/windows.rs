@@ -186,6 +186,7 @@ fn show_now(app: &AppHandle, window: Window, shown: News) -> tauri::Result<()> {
         shell.focus.remember(window);
     }
     if window == Window::Chat && shell.pages.showing(Window::Prompt).is_visible {
+        shell.focus.pass_on(Window::Prompt, Window::Chat);
         hide_now(app, Window::Prompt, true);
     }
     shell.pages.tell(app, window, shown);
@@ -238,8 +239,7 @@ fn put_in_place(app: &AppHandle, window: Window, found: &WebviewWindow) {
         return;
     };
     let size = PhysicalSize::new(at.width.unsigned_abs(), at.height.unsigned_abs());
-    let placed = found
-        .set_size(size)
+    let placed = build::resize(window, found, size)
         .and_then(|()| found.set_position(PhysicalPosition::new(at.x, at.y)));
     if let Err(error) = placed {
         tracing::warn!(%error, "a window keeps its place");

@@ -3,7 +3,7 @@
 //! Rule: a page shows only what came with the app. It cannot be led elsewhere, and opens no windows.
 
 use tauri::webview::NewWindowResponse;
-use tauri::{AppHandle, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
+use tauri::{AppHandle, PhysicalSize, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
 
 use crate::place::Size;
 use crate::wire::Window;
@@ -51,6 +51,16 @@ pub(super) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<(
     platform::put_away(window, built)
 }
 
+/// Gives a window a size of the inside.
+pub(super) fn resize(
+    window: Window,
+    built: &WebviewWindow,
+    size: PhysicalSize<u32>,
+) -> tauri::Result<()> {
+    built.set_size(size)?;
+    platform::resized(window, built, size)
+}
+
 /// Pages of the app have the app's own scheme, which some systems write as a host.
 fn is_ours(url: &Url) -> bool {
     match url.scheme() {
@@ -67,6 +77,7 @@ mod platform;
 #[cfg(not(target_os = "macos"))]
 mod platform {
     use super::*;
+    use gtk::prelude::WidgetExt;
     use tauri::Wry;
 
     type Builder<'a> = WebviewWindowBuilder<'a, Wry, AppHandle>;
@@ -77,6 +88,21 @@ mod platform {
 
     pub(super) fn converted(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
         crate::focus::claim_when_shown(built)
+    }
+
+    /// GTK gives a window that a person cannot resize the least that it asks for, and no other.
+    pub(super) fn resized(
+        window: Window,
+        built: &WebviewWindow,
+        size: PhysicalSize<u32>,
+    ) -> tauri::Result<()> {
+        if window == Window::Prompt {
+            let size = size.to_logical::<i32>(built.scale_factor()?);
+            built
+                .gtk_window()?
+                .set_size_request(size.width, size.height);
+        }
+        Ok(())
     }
 
     pub(super) fn present(_: Window, built: &WebviewWindow) -> tauri::Result<()> {

@@ -5,7 +5,9 @@
 
 use tauri::utils::config::WindowEffectsConfig;
 use tauri::window::{Effect, EffectState, EffectsBuilder};
-use tauri::{AppHandle, Manager, TitleBarStyle, WebviewWindow, WebviewWindowBuilder, Wry};
+use tauri::{
+    AppHandle, Manager, PhysicalSize, TitleBarStyle, WebviewWindow, WebviewWindowBuilder, Wry,
+};
 use tauri_nspanel::{CollectionBehavior, ManagerExt, PanelLevel, StyleMask, WebviewWindowExt};
 
 use crate::wire::Window;
@@ -69,6 +71,10 @@ pub(super) fn converted(window: Window, built: &WebviewWindow) -> tauri::Result<
         tracing::warn!(?error, "a panel takes the focus from the other program");
     }
     panel.set_hides_on_deactivate(false);
+    Ok(())
+}
+
+pub(super) fn resized(_: Window, _: &WebviewWindow, _: PhysicalSize<u32>) -> tauri::Result<()> {
     Ok(())
 }
 

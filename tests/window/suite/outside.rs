@@ -99,8 +99,13 @@ async fn a_chat_is_saved_where_the_systems_dialog_says() {
     on_stage("a_chat_is_saved", async |stage| {
         let chat = stage.open().await?;
         talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
-        talk::show_history(&chat).await?;
-        chat.click("button", "^Actions for .*France").await?;
+        // The list is read anew when an answer has ended, and a click may meet the row as it was.
+        until("the chat's menu is open", async || {
+            talk::show_history(&chat).await?;
+            chat.click("button", "^Actions for .*France").await?;
+            chat.find("menuitem", "^Export as Markdown").await
+        })
+        .await?;
         chat.click("menuitem", "^Export as Markdown").await?;
         let window = stage.desktop.active_window()?;
         until("the dialog has the focus", async || {
