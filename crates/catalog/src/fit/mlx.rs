@@ -10,7 +10,7 @@ const PREFILL_CHUNK: u64 = 512;
 const GROWTH_STEP: u64 = 256;
 const WINDOW_SLACK: u64 = 15;
 const SMALL_PIN_BYTES: u64 = 64 << 20;
-const RECURRENT_COPIES: u64 = 20;
+const RECURRENT_COPIES: u64 = 36;
 const MEMORY_DEPTH: u64 = 128;
 const SAMPLER_COPIES: u64 = 8;
 
@@ -122,7 +122,7 @@ fn step_bytes(facts: &ModelFacts, machine: &Machine, context: u64, element_bytes
     let chunk = PREFILL_CHUNK.min(context);
     let of_heads = product(&[heads.saturating_add(product(&[2, kv_heads])), head_size]);
     let widths = product(&[3, sum(&[hidden, of_heads, feed_forward])]);
-    let copies = product(&[2, facts.n_used_experts, hidden]);
+    let copies = product(&[3, facts.n_used_experts, hidden]);
     let layer = product(&[chunk, sum(&[widths, copies]), element_bytes]);
     let n_full = facts.n_layers_of(LayerKind::Full);
     let n_attending = n_full.saturating_add(facts.n_layers_of(LayerKind::Sliding));
