@@ -403,7 +403,7 @@ fn on_terminal(shop: &Shop, columns: usize, words: &str) -> rexpect::session::Pt
     let program = program.to_string_lossy();
     command.args([
         "-c",
-        &format!("stty cols {columns}; exec '{program}' {words}"),
+        &format!("stty rows 24 cols {columns}; exec '{program}' {words}"),
     ]);
     for (name, value) in variables {
         match value {
