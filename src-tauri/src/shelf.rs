@@ -9,8 +9,10 @@ mod views;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{RwLock, watch};
+use tokio::time::timeout;
 use transom_catalog::entries::{self, Catalogue};
 use transom_catalog::installed::{self, MODELS_FOLDER};
 use transom_catalog::{Format, Mistake, Watch};
@@ -26,6 +28,9 @@ pub(crate) use views::{download_views, trouble};
 
 /// Parts of downloads lie here, on the disk of the models; the dot keeps them out of every list.
 const PARTS_FOLDER: &str = ".downloads";
+
+/// What came is written by then on all but the slowest disk.
+const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
 /// See the head of this file.
 pub(crate) struct Shelf {
@@ -126,7 +131,12 @@ impl Shelf {
 
     /// Stops the queue; what came stays, and the next start goes on from it.
     pub(crate) async fn close(&self) {
-        *self.open.write().await = None;
+        let Some(open) = self.open.write().await.take() else {
+            return;
+        };
+        if timeout(STOPPED_WITHIN, open.queue.stop()).await.is_err() {
+            tracing::warn!("a download is slow to stop; the next start fetches a little of it again");
+        }
     }
 
     /// Repositories whose names have these words.
