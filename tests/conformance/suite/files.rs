@@ -124,6 +124,37 @@ pub(crate) fn family_folders(folder: &Path) -> Vec<PathBuf> {
     assembled.to_vec()
 }
 
+/// For MLX, also those that cannot be converted: with windows, experts and states.
+pub(crate) fn every_family_folder(folder: &Path) -> Vec<PathBuf> {
+    let mut models = family_folders(folder);
+    let fixtures = root().join("crates/engine-mlx/tests/fixtures/models");
+    for family in [
+        "gemma3-",
+        "gemma3-text-",
+        "gpt-oss-",
+        "smollm3-",
+        "phi3-",
+        "qwen3-5-",
+        "qwen3-moe-",
+    ] {
+        let mut names: Vec<String> = fs::read_dir(&fixtures)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            // The authors' own folders hold parts that a load leaves out.
+            .filter(|name| name.starts_with(family) && !name.ends_with("-authors"))
+            .collect();
+        names.sort();
+        for name in names {
+            let to = folder.join(&name);
+            if !to.exists() {
+                assemble(&name, &to);
+                models.push(to);
+            }
+        }
+    }
+    models
+}
+
 /// Those that are converted, and one with a sliding window, which no folder here has.
 pub(crate) fn family_ggufs(folder: &Path) -> Vec<PathBuf> {
     let folders = family_folders(folder);
