@@ -93,6 +93,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("rusqlite", &["transom-store"]),
     ("reqwest", &["transom-hub"]),
     ("keyring*", &["transom-hub"]),
+    ("rustls*", &["transom-hub"]),
+    ("zeroize", &["transom-hub"]),
     ("notify*", &["transom-catalog"]),
     ("ammonia", &["transom-chat"]),
     ("math-core", &["transom-chat"]),
@@ -119,7 +121,7 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("zbus", &["transom-signals"]),
     ("tauri*", &["transom-app"]),
     ("arboard", &["transom-app"]),
-    ("x11rb", &["transom-app"]),
+    ("x11rb", &["transom-app", "transom-window-tests"]),
     // One error enum a room; only a desktop shell may give up on kinds.
     ("anyhow", &["transom-app"]),
 ];

@@ -19,7 +19,6 @@ mod dropped;
 mod focus;
 mod here;
 mod hotkey;
-mod hub_choice;
 mod log;
 mod measuring;
 mod models;

@@ -18,11 +18,10 @@ use transom_catalog::installed::{self, MODELS_FOLDER};
 use transom_catalog::{Format, Mistake, Watch};
 use transom_hub::{
     Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Library, Listing, Place,
-    Token, Wanted, WantedFile,
+    Token, Wanted, WantedFile, choice,
 };
 
 use crate::catalogue;
-use crate::hub_choice;
 use crate::wire::{DownloadChange, EntryView, HubAccessView};
 pub(crate) use views::{download_views, trouble};
 
@@ -102,7 +101,7 @@ impl Shelf {
         if let Some(open) = place.as_ref() {
             return Ok(open.clone());
         }
-        let hub = Hub::new(hub_choice::options(&self.data_folder)?)?;
+        let hub = Hub::new(choice::options(&self.data_folder)?)?;
         let options = DownloadsOptions {
             is_kept: true,
             ..DownloadsOptions::in_folder(self.models_folder().join(PARTS_FOLDER))
@@ -135,7 +134,9 @@ impl Shelf {
             return;
         };
         if timeout(STOPPED_WITHIN, open.queue.stop()).await.is_err() {
-            tracing::warn!("a download is slow to stop; the next start fetches a little of it again");
+            tracing::warn!(
+                "a download is slow to stop; the next start fetches a little of it again"
+            );
         }
     }
 
@@ -237,7 +238,7 @@ impl Shelf {
     /// # Errors
     /// When its address is none.
     pub(crate) async fn access(&self) -> Result<HubAccessView, HubError> {
-        let options = hub_choice::options(&self.data_folder)?;
+        let options = choice::options(&self.data_folder)?;
         let hub = self.opened().await?.hub;
         let (has_token, keychain_problem) = match hub.has_token().await {
             Ok(has_token) => (has_token, None),
@@ -245,11 +246,11 @@ impl Shelf {
         };
         Ok(HubAccessView {
             has_token,
-            is_token_from_environment: hub_choice::is_token_from_environment(),
+            is_token_from_environment: choice::is_token_from_environment(),
             keychain_problem,
             endpoint: hub.endpoint().to_owned(),
-            is_default_endpoint: hub_choice::is_default(hub.endpoint()),
-            is_endpoint_from_environment: hub_choice::is_endpoint_from_environment(),
+            is_default_endpoint: choice::is_default(hub.endpoint()),
+            is_endpoint_from_environment: choice::is_endpoint_from_environment(),
             is_offline: options.is_offline,
         })
     }
@@ -272,11 +273,11 @@ impl Shelf {
     /// When it is no address, or cannot be kept.
     pub(crate) async fn set_endpoint(&self, endpoint: Option<String>) -> Result<(), HubError> {
         if let Some(endpoint) = &endpoint {
-            let mut options = hub_choice::options(&self.data_folder)?;
+            let mut options = choice::options(&self.data_folder)?;
             options.endpoint = endpoint.clone();
             Hub::new(options)?;
         }
-        hub_choice::keep(&self.data_folder, endpoint)?;
+        choice::keep(&self.data_folder, endpoint)?;
         self.close().await;
         self.begin().await
     }

@@ -3,6 +3,7 @@
 //! Rule: a file is in its place only when it is whole and verified. Whatever happens before, a part
 //! file stays that the next attempt goes on from, and the reason is told in one sentence.
 
+pub mod choice;
 mod course;
 mod digest;
 mod disk;

@@ -5,16 +5,20 @@
 use std::future::Future;
 
 use tokio::sync::oneshot;
-use transom_hub::{Hub, HubError, HubOptions};
+use transom_hub::{Hub, HubError, HubOptions, choice};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::link::Link;
 
-/// The hub that the environment names.
-pub(super) fn hub() -> Result<Hub, Failure> {
-    let options = HubOptions::from_environment()?;
-    Ok(Hub::new(options)?)
+/// How to reach the hub that the environment names, else the one that was chosen in the app.
+pub(super) fn options(link: &Link) -> Result<HubOptions, Failure> {
+    Ok(choice::options(link.folder()?)?)
+}
+
+/// The hub of these options.
+pub(super) fn hub(link: &Link) -> Result<Hub, Failure> {
+    Ok(Hub::new(options(link)?)?)
 }
 
 /// The hub's name for people: its address without the scheme.

@@ -77,7 +77,7 @@ pub(super) fn run(
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let hub = elsewhere::hub()?;
+    let hub = elsewhere::hub(link)?;
     let mut plans: Vec<Plan> = Vec::new();
     for text in &args.models {
         let wish = Wish::read(text, &library.catalogue, hub.endpoint())?;

@@ -98,7 +98,7 @@ pub(super) fn run(
     let (hub_name, asked) = match args.list_only {
         true => (String::new(), Ok(Vec::new())),
         false => {
-            let hub = elsewhere::hub()?;
+            let hub = elsewhere::hub(link)?;
             Progress::new(console).show(&format!("Asking {} …", elsewhere::name_of(&hub)));
             let asked = ask(&hub, &words, args.fits, library, link, interrupt);
             (elsewhere::name_of(&hub).to_owned(), asked)

@@ -5,7 +5,7 @@
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use transom_hub::{Hub, HubOptions, Token, TokenSource};
+use transom_hub::{Hub, Token, TokenSource};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -68,7 +68,7 @@ pub(super) fn run(
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let options = HubOptions::from_environment()?;
+    let options = elsewhere::options(link)?;
     let hub = Hub::new(options.clone())?;
     let name = elsewhere::name_of(&hub);
     let of_environment = matches!(options.token, TokenSource::Given(_));

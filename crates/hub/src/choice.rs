@@ -1,4 +1,5 @@
-//! Which hub the user chose: one address in `hub.json` of the data folder.
+//! Which hub the user chose, for the app and the command line: one address in `hub.json` of the data
+//! folder.
 //!
 //! Rule: the environment wins, as for the hub's own programs. The token is never here: it is in the
 //! keychain.
@@ -6,7 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use transom_hub::{HubError, HubOptions, PUBLIC_HUB};
+
+use crate::{HubError, HubOptions, PUBLIC_HUB};
 
 /// Names the hub in the environment.
 const ENDPOINT: &str = "HF_ENDPOINT";
@@ -20,7 +22,7 @@ struct Chosen {
 }
 
 /// How to reach the hub: as the environment says, else as the user chose, else as usual.
-pub(crate) fn options(data_folder: &Path) -> Result<HubOptions, HubError> {
+pub fn options(data_folder: &Path) -> Result<HubOptions, HubError> {
     let mut options = HubOptions::from_environment()?;
     if !is_endpoint_from_environment()
         && let Some(endpoint) = read(data_folder).endpoint
@@ -31,7 +33,7 @@ pub(crate) fn options(data_folder: &Path) -> Result<HubOptions, HubError> {
 }
 
 /// Keeps another address; `None` for the usual one.
-pub(crate) fn keep(data_folder: &Path, endpoint: Option<String>) -> Result<(), HubError> {
+pub fn keep(data_folder: &Path, endpoint: Option<String>) -> Result<(), HubError> {
     let path = path(data_folder);
     let failed = |error: std::io::Error| HubError::NotWritable {
         path: path.clone(),
@@ -47,17 +49,17 @@ pub(crate) fn keep(data_folder: &Path, endpoint: Option<String>) -> Result<(), H
 }
 
 /// Whether this is the hub that is asked when nobody chose.
-pub(crate) fn is_default(endpoint: &str) -> bool {
+pub fn is_default(endpoint: &str) -> bool {
     endpoint.trim_end_matches('/') == PUBLIC_HUB
 }
 
 /// Whether the environment says where the hub is.
-pub(crate) fn is_endpoint_from_environment() -> bool {
+pub fn is_endpoint_from_environment() -> bool {
     is_set(ENDPOINT)
 }
 
 /// Whether the environment holds a token.
-pub(crate) fn is_token_from_environment() -> bool {
+pub fn is_token_from_environment() -> bool {
     TOKENS.iter().any(|name| is_set(name))
 }
 
