@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
+use transom_catalog::LayerKind;
 use transom_catalog::convert::{Packing, convert};
 use transom_catalog::test_support::TinyModel;
 
@@ -153,6 +154,14 @@ pub(crate) fn every_family_folder(folder: &Path) -> Vec<PathBuf> {
         }
     }
     models
+}
+
+/// Tokens at the end of a shared prefix that this model reads again: a recurrent state goes back only
+/// to a pinned place, which lies before the opening of the answer.
+pub(crate) fn reread_tokens(model: &Path) -> usize {
+    let facts = transom_catalog::inspect(model).unwrap();
+    let has_states = facts.layers.contains(&LayerKind::Linear);
+    if has_states { 8 } else { 0 }
 }
 
 /// Those that are converted, and one with a sliding window, which no folder here has.

@@ -44,8 +44,6 @@ pub(crate) struct Subject {
     pub(crate) make: fn(folder: &Path, to: &Path) -> PathBuf,
     /// Makes a model of each family that it runs, in a folder.
     pub(crate) families: fn(&Path) -> Vec<PathBuf>,
-    /// Makes a model of each kind of cache and layer, whose need is computed, in a folder.
-    pub(crate) sized: fn(&Path) -> Vec<PathBuf>,
     /// Makes models that cannot be loaded, in a folder.
     pub(crate) damaged: fn(&Path) -> Vec<damage::Damaged>,
     /// Makes models whose parts are sound and contradict each other, in a folder.
@@ -78,8 +76,7 @@ pub(crate) static MLX: LazyLock<Subject> = LazyLock::new(|| {
         shipped: files::starter_folder(),
         foreign: models.tiny_gguf.clone(),
         make: files::as_folder,
-        families: files::family_folders,
-        sized: files::every_family_folder,
+        families: files::every_family_folder,
         damaged: damage::damaged_folders,
         contradictory: damage::contradictory_folders,
         asserts: Declared::DoesNot("everything is checked here before MLX sees it"),
@@ -104,7 +101,6 @@ pub(crate) static LLAMA: LazyLock<Subject> = LazyLock::new(|| {
         foreign: models.tiny_folder.clone(),
         make: files::as_gguf,
         families: files::family_ggufs,
-        sized: files::family_ggufs,
         damaged: damage::damaged_ggufs,
         contradictory: damage::contradictory_ggufs,
         asserts: Declared::Does,

@@ -142,7 +142,7 @@ pub(crate) async fn the_estimate_without_loading_is_what_the_engine_measures(sub
         (KvCacheChoice::Small, KvChoice::Small),
     ];
     let folder = tempfile::tempdir().unwrap();
-    let mut models = (subject.sized)(folder.path());
+    let mut models = (subject.families)(folder.path());
     models.extend([subject.tiny.clone(), subject.starter.clone()]);
     let mut talk = Talk::start(subject);
     for path in models {
