@@ -44,6 +44,8 @@ fn start(program: &str, profile: Profile, args: &[String]) -> Result<ExitCode, P
         // A screen of its own has no GPU: without it WebKitGTK composes the whole window anew for each
         // token, on the processor, which no machine of a person does.
         .env("WEBKIT_DISABLE_COMPOSITING_MODE", "1")
+        // Nor is there one to compute: an engine on all cores would measure who gets them.
+        .env("OPENBLAS_NUM_THREADS", "1")
         .status()
         .map_err(|error| chores::not_started(&command, &doing, &error))?;
     if status.success() {

@@ -149,6 +149,9 @@ impl Tally {
     fn read(&mut self, path: &Path) -> Result<(), FolderError> {
         let header = Header::read(path)?;
         for (name, tensor) in header.metadata.tensors() {
+            if !is_for_text(&name) {
+                continue;
+            }
             let (start, end) = tensor.data_offsets;
             let n_elements = tensor.shape.iter().map(|&size| size as u64).product();
             self.bytes.insert(name.clone(), (end - start) as u64);
@@ -217,6 +220,25 @@ impl Tally {
         mix.sort_by_key(|packed| std::cmp::Reverse(packed.bytes));
         mix
     }
+}
+
+/// Whether a tensor is loaded: what a checkpoint has for pictures, sounds and guesses is left where it
+/// lies, and no part of the model that runs. The same choice as the engine's.
+fn is_for_text(name: &str) -> bool {
+    const OTHERS: [&str; 9] = [
+        "mtp.",
+        "vision_tower.",
+        "vision_embedder.",
+        "vision_model.",
+        "visual.",
+        "multi_modal_projector.",
+        "audio_tower.",
+        "embed_audio.",
+        "embed_vision.",
+    ];
+    let name = name.strip_prefix("model.").unwrap_or(name);
+    let name = name.strip_prefix("language_model.").unwrap_or(name);
+    !OTHERS.iter().any(|other| name.starts_with(other))
 }
 
 /// All weight files, in order. Beside `model*.safetensors` some folders hold the same weights in

@@ -23,7 +23,7 @@ use crate::ranges::Ranges;
 
 /// What a crash may cost.
 const SYNC_BYTES: u64 = 64 << 20;
-const SYNC_TIME: Duration = Duration::from_secs(10);
+const SYNC_TIME: Duration = Duration::from_secs(2);
 /// Read at once while the checksum follows.
 const HASH_BYTES: u64 = 1 << 20;
 

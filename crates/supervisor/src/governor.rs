@@ -13,6 +13,9 @@
 //!
 //! While the user pauses, new asks wait, whatever the machine says.
 //!
+//! Without a GPU that shares the memory a repaint waits 80 ms at least: models compute on the
+//! processor that draws.
+//!
 //! Where several apply, the tightest of each column holds. The user's own idle wait yields to
 //! memory pressure and thrashing only, and the wish to keep models to critical pressure only.
 //! Running answers go on, except when swap grows under critical pressure.
@@ -216,6 +219,8 @@ impl fmt::Display for Restraint {
 #[derive(Debug, Clone)]
 pub struct Governor {
     size: Size,
+    /// Least time between two repaints on this machine.
+    frame: Duration,
     tuning: Tuning,
     latest: SystemSignals,
     memory: Eased<MemoryPressure>,
@@ -234,9 +239,11 @@ impl Governor {
     /// A machine that has not said anything yet.
     pub fn new(hardware: &Hardware, tuning: &Tuning) -> Self {
         let size = Size::of(hardware.memory_bytes);
+        let frame = ladder::frame(hardware);
         let latest = SystemSignals::default();
         Self {
             size,
+            frame,
             tuning: tuning.clone(),
             latest,
             memory: Eased::new(MEMORY_SPELL),
@@ -246,7 +253,7 @@ impl Governor {
             thermal: Eased::new(HEAT_SPELL),
             is_low_power: Eased::new(POWER_SPELL),
             is_on_battery: Eased::new(POWER_SPELL),
-            allowance: ladder::allowance(size, tuning, &latest, Wanted::default()),
+            allowance: ladder::allowance(size, frame, tuning, &latest, Wanted::default()),
         }
     }
 
@@ -335,6 +342,6 @@ impl Governor {
             stop_answers: self.stop_answers.level(),
             is_paused: self.is_paused,
         };
-        self.allowance = ladder::allowance(self.size, &self.tuning, &acted, wanted);
+        self.allowance = ladder::allowance(self.size, self.frame, &self.tuning, &acted, wanted);
     }
 }

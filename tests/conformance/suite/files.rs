@@ -141,8 +141,7 @@ pub(crate) fn every_family_folder(folder: &Path) -> Vec<PathBuf> {
         let mut names: Vec<String> = fs::read_dir(&fixtures)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            // The authors' own folders hold parts that a load leaves out.
-            .filter(|name| name.starts_with(family) && !name.ends_with("-authors"))
+            .filter(|name| name.starts_with(family))
             .collect();
         names.sort();
         for name in names {

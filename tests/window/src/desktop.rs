@@ -4,6 +4,7 @@
 //! folder, and the screen is in memory. When it is dropped, every process that was started on it
 //! ends, whatever became of its parent.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -278,13 +279,15 @@ impl Desktop {
         .await?;
         let visible = || {
             let windows = self.output("xdotool", &["search", "--onlyvisible", "--name", ".*"])?;
-            Ok::<_, Failure>(windows.lines().count())
+            let windows = windows.lines().map(str::to_owned);
+            Ok::<BTreeSet<String>, Failure>(windows.collect())
         };
-        let n_windows = visible()?;
+        let before = visible()?;
         // It stands at the right end of the panel.
         self.output("xdotool", &["mousemove", "1264", "14", "click", "1"])?;
         until("the menu of the tray is open", async || {
-            Ok((visible()? > n_windows).then_some(()))
+            // The click hides a chat, so the number of windows may stay the same.
+            Ok((!visible()?.is_subset(&before)).then_some(()))
         })
         .await
     }

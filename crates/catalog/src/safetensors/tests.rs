@@ -49,6 +49,21 @@ fn weights(header: &str, n_data: usize) -> Vec<u8> {
 
 const ONE: &str = r#"{"a.weight":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]}}"#;
 
+/// The engine reads text, and leaves out what is for pictures and for guesses.
+#[test]
+fn parts_that_are_not_loaded_are_not_counted() {
+    for other in ["vision_tower.a", "model.visual.b", "model.mtp.c", "mtp.d"] {
+        let header = format!(
+            r#"{{"model.a.weight":{{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]}},
+                "{other}":{{"dtype":"F16","shape":[4],"data_offsets":[12,20]}}}}"#
+        );
+        let folder = folder_with("{}", &weights(&header, 20));
+        let facts = facts(folder.path()).unwrap();
+        assert_eq!((facts.n_parameters, facts.weight_bytes), (6, 12), "{other}");
+        assert_eq!(facts.mix[0].n_tensors, 1);
+    }
+}
+
 #[test]
 fn a_folder_that_says_little_is_described_as_far_as_it_goes() {
     let folder = folder_with("{}", &weights(ONE, 12));

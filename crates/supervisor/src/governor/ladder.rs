@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
+use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 
 use super::{Allowance, Because, Tuning};
 
@@ -13,6 +13,18 @@ const GIB: u64 = 1 << 30;
 
 /// One frame of a usual display (60 Hz): a repaint sooner than that is never seen.
 const FRAME: Duration = Duration::from_millis(16);
+
+/// The same where models compute on the processor: drawing takes it from them, and a text that grows
+/// twelve times a second still flows.
+const FRAME_WITHOUT_GPU: Duration = Duration::from_millis(80);
+
+/// Least time between two repaints when nothing demands more.
+pub(super) fn frame(hardware: &Hardware) -> Duration {
+    match hardware.working_set_bytes {
+        Some(_) => FRAME,
+        None => FRAME_WITHOUT_GPU,
+    }
+}
 
 /// What one signal demands. `None` and `false` demand nothing.
 #[derive(Debug, Clone, Copy)]
@@ -197,6 +209,7 @@ pub(super) struct Wanted {
 /// What is allowed while signals are acted on as `acted`.
 pub(super) fn allowance(
     size: Size,
+    frame: Duration,
     tuning: &Tuning,
     acted: &SystemSignals,
     wanted: Wanted,
@@ -213,7 +226,7 @@ pub(super) fn allowance(
         max_tokens: demands.max_tokens.map(|(n, _)| n),
         speculation: demands.no_speculation.is_none(),
         background_work: demands.no_background.is_none(),
-        repaint_interval: demands.repaint.map_or(FRAME, |(wait, _)| wait),
+        repaint_interval: demands.repaint.map_or(frame, |(wait, _)| wait.max(frame)),
         idle_unload: demands.idle.map(|(wait, _)| wait),
         held: demands.held,
         offer_smaller_model: demands.smaller_model.is_some(),

@@ -59,7 +59,11 @@ async fn in_the_window(chat: &Page) -> Outcome<(f64, f64)> {
     chat.type_text(QUESTION).await?;
     chat.type_text(keys::ENTER).await?;
     let patience = Duration::from_secs(180);
+    // Seldom, for to ask is work for the app and its page.
+    let mut pace = tokio::time::interval(Duration::from_secs(3));
+    pace.tick().await;
     until_within(patience, "the answer has ended", async || {
+        pace.tick().await;
         let stats = chat.run_until_done(STATS).await?;
         let number = |name: &str| stats[name].as_f64();
         match (number("tokens_per_second"), number("generated_tokens")) {
