@@ -103,7 +103,8 @@ fn start_again(error: &tauri::Error) -> anyhow::Error {
     use std::os::unix::process::CommandExt;
 
     tracing::warn!(%error, "the app that runs does not answer; starting again");
-    std::thread::sleep(GONE_WITHIN);
+    let (_kept, nothing) = std::sync::mpsc::channel::<()>();
+    let _ = nothing.recv_timeout(GONE_WITHIN);
     match std::env::current_exe() {
         Ok(program) => {
             let mut again = std::process::Command::new(program);
