@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use crate::failure::{Failure, Outcome, until};
 use crate::processes::{self, MARK, Process};
+use crate::programs;
 
 /// The screen's size in pixels.
 pub const WIDTH: u32 = 1280;
@@ -266,6 +267,24 @@ impl Desktop {
         )?;
         let is_there = told.contains("array [");
         Ok(is_there.then(|| told.matches("string \"").count()))
+    }
+
+    /// Follows a link as another program does: hands it to a second start of the app, and waits
+    /// until that has ended.
+    ///
+    /// # Errors
+    /// When the app was not built, or the second start does not end.
+    pub async fn follow(&self, link: &str) -> Outcome {
+        let mut second = self.command(programs::ours("transom-app")?);
+        let mut second = second
+            .arg(link)
+            .spawn()
+            .map_err(Failure::doing("follow a link"))?;
+        until("the link was handed over", async || {
+            let ended = second.try_wait();
+            Ok(ended.map_err(Failure::doing("wait for it"))?.map(drop))
+        })
+        .await
     }
 
     /// Clicks the only icon of the panel's tray, and waits until its menu is open.

@@ -4,30 +4,19 @@
 use std::fs;
 
 use transom_window_tests::{
-    Failure, Outcome, Page, Stage, check, models, on_stage, on_stage_with_tray, programs, until,
+    Failure, Page, check, models, on_stage, on_stage_with_tray, programs, until,
 };
 
 use crate::talk;
-
-/// As another program would: a link handed to a second start.
-async fn follow(stage: &Stage, link: &str) -> Outcome {
-    let mut second = stage.desktop.command(programs::ours("transom-app")?);
-    let mut second = second
-        .arg(link)
-        .spawn()
-        .map_err(Failure::doing("follow a link"))?;
-    until("the link was handed over", async || {
-        let ended = second.try_wait();
-        Ok(ended.map_err(Failure::doing("wait for it"))?.map(drop))
-    })
-    .await
-}
 
 #[tokio::test]
 async fn a_link_fills_the_composer_and_sends_nothing() {
     on_stage("a_link_composes", async |stage| {
         let chat = stage.open().await?;
-        follow(stage, "transom://compose?text=Is%20it%20late%3F").await?;
+        stage
+            .desktop
+            .follow("transom://compose?text=Is%20it%20late%3F")
+            .await?;
         until("the composer has the link's text", async || {
             let text = chat
                 .run("return document.querySelector('textarea').value;", vec![])
@@ -46,7 +35,7 @@ async fn a_link_fills_the_composer_and_sends_nothing() {
 async fn opening_at_login_is_left_to_the_session_and_taken_back() {
     on_stage("at_login", async |stage| {
         stage.open().await?;
-        follow(stage, "transom://settings").await?;
+        stage.desktop.follow("transom://settings").await?;
         let settings = stage.window("settings").await?;
         settings.click("tab", "^General").await?;
         let folder = stage.desktop.home().join("user/.config/autostart");
@@ -79,7 +68,7 @@ async fn the_trays_menu_pauses_and_resumes() {
                 stage.desktop.press(key)?;
             }
             // The menu took the focus, so the chat is hidden, and hears nothing until it is back.
-            follow(stage, "transom://chat").await?;
+            stage.desktop.follow("transom://chat").await?;
             until("the chat says so", async || {
                 let text = chat.text().await?;
                 let seen = Failure::Wrong(text.clone());

@@ -7,7 +7,7 @@ use transom_window_tests::{Failure, check, on_stage, until};
 async fn settings_survive_a_restart() {
     on_stage("settings_survive", async |stage| {
         let chat = stage.open().await?;
-        open_settings(stage).await?;
+        stage.desktop.follow("transom://settings").await?;
         let settings = stage.window("settings").await?;
         settings.click("tab", "^General").await?;
         settings.click("radio", "^Dark").await?;
@@ -43,7 +43,7 @@ async fn settings_survive_a_restart() {
 async fn a_deep_link_opens_the_settings() {
     on_stage("a_deep_link", async |stage| {
         stage.open().await?;
-        open_settings(stage).await?;
+        stage.desktop.follow("transom://settings").await?;
         let settings = stage.window("settings").await?;
         settings.by("tab", "^Behaviour").await?;
         check(settings.has_keyboard().await?, || {
@@ -51,21 +51,4 @@ async fn a_deep_link_opens_the_settings() {
         })
     })
     .await;
-}
-
-/// As another program would: a link handed to a second start.
-pub(crate) async fn open_settings(
-    stage: &transom_window_tests::Stage,
-) -> transom_window_tests::Outcome {
-    let program = transom_window_tests::programs::ours("transom-app")?;
-    let mut link = stage.desktop.command(program);
-    let mut link = link
-        .arg("transom://settings")
-        .spawn()
-        .map_err(Failure::doing("follow a link"))?;
-    until("the link was handed over", async || {
-        let ended = link.try_wait();
-        Ok(ended.map_err(Failure::doing("wait for it"))?.map(drop))
-    })
-    .await
 }

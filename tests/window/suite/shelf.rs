@@ -9,12 +9,11 @@ use transom_window_tests::hub::{self, FULL_NAME, Hub, NAME};
 use transom_window_tests::models;
 use transom_window_tests::{Failure, Outcome, Page, Stage, check, on_stage, until};
 
-use crate::settings::open_settings;
 use crate::talk;
 
 /// The models pane, with the row of the hub's model in sight.
 async fn pane(stage: &Stage) -> Outcome<Page> {
-    open_settings(stage).await?;
+    stage.desktop.follow("transom://settings").await?;
     let settings = stage.window("settings").await?;
     settings.click("tab", "^Models$").await?;
     let field = settings.by("searchbox|textbox", "^Search models$").await?;
@@ -208,7 +207,7 @@ async fn a_model_in_the_folder_of_another_app_is_used_in_place() {
         let starter = transom_window_tests::programs::checkout().join("assets/starter");
         models::copy(&starter, &theirs).map_err(Failure::doing("fill LM Studio's folder"))?;
         stage.open().await?;
-        open_settings(stage).await?;
+        stage.desktop.follow("transom://settings").await?;
         let settings = stage.window("settings").await?;
         settings.until_says("From LM Studio").await?;
         check(settings.find("button", "^Remove ").await?.is_none(), || {
@@ -231,7 +230,7 @@ async fn a_model_that_is_dropped_is_on_the_list_and_what_is_none_is_refused() {
         let film = stage.desktop.home().join("user/Holiday.mov");
         fs::write(&film, "moving").map_err(Failure::doing("make a film"))?;
         stage.open().await?;
-        open_settings(stage).await?;
+        stage.desktop.follow("transom://settings").await?;
         let settings = stage.window("settings").await?;
         settings.by("heading", "^On this computer$").await?;
         until("the settings have the keyboard", async || {

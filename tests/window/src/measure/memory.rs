@@ -30,19 +30,19 @@ pub(super) async fn measure() -> Outcome<Vec<Figure>> {
         settled(&desktop, app).await?,
     )];
 
-    follow(&mut desktop, "transom://chat")?;
+    desktop.follow("transom://chat").await?;
     until_front(&desktop).await?;
     figures.push(figure("the chat is open", settled(&desktop, app).await?));
     hide(&desktop).await?;
     figures.push(figure("the chat was hidden", settled(&desktop, app).await?));
 
-    follow(&mut desktop, "transom://prompt")?;
+    desktop.follow("transom://prompt").await?;
     until_front(&desktop).await?;
     hide(&desktop).await?;
     let both = settled(&desktop, app).await?;
     figures.push(figure("chat and prompt were hidden", both));
 
-    follow(&mut desktop, "transom://settings")?;
+    desktop.follow("transom://settings").await?;
     until_front(&desktop).await?;
     figures.push(figure(
         "and the settings are open",
@@ -69,12 +69,6 @@ fn figure(state: &str, bytes: u64) -> Figure {
     #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
     let mib = bytes as f64 / f64::from(1 << 20);
     Figure::new(format!("memory, {state}"), "MiB", vec![mib])
-}
-
-fn follow(desktop: &mut Desktop, link: &str) -> Outcome {
-    let mut second = desktop.command(programs::ours("transom-app")?);
-    second.arg(link);
-    desktop.start_child(second, "follow a link").map(drop)
 }
 
 async fn until_front(desktop: &Desktop) -> Outcome {
