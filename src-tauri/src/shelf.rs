@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::{RwLock, watch};
 use tokio::time::timeout;
 use transom_catalog::entries::{self, Catalogue};
-use transom_catalog::installed::{self, MODELS_FOLDER};
+use transom_catalog::installed::{self, MODELS_FOLDER, PARTS_FOLDER};
 use transom_catalog::{Format, Mistake, Watch};
 use transom_hub::{
     Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Library, Listing, Place,
@@ -24,9 +24,6 @@ use transom_hub::{
 use crate::catalogue;
 use crate::wire::{DownloadChange, EntryView, HubAccessView};
 pub(crate) use views::{download_views, trouble};
-
-/// Parts of downloads lie here, on the disk of the models; the dot keeps them out of every list.
-const PARTS_FOLDER: &str = ".downloads";
 
 /// What came is written by then on all but the slowest disk.
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);

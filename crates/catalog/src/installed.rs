@@ -26,6 +26,10 @@ use crate::remembered;
 /// Name of the folder of models in the data folder.
 pub const MODELS_FOLDER: &str = "models";
 
+/// Name of the folder in it for parts of models that are coming: on the disk of the models, and hidden,
+/// so that no list shows them.
+pub const PARTS_FOLDER: &str = ".downloads";
+
 /// Folders below a folder that the user added that are looked into: `name` and `owner/name`.
 const ADDED_DEPTH: usize = 2;
 /// Below the models folder one more, for files that lie in a folder of their repository.

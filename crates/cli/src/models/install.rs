@@ -15,6 +15,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 use clap::Args;
+use transom_catalog::installed::PARTS_FOLDER;
 use transom_hub::HubError;
 
 use crate::console::Console;
@@ -65,9 +66,6 @@ pub(super) struct InstallArgs {
     #[arg(long)]
     pub(super) json: bool,
 }
-
-/// Name of the folder of parts in the folder of models.
-const PARTS_FOLDER: &str = ".downloads";
 
 /// Runs the command.
 pub(super) fn run(
