@@ -95,11 +95,14 @@ async fn a_chat_is_saved_where_the_systems_dialog_says() {
             chat.find("menuitem", "^Export as Markdown").await
         })
         .await?;
-        chat.click("menuitem", "^Export as Markdown").await?;
+        // Asked before the click: the dialog can have the focus by the time the click returns.
         let window = stage.desktop.active_window()?;
+        chat.click("menuitem", "^Export as Markdown").await?;
         until("the dialog has the focus", async || {
             let now = stage.desktop.active_window()?;
-            Ok((now != window && !now.is_empty()).then_some(()))
+            let seen = Failure::Wrong(format!("{now:?} is active, and was before"));
+            let is_another = now != window && !now.is_empty();
+            is_another.then_some(Some(())).ok_or(seen)
         })
         .await?;
         let file = stage.desktop.home().join("saved.md");
