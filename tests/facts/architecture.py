@@ -22,6 +22,7 @@ def numbers(config, is_mlx):
         beside = text["intermediate_size"] if shapes.family(config) == "gemma4" else 0
         found["intermediate_size"] = used * size + shared + beside
         found["active_parameters"] = shapes.active_parameters(config)
+        found["experts_per_token"] = used
     if "sliding" in kinds:
         found["sliding_window"] = text["sliding_window"]
         found["sliding_layers"] = kinds.count("sliding")

@@ -24,8 +24,8 @@ SAMPLING_RANGES = {
 }
 BUNDLED_KEYS = {"bits", "group_size", "weight_bytes"}
 ARCHITECTURE_KEYS = {
-    "model_type", "parameters", "active_parameters", "vision_parameters", "layers", "hidden_size",
-    "heads", "kv_heads", "head_dim", "value_dim", "intermediate_size", "vocabulary",
+    "model_type", "parameters", "active_parameters", "experts_per_token", "vision_parameters", "layers",
+    "hidden_size", "heads", "kv_heads", "head_dim", "value_dim", "intermediate_size", "vocabulary",
     "context_length", "sliding_window", "sliding_layers", "sliding_kv_heads", "sliding_head_dim",
     "shared_layers", "linear_layers", "linear_state_bytes",
 } | BUNDLED_KEYS

@@ -79,6 +79,14 @@ class TheListIsChecked(unittest.TestCase):
         self.assert_found("`linear_state_bytes` is", "qwen3.5-4b",
                           lambda entry: entry["architecture"].update(linear_state_bytes=1))
 
+    def test_experts_that_the_config_does_not_give_are_found(self):
+        self.assert_found("`experts_per_token` is 8, and 4 by its config", "gpt-oss-20b",
+                          lambda entry: entry["architecture"].update(experts_per_token=8))
+
+    def test_experts_that_nobody_says_are_found(self):
+        self.assert_found("`experts_per_token` is None", "qwen3.6-35b-a3b",
+                          lambda entry: entry["architecture"].pop("experts_per_token"))
+
     def test_a_window_that_is_missing_is_found(self):
         self.assert_found("`sliding_window` is None", "gemma-3-4b",
                           lambda entry: entry["architecture"].pop("sliding_window"))

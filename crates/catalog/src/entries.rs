@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 pub use mistake::Mistake;
+pub(crate) use packing::bits_of;
 use serde::Serialize;
 
 use crate::facts::Format;
@@ -89,6 +90,8 @@ pub struct Architecture {
     pub parameters: u64,
     /// Of a mixture of experts: weights that a token uses.
     pub active_parameters: Option<u64>,
+    /// Of a mixture of experts: how many of a layer's a token passes through, where the list says.
+    pub experts_per_token: Option<u64>,
     /// Weights for pictures and sound, in 16 bits beside `parameters` in files for MLX; not loaded.
     pub vision_parameters: u64,
     /// Layers of all kinds.

@@ -12,6 +12,9 @@ use crate::forms::gguf_architecture;
 const GROUP_SIZE: f64 = 64.0;
 /// Bytes of a group's scale and bias.
 const SCALE_BYTES: f64 = 4.0;
+/// Experts that a token uses of a mixture of which the list does not say it: most of those in the
+/// built-in list use as many, none of it fewer than four or more than ten.
+const USUAL_EXPERTS: u64 = 8;
 
 impl Entry {
     /// What this variant will be when it is here, for the same sums as of a model that is.
@@ -47,8 +50,7 @@ impl Entry {
             linear_state_bytes: numbers.linear_state_bytes,
             hidden_size: Some(numbers.hidden_size),
             feed_forward_length: Some(numbers.intermediate_size),
-            // The list does not say how many; so many have most mixtures of today.
-            n_used_experts: numbers.active_parameters.map_or(0, |_| 8),
+            n_used_experts: n_used_experts(numbers),
             vocab_size: Some(numbers.vocabulary),
             n_parameters: numbers.parameters,
             weight_bytes,
@@ -78,6 +80,14 @@ impl Entry {
             Format::Gguf => 0,
         };
         fetched.map_or_else(usual, |bytes| bytes.saturating_sub(not_loaded))
+    }
+}
+
+/// Experts of a layer that a token passes through; 0 without experts.
+fn n_used_experts(numbers: &Architecture) -> u64 {
+    match numbers.active_parameters {
+        Some(_) => numbers.experts_per_token.unwrap_or(USUAL_EXPERTS),
+        None => 0,
     }
 }
 

@@ -97,6 +97,11 @@ pub(super) fn of(format: Format, name: &str) -> Option<Packing> {
     Some(Packing { bits, kind })
 }
 
+/// Bits of a weight in most of the tensors of a packing; `None` if there is none of this name.
+pub(crate) fn bits_of(format: Format, name: &str) -> Option<f64> {
+    of(format, name).map(|packing| packing.bits)
+}
+
 fn table(format: Format) -> &'static [(&'static str, f64, &'static str)] {
     match format {
         Format::Safetensors => &MLX,

@@ -59,7 +59,7 @@ fn check_agree(before: &ModelFacts, after: &ModelFacts) {
                 facts.feed_forward_length,
                 facts.sliding_window,
             ),
-            facts.n_files,
+            (facts.n_used_experts, facts.n_files),
         )
     };
     assert_eq!(shape(before), shape(after));
@@ -210,6 +210,26 @@ fn layers_of_different_kinds_of_heads_are_what_the_list_would_say() {
          head_dim = 512\nintermediate_size = 6144\nvocabulary = 262_144\ncontext_length = 131_072\n\
          sliding_window = 512\nsliding_layers = 28\nsliding_head_dim = 256\nshared_layers = 20",
     );
+}
+
+#[test]
+fn a_mixture_of_experts_is_what_the_list_would_say() {
+    let config = json!({
+        "model_type": "qwen3_moe", "hidden_size": 1024, "num_hidden_layers": 12,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128,
+        "intermediate_size": 3072, "moe_intermediate_size": 512, "num_experts": 64,
+        "num_experts_per_tok": 10, "vocab_size": 32_000, "max_position_embeddings": 65_536,
+    });
+    // Of the folder's one tensor all is read for a token.
+    let numbers = "model_type = \"qwen3_moe\"\nactive_parameters = 900_000_000\nlayers = 12\n\
+        hidden_size = 1024\nheads = 8\nkv_heads = 2\nhead_dim = 128\n\
+        intermediate_size = 5120\nvocabulary = 32_000\ncontext_length = 65_536";
+    let said = format!("{numbers}\nexperts_per_token = 10");
+    check_folder(&config, 900_000_000, &said);
+    let variant = "format = \"mlx\"\npacking = \"BF16\"";
+    let unsaid = facts(&format!("parameters = 900_000_000\n{numbers}"), variant);
+    assert_eq!(unsaid.n_used_experts, 8, "most have as many");
+    assert_eq!(facts(STARTER, variant).n_used_experts, 0);
 }
 
 #[test]

@@ -39,6 +39,7 @@ repetition_penalty = 1.05
 model_type = "qwen3"
 parameters = 7_000_000_000
 active_parameters = 3_000_000_000
+experts_per_token = 8
 layers = 36
 hidden_size = 2560
 heads = 32

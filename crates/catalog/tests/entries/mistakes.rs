@@ -45,6 +45,7 @@ fn a_list_with_every_key_is_read_whole() {
     assert_eq!(big.draft.as_deref(), Some("small"));
     assert_eq!(big.context_length, 40_960);
     assert_eq!(big.sampling.min_p, Some(0.0));
+    assert_eq!(big.architecture.experts_per_token, Some(8));
     assert_eq!(big.variants.len(), 2);
     let [weights, config] = big.variants[0].files.as_slice() else {
         panic!("{big:?}");
@@ -276,6 +277,11 @@ fn numbers_that_cannot_be_true_together_are_told() {
         "`active_parameters` cannot be more than `parameters`",
     );
     check(
+        "active_parameters = 3_000_000_000\nexperts_per_token = 8",
+        "experts_per_token = «8",
+        "`experts_per_token` belongs to `active_parameters`; write how many weights a token uses",
+    );
+    check(
         "linear_layers = 10",
         "linear_layers = «17",
         "`sliding_layers` and `linear_layers` together are more than `layers`",
@@ -319,7 +325,7 @@ fn names_of_other_entries_tags_and_packings_must_be_there() {
     );
     let text = FULL.replace("id = \"small\"", "id = \"big\"");
     let mistake = read(&text.replace("draft = \"small\"\n", "")).unwrap_err();
-    let expected = "models.toml:50:6: `big` is already the id of the model at line 2";
+    let expected = "models.toml:51:6: `big` is already the id of the model at line 2";
     assert_eq!(mistake.to_string(), expected);
     check(
         "\"reasoning\"]",
@@ -408,7 +414,7 @@ fn the_first_mistake_of_a_file_is_told() {
     let text = FULL
         .replace("layers = 28", "layers = 0")
         .replace("layers = 36", "layers = 0");
-    assert_eq!(read(&text).unwrap_err().line, 21);
+    assert_eq!(read(&text).unwrap_err().line, 22);
 }
 
 #[test]

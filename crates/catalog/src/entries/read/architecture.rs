@@ -15,6 +15,7 @@ const PARAMETERS: RangeInclusive<u64> = 1..=100_000_000_000_000;
 const WIDTH: RangeInclusive<u64> = 1..=1 << 24;
 const TOKENS: RangeInclusive<u64> = 1..=1 << 27;
 const LAYERS: RangeInclusive<u64> = 1..=MAX_LAYERS;
+const EXPERTS: RangeInclusive<u64> = 1..=1 << 12;
 const BYTES: RangeInclusive<u64> = 1..=1 << 50;
 const STATE_BYTES: RangeInclusive<u64> = 1..=1 << 34;
 
@@ -45,6 +46,7 @@ pub(super) fn read(
     let context_length = needed("context_length", TOKENS, "40_960");
     let mut given = |key, range| Some(table.number(key, range, document)?.value);
     let active_parameters = given("active_parameters", PARAMETERS);
+    let experts_per_token = given("experts_per_token", EXPERTS);
     let vision_parameters = given("vision_parameters", PARAMETERS);
     let value_dim = given("value_dim", WIDTH);
     let sliding_window = given("sliding_window", TOKENS);
@@ -58,6 +60,7 @@ pub(super) fn read(
         model_type: model_type?.value,
         parameters: parameters?,
         active_parameters,
+        experts_per_token,
         vision_parameters: vision_parameters.unwrap_or(0),
         layers: layers?,
         hidden_size: hidden_size?,
@@ -142,6 +145,11 @@ fn check(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>)
         "active_parameters",
         active.is_none_or(|active| active <= numbers.parameters),
         "`active_parameters` cannot be more than `parameters`",
+    );
+    check(
+        "experts_per_token",
+        numbers.experts_per_token.is_none() || active.is_some(),
+        "`experts_per_token` belongs to `active_parameters`; write how many weights a token uses",
     );
 }
 

@@ -28,10 +28,11 @@ pub(in crate::entries) const SAMPLING: [&str; 5] = [
     "repetition_penalty",
 ];
 
-pub(in crate::entries) const ARCHITECTURE: [&str; 23] = [
+pub(in crate::entries) const ARCHITECTURE: [&str; 24] = [
     "model_type",
     "parameters",
     "active_parameters",
+    "experts_per_token",
     "vision_parameters",
     "layers",
     "hidden_size",
