@@ -6,6 +6,7 @@
 //! Rule: a file from outside is never believed. Every length is checked against the file before it
 //! is used, and reading allocates less than the file's own size.
 
+pub mod choice;
 pub mod convert;
 pub mod entries;
 pub mod estimate;

@@ -2,16 +2,18 @@
 //! and two that are loaded side by side.
 //!
 //! Rule: recommendations follow from the list and the machine alone, so the same list and machine
-//! always give the same; each says why, in numbers. Nothing is recommended that does not fit.
+//! always give the same; each says why, in numbers. Nothing is recommended that does not fit, and the
+//! variant is that of `choice`.
 
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
+use crate::choice::{self, Suited};
 use crate::entries::{Catalogue, Entry, Tag, Variant};
-use crate::estimate::{Budget, Estimate, LEAST_CONTEXT, Machine, Room, Verdict, Wish, estimate};
-use crate::facts::{Format, ModelFacts};
+use crate::estimate::{Budget, Estimate, Machine, Verdict};
+use crate::facts::Format;
 
 const GIB: u64 = 1 << 30;
 
@@ -142,18 +144,29 @@ struct Shop<'a> {
     catalogue: &'a Catalogue,
 }
 
-/// An entry in one variant, and what is known of it here.
+/// An entry in the variant that suits the machine.
 struct Offer<'a> {
     entry: &'a Entry,
-    variant: &'a Variant,
-    facts: ModelFacts,
-    estimate: Estimate,
+    suited: Suited<'a>,
 }
 
 impl Offer<'_> {
+    fn estimate(&self) -> &Estimate {
+        &self.suited.estimate
+    }
+
+    fn need_bytes(&self) -> u64 {
+        self.estimate().need.total_bytes()
+    }
+
+    /// Whether it fits with all the context that models are loaded with.
+    fn fits_whole(&self) -> bool {
+        self.estimate().verdict == Verdict::Fits
+    }
+
     /// The speed between the least and the most that is predicted.
     fn rate(&self) -> f64 {
-        let speed = self.estimate.speed;
+        let speed = self.estimate().speed;
         speed.map_or(0.0, |speed| (speed.low * speed.high).sqrt())
     }
 
@@ -169,10 +182,10 @@ impl Offer<'_> {
         Pick {
             id: self.entry.id.clone(),
             name: self.entry.name.clone(),
-            format: self.variant.format,
-            packing: self.variant.packing.clone(),
-            size_bytes: self.variant.size_bytes(),
-            estimate: self.estimate,
+            format: self.suited.variant.format,
+            packing: self.suited.variant.packing.clone(),
+            size_bytes: self.suited.variant.size_bytes(),
+            estimate: self.suited.estimate,
             why,
         }
     }
@@ -185,42 +198,47 @@ impl<'a> Shop<'a> {
         entries.filter_map(|entry| self.offer(entry, self.budget.total_bytes))
     }
 
-    /// The best-packed variant of `entry` that fits within `room_bytes`, of the form that goes first
-    /// on this machine, else of the other.
+    /// The variant of `entry` that suits the machine, if it fits comfortably within `room_bytes`.
     fn offer(&self, entry: &'a Entry, room_bytes: u64) -> Option<Offer<'a>> {
-        let first = match self.machine.working_set_bytes {
-            Some(_) => Format::Safetensors,
-            None => Format::Gguf,
-        };
-        let room = Room {
-            budget_bytes: room_bytes,
-            taken_bytes: 0,
-            available_bytes: None,
-        };
-        let fitting = entry.variants.iter().filter_map(|variant| {
-            let facts = entry.facts(variant);
-            let estimate = estimate(&Wish::of(&facts), self.machine, &room);
-            let fits = match estimate.verdict {
-                Verdict::Fits => true,
-                Verdict::FitsWithContext { context_length } => context_length >= 2 * LEAST_CONTEXT,
-                _ => false,
-            };
-            fits.then_some(Offer {
-                entry,
-                variant,
-                facts,
-                estimate,
-            })
-        });
-        // Four to five bits are where quality stops falling; more only makes it slower, so the
-        // smallest of each form is taken.
-        fitting.min_by_key(|offer| (offer.variant.format != first, offer.facts.weight_bytes))
+        self.offer_among(entry, &entry.variants, room_bytes)
+    }
+
+    fn offer_among(
+        &self,
+        entry: &'a Entry,
+        variants: impl IntoIterator<Item = &'a Variant>,
+        room_bytes: u64,
+    ) -> Option<Offer<'a>> {
+        let suited = choice::variant_among(entry, variants, self.machine, room_bytes)?;
+        suited.is_comfortable().then_some(Offer { entry, suited })
+    }
+
+    /// What the budget leaves beside `main`.
+    fn left_beside(&self, main: &Offer<'a>) -> Option<u64> {
+        self.budget.total_bytes.checked_sub(main.need_bytes())
+    }
+
+    /// The draft of `main` where both fit side by side, in the same form: one engine runs both.
+    fn draft_beside(&self, main: &Offer<'a>) -> Option<Offer<'a>> {
+        let draft = self.catalogue.find(main.entry.draft.as_deref()?)?;
+        let form = main.suited.variant.format;
+        let variants = draft.variants.iter().filter(|one| one.format == form);
+        let offer = self.offer_among(draft, variants, self.left_beside(main)?)?;
+        offer.fits_whole().then_some(offer)
+    }
+
+    /// The first model of the list that makes vectors and fits beside `main`.
+    fn embedding_beside(&self, main: &Offer<'a>) -> Option<Offer<'a>> {
+        let left_bytes = self.left_beside(main)?;
+        let entries = self.catalogue.entries.iter();
+        let mut embeddings = entries.filter(|entry| entry.tags.contains(&Tag::Embedding));
+        embeddings.find_map(|entry| self.offer(entry, left_bytes).filter(Offer::fits_whole))
     }
 
     fn most_capable(&self, suits: impl Fn(&Entry) -> bool) -> Option<Pick> {
         let mut offers: Vec<Offer<'a>> = self.offers().filter(|offer| suits(offer.entry)).collect();
         offers.sort_by(|a, b| b.capability().total_cmp(&a.capability()));
-        let keeps_up = |offer: &Offer<'_>, rate: f64| match offer.estimate.speed {
+        let keeps_up = |offer: &Offer<'_>, rate: f64| match offer.estimate().speed {
             Some(_) => offer.rate() >= rate,
             None => true,
         };
@@ -252,54 +270,32 @@ impl<'a> Shop<'a> {
     /// The most capable model that fits beside one that guesses for it; where none does, beside one
     /// that makes vectors.
     fn pair(&self) -> Option<Pair> {
-        let mut mains: Vec<Offer<'a>> = self
-            .offers()
-            .filter(|offer| {
-                let is_chat = offer.entry.tags.contains(&Tag::Chat);
-                is_chat && offer.estimate.verdict == Verdict::Fits
-            })
-            .collect();
+        let is_main =
+            |offer: &Offer<'_>| offer.entry.tags.contains(&Tag::Chat) && offer.fits_whole();
+        let mut mains: Vec<Offer<'a>> = self.offers().filter(is_main).collect();
         mains.sort_by(|a, b| b.capability().total_cmp(&a.capability()));
-        let total = self.budget.total_bytes;
-        let beside = |main: &Offer<'a>, second: &'a Entry| {
-            let left = total.checked_sub(main.estimate.need.total_bytes())?;
-            let second = self.offer(second, left)?;
-            (second.estimate.verdict == Verdict::Fits).then_some(second)
-        };
         let drafted = mains.iter().position(|main| {
-            let draft = main.entry.draft.as_deref();
-            let draft = draft.and_then(|id| self.catalogue.find(id));
-            main.rate() >= READING_TOKENS_PER_SECOND
-                && draft.is_some_and(|draft| beside(main, draft).is_some())
+            main.rate() >= READING_TOKENS_PER_SECOND && self.draft_beside(main).is_some()
         });
         if let Some(index) = drafted {
             let main = mains.swap_remove(index);
-            let draft = self.catalogue.find(main.entry.draft.as_deref()?)?;
-            let second = beside(&main, draft)?;
-            return Some(pair(PairKind::Draft, main, second));
+            let draft = self.draft_beside(&main)?;
+            return Some(pair(PairKind::Draft, main, draft));
         }
-        let is_embedding = |entry: &&Entry| entry.tags.contains(&Tag::Embedding);
-        let embeddings: Vec<&'a Entry> =
-            self.catalogue.entries.iter().filter(is_embedding).collect();
         let is_borne = |main: &Offer<'a>| {
-            main.estimate.speed.is_none() || main.rate() >= BEARABLE_TOKENS_PER_SECOND
+            main.estimate().speed.is_none() || main.rate() >= BEARABLE_TOKENS_PER_SECOND
         };
-        for main in mains.into_iter().filter(is_borne) {
-            for &embedding in &embeddings {
-                if let Some(second) = beside(&main, embedding) {
-                    return Some(pair(PairKind::Embedding, main, second));
-                }
-            }
-        }
-        None
+        mains.into_iter().filter(is_borne).find_map(|main| {
+            let embedding = self.embedding_beside(&main)?;
+            Some(pair(PairKind::Embedding, main, embedding))
+        })
     }
 }
 
 fn pair(kind: PairKind, main: Offer<'_>, second: Offer<'_>) -> Pair {
-    let need = |offer: &Offer<'_>| offer.estimate.need.total_bytes();
     Pair {
         kind,
-        need_bytes: need(&main).saturating_add(need(&second)),
+        need_bytes: main.need_bytes().saturating_add(second.need_bytes()),
         main: main.pick(Why::MostCapable),
         second: second.pick(Why::Companion),
     }

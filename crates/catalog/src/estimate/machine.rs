@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use super::Bandwidth;
+use crate::facts::Format;
 use crate::fit;
 
 const GIB: u64 = 1 << 30;
@@ -58,6 +59,15 @@ impl Machine {
             // A processor reaches less than the GPU of the same chip, so what was measured with it
             // counts only where nothing was published.
             bandwidth: of_chip.or_else(|| measured_bytes_per_second.map(Bandwidth::measured)),
+        }
+    }
+
+    /// The form that goes first here: MLX where it has a GPU, else llama.cpp, which is many times
+    /// faster on a processor.
+    pub fn first_format(&self) -> Format {
+        match self.working_set_bytes {
+            Some(_) => Format::Safetensors,
+            None => Format::Gguf,
         }
     }
 

@@ -3,6 +3,7 @@
 //! Rule: no name stands here but that of a case people know; the rest is what must hold of any list.
 
 use super::*;
+use crate::estimate::{Room, Wish, estimate};
 
 fn tier(gigabytes: u64) -> Tier {
     recommended(gigabytes * GIB, &Catalogue::built_in())

@@ -1,0 +1,204 @@
+//! One choice for all: over the built-in list, over machines of every size, and over made-up lists
+//! that show what each part of the order is for.
+//!
+//! Rule: what is expected of the built-in list follows from its numbers; no entry is named.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::entries::Catalogue;
+use crate::estimate::Budget;
+use crate::tiers::{MEMORY_SIZES, Pick, recommended_for};
+
+const GIB: u64 = 1 << 30;
+
+fn budget_of(machine: &Machine) -> u64 {
+    Budget::of(machine, None).total_bytes
+}
+
+/// Macs of every size that the table shows, and PCs of the same.
+fn machines() -> impl Iterator<Item = Machine> {
+    MEMORY_SIZES.into_iter().flat_map(|bytes| {
+        let pc = Machine::new(bytes, None, "", Some(40_000_000_000));
+        [Machine::with_memory(bytes), pc]
+    })
+}
+
+/// A model of 8 billion parameters in these variants, of the given form, packing and gigabytes.
+fn entry(variants: &[(&str, &str, Option<u64>)]) -> Entry {
+    let mut text = "[[model]]\nid = \"m\"\nname = \"M\"\n[model.architecture]\n\
+        model_type = \"qwen3\"\nparameters = 8_000_000_000\nlayers = 36\nhidden_size = 4096\n\
+        heads = 32\nkv_heads = 8\nhead_dim = 128\nintermediate_size = 12_288\n\
+        vocabulary = 151_936\ncontext_length = 40_960\n"
+        .to_owned();
+    for (format, packing, tenths) in variants {
+        text.push_str(&format!(
+            "[[model.variant]]\nformat = \"{format}\"\npacking = \"{packing}\"\n\
+             repository = \"o/m\"\n"
+        ));
+        if let Some(tenths) = tenths {
+            text.push_str(&format!("size_bytes = {tenths}00_000_000\n"));
+        }
+    }
+    let list = Catalogue::read(&text, Path::new("models.toml"));
+    let mut list = list.unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));
+    list.entries.remove(0)
+}
+
+fn chosen(entry: &Entry, machine: &Machine) -> String {
+    let suited = variant_for(entry, machine, budget_of(machine)).unwrap();
+    suited.variant.packing.clone()
+}
+
+#[test]
+fn what_is_recommended_for_a_machine_is_what_suits_it() {
+    let list = Catalogue::built_in();
+    for machine in machines() {
+        let tier = recommended_for(&machine, None, &list);
+        let main = tier.pair.as_ref().map(|pair| &pair.main);
+        let picks: [Option<&Pick>; 4] = [
+            tier.chat.as_ref(),
+            tier.code.as_ref(),
+            tier.small.as_ref(),
+            main,
+        ];
+        for pick in picks.into_iter().flatten() {
+            let entry = list.find(&pick.id).unwrap();
+            let suited = variant_for(entry, &machine, tier.budget_bytes).unwrap();
+            let variant = suited.variant;
+            assert_eq!(
+                (variant.format, &variant.packing),
+                (pick.format, &pick.packing)
+            );
+            assert_eq!(suited.estimate, pick.estimate, "{}", pick.id);
+        }
+    }
+}
+
+#[test]
+fn no_other_variant_of_any_entry_suits_better() {
+    let list = Catalogue::built_in();
+    for machine in machines() {
+        let budget_bytes = budget_of(&machine);
+        for entry in &list.entries {
+            let Some(suited) = variant_for(entry, &machine, budget_bytes) else {
+                assert!(entry.variants.is_empty(), "{}", entry.id);
+                continue;
+            };
+            let order = |one: &Suited<'_>| {
+                let is_second_form = one.variant.format != machine.first_format();
+                (is_second_form, one.facts.weight_bytes)
+            };
+            for other in &entry.variants {
+                let other = variant_among(entry, [other], &machine, budget_bytes).unwrap();
+                if other.is_comfortable() {
+                    assert!(suited.is_comfortable(), "{}", entry.id);
+                    assert!(order(&suited) <= order(&other), "{}", entry.id);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_form_that_goes_first_is_left_only_where_it_has_no_room() {
+    let both = entry(&[
+        ("gguf", "Q4_K_M", Some(50)),
+        ("mlx", "8-bit", Some(85)),
+        ("mlx", "4-bit", Some(46)),
+    ]);
+    let mac = |gigabytes: u64| Machine::with_memory(gigabytes * GIB);
+    assert_eq!(chosen(&both, &mac(32)), "4-bit");
+    let pc = Machine::new(32 * GIB, None, "", None);
+    assert_eq!(chosen(&both, &pc), "Q4_K_M");
+    let large_first = entry(&[("gguf", "Q4_K_M", Some(50)), ("mlx", "8-bit", Some(85))]);
+    assert_eq!(chosen(&large_first, &mac(32)), "8-bit");
+    assert_eq!(chosen(&large_first, &mac(12)), "Q4_K_M");
+    // Where nothing has room, what goes first is told, with its numbers.
+    let suited = variant_for(&large_first, &mac(4), budget_of(&mac(4))).unwrap();
+    assert!(!suited.estimate.verdict.is_usable() && suited.variant.packing == "8-bit");
+}
+
+#[test]
+fn fewer_than_four_bits_are_taken_only_where_four_have_no_room_and_then_the_most() {
+    let small = entry(&[
+        ("gguf", "IQ1_M", Some(21)),
+        ("gguf", "Q3_K_M", Some(38)),
+        ("gguf", "Q2_K", Some(30)),
+        ("gguf", "Q4_K_M", Some(50)),
+        ("gguf", "Q8_0", Some(86)),
+    ]);
+    let with = |gigabytes: u64| {
+        let pc = Machine::new(64 * GIB, None, "", None);
+        let suited = variant_for(&small, &pc, gigabytes * GIB).unwrap();
+        (suited.variant.packing.clone(), suited.is_comfortable())
+    };
+    assert_eq!(with(32), ("Q4_K_M".to_owned(), true));
+    assert_eq!(with(5), ("Q3_K_M".to_owned(), true));
+    assert_eq!(with(1), ("Q4_K_M".to_owned(), false));
+}
+
+#[test]
+fn a_variant_whose_size_is_not_known_is_taken_only_where_there_is_no_other() {
+    let pc = Machine::new(32 * GIB, None, "", None);
+    let sized = entry(&[("gguf", "Q4_K_M", None), ("gguf", "Q8_0", Some(86))]);
+    assert_eq!(chosen(&sized, &pc), "Q8_0");
+    let only = entry(&[("gguf", "Q4_K_M", None)]);
+    assert_eq!(chosen(&only, &pc), "Q4_K_M");
+}
+
+#[test]
+fn of_a_repository_the_usual_packing_is_taken_while_its_weights_fit() {
+    let gguf = |packing, gigabytes: u64| Files {
+        format: Format::Gguf,
+        packing,
+        size_bytes: Some(gigabytes * GIB),
+    };
+    let files = [
+        gguf("IQ1_S", 2),
+        gguf("Q2_K", 3),
+        gguf("IQ4_XS", 5),
+        gguf("Q4_K_M", 6),
+        gguf("Q8_0", 9),
+        Files {
+            format: Format::Safetensors,
+            packing: "",
+            size_bytes: Some(16 * GIB),
+        },
+    ];
+    let pc = Machine::new(32 * GIB, None, "", None);
+    let with = |gigabytes: u64| files_among(&files, &pc, gigabytes * GIB).unwrap();
+    assert_eq!(files[with(24)].packing, "Q4_K_M");
+    assert_eq!(files[with(5)].packing, "IQ4_XS");
+    assert_eq!(files[with(4)].packing, "Q2_K");
+    assert_eq!(files[with(1)].packing, "Q4_K_M", "none fits");
+    let mac = Machine::with_memory(64 * GIB);
+    let on_a_mac = |gigabytes: u64| files_among(&files, &mac, gigabytes * GIB);
+    assert_eq!(on_a_mac(24), Some(5));
+    assert_eq!(on_a_mac(12), Some(3));
+    assert_eq!(files_among(&[], &pc, GIB), None);
+}
+
+proptest! {
+    /// The order of the list does not matter, and more memory never makes what fitted unfit.
+    #[test]
+    fn the_choice_follows_from_the_model_and_the_machine(
+        order in Just(vec!["IQ2_M", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0"]).prop_shuffle(),
+        memory in 4..64u64,
+    ) {
+        let size = |packing: &str| (bits_of(Format::Gguf, packing).unwrap() * 10.0) as u64;
+        let shuffled: Vec<_> = order.iter().map(|one| ("gguf", *one, Some(size(one)))).collect();
+        let mut sorted = shuffled.clone();
+        sorted.sort();
+        let machine = Machine::with_memory(memory * GIB);
+        let (one, other) = (entry(&shuffled), entry(&sorted));
+        prop_assert_eq!(chosen(&one, &machine), chosen(&other, &machine));
+        let larger = Machine::with_memory((memory + 4) * GIB);
+        let fits = |machine: &Machine| {
+            variant_for(&one, machine, budget_of(machine)).unwrap().is_comfortable()
+        };
+        prop_assert!(!fits(&machine) || fits(&larger));
+    }
+}
