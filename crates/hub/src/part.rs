@@ -53,7 +53,9 @@ pub(crate) struct Part {
     data: Arc<File>,
     lock: Arc<Lock>,
     disk: Arc<dyn Disk>,
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
+    /// One save at a time: also one whose caller has gone goes on to its end.
+    saving: Arc<Mutex<()>>,
     grown: Notify,
 }
 
@@ -102,7 +104,7 @@ impl Part {
             data: Arc::new(data),
             lock: Arc::clone(lock),
             disk: Arc::clone(disk),
-            inner: Mutex::new(Inner {
+            inner: Arc::new(Mutex::new(Inner {
                 written,
                 unsynced_bytes: 0,
                 synced_at: Instant::now(),
@@ -110,7 +112,8 @@ impl Part {
                 ignores_etag: false,
                 hashed_bytes: 0,
                 sum: None,
-            }),
+            })),
+            saving: Arc::default(),
             grown: Notify::new(),
         })
     }
@@ -205,25 +208,31 @@ impl Part {
 
     /// Syncs what was written and notes it in the journal.
     pub(crate) async fn save(&self) -> Result<(), WriteError> {
-        let journal = {
+        {
             let mut inner = self.inner();
             inner.unsynced_bytes = 0;
             inner.synced_at = Instant::now();
-            Journal {
-                part: file_name(&self.path),
-                file: self.file.clone(),
-                etag: inner.etag.clone(),
-                ranges: inner.written.clone(),
-            }
-        };
+        }
         let path = journal_path(&self.folder, &self.stem);
+        let (part, file) = (file_name(&self.path), self.file.clone());
         let (data, disk, lock) = (
             Arc::clone(&self.data),
             Arc::clone(&self.disk),
             self.lock.held(),
         );
+        let (inner, saving) = (Arc::clone(&self.inner), Arc::clone(&self.saving));
         let save = move || {
             let _lock = lock;
+            let _turn = locked(&saving);
+            let journal = {
+                let inner = locked(&inner);
+                Journal {
+                    part,
+                    file,
+                    etag: inner.etag.clone(),
+                    ranges: inner.written.clone(),
+                }
+            };
             disk.sync(&data)?;
             replace(&path, &serde_json::to_vec(&journal)?)
         };
@@ -293,8 +302,12 @@ impl Part {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn write_error(path: &Path, error: &io::Error) -> WriteError {

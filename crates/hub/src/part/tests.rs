@@ -88,6 +88,24 @@ async fn a_checksum_that_was_dropped_midway_begins_anew() {
     assert_eq!(part.follow(|_| ()).await.unwrap(), file.digest);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn saves_that_overlap_do_not_spoil_each_other() {
+    let desk = Desk::new();
+    let file = identity(TEXT);
+    let part = desk.open(&file);
+    for end in 1..TEXT.len() {
+        part.write(0, TEXT[..end].to_vec()).await.unwrap();
+        // One whose caller has gone goes on, as when a download is paused while the disk is slow.
+        let _ = futures_util::poll!(std::pin::pin!(part.save()));
+        let saved = futures_util::future::join_all((0..4).map(|_| part.save())).await;
+        for saved in saved {
+            saved.unwrap();
+        }
+        let on_disk = Part::len_on_disk(desk.folder.path(), &file);
+        assert_eq!(on_disk, end as u64, "what was saved last is in the journal");
+    }
+}
+
 #[tokio::test]
 async fn a_journal_of_another_file_or_without_its_part_is_not_believed() {
     let desk = Desk::new();
