@@ -60,6 +60,8 @@ pub(crate) enum Step {
 pub(crate) struct Course {
     patience: Patience,
     random: fastrand::Rng,
+    /// Without a network, of late.
+    n_unreachable: u32,
     n_fruitless: u32,
     n_damaged: u32,
     n_changed: u32,
@@ -72,6 +74,7 @@ impl Course {
         Self {
             patience,
             random: fastrand::Rng::with_seed(seed),
+            n_unreachable: 0,
             n_fruitless: 0,
             n_damaged: 0,
             n_changed: 0,
@@ -92,6 +95,9 @@ impl Course {
             self.n_fruitless = 0;
             self.n_refused = 0;
         }
+        if !matches!(fault.error(), HubError::Unreachable { .. }) {
+            self.n_unreachable = 0;
+        }
         let error = match fault {
             Fault::RangeIgnored(_) if !self.is_whole_only => {
                 self.is_whole_only = true;
@@ -102,18 +108,17 @@ impl Course {
             Fault::Hub(error) => error,
         };
         match error {
-            // Comes back by itself, be it tomorrow.
+            // Comes back by itself, be it tomorrow, and says nothing of the hub.
             HubError::Unreachable { .. } => {
-                self.n_fruitless = self.n_fruitless.saturating_add(1);
-                Step::Again(self.back_off(self.n_fruitless))
+                self.n_unreachable = self.n_unreachable.saturating_add(1);
+                Step::Again(self.back_off(self.n_unreachable))
             }
             HubError::InUse { .. } => Step::Again(self.back_off(2)),
             HubError::Dropped { .. }
             | HubError::Silent { .. }
-            | HubError::ServerTrouble { .. }
             | HubError::NotAHub { .. }
             | HubError::WrongLength { .. } => self.fruitless(None),
-            HubError::TooManyRequests { seconds, .. } => {
+            HubError::TooManyRequests { seconds, .. } | HubError::ServerTrouble { seconds, .. } => {
                 self.fruitless(seconds.map(Duration::from_secs))
             }
             HubError::RangeRefused { .. } => self.refused(),
@@ -256,6 +261,17 @@ mod tests {
         assert!(steps.starts_with("1, 2, 4, 8, 16, 32, 60"), "{steps}");
         assert!(steps.ends_with("60, 60"), "{steps}");
         assert_eq!(play(&mut course, &[(dropped(), true)]), "1");
+    }
+
+    #[test]
+    fn a_night_without_a_network_does_not_use_up_the_patience_with_the_hub() {
+        let mut course = course();
+        play(&mut course, &vec![(unreachable(), false); 500]);
+        let faults = vec![(dropped(), false); 11];
+        assert_eq!(
+            play(&mut course, &faults),
+            "1, 2, 4, 8, 16, 32, 60, 60, 60, 60, give up"
+        );
     }
 
     #[test]

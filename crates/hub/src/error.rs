@@ -129,6 +129,10 @@ pub enum HubError {
         host: String,
         /// The status it answered.
         status: u16,
+        /// How long it wants to be left alone, if it said so: for the next attempt, and not told.
+        #[serde(skip)]
+        #[cfg_attr(feature = "bindings", ts(skip))]
+        seconds: Option<u64>,
     },
     /// 407.
     #[error("The proxy wants a user and password, and has not got the right ones.")]

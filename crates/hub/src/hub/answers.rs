@@ -50,6 +50,7 @@ pub(super) fn refusal(
     let repository = about.repository.clone();
     let host = host.to_owned();
     let file = || about.what();
+    let seconds = || quiet(headers, SystemTime::now()).map(|quiet| quiet.as_secs());
     match text(headers, "x-error-code") {
         Some("GatedRepo") => {
             return HubError::Gated {
@@ -87,11 +88,12 @@ pub(super) fn refusal(
         416 => HubError::RangeRefused { host, file: file() },
         429 => HubError::TooManyRequests {
             host,
-            seconds: quiet(headers, SystemTime::now()).map(|quiet| quiet.as_secs()),
+            seconds: seconds(),
         },
         408 | 500..=599 => HubError::ServerTrouble {
             host,
             status: status.as_u16(),
+            seconds: seconds(),
         },
         _ => HubError::NotAHub {
             host,
