@@ -79,17 +79,20 @@ impl Answer {
 
 impl Wire {
     pub(super) fn new(mut options: HubOptions) -> Result<Self, HubError> {
+        let trimmed = options.endpoint.trim().trim_end_matches('/').to_owned();
         let bad = |reason: String| HubError::BadEndpoint {
-            endpoint: options.endpoint.clone(),
+            endpoint: without_secrets(&trimmed),
             reason,
         };
-        let trimmed = options.endpoint.trim().trim_end_matches('/').to_owned();
         let endpoint = Url::parse(&trimmed).map_err(|error| bad(error.to_string()))?;
         if !["http", "https"].contains(&endpoint.scheme()) || !endpoint.has_host() {
             return Err(bad("it must begin with https://".to_owned()));
         }
         if !endpoint.username().is_empty() || endpoint.password().is_some() {
             return Err(bad("it must not hold a user or password".to_owned()));
+        }
+        if endpoint.query().is_some() || endpoint.fragment().is_some() {
+            return Err(bad("it must end before any ? or #".to_owned()));
         }
         // Set once a process; another library may have been first, with the same meaning.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -344,6 +347,17 @@ fn with_part(request: RequestBuilder, part: &Part) -> RequestBuilder {
         Some(etag) => request.header(IF_RANGE, etag),
         None => request,
     }
+}
+
+/// An address as it may be shown: what may hold a password is left out.
+fn without_secrets(endpoint: &str) -> String {
+    let shown = endpoint.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = match shown.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), shown),
+    };
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    format!("{scheme}{host}")
 }
 
 fn host_of(url: &Url) -> String {

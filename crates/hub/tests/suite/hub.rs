@@ -147,6 +147,25 @@ async fn what_is_no_hub_is_said_to_be_none() {
     }
 }
 
+#[test]
+fn an_address_that_is_refused_is_told_without_its_password() {
+    for endpoint in [
+        "https://me:hf_secret@hub.example",
+        "me:hf_secret@hub.example",
+        "https://me:hf_secret@",
+        "https://hub.example/?token=hf_secret",
+        "ftp://hub.example/#hf_secret",
+    ] {
+        let options = HubOptions {
+            endpoint: endpoint.to_owned(),
+            ..HubOptions::default()
+        };
+        let error = Hub::new(options).unwrap_err();
+        assert_eq!(error.code(), "bad_endpoint", "{endpoint}");
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
+    }
+}
+
 /// Set in the child, which is this test program again.
 const THROUGH: &str = "TRANSOM_TEST_THROUGH_A_PROXY";
 
