@@ -29,8 +29,10 @@ pub(crate) struct Shared {
     pub(crate) hub: Hub,
     pub(crate) options: DownloadsOptions,
     pub(crate) connections: Semaphore,
-    /// What running downloads have still to write.
+    /// What running downloads have still to write; only of those for which there was room.
     pub(crate) claims: Mutex<HashMap<DownloadId, u64>>,
+    /// One at a time asks for room.
+    pub(crate) asks_for_room: tokio::sync::Mutex<()>,
 }
 
 impl Shared {
@@ -39,6 +41,7 @@ impl Shared {
             hub,
             connections: Semaphore::new(options.connections.max(1)),
             claims: Mutex::default(),
+            asks_for_room: tokio::sync::Mutex::default(),
             options,
         }
     }
@@ -127,6 +130,7 @@ impl Job {
                 lock,
                 plan: &plan,
                 done_bytes: 0,
+                placed_bytes: 0,
             };
             match work.files(&mut courses, &mut unmarked).await? {
                 Outcome::Whole => break plan,

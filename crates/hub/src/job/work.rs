@@ -35,6 +35,8 @@ pub(super) struct Work<'a> {
     pub(super) plan: &'a Plan,
     /// Of files that are whole.
     pub(super) done_bytes: u64,
+    /// Of those of them that are in the model's folder.
+    pub(super) placed_bytes: u64,
 }
 
 impl Work<'_> {
@@ -67,10 +69,11 @@ impl Work<'_> {
                 metadata.is_ok_and(|data| data.is_file() && data.len() == file.size_bytes)
             };
             let place = self.plan.final_path(file);
-            let is_there = has_size(&Plan::whole_path(self.folder, file))
-                || (has_size(&place) && self.is_same(&place, file).await?);
-            if is_there {
+            if has_size(&Plan::whole_path(self.folder, file)) {
                 self.done_bytes += file.size_bytes;
+            } else if has_size(&place) && self.is_same(&place, file).await? {
+                self.done_bytes += file.size_bytes;
+                self.placed_bytes += file.size_bytes;
             } else {
                 missing.push(file.clone());
             }
@@ -118,11 +121,12 @@ impl Work<'_> {
             .map(|file| Part::len_on_disk(self.folder, file))
             .sum();
         let due: u64 = missing.iter().map(|file| file.size_bytes).sum();
-        self.tell_bytes(there);
+        self.show_bytes(there);
         let needed_bytes = due.saturating_sub(there);
         if needed_bytes == 0 {
             return Ok(());
         }
+        let _turn = self.job.shared.asks_for_room.lock().await;
         let claimed: u64 = {
             let claims = self.job.shared.claims.lock();
             let claims = claims.unwrap_or_else(PoisonError::into_inner);
@@ -133,17 +137,17 @@ impl Work<'_> {
         let disk = Arc::clone(&self.job.shared.options.disk);
         let folder = self.folder.to_owned();
         let home = self.plan.wanted.folder.clone();
-        let total_bytes = self.plan.total_bytes();
+        let home_bytes = self.plan.total_bytes().saturating_sub(self.placed_bytes);
         let guard = self.lock.held();
         blocking(move || {
             let _guard = guard;
             if let Some(home) = on_another_disk(&folder, &home) {
                 let free = disk.free_bytes(&home);
                 let free_bytes = free.map_err(|error| trouble(&home, &error))?;
-                if free_bytes < total_bytes {
+                if free_bytes < home_bytes {
                     return Err(HubError::DiskFull {
                         folder: home,
-                        needed_bytes: total_bytes,
+                        needed_bytes: home_bytes,
                         free_bytes,
                     });
                 }
@@ -160,17 +164,24 @@ impl Work<'_> {
             }
             Ok(())
         })
-        .await
+        .await?;
+        self.tell_bytes(there);
+        Ok(())
     }
 
+    /// Tells how much is there, and claims room for the rest.
     fn tell_bytes(&self, part_bytes: u64) {
-        let (done, total) = (self.done_bytes + part_bytes, self.plan.total_bytes());
-        let id = self.job.teller.id;
+        let rest = self.show_bytes(part_bytes);
         let claims = self.job.shared.claims.lock();
         let mut claims = claims.unwrap_or_else(PoisonError::into_inner);
-        claims.insert(id, total.saturating_sub(done));
-        drop(claims);
+        claims.insert(self.job.teller.id, rest);
+    }
+
+    /// Tells how much is there. Returns how much is not.
+    fn show_bytes(&self, part_bytes: u64) -> u64 {
+        let (done, total) = (self.done_bytes + part_bytes, self.plan.total_bytes());
         self.job.teller.tell(News::Bytes { done, total });
+        total.saturating_sub(done)
     }
 
     /// Fetches one file, with as many attempts as its course allows.

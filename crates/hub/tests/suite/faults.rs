@@ -2,11 +2,14 @@
 //!
 //! Rule: what ends well is compared with the hub's bytes; what does not leaves nothing in place.
 
-use std::sync::Arc;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use transom_hub::test_support::{Fault, LocalHub, Route, TightDisk};
-use transom_hub::{Downloads, Hub, State, Token, TokenSource, WantedFile};
+use transom_hub::{Disk, Downloads, Hub, State, Token, TokenSource, WantedFile};
 
 use crate::desk::{Desk, MODEL, REPOSITORY, failed, noise, until};
 
@@ -116,6 +119,25 @@ async fn a_busy_hub_is_waited_for_and_a_broken_one_is_given_up() {
     downloads.resume(ended.id).await.unwrap();
     until(&downloads, ended.id, "done", |it| it.state == State::Done).await;
     desk.assert_whole();
+}
+
+#[tokio::test]
+async fn a_hub_that_says_when_it_is_back_is_asked_then() {
+    for status in [429, 503] {
+        let desk = Desk::with_model(2000);
+        desk.local
+            .fail(Route::Listing, Fault::Status(status, Some(1)), 1);
+        let downloads = desk.downloads().await;
+        let id = downloads.add(desk.wanted()).await.unwrap();
+        let waits = until(&downloads, id, "waiting as told", |it| {
+            matches!(it.state, State::Retrying { .. })
+        });
+        let State::Retrying { seconds, .. } = waits.await.state else {
+            unreachable!("it was waited for");
+        };
+        assert_eq!(seconds, 1, "status {status}");
+        until(&downloads, id, "done", |it| it.state == State::Done).await;
+    }
 }
 
 #[tokio::test]
@@ -278,6 +300,83 @@ async fn a_full_disk_is_told_with_its_numbers_before_and_during() {
     downloads.resume(ended.id).await.unwrap();
     until(&downloads, ended.id, "done", |it| it.state == State::Done).await;
     desk.assert_whole();
+}
+
+/// A disk whose first answer waits until the test lets it go.
+#[derive(Debug)]
+struct SlowDisk {
+    disk: TightDisk,
+    gate: Mutex<Option<mpsc::Receiver<()>>>,
+}
+
+impl Disk for SlowDisk {
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+        let gate = self.gate.lock().unwrap().take();
+        if let Some(gate) = gate {
+            gate.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        self.disk.free_bytes(folder)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.disk.write_at(file, bytes, offset)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        self.disk.sync(file)
+    }
+}
+
+#[tokio::test]
+async fn a_model_too_large_for_the_disk_keeps_no_other_one_out() {
+    let desk = Desk::with_model(300_000);
+    desk.local.put("owner/small", "config.json", "{}");
+    desk.local.put("owner/small", MODEL, noise(50_000, 2));
+    let (open, gate) = mpsc::channel();
+    let mut options = desk.options();
+    options.disk = Arc::new(SlowDisk {
+        disk: TightDisk::with_room(100_000),
+        gate: Mutex::new(Some(gate)),
+    });
+    let downloads = Downloads::start(desk.hub(), options).await.unwrap();
+    let large = downloads.add(desk.wanted()).await.unwrap();
+    until(&downloads, large, "asking for room", |it| {
+        it.total_bytes.is_some()
+    })
+    .await;
+    let mut wanted = desk.wanted();
+    wanted.key = "small".to_owned();
+    wanted.repository = "owner/small".to_owned();
+    wanted.folder = desk.folder.path().join("models/owner/small");
+    let small = downloads.add(wanted).await.unwrap();
+    until(&downloads, small, "asking for room", |it| {
+        it.total_bytes.is_some()
+    })
+    .await;
+    open.send(()).unwrap();
+    let ended = until(&downloads, large, "over", |it| it.state.is_over()).await;
+    assert_eq!(failed(&ended).code(), "disk_full");
+    let ended = until(&downloads, small, "over", |it| it.state.is_over()).await;
+    assert_eq!(ended.state, State::Done);
+}
+
+#[tokio::test]
+async fn what_is_in_place_on_another_disk_needs_no_room_there() {
+    let desk = Desk::with_model(50_000);
+    // Another disk where the system has such a folder.
+    let other = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let other = other.unwrap();
+    let mut wanted = desk.wanted();
+    wanted.folder = other.path().join("model");
+    std::fs::create_dir(&wanted.folder).unwrap();
+    std::fs::write(wanted.folder.join(MODEL), noise(50_000, 1)).unwrap();
+    let mut options = desk.options();
+    options.disk = Arc::new(TightDisk::with_room(10_000));
+    let downloads = Downloads::start(desk.hub(), options).await.unwrap();
+    let id = downloads.add(wanted).await.unwrap();
+    let ended = until(&downloads, id, "over", |it| it.state.is_over()).await;
+    assert_eq!(ended.state, State::Done);
+    assert!(other.path().join("model/config.json").exists());
 }
 
 #[tokio::test]
