@@ -58,7 +58,9 @@ impl Driver {
             make_folder(folder)?;
             let mut queue = Queue::new(at.options.at_once);
             let keeper = match at.options.is_kept {
-                true => Lock::take(folder, "the queue").ok(),
+                true => Lock::take(folder, "the queue")
+                    .inspect_err(|error| tracing::warn!(%error, "the queue is not kept"))
+                    .ok(),
                 false => None,
             };
             if keeper.is_some() {
@@ -122,6 +124,10 @@ impl Driver {
             self.act().await;
             show_at = None;
             if !self.queue.runs() {
+                if !self.stops.is_empty() {
+                    // Who hears of the end may open the queue anew.
+                    self.keeper = None;
+                }
                 for stopped in self.stops.drain(..) {
                     let _ = stopped.send(());
                 }
@@ -256,11 +262,13 @@ impl Driver {
         if self.keeper.is_none() || kept == self.last_kept {
             return;
         }
-        self.last_kept.clone_from(&kept);
         let folder = self.shared.options.parts_folder.clone();
-        let result = spawn_blocking(move || keep(&folder, kept)).await;
-        if let Ok(Err(error)) = result {
-            tracing::warn!(%error, "the queue could not be kept");
+        let written = kept.clone();
+        let result = spawn_blocking(move || keep(&folder, written)).await;
+        match result.unwrap_or(Err(HubError::Stopped)) {
+            Ok(()) => self.last_kept = kept,
+            // Tried again with the next change of any line.
+            Err(error) => tracing::warn!(%error, "the queue could not be kept"),
         }
     }
 
