@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::{replace, trouble};
 use crate::{HubError, HubOptions, PUBLIC_HUB};
 
 /// Names the hub in the environment.
@@ -35,17 +36,8 @@ pub fn options(data_folder: &Path) -> Result<HubOptions, HubError> {
 /// Keeps another address; `None` for the usual one.
 pub fn keep(data_folder: &Path, endpoint: Option<String>) -> Result<(), HubError> {
     let path = path(data_folder);
-    let failed = |error: std::io::Error| HubError::NotWritable {
-        path: path.clone(),
-        reason: error.to_string(),
-    };
-    let text = serde_json::to_vec_pretty(&Chosen { endpoint });
-    let text = text.map_err(|error| failed(error.into()))?;
-    // Beside it first, so that a full disk leaves the old one.
-    let fresh = path.with_extension("json.new");
-    std::fs::write(&fresh, text)
-        .and_then(|()| std::fs::rename(&fresh, &path))
-        .map_err(failed)
+    let text = serde_json::to_vec_pretty(&Chosen { endpoint }).unwrap_or_default();
+    replace(&path, &text).map_err(|error| trouble(&path, &error))
 }
 
 /// Whether this is the hub that is asked when nobody chose.
