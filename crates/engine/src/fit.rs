@@ -42,49 +42,115 @@ pub fn prepare(
     let context_length = model.info().context_length;
     let context_length = affordable.map_or(context_length, |n| n.min(context_length));
     let wanted = context_length - room.min(context_length / 4);
-    let mut chat = chat.clone();
-    let mut dropped_messages = 0;
-    loop {
-        let result = model.prepare(&Prompt::Chat(chat.clone()));
-        let is_too_long = match &result {
-            Ok(prepared) => prepared.tokens.len() > wanted,
-            Err(error) => matches!(error, EngineError::PromptTooLong { .. }),
-        };
-        match (is_too_long, drop_oldest_exchange(&mut chat)) {
-            (true, n_dropped) if n_dropped > 0 => dropped_messages += n_dropped,
-            _ => {
-                return result.map(|prepared| PreparedPrompt {
-                    dropped_messages,
-                    ..prepared
-                });
-            }
+    let prepared = |n_dropped: usize| {
+        let prepared = model.prepare(&Prompt::Chat(without_oldest(chat, n_dropped)))?;
+        Ok(PreparedPrompt {
+            dropped_messages: n_dropped,
+            ..prepared
+        })
+    };
+    let is_too_long = |result: &Result<PreparedPrompt, EngineError>| match result {
+        Ok(prepared) => prepared.tokens.len() > wanted,
+        Err(error) => matches!(error, EngineError::PromptTooLong { .. }),
+    };
+    let whole = prepared(0);
+    let steps = droppable(chat);
+    if steps.is_empty() || !is_too_long(&whole) {
+        return whole;
+    }
+    // Reading a long conversation takes a while, and the more is left out the shorter it is: so the
+    // fewest exchanges are found by halving. The last step is taken whatever comes of it.
+    let (mut least, mut most) = (0, steps.len() - 1);
+    let mut of_most = None;
+    while least < most {
+        let middle = (least + most) / 2;
+        let result = prepared(steps[middle]);
+        if is_too_long(&result) {
+            least = middle + 1;
+        } else {
+            (most, of_most) = (middle, Some(result));
         }
     }
+    of_most.unwrap_or_else(|| prepared(steps[most]))
 }
 
-/// Removes the oldest exchange: the messages between the leading system prompt and the second
-/// user's message. Returns how many they were; none when only the newest exchange is left.
-fn drop_oldest_exchange(chat: &mut ChatPrompt) -> usize {
-    let is_user = |message: &Message| message.role == Role::User;
-    let n_system = chat
-        .messages
-        .iter()
-        .take_while(|message| message.role == Role::System)
-        .count();
-    let turns = &chat.messages[n_system..];
-    let Some(next) = turns.iter().skip(1).position(is_user) else {
-        return 0;
-    };
-    let n_dropped = next + 1;
+fn n_system(chat: &ChatPrompt) -> usize {
+    let is_system = |message: &&Message| message.role == Role::System;
+    chat.messages.iter().take_while(is_system).count()
+}
+
+/// How many messages behind the leading system prompt may be left out: those of the oldest exchange,
+/// of the two oldest, and so on. An exchange ends at the next user's message; the newest stays.
+fn droppable(chat: &ChatPrompt) -> Vec<usize> {
+    let turns = chat.messages[n_system(chat)..].iter().enumerate().skip(1);
+    turns
+        .filter(|(_, message)| message.role == Role::User)
+        .map(|(at, _)| at)
+        .collect()
+}
+
+fn without_oldest(chat: &ChatPrompt, n_dropped: usize) -> ChatPrompt {
+    let mut chat = chat.clone();
+    let n_system = n_system(&chat);
     chat.messages.drain(n_system..n_system + n_dropped);
-    n_dropped
+    chat
 }
 
 #[cfg(all(test, feature = "test-support"))]
 mod tests {
+    use std::cell::Cell;
+    use std::path::Path;
+
     use super::*;
-    use crate::contract::{Engine, JobControl, Limits, ModelSource};
+    use crate::contract::{
+        Engine, GenerationParams, JobControl, Limits, MemoryUse, ModelInfo, ModelSource, TokenSink,
+        Trim,
+    };
+    use crate::event::{FinishReason, Stats};
     use crate::test_support::ScriptedEngine;
+
+    /// Counts how often a prompt is rendered and tokenised.
+    struct Counted {
+        model: Box<dyn LoadedModel>,
+        n_prepared: Cell<usize>,
+    }
+
+    impl LoadedModel for Counted {
+        fn info(&self) -> &ModelInfo {
+            self.model.info()
+        }
+
+        fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
+            self.n_prepared.update(|n| n + 1);
+            self.model.prepare(prompt)
+        }
+
+        fn generate(
+            &mut self,
+            prompt: &PreparedPrompt,
+            params: &GenerationParams,
+            control: &JobControl,
+            sink: &mut dyn TokenSink,
+        ) -> Result<(FinishReason, Stats), EngineError> {
+            self.model.generate(prompt, params, control, sink)
+        }
+
+        fn trim(&mut self, trim: Trim) -> u64 {
+            self.model.trim(trim)
+        }
+
+        fn memory(&self) -> MemoryUse {
+            self.model.memory()
+        }
+
+        fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
+            self.model.save_state(path)
+        }
+
+        fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
+            self.model.restore_state(path)
+        }
+    }
 
     /// A model with one token a byte, lines of a conversation joined by one more.
     fn model(context_length: usize) -> Box<dyn LoadedModel> {
@@ -119,8 +185,9 @@ mod tests {
         ])
     }
 
+    const DROP_ROOM: usize = 4;
     const DROP: Fit = Fit::DropOldest {
-        room: 4,
+        room: DROP_ROOM,
         affordable: None,
     };
 
@@ -147,6 +214,31 @@ mod tests {
         let prepared = prepare(&*model(20), &long_conversation(), DROP).unwrap();
         assert_eq!(prepared.dropped_messages, 4);
         assert_eq!(text(&prepared), "sys\nthird");
+    }
+
+    #[test]
+    fn a_very_long_conversation_is_read_a_few_times_and_not_once_an_exchange() {
+        let mut lines = vec![(Role::System, "sys".to_owned())];
+        for n in 0..300 {
+            lines.push((Role::User, format!("question {n:03}")));
+            lines.push((Role::Assistant, format!("answer {n:03}")));
+        }
+        lines.push((Role::User, "last".to_owned()));
+        let lines: Vec<(Role, &str)> = lines.iter().map(|(role, text)| (*role, &**text)).collect();
+        let prompt = conversation(&lines);
+        for context_length in [40, 100, 1000, 5000, 100_000] {
+            let model = Counted {
+                model: model(context_length),
+                n_prepared: Cell::new(0),
+            };
+            let prepared = prepare(&model, &prompt, DROP).unwrap();
+            // An exchange takes 24 bytes, with the ends of its lines.
+            let room = context_length - DROP_ROOM - "sys\nlast".len();
+            let n_kept = (room / 24).min(300);
+            assert_eq!(prepared.dropped_messages, 2 * (300 - n_kept));
+            let n_prepared = model.n_prepared.get();
+            assert!(n_prepared <= 11, "{context_length}: {n_prepared} times");
+        }
     }
 
     #[test]
