@@ -1,5 +1,6 @@
 //! What uses of a model really took: tokens a second and peak memory, in `measured.json` of the data
-//! folder. Shells write it after an answer through [`record`]; estimates read it.
+//! folder, with how fast the memory delivers. Shells write it after an answer through [`record`];
+//! estimates read it.
 //!
 //! Rule: the file is a help, never a need. One that is damaged or of a newer version is set aside
 //! and measured anew, and what cannot be written is only not remembered.
@@ -154,10 +155,18 @@ impl Record {
     }
 }
 
+/// How fast memory delivers beside the chip of this name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Memory {
+    chip_name: String,
+    bytes_per_second: u64,
+}
+
 /// All that is remembered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
     records: BTreeMap<String, Record>,
+    memory: Option<Memory>,
     /// Where a file was put that could not be read.
     pub set_aside: Option<PathBuf>,
 }
@@ -172,6 +181,12 @@ impl Measured {
     /// What is remembered of a model.
     pub fn of(&self, key: &Key) -> Option<&Record> {
         self.records.get(&key.0)
+    }
+
+    /// Bytes a second that memory was measured to deliver on the machine with this chip.
+    pub fn bandwidth(&self, chip_name: &str) -> Option<u64> {
+        let memory = self.memory.as_ref()?;
+        (memory.chip_name == chip_name).then_some(memory.bytes_per_second)
     }
 }
 
@@ -188,5 +203,20 @@ pub fn record(path: &Path, key: &Key, sample: &Sample) -> io::Result<()> {
     let known = measured.records.entry(key.0.clone()).or_default();
     known.take(sample);
     known.last_use = newest.unwrap_or(0).saturating_add(1);
+    file::write(path, measured)
+}
+
+/// Remembers in the file at `path` how fast memory was measured to deliver on the machine with this
+/// chip. Of several measurements the highest counts: other programs can only have lowered it.
+///
+/// # Errors
+/// The system's, when it cannot be written; then it has to be measured again.
+pub fn record_bandwidth(path: &Path, chip_name: &str, bytes_per_second: u64) -> io::Result<()> {
+    let mut measured = Measured::read(path);
+    let before = measured.bandwidth(chip_name).unwrap_or(0);
+    measured.memory = Some(Memory {
+        chip_name: chip_name.to_owned(),
+        bytes_per_second: bytes_per_second.max(before),
+    });
     file::write(path, measured)
 }

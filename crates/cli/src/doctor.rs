@@ -5,15 +5,17 @@
 mod report;
 
 use clap::Args;
+use transom_catalog::measured::{self, Measured};
 use transom_engine::ModelSource;
 use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
 use transom_supervisor::{Budget, Governor, Tuning, variants};
 
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::library::judge::machine_of;
 use crate::link::Link;
+use crate::measure::measure_bandwidth;
 use crate::output::json::write_line;
-use crate::output::progress::Progress;
 
 use report::{Instance, Report};
 
@@ -68,10 +70,12 @@ fn gather(
     console: &mut Console,
 ) -> Result<Report, Failure> {
     let hardware = Hardware::detect();
-    let measured = args.measure.then(|| {
-        Progress::new(console).show("Measuring the memory …");
-        transom_signals::measure_bandwidth()
-    });
+    let data_folder = link.folder()?.to_path_buf();
+    let before = Measured::read(&data_folder.join(measured::FILE_NAME));
+    let bandwidth = machine_of(&hardware, before.bandwidth(&hardware.chip_name)).bandwidth;
+    let measured = args
+        .measure
+        .then(|| measure_bandwidth(&hardware.chip_name, &data_folder, console));
     let tuning = Tuning::default();
     // First, because it waits for services that take a moment to answer.
     let sources = source.report();
@@ -88,6 +92,7 @@ fn gather(
     Ok(Report {
         budget_bytes: Budget::for_machine(&hardware, &tuning).total_bytes(signals.memory),
         bounds: Budget::bounds(&hardware, &tuning),
+        bandwidth,
         measured_bandwidth: measured,
         engines: engines(&hardware),
         hardware,
@@ -96,7 +101,7 @@ fn gather(
         signals,
         allowance: governor.allowance().clone(),
         instance: Instance {
-            data_folder: link.folder()?.to_path_buf(),
+            data_folder,
             process_id,
             problem,
         },

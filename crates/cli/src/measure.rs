@@ -14,14 +14,27 @@ use transom_engine::Stats;
 use transom_signals::Hardware;
 use transom_supervisor::Correction;
 
+use crate::console::Console;
 use crate::library::judge::machine_of;
 use crate::link::Link;
 use crate::load::Loaded;
+use crate::output::progress::Progress;
 
 /// Where a model's uses are remembered.
 pub(crate) struct Place {
     file: PathBuf,
     key: Key,
+}
+
+/// Measures at how many bytes a second memory delivers, for half a second, and remembers it.
+pub(crate) fn measure_bandwidth(chip_name: &str, data_folder: &Path, console: &mut Console) -> u64 {
+    Progress::new(console).show("Measuring the memory …");
+    let rate = transom_signals::measure_bandwidth();
+    let file = data_folder.join(measured::FILE_NAME);
+    if let Err(error) = measured::record_bandwidth(&file, chip_name, rate) {
+        tracing::info!(%error, "how fast the memory is will be measured again");
+    }
+    rate
 }
 
 /// By how much earlier uses of each form correct what its engine will compute.

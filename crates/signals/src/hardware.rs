@@ -1,4 +1,6 @@
 //! What machine this is: the facts that budgets and defaults follow from.
+//!
+//! Rule: what the system says stands here; what is published of a chip by its name is `catalog`'s.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +18,6 @@ pub struct Hardware {
     /// Bytes that the GPU can keep in use without slowing down
     /// (`MTLDevice.recommendedMaxWorkingSetSize`); `None` without a GPU that shares the memory.
     pub working_set_bytes: Option<u64>,
-    /// Bytes a second that memory is said to deliver; `None` where the chip is not known.
-    pub bandwidth_bytes_per_second: Option<u64>,
 }
 
 impl Hardware {
@@ -28,7 +28,6 @@ impl Hardware {
         let (chip_name, memory_bytes) = chip_and_memory();
         let platform = platform::hardware();
         Self {
-            bandwidth_bytes_per_second: bandwidth_of(&chip_name),
             chip_name,
             memory_bytes,
             n_performance_cores: platform
@@ -79,35 +78,6 @@ mod platform {
     }
 }
 
-/// Apple's published figures, by chip name; several chips of one name differ, and then the least
-/// is taken.
-fn bandwidth_of(chip_name: &str) -> Option<u64> {
-    const GB: u64 = 1_000_000_000;
-    const CHIPS: [(&str, u64); 19] = [
-        ("Apple M1", 68),
-        ("Apple M1 Pro", 200),
-        ("Apple M1 Max", 400),
-        ("Apple M1 Ultra", 800),
-        ("Apple M2", 100),
-        ("Apple M2 Pro", 200),
-        ("Apple M2 Max", 400),
-        ("Apple M2 Ultra", 800),
-        ("Apple M3", 100),
-        ("Apple M3 Pro", 150),
-        ("Apple M3 Max", 300),
-        ("Apple M3 Ultra", 819),
-        ("Apple M4", 120),
-        ("Apple M4 Pro", 273),
-        ("Apple M4 Max", 410),
-        ("Apple M5", 153),
-        ("Apple M5 Pro", 307),
-        ("Apple M5 Max", 460),
-        ("Apple A18 Pro", 60),
-    ];
-    let found = CHIPS.iter().find(|(name, _)| *name == chip_name);
-    found.map(|(_, bandwidth)| bandwidth * GB)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,12 +91,5 @@ mod tests {
             hardware.n_cores >= hardware.n_performance_cores,
             "{hardware:?}"
         );
-    }
-
-    #[test]
-    fn a_chip_is_known_by_its_whole_name() {
-        assert_eq!(bandwidth_of("Apple M3 Pro"), Some(150_000_000_000));
-        assert_eq!(bandwidth_of("Apple M3"), Some(100_000_000_000));
-        assert_eq!(bandwidth_of("AMD EPYC"), None);
     }
 }

@@ -416,7 +416,6 @@ pub fn hardware() -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes: Some(11 << 30),
-        bandwidth_bytes_per_second: None,
     }
 }
 

@@ -54,7 +54,6 @@ mod tests {
             n_performance_cores: 4,
             n_cores: 8,
             working_set_bytes,
-            bandwidth_bytes_per_second: None,
         };
         let variants = in_order(paths.split(' ').map(source).collect(), &hardware);
         let paths = variants.iter().map(|source| source.path.to_string_lossy());

@@ -18,7 +18,6 @@ fn hardware(machine: &Machine) -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes: machine.working_set_bytes,
-        bandwidth_bytes_per_second: None,
     }
 }
 

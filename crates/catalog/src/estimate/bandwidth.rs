@@ -99,3 +99,39 @@ impl Bandwidth {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chip_is_known_by_its_whole_name() {
+        let gigabytes = |name| {
+            let known = Bandwidth::of_chip(name)?;
+            assert_eq!(known.basis, BandwidthBasis::Chip);
+            Some((
+                known.low_bytes_per_second / GB,
+                known.high_bytes_per_second / GB,
+            ))
+        };
+        assert_eq!(gigabytes("Apple M3"), Some((100, 100)));
+        assert_eq!(gigabytes("Apple M3 Pro"), Some((150, 150)));
+        assert_eq!(gigabytes("Apple M4 Max"), Some((410, 546)));
+        for unknown in ["AMD EPYC", "Apple M", "apple m3", ""] {
+            assert_eq!(gigabytes(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn every_range_goes_from_less_to_more_and_no_chip_is_there_twice() {
+        let mut names = std::collections::HashSet::new();
+        for (name, low, high) in CHIPS {
+            assert!(0 < low && low <= high, "{name}");
+            assert!(names.insert(name), "{name}");
+        }
+        for pair in MACS.windows(2) {
+            let ((less, low, high), (more, lower, higher)) = (pair[0], pair[1]);
+            assert!(less < more && low <= lower && high <= higher, "{more} GiB");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measured, Record};
+use super::{Measured, Memory, Record};
 
 /// Models that are remembered; the least recently used go first.
 const MOST_RECORDS: usize = 200;
@@ -22,6 +22,8 @@ const VERSION: u32 = 1;
 struct Contents {
     version: u32,
     models: BTreeMap<String, Record>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
 }
 
 pub(super) fn read(path: &Path) -> Measured {
@@ -37,11 +39,12 @@ pub(super) fn read(path: &Path) -> Measured {
     match contents {
         Some(contents) if contents.version == VERSION => Measured {
             records: contents.models.into_iter().map(sound).collect(),
+            memory: contents.memory.filter(is_likely),
             set_aside: None,
         },
         _ => Measured {
-            records: BTreeMap::new(),
             set_aside: set_aside(path),
+            ..Measured::default()
         },
     }
 }
@@ -53,6 +56,11 @@ fn sound((key, mut record): (String, Record)) -> (String, Record) {
     record.prefill_tokens_per_second = record.prefill_tokens_per_second.filter(is_rate);
     record.peak = record.peak.filter(|peak| peak.bytes < 1 << 50);
     (key, record)
+}
+
+/// Between a slow disk and a hundred times the fastest memory of today.
+fn is_likely(memory: &Memory) -> bool {
+    (100_000_000..100_000_000_000_000).contains(&memory.bytes_per_second)
 }
 
 /// Moves the file away, over an older one that was moved before. Returns where to.
@@ -73,6 +81,7 @@ pub(super) fn write(path: &Path, measured: Measured) -> io::Result<()> {
     let contents = Contents {
         version: VERSION,
         models,
+        memory: measured.memory,
     };
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -170,3 +170,24 @@ fn less_corrects_by_half_and_at_most_a_tenth() {
     assert_eq!(with(computed - 1000), -500);
     assert_eq!(with(1), -((computed / 10) as i64));
 }
+
+#[test]
+fn how_fast_memory_delivers_is_the_highest_that_was_measured_beside_the_same_chip() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    let known = |chip: &str| Measured::read(&path).bandwidth(chip);
+    assert_eq!(known("a"), None);
+    for rate in [20_000_000_000, 30_000_000_000, 10_000_000_000] {
+        record_bandwidth(&path, "a", rate).unwrap();
+    }
+    assert_eq!(known("a"), Some(30_000_000_000));
+    record(&path, &key("m"), &answer(10.0)).unwrap();
+    assert_eq!(known("a"), Some(30_000_000_000), "an answer leaves it");
+    // The folder went to another machine.
+    assert_eq!(known("b"), None);
+    record_bandwidth(&path, "b", 5_000_000_000).unwrap();
+    assert_eq!((known("a"), known("b")), (None, Some(5_000_000_000)));
+    assert!(Measured::read(&path).of(&key("m")).is_some());
+    record_bandwidth(&path, "b", u64::MAX).unwrap();
+    assert_eq!(known("b"), None, "no memory is so fast");
+}

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use transom_catalog::estimate::{Bandwidth, BandwidthBasis};
 use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
 use transom_supervisor::Allowance;
 use transom_supervisor::budget::Bound;
@@ -19,6 +20,8 @@ pub(super) struct Report {
     pub(super) hardware: Hardware,
     /// The engines in the order in which they are tried for a model that is there in several forms.
     pub(super) engines: Vec<&'static str>,
+    /// How fast memory delivers, where that was published of the chip, or measured before.
+    pub(super) bandwidth: Option<Bandwidth>,
     /// Bytes a second, if it was to be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) measured_bandwidth: Option<u64>,
@@ -112,16 +115,35 @@ impl Report {
             |bytes| format!("{} at most in use by the GPU", bytes_text(bytes)),
         );
         rows.row("  working set", &working_set);
-        let estimated = hardware.bandwidth_bytes_per_second;
-        let mut bandwidths = vec![estimated.map_or_else(
-            || "not known for this chip".to_owned(),
-            |rate| format!("{} by its maker's figures", rate_text(rate)),
-        )];
-        if let Some(rate) = self.measured_bandwidth {
-            bandwidths.push(format!("{} measured now", rate_text(rate)));
-        }
-        rows.row("  bandwidth", &bandwidths.join("\n"));
+        rows.row("  bandwidth", &self.bandwidth_text());
         rows.row("  engines", &self.engines_text());
+    }
+
+    fn bandwidth_text(&self) -> String {
+        let measured = self.measured_bandwidth;
+        let known = self.bandwidth.and_then(|bandwidth| {
+            let (low, high) = (
+                bandwidth.low_bytes_per_second,
+                bandwidth.high_bytes_per_second,
+            );
+            let rate = match low == high {
+                true => rate_text(low),
+                false => format!("{} to {}", figure(low), rate_text(high)),
+            };
+            match bandwidth.basis {
+                BandwidthBasis::Measured if measured.is_some() => None,
+                BandwidthBasis::Measured => Some(format!("{rate}, measured before")),
+                BandwidthBasis::Chip | BandwidthBasis::Memory => {
+                    Some(format!("{rate} by its maker's figures"))
+                }
+            }
+        });
+        let measured = measured.map(|rate| format!("{} measured now", rate_text(rate)));
+        let lines: Vec<String> = [known, measured].into_iter().flatten().collect();
+        match lines.is_empty() {
+            true => "not known for this chip; --measure times it".to_owned(),
+            false => lines.join("\n"),
+        }
     }
 
     fn engines_text(&self) -> String {
@@ -163,7 +185,12 @@ impl Report {
 
 /// Bytes a second.
 fn rate_text(rate: u64) -> String {
-    format!("{:.0} GB/s", rate as f64 / 1e9)
+    format!("{} GB/s", figure(rate))
+}
+
+/// Gigabytes of so many bytes.
+fn figure(bytes: u64) -> String {
+    format!("{:.0}", bytes as f64 / 1e9)
 }
 
 #[cfg(test)]
@@ -186,9 +213,9 @@ mod tests {
                 n_performance_cores: 6,
                 n_cores: 12,
                 working_set_bytes: Some(12 << 30),
-                bandwidth_bytes_per_second: Some(150_000_000_000),
             },
             engines: vec!["MLX", "llama.cpp"],
+            bandwidth: Bandwidth::of_chip("Apple M3 Pro"),
             measured_bandwidth: Some(121_000_000_000),
             budget_bytes: 10 << 30,
             bounds: vec![Bound {
@@ -253,6 +280,34 @@ mod tests {
             );
         }
         assert!(text.contains("\nWhat follows now\n"), "{text}");
+    }
+
+    #[test]
+    fn a_bandwidth_is_what_was_published_and_what_was_measured() {
+        let text = |bandwidth, measured_bandwidth| {
+            let report = Report {
+                bandwidth,
+                measured_bandwidth,
+                ..report()
+            };
+            report.bandwidth_text()
+        };
+        let chip = Bandwidth::of_chip;
+        assert_eq!(
+            text(chip("Apple M4"), None),
+            "120 GB/s by its maker's figures"
+        );
+        assert_eq!(
+            text(chip("Apple M4 Max"), None),
+            "410 to 546 GB/s by its maker's figures"
+        );
+        let before = Some(Bandwidth::measured(20_000_000_000));
+        assert_eq!(text(before, None), "20 GB/s, measured before");
+        assert_eq!(text(before, Some(21_000_000_000)), "21 GB/s measured now");
+        assert_eq!(
+            text(None, None),
+            "not known for this chip; --measure times it"
+        );
     }
 
     #[test]

@@ -23,7 +23,6 @@ fn machine(memory_bytes: u64, working_set_bytes: Option<u64>) -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes,
-        bandwidth_bytes_per_second: None,
     }
 }
 

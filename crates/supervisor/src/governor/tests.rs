@@ -17,7 +17,6 @@ fn machine(gigabytes: u64) -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes: None,
-        bandwidth_bytes_per_second: None,
     }
 }
 

@@ -36,7 +36,6 @@ pub(super) fn hardware() -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes: None,
-        bandwidth_bytes_per_second: None,
     }
 }
 
@@ -51,14 +50,14 @@ pub(super) fn tuning() -> Tuning {
 }
 
 /// The model of that name. `deep` is `chat` with a context length chosen by the user, `two` comes
-/// in two variants, and `owt` is `two` with its variants the other way round. `chat/20000` is `chat`
+/// in two variants, and `owt` is `two` with its variants the other way round, and called otherwise. `chat/20000` is `chat`
 /// with a context length of that number, `chat/full` and `chat/small` with that kind of KV cache,
 /// `chat/took+3` after uses that took 3 GB more than computed, and `chat/took-1` 1 GB less.
 pub(super) fn spec(name: &str) -> ModelSpec {
     let (name, settings) = name.split_once('/').unwrap_or((name, ""));
     let source = |path: &str| ModelSource { path: path.into() };
     ModelSpec {
-        name: if name == "owt" { "two" } else { name }.to_owned(),
+        name: name.to_owned(),
         role: match name {
             "embed" | "embed2" | "embed3" => Role::Embedder,
             _ => Role::Chat,
