@@ -4,6 +4,7 @@
 //! Rule: listing never fails and loads nothing. A folder that cannot be read holds no models; a model
 //! that cannot be used is listed with its problem. Headers are read once, until files change.
 
+mod added;
 mod elsewhere;
 mod hugging_face;
 mod known;
@@ -16,6 +17,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use added::{
+    AddedError, AddedWatch, Addition, FILE_NAME as ADDED_FILE, add, forget, given,
+    keep as keep_added, read as read_added,
+};
 pub use elsewhere::{App, Elsewhere, elsewhere};
 pub use remove::{Freed, Removal, RemoveError, removal, remove};
 
@@ -47,12 +52,42 @@ pub(crate) struct Found {
 pub struct Places {
     /// The program, as [`own_executable`] finds it: the starter lies near it.
     pub executable: Option<PathBuf>,
-    /// The data folder, whose folder `models` holds models, or folders of an owner's models.
+    /// The data folder: its folder `models` holds models, or folders of an owner's models, and its
+    /// `added.json` the paths that the user added.
     pub data_folder: Option<PathBuf>,
-    /// Files and folders that the user added.
+    /// Files and folders to look at beside those in `added.json`, as if the user had added them.
     pub added: Vec<PathBuf>,
     /// Folders of other apps, as [`elsewhere()`] finds them.
     pub elsewhere: Vec<Elsewhere>,
+}
+
+impl Places {
+    /// Where this program and its user have models, and other apps. Reads what tells where those
+    /// keep theirs.
+    pub fn of(data_folder: &Path) -> Self {
+        Self {
+            executable: own_executable(),
+            data_folder: Some(data_folder.to_owned()),
+            added: Vec::new(),
+            elsewhere: elsewhere(),
+        }
+    }
+
+    /// The folder that downloads go to, from the root.
+    fn models_folder(&self) -> Option<PathBuf> {
+        let data_folder = self.data_folder.as_ref()?;
+        Some(forms::absolute(&data_folder.join(MODELS_FOLDER)))
+    }
+
+    /// What the user added; of a list that cannot be read nothing, as [`read_added`] says.
+    fn all_added(&self) -> Vec<PathBuf> {
+        let mut all = match &self.data_folder {
+            Some(data_folder) => added::read(data_folder).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        all.extend_from_slice(&self.added);
+        all
+    }
 }
 
 /// Where a model was found.
@@ -99,9 +134,40 @@ impl Installed {
     /// As [`forms::of`].
     pub fn at(path: &Path, origin: Origin) -> Result<Self, crate::InspectError> {
         let forms = forms::of(path)?;
-        let mut folders = forms.paths[0].ancestors().skip(1);
-        let repository = folders.find_map(|folder| forms::cached_repository(Some(folder)));
+        let repository = cached_repository(&forms.paths[0]);
         Ok(Self::new(Found { forms, repository }, origin))
+    }
+
+    /// The model at `path`, wherever that is, as it stands in the list of `places`; no other is
+    /// looked at.
+    ///
+    /// # Errors
+    /// As [`forms::of`].
+    pub fn of_places(path: &Path, places: &Places) -> Result<Self, crate::InspectError> {
+        let forms = forms::of(path)?;
+        let id = forms.paths[0].clone();
+        let found = |repository| Found { forms, repository };
+        let starter = places.executable.as_deref().and_then(starter_near);
+        if starter.is_some_and(|starter| id.starts_with(starter)) {
+            return Ok(Self::new(found(None), Origin::Starter));
+        }
+        if let Some(root) = places.models_folder().filter(|root| id.starts_with(root)) {
+            let repository = repository_of(&id, &root);
+            return Ok(Self::new(found(repository), Origin::ModelsFolder));
+        }
+        let of_app = |place: &Elsewhere| {
+            let is_there = id.starts_with(forms::absolute(&place.folder));
+            is_there.then(|| place.models().find(|model| model.id == id))?
+        };
+        if let Some(model) = places.elsewhere.iter().find_map(of_app) {
+            return Ok(model);
+        }
+        let mut added = places.all_added().into_iter();
+        let added = added.find(|added| id.starts_with(forms::absolute(added)));
+        let path = added.unwrap_or_else(|| path.to_owned());
+        let repository = repository_of(&id, &forms::absolute(&path));
+        let found = found(repository.or_else(|| cached_repository(&id)));
+        Ok(Self::new(found, Origin::Added { path }))
     }
 
     fn new(found: Found, origin: Origin) -> Self {
@@ -155,14 +221,13 @@ pub fn list(places: &Places) -> Vec<Installed> {
     let starter = places.executable.as_deref().and_then(starter_near);
     let starter = starter.and_then(|path| Installed::at(&path, Origin::Starter).ok());
     let mut others = Vec::new();
-    if let Some(data_folder) = &places.data_folder {
-        let folder = forms::absolute(&data_folder.join(MODELS_FOLDER));
+    if let Some(folder) = places.models_folder() {
         let models = models_in(&folder, MODELS_DEPTH).into_iter();
         others.extend(models.map(|found| Installed::new(found, Origin::ModelsFolder)));
     }
-    for path in &places.added {
-        let origin = Origin::Added { path: path.clone() };
-        let models = added(path).into_iter();
+    for path in places.all_added() {
+        let models = models_at(&path).into_iter();
+        let origin = Origin::Added { path };
         others.extend(models.map(|found| Installed::new(found, origin.clone())));
     }
     others.extend(places.elsewhere.iter().flat_map(Elsewhere::models));
@@ -208,20 +273,26 @@ pub fn starter_near(executable: &Path) -> Option<PathBuf> {
         .and_then(|starter| starter.canonicalize().ok())
 }
 
-/// What the user added: a model, or a folder of models; if it is neither, itself, with its problem.
-fn added(path: &Path) -> Vec<Found> {
+/// At a path that the user added: a model, or a folder of models; if it is neither, itself, with its
+/// problem.
+fn models_at(path: &Path) -> Vec<Found> {
     let path = forms::absolute(path);
     let models = match path.is_dir() {
         true => models_in(&path, ADDED_DEPTH),
         false => Vec::new(),
     };
-    match (models.is_empty(), forms::of(&path)) {
+    let mut models = match (models.is_empty(), forms::of(&path)) {
         (true, Ok(forms)) => {
             let repository = None;
             vec![Found { forms, repository }]
         }
         (true, Err(_)) | (false, _) => models,
+    };
+    for found in &mut models {
+        let id = &found.forms.paths[0];
+        found.repository = found.repository.take().or_else(|| cached_repository(id));
     }
+    models
 }
 
 /// The models in `folder`, and in the folders below it to this depth. Two folders below it are taken
@@ -245,6 +316,12 @@ fn repository_of(path: &Path, root: &Path) -> Option<String> {
     let mut names = folder.iter().map(|name| name.to_str());
     let (owner, name) = (names.next()??, names.next()??);
     Some(format!("{owner}/{name}"))
+}
+
+/// `owner/name`, of a model in a cache of Hugging Face.
+fn cached_repository(path: &Path) -> Option<String> {
+    let mut folders = path.ancestors().skip(1);
+    folders.find_map(|folder| forms::cached_repository(Some(folder)))
 }
 
 fn forms_in(folder: &Path, depth: usize) -> Vec<Forms> {

@@ -1,4 +1,4 @@
-//! Which entry of the list an installed model is.
+//! Which entry of the list an installed model is, and so what it is called.
 //!
 //! Rule: where its files lie says it first, for that is where they came from; a name alone says it only
 //! if the model's own numbers agree.
@@ -16,6 +16,35 @@ impl Installed {
             return starter.map(|entry| (entry, None));
         }
         self.by_repository(of).or_else(|| self.by_name(of))
+    }
+
+    /// How it is packed, in the words of the list where it is in there.
+    pub fn packing(&self, of: &Catalogue) -> String {
+        self.packing_as(self.entry(of).and_then(|(_, variant)| variant))
+    }
+
+    /// The name by which people know it, wherever it is shown: its entry's with how it is packed,
+    /// `Qwen3 4B · 4-bit`, else its folder's or file's own.
+    pub fn title(&self, of: &Catalogue) -> String {
+        match self.entry(of) {
+            Some((entry, _)) if self.origin == Origin::Starter => entry.name.clone(),
+            Some((entry, variant)) => entry.title(&self.packing_as(variant)),
+            None => self.name().to_owned(),
+        }
+    }
+
+    fn packing_as(&self, variant: Option<&Variant>) -> String {
+        match (variant, &self.facts) {
+            (Some(variant), _) => variant.packing.clone(),
+            (None, Ok(facts)) => facts.packing(),
+            (None, Err(_)) => String::new(),
+        }
+    }
+
+    /// Whether a program may have loaded it under this name: its title, or its folder's or file's
+    /// name, as when it was not in the list yet.
+    pub fn is_called(&self, name: &str, of: &Catalogue) -> bool {
+        name == self.name() || name == self.title(of)
     }
 
     /// Id of [`Self::entry`].
@@ -111,6 +140,16 @@ impl Installed {
                     Some(numbers.hidden_size),
                     Some(numbers.heads),
                 )
+    }
+}
+
+impl Entry {
+    /// What is shown of a variant with this packing: `Qwen3 4B · 4-bit`.
+    pub fn title(&self, packing: &str) -> String {
+        match packing.is_empty() {
+            true => self.name.clone(),
+            false => format!("{} · {packing}", self.name),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
-use super::{App, Installed, MODELS_FOLDER, Origin, Places};
+use super::{App, Installed, Origin, Places};
 use crate::facts::Format;
 use crate::forms;
 
@@ -98,7 +98,7 @@ pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveErro
         Origin::Elsewhere { app } => return Err(RemoveError::Elsewhere { name, app: *app }),
         Origin::ModelsFolder => {}
     }
-    let root = models_folder(places);
+    let root = places.models_folder();
     let outside = |path: &Path| RemoveError::Outside {
         path: path.to_owned(),
     };
@@ -156,18 +156,13 @@ pub fn remove(model: &Installed, places: &Places) -> Result<Freed, RemoveError> 
             },
         });
     }
-    if let Some(root) = models_folder(places) {
+    if let Some(root) = places.models_folder() {
         let folders = removal.files.iter().filter_map(|file| file.parent());
         folders.for_each(|folder| remove_empty(folder, &root));
     }
     Ok(Freed {
         bytes: removal.bytes,
     })
-}
-
-fn models_folder(places: &Places) -> Option<PathBuf> {
-    let data_folder = places.data_folder.as_ref()?;
-    data_folder.join(MODELS_FOLDER).canonicalize().ok()
 }
 
 /// All files of a model's folder, but GGUF files that are other models.

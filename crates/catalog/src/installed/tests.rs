@@ -2,6 +2,8 @@
 //!
 //! Rule: what is listed depends on what lies in the folders and on nothing else.
 
+mod added;
+mod at;
 mod elsewhere;
 mod known;
 mod remove;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::Waker;
+use super::files::Waker;
 
 /// What tells a folder from another one that has come into its place.
 type Identity = Option<(u64, u64)>;

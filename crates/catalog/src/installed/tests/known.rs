@@ -127,3 +127,25 @@ fn the_starter_is_the_entry_that_comes_with_the_program() {
     assert_eq!(id.as_deref(), Some("starter"));
     assert_eq!(models[0].entry_id(&catalogue()), None);
 }
+
+#[test]
+fn a_model_is_called_as_in_the_list_else_by_its_own_name() {
+    let shelf = Shelf::with(&[
+        "assets/starter/config.json",
+        "data/models/broken/M-Q8_0.gguf",
+    ]);
+    shelf.put_folder("data/models/own/M-4bit");
+    shelf.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
+    shelf.put_gguf("data/models/Mine.gguf");
+    let models = list(&shelf.places(&[]));
+    let titles =
+        |of: &Catalogue| -> Vec<String> { models.iter().map(|model| model.title(of)).collect() };
+    assert_eq!(
+        titles(&catalogue()),
+        ["starter", "M · 4-bit", "M · F32", "M-Q8_0", "Mine"]
+    );
+    assert_eq!(titles(&Catalogue::built_in())[0], "Starter");
+    let ours = &models[1];
+    assert!(ours.is_called("M · 4-bit", &catalogue()) && ours.is_called("M-4bit", &catalogue()));
+    assert!(!ours.is_called("M", &catalogue()));
+}
