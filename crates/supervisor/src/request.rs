@@ -23,7 +23,8 @@ pub struct AskId(pub u64);
 /// Rule: one model is loaded once. What a spec leaves open (`None`, [`KvCacheChoice::Automatic`])
 /// takes the model as it is loaded; what it chooses and is loaded otherwise has the model loaded anew,
 /// in place of what was there: after its running answer, and only once the new one is known to fit.
-/// The name, the role and the variants, in whatever order, say which model it is.
+/// The role and the variants, in whatever order, say which model it is: what it is called is a
+/// shell's own affair.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelSpec {
     /// Name for people.
@@ -82,8 +83,7 @@ impl ModelSpec {
 
     /// Whether both are of one model, however it shall be loaded.
     pub fn is_same_model(&self, other: &Self) -> bool {
-        (&self.name, self.role) == (&other.name, other.role)
-            && variants::are_same(&self.variants, &other.variants)
+        self.role == other.role && variants::are_same(&self.variants, &other.variants)
     }
 }
 
@@ -98,8 +98,7 @@ impl Eq for ModelSpec {}
 
 impl Hash for ModelSpec {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.name, self.role).hash(state);
-        (self.context_length, self.kv_cache).hash(state);
+        (self.role, self.context_length, self.kv_cache).hash(state);
         variants::sorted(&self.variants).hash(state);
     }
 }

@@ -105,7 +105,7 @@ fn the_only_variant_keeps_the_words_of_its_refusal() {
 }
 
 #[test]
-fn the_order_of_the_variants_makes_no_other_model() {
+fn neither_its_name_nor_the_order_of_its_variants_makes_another_model() {
     check(
         "
         0s ask 1 two
