@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use tauri::{AppHandle, DragDropEvent, Manager};
+use transom_catalog::installed;
 
 use crate::commands::models as of_models;
-use crate::models;
 use crate::shell::{Shell, blocking};
 use crate::wire::{DropView, News, Refusal, Window};
 
@@ -31,7 +31,7 @@ fn over(app: AppHandle, window: Window, paths: &[PathBuf]) {
     };
     tauri::async_runtime::spawn(async move {
         let name = name_of(&path);
-        let is_model = blocking(move || Ok(models::given(&path).is_ok())).await;
+        let is_model = blocking(move || Ok(installed::given(&path).is_ok())).await;
         let is_model = is_model.unwrap_or(false);
         tell(&app, window, DropView::Over { name, is_model });
     });

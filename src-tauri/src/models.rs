@@ -2,11 +2,13 @@
 //!
 //! Rule: reading files blocks, so all of this runs where it may.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use transom_catalog::entries::{Catalogue, Sampling};
 use transom_catalog::fit::KvChoice;
+use transom_catalog::installed::AddedError;
 use transom_catalog::{Installed, ModelFacts, Origin, Places, installed};
 use transom_chat::turns::Asking;
 use transom_engine::{KvCacheChoice, Limits, ModelSource};
@@ -21,13 +23,15 @@ use crate::wire::{FactsView, FitView, ModelView, OriginView, Refusal, SamplingVi
 /// Most models that are remembered as recently used.
 pub(crate) const MAX_RECENT: usize = 8;
 
-/// Where to look for models.
+/// Names of models for people, by id.
+pub(crate) type Names = BTreeMap<String, String>;
+
+/// Where to look for models. What the user added stands in a file there, but for what an older version
+/// kept in the settings and could not be moved yet.
 pub(crate) fn places(data_folder: &Path, settings: &Settings) -> Places {
     Places {
-        executable: installed::own_executable(),
-        data_folder: Some(data_folder.to_owned()),
         added: settings.added_models.clone(),
-        elsewhere: installed::elsewhere(),
+        ..Places::of(data_folder)
     }
 }
 
@@ -41,7 +45,7 @@ pub(crate) fn list(places: &Places, settings: &Settings, list: &Catalogue) -> Ve
         .collect();
     if let Some(id) = &chosen
         && !views.iter().any(|view| view.is_chosen)
-        && let Ok(model) = Installed::at(id, Origin::Added { path: id.clone() })
+        && let Ok(model) = Installed::of_places(id, places)
     {
         views.push(view(&model, Some(&model.id), list));
     }
@@ -51,16 +55,15 @@ pub(crate) fn list(places: &Places, settings: &Settings, list: &Catalogue) -> Ve
 /// The model that is asked: the chosen one, else the starter, else the first that there is.
 fn chosen_id(models: &[Installed], settings: &Settings) -> Option<PathBuf> {
     let chosen = settings.model.as_ref().map(PathBuf::from);
-    let starter = models.iter().find(|model| model.origin == Origin::Starter);
-    let any = starter.or(models.first()).map(|model| model.id.clone());
-    chosen.or(any)
+    // The starter stands first.
+    chosen.or_else(|| Some(models.first()?.id.clone()))
 }
 
 fn view(model: &Installed, chosen: Option<&Path>, list: &Catalogue) -> ModelView {
     let entry = model.entry(list).map(|(entry, _)| entry);
     ModelView {
         id: id_of(model),
-        name: name_of(model, list),
+        name: model.title(list),
         origin: match &model.origin {
             Origin::Starter => OriginView::Starter,
             Origin::ModelsFolder => OriginView::Ours,
@@ -90,21 +93,14 @@ pub(crate) fn id_of(model: &Installed) -> String {
     model.id.to_string_lossy().into_owned()
 }
 
-/// The name by which people know a model: its entry's with how it is packed, else its folder's or
-/// file's own.
-pub(crate) fn name_of(model: &Installed, list: &Catalogue) -> String {
-    let Some((entry, variant)) = model.entry(list) else {
-        return model.name().to_owned();
-    };
-    if model.origin == Origin::Starter {
-        return entry.name.clone();
-    }
-    let packing = match (variant, &model.facts) {
-        (Some(variant), _) => variant.packing.clone(),
-        (None, Ok(facts)) => facts.packing(),
-        (None, Err(_)) => String::new(),
-    };
-    catalogue::name(entry, &packing)
+/// Names of the models that were used last.
+pub(crate) fn names_of_recent(places: &Places, settings: &Settings, list: &Catalogue) -> Names {
+    let ids = settings.recent_models.iter();
+    let names = ids.filter_map(|id| {
+        let model = Installed::of_places(Path::new(id), places).ok()?;
+        Some((id.clone(), model.title(list)))
+    });
+    names.collect()
 }
 
 fn facts_view(model: &Installed, facts: &ModelFacts) -> FactsView {
@@ -153,14 +149,15 @@ pub(crate) fn asking(
     here: &Here,
     insist: bool,
 ) -> Result<Asked, Refusal> {
-    let models = installed::list(places);
-    let id = chosen_id(&models, settings).ok_or_else(|| Refusal::Other {
-        reason: "there is no model; get one in Settings".to_owned(),
-    })?;
-    let known = models.into_iter().find(|model| model.id == id);
-    let model = match known {
-        Some(model) => model,
-        None => find(places, &id.to_string_lossy())?,
+    let model = match &settings.model {
+        Some(id) => at(places, Path::new(id))?,
+        None => {
+            let mut models = installed::list(places).into_iter();
+            // The starter stands first.
+            models.next().ok_or_else(|| Refusal::Other {
+                reason: "there is no model; get one in Settings".to_owned(),
+            })?
+        }
     };
     let chosen = settings
         .models
@@ -186,7 +183,7 @@ fn spec(model: &Installed, settings: &ModelSettings, list: &Catalogue, here: &He
         })
     });
     ModelSpec {
-        name: name_of(model, list),
+        name: model.title(list),
         role: Role::Chat,
         variants: sources(model),
         context_length: settings.context_length.map(|tokens| tokens as usize),
@@ -202,34 +199,35 @@ fn spec(model: &Installed, settings: &ModelSettings, list: &Catalogue, here: &He
 /// The model of an id.
 pub(crate) fn find(places: &Places, id: &str) -> Result<Installed, Refusal> {
     let path = Path::new(id);
-    let known = installed::list(places)
-        .into_iter()
-        .find(|model| model.id == path);
-    if let Some(known) = known {
-        return Ok(known);
+    let mut listed = installed::list(places).into_iter();
+    match listed.find(|model| model.id == path) {
+        Some(model) => Ok(model),
+        None => at(places, path),
     }
-    let origin = Origin::Added {
-        path: path.to_owned(),
-    };
-    Installed::at(path, origin).map_err(|error| Refusal::Invalid {
+}
+
+/// The model at a path, which need not be on the list.
+fn at(places: &Places, path: &Path) -> Result<Installed, Refusal> {
+    let found = Installed::of_places(path, places);
+    found.map_err(|error| Refusal::Invalid {
         field: "model".to_owned(),
         reason: error.to_string(),
     })
 }
 
-/// The model at a path that a person gave, if it can be used.
-pub(crate) fn given(path: &Path) -> Result<Installed, Refusal> {
-    let refused = |reason: String| Refusal::Invalid {
-        field: "model".to_owned(),
-        reason,
-    };
-    let origin = Origin::Added {
-        path: path.to_owned(),
-    };
-    let model = Installed::at(path, origin).map_err(|error| refused(error.to_string()))?;
-    match &model.facts {
-        Ok(_) => Ok(model),
-        Err(problem) => Err(refused(problem.clone())),
+impl From<AddedError> for Refusal {
+    fn from(error: AddedError) -> Self {
+        let reason = error.to_string();
+        match error {
+            AddedError::NoModel { .. } | AddedError::NotText { .. } => Self::Invalid {
+                field: "model".to_owned(),
+                reason,
+            },
+            AddedError::Damaged { .. }
+            | AddedError::Newer { .. }
+            | AddedError::Unreadable { .. }
+            | AddedError::NotWritable { .. } => Self::Storage { reason },
+        }
     }
 }
 
@@ -394,6 +392,25 @@ mod tests {
         assert_eq!(asking.model.context_length, Some(1024));
         assert_eq!(asking.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(asking.settings, chosen);
+    }
+
+    #[test]
+    fn recent_models_have_the_names_that_lists_show() {
+        let (_root, places) = places_with_starter();
+        let built_in = Catalogue::built_in();
+        let shown = list(&places, &Settings::default(), &built_in);
+        let mut recent: Vec<String> = shown.iter().map(|view| view.id.clone()).collect();
+        recent.push("/nowhere/gone.gguf".to_owned());
+        let settings = Settings {
+            recent_models: recent,
+            ..Settings::default()
+        };
+        let names = names_of_recent(&places, &settings, &built_in);
+        for view in shown {
+            assert_eq!(names[&view.id], view.name);
+        }
+        assert_eq!(names["/nowhere/gone.gguf"], "gone");
+        assert!(names.values().any(|name| name == "Starter"));
     }
 
     #[test]

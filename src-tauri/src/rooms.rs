@@ -5,11 +5,14 @@
 //!
 //! Rule: opening blocks nobody; a command that comes before it is done waits for it.
 
+mod added;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
+use transom_catalog::installed::AddedWatch;
 use transom_chat::{Happening, Turns};
 use transom_engine_host::ProcessWorkers;
 use transom_signals::Hardware;
@@ -20,6 +23,7 @@ use transom_supervisor::{
 };
 
 use crate::here::Here;
+use crate::models::{self, Names};
 use crate::shelf::Shelf;
 use crate::tuning;
 use crate::wire::News;
@@ -43,6 +47,8 @@ pub(crate) struct Rooms {
     pub(crate) shelf: Shelf,
     link: Arc<Link>,
     settings: Mutex<Settings>,
+    names: Mutex<Names>,
+    _added: AddedWatch,
 }
 
 /// The way to the supervisor, which may change while the app runs.
@@ -56,15 +62,30 @@ struct Link {
 
 impl Rooms {
     /// Opens everything, and returns what a person should know of it.
-    /// `on_list` hears that another list of models is in force.
+    /// `on_list` hears that another list of models is in force, `on_models` that another program
+    /// added or forgot a model, or that models may be called otherwise.
     pub(crate) async fn open(
         data_folder: &Path,
         tell: impl Fn(Happening) + Send + Sync + 'static,
-        on_list: impl FnMut() + Send + 'static,
+        mut on_list: impl FnMut() + Send + 'static,
+        on_models: impl Fn() + Clone + Send + 'static,
     ) -> (Self, Vec<News>) {
         let mut notices = Vec::new();
         let store = open_store(data_folder.to_owned(), &mut notices).await;
-        let settings = settings_of(&store, &mut notices).await;
+        let settings = settings_of(&store, data_folder, &mut notices).await;
+        let shelf = Shelf::new(data_folder, {
+            let on_models = on_models.clone();
+            move || {
+                on_list();
+                on_models();
+            }
+        });
+        // Files are read for it, while the supervisor is looked for.
+        let names = tokio::task::spawn_blocking({
+            let places = models::places(data_folder, &settings);
+            let (settings, list) = (settings.clone(), shelf.list());
+            move || models::names_of_recent(&places, &settings, &list)
+        });
         let hardware = Hardware::detect();
         let tuned = tuning::of(&settings);
         let (connection, is_guest) =
@@ -83,9 +104,11 @@ impl Rooms {
             store,
             turns,
             hardware,
-            shelf: Shelf::new(data_folder, on_list),
+            shelf,
             link,
             settings: Mutex::new(settings),
+            names: Mutex::new(names.await.unwrap_or_default()),
+            _added: AddedWatch::start(data_folder.to_owned(), on_models),
         };
         (rooms, notices)
     }
@@ -136,13 +159,26 @@ impl Rooms {
 
     /// What the user chose.
     pub(crate) fn settings(&self) -> Settings {
-        self.lock().clone()
+        lock(&self.settings).clone()
+    }
+
+    /// The names of models, for what must not read their files.
+    pub(crate) fn names(&self) -> Names {
+        lock(&self.names).clone()
+    }
+
+    /// Remembers names that were read. Returns whether one of them is another than before.
+    pub(crate) fn learn(&self, read: Names) -> bool {
+        let mut names = lock(&self.names);
+        let is_new = read.iter().any(|(id, name)| names.get(id) != Some(name));
+        names.extend(read);
+        is_new
     }
 
     /// The settings are these now, as the store has them. They hold for the supervisor at once.
     pub(crate) fn settings_changed(&self, settings: Settings) {
         self.handle().tune(tuning::of(&settings));
-        *self.lock() = settings;
+        *lock(&self.settings) = settings;
     }
 
     /// Begins no new answers, or goes on.
@@ -181,10 +217,11 @@ impl Rooms {
             tracing::warn!("the supervisor did not end in time");
         }
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Settings> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// What a panic left is whole: every change is one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The time, for what is written down.
@@ -230,17 +267,28 @@ async fn open_store(data_folder: PathBuf, notices: &mut Vec<News>) -> Store {
     })
 }
 
-async fn settings_of(store: &Store, notices: &mut Vec<News>) -> Settings {
-    let store = store.clone();
-    let read = tokio::task::spawn_blocking(move || store.settings()).await;
-    match read {
-        Ok(Ok(settings)) => settings,
-        Ok(Err(error)) => {
-            notices.push(notice("settings_unreadable", &error.to_string()));
-            Settings::default()
-        }
-        Err(_) => Settings::default(),
+async fn settings_of(store: &Store, data_folder: &Path, notices: &mut Vec<News>) -> Settings {
+    let (store, data_folder) = (store.clone(), data_folder.to_owned());
+    let read = tokio::task::spawn_blocking(move || {
+        let mut added = Ok(());
+        let settings = store.settings().map(|settings| {
+            let (settings, moved) = added::moved(&store, settings, &data_folder);
+            added = moved;
+            settings
+        });
+        (settings, added)
+    });
+    let Ok((settings, added)) = read.await else {
+        return Settings::default();
+    };
+    if let Err(reason) = added {
+        tracing::warn!(reason, "what was added by path is not known");
+        notices.push(notice("other", &reason));
     }
+    settings.unwrap_or_else(|error| {
+        notices.push(notice("settings_unreadable", &error.to_string()));
+        Settings::default()
+    })
 }
 
 /// A supervisor, and whether it is another program's.

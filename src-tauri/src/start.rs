@@ -15,8 +15,11 @@ use transom_store::Settings;
 use transom_supervisor::instance;
 
 use crate::arguments::{self, Wish};
-use crate::commands::{app as of_app, catalogue as of_catalogue, conversations_changed};
+use crate::commands::{
+    app as of_app, catalogue as of_catalogue, conversations_changed, models as of_models,
+};
 use crate::hotkey::Registry;
+use crate::models::Names;
 use crate::rooms::Rooms;
 use crate::shell::{self, Shell};
 use crate::wire::{DownloadState, DownloadView, News, Window};
@@ -124,6 +127,7 @@ fn set_up(app: &AppHandle, wish: Wish) {
     let now = tray::menu::Now {
         status: &status_view::nothing(),
         settings: &Settings::default(),
+        names: &Names::new(),
         downloads: &[],
     };
     let view = tray::menu::view(&now, &words);
@@ -194,7 +198,11 @@ async fn open(app: AppHandle) {
         let app = app.clone();
         move || app.state::<Shell>().tell(&News::Catalogue)
     };
-    let (rooms, notices) = Rooms::open(&shell.data_folder, tell, on_list).await;
+    let on_models = {
+        let app = app.clone();
+        move || of_models::changed(&app)
+    };
+    let (rooms, notices) = Rooms::open(&shell.data_folder, tell, on_list, on_models).await;
     let rooms = Arc::new(rooms);
     shell.opened(rooms.clone());
     tauri::async_runtime::spawn(tell_downloads(app.clone(), rooms.clone()));
@@ -275,14 +283,15 @@ fn on_happening(app: &AppHandle, happening: Happening) {
 /// Draws the icon and its menu as they should be now, if they are not.
 pub(crate) fn draw_tray(app: &AppHandle) {
     let shell = app.state::<Shell>();
-    let settings = shell
-        .rooms_now()
-        .map(|rooms| rooms.settings())
-        .unwrap_or_default();
+    let (settings, names) = match shell.rooms_now() {
+        Some(rooms) => (rooms.settings(), rooms.names()),
+        None => Default::default(),
+    };
     let words = Words::new(settings.general.language.as_deref(), &shell.languages);
     let now = tray::menu::Now {
         status: &shell.status(),
         settings: &settings,
+        names: &names,
         downloads: &shell.downloads(),
     };
     let view = tray::menu::view(&now, &words);

@@ -27,7 +27,8 @@ pub struct Settings {
     pub model: Option<String>,
     /// Choices for single models, by id.
     pub models: BTreeMap<String, ModelSettings>,
-    /// Models outside the models folder that the user added, by path.
+    /// Where older versions kept the paths that the user added. The app moves them to a file of the
+    /// data folder that every program reads, and empties this.
     pub added_models: Vec<PathBuf>,
     /// Ids of the models last used, latest first.
     pub recent_models: Vec<String>,

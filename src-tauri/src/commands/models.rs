@@ -2,7 +2,7 @@
 //!
 //! Rule: choosing a model takes effect with the next answer; it never ends a running one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -19,16 +19,45 @@ use super::other;
 use crate::models;
 use crate::rooms::Rooms;
 use crate::shell::{Shell, blocking};
+use crate::start::draw_tray;
 use crate::wire::{FitView, ModelView, News, Refusal};
 
 type Done<T> = Result<T, Refusal>;
 
 #[tauri::command]
-pub(crate) async fn models(shell: State<'_, Shell>) -> Done<Vec<ModelView>> {
+pub(crate) async fn models(app: AppHandle) -> Done<Vec<ModelView>> {
+    let shell = app.state::<Shell>();
     let rooms = shell.rooms().await?;
     let settings = rooms.settings();
     let places = models::places(&shell.data_folder, &settings);
-    blocking(move || Ok(models::list(&places, &settings, &rooms.shelf.list()))).await
+    let of = rooms.clone();
+    let views = blocking(move || Ok(models::list(&places, &settings, &of.shelf.list()))).await?;
+    let names = views
+        .iter()
+        .map(|view| (view.id.clone(), view.name.clone()));
+    if rooms.learn(names.collect()) {
+        draw_tray(&app);
+    }
+    Ok(views)
+}
+
+/// Another program added or forgot a model, or models are called otherwise: tells the pages, and
+/// draws the menu with the names that hold now.
+pub(crate) fn changed(app: &AppHandle) {
+    app.state::<Shell>().tell(&News::Models);
+    let app = app.clone();
+    tauri::async_runtime::spawn(async move {
+        let shell = app.state::<Shell>();
+        let rooms = shell.rooms().await?;
+        let settings = rooms.settings();
+        let places = models::places(&shell.data_folder, &settings);
+        let list = rooms.shelf.list();
+        let names = blocking(move || Ok(models::names_of_recent(&places, &settings, &list)));
+        if rooms.learn(names.await?) {
+            draw_tray(&app);
+        }
+        Ok::<(), Refusal>(())
+    });
 }
 
 #[tauri::command]
@@ -40,6 +69,8 @@ pub(crate) async fn choose_model(app: AppHandle, id: String) -> Done<()> {
 pub(crate) async fn choose(app: AppHandle, id: String) -> Done<()> {
     let (rooms, model) = find(&app, id).await?;
     let id = models::id_of(&model);
+    // Known before the menu is drawn, as the change of settings has it.
+    rooms.learn([(id.clone(), model.title(&rooms.shelf.list()))].into());
     let recent = models::with_recent(&rooms.settings().recent_models, &id);
     change_settings(&app, json!({ "model": id, "recent_models": recent })).await?;
     app.state::<Shell>().tell(&News::Models);
@@ -78,50 +109,32 @@ pub(crate) async fn add_model(
 
 /// Puts the model at `path` on the list; it is used where it lies.
 pub(crate) async fn add(app: &AppHandle, path: PathBuf) -> Done<ModelView> {
-    let path = std::path::absolute(&path).unwrap_or(path);
-    let at = path.clone();
-    let added = blocking(move || models::given(&at)).await?;
     let shell = app.state::<Shell>();
     let rooms = shell.rooms().await?;
-    let places = models::places(&shell.data_folder, &rooms.settings());
-    let id = models::id_of(&added);
-    let is_known = blocking({
-        let id = id.clone();
-        move || {
-            let mut known = installed::list(&places).into_iter();
-            Ok(known.any(|model| models::id_of(&model) == id))
-        }
-    })
-    .await?;
-    let mut paths = rooms.settings().added_models;
-    // What lies in the models folder, or was found with another app, is there already.
-    if !is_known && !paths.contains(&path) {
-        paths.push(path);
-        change_settings(app, json!({ "added_models": paths })).await?;
-    }
-    shell.tell(&News::Models);
     let settings = rooms.settings();
     let places = models::places(&shell.data_folder, &settings);
-    blocking(move || {
-        let list = rooms.shelf.list();
-        let mut models = models::list(&places, &settings, &list).into_iter();
-        models.find(|model| model.id == id).ok_or(Refusal::NotFound)
-    })
-    .await
+    let view = blocking(move || {
+        let id = installed::add(&path, &places)?.model.id;
+        let mut models = models::list(&places, &settings, &rooms.shelf.list()).into_iter();
+        let added = models.find(|model| Path::new(&model.id) == id);
+        added.ok_or(Refusal::NotFound)
+    });
+    let view = view.await?;
+    shell.tell(&News::Models);
+    Ok(view)
 }
 
 #[tauri::command]
 pub(crate) async fn forget_model(app: AppHandle, id: String) -> Done<()> {
     let (rooms, model) = find(&app, id.clone()).await?;
-    let Origin::Added { path } = &model.origin else {
+    let Origin::Added { path } = model.origin else {
         return Err(Refusal::Invalid {
             field: "model".to_owned(),
             reason: "only a model that you added can be taken off the list".to_owned(),
         });
     };
-    let mut paths = rooms.settings().added_models;
-    paths.retain(|other| other != path);
-    change_settings(&app, json!({ "added_models": paths })).await?;
+    let data_folder = rooms.data_folder().to_owned();
+    blocking(move || Ok(installed::forget(&data_folder, &path)?)).await?;
     leave(&app, &rooms, &id).await
 }
 
@@ -131,14 +144,14 @@ pub(crate) async fn remove_model(app: AppHandle, id: String) -> Done<u64> {
     let shell = app.state::<Shell>();
     let settings = rooms.settings();
     let places = models::places(&shell.data_folder, &settings);
-    let name = models::name_of(&model, &rooms.shelf.list());
     // A file that is mapped keeps its space until its process is gone.
-    let is_loaded = {
-        let status = rooms.handle().look().await.clone();
-        status.models.iter().any(|loaded| loaded.name == name)
-    };
-    if is_loaded {
-        rooms.handle().unload(Unload::Named(name)).await?;
+    let status = rooms.handle().look().await.clone();
+    let list = rooms.shelf.list();
+    for loaded in &status.models {
+        if model.is_called(&loaded.name, &list) {
+            let named = Unload::Named(loaded.name.clone());
+            rooms.handle().unload(named).await?;
+        }
     }
     let freed = blocking(move || {
         installed::remove(&model, &places).map_err(|error| Refusal::Storage {

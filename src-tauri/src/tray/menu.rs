@@ -3,8 +3,11 @@
 //!
 //! Rule: an action is a value too, so that a click means what the menu said when it was drawn.
 
+use std::path::Path;
+
 use transom_store::Settings;
 
+use crate::models::Names;
 use crate::wire::{Activity, DownloadState, DownloadView, StatusView};
 use crate::words::Words;
 
@@ -95,6 +98,8 @@ pub(crate) struct Now<'a> {
     pub(crate) status: &'a StatusView,
     /// What the user chose.
     pub(crate) settings: &'a Settings,
+    /// What models are called; the menu reads no files.
+    pub(crate) names: &'a Names,
     /// Models on their way.
     pub(crate) downloads: &'a [DownloadView],
 }
@@ -115,7 +120,7 @@ pub(crate) fn view(now: &Now<'_>, words: &Words) -> TrayView {
         model(status, words),
     ];
     rows.extend(coming(now.downloads, words));
-    rows.extend(recent(settings, words));
+    rows.extend(recent(settings, now.names, words));
     rows.push(match status.is_paused {
         true => item("resume", Action::Pause(false)),
         false => item("pause", Action::Pause(true)),
@@ -206,12 +211,14 @@ fn percent(download: &DownloadView) -> String {
     format!("{:.0} %", (share.clamp(0.0, 1.0) * 20.0).floor() * 5.0)
 }
 
-fn recent(settings: &Settings, words: &Words) -> Option<Row> {
+fn recent(settings: &Settings, names: &Names, words: &Words) -> Option<Row> {
     let ids = settings.recent_models.iter().take(MAX_RECENT);
     let rows: Vec<_> = ids
         .map(|id| {
             let is_chosen = settings.model.as_ref() == Some(id);
-            (name_of(id), Action::Choose(id.clone()), is_chosen)
+            let name = names.get(id).cloned();
+            let name = name.unwrap_or_else(|| last_of(id));
+            (name, Action::Choose(id.clone()), is_chosen)
         })
         .collect();
     (!rows.is_empty()).then(|| Row::Menu {
@@ -220,16 +227,17 @@ fn recent(settings: &Settings, words: &Words) -> Option<Row> {
     })
 }
 
-/// A model's name for people, from its path alone: the menu reads no files.
-pub(crate) fn name_of(id: &str) -> String {
-    let path = std::path::Path::new(id);
+/// The name of a model's folder or file, for one that nobody has looked at yet.
+fn last_of(id: &str) -> String {
+    let path = Path::new(id);
     let is_gguf = path.extension().is_some_and(|end| end == "gguf");
     let name = match is_gguf {
         true => path.file_stem(),
         false => path.file_name(),
     };
-    let name = name.map(|name| name.to_string_lossy().into_owned());
-    name.unwrap_or_else(|| id.to_owned())
+    name.unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn tooltip(status: &StatusView, words: &Words) -> String {
@@ -257,9 +265,11 @@ mod tests {
     }
 
     fn shown(status: &StatusView, settings: &Settings, downloads: &[DownloadView]) -> TrayView {
+        let qwen = ("/models/Qwen3-4B".to_owned(), "Qwen3 4B · 4-bit".to_owned());
         let now = Now {
             status,
             settings,
+            names: &Names::from([qwen]),
             downloads,
         };
         view(&now, &words())
@@ -296,7 +306,7 @@ mod tests {
     fn loaded(is_ready: bool) -> StatusView {
         StatusView {
             model: Some(LoadedView {
-                name: "Qwen3-4B".to_owned(),
+                name: "Qwen3 4B · 4-bit".to_owned(),
                 load_fraction: None,
                 is_ready,
                 is_leaving: false,
@@ -341,9 +351,13 @@ mod tests {
         };
         let view = shown(&loaded(true), &settings, &[]);
         let texts = texts(&view);
-        assert_eq!(texts[3], "Eject Qwen3-4B (2.3 GB)");
-        assert_eq!(texts[4], "Recent Models: *Qwen3-4B, Llama-3.2.Q4_K_M");
-        assert_eq!(view.tooltip, "Transom: Qwen3-4B is ready");
+        assert_eq!(texts[3], "Eject Qwen3 4B · 4-bit (2.3 GB)");
+        // Of the second only its path is known so far.
+        assert_eq!(
+            texts[4],
+            "Recent Models: *Qwen3 4B · 4-bit, Llama-3.2.Q4_K_M"
+        );
+        assert_eq!(view.tooltip, "Transom: Qwen3 4B · 4-bit is ready");
     }
 
     #[test]
