@@ -15,7 +15,7 @@ use std::sync::Arc;
 use transom_catalog::entries::FILE_NAME;
 use transom_catalog::estimate::Machine;
 use transom_catalog::forms::{self, Forms};
-use transom_catalog::installed::{self, MODELS_FOLDER, elsewhere, own_executable};
+use transom_catalog::installed::{self, Elsewhere, MODELS_FOLDER, elsewhere};
 use transom_catalog::measured::{self, Measured};
 use transom_catalog::{Catalogue, Entry, Format, Installed, ModelFacts, Origin, Places, Variant};
 use transom_signals::Hardware;
@@ -23,6 +23,7 @@ use transom_signals::Hardware;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::model_path::ModelPath;
 
 /// See the head of this file.
 pub(crate) struct Library {
@@ -39,12 +40,15 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Reads the lists. A mistake in the user's own is a note.
+    /// Reads the lists. A mistake in the user's own is a note, and so is one in what they added.
     pub(crate) fn open(link: &Link, console: &mut Console) -> Result<Self, Failure> {
         let data_folder = link.folder()?.to_path_buf();
         let (catalogue, mistake) = catalogue(&data_folder);
         if let Some(mistake) = mistake {
             console.note(&mistake);
+        }
+        if let Err(error) = installed::read_added(&data_folder) {
+            console.note(&format!("{error}; until then what you added is left out"));
         }
         Ok(Self::new(
             catalogue,
@@ -59,18 +63,28 @@ impl Library {
         catalogue: Arc<Catalogue>,
         data_folder: PathBuf,
         machine: Machine,
-        elsewhere: Vec<installed::Elsewhere>,
+        elsewhere: Vec<Elsewhere>,
     ) -> Self {
         Self {
             catalogue,
             places: Places {
-                executable: own_executable(),
-                data_folder: Some(data_folder.clone()),
-                added: Vec::new(),
                 elsewhere,
+                ..Places::of(&data_folder)
             },
             machine,
             data_folder,
+            installed: OnceCell::new(),
+            measured: OnceCell::new(),
+        }
+    }
+
+    /// The same with the models that are here now.
+    pub(crate) fn read_again(&self) -> Self {
+        Self {
+            catalogue: self.catalogue.clone(),
+            places: self.places.clone(),
+            machine: self.machine.clone(),
+            data_folder: self.data_folder.clone(),
             installed: OnceCell::new(),
             measured: OnceCell::new(),
         }
@@ -93,12 +107,7 @@ impl Library {
 
     /// How an installed model is packed, in the words of the list where it is in there.
     pub(crate) fn packing(&self, model: &Installed) -> String {
-        let variant = self.entry_of(model).and_then(|(_, variant)| variant);
-        match (variant, &model.facts) {
-            (Some(variant), _) => variant.packing.clone(),
-            (None, Ok(facts)) => facts.packing(),
-            (None, Err(_)) => String::new(),
-        }
+        model.packing(&self.catalogue)
     }
 
     /// What earlier uses measured. Read once.
@@ -129,8 +138,8 @@ impl Library {
     }
 
     /// The models here that go by this name: an id of the list, perhaps with `@packing`, a
-    /// repository, perhaps with `:packing`, or the name of a file or folder. Those whose form goes
-    /// first on this machine come first.
+    /// repository, perhaps with `:packing`, the name of a file or folder, or what windows call it.
+    /// Those whose form goes first on this machine come first.
     pub(crate) fn named(&self, text: &str) -> Vec<&Installed> {
         let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
         let (base, packing) = match text.split_once(['@', ':']) {
@@ -138,7 +147,7 @@ impl Library {
             None => (text, None),
         };
         let goes_by = |model: &&Installed| {
-            if is(model.name(), text) {
+            if is(model.name(), text) || is(&model.title(&self.catalogue), text) {
                 return true;
             }
             let has_packing = packing.is_none_or(|wanted| {
@@ -282,6 +291,18 @@ pub(crate) fn forms_at(path: &Path) -> Result<Option<Forms>, Failure> {
     }
     let forms = forms::of(path).map_err(|error| Failure::Model(error.to_string()))?;
     Ok(Some(forms))
+}
+
+/// What windows call the model that was found, so that it has one name whoever loads it. It is asked
+/// for with every answer, so mistakes in the user's list are told by other commands.
+pub(crate) fn title_of(found: &ModelPath, link: &Link) -> String {
+    let title = |data_folder: &Path| {
+        let places = Places::of(data_folder);
+        let model = Installed::of_places(&found.forms.paths[0], &places).ok()?;
+        Some(model.title(&catalogue(data_folder).0))
+    };
+    let title = link.folder().ok().and_then(title);
+    title.unwrap_or_else(|| found.forms.name.clone())
 }
 
 /// The lists merged, and the mistake in the user's own.

@@ -21,7 +21,7 @@ use crate::arguments::ModelArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::library::Library;
+use crate::library::{self, Library};
 use crate::link::Link;
 use crate::measure::{self, Place};
 use crate::model_path::{self, ModelPath};
@@ -82,10 +82,12 @@ impl Loaded {
 
     /// What `status` says of this model; nothing once it is unloaded.
     pub(crate) fn find_in<'a>(&self, status: &'a Status) -> Option<&'a ModelStatus> {
+        let is_it = |model: &&ModelStatus| model.info.as_ref() == Some(&self.info);
         let models = status.models.iter();
-        let of_name = models.filter(|model| model.name == self.spec.name);
+        // Another shell may have called it otherwise.
+        let likely = models.filter(|model| model.name == self.spec.name || is_it(model));
         // One that is just being replaced by another is there twice.
-        of_name.max_by_key(|model| model.info.as_ref() == Some(&self.info))
+        likely.max_by_key(is_it)
     }
 }
 
@@ -106,6 +108,7 @@ pub(crate) fn load(
     )?;
     let ask = Ask {
         model: ModelSpec {
+            name: library::title_of(&found, link),
             corrections: measure::corrections(&found.forms, link),
             ..spec(&found.forms, args.context_length)
         },

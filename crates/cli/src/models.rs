@@ -3,6 +3,7 @@
 //! Rule: what fits, what is in files and how files are fetched is known below, in `catalog` and
 //! `hub`; here it is asked for and told.
 
+mod add;
 mod elsewhere;
 pub(crate) mod install;
 pub(crate) mod list;
@@ -41,6 +42,7 @@ Examples:
   transom models search coder            look in the lists, then on the hub
   transom models install qwen3-4b        the variant that suits this computer
   transom models install qwen3-4b@Q8_0   this one
+  transom models install ./my-model      one on the disk: listed, and used where it lies
   transom models remove qwen3-4b
 
 Your own list is models.toml in the data folder, in the form of Transom's own; an entry in it with

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use transom_catalog::forms;
+use transom_catalog::Installed;
 use transom_supervisor::Unload;
 
 use crate::console::Console;
@@ -20,7 +20,7 @@ use crate::output::rows::unload_text;
 #[command(after_long_help = "\
 Examples:
   transom unload                     every model
-  transom unload Qwen3-4B-4bit       one, by its name in `transom status`
+  transom unload qwen3-4b            one, by a name that `--model` takes
 
 Exit codes: 0 the memory is free, also when nothing was loaded; 1 it could not be done.")]
 pub(crate) struct UnloadArgs {
@@ -39,9 +39,10 @@ pub(crate) fn run(args: &UnloadArgs, link: &Link, console: &mut Console) -> Resu
     let Some(handle) = link.running()? else {
         return say(args, console, "Nothing is running, so no model is loaded.");
     };
-    let name = args.model.as_deref();
-    let name = name.map(|text| model_name(text, || Library::open(link, console)));
     let loaded = handle.status().borrow().clone();
+    let names: Vec<&str> = loaded.models.iter().map(|model| &*model.name).collect();
+    let name = args.model.as_deref();
+    let name = name.map(|text| model_name(text, &names, || Library::open(link, console)));
     let unload = name.clone().map_or(Unload::All, Unload::Named);
     let records = link.unload(unload)?;
     if args.json {
@@ -53,7 +54,6 @@ pub(crate) fn run(args: &UnloadArgs, link: &Link, console: &mut Console) -> Resu
             .map(|record| format!("{}: {}\n", record.name, unload_text(record)));
         return console.print(&lines.collect::<String>());
     }
-    let names: Vec<&str> = loaded.models.iter().map(|model| &*model.name).collect();
     match name {
         Some(name) if !names.is_empty() => console.print(&format!(
             "No model called {name} is loaded; there is {}.\n",
@@ -71,29 +71,44 @@ fn say(args: &UnloadArgs, console: &mut Console, text: &str) -> Result<(), Failu
     }
 }
 
-/// The name of a model that was given by name, by its id in the list, or by its folder or file.
-fn model_name(text: &str, library: impl FnOnce() -> Result<Library, Failure>) -> String {
+/// Under which name of `loaded` the model is that was given by its name, by its id in the list, or by
+/// its folder or file; else the name that it would have.
+fn model_name(
+    text: &str,
+    loaded: &[&str],
+    library: impl FnOnce() -> Result<Library, Failure>,
+) -> String {
+    if let Some(name) = loaded.iter().find(|name| name.eq_ignore_ascii_case(text)) {
+        return (*name).to_owned();
+    }
+    let Ok(library) = library() else {
+        return text.to_owned();
+    };
     let path = Path::new(text);
     let is_path =
         path.components().count() > 1 || text.ends_with(std::path::is_separator) || path.is_file();
-    match forms::of(path) {
-        Ok(forms) if is_path && path.exists() => forms.name,
-        by_path => {
-            let listed = library().ok().and_then(|library| {
-                let model = library.named(text).first().copied()?;
-                Some(model.name().to_owned())
-            });
-            // A model may have gone from the disk and still be in memory.
-            let of_path = by_path.ok().filter(|_| is_path).map(|forms| forms.name);
-            listed.or(of_path).unwrap_or_else(|| text.to_owned())
-        }
-    }
+    let at_path = || Installed::of_places(path, &library.places).ok();
+    let model = match is_path && path.exists() {
+        true => at_path(),
+        false => library.named(text).first().copied().cloned(),
+    };
+    // A model may have gone from the disk and still be in memory.
+    let Some(model) = model.or_else(|| at_path().filter(|_| is_path)) else {
+        return text.to_owned();
+    };
+    let mut names = loaded.iter();
+    let name = names.find(|name| model.is_called(name, &library.catalogue));
+    name.map_or_else(
+        || model.title(&library.catalogue),
+        |name| (*name).to_owned(),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::interrupt::Interrupt;
+    use crate::library::tests::{install, library, machine};
     use crate::load::load;
     use crate::test_console::TestConsole;
     use crate::test_engine::TestEngine;
@@ -134,11 +149,33 @@ mod tests {
 
     #[test]
     fn a_model_is_named_by_its_name_its_folder_or_its_file() {
-        let none = || Err(Failure::Internal("no list in this test".to_owned()));
-        let check = |text: &str, expect: &str| assert_eq!(model_name(text, none), expect);
-        check("Qwen3-4B-4bit", "Qwen3-4B-4bit");
-        check("/nowhere/Qwen3-4B-4bit", "Qwen3-4B-4bit");
-        check("models/Qwen3-4B-4bit/", "Qwen3-4B-4bit");
-        check("models/Qwen3-4B-Q4_K_M.gguf", "Qwen3-4B-Q4_K_M");
+        let data = tempfile::tempdir().unwrap();
+        let path = install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
+        let library = || Ok(library(data.path(), machine()));
+        let check = |text: &str, loaded: &[&str], expect: &str| {
+            assert_eq!(model_name(text, loaded, library), expect, "{text}");
+        };
+        let path = path.to_str().unwrap();
+        for text in [
+            "tiny",
+            "tiny@q8_0",
+            "tiny-Q8_0",
+            "owner/tiny-GGUF",
+            "Tiny 1B · Q8_0",
+            path,
+        ] {
+            check(text, &["other", "Tiny 1B · Q8_0"], "Tiny 1B · Q8_0");
+            check(text, &["tiny-Q8_0"], "tiny-Q8_0");
+            check(text, &[], "Tiny 1B · Q8_0");
+        }
+        // What is gone from the disk, and what nobody knows.
+        check(
+            "/nowhere/Qwen3-4B-4bit",
+            &["Qwen3-4B-4bit"],
+            "Qwen3-4B-4bit",
+        );
+        check("models/Qwen3-4B-Q4_K_M.gguf", &[], "Qwen3-4B-Q4_K_M");
+        check("qwen", &["Qwen"], "Qwen");
+        check("nothing", &["Qwen"], "nothing");
     }
 }

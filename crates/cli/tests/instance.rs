@@ -112,7 +112,7 @@ fn a_second_program_is_answered_by_the_model_of_the_first() {
     let seen = status(data);
     assert_eq!(seen["is_running"], true);
     assert_eq!(seen["process_id"], chat.child.id());
-    assert_eq!(seen["models"][0]["name"], "starter");
+    assert_eq!(seen["models"][0]["name"], "Starter");
     assert_eq!(seen["models"][0]["n_answered"], 2);
 
     assert!(text(&run_on(data, &["pause"]).stdout).starts_with("Paused"));
@@ -124,10 +124,10 @@ fn a_second_program_is_answered_by_the_model_of_the_first() {
 
     let unloaded = run_on(data, &["unload"]);
     let told = text(&unloaded.stdout);
-    assert!(told.starts_with("starter: "), "{told}");
+    assert!(told.starts_with("Starter: "), "{told}");
     assert!(children(chat.child.id()).is_empty(), "its process is gone");
     assert_eq!(status(data)["models"].as_array().unwrap().len(), 0);
-    assert_eq!(status(data)["last_unload"]["name"], "starter");
+    assert_eq!(status(data)["last_unload"]["name"], "Starter");
 
     let output = run_on(data, &CAPITAL);
     assert!(text(&output.stdout).contains("Paris"), "it is loaded again");

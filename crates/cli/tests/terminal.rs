@@ -142,13 +142,13 @@ fn status_follows_every_change_until_ctrl_c() {
     let mut chat = on_terminal(&[&["chat"], &ENDLESS[..]].concat(), home.path());
     chat.exp_string("> ").unwrap();
     let mut status = started(&["status", "--watch"], home.path());
-    status.exp_string("starter: ready").unwrap();
+    status.exp_string("Starter: ready").unwrap();
     chat.send_line("What is the capital of France?").unwrap();
-    status.exp_string("starter: answering").unwrap();
+    status.exp_string("Starter: answering").unwrap();
     chat.exp_string("Paris").unwrap();
     chat.send_control('c').unwrap();
     chat.exp_string("(stopped)").unwrap();
-    status.exp_string("starter: ready, 1 answer given").unwrap();
+    status.exp_string("Starter: ready, 1 answer given").unwrap();
     status.send_control('c').unwrap();
     status.exp_eof().unwrap();
     check_exit(&status, 0);

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::library::Library;
 use crate::link::Link;
-use crate::models::elsewhere;
+use crate::models::{add, elsewhere};
 use crate::output::stats::bytes_text;
 
 use fetch::{End, fetch};
@@ -44,13 +44,15 @@ Examples:
   transom models install qwen3-4b qwen3-0.6b       one after the other
   transom models install Qwen/Qwen3-4B-GGUF:Q8_0   a repository of the hub, and a packing or file
   transom models install https://huggingface.co/mlx-community/Qwen3-4B-4bit
+  transom models install ./my-model ~/b.gguf       on the disk already: listed, used where it lies
 
 The hub is huggingface.co, or what HF_ENDPOINT names. HF_HUB_OFFLINE=1 forbids the network.
 
 Exit codes: 0 installed, or here already; 1 the hub or the disk failed; 2 bad request; 3 no such
 model, or it does not fit in memory; 130 interrupted (what came is kept).")]
 pub(super) struct InstallArgs {
-    /// Id of the list, perhaps with @packing, or owner/name of the hub, perhaps with :packing
+    /// Id of the list, perhaps with @packing, owner/name of the hub, perhaps with :packing, or the path
+    /// of a model folder or GGUF file
     #[arg(value_name = "MODEL", required = true)]
     pub(super) models: Vec<String>,
 
@@ -75,9 +77,17 @@ pub(super) fn run(
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
+    let (paths, names): (Vec<&String>, Vec<&String>) =
+        args.models.iter().partition(|text| add::is_path(text));
+    for path in paths {
+        add::run(path.as_ref(), args.dry_run, args.json, library, console)?;
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
     let hub = elsewhere::hub(link)?;
     let mut plans: Vec<Plan> = Vec::new();
-    for text in &args.models {
+    for text in names {
         let wish = Wish::read(text, &library.catalogue, hub.endpoint())?;
         let plan = plan(&wish, library, &hub, link, interrupt)?;
         if let Some(place) = is_here(&plan, library) {

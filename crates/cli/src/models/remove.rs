@@ -1,11 +1,14 @@
-//! `transom models remove`: removes what was fetched, and says how much room that made.
+//! `transom models remove`: removes what was fetched, and says how much room that made; what was added
+//! by path is only taken off the list.
 //!
 //! Rule: only what lies in the models folder goes, only after a yes, and never a model that is in
 //! memory.
 
+use std::path::Path;
+
 use clap::Args;
-use transom_catalog::Installed;
 use transom_catalog::installed::{self, removal};
+use transom_catalog::{Installed, Origin};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -16,13 +19,14 @@ use crate::output::size::disk_text;
 
 /// Remove models that were installed, and free their space
 ///
-/// Only models in Transom's own folder are removed. Those of other apps, and files that you added by
-/// path, are left to you.
+/// Only models in Transom's own folder are removed. What you added by path is taken off the list, and
+/// its files stay where they are; what other apps have is left to them.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:
   transom models remove qwen3-4b
   transom models remove qwen3-4b@Q8_0 --yes     without asking
+  transom models remove my-model                added by path: only forgotten, nothing is deleted
 
 Exit codes: 0 removed, 1 it is loaded or the disk refused, 2 not confirmed or more than one is meant,
 3 no such model.")]
@@ -45,7 +49,11 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     for text in &args.models {
         let model = the_one(text, library)?;
-        check_unloaded(model, text, link)?;
+        if let Origin::Added { path } = &model.origin {
+            forget(model, path, library, console)?;
+            continue;
+        }
+        check_unloaded(model, text, library, link)?;
         remove(model, args.yes, library, console)?;
     }
     Ok(())
@@ -54,8 +62,10 @@ pub(super) fn run(
 /// The only model of this name that can be meant.
 fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a Installed, Failure> {
     let models = library.named(text);
-    let ours = |model: &&Installed| removal(model, &library.places).is_ok();
-    let removable: Vec<&Installed> = models.iter().copied().filter(ours).collect();
+    let is_removable = |model: &&Installed| {
+        matches!(model.origin, Origin::Added { .. }) || removal(model, &library.places).is_ok()
+    };
+    let removable: Vec<&Installed> = models.iter().copied().filter(is_removable).collect();
     match (removable.as_slice(), models.as_slice()) {
         ([only], _) => Ok(only),
         ([], [first, ..]) => match removal(first, &library.places) {
@@ -79,22 +89,47 @@ fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a Installed, Failur
 }
 
 /// A model in memory would lose the files that it is mapped from.
-fn check_unloaded(model: &Installed, text: &str, link: &Link) -> Result<(), Failure> {
+fn check_unloaded(
+    model: &Installed,
+    text: &str,
+    library: &Library,
+    link: &Link,
+) -> Result<(), Failure> {
     let Some(handle) = link.running()? else {
         return Ok(());
     };
     let status = handle.status().borrow().clone();
-    match status
-        .models
-        .iter()
-        .any(|loaded| loaded.name == model.name())
-    {
-        false => Ok(()),
-        true => Err(Failure::Restrained(format!(
+    let mut loaded = status.models.iter();
+    match loaded.find(|loaded| model.is_called(&loaded.name, &library.catalogue)) {
+        None => Ok(()),
+        Some(loaded) => Err(Failure::Restrained(format!(
             "{} is loaded; `transom unload {text}` gives its memory back first",
-            model.name()
+            loaded.name
         ))),
     }
+}
+
+/// Takes what was added at `path` off the list; nothing is deleted, so nobody is asked.
+fn forget(
+    model: &Installed,
+    path: &Path,
+    library: &Library,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let is_with_it = |other: &&Installed| other.origin == model.origin;
+    let n_others = library.installed().iter().filter(is_with_it).count() - 1;
+    let with_others = match n_others {
+        0 => String::new(),
+        1 => ", with another model in the same folder".to_owned(),
+        n => format!(", with {n} other models in the same folder"),
+    };
+    let forgotten = installed::forget(&library.data_folder, path);
+    forgotten.map_err(|error| Failure::Instance(error.to_string()))?;
+    console.print(&format!(
+        "{}: taken off the list{with_others}; its files stay in {}.\n",
+        library.name_of(model),
+        tilde(path)
+    ))
 }
 
 fn remove(
@@ -148,6 +183,8 @@ mod tests {
     use crate::library::tests::{install, library, machine};
     use crate::test_console::TestConsole;
     use crate::test_engine::TestEngine;
+    use std::path::PathBuf;
+    use transom_catalog::test_support::TinyModel;
 
     fn removed(
         streams: &mut TestConsole,
@@ -235,5 +272,36 @@ mod tests {
         let failure = removed(&mut streams, "tiny", true, &library).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         assert_eq!(library.installed().len(), 2);
+    }
+
+    #[test]
+    fn what_was_added_by_path_is_only_forgotten_and_that_is_said() {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path().join("data");
+        // Nothing that is installed would be removed without a yes.
+        install(&data, "owner/other-GGUF", "other-F16.gguf");
+        let mine = root.path().join("mine.gguf");
+        TinyModel::default().write(&mine);
+        let mine = mine.canonicalize().unwrap();
+        installed::keep_added(&data, std::slice::from_ref(&mine)).unwrap();
+        let library = library(&data, machine());
+        assert_eq!(library.installed().len(), 2);
+        let mut streams = TestConsole::default();
+        removed(&mut streams, "mine", false, &library).unwrap();
+        let told = streams.out_text();
+        let expect = format!(
+            "mine: taken off the list; its files stay in {}.\n",
+            tilde(&mine)
+        );
+        assert_eq!(told, expect);
+        assert!(mine.is_file());
+        assert_eq!(installed::read_added(&data).unwrap(), Vec::<PathBuf>::new());
+        // A list that is damaged is no reason to forget what is in it.
+        std::fs::write(data.join(installed::ADDED_FILE), "oops").unwrap();
+        let failure = removed(&mut streams, "mine", false, &library).unwrap_err();
+        assert!(
+            failure.to_string().contains("added.json, line 1"),
+            "{failure}"
+        );
     }
 }
