@@ -49,6 +49,7 @@ fn declarations() -> String {
     found.visit::<wire::ModelView>();
     found.visit::<wire::FitView>();
     found.visit::<wire::CatalogueView>();
+    found.visit::<wire::TierView>();
     found.visit::<wire::DownloadView>();
     found.visit::<wire::DownloadChange>();
     found.visit::<wire::HubAccessView>();

@@ -3,12 +3,17 @@
 //!
 //! Rule: every figure is that of a room below; here they are only put side by side.
 
+mod best;
+mod disk;
+pub(crate) mod tiers;
+
 use std::cmp::Reverse;
 
 use transom_catalog::entries::{Catalogue, Entry, Tag, Variant};
 use transom_catalog::estimate::DEFAULT_CONTEXT;
 use transom_catalog::fit::KvChoice;
-use transom_catalog::{Format, Installed, Mistake, tiers};
+use transom_catalog::tiers::Tier;
+use transom_catalog::{Format, Installed, Mistake};
 use transom_hub::{Found, Listing, Offer};
 
 use crate::here::{Here, speed_view, verdict_view};
@@ -17,6 +22,7 @@ use crate::wire::{
     CatalogueView, EntryView, MistakeView, Purpose, RecommendedView, TagView, VariantView,
     VerdictView,
 };
+pub(crate) use disk::DiskRoom;
 
 /// Before the key of what is in no list.
 const HUB: &str = "hub:";
@@ -29,6 +35,7 @@ pub(crate) fn view(
     list: &Catalogue,
     mistake: Option<&Mistake>,
     here: &Here,
+    disk: &DiskRoom,
     installed: &[Installed],
 ) -> CatalogueView {
     let entries = list
@@ -36,14 +43,17 @@ pub(crate) fn view(
         .iter()
         .filter(|entry| !entry.variants.is_empty());
     let entries: Vec<EntryView> = entries
-        .map(|entry| entry_view(entry, list, here, installed))
+        .map(|entry| entry_view(entry, list, here, disk, installed))
         .collect();
+    let mut tier = tiers::of(list, here);
     CatalogueView {
-        recommended: recommended(list, here, &entries),
+        pair: tier.pair.take().map(tiers::pair_view),
+        recommended: recommended(tier, &entries),
         entries,
         memory_bytes: here.machine.memory_bytes,
         room_bytes: here.room.budget_bytes,
-        disk_free_bytes: None,
+        disk_free_bytes: disk.free_bytes,
+        disk_coming_bytes: disk.coming_bytes(),
         mistake: mistake.map(mistake_view),
         user_file: String::new(),
     }
@@ -58,8 +68,7 @@ fn mistake_view(mistake: &Mistake) -> MistakeView {
     }
 }
 
-fn recommended(list: &Catalogue, here: &Here, entries: &[EntryView]) -> Vec<RecommendedView> {
-    let tier = tiers::recommended_for(&here.machine, Some(here.room.budget_bytes), list);
+fn recommended(tier: Tier, entries: &[EntryView]) -> Vec<RecommendedView> {
     let picks = [
         (Purpose::Chat, tier.chat),
         (Purpose::Code, tier.code),
@@ -82,12 +91,18 @@ fn recommended(list: &Catalogue, here: &Here, entries: &[EntryView]) -> Vec<Reco
     recommended
 }
 
-fn entry_view(entry: &Entry, list: &Catalogue, here: &Here, installed: &[Installed]) -> EntryView {
+fn entry_view(
+    entry: &Entry,
+    list: &Catalogue,
+    here: &Here,
+    disk: &DiskRoom,
+    installed: &[Installed],
+) -> EntryView {
     let numbers = &entry.architecture;
     let views: Vec<VariantView> = entry
         .variants
         .iter()
-        .map(|variant| variant_view(entry, variant, list, here, installed))
+        .map(|variant| variant_view(entry, variant, list, here, disk, installed))
         .collect();
     EntryView {
         id: entry.id.clone(),
@@ -103,7 +118,7 @@ fn entry_view(entry: &Entry, list: &Catalogue, here: &Here, installed: &[Install
         is_users: entry.is_users,
         is_from_hub: false,
         n_fetched: None,
-        best: best(&views, here),
+        best: best::variant(entry, &views, here),
         variants: views,
     }
 }
@@ -113,6 +128,7 @@ fn variant_view(
     variant: &Variant,
     list: &Catalogue,
     here: &Here,
+    disk: &DiskRoom,
     installed: &[Installed],
 ) -> VariantView {
     let size_bytes = variant.size_bytes();
@@ -126,8 +142,10 @@ fn variant_view(
     let path = model.map(|model| model.id.as_path());
     let estimate =
         size_bytes.map(|_| here.estimate(&facts, path, KvChoice::Automatic, DEFAULT_CONTEXT));
+    let key = key(&entry.id, variant.format, &variant.packing);
     VariantView {
-        key: key(&entry.id, variant.format, &variant.packing),
+        disk_missing_bytes: missing_bytes(disk, model, &key, size_bytes),
+        key,
         format: format_name(variant.format).to_owned(),
         packing: variant.packing.clone(),
         repository: variant.repository.clone(),
@@ -138,25 +156,17 @@ fn variant_view(
     }
 }
 
-/// The variant to propose: one that is here, else the smallest that fits of the form that goes first
-/// on this machine. Four to five bits are where quality stops falling; more only makes it slower.
-fn best(variants: &[VariantView], here: &Here) -> u32 {
-    let first = match here.has_gpu() {
-        true => Format::Safetensors,
-        false => Format::Gguf,
-    };
-    let order = |variant: &VariantView| {
-        let is_too_large = matches!(variant.verdict, Some(VerdictView::TooLarge { .. }));
-        (
-            variant.model.is_none(),
-            is_too_large,
-            variant.format != format_name(first),
-            variant.size_bytes.unwrap_or(u64::MAX),
-        )
-    };
-    let places = 0..variants.len();
-    let best = places.min_by_key(|place| order(&variants[*place]));
-    whole(best.unwrap_or(0) as u64)
+/// Bytes that the disk lacks for a variant; what is here already needs none.
+fn missing_bytes(
+    disk: &DiskRoom,
+    model: Option<&Installed>,
+    key: &str,
+    size_bytes: Option<u64>,
+) -> Option<u64> {
+    match model {
+        Some(_) => None,
+        None => disk.missing_bytes(key, size_bytes),
+    }
 }
 
 /// By which a variant of the list is installed, and its download known.
@@ -210,14 +220,19 @@ pub(crate) fn found_views(mut found: Vec<Found>) -> Vec<EntryView> {
 
 /// What one repository of the hub has. Of a file only its size is known, so a verdict is given only
 /// where that is too much.
-pub(crate) fn listing_view(listing: &Listing, here: &Here, installed: &[Installed]) -> EntryView {
+pub(crate) fn listing_view(
+    listing: &Listing,
+    here: &Here,
+    disk: &DiskRoom,
+    installed: &[Installed],
+) -> EntryView {
     let offers = listing.offers();
     let variants: Vec<VariantView> = offers
         .iter()
-        .map(|offer| offer_view(&listing.repository, offer, here, installed))
+        .map(|offer| offer_view(&listing.repository, offer, here, disk, installed))
         .collect();
     EntryView {
-        best: best(&variants, here),
+        best: best::offer(&offers, &variants, here),
         variants,
         ..of_repository(&listing.repository)
     }
@@ -227,19 +242,19 @@ fn offer_view(
     repository: &str,
     offer: &Offer,
     here: &Here,
+    disk: &DiskRoom,
     installed: &[Installed],
 ) -> VariantView {
-    let format = match offer.is_gguf {
-        true => Format::Gguf,
-        false => Format::Safetensors,
-    };
+    let format = offer_format(offer);
     let room_bytes = here.room.budget_bytes;
     let too_large = offer.size_bytes.filter(|size| *size > room_bytes);
     let model = installed.iter().find(|model| {
         model.repository.as_deref() == Some(repository) && is_of(model, &offer.packing)
     });
+    let key = hub_key(repository, &offer.packing);
     VariantView {
-        key: hub_key(repository, &offer.packing),
+        disk_missing_bytes: missing_bytes(disk, model, &key, offer.size_bytes),
+        key,
         format: format_name(format).to_owned(),
         packing: match offer.packing == FOLDER {
             true => String::new(),
@@ -253,6 +268,13 @@ fn offer_view(
         }),
         speed: None,
         model: model.map(models::id_of),
+    }
+}
+
+fn offer_format(offer: &Offer) -> Format {
+    match offer.is_gguf {
+        true => Format::Gguf,
+        false => Format::Safetensors,
     }
 }
 

@@ -14,7 +14,7 @@ macro_rules! commands {
             turns: ask, regenerate, edit_message, stop, follow, unfollow;
             models: models, choose_model, fit, add_model, forget_model, remove_model, load_model,
                 eject, pause;
-            catalogue: catalogue, search_hub, hub_entry, install, downloads, change_download,
+            catalogue: catalogue, tiers, search_hub, hub_entry, install, downloads, change_download,
                 hub_access, set_hub_token, set_hub_endpoint;
             app: status, settings, update_settings, set_hotkey, record_hotkey, take, copy,
                 open_link, about, licences, save_diagnostics, open_data_folder, show_window,

@@ -21,7 +21,7 @@ use transom_hub::{
     Token, Wanted, WantedFile, choice,
 };
 
-use crate::catalogue;
+use crate::catalogue::{self, DiskRoom};
 use crate::wire::{DownloadChange, EntryView, HubAccessView};
 pub(crate) use views::{download_views, trouble};
 
@@ -82,6 +82,19 @@ impl Shelf {
         self.downloads.subscribe()
     }
 
+    /// The disk that models are fetched to, as it is now. Asks the system.
+    pub(crate) fn disk(&self) -> DiskRoom {
+        let downloads = self.downloads.borrow().clone();
+        DiskRoom::now(&self.options(), &downloads)
+    }
+
+    fn options(&self) -> DownloadsOptions {
+        DownloadsOptions {
+            is_kept: true,
+            ..DownloadsOptions::in_folder(self.models_folder().join(PARTS_FOLDER))
+        }
+    }
+
     /// Opens the hub and goes on with the queue, unless that was done.
     ///
     /// # Errors
@@ -99,11 +112,7 @@ impl Shelf {
             return Ok(open.clone());
         }
         let hub = Hub::new(choice::options(&self.data_folder)?)?;
-        let options = DownloadsOptions {
-            is_kept: true,
-            ..DownloadsOptions::in_folder(self.models_folder().join(PARTS_FOLDER))
-        };
-        let queue = Downloads::start(hub.clone(), options).await?;
+        let queue = Downloads::start(hub.clone(), self.options()).await?;
         self.follow(&queue);
         let open = Open { hub, queue };
         *place = Some(open.clone());

@@ -10,12 +10,14 @@ use ts_rs::TS;
 
 mod downloads;
 mod models;
+mod tiers;
 
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, TroubleView};
 pub use models::{
     CatalogueView, EntryView, FactsView, FitView, MistakeView, ModelView, OriginView, Purpose,
     RecommendedView, SamplingView, SpeedView, TagView, VariantView, VerdictView,
 };
+pub use tiers::{PairKindView, PairView, PickView, TierView};
 
 /// A conversation that was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]

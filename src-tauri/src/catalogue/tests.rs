@@ -1,10 +1,16 @@
 //! The list as pages see it, on machines of several sizes.
 
+use super::disk::tests::free;
 use super::*;
 use crate::here::tests::mac;
 
 fn shown(gigabytes: u64) -> CatalogueView {
-    view(&Catalogue::built_in(), None, &mac(gigabytes), &[])
+    on_disk(gigabytes, 1 << 50)
+}
+
+fn on_disk(gigabytes: u64, free_bytes: u64) -> CatalogueView {
+    let disk = free(free_bytes);
+    view(&Catalogue::built_in(), None, &mac(gigabytes), &disk, &[])
 }
 
 fn entry<'a>(view: &'a CatalogueView, id: &str) -> &'a EntryView {
@@ -123,7 +129,7 @@ fn a_repository_is_told_with_every_packing_and_what_cannot_fit() {
         is_gated: false,
         files: vec![file("b-Q8_0.gguf", 40), file("b-Q4_K_M.gguf", 2)],
     };
-    let view = listing_view(&listing, &mac(16), &[]);
+    let view = listing_view(&listing, &mac(16), &free(20 << 30), &[]);
     let of = |packing: &str| {
         let mut variants = view.variants.iter();
         variants.find(|variant| variant.packing == packing).unwrap()
@@ -133,4 +139,40 @@ fn a_repository_is_told_with_every_packing_and_what_cannot_fit() {
     assert!(matches!(large, Some(VerdictView::TooLarge { .. })));
     assert_eq!(view.variants[view.best as usize].packing, "Q4_K_M");
     assert_eq!(of("Q4_K_M").key, "hub:a/b-GGUF/Q4_K_M");
+    assert_eq!(of("Q4_K_M").disk_missing_bytes, None);
+    assert_eq!(of("Q8_0").disk_missing_bytes, Some(21 << 30));
+}
+
+#[test]
+fn what_the_disk_has_no_room_for_says_how_much_is_missing() {
+    let roomy = shown(64);
+    let size = |variant: &VariantView| variant.size_bytes;
+    let of_all = |view: &CatalogueView| -> Vec<VariantView> {
+        let entries = view.entries.iter();
+        entries.flat_map(|entry| entry.variants.clone()).collect()
+    };
+    let missing = |variant: &VariantView| variant.disk_missing_bytes;
+    assert!(of_all(&roomy).iter().all(|one| missing(one).is_none()));
+    assert_eq!(roomy.disk_free_bytes, Some(1 << 50));
+    let spare = 1 << 30;
+    let tight = on_disk(64, 4 << 30);
+    for variant in of_all(&tight) {
+        let lacks = size(&variant).and_then(|size| (size + spare).checked_sub(4 << 30));
+        let lacks = lacks.filter(|bytes| *bytes > 0);
+        assert_eq!(variant.disk_missing_bytes, lacks, "{}", variant.key);
+    }
+    assert!(of_all(&tight).iter().any(|one| missing(one).is_some()));
+    assert_eq!(tight.recommended, roomy.recommended, "memory decides that");
+}
+
+#[test]
+fn two_that_fit_side_by_side_are_in_the_list_and_fit_together() {
+    for gigabytes in [8, 16, 64] {
+        let view = shown(gigabytes);
+        let pair = view.pair.as_ref().unwrap();
+        assert!(pair.need_bytes <= view.room_bytes, "{gigabytes} GB");
+        for pick in [&pair.main, &pair.second] {
+            assert_eq!(entry(&view, &pick.entry).name, pick.name);
+        }
+    }
 }

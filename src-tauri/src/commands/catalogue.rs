@@ -14,7 +14,9 @@ use crate::models;
 use crate::rooms::Rooms;
 use crate::shelf;
 use crate::shell::{Shell, blocking};
-use crate::wire::{CatalogueView, DownloadChange, DownloadView, EntryView, HubAccessView, Refusal};
+use crate::wire::{
+    CatalogueView, DownloadChange, DownloadView, EntryView, HubAccessView, Refusal, TierView,
+};
 
 type Done<T> = Result<T, Refusal>;
 
@@ -35,12 +37,25 @@ pub(crate) async fn catalogue(shell: State<'_, Shell>) -> Done<CatalogueView> {
             let (list, mistake) = (rooms.shelf.list(), rooms.shelf.mistake());
             CatalogueView {
                 user_file: rooms.shelf.user_file().to_string_lossy().into_owned(),
-                ..views::view(&list, mistake.as_ref(), here, installed)
+                ..views::view(
+                    &list,
+                    mistake.as_ref(),
+                    here,
+                    &rooms.shelf.disk(),
+                    installed,
+                )
             }
         },
         rooms,
     )
     .await
+}
+
+/// Which models for computers of which size: asked for only when a person wants to see it.
+#[tauri::command]
+pub(crate) async fn tiers(shell: State<'_, Shell>) -> Done<Vec<TierView>> {
+    let rooms = shell.rooms().await?;
+    blocking(move || Ok(views::tiers::views(&rooms.shelf.list(), &rooms.here()))).await
 }
 
 #[tauri::command]
@@ -54,7 +69,9 @@ pub(crate) async fn hub_entry(shell: State<'_, Shell>, repository: String) -> Do
     let listing = rooms.shelf.files(&repository).await?;
     with_here(
         &shell,
-        move |_, here, installed| views::listing_view(&listing, here, installed),
+        move |rooms: &Rooms, here, installed| {
+            views::listing_view(&listing, here, &rooms.shelf.disk(), installed)
+        },
         rooms,
     )
     .await
@@ -125,7 +142,7 @@ async fn with_here<T: Send + 'static>(
     let data_folder = shell.data_folder.clone();
     blocking(move || {
         let places = models::places(&data_folder, &rooms.settings());
-        let here = rooms.here();
+        let here = rooms.here().timed(&rooms.hardware, rooms.data_folder());
         Ok(view(&rooms, &here, &installed::list(&places)))
     })
     .await

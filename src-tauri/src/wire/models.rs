@@ -6,6 +6,8 @@
 use serde::Serialize;
 use ts_rs::TS;
 
+use super::PairView;
+
 /// A model that is there.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct ModelView {
@@ -160,12 +162,16 @@ pub struct CatalogueView {
     pub entries: Vec<EntryView>,
     /// What to take on this machine.
     pub recommended: Vec<RecommendedView>,
+    /// Two that fit side by side on it.
+    pub pair: Option<PairView>,
     /// The machine's memory.
     pub memory_bytes: u64,
     /// Of it, what models may use together.
     pub room_bytes: u64,
     /// Bytes free where downloads go; `None` where the system does not tell.
     pub disk_free_bytes: Option<u64>,
+    /// Of these, what downloads under way are going to take.
+    pub disk_coming_bytes: u64,
     /// Why the user's own list is not in force as it is now.
     pub mistake: Option<MistakeView>,
     /// Where the user's own list is, or would be.
@@ -270,6 +276,9 @@ pub struct VariantView {
     pub repository: String,
     /// Bytes to fetch; `None` until the hub was asked.
     pub size_bytes: Option<u64>,
+    /// Bytes that must become free on the disk before it can be fetched; `None` where there is room
+    /// for it, as far as anybody knows.
+    pub disk_missing_bytes: Option<u64>,
     /// How well it fits; `None` where nobody knows what it needs.
     pub verdict: Option<VerdictView>,
     /// How fast it would answer.

@@ -7,7 +7,7 @@ import type {
   AboutView, Begun, CatalogueView, Conversation, ConversationId, DownloadChange, DownloadView,
   EntryView, FileFormat, FitView, FoundConversation, HotkeyView, HubAccessView, MessageHead,
   MessageId, MessageView, ModelSettings, ModelView, News, Settings, StatusView, TakenFrom, TakenText,
-  Update, Window,
+  TierView, Update, Window,
 } from "./bindings";
 
 /** Stops the flow that the call began. */
@@ -65,6 +65,8 @@ export interface Ipc {
 
   // Models that can be had
   catalogue(): Promise<CatalogueView>;
+  /** What is recommended for computers of every size, smallest memory first, this one marked. */
+  tiers(): Promise<TierView[]>;
   /** Asks the hub, over the network. */
   searchHub(words: string): Promise<EntryView[]>;
   /** What the hub has of one repository, with its variants. */

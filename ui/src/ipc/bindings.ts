@@ -197,6 +197,10 @@ entries: Array<EntryView>,
  */
 recommended: Array<RecommendedView>,
 /**
+ * Two that fit side by side on it.
+ */
+pair: PairView | null,
+/**
  * The machine's memory.
  */
 memory_bytes: number,
@@ -208,6 +212,10 @@ room_bytes: number,
  * Bytes free where downloads go; `None` where the system does not tell.
  */
 disk_free_bytes: number | null,
+/**
+ * Of these, what downloads under way are going to take.
+ */
+disk_coming_bytes: number,
 /**
  * Why the user's own list is not in force as it is now.
  */
@@ -1029,6 +1037,32 @@ export type OriginView = { "origin": "starter" } | { "origin": "ours" } | { "ori
 app: string, };
 
 /**
+ * What the second of two models is for. Nothing of it is done yet: no engine runs such a model.
+ */
+export type PairKindView = "draft" | "embedding";
+
+/**
+ * Two models that fit side by side.
+ */
+export type PairView = {
+/**
+ * What the second is for.
+ */
+kind: PairKindView,
+/**
+ * The one that answers.
+ */
+main: PickView,
+/**
+ * The other one.
+ */
+second: PickView,
+/**
+ * Bytes of memory that both need together.
+ */
+need_bytes: number, };
+
+/**
  * A part that others wrote.
  */
 export type PartView = {
@@ -1044,6 +1078,31 @@ version: string,
  * SPDX licence.
  */
 licence: string, };
+
+/**
+ * A recommended model, in the variant that suits the computer.
+ */
+export type PickView = {
+/**
+ * The entry's id.
+ */
+entry: string,
+/**
+ * Name for people.
+ */
+name: string,
+/**
+ * `4-bit`, `Q4_K_M`, ….
+ */
+packing: string,
+/**
+ * Bytes of memory that it needs.
+ */
+need_bytes: number,
+/**
+ * How fast it would answer.
+ */
+speed: SpeedView | null, };
 
 /**
  * Memory pressure.
@@ -1178,7 +1237,8 @@ model: string | null,
  */
 models: { [key in string]: ModelSettings },
 /**
- * Models outside the models folder that the user added, by path.
+ * Where older versions kept the paths that the user added. The app moves them to a file of the
+ * data folder that every program reads, and empties this.
  */
 added_models: Array<string>,
 /**
@@ -1365,6 +1425,39 @@ source: TakenFrom,
 text: string, };
 
 /**
+ * What is recommended for a computer with so much memory.
+ */
+export type TierView = {
+/**
+ * Its memory.
+ */
+memory_bytes: number,
+/**
+ * Of it, what models may use together.
+ */
+room_bytes: number,
+/**
+ * It is this computer; the others are Macs of which nothing else is known.
+ */
+is_here: boolean,
+/**
+ * For talking; `None` where nothing fits, as below.
+ */
+chat: PickView | null,
+/**
+ * For writing programs.
+ */
+code: PickView | null,
+/**
+ * Small and quick.
+ */
+small: PickView | null,
+/**
+ * What fits side by side.
+ */
+pair: PairView | null, };
+
+/**
  * Milliseconds since 1970 in UTC.
  */
 export type Timestamp = number;
@@ -1484,6 +1577,11 @@ repository: string,
  * Bytes to fetch; `None` until the hub was asked.
  */
 size_bytes: number | null,
+/**
+ * Bytes that must become free on the disk before it can be fetched; `None` where there is room
+ * for it, as far as anybody knows.
+ */
+disk_missing_bytes: number | null,
 /**
  * How well it fits; `None` where nobody knows what it needs.
  */

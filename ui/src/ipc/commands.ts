@@ -67,6 +67,7 @@ export const commands: Ipc = {
   pause: (isPaused) => invoke("pause", { isPaused }),
 
   catalogue: () => invoke("catalogue"),
+  tiers: () => invoke("tiers"),
   searchHub: (words) => invoke("search_hub", { words }),
   hubEntry: (repository) => invoke("hub_entry", { repository }),
   install: (variant) => invoke("install", { variant }),

@@ -314,7 +314,12 @@ export class FakeIpc implements Ipc {
 
   async catalogue() {
     this.call("catalogue");
-    return this.shop.catalogue;
+    return this.shop.listed();
+  }
+
+  async tiers() {
+    this.call("tiers");
+    return this.shop.tiers;
   }
 
   async searchHub(words: string) {

@@ -4,6 +4,7 @@ import type {
   VerdictView,
 } from "../bindings";
 import { GB } from "./defaults";
+import { tiers } from "./tiers";
 
 const ROOM = 10.5 * GB;
 
@@ -17,7 +18,7 @@ export function variant(
     : { low: 60 / gigabytes, high: 92 / gigabytes, is_measured: false };
   return {
     key: `${entry}/${format}/${packing}`, format, packing, repository: `mlx-community/${entry}`,
-    size_bytes, verdict: verdict(gigabytes), speed, model: null, ...change,
+    size_bytes, disk_missing_bytes: null, verdict: verdict(gigabytes), speed, model: null, ...change,
   };
 }
 
@@ -91,9 +92,22 @@ export function catalogue(): CatalogueView {
       { purpose: "code", entry: "qwen2.5-coder-7b", variant: "qwen2.5-coder-7b/mlx/4-bit" },
       { purpose: "small", entry: "gemma-3-4b", variant: "gemma-3-4b/mlx/4-bit" },
     ],
-    memory_bytes: 16 * GB, room_bytes: ROOM, disk_free_bytes: 212 * GB, mistake: null,
+    pair: tiers().find((tier) => tier.is_here)?.pair ?? null,
+    memory_bytes: 16 * GB, room_bytes: ROOM, disk_free_bytes: 212 * GB, disk_coming_bytes: 0,
+    mistake: null,
     user_file: "~/Library/Application Support/Transom/models.toml",
   };
+}
+
+/** The list on a disk with so much room, of which downloads leave half a gigabyte free. */
+export function onDisk(list: CatalogueView, gigabytes: number): CatalogueView {
+  const free = gigabytes * GB;
+  const missing = (one: VariantView) =>
+    one.model !== null || one.size_bytes === null ? 0 : one.size_bytes + 0.5 * GB - free;
+  const judged = (one: VariantView) =>
+    ({ ...one, disk_missing_bytes: missing(one) > 0 ? missing(one) : null });
+  const entries = list.entries.map((one) => ({ ...one, variants: one.variants.map(judged) }));
+  return { ...list, entries, disk_free_bytes: free };
 }
 
 /** What the hub finds; variants come when one is opened. */

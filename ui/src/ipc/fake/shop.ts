@@ -4,15 +4,17 @@
  */
 import type {
   CatalogueView, DownloadChange, DownloadState, DownloadView, EntryView, HubAccessView, ModelView,
-  News, TroubleView,
+  News, TierView, TroubleView,
 } from "../bindings";
 import * as made from "./catalogue";
 import { models } from "./defaults";
+import * as sizes from "./tiers";
 
 const RATE = 24 * 2 ** 20;
 
 export class Shop {
   catalogue: CatalogueView = made.catalogue();
+  tiers: TierView[] = sizes.tiers();
   found: EntryView[] = made.found();
   access: HubAccessView = made.hubAccess();
   downloads: DownloadView[] = [];
@@ -20,6 +22,13 @@ export class Shop {
   private last = 0;
 
   constructor(private tell: (news: News) => void) {}
+
+  /** The list now, with what downloads are going to take of the disk. */
+  listed(): CatalogueView {
+    const going = this.downloads.filter((one) => !["paused", "done", "failed"].includes(one.state.state));
+    const disk_coming_bytes = going.reduce((sum, one) => sum + (one.total_bytes ?? 0) - one.done_bytes, 0);
+    return { ...this.catalogue, disk_coming_bytes };
+  }
 
   install(key: string): void {
     if (this.downloads.some((one) => one.key === key && one.state.state !== "done")) return;

@@ -1,0 +1,168 @@
+//! The disk that models are fetched to: what is free, and what of it is spoken for.
+//!
+//! Rule: what is said here before a download is what the hub's own check finds when it begins, with
+//! the same disk and the same spare room.
+
+use std::path::Path;
+
+use transom_hub::{Download, DownloadsOptions, State};
+
+/// See the head of this file.
+#[derive(Debug, Clone)]
+pub(crate) struct DiskRoom {
+    /// Bytes that this user may still write; `None` where the system does not tell.
+    pub(crate) free_bytes: Option<u64>,
+    spare_bytes: u64,
+    /// Downloads that are not done, by key, with what each is going to write.
+    coming: Vec<(String, u64)>,
+}
+
+impl DiskRoom {
+    /// As it is now, for the downloads that there are. Asks the system.
+    pub(crate) fn now(options: &DownloadsOptions, downloads: &[Download]) -> Self {
+        // The folder is made with the first download.
+        let mut folders = options.parts_folder.ancestors();
+        let free = |folder: &Path| options.disk.free_bytes(folder).ok();
+        let undone = downloads.iter().filter(|one| one.state != State::Done);
+        Self {
+            free_bytes: folders.find_map(free),
+            spare_bytes: options.spare_bytes,
+            coming: undone
+                .map(|one| (one.key.clone(), left_bytes(one)))
+                .collect(),
+        }
+    }
+
+    /// Bytes that downloads under way are going to write.
+    pub(crate) fn coming_bytes(&self) -> u64 {
+        let bytes = self.coming.iter().map(|(_, bytes)| *bytes);
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// Bytes that must become free before the variant of this key can be fetched. `None` where there
+    /// is room, where nobody knows, and where its download has begun and says so itself.
+    pub(crate) fn missing_bytes(&self, key: &str, size_bytes: Option<u64>) -> Option<u64> {
+        if self.coming.iter().any(|(of, _)| of == key) {
+            return None;
+        }
+        let taken = self.coming_bytes().saturating_add(self.spare_bytes);
+        let wanted = size_bytes?.saturating_add(taken);
+        let missing = wanted.saturating_sub(self.free_bytes?);
+        (missing > 0).then_some(missing)
+    }
+}
+
+/// What a download is going to write without being told to: nothing while it is paused.
+fn left_bytes(download: &Download) -> u64 {
+    let is_still = download.state == State::Paused || download.state.is_over();
+    match download.total_bytes {
+        Some(total_bytes) if !is_still => total_bytes.saturating_sub(download.done_bytes),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fs::File;
+    use std::io;
+    use std::sync::Arc;
+
+    use transom_hub::{Disk, DownloadId};
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// A disk with so much room, in a folder that is not there yet; nothing is written to it.
+    #[derive(Debug)]
+    struct Small(u64);
+
+    impl Disk for Small {
+        fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+            match folder.exists() {
+                true => Ok(self.0),
+                false => Err(io::ErrorKind::NotFound.into()),
+            }
+        }
+
+        fn write_at(&self, _: &File, _: &[u8], _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn sync(&self, _: &File) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    fn options(free_bytes: u64) -> DownloadsOptions {
+        DownloadsOptions {
+            spare_bytes: GIB,
+            disk: Arc::new(Small(free_bytes)),
+            ..DownloadsOptions::in_folder("/not/there/models/.downloads")
+        }
+    }
+
+    /// A disk with so many bytes free, and nothing on its way.
+    pub(crate) fn free(bytes: u64) -> DiskRoom {
+        DiskRoom::now(&options(bytes), &[])
+    }
+
+    fn download(key: &str, state: State) -> Download {
+        Download {
+            id: DownloadId(1),
+            key: key.to_owned(),
+            name: String::new(),
+            repository: String::new(),
+            folder: "/not/there/models/a/b".into(),
+            state,
+            done_bytes: 2 * GIB,
+            total_bytes: Some(5 * GIB),
+            bytes_per_second: 0,
+            seconds_left: None,
+            last_trouble: None,
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_yet_has_the_room_of_the_disk_it_will_be_on() {
+        assert_eq!(free(7 * GIB).free_bytes, Some(7 * GIB));
+        let real = DownloadsOptions::in_folder("/not/there/models");
+        assert!(DiskRoom::now(&real, &[]).free_bytes.unwrap() > 0);
+    }
+
+    #[test]
+    fn what_is_missing_leaves_the_room_that_downloads_leave_free() {
+        let disk = free(6 * GIB);
+        assert_eq!(disk.missing_bytes("a", Some(5 * GIB)), None);
+        assert_eq!(disk.missing_bytes("a", Some(5 * GIB + 3)), Some(3));
+        assert_eq!(disk.missing_bytes("a", None), None);
+    }
+
+    #[test]
+    fn downloads_under_way_have_spoken_for_what_they_still_need() {
+        let downloads = [
+            download("coming", State::Downloading),
+            download("next", State::Waiting),
+            download("paused", State::Paused),
+            download("done", State::Done),
+        ];
+        let disk = DiskRoom::now(&options(10 * GIB), &downloads);
+        assert_eq!(disk.coming_bytes(), 6 * GIB);
+        assert_eq!(disk.missing_bytes("other", Some(3 * GIB)), None);
+        assert_eq!(disk.missing_bytes("other", Some(4 * GIB)), Some(GIB));
+        // Its own bytes are not asked for twice.
+        for key in ["coming", "next", "paused"] {
+            assert_eq!(disk.missing_bytes(key, Some(40 * GIB)), None, "{key}");
+        }
+        assert_eq!(disk.missing_bytes("done", Some(4 * GIB)), Some(GIB));
+    }
+
+    #[test]
+    fn a_disk_that_says_nothing_is_not_in_the_way() {
+        let disk = DiskRoom {
+            free_bytes: None,
+            ..free(0)
+        };
+        assert_eq!(disk.missing_bytes("a", Some(GIB)), None);
+    }
+}
