@@ -1,5 +1,5 @@
 /** Models that can be had, and those on their way, in the states that are worth a picture. */
-import { trouble } from "../ipc/fake/catalogue";
+import { onDisk, trouble } from "../ipc/fake/catalogue";
 import type { FakeIpc } from "../ipc/fake";
 import { shelf } from "../state/shelf.svelte";
 import { click, pane, settled, speaking, write, type GalleryState } from "./settings-stage";
@@ -40,7 +40,17 @@ function mistaken(fake: FakeIpc): void {
   } };
 }
 
+const recommended = "section:nth-of-type(2)";
 const list = "section:nth-of-type(3)";
+
+function full(fake: FakeIpc): void {
+  fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
+}
+
+async function showTiers(target: HTMLElement): Promise<void> {
+  await click(target, `${recommended} header button`);
+  await settled();
+}
 
 async function scrolledTo(target: HTMLElement, selector: string): Promise<void> {
   await settled();
@@ -61,6 +71,18 @@ export const modelsStates: GalleryState[] = [
     show: pane("models"),
   },
   {
+    name: "settings-models-recommended",
+    show: pane("models", undefined, (target) => scrolledTo(target, recommended)),
+  },
+  {
+    name: "settings-models-tiers",
+    show: pane("models", undefined, showTiers),
+  },
+  {
+    name: "settings-models-disk",
+    show: pane("models", full, (target) => scrolledTo(target, recommended)),
+  },
+  {
     name: "settings-models-list",
     show: pane("models", undefined, (target) => scrolledTo(target, list)),
   },
@@ -74,8 +96,8 @@ export const modelsStates: GalleryState[] = [
   {
     name: "settings-models-details",
     show: pane("models", undefined, async (target) => {
-      await click(target, "section:nth-of-type(2) .entry:first-child [aria-expanded]");
-      await scrolledTo(target, "section:nth-of-type(2)");
+      await click(target, `${recommended} .entry:first-child [aria-expanded]`);
+      await scrolledTo(target, recommended);
     }),
   },
   {
@@ -129,6 +151,10 @@ export const modelsStates: GalleryState[] = [
       await click(target, ".hidden button");
       await scrolledTo(target, list);
     }),
+  },
+  {
+    name: "settings-models-german-tiers",
+    show: pane("models", speaking("de"), showTiers),
   },
   {
     name: "settings-models-japanese",

@@ -4,6 +4,7 @@
  */
 import { mount, type Component } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
+import { onDisk } from "../ipc/fake/catalogue";
 import type { FitView, StatusView } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { shelf } from "../state/shelf.svelte";
@@ -171,6 +172,12 @@ export const settingsStates: GalleryState[] = [
       fake.shop.install("qwen3-8b/mlx/4-bit");
       fake.shop.come(1, 0.4);
       shelf.downloads = fake.shop.downloads;
+    }),
+  },
+  {
+    name: "welcome-disk",
+    show: alone(Welcome, { onDone: () => {} }, (fake) => {
+      fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
     }),
   },
   {

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
-import { trouble } from "../ipc/fake/catalogue";
+import { onDisk, trouble } from "../ipc/fake/catalogue";
 import { Live } from "../settings/live.svelte";
 import Settings from "../settings/Settings.svelte";
 import { shown } from "../settings/shown.svelte";
@@ -80,6 +80,120 @@ describe("models that are there", () => {
   });
 });
 
+describe("which models for which Mac", () => {
+  async function openTiers() {
+    await fireEvent.click(screen.getByRole("button", { name: "Which Models for Which Mac…" }));
+    const dialog = screen.getByRole("dialog", { name: "Which models for which Mac" });
+    const table = await within(dialog).findByRole("table");
+    return { dialog, rows: within(table).getAllByRole("row") };
+  }
+
+  it("is asked for only when it is wanted, and marks this computer's own row", async () => {
+    await open();
+    expect(called("tiers")).toEqual([]);
+    const { dialog, rows } = await openTiers();
+    expect(within(rows[0]!).getAllByRole("columnheader").map((head) => head.textContent)).toEqual([
+      "Memory", "For conversation", "For code", "Small and quick", "Two at once"]);
+    expect(rows.length).toBe(10);
+    const own = rows.filter((row) => within(row).queryByText("This computer"));
+    expect(own.length).toBe(1);
+    within(own[0]!).getByRole("rowheader", { name: /^16 GB This computer 10\.5 GB for models$/ });
+    within(own[0]!).getByText("4-bit · 6.2 GB");
+    expect(within(own[0]!).getAllByText("13–20 tokens/s").length).toBe(1);
+    within(own[0]!).getByText("7.8 GB together");
+    await fireEvent.click(within(dialog).getByRole("button", { name: "Done" }));
+    expect(screen.queryByRole("table")).toBeNull();
+    expect(called("tiers").length).toBe(1);
+  });
+
+  it("says where nothing fits", async () => {
+    await open((fake) => {
+      fake.shop.tiers = fake.shop.tiers.map((tier) => tier.is_here ? { ...tier, code: null, pair: null } : tier);
+    });
+    const { rows } = await openTiers();
+    const own = rows.find((row) => within(row).queryByText("This computer"))!;
+    expect(within(own).getAllByText("Nothing fits").length).toBe(2);
+  });
+
+  it("follows a list that changes while it is open", async () => {
+    await open();
+    await openTiers();
+    fake.shop.tiers = fake.shop.tiers.filter((tier) => tier.is_here);
+    fake.tell({ news: "catalogue" });
+    await waitFor(() => expect(screen.getAllByRole("row").length).toBe(2));
+  });
+
+  it("that cannot be had closes and says why", async () => {
+    await open((fake) => fake.refuse("tiers", { code: "other", reason: "no room answers" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Which Models for Which Mac…" }));
+    await screen.findByText(/no room answers/);
+    expect(screen.queryByRole("dialog")).toBeNull();
+  });
+});
+
+describe("two at once", () => {
+  it("are told with what they need, and without a promise", async () => {
+    await open();
+    const pair = row("Qwen3 8B with Qwen3 0.6B", "Recommended for this computer");
+    within(pair).getByText(/guess ahead for the larger; Transom does not do that yet/);
+    within(pair).getByText("Qwen3 0.6B 4-bit: 1.6 GB");
+    within(pair).getByText("7.8 GB together");
+    expect(within(pair).queryByRole("button")).toBeNull();
+  });
+
+  it("of which one finds texts say so", async () => {
+    await open((fake) => {
+      const { catalogue } = fake.shop;
+      fake.shop.catalogue = { ...catalogue, pair: { ...catalogue.pair!, kind: "embedding" } };
+    });
+    screen.getByText(/finds texts that mean the same, and cannot talk; Transom has no use for it yet/);
+  });
+});
+
+describe("the disk", () => {
+  const full = (fake: FakeIpc) => {
+    fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
+  };
+
+  it("says how much is free, and with downloads under way how much stays free", async () => {
+    await open();
+    within(group("Recommended for this computer")).getByText(/212 GB of its disk are free\.$/);
+    await fireEvent.click(within(row("Qwen3 8B", "Recommended for this computer"))
+      .getByRole("button", { name: /^Get Qwen3 8B/ }));
+    await screen.findByText(/207\.4 GB of its disk stay free when the downloads are here\.$/);
+  });
+
+  it("says nothing of itself where the system does not tell", async () => {
+    await open((fake) => {
+      fake.shop.catalogue = { ...fake.shop.catalogue, disk_free_bytes: null };
+    });
+    expect(screen.queryByText(/its disk/)).toBeNull();
+  });
+
+  it("that has no room for a model says so in words, and the model is not offered until it has", async () => {
+    await open(full);
+    const first = row("Qwen3 8B", "Recommended for this computer");
+    within(first).getByText("Not enough room on the disk: 922 MB more must be free");
+    expect(within(first).queryByRole("button", { name: /^Get / })).toBeNull();
+    within(row("Gemma 3 4B", "Recommended for this computer")).getByRole("button", { name: /^Get Gemma/ });
+    fake.shop.catalogue = onDisk(fake.shop.catalogue, 40);
+    await fireEvent.focus(window);
+    await within(first).findByRole("button", { name: /^Get Qwen3 8B/ });
+  });
+
+  it("marks each version of a model by itself", async () => {
+    await open(full);
+    const more = row("Qwen3 8B", "Recommended for this computer");
+    await fireEvent.click(within(more).getByRole("button", { name: "More about Qwen3 8B" }));
+    const versions = within(more).getAllByRole("radio").map((radio) => radio.closest("label")!.textContent);
+    expect(versions.length).toBe(3);
+    for (const version of versions) expect(version).toMatch(/Not enough room on the disk/);
+    const small = row("Gemma 3 4B", "Recommended for this computer");
+    await fireEvent.click(within(small).getByRole("button", { name: "More about Gemma 3 4B" }));
+    expect(within(small).queryByText(/Not enough room/)).toBeNull();
+  });
+});
+
 describe("the list", () => {
   it("recommends for this machine, with size, verdict and speed", async () => {
     await open();
@@ -99,6 +213,12 @@ describe("the list", () => {
     expect(within(large).queryByRole("button", { name: /^Get / })).toBeNull();
     await fireEvent.click(within(large).getByRole("button", { name: "More about Llama 3.3 70B" }));
     within(large).getByText("Get Anyway");
+  });
+
+  it("says of a model that cannot talk that it is of no use yet", async () => {
+    await open();
+    within(row("Nomic Embed v1.5", "Get more")).getByText("Transom has no use for it yet");
+    expect(within(row("Phi-4", "Get more")).queryByText(/no use/)).toBeNull();
   });
 
   it("is searched by words and narrowed by purpose", async () => {
@@ -227,6 +347,14 @@ describe("the way to the hub", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Take Out" }));
     await screen.findByLabelText("New token");
     expect(called("setHubToken")).toEqual([["hf_secret"], [null]]);
+  });
+
+  it("shows where the user's own list is, and opens its folder", async () => {
+    await open();
+    await fireEvent.click(screen.getByRole("button", { name: "Advanced" }));
+    await screen.findByText("~/Library/Application Support/Transom/models.toml");
+    await fireEvent.click(screen.getByRole("button", { name: "Open Folder" }));
+    expect(called("openDataFolder").length).toBe(1);
   });
 
   it("takes another address, and the usual one for none", async () => {

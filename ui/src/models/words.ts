@@ -2,7 +2,7 @@
 import { bytes, duration, number, t, type Key } from "../i18n";
 import { catalogue } from "../i18n/catalogues";
 import type {
-  DownloadView, EntryView, SpeedView, TroubleView, VariantView, VerdictView,
+  CatalogueView, DownloadView, EntryView, SpeedView, TroubleView, VariantView, VerdictView,
 } from "../ipc";
 import type { IconName } from "../parts/icons";
 
@@ -49,6 +49,13 @@ export function speedText(speed: SpeedView | null): string {
 
 export function sizeText(variant: VariantView): string {
   return variant.size_bytes === null ? t("models.entry.size_unknown") : bytes(variant.size_bytes);
+}
+
+/** What is free on the disk; with downloads under way, what will be when they are here. */
+export function diskText(list: CatalogueView): string {
+  if (list.disk_free_bytes === null) return "";
+  const free = bytes(Math.max(0, list.disk_free_bytes - list.disk_coming_bytes));
+  return list.disk_coming_bytes > 0 ? t("models.disk.coming", { free }) : t("models.disk.free", { free });
 }
 
 /** `Q4_K_M · GGUF`. */

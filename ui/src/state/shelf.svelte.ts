@@ -24,10 +24,16 @@ class Shelf {
 
 export const shelf = new Shelf();
 
+/** The reading of the list that was begun last. */
+let last = 0;
+
 /** Reads the list now, and again whenever it changes. */
 export async function readCatalogue(): Promise<void> {
+  const turn = ++last;
   try {
-    shelf.catalogue = await ipc.catalogue();
+    const read = await ipc.catalogue();
+    // What was asked for later knows more.
+    if (turn === last) shelf.catalogue = read;
   } catch (error) {
     // Everything else on the page goes on without it.
     console.warn("the list of models cannot be read", refusal(error));
@@ -38,9 +44,21 @@ export async function readDownloads(): Promise<void> {
   shelf.downloads = await ipc.downloads();
 }
 
+/** Which downloads are going to write, however far they are. */
+function spokenFor(downloads: DownloadView[]): string {
+  const isStill = (one: DownloadView) => ["paused", "done", "failed"].includes(one.state.state);
+  const going = downloads.filter((one) => !isStill(one) && one.total_bytes !== null);
+  return going.map((one) => one.id).sort().join();
+}
+
 /** What of the app's news is about models that can be had. */
 export function heedShelf(news: News): void {
-  if (news.news === "downloads") shelf.downloads = news.downloads;
+  if (news.news === "downloads") {
+    const before = spokenFor(shelf.downloads);
+    shelf.downloads = news.downloads;
+    // Another one takes room on the disk, or takes it no more.
+    if (shelf.catalogue && spokenFor(news.downloads) !== before) void readCatalogue();
+  }
   else if (news.news === "drop") shelf.drop = news.drop.state === "left" ? null : news.drop;
   else if ((news.news === "catalogue" || news.news === "models") && shelf.catalogue) void readCatalogue();
 }

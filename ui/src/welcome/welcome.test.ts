@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
+import { onDisk } from "../ipc/fake/catalogue";
 import { startApp } from "../state/app.svelte";
 import { shelf } from "../state/shelf.svelte";
 import Welcome from "./Welcome.svelte";
@@ -80,6 +81,14 @@ describe("the model that the welcome proposes", () => {
     await screen.findByText("A small starter model answers meanwhile.");
     fake.shop.come(1, 0.25);
     await waitFor(() => expect(screen.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25"));
+  });
+
+  it("is not fetched where the disk has no room for it", async () => {
+    await open((fake) => {
+      fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
+    });
+    await screen.findByText("Not enough room on the disk: 922 MB more must be free");
+    expect(screen.queryByRole("button", { name: /^Get / })).toBeNull();
   });
 
   it("is not proposed when it is here already", async () => {
