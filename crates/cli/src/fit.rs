@@ -7,6 +7,8 @@
 mod report;
 mod subject;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use clap::{Args, ValueEnum};
 use sysinfo::System;
@@ -20,10 +22,10 @@ use crate::failure::Failure;
 use crate::library::Library;
 use crate::library::judge::machine_of;
 use crate::link::Link;
+use crate::measure::measure_bandwidth;
 use crate::output::json::write_line;
-use crate::output::progress::Progress;
 
-use subject::Subject;
+use subject::{Case, Subject};
 
 /// Show which models suit this computer, or whether one does
 ///
@@ -38,7 +40,11 @@ Examples:
   transom fit --tiers                      which for Macs from 8 to 192 GB
   transom fit qwen3-8b                     does this one fit?
   transom fit qwen3-8b@8-bit --context 32768 --kv small
+  transom fit qwen3-8b --draft qwen3-0.6b  do these two fit side by side?
   transom fit ~/models/own.gguf --json
+
+--draft plans the memory of two models that are loaded side by side, the second to guess ahead for
+the first. It only plans: Transom itself guesses without a second model.
 
 Speeds are estimated from the memory's bandwidth, and measured once a model was used.
 
@@ -59,6 +65,10 @@ pub(crate) struct FitArgs {
     /// How keys and values of the context are kept
     #[arg(long, value_name = "HOW", requires = "model")]
     pub(crate) kv: Option<Kv>,
+
+    /// A second model, loaded side by side with the first to guess ahead for it
+    #[arg(long, value_name = "MODEL", requires = "model")]
+    pub(crate) draft: Option<String>,
 
     /// Every size of memory from 8 to 192 GB
     #[arg(long, conflicts_with_all = ["model", "memory"])]
@@ -141,14 +151,27 @@ pub(crate) fn run(args: &FitArgs, link: &Link, console: &mut Console) -> Result<
             false => console.print(&table::many(&tiers, columns, is_dimmed)),
         };
     }
-    let (machine, called) = machine(args, console);
+    let (machine, called) = machine(args, &library, console);
     if let Some(model) = &args.model {
-        let subject = Subject::find(model, &library)?;
         let room = match args.memory {
             Some(_) => Room::all_of(&Budget::of(&machine, None)),
             None => room_now(&machine, link),
         };
-        let report = subject.report(args, &library, &machine, &room, called);
+        let case = Case {
+            args,
+            library: &library,
+            machine: &machine,
+            room: &room,
+        };
+        let subject = Subject::find(model, &case)?;
+        let draft = match &args.draft {
+            Some(draft) => Some(subject.beside(draft, &case)?),
+            None => None,
+        };
+        if let Some(doubt) = draft.as_ref().and_then(|draft| subject.doubt(draft)) {
+            console.note(&doubt);
+        }
+        let report = subject.report(draft, &case, called);
         return match args.json {
             true => write_line(console.out, &report).map_err(Failure::Output),
             false => console.print(&report.text(columns, is_dimmed)),
@@ -162,19 +185,20 @@ pub(crate) fn run(args: &FitArgs, link: &Link, console: &mut Console) -> Result<
 }
 
 /// The machine in question, and what to call it.
-fn machine(args: &FitArgs, console: &mut Console) -> (Machine, String) {
+fn machine(args: &FitArgs, library: &Library, console: &mut Console) -> (Machine, String) {
     if let Some(bytes) = args.memory {
         let called = format!("a Mac with {}", table::memory_text(bytes));
         return (Machine::with_memory(bytes), called);
     }
     let hardware = Hardware::detect();
-    let machine = machine_of(&hardware, None);
+    let chip = &hardware.chip_name;
+    let machine = machine_of(&hardware, library.measured().bandwidth(chip));
     let machine = match machine.bandwidth {
         Some(_) => machine,
         // Nothing is published of this chip; half a second is well spent.
         None => {
-            Progress::new(console).show("Measuring the memory …");
-            machine_of(&hardware, Some(transom_signals::measure_bandwidth()))
+            let rate = measure_bandwidth(chip, &library.data_folder, console);
+            machine_of(&hardware, Some(rate))
         }
     };
     let memory = table::memory_text(hardware.memory_bytes);
@@ -210,32 +234,4 @@ fn available_bytes() -> Option<u64> {
     let bytes = system.available_memory();
     let bytes = limit.map_or(bytes, |limit| limit.min(bytes));
     (bytes > 0).then_some(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_a_size_with_or_without_a_unit() {
-        let check = |text: &str, expect: u64| assert_eq!(memory(text), Ok(expect), "{text}");
-        check("16G", 16 << 30);
-        check("16", 16 << 30);
-        check("16 GB", 16 << 30);
-        check("16GiB", 16 << 30);
-        check("512m", 512 << 20);
-        check("1.5t", 3 << 39);
-        for bad in ["", "G", "much", "-1G", "0", "1M", "1e9G", "nan"] {
-            assert!(memory(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_context_is_a_count_of_tokens() {
-        assert_eq!(context("8192"), Ok(8192));
-        assert_eq!(context("32k"), Ok(32_768));
-        for bad in ["", "0", "k", "-1", "1.5k", "99999999999999999999k"] {
-            assert!(context(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -40,9 +40,32 @@ pub(crate) struct Report {
     pub(crate) model_context: Option<u64>,
     /// Tokens a second; `None` where nothing is known of the machine.
     pub(crate) speed: Option<Speed>,
+    /// A second model that is loaded side by side with it.
+    pub(crate) draft: Option<Beside>,
+    /// One that would fit beside it, where none was asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) suggested_draft: Option<Suggestion>,
     /// What of the list could not be read from the model's own card.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) unverified: Vec<String>,
+}
+
+/// A second model, to guess ahead for the first.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Beside {
+    /// What it is called.
+    pub(crate) model: String,
+    /// Its form and packing.
+    pub(crate) form: String,
+}
+
+/// A smaller model that the list names to guess ahead.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Suggestion {
+    /// What `--draft` takes.
+    pub(crate) id: String,
+    /// What it is called.
+    pub(crate) model: String,
 }
 
 /// A part of what a model needs.
@@ -96,7 +119,10 @@ impl Report {
     /// For people.
     pub(crate) fn text(&self, columns: Option<usize>, is_dimmed: bool) -> String {
         let columns = columns.unwrap_or(WIDTH).min(WIDTH);
-        let heading = format!("{}, {}, on {}", self.model, self.form, self.machine);
+        let beside = self.draft.as_ref().map_or(String::new(), |draft| {
+            format!(" with {}, {},", draft.model, draft.form)
+        });
+        let heading = format!("{}, {},{beside} on {}", self.model, self.form, self.machine);
         let lines = broken(&heading, columns.saturating_sub(1));
         let mut text = lines.join("\n") + "\n\n";
         text.push_str(&self.bar(columns.saturating_sub(MARGIN.len() + 1), is_dimmed));
@@ -129,9 +155,13 @@ impl Report {
         text.push('\n');
         let mut rows = Rows::new(LABEL, is_dimmed).within(Some(columns));
         rows.row(&format!("{MARGIN}longest context"), &self.longest());
-        let speed = self.speed.map(speed_text);
-        let unknown = "not known for this computer; `transom bench` measures it".to_owned();
-        rows.row(&format!("{MARGIN}speed"), &speed.unwrap_or(unknown));
+        rows.row(&format!("{MARGIN}speed"), &self.speed_text());
+        if let Some(Suggestion { id, model }) = &self.suggested_draft {
+            rows.row(
+                &format!("{MARGIN}draft"),
+                &format!("{model} would fit beside it: --draft {id}"),
+            );
+        }
         if !self.unverified.is_empty() {
             let names = self.unverified.join(", ");
             rows.row(
@@ -183,21 +213,39 @@ impl Report {
         text
     }
 
+    fn speed_text(&self) -> String {
+        match (self.speed, &self.draft) {
+            (Some(speed), None) => speed_text(speed),
+            (Some(speed), Some(_)) => format!("{}, without guesses", speed_text(speed)),
+            (None, _) => "not known for this computer; `transom bench` measures it".to_owned(),
+        }
+    }
+
     /// The verdict in plain words.
     fn sentence(&self) -> String {
+        let (fits, does_not, they, need) = match self.draft {
+            None => ("It fits", "It does not fit", "it", "it needs"),
+            Some(_) => (
+                "Both fit",
+                "The two do not fit together",
+                "they",
+                "they need",
+            ),
+        };
+        let wished = self.context_length;
         match self.verdict {
-            Verdict::Fits => format!("It fits, with a context of {} tokens.", self.context_length),
+            Verdict::Fits => format!("{fits}, with a context of {wished} tokens."),
             Verdict::FitsWithContext { context_length } => format!(
-                "It fits with a context of {context_length} tokens; with {} it would need {} more.",
-                self.context_length,
+                "{fits} with a context of {context_length} tokens; with {wished} {they} would need {} \
+                 more.",
                 bytes_text(self.need_bytes.saturating_sub(self.room_bytes))
             ),
             Verdict::FitsIfOthersClose { needs_bytes_free } => format!(
-                "It fits if you close other apps: they hold {} that it needs.",
+                "{fits} if you close other apps: those hold {} that {need}.",
                 bytes_text(needs_bytes_free)
             ),
             Verdict::DoesNotFit { missing_bytes } => format!(
-                "It does not fit: it needs {} more than models may use here.",
+                "{does_not}: {need} {} more than models may use here.",
                 bytes_text(missing_bytes)
             ),
         }

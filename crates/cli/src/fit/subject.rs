@@ -1,20 +1,30 @@
-//! The model that `transom fit` is asked about: installed, in the list, or at a path.
+//! The model that `transom fit` is asked about, and the one beside it: installed, in the list, or at a
+//! path.
 //!
 //! Rule: an installed model is judged by its files and by what earlier uses measured, one that is not
-//! by what the list says.
+//! by what the list says of the variant that suits the machine in question.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use transom_catalog::estimate::{Machine, Room, Wish, estimate};
+use transom_catalog::estimate::{Estimate, Machine, Room, Verdict, Wish, estimate};
 use transom_catalog::fit::KvChoice;
-use transom_catalog::{Installed, ModelFacts, Origin};
+use transom_catalog::forms::format_of;
+use transom_catalog::{Entry, Format, Installed, ModelFacts, Origin, Variant, choice};
 
 use crate::failure::Failure;
 use crate::fit::FitArgs;
-use crate::fit::report::{Part, PartKind, Report};
+use crate::fit::report::{Beside, Part, PartKind, Report, Suggestion};
 use crate::library::judge::usual_context;
 use crate::library::{self, Library, form_text};
+
+/// What is asked, and of which machine.
+pub(super) struct Case<'a> {
+    pub(super) args: &'a FitArgs,
+    pub(super) library: &'a Library,
+    pub(super) machine: &'a Machine,
+    pub(super) room: &'a Room,
+}
 
 /// A model that is asked about.
 pub(super) struct Subject {
@@ -22,29 +32,54 @@ pub(super) struct Subject {
     form: String,
     facts: Arc<ModelFacts>,
     installed: Option<Installed>,
+    /// Id of the entry that may guess for it.
+    draft: Option<String>,
     unverified: Vec<String>,
 }
 
 impl Subject {
     /// What `text` names.
-    pub(super) fn find(text: &str, library: &Library) -> Result<Self, Failure> {
+    pub(super) fn find(text: &str, case: &Case<'_>) -> Result<Self, Failure> {
+        Self::of(text, None, case.room.budget_bytes, case)
+    }
+
+    /// What `text` names, to be loaded beside this model: in what room that leaves, and in the same
+    /// form where it is there in that, for one engine runs both.
+    pub(super) fn beside(&self, text: &str, case: &Case<'_>) -> Result<Self, Failure> {
+        let alone = self.estimate(case, None);
+        let budget_bytes = case.room.budget_bytes;
+        let left_bytes = budget_bytes.saturating_sub(alone.need.total_bytes());
+        Self::of(text, Some(self.facts.format), left_bytes, case)
+    }
+
+    fn of(
+        text: &str,
+        form: Option<Format>,
+        room_bytes: u64,
+        case: &Case<'_>,
+    ) -> Result<Self, Failure> {
+        let library = case.library;
         let path = Path::new(text);
         if library::forms_at(path)?.is_some() {
             let origin = Origin::Added {
                 path: path.to_owned(),
             };
             let model = Installed::at(path, origin);
-            return Self::of_installed(model.map_err(|e| Failure::Model(e.to_string()))?, library);
+            let model = model.map_err(|e| Failure::Model(e.to_string()))?;
+            return Self::of_installed(model, form, library);
         }
-        if let Some(model) = library.named(text).first() {
-            return Self::of_installed((*model).clone(), library);
+        let has_form =
+            |model: &&&Installed| form.is_some_and(|form| model.formats().contains(&form));
+        let named = library.named(text);
+        if let Some(model) = named.iter().find(has_form).or(named.first()) {
+            return Self::of_installed((*model).clone(), form, library);
         }
         let (id, packing) = text.split_once('@').unwrap_or((text, ""));
         let Some(entry) = library.catalogue.find(id) else {
             return Err(library.not_here(text));
         };
         let variant = match packing {
-            "" => library.variant_for(entry),
+            "" => suited(entry, form, case.machine, room_bytes),
             packing => Some(library.variant_named(entry, packing)?),
         };
         let Some(variant) = variant else {
@@ -64,54 +99,94 @@ impl Subject {
             form: form_text(variant.format, &variant.packing),
             facts: Arc::new(entry.facts(variant)),
             installed: None,
+            draft: entry.draft.clone(),
             unverified: unverified.cloned().collect(),
         })
     }
 
-    fn of_installed(model: Installed, library: &Library) -> Result<Self, Failure> {
-        let Some(facts) = library.facts_that_run(&model) else {
+    fn of_installed(
+        model: Installed,
+        form: Option<Format>,
+        library: &Library,
+    ) -> Result<Self, Failure> {
+        let mut paths = model.forms.paths.iter();
+        let path = paths.find(|path| form == Some(format_of(path)));
+        let in_form = path.and_then(|path| model.facts_of(path).ok());
+        let Some(facts) = in_form.or_else(|| library.facts_that_run(&model)) else {
             let problem = model.facts.err().unwrap_or_default();
             return Err(Failure::Model(problem));
         };
-        let entry = library.entry_of(&model);
+        let entry = library.entry_of(&model).map(|(entry, _)| entry);
         Ok(Self {
-            title: match entry {
-                Some((entry, _)) => entry.name.clone(),
-                None => model.name().to_owned(),
-            },
+            title: entry.map_or(model.name(), |entry| &entry.name).to_owned(),
             form: form_text(facts.format, &library.packing(&model)),
+            draft: entry.and_then(|entry| entry.draft.clone()),
             facts,
             installed: Some(model),
             unverified: Vec::new(),
         })
     }
 
-    /// What it needs on `machine`, which is `called` so, where there is `room`.
-    pub(super) fn report(
-        self,
-        args: &FitArgs,
-        library: &Library,
-        machine: &Machine,
-        room: &Room,
-        called: String,
-    ) -> Report {
+    /// Why `draft` could not guess for this model, if that can be told.
+    pub(super) fn doubt(&self, draft: &Self) -> Option<String> {
+        // Some vocabularies of one tokenizer are filled up to different lengths.
+        const FILLING: u64 = 128;
+        let sizes = self.facts.vocab_size.zip(draft.facts.vocab_size);
+        let (title, other) = (&self.title, &draft.title);
+        if sizes.is_some_and(|(own, its)| own.abs_diff(its) > FILLING) {
+            return Some(format!(
+                "{other} has another vocabulary than {title} and cannot guess for it; this plans the \
+                 memory of both."
+            ));
+        }
+        (draft.facts.active_weight_bytes >= self.facts.active_weight_bytes).then(|| {
+            format!("{other} is no smaller than {title}, so its guesses would gain nothing.")
+        })
+    }
+
+    fn estimate(&self, case: &Case<'_>, draft: Option<&Self>) -> Estimate {
         let facts = &*self.facts;
-        let kv = args.kv.map_or(KvChoice::Automatic, super::Kv::choice);
-        let is_here = args.memory.is_none();
+        let kv = case.args.kv.map_or(KvChoice::Automatic, super::Kv::choice);
+        let is_here = case.args.memory.is_none();
         let installed = self.installed.as_ref().filter(|_| is_here);
         let wish = Wish {
             kv,
-            context_length: args.context.unwrap_or_else(|| usual_context(facts)),
-            known: installed.and_then(|model| library.known(model, facts, kv)),
+            context_length: case.args.context.unwrap_or_else(|| usual_context(facts)),
+            draft: draft.map(|draft| &*draft.facts),
+            known: installed.and_then(|model| case.library.known(model, facts, kv)),
             ..Wish::of(facts)
         };
-        let estimate = estimate(&wish, machine, room);
+        estimate(&wish, case.machine, case.room)
+    }
+
+    /// The smaller model that the list names to guess for this one, where both would fit.
+    fn suggestion(&self, case: &Case<'_>) -> Option<Suggestion> {
+        let id = self.draft.as_deref()?;
+        let draft = self.beside(id, case).ok()?;
+        let estimate = self.estimate(case, Some(&draft));
+        (estimate.verdict == Verdict::Fits).then(|| Suggestion {
+            id: id.to_owned(),
+            model: draft.title,
+        })
+    }
+
+    /// What it needs, with `draft` beside it, on the machine, which is `called` so.
+    pub(super) fn report(self, draft: Option<Self>, case: &Case<'_>, called: String) -> Report {
+        let estimate = self.estimate(case, draft.as_ref());
         let need = &estimate.need;
         let corrected = need
             .activation_bytes
             .saturating_add_signed(need.correction_bytes);
         let part = |kind, bytes| Part { kind, bytes };
         Report {
+            suggested_draft: match draft {
+                Some(_) => None,
+                None => self.suggestion(case),
+            },
+            draft: draft.map(|draft| Beside {
+                model: draft.title,
+                form: draft.form,
+            }),
             model: self.title,
             form: self.form,
             machine: called,
@@ -128,9 +203,23 @@ impl Subject {
             is_corrected: estimate.is_corrected,
             verdict: estimate.verdict,
             longest_context: estimate.context_that_fits,
-            model_context: facts.context_length,
+            model_context: self.facts.context_length,
             speed: estimate.speed,
             unverified: self.unverified,
         }
     }
+}
+
+/// The variant of an entry for `machine`, in this form if there is one.
+fn suited<'a>(
+    entry: &'a Entry,
+    form: Option<Format>,
+    machine: &Machine,
+    room_bytes: u64,
+) -> Option<&'a Variant> {
+    let in_form = |one: &&Variant| form.is_none_or(|form| one.format == form);
+    let in_form = entry.variants.iter().filter(in_form);
+    let suited = choice::variant_among(entry, in_form, machine, room_bytes);
+    let suited = suited.or_else(|| choice::variant_for(entry, machine, room_bytes));
+    suited.map(|suited| suited.variant)
 }

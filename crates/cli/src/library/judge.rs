@@ -1,16 +1,18 @@
 //! Whether models fit on this machine, in the terms of the commands.
 //!
-//! Rule: every sum and verdict is `catalog`'s, which are those that hold at a load.
+//! Rule: every sum, verdict and choice is `catalog`'s; sums and verdicts are those that hold at a load.
 
+use transom_catalog::choice::{self, Files};
 use transom_catalog::estimate::{
-    Budget, DEFAULT_CONTEXT, Estimate, LEAST_CONTEXT, Machine, Room, Verdict, Wish, estimate,
+    Budget, DEFAULT_CONTEXT, Estimate, Machine, Room, Verdict, Wish, estimate,
 };
 use transom_catalog::fit::{KvChoice, kv_type};
 use transom_catalog::measured::{Key, Record};
 use transom_catalog::{Entry, Format, Installed, ModelFacts, Variant};
+use transom_hub::Offer;
 use transom_signals::Hardware;
 
-use crate::library::Library;
+use crate::library::{Library, form_text};
 use crate::output::stats::bytes_text;
 
 /// Whether a model will fit in memory.
@@ -125,9 +127,7 @@ impl Library {
         }
     }
 
-    /// The variant of an entry that suits this machine: of those that fit, in the form that goes
-    /// first here, as recommendations have it the one with the fewest bits, for from four on more
-    /// bits cost memory and time and better little. Where none fits, the smallest.
+    /// The variant of an entry that suits this machine.
     pub(crate) fn variant_for<'a>(&self, entry: &'a Entry) -> Option<&'a Variant> {
         self.variant_among(entry, &entry.variants.iter().collect::<Vec<_>>())
     }
@@ -138,32 +138,45 @@ impl Library {
         entry: &Entry,
         variants: &[&'a Variant],
     ) -> Option<&'a Variant> {
-        let first = self.first_format();
-        let rank = |variant: &&&Variant| {
-            let fit = self.fit_of(entry, variant);
-            let fits = fit.is_some_and(|fit| is_comfortable(fit.verdict));
-            let size_bytes = variant.size_bytes().unwrap_or(u64::MAX);
-            (!fits, variant.format != first, size_bytes)
-        };
-        variants.iter().min_by_key(rank).copied()
+        let variants = variants.iter().copied();
+        let suited =
+            choice::variant_among(entry, variants, &self.machine, self.room().budget_bytes)?;
+        Some(suited.variant)
+    }
+
+    /// Of what a repository of the hub has, what suits this machine; `None` only of nothing.
+    pub(crate) fn offer_among<'a>(&self, offers: &'a [Offer]) -> Option<&'a Offer> {
+        let files = offers.iter().map(|offer| Files {
+            format: offer_format(offer),
+            packing: &offer.packing,
+            size_bytes: offer.size_bytes,
+        });
+        let files: Vec<Files<'_>> = files.collect();
+        let place = choice::files_among(&files, &self.machine, self.room().budget_bytes)?;
+        Some(&offers[place])
     }
 
     /// The form that goes first on this machine.
     pub(crate) fn first_format(&self) -> Format {
-        match self.machine.working_set_bytes {
-            Some(_) => Format::Safetensors,
-            None => Format::Gguf,
-        }
+        self.machine.first_format()
     }
 }
 
-/// Whether there is room for more than a question with a page of text.
-fn is_comfortable(verdict: Verdict) -> bool {
-    match verdict {
-        Verdict::Fits => true,
-        Verdict::FitsWithContext { context_length } => context_length >= 2 * LEAST_CONTEXT,
-        Verdict::FitsIfOthersClose { .. } | Verdict::DoesNotFit { .. } => false,
+/// The form of what a repository has.
+pub(crate) fn offer_format(offer: &Offer) -> Format {
+    match offer.is_gguf {
+        true => Format::Gguf,
+        false => Format::Safetensors,
     }
+}
+
+/// The form of what a repository has, and how it is packed where its name tells: `GGUF Q4_K_M`, `MLX`.
+pub(crate) fn offer_text(offer: &Offer) -> String {
+    let packing = match offer.is_gguf {
+        true => &*offer.packing,
+        false => "",
+    };
+    form_text(offer_format(offer), packing)
 }
 
 /// Tokens of context for `facts` when nothing was chosen.

@@ -33,9 +33,9 @@ use wish::Wish;
 
 /// Fetch models, from the list or from the hub
 ///
-/// Of a model in the list the variant is taken that suits this computer: for MLX where that has a
-/// GPU, GGUF elsewhere, in the best packing that fits. Every file is checked before it is in its
-/// place. What is interrupted goes on where it was when the same command is given again.
+/// Where no packing is named, the one is taken that suits this computer: for MLX where that has a
+/// GPU, GGUF elsewhere, with four bits a weight where they are offered. Every file is checked before
+/// it is in its place. What is interrupted goes on where it was when the same command is given again.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -5,14 +5,14 @@
 
 use clap::Args;
 use serde::Serialize;
-use transom_catalog::Format;
 use transom_catalog::estimate::Verdict;
 use transom_hub::{Found, Hub, HubError, Library as Kind, Listing};
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::library::{Library, form_text};
+use crate::library::Library;
+use crate::library::judge::offer_text;
 use crate::link::Link;
 use crate::models::elsewhere;
 use crate::models::list::{Offered, offered_text};
@@ -192,33 +192,16 @@ async fn listings(hub: &Hub, repositories: Vec<String>) -> Result<Vec<Option<Lis
     Ok(listings)
 }
 
-/// The largest offer in the form that goes first here that fits, else the smallest.
+/// What `install` would take of a repository, where its size is known.
 fn sized(listing: &Listing, library: &Library) -> Option<SizedOffer> {
-    let wants_gguf = library.first_format() == Format::Gguf;
-    let offers = listing.offers().into_iter();
-    let sized = offers
-        .filter(|offer| offer.is_gguf == wants_gguf)
-        .filter_map(|offer| {
-            let size_bytes = offer.size_bytes?;
-            let format = match offer.is_gguf {
-                true => Format::Gguf,
-                false => Format::Safetensors,
-            };
-            Some(SizedOffer {
-                form: match offer.is_gguf {
-                    true => form_text(format, &offer.packing),
-                    false => form_text(format, ""),
-                },
-                size_bytes,
-                verdict: library.fit_of_weights(size_bytes).verdict,
-            })
-        });
-    let mut sized: Vec<SizedOffer> = sized.collect();
-    sized.sort_by_key(|offer| offer.size_bytes);
-    let fits = sized
-        .iter()
-        .rposition(|offer| offer.verdict == Verdict::Fits);
-    sized.into_iter().nth(fits.unwrap_or(0))
+    let offers = listing.offers();
+    let offer = library.offer_among(&offers)?;
+    let size_bytes = offer.size_bytes?;
+    Some(SizedOffer {
+        form: offer_text(offer),
+        size_bytes,
+        verdict: library.fit_of_weights(size_bytes).verdict,
+    })
 }
 
 /// Repositories, for people.
@@ -368,20 +351,23 @@ a/b
     }
 
     #[test]
-    fn of_a_repository_the_largest_packing_that_fits_is_shown() {
+    fn of_a_repository_what_would_be_installed_is_shown() {
         let data = tempfile::tempdir().unwrap();
         let library = library(data.path(), machine());
         let sizes = [
-            ("m-Q4_K_M.gguf", 4_000_000_000),
+            ("m-Q2_K.gguf", 3_000_000_000),
+            ("m-Q4_K_M.gguf", 5_000_000_000),
             ("m-Q8_0.gguf", 8_000_000_000),
             ("m-F16.gguf", 16_000_000_000),
         ];
         let offer = sized(&listing(&sizes), &library).unwrap();
         assert_eq!(
             (&*offer.form, offer.size_bytes),
-            ("GGUF Q8_0", 8_000_000_000)
+            ("GGUF Q4_K_M", 5_000_000_000)
         );
         let offer = sized(&listing(&sizes[2..]), &library).unwrap();
+        assert_eq!(&*offer.form, "GGUF Q8_0");
+        let offer = sized(&listing(&sizes[3..]), &library).unwrap();
         assert!(!offer.verdict.is_usable());
         assert!(sized(&listing(&[("config.json", 1)]), &library).is_none());
     }

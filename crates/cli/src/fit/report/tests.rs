@@ -28,6 +28,8 @@ fn report() -> Report {
             high: 34.2,
             is_measured: false,
         }),
+        draft: None,
+        suggested_draft: None,
         unverified: Vec::new(),
     }
 }
@@ -117,4 +119,70 @@ fn no_line_is_wider_than_the_terminal() {
             );
         }
     }
+}
+
+#[test]
+fn a_second_model_has_its_share_of_the_bar_and_the_verdict_is_of_both() {
+    let mut report = Report {
+        draft: Some(Beside {
+            model: "Qwen3 0.6B".to_owned(),
+            form: "GGUF Q4_K_M".to_owned(),
+        }),
+        ..report()
+    };
+    report.parts[3].bytes = 1 << 30;
+    report.need_bytes = 5 << 30;
+    let expect = "\
+Qwen3 4B, GGUF Q4_K_M, with Qwen3 0.6B, GGUF Q4_K_M, on this computer with 16
+GB
+
+  ████████████████▓▓▓▓▓▓▒▒▒▚▚▚▚▚▚▚·············································
+
+  █ weights         2.50 GB
+  ▓ context         1.00 GB  for 8192 tokens
+  ▒ working memory   512 MB
+  ▚ draft model     1.00 GB
+    together        5.00 GB of 12.00 GB for models
+
+Both fit, with a context of 8192 tokens.
+
+  longest context   40960 tokens, all that the model was made for
+  speed             20 to 34 tokens a second, estimated, without guesses
+";
+    assert_eq!(report.text(None, false), expect);
+    let with = |verdict| {
+        Report {
+            verdict,
+            ..report.clone()
+        }
+        .sentence()
+    };
+    let missing_bytes = 1 << 30;
+    assert_eq!(
+        with(Verdict::DoesNotFit { missing_bytes }),
+        "The two do not fit together: they need 1.00 GB more than models may use here."
+    );
+    let needs_bytes_free = 1 << 30;
+    assert_eq!(
+        with(Verdict::FitsIfOthersClose { needs_bytes_free }),
+        "Both fit if you close other apps: those hold 1.00 GB that they need."
+    );
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["draft"]["model"], "Qwen3 0.6B");
+    assert_eq!(json["parts"][3]["kind"], "draft");
+    assert_eq!(json["parts"][3]["bytes"], 1u64 << 30);
+}
+
+#[test]
+fn a_model_that_would_fit_beside_it_is_mentioned_in_one_line() {
+    let report = Report {
+        suggested_draft: Some(Suggestion {
+            id: "qwen3-0.6b".to_owned(),
+            model: "Qwen3 0.6B".to_owned(),
+        }),
+        ..report()
+    };
+    let text = report.text(None, false);
+    let line = "  draft             Qwen3 0.6B would fit beside it: --draft qwen3-0.6b\n";
+    assert!(text.ends_with(line), "{text}");
 }

@@ -10,7 +10,7 @@ use transom_hub::{Hub, HubError, Listing, Offer, Wanted, WantedFile};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::library::judge::Fit;
+use crate::library::judge::{Fit, offer_text};
 use crate::library::{Library, form_text};
 use crate::link::Link;
 use crate::models::elsewhere;
@@ -230,22 +230,15 @@ fn with_listed(files: Vec<WantedFile>, listed: &[WantedFile]) -> Vec<WantedFile>
 
 fn of_listing(listing: &Listing, part: Option<&str>, library: &Library) -> Result<Plan, Failure> {
     let offers = listing.offers();
+    let none = || HubError::NoModelFiles {
+        repository: listing.repository.clone(),
+    };
     let offer = match part {
         Some(part) => named_offer(&offers, part).ok_or_else(|| match offers.is_empty() {
-            true => HubError::NoModelFiles {
-                repository: listing.repository.clone(),
-            },
+            true => none(),
             false => several(listing, &offers),
         })?,
-        None => usual_offer(listing, &offers, library)?,
-    };
-    let format = match offer.is_gguf {
-        true => Format::Gguf,
-        false => Format::Safetensors,
-    };
-    let packing = match offer.is_gguf {
-        true => offer.packing.as_str(),
-        false => "",
+        None => library.offer_among(&offers).cloned().ok_or_else(none)?,
     };
     let name = match (part, offer.is_gguf) {
         (Some(_), true) => format!("{}:{}", listing.repository, offer.packing),
@@ -254,7 +247,7 @@ fn of_listing(listing: &Listing, part: Option<&str>, library: &Library) -> Resul
     let fit = offer.size_bytes.map(|bytes| library.fit_of_weights(bytes));
     Ok(Plan {
         title: listing.repository.clone(),
-        form: form_text(format, packing),
+        form: offer_text(&offer),
         licence: String::new(),
         wanted: Wanted {
             key: format!("{}:{}", listing.repository, offer.packing),
@@ -279,23 +272,6 @@ fn named_offer(offers: &[Offer], part: &str) -> Option<Offer> {
     let is_it = |offer: &&Offer| is(&offer.packing) || (!offer.is_gguf && is("mlx"));
     let mut found = offers.iter();
     found.find(is_it).or(offers.iter().find(has_file)).cloned()
-}
-
-/// The offer to take when nobody chose: in the form that goes first here if there is one.
-fn usual_offer(listing: &Listing, offers: &[Offer], library: &Library) -> Result<Offer, HubError> {
-    let wants_gguf = library.first_format() == Format::Gguf;
-    let files: Vec<&Offer> = offers.iter().filter(|offer| offer.is_gguf).collect();
-    if !wants_gguf || files.is_empty() {
-        return listing.only_offer();
-    }
-    match files.as_slice() {
-        [only] => Ok((*only).clone()),
-        several_files => {
-            let usual = several_files.iter().find(|offer| offer.packing == "Q4_K_M");
-            let usual = usual.map(|offer| (*offer).clone());
-            usual.ok_or_else(|| several(listing, offers))
-        }
-    }
 }
 
 fn several(listing: &Listing, offers: &[Offer]) -> HubError {
