@@ -17,6 +17,8 @@ mod commands;
 mod diagnostics;
 mod dropped;
 mod focus;
+#[cfg(target_os = "linux")]
+mod hand_over;
 mod here;
 mod hotkey;
 mod log;

@@ -44,6 +44,11 @@ pub fn run() -> anyhow::Result<()> {
     let data_folder = instance::data_folder()?;
     log::begin(&data_folder);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
+    let context = tauri::generate_context!();
+    #[cfg(target_os = "linux")]
+    if crate::hand_over::told_the_app_that_runs(&context.config().identifier)? {
+        return Ok(());
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let app = tauri::Builder::default()
         // First, so that a second start ends before it does anything.
@@ -78,44 +83,9 @@ pub fn run() -> anyhow::Result<()> {
             set_up(app, arguments::wish(&arguments));
             Ok(())
         })
-        .build(tauri::generate_context!());
-    match app {
-        Ok(app) => app.run(on_run_event),
-        Err(error) if is_of_single_instance(&error) && std::env::var_os(AGAIN).is_none() => {
-            return Err(start_again(&error));
-        }
-        Err(error) => return Err(error.into()),
-    }
+        .build(context)?;
+    app.run(on_run_event);
     Ok(())
-}
-
-/// Set in a start that takes the place of one that failed.
-const AGAIN: &str = "TRANSOM_STARTS_AGAIN";
-
-/// Time for a program that is ending to be gone.
-const GONE_WITHIN: Duration = Duration::from_millis(500);
-
-/// Whether the running app could not be told of this start: it ended, or was killed, just then.
-fn is_of_single_instance(error: &tauri::Error) -> bool {
-    matches!(error, tauri::Error::PluginInitialization(plugin, _) if plugin == "single-instance")
-}
-
-/// Starts this program in its own place, with nothing left of the first try. Returns only when that
-/// fails too.
-fn start_again(error: &tauri::Error) -> anyhow::Error {
-    use std::os::unix::process::CommandExt;
-
-    tracing::warn!(%error, "the app that runs does not answer; starting again");
-    let (_kept, nothing) = std::sync::mpsc::channel::<()>();
-    let _ = nothing.recv_timeout(GONE_WITHIN);
-    match std::env::current_exe() {
-        Ok(program) => {
-            let mut again = std::process::Command::new(program);
-            again.args(std::env::args_os().skip(1)).env(AGAIN, "1");
-            again.exec().into()
-        }
-        Err(error) => error.into(),
-    }
 }
 
 fn set_up(app: &AppHandle, wish: Wish) {
