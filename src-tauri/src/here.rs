@@ -5,9 +5,10 @@
 //! asked of the system, because a verdict before a download has to say it.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use transom_catalog::ModelFacts;
-use transom_catalog::estimate::{self, Estimate, Machine, Room, Verdict, Wish};
+use transom_catalog::estimate::{self, Bandwidth, Estimate, Machine, Room, Verdict, Wish};
 use transom_catalog::fit::{self, KvChoice};
 use transom_catalog::measured::{self, Key, Measured, Record};
 use transom_signals::Hardware;
@@ -25,18 +26,21 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    /// The machine now. `budget_bytes` and `in_use_bytes` are the supervisor's. Reads a file.
+    /// The machine now. `budget_bytes` and `in_use_bytes` are the supervisor's. Reads a file. How fast
+    /// models answer is known where that was published of the chip, or measured before.
     pub(crate) fn now(
         hardware: &Hardware,
         budget_bytes: u64,
         in_use_bytes: u64,
         data_folder: &Path,
     ) -> Self {
+        let measured = Measured::read(&data_folder.join(measured::FILE_NAME));
+        let chip = &hardware.chip_name;
         let machine = Machine::new(
             hardware.memory_bytes,
             hardware.working_set_bytes,
-            &hardware.chip_name,
-            hardware.bandwidth_bytes_per_second,
+            chip,
+            measured.bandwidth(chip),
         );
         let room = Room {
             budget_bytes,
@@ -44,7 +48,6 @@ impl Here {
             taken_bytes: 0,
             available_bytes: available_bytes().map(|bytes| bytes.saturating_add(in_use_bytes)),
         };
-        let measured = Measured::read(&data_folder.join(measured::FILE_NAME));
         Self {
             machine,
             room,
@@ -52,9 +55,28 @@ impl Here {
         }
     }
 
-    /// Whether MLX goes first here.
-    pub(crate) fn has_gpu(&self) -> bool {
-        self.machine.working_set_bytes.is_some()
+    /// The same, with how fast memory delivers. Where nothing is published of the chip, that is
+    /// measured once by each of the first few programs that ask, which takes half a second, and
+    /// remembered: for views of models, and never while somebody waits for an answer.
+    pub(crate) fn timed(self, hardware: &Hardware, data_folder: &Path) -> Self {
+        static MEASURED: OnceLock<u64> = OnceLock::new();
+        let chip = &hardware.chip_name;
+        self.timed_by(chip, &MEASURED, || {
+            let rate = transom_signals::measure_bandwidth();
+            let path = data_folder.join(measured::FILE_NAME);
+            if let Err(error) = measured::record_bandwidth(&path, chip, rate) {
+                tracing::info!(%error, "how fast the memory is will be measured again");
+            }
+            rate
+        })
+    }
+
+    fn timed_by(mut self, chip: &str, once: &OnceLock<u64>, measure: impl FnOnce() -> u64) -> Self {
+        if Bandwidth::of_chip(chip).is_none() && !self.measured.is_bandwidth_settled(chip) {
+            let rate = (*once.get_or_init(measure)).max(self.measured.bandwidth(chip).unwrap_or(0));
+            self.machine.bandwidth = Some(Bandwidth::measured(rate));
+        }
+        self
     }
 
     /// What is known of a model with these choices. `path` is that of the form that runs, where it is
@@ -158,5 +180,32 @@ pub(crate) mod tests {
         let here = Here::now(&hardware, 8 * GIB, 1 << 50, folder.path());
         assert!(here.room.available_bytes.unwrap() > 1 << 50);
         assert_eq!(here.room.budget_bytes, 8 * GIB);
+    }
+
+    #[test]
+    fn how_fast_memory_is_is_measured_where_nobody_knows_until_that_is_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(measured::FILE_NAME);
+        let rate_of = |chip: &str, once: &OnceLock<u64>, measure: &dyn Fn() -> u64| {
+            let hardware = Hardware {
+                chip_name: chip.to_owned(),
+                ..Hardware::detect()
+            };
+            let here = Here::now(&hardware, 8 * GIB, 0, folder.path());
+            let timed = here.timed_by(chip, once, measure);
+            timed.machine.bandwidth.unwrap().low_bytes_per_second
+        };
+        let never = || panic!("it is known");
+        let (unknown, once) = ("of tomorrow", OnceLock::new());
+        assert_eq!(rate_of(unknown, &once, &|| 20_000_000_000), 20_000_000_000);
+        assert_eq!(rate_of(unknown, &once, &never), 20_000_000_000);
+        // A program that starts later measures anew; the highest counts.
+        for _ in 0..3 {
+            measured::record_bandwidth(&path, unknown, 40_000_000_000).unwrap();
+        }
+        assert_eq!(rate_of(unknown, &OnceLock::new(), &never), 40_000_000_000);
+        let published = Bandwidth::of_chip("Apple M3").unwrap();
+        let rate = rate_of("Apple M3", &OnceLock::new(), &never);
+        assert_eq!(rate, published.low_bytes_per_second);
     }
 }

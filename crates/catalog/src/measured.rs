@@ -28,6 +28,8 @@ const LEAST_ANSWER_TOKENS: u64 = 16;
 const LEAST_PROMPT_TOKENS: u64 = 64;
 /// Fewest tokens in the context for its peak to say something of longer ones.
 const LEAST_PEAK_TOKENS: u64 = 256;
+/// As many measurements of the memory as hardly all fall into busy moments.
+const SETTLED_TIMES: u32 = 3;
 /// The newest answer counts with this weight, all before with the rest.
 const NEWEST_WEIGHT: f64 = 0.3;
 
@@ -160,6 +162,9 @@ impl Record {
 struct Memory {
     chip_name: String,
     bytes_per_second: u64,
+    /// How often it was measured.
+    #[serde(default)]
+    n_times: u32,
 }
 
 /// All that is remembered.
@@ -185,8 +190,18 @@ impl Measured {
 
     /// Bytes a second that memory was measured to deliver on the machine with this chip.
     pub fn bandwidth(&self, chip_name: &str) -> Option<u64> {
-        let memory = self.memory.as_ref()?;
-        (memory.chip_name == chip_name).then_some(memory.bytes_per_second)
+        self.memory(chip_name).map(|memory| memory.bytes_per_second)
+    }
+
+    /// Whether that was measured often enough not to be the figure of one busy moment.
+    pub fn is_bandwidth_settled(&self, chip_name: &str) -> bool {
+        let memory = self.memory(chip_name);
+        memory.is_some_and(|memory| memory.n_times >= SETTLED_TIMES)
+    }
+
+    fn memory(&self, chip_name: &str) -> Option<&Memory> {
+        let memory = self.memory.as_ref();
+        memory.filter(|memory| memory.chip_name == chip_name)
     }
 }
 
@@ -213,10 +228,13 @@ pub fn record(path: &Path, key: &Key, sample: &Sample) -> io::Result<()> {
 /// The system's, when it cannot be written; then it has to be measured again.
 pub fn record_bandwidth(path: &Path, chip_name: &str, bytes_per_second: u64) -> io::Result<()> {
     let mut measured = Measured::read(path);
-    let before = measured.bandwidth(chip_name).unwrap_or(0);
+    let before = measured.memory(chip_name);
+    let most = before.map_or(0, |memory| memory.bytes_per_second);
+    let n_times = before.map_or(0, |memory| memory.n_times);
     measured.memory = Some(Memory {
         chip_name: chip_name.to_owned(),
-        bytes_per_second: bytes_per_second.max(before),
+        bytes_per_second: bytes_per_second.max(most),
+        n_times: n_times.saturating_add(1),
     });
     file::write(path, measured)
 }

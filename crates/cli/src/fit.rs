@@ -12,7 +12,7 @@ mod tests;
 
 use clap::{Args, ValueEnum};
 use sysinfo::System;
-use transom_catalog::estimate::{Budget, Machine, Room};
+use transom_catalog::estimate::{Bandwidth, Budget, Machine, Room};
 use transom_catalog::fit::KvChoice;
 use transom_catalog::tiers::{self, recommended, recommended_for};
 use transom_signals::Hardware;
@@ -192,15 +192,13 @@ fn machine(args: &FitArgs, library: &Library, console: &mut Console) -> (Machine
     }
     let hardware = Hardware::detect();
     let chip = &hardware.chip_name;
-    let machine = machine_of(&hardware, library.measured().bandwidth(chip));
-    let machine = match machine.bandwidth {
-        Some(_) => machine,
-        // Nothing is published of this chip; half a second is well spent.
-        None => {
-            let rate = measure_bandwidth(chip, &library.data_folder, console);
-            machine_of(&hardware, Some(rate))
-        }
-    };
+    let measured = library.measured();
+    let mut rate = measured.bandwidth(chip);
+    // Where nothing is published of a chip, half a second is well spent.
+    if Bandwidth::of_chip(chip).is_none() && !measured.is_bandwidth_settled(chip) {
+        rate = rate.max(Some(measure_bandwidth(chip, &library.data_folder, console)));
+    }
+    let machine = machine_of(&hardware, rate);
     let memory = table::memory_text(hardware.memory_bytes);
     let called = match hardware.chip_name.as_str() {
         "" => format!("this computer with {memory}"),

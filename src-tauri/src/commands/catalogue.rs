@@ -55,7 +55,11 @@ pub(crate) async fn catalogue(shell: State<'_, Shell>) -> Done<CatalogueView> {
 #[tauri::command]
 pub(crate) async fn tiers(shell: State<'_, Shell>) -> Done<Vec<TierView>> {
     let rooms = shell.rooms().await?;
-    blocking(move || Ok(views::tiers::views(&rooms.shelf.list(), &rooms.here()))).await
+    blocking(move || {
+        let here = rooms.here().timed(&rooms.hardware, rooms.data_folder());
+        Ok(views::tiers::views(&rooms.shelf.list(), &here))
+    })
+    .await
 }
 
 #[tauri::command]

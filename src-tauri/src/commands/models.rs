@@ -80,7 +80,11 @@ pub(crate) async fn choose(app: AppHandle, id: String) -> Done<()> {
 #[tauri::command]
 pub(crate) async fn fit(app: AppHandle, id: String, settings: ModelSettings) -> Done<FitView> {
     let (rooms, model) = find(&app, id).await?;
-    blocking(move || models::fit(&model, &settings, &rooms.hardware, &rooms.here())).await
+    blocking(move || {
+        let here = rooms.here().timed(&rooms.hardware, rooms.data_folder());
+        models::fit(&model, &settings, &rooms.hardware, &here)
+    })
+    .await
 }
 
 #[tauri::command]

@@ -178,8 +178,10 @@ fn how_fast_memory_delivers_is_the_highest_that_was_measured_beside_the_same_chi
     let known = |chip: &str| Measured::read(&path).bandwidth(chip);
     assert_eq!(known("a"), None);
     for rate in [20_000_000_000, 30_000_000_000, 10_000_000_000] {
+        assert!(!Measured::read(&path).is_bandwidth_settled("a"));
         record_bandwidth(&path, "a", rate).unwrap();
     }
+    assert!(Measured::read(&path).is_bandwidth_settled("a"));
     assert_eq!(known("a"), Some(30_000_000_000));
     record(&path, &key("m"), &answer(10.0)).unwrap();
     assert_eq!(known("a"), Some(30_000_000_000), "an answer leaves it");
