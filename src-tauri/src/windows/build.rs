@@ -17,6 +17,9 @@ pub(super) fn build(app: &AppHandle, window: Window, size: Size) -> tauri::Resul
         // Else the first show on X11 has no keyboard focus.
         .focused(true)
         .inner_size(size.width, size.height)
+        .on_document_title_changed(|window, title| {
+            let _ = window.set_title(&title);
+        })
         .on_navigation(is_ours)
         .on_new_window(|_, _| NewWindowResponse::Deny);
     let builder = match window {
