@@ -38,6 +38,9 @@ pub(crate) struct Wire {
 enum Known {
     /// The keychain is asked at the first request, since it may ask its owner.
     NotYet,
+    /// It gave no answer. Requests go without a token and do not wait for it again, until somebody
+    /// wants to know whether there is one.
+    Refused,
     Token(Option<Token>),
 }
 
@@ -290,15 +293,22 @@ impl Wire {
 
     async fn token(&self) -> Option<Token> {
         let mut known = self.token.lock().await;
-        if let Known::Token(token) = &*known {
-            return token.clone();
+        match &*known {
+            Known::Token(token) => return token.clone(),
+            Known::Refused => return None,
+            Known::NotYet => {}
         }
-        let token = self.ask_keychain().await.unwrap_or_else(|error| {
-            tracing::debug!(%error, "no token from the keychain");
-            None
-        });
-        *known = Known::Token(token.clone());
-        token
+        match self.ask_keychain().await {
+            Ok(token) => {
+                *known = Known::Token(token.clone());
+                token
+            }
+            Err(error) => {
+                tracing::debug!(%error, "no token from the keychain");
+                *known = Known::Refused;
+                None
+            }
+        }
     }
 
     async fn ask_keychain(&self) -> Result<Option<Token>, HubError> {

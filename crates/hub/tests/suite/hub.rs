@@ -217,6 +217,8 @@ async fn without_a_keychain_it_says_so_and_asks_without_a_token() {
         let error = hub.set_token(token).await.unwrap_err();
         assert!(error.to_string().contains("HF_TOKEN"), "{error}");
         assert_eq!(hub.search("model", None).await.unwrap().len(), 1);
+        let error = hub.has_token().await.unwrap_err();
+        assert_eq!(error.code(), "no_keychain", "it is asked again");
         return;
     }
     let desk = Desk::with_model(2000);
