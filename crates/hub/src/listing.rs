@@ -2,6 +2,8 @@
 //!
 //! Rule: choosing files is a function of the list alone, so every choice is tested on lists.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{HubError, WantedFile};
@@ -100,18 +102,24 @@ impl Listing {
     /// The models that the files make: a folder of safetensors first, then each GGUF packing in
     /// the order of its size.
     pub fn offers(&self) -> Vec<Offer> {
-        let mut packings: Vec<(String, Vec<&RemoteFile>)> = Vec::new();
+        let mut models: Vec<(&str, Vec<&RemoteFile>)> = Vec::new();
         for file in self.files.iter().filter(|file| is_gguf_model(&file.name)) {
-            let packing = packing_of(&file.name);
-            match packings.iter_mut().find(|(known, _)| *known == packing) {
+            let model = stem_of(&file.name);
+            match models.iter_mut().find(|(known, _)| *known == model) {
                 Some((_, files)) => files.push(file),
-                None => packings.push((packing, vec![file])),
+                None => models.push((model, vec![file])),
             }
         }
-        let mut offers: Vec<Offer> = packings
-            .into_iter()
-            .map(|(packing, files)| offer(packing, true, files))
-            .collect();
+        // Of several models in one packing the plainest name has the packing's; others their own.
+        models.sort_by_key(|(model, _)| model.len());
+        let mut named = HashSet::new();
+        let mut offers = Vec::with_capacity(models.len() + 1);
+        for (model, files) in models {
+            let packing = packing_of(model);
+            let is_first = named.insert(packing.clone());
+            let name = if is_first { packing } else { model.to_owned() };
+            offers.push(offer(name, true, files));
+        }
         offers.sort_by_key(|offer| offer.size_bytes);
         let folder = self.safetensors_folder();
         if !folder.is_empty() {
@@ -188,11 +196,14 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// `Q4_K_M` of `Qwen3-4B-Q4_K_M-00001-of-00002.gguf`; the whole stem where no word is a packing.
-fn packing_of(path: &str) -> String {
+/// `Qwen3-4B-Q4_K_M` of `Q4_K_M/Qwen3-4B-Q4_K_M-00001-of-00002.gguf`.
+fn stem_of(path: &str) -> &str {
     let name = file_name(path);
-    let stem = name.get(..name.len() - ".gguf".len()).unwrap_or(name);
-    let stem = without_split(stem);
+    without_split(name.get(..name.len() - ".gguf".len()).unwrap_or(name))
+}
+
+/// `Q4_K_M` of `Qwen3-4B-Q4_K_M`; the whole stem where no word is a packing.
+fn packing_of(stem: &str) -> String {
     let words: Vec<&str> = stem.split(['-', '.']).collect();
     let Some(at) = words.iter().rposition(|word| is_packing(word)) else {
         return stem.to_owned();
@@ -304,6 +315,20 @@ mod tests {
     }
 
     #[test]
+    fn several_models_in_one_packing_are_not_fetched_as_one() {
+        let listing = listing(&[
+            "m-draft-Q4_K_M.gguf",
+            "m-Q4_K_M-00001-of-00002.gguf",
+            "m-Q4_K_M-00002-of-00002.gguf",
+        ]);
+        let offers = listing.offers();
+        let packings: Vec<&str> = offers.iter().map(|offer| &*offer.packing).collect();
+        assert_eq!(packings, ["m-draft-Q4_K_M", "Q4_K_M"]);
+        let usual = listing.only_offer().unwrap();
+        assert_eq!((&*usual.packing, usual.files.len()), ("Q4_K_M", 2));
+    }
+
+    #[test]
     fn several_packings_without_the_usual_one_are_a_question() {
         let error = listing(&["m-Q8_0.gguf", "m.q5_k_m.gguf"])
             .only_offer()
@@ -334,7 +359,7 @@ mod tests {
             ("a.IQ3_XXS.gguf", "IQ3_XXS"),
             ("Qwen3-starter.gguf", "Qwen3-starter"),
         ] {
-            assert_eq!(packing_of(name), packing);
+            assert_eq!(packing_of(stem_of(name)), packing);
         }
     }
 }
