@@ -80,6 +80,19 @@ impl Desk {
         until(downloads, id, "over", |it| it.state.is_over()).await
     }
 
+    /// Fetches the model with a queue of its own, and returns it as it ended.
+    pub(crate) async fn fetched(&self) -> Download {
+        self.fetch(&self.downloads().await).await
+    }
+
+    /// The same of one that must come whole.
+    pub(crate) async fn comes_whole(&self) -> Download {
+        let done = self.fetched().await;
+        assert_eq!(done.state, State::Done);
+        self.assert_whole();
+        done
+    }
+
     /// Whether the model is in its folder as the hub has it.
     #[track_caller]
     pub(crate) fn assert_whole(&self) {

@@ -16,12 +16,9 @@ use crate::desk::{Desk, MODEL, REPOSITORY, failed, noise, until};
 #[tokio::test]
 async fn a_model_comes_whole_over_several_connections() {
     let desk = Desk::with_model(300_000);
-    let downloads = desk.downloads().await;
-    let done = desk.fetch(&downloads).await;
-    assert_eq!(done.state, State::Done);
+    let done = desk.comes_whole().await;
     assert_eq!(done.done_bytes, 300_002);
     assert_eq!(done.total_bytes, Some(300_002));
-    desk.assert_whole();
     assert!(!desk.model().join("README.md").exists());
     assert_eq!(std::fs::read_dir(desk.parts()).unwrap().count(), 0);
 }
@@ -31,11 +28,16 @@ async fn dropped_connections_cost_only_what_was_not_written() {
     let desk = Desk::with_model(300_000);
     desk.local.fail(Route::Blob, Fault::Drop(7000), 20);
     desk.local.fail(Route::Blob, Fault::Refuse, 2);
-    let downloads = desk.downloads().await;
-    let done = desk.fetch(&downloads).await;
-    assert_eq!(done.state, State::Done);
+    let done = desk.comes_whole().await;
     assert_eq!(done.last_trouble.unwrap().code(), "dropped");
-    desk.assert_whole();
+}
+
+/// A queue at a hub to which this token is shown.
+async fn with_token(desk: &Desk, token: &str) -> Downloads {
+    let mut options = desk.local.options();
+    options.token = TokenSource::Given(Token::new(token.to_owned()).unwrap());
+    let hub = Hub::new(options).unwrap();
+    Downloads::start(hub, desk.options()).await.unwrap()
 }
 
 #[tokio::test]
@@ -43,10 +45,7 @@ async fn the_token_stays_with_the_hub() {
     let desk = Desk::with_model(50_000);
     desk.local.accept_token("hf_right");
     desk.local.gate(REPOSITORY);
-    let mut options = desk.local.options();
-    options.token = TokenSource::Given(Token::new("hf_right".to_owned()).unwrap());
-    let hub = Hub::new(options).unwrap();
-    let downloads = Downloads::start(hub, desk.options()).await.unwrap();
+    let downloads = with_token(&desk, "hf_right").await;
     assert_eq!(desk.fetch(&downloads).await.state, State::Done);
     let seen = desk.local.seen();
     assert!(seen.iter().any(|seen| seen.route == Route::Blob));
@@ -61,10 +60,7 @@ async fn a_renamed_repository_is_followed_with_the_token() {
     desk.local.accept_token("hf_right");
     desk.local.gate(REPOSITORY);
     desk.local.rename("former/name", REPOSITORY);
-    let mut options = desk.local.options();
-    options.token = TokenSource::Given(Token::new("hf_right".to_owned()).unwrap());
-    let hub = Hub::new(options).unwrap();
-    let downloads = Downloads::start(hub, desk.options()).await.unwrap();
+    let downloads = with_token(&desk, "hf_right").await;
     let mut wanted = desk.wanted();
     wanted.repository = "former/name".to_owned();
     let id = downloads.add(wanted).await.unwrap();
@@ -94,8 +90,7 @@ async fn a_model_on_another_disk_than_its_parts_comes_whole() {
 async fn a_gated_model_names_the_page_where_to_accept() {
     let desk = Desk::with_model(50_000);
     desk.local.gate(REPOSITORY);
-    let downloads = desk.downloads().await;
-    let ended = desk.fetch(&downloads).await;
+    let ended = desk.fetched().await;
     let error = failed(&ended);
     assert_eq!(error.code(), "gated");
     let page = format!("{}/{REPOSITORY}", desk.local.address());
@@ -107,13 +102,17 @@ async fn a_busy_hub_is_waited_for_and_a_broken_one_is_given_up() {
     let desk = Desk::with_model(50_000);
     desk.local.fail(Route::Blob, Fault::Status(429, Some(0)), 3);
     desk.local.fail(Route::Resolve, Fault::Status(503, None), 2);
-    let downloads = desk.downloads().await;
-    assert_eq!(desk.fetch(&downloads).await.state, State::Done);
+    desk.comes_whole().await;
     let desk = Desk::with_model(50_000);
     desk.local.fail(Route::Blob, Fault::Status(502, None), 1000);
+    is_given_up_and_comes_when_told(&desk, "server_trouble").await;
+}
+
+/// Fails, leaves nothing in place, and comes whole when the hub is well again and somebody says so.
+async fn is_given_up_and_comes_when_told(desk: &Desk, code: &str) {
     let downloads = desk.downloads().await;
     let ended = desk.fetch(&downloads).await;
-    assert_eq!(failed(&ended).code(), "server_trouble");
+    assert_eq!(failed(&ended).code(), code);
     assert!(!desk.model().exists());
     desk.local.heal();
     downloads.resume(ended.id).await.unwrap();
@@ -144,27 +143,21 @@ async fn a_hub_that_says_when_it_is_back_is_asked_then() {
 async fn links_that_expire_are_asked_for_again() {
     let desk = Desk::with_model(300_000);
     desk.local.fail(Route::Blob, Fault::ExpireLinks, 2);
-    let downloads = desk.downloads().await;
-    assert_eq!(desk.fetch(&downloads).await.state, State::Done);
-    desk.assert_whole();
+    desk.comes_whole().await;
 }
 
 #[tokio::test]
 async fn a_store_without_ranges_sends_all_at_once() {
     let desk = Desk::with_model(300_000);
     desk.local.fail(Route::Blob, Fault::IgnoreRange, 1000);
-    let downloads = desk.downloads().await;
-    assert_eq!(desk.fetch(&downloads).await.state, State::Done);
-    desk.assert_whole();
+    desk.comes_whole().await;
 }
 
 #[tokio::test]
 async fn a_refused_range_is_tried_and_given_up() {
     let desk = Desk::with_model(50_000);
     desk.local.fail(Route::Blob, Fault::Status(416, None), 1000);
-    let downloads = desk.downloads().await;
-    let ended = desk.fetch(&downloads).await;
-    assert_eq!(failed(&ended).code(), "range_refused");
+    assert_eq!(failed(&desk.fetched().await).code(), "range_refused");
 }
 
 #[tokio::test]
@@ -172,11 +165,8 @@ async fn wrong_lengths_are_not_believed() {
     for by in [-1000, 1000] {
         let desk = Desk::with_model(50_000);
         desk.local.fail(Route::Blob, Fault::Length(by), 2);
-        let downloads = desk.downloads().await;
-        let done = desk.fetch(&downloads).await;
-        assert_eq!(done.state, State::Done);
+        let done = desk.comes_whole().await;
         assert_eq!(done.last_trouble.unwrap().code(), "wrong_length");
-        desk.assert_whole();
     }
 }
 
@@ -184,30 +174,18 @@ async fn wrong_lengths_are_not_believed() {
 async fn damage_is_found_and_fetched_once_more_and_then_told() {
     let desk = Desk::with_model(50_000);
     desk.local.fail(Route::Blob, Fault::WrongBytes, 1);
-    let downloads = desk.downloads().await;
-    let done = desk.fetch(&downloads).await;
-    assert_eq!(done.state, State::Done);
+    let done = desk.comes_whole().await;
     assert_eq!(done.last_trouble.unwrap().code(), "wrong_hash");
-    desk.assert_whole();
     let desk = Desk::with_model(50_000);
     desk.local.fail(Route::Blob, Fault::WrongBytes, 1000);
-    let downloads = desk.downloads().await;
-    let ended = desk.fetch(&downloads).await;
-    assert_eq!(failed(&ended).code(), "wrong_hash");
-    assert!(!desk.model().exists());
-    desk.local.heal();
-    downloads.resume(ended.id).await.unwrap();
-    until(&downloads, ended.id, "done", |it| it.state == State::Done).await;
-    desk.assert_whole();
+    is_given_up_and_comes_when_told(&desk, "wrong_hash").await;
 }
 
 #[tokio::test]
 async fn a_small_file_is_checked_with_gits_checksum() {
     let desk = Desk::with_model(2000);
     desk.local.fail(Route::Resolve, Fault::WrongBytes, 1000);
-    let downloads = desk.downloads().await;
-    let ended = desk.fetch(&downloads).await;
-    let text = failed(&ended).to_string();
+    let text = failed(&desk.fetched().await).to_string();
     assert!(text.starts_with("config.json came damaged"), "{text}");
 }
 
@@ -384,9 +362,7 @@ async fn a_folder_that_cannot_be_written_is_named() {
     let desk = Desk::with_model(2000);
     std::fs::create_dir_all(desk.folder.path().join("models")).unwrap();
     std::fs::write(desk.model().parent().unwrap(), "a file in the way").unwrap();
-    let downloads = desk.downloads().await;
-    let ended = desk.fetch(&downloads).await;
-    let text = failed(&ended).to_string();
+    let text = failed(&desk.fetched().await).to_string();
     assert!(text.contains("models/owner"), "{text}");
 }
 
