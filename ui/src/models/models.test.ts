@@ -106,13 +106,13 @@ describe("which models for which Mac", () => {
     expect(called("tiers").length).toBe(1);
   });
 
-  it("says where nothing fits", async () => {
+  it("says where nothing suits", async () => {
     await open((fake) => {
       fake.shop.tiers = fake.shop.tiers.map((tier) => tier.is_here ? { ...tier, code: null, pair: null } : tier);
     });
     const { rows } = await openTiers();
     const own = rows.find((row) => within(row).queryByText("This computer"))!;
-    expect(within(own).getAllByText("Nothing fits").length).toBe(2);
+    expect(within(own).getAllByText("Nothing suits").length).toBe(2);
   });
 
   it("follows a list that changes while it is open", async () => {
