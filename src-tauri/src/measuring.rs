@@ -8,10 +8,9 @@ use std::sync::Arc;
 use transom_catalog::estimate::Machine;
 use transom_catalog::measured::{self, Sample};
 use transom_catalog::{Format, Installed};
-use transom_chat::AnswerStats;
 use transom_chat::Update;
 use transom_chat::turns::{Asking, Begun};
-use transom_supervisor::Role;
+use transom_engine::Stats;
 use transom_supervisor::status::Status;
 
 use crate::here;
@@ -22,6 +21,8 @@ use crate::rooms::Rooms;
 pub(crate) struct Measuring {
     rooms: Arc<Rooms>,
     model: Installed,
+    /// What the supervisor calls it.
+    name: String,
     kv: transom_catalog::fit::KvChoice,
 }
 
@@ -30,6 +31,7 @@ pub(crate) fn of(rooms: &Arc<Rooms>, asked: Asked) -> (Asking, Measuring) {
     let measuring = Measuring {
         rooms: rooms.clone(),
         kv: models::kv_choice(&asked.asking.settings),
+        name: asked.asking.model.name.clone(),
         model: asked.model,
     };
     (asked.asking, measuring)
@@ -42,7 +44,7 @@ impl Measuring {
         tauri::async_runtime::spawn(async move {
             while let Some(update) = updates.next().await {
                 if let Update::Ended { stats, .. } = update {
-                    if let Some(stats) = stats {
+                    if let Some(stats) = stats.and_then(|stats| stats.of_engine) {
                         self.ended(&stats).await;
                     }
                     return;
@@ -52,11 +54,12 @@ impl Measuring {
         begun
     }
 
-    async fn ended(self, stats: &AnswerStats) {
+    async fn ended(self, stats: &Stats) {
         let status = self.rooms.handle().look().await.clone();
-        let Some((format, sample)) = sample(&status, stats) else {
+        let Some(format) = format(&status, &self.name) else {
             return;
         };
+        let sample = sample(stats);
         let done = tauri::async_runtime::spawn_blocking(move || self.write(format, &sample));
         if let Ok(Err(reason)) = done.await {
             tracing::info!(reason, "what the answer took is not remembered");
@@ -75,26 +78,27 @@ impl Measuring {
     }
 }
 
-/// What the answer took, and in which form the model ran; `None` if that is not known any more.
-fn sample(status: &Status, stats: &AnswerStats) -> Option<(Format, Sample)> {
+/// In which form the model of this name runs; `None` if it is not loaded any more.
+fn format(status: &Status, name: &str) -> Option<Format> {
     let mut models = status.models.iter();
-    let model = models.find(|model| model.role == Role::Chat)?;
-    let format = match &*model.info.as_ref()?.engine {
-        "mlx" => Format::Safetensors,
-        _ => Format::Gguf,
-    };
-    let fresh = stats.prompt_tokens.saturating_sub(stats.cached_tokens);
-    let wait = stats.time_to_first_token_seconds;
-    let peak = model.memory.map_or(0, |memory| memory.peak_bytes);
-    let sample = Sample {
-        prompt_tokens: fresh.into(),
-        prefill_tokens_per_second: (wait > 0.0).then(|| f64::from(fresh) / wait),
-        answer_tokens: stats.generated_tokens.into(),
-        decode_tokens_per_second: stats.tokens_per_second,
-        context_tokens: u64::from(stats.prompt_tokens) + u64::from(stats.generated_tokens),
-        peak_bytes: peak,
-    };
-    Some((format, sample))
+    let model = models.find(|model| model.name == name)?;
+    match &*model.info.as_ref()?.engine {
+        "mlx" => Some(Format::Safetensors),
+        _ => Some(Format::Gguf),
+    }
+}
+
+fn sample(stats: &Stats) -> Sample {
+    let count = |n: usize| n as u64;
+    let in_context = stats.prompt_tokens + stats.generated_tokens;
+    Sample {
+        prompt_tokens: count(stats.prompt_tokens.saturating_sub(stats.cached_tokens)),
+        prefill_tokens_per_second: stats.prefill_tokens_per_second(),
+        answer_tokens: count(stats.generated_tokens),
+        decode_tokens_per_second: stats.decode_tokens_per_second(),
+        context_tokens: count(in_context.saturating_sub(stats.shifted_tokens)),
+        peak_bytes: stats.peak_memory_bytes,
+    }
 }
 
 #[cfg(test)]
@@ -102,34 +106,23 @@ mod tests {
     use super::*;
     use crate::status_view::tests::{model, status};
 
+    use std::time::Duration;
+
     use serde_json::json;
 
-    fn stats() -> AnswerStats {
-        AnswerStats {
+    #[test]
+    fn an_answer_is_measured_without_what_was_cached_or_forgotten() {
+        let sample = sample(&Stats {
             prompt_tokens: 300,
             cached_tokens: 100,
             generated_tokens: 50,
-            time_to_first_token_seconds: 2.0,
-            tokens_per_second: Some(31.5),
-            dropped_messages: 0,
-        }
-    }
-
-    #[test]
-    fn an_answer_is_measured_without_what_was_cached() {
-        let mut ready = model(json!({ "phase": "ready" }));
-        ready["info"] = json!({
-            "name": "m", "architecture": "qwen3", "engine": "mlx", "n_parameters": 1,
-            "stored_as": "", "computed_as": "", "context_length": 8192, "vocab_size": 8,
-            "has_chat_template": true,
-            "recommended_sampling": transom_engine::SamplingParams::default(),
+            shifted_tokens: 30,
+            prefill_time: Duration::from_secs(2),
+            ..Stats::default()
         });
-        let status = status(json!({ "models": [ready] }));
-        let (format, sample) = sample(&status, &stats()).unwrap();
-        assert_eq!(format, Format::Safetensors);
         assert_eq!(sample.prompt_tokens, 200);
         assert_eq!(sample.prefill_tokens_per_second, Some(100.0));
-        assert_eq!(sample.context_tokens, 350);
+        assert_eq!(sample.context_tokens, 320);
         assert_eq!(
             sample.peak_bytes, 0,
             "an engine that did not measure says nothing"
@@ -137,7 +130,18 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_gone_is_not_measured() {
-        assert_eq!(sample(&status(json!({})), &stats()), None);
+    fn the_form_is_that_of_the_model_that_answered_and_of_no_other() {
+        let mut ready = model(json!({ "phase": "ready" }));
+        ready["info"] = json!({
+            "name": "m", "architecture": "qwen3", "engine": "mlx", "n_parameters": 1,
+            "stored_as": "", "computed_as": "", "context_length": 8192, "vocab_size": 8,
+            "has_chat_template": true,
+            "recommended_sampling": transom_engine::SamplingParams::default(),
+        });
+        let name = ready["name"].as_str().unwrap().to_owned();
+        let now = status(json!({ "models": [ready] }));
+        assert_eq!(format(&now, &name), Some(Format::Safetensors));
+        assert_eq!(format(&now, "Another"), None);
+        assert_eq!(format(&status(json!({})), &name), None);
     }
 }

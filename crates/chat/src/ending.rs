@@ -112,6 +112,7 @@ pub fn stats(
         time_to_first_token_seconds: time_to_first_token.as_secs_f64(),
         tokens_per_second: stats.decode_tokens_per_second(),
         dropped_messages: whole(dropped_messages),
+        of_engine: Some(*stats),
     })
 }
 

@@ -4,6 +4,7 @@
 //! that opens in mid-answer, or takes one over, is told the same as the one that asked.
 
 use serde::{Deserialize, Serialize};
+use transom_engine::Stats;
 use transom_store::{ConversationId, MessageId, Speaker, Timestamp};
 
 use crate::block::{Block, Tail};
@@ -79,6 +80,11 @@ pub struct AnswerStats {
     pub tokens_per_second: Option<f64>,
     /// Messages at the start of the conversation that no longer fitted.
     pub dropped_messages: u32,
+    /// The engine's own figures, which know nothing of queues and loads: for whoever measures the
+    /// model. Neither kept nor sent.
+    #[serde(skip)]
+    #[cfg_attr(feature = "bindings", ts(skip))]
+    pub of_engine: Option<Stats>,
 }
 
 /// Part of an answer.

@@ -190,6 +190,7 @@ fn figures_come_back_from_the_store_as_they_went() {
             time_to_first_token_seconds: 0.25,
             tokens_per_second: Some(10.0),
             dropped_messages: 3,
+            of_engine: Some(of_engine),
         }
     );
     let message = |stats| Message {
@@ -207,6 +208,11 @@ fn figures_come_back_from_the_store_as_they_went() {
         siblings: Vec::new(),
     };
     let kept = Some(stats_to_store(&of_answer));
+    let of_engine = None;
+    let of_answer = AnswerStats {
+        of_engine,
+        ..of_answer
+    };
     assert_eq!(stats_of(&message(kept)), Some(of_answer));
     assert_eq!(stats_of(&message(Some("[]".to_owned()))), None);
     assert_eq!(stats(&Stats::default(), None, 0), None, "it never began");
