@@ -166,42 +166,24 @@ pub(super) struct Read<'a> {
 }
 
 /// A link to where its label was first defined, which may be before the part that defines it too.
-fn redirected<'a>(event: Event<'a>, references: &References) -> Event<'a> {
-    let is_by_label = |link_type: LinkType| {
-        matches!(
-            link_type,
-            LinkType::Reference | LinkType::Collapsed | LinkType::Shortcut
-        )
-    };
-    match event {
-        Event::Start(Tag::Link {
-            link_type,
+fn redirected<'a>(mut event: Event<'a>, references: &References) -> Event<'a> {
+    if let Event::Start(
+        Tag::Link {
+            link_type: LinkType::Reference | LinkType::Collapsed | LinkType::Shortcut,
             dest_url,
             title,
             id,
-        }) if is_by_label(link_type) => {
-            let (dest_url, title) = references.link(&id).unwrap_or((dest_url, title));
-            Event::Start(Tag::Link {
-                link_type,
-                dest_url,
-                title,
-                id,
-            })
         }
-        Event::Start(Tag::Image {
-            link_type,
+        | Tag::Image {
+            link_type: LinkType::Reference | LinkType::Collapsed | LinkType::Shortcut,
             dest_url,
             title,
             id,
-        }) if is_by_label(link_type) => {
-            let (dest_url, title) = references.link(&id).unwrap_or((dest_url, title));
-            Event::Start(Tag::Image {
-                link_type,
-                dest_url,
-                title,
-                id,
-            })
-        }
-        other => other,
+        },
+    ) = &mut event
+        && let Some(first) = references.link(id)
+    {
+        (*dest_url, *title) = first;
     }
+    event
 }
