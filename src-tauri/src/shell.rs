@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tauri::async_runtime::JoinHandle;
 use tauri::{AppHandle, Manager};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
@@ -56,7 +56,7 @@ pub(crate) struct Shell {
     notices: Mutex<Vec<News>>,
     is_chat_pinned: Mutex<bool>,
     presses: Mutex<Presses>,
-    has_quit: watch::Sender<bool>,
+    closed: OnceCell<()>,
 }
 
 impl Shell {
@@ -80,7 +80,7 @@ impl Shell {
             notices: Mutex::default(),
             is_chat_pinned: Mutex::default(),
             presses: Mutex::default(),
-            has_quit: watch::Sender::new(false),
+            closed: OnceCell::new(),
         }
     }
 
@@ -183,17 +183,18 @@ impl Shell {
     }
 }
 
-/// Closes the rooms, once.
+/// Closes the rooms, once; whoever asks meanwhile waits for it, so that a second wish to quit does not
+/// cut the first short.
 pub(crate) async fn close(app: &AppHandle) {
     let shell = app.state::<Shell>();
-    if shell.has_quit.send_replace(true) {
-        return;
-    }
-    tracing::info!("quitting");
-    shell.sizes.save();
-    if let Some(rooms) = shell.rooms_now() {
-        rooms.close().await;
-    }
+    let closing = || async {
+        tracing::info!("quitting");
+        shell.sizes.save();
+        if let Some(rooms) = shell.rooms_now() {
+            rooms.close().await;
+        }
+    };
+    shell.closed.get_or_init(closing).await;
 }
 
 /// Runs `work` where it may block. A panic in it is a refusal to the page, and no end of the app.
