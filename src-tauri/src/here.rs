@@ -11,7 +11,7 @@ use transom_catalog::ModelFacts;
 use transom_catalog::estimate::{self, Bandwidth, Estimate, Machine, Room, Verdict, Wish};
 use transom_catalog::fit::{self, KvChoice};
 use transom_catalog::measured::{self, Key, Measured, Record};
-use transom_signals::Hardware;
+use transom_signals::{Hardware, available_bytes};
 
 use crate::wire::{SpeedView, VerdictView};
 
@@ -141,15 +141,6 @@ pub(crate) fn speed_view(estimate: &Estimate) -> Option<SpeedView> {
     })
 }
 
-/// Bytes that programs can get without paging.
-fn available_bytes() -> Option<u64> {
-    let refresh = sysinfo::MemoryRefreshKind::nothing().with_ram();
-    let mut system = sysinfo::System::new().ok()?;
-    system.refresh_memory_specifics(refresh);
-    let bytes = system.available_memory();
-    (bytes > 0).then_some(bytes)
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -165,12 +156,6 @@ pub(crate) mod tests {
             machine,
             measured: Measured::default(),
         }
-    }
-
-    #[test]
-    fn the_system_says_what_is_available() {
-        let available = available_bytes().unwrap();
-        assert!(available < Hardware::detect().memory_bytes);
     }
 
     #[test]

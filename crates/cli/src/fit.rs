@@ -11,11 +11,10 @@ mod table;
 mod tests;
 
 use clap::{Args, ValueEnum};
-use sysinfo::System;
 use transom_catalog::estimate::{Bandwidth, Budget, Machine, Room};
 use transom_catalog::fit::KvChoice;
 use transom_catalog::tiers::{self, recommended, recommended_for};
-use transom_signals::Hardware;
+use transom_signals::{Hardware, available_bytes};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -222,14 +221,4 @@ fn room_now(machine: &Machine, link: &Link) -> Room {
         available_bytes: available_bytes().map(|bytes| bytes.saturating_add(ours)),
         ..Room::all_of(&Budget::of(machine, None))
     }
-}
-
-/// Bytes that the system can give now without paging; a container may have less.
-fn available_bytes() -> Option<u64> {
-    let mut system = System::new().ok()?;
-    system.refresh_memory();
-    let limit = system.cgroup_limits().map(|limits| limits.free_memory);
-    let bytes = system.available_memory();
-    let bytes = limit.map_or(bytes, |limit| limit.min(bytes));
-    (bytes > 0).then_some(bytes)
 }

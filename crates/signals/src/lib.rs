@@ -8,6 +8,7 @@
 
 #[cfg(any(target_os = "macos", test))]
 mod apple;
+mod available;
 mod bandwidth;
 mod board;
 mod footprint;
@@ -25,6 +26,7 @@ mod signal;
 pub mod test_support;
 mod urgency;
 
+pub use available::available_bytes;
 pub use bandwidth::measure_bandwidth;
 pub use footprint::{footprint_bytes, own_footprint_bytes};
 pub use hardware::Hardware;
