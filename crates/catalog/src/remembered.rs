@@ -4,12 +4,13 @@
 //! one of those changes they are read anew. What a model's problem was is remembered as well.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::facts::ModelFacts;
-use crate::forms::{files_of, is_gguf, part_of};
+use crate::forms::{files_of, is_gguf, parts};
 use crate::inspect::inspect;
 
 /// What [`inspect`] said of a path, with its problem in words.
@@ -107,16 +108,13 @@ impl FileIdentity {
 
 /// Every file that says something of the model at `path`: all of a folder, all parts of a file.
 fn stamps(path: &Path) -> Vec<Stamp> {
-    let mut files: Vec<PathBuf> = match (path.is_dir(), part_of(path), path.parent()) {
-        (true, ..) => files_of(path).collect(),
-        (false, Some((base, _)), Some(folder)) => files_of(folder)
-            .filter(|file| part_of(file).is_some_and(|(other, _)| other == base))
-            .collect(),
-        (false, ..) => vec![path.to_owned()],
+    let mut files: Vec<PathBuf> = match path.is_dir() {
+        true => files_of(path).collect(),
+        false => parts(path),
     };
     files.sort();
     let stamps = files.into_iter().filter_map(|path| {
-        let metadata = path.metadata().ok()?;
+        let metadata = path.metadata().ok().filter(Metadata::is_file)?;
         Some(Stamp {
             path,
             size_bytes: metadata.len(),

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use toml::de::DeTable;
 
-use super::table::{Document, Found, Table, nearest, shown};
+use super::table::{Document, Found, Table, meant, shown};
 use super::{Bundled, Catalogue, Entry, Mistake, Sampling, Tag};
 
 /// A model, and where in the file it says what must be held against other models.
@@ -225,12 +225,11 @@ fn tags(table: &Table<'_>, document: &mut Document<'_>) -> Vec<Tag> {
             }
             Some(tag) => tags.push(tag),
             None => {
-                let near =
-                    nearest(&found.value, &names).map(|near| format!("; did you mean `{near}`?"));
                 let reason = format!(
                     "there is no tag `{}`{}",
                     shown(&found.value),
-                    near.unwrap_or_else(|| format!("; the tags are {}", names.join(", ")))
+                    meant(&found.value, &names)
+                        .unwrap_or_else(|| format!("; the tags are {}", names.join(", ")))
                 );
                 document.wrong(found.at, reason);
             }
@@ -248,11 +247,10 @@ fn unverified(table: &Table<'_>, known: &[&str], document: &mut Document<'_>) ->
             keys.push(found.value);
             continue;
         }
-        let near = nearest(last, known).map(|near| format!("; did you mean `{near}`?"));
         let reason = format!(
             "`unverified` names keys of this table, and `{}` is none{}",
             shown(&found.value),
-            near.unwrap_or_default()
+            meant(last, known).unwrap_or_default()
         );
         document.wrong(found.at, reason);
     }
@@ -335,11 +333,10 @@ fn check_draft(
     let known: Vec<&str> = known
         .chain(base.entries.iter().map(|entry| &*entry.id))
         .collect();
-    let near = nearest(id, &known).map(|near| format!("; did you mean `{near}`?"));
     let reason = format!(
         "no model has the id `{}`{}",
         shown(id),
-        near.unwrap_or_default()
+        meant(id, &known).unwrap_or_default()
     );
     document.wrong(draft.id.at, reason);
 }

@@ -82,8 +82,8 @@ impl<'a> Table<'a> {
             if known.contains(&name) {
                 continue;
             }
-            let reason = match nearest(name, known) {
-                Some(near) => format!("there is no key `{}`; did you mean `{near}`?", shown(name)),
+            let reason = match meant(name, known) {
+                Some(meant) => format!("there is no key `{}`{meant}", shown(name)),
                 None => format!(
                     "there is no key `{}` here; the keys are {}",
                     shown(name),
@@ -299,8 +299,12 @@ fn wrong_kind(
     document.wrong(at, format!("{what} must be {expected}, and is {found}"));
 }
 
-/// The one of `known` that `name` was probably meant to be.
-pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+/// What `name` was probably meant to be of `known`, as the end of a sentence.
+pub(super) fn meant(name: &str, known: &[&str]) -> Option<String> {
+    nearest(name, known).map(|near| format!("; did you mean `{near}`?"))
+}
+
+fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let name = name.to_lowercase();
     let changes = |other: &&&str| strsim::damerau_levenshtein(&name, &other.to_lowercase());
     let near = known.iter().min_by_key(changes)?;

@@ -7,7 +7,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use transom_catalog::estimate::{Estimate, Machine, Room, Verdict, Wish, estimate};
+use transom_catalog::estimate::{
+    DEFAULT_CONTEXT, Estimate, Machine, Room, Verdict, Wish, estimate,
+};
 use transom_catalog::fit::KvChoice;
 use transom_catalog::forms::format_of;
 use transom_catalog::{Entry, Format, Installed, ModelFacts, Origin, Variant, choice};
@@ -15,7 +17,6 @@ use transom_catalog::{Entry, Format, Installed, ModelFacts, Origin, Variant, cho
 use crate::failure::Failure;
 use crate::fit::FitArgs;
 use crate::fit::report::{Beside, Part, PartKind, Report, Suggestion};
-use crate::library::judge::usual_context;
 use crate::library::{self, Library, form_text};
 
 /// What is asked, and of which machine.
@@ -151,7 +152,7 @@ impl Subject {
         let installed = self.installed.as_ref().filter(|_| is_here);
         let wish = Wish {
             kv,
-            context_length: case.args.context.unwrap_or_else(|| usual_context(facts)),
+            context_length: case.args.context.unwrap_or(DEFAULT_CONTEXT),
             draft: draft.map(|draft| &*draft.facts),
             known: installed.and_then(|model| case.library.known(model, facts, kv)),
             ..Wish::of(facts)

@@ -3,9 +3,7 @@
 //! Rule: every sum, verdict and choice is `catalog`'s; sums and verdicts are those that hold at a load.
 
 use transom_catalog::choice::{self, Files};
-use transom_catalog::estimate::{
-    Budget, DEFAULT_CONTEXT, Estimate, Machine, Room, Verdict, Wish, estimate,
-};
+use transom_catalog::estimate::{Budget, Estimate, Machine, Room, Verdict, Wish, estimate};
 use transom_catalog::fit::{KvChoice, kv_type};
 use transom_catalog::measured::{Key, Record};
 use transom_catalog::{Entry, Format, Installed, ModelFacts, Variant};
@@ -177,10 +175,4 @@ pub(crate) fn offer_text(offer: &Offer) -> String {
         false => "",
     };
     form_text(offer_format(offer), packing)
-}
-
-/// Tokens of context for `facts` when nothing was chosen.
-pub(crate) fn usual_context(facts: &ModelFacts) -> u64 {
-    let own = facts.context_length.filter(|&n| n > 0);
-    own.unwrap_or(DEFAULT_CONTEXT).min(DEFAULT_CONTEXT)
 }

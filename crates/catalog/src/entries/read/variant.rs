@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::{keys, unverified};
 use crate::entries::packing::{self, Packing};
-use crate::entries::table::{Document, Found, Table, nearest, shown};
+use crate::entries::table::{Document, Found, Table, meant, shown};
 use crate::entries::{Architecture, RemoteFile, Variant};
 use crate::facts::Format;
 
@@ -110,11 +110,10 @@ fn packing_of(
         Format::Safetensors => "MLX",
         Format::Gguf => "GGUF",
     };
-    let near = nearest(&found.value, &names).map(|near| format!("; did you mean `{near}`?"));
     let reason = format!(
         "there is no packing `{}` of {form}{}",
         shown(&found.value),
-        near.unwrap_or_else(|| format!("; there are {}", names.join(", ")))
+        meant(&found.value, &names).unwrap_or_else(|| format!("; there are {}", names.join(", ")))
     );
     document.wrong(found.at, reason);
     None
