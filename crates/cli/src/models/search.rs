@@ -320,7 +320,7 @@ a/b
             assert_eq!(streams.err_text(), "");
             streams.out_text()
         };
-        let text = searched("code laptop", false);
+        let text = searched("code 400b", false);
         assert!(
             text.starts_with("In the list:\n\nNAME") && text.contains("huge"),
             "{text}"
