@@ -24,8 +24,7 @@ async fn a_killed_engine_costs_no_word_and_trying_again_works() {
         }
         chat.until_says("The model stopped unexpectedly").await?;
         let shown = talk::last_answer(&chat).await?;
-        // The end that was not yet closed may be drawn anew.
-        talk::check_kept(&before[..before.len() / 2], &shown)?;
+        talk::check_kept(&talk::first_half(&before), &shown)?;
 
         chat.click("button", "^Try again").await?;
         let again = talk::until_written(&chat, 40).await?;
@@ -58,7 +57,7 @@ async fn after_the_app_was_killed_the_history_has_question_and_partial_answer() 
             talk::open_from_history(&chat, "Tell me a story").await?;
         }
         let kept = talk::until_written(&chat, 1).await?;
-        talk::check_kept(&seen[..seen.len() / 2], &kept)?;
+        talk::check_kept(&talk::first_half(&seen), &kept)?;
         check(kept.len() + 4 >= seen.len(), || {
             format!("`{seen}` was shown a second before, and `{kept}` was kept")
         })?;

@@ -139,12 +139,13 @@ async fn when_the_program_that_had_the_models_ends_the_app_has_them() {
             .stdout(std::process::Stdio::null())
             .spawn()
             .map_err(Failure::doing("ask on the command line"))?;
-        let chat: Page = stage.open().await?;
-        until("the other program has loaded its model", async || {
-            let engines = stage.desktop.processes_named("transom");
-            Ok((engines.len() > 2).then_some(()))
+        // Before the app is there, else whoever is first of the two has the models.
+        until("the other program has an engine", async || {
+            let processes = stage.desktop.processes_named("transom");
+            Ok((processes.len() > 1).then_some(()))
         })
         .await?;
+        let chat: Page = stage.open().await?;
         let own = stage.app()?.engines(&stage.desktop);
         check(own.is_empty(), || {
             format!("the app has engines of its own: {own:?}")

@@ -129,9 +129,14 @@ async fn escape_gives_the_focus_back_to_the_window_that_had_it() {
         let other = other_program(stage).await?;
         for _ in 0..3 {
             let prompt = open_prompt(stage).await?;
-            check(stage.desktop.active_window()? != other, || {
-                "the prompt has the keyboard and not the focus".into()
-            })?;
+            until(
+                "the prompt has the focus as well as the keyboard",
+                async || {
+                    let now = stage.desktop.active_window()?;
+                    Ok((now != other).then_some(()))
+                },
+            )
+            .await?;
             stage.desktop.press("Escape")?;
             until("the other program has the focus again", async || {
                 let now = stage.desktop.active_window()?;

@@ -1,7 +1,7 @@
 //! Settings: how one comes there, and that they are kept.
 
 use serde_json::json;
-use transom_window_tests::{Failure, check, on_stage, until};
+use transom_window_tests::{Failure, on_stage, until};
 
 #[tokio::test]
 async fn settings_survive_a_restart() {
@@ -46,9 +46,10 @@ async fn a_deep_link_opens_the_settings() {
         stage.desktop.follow("transom://settings").await?;
         let settings = stage.window("settings").await?;
         settings.by("tab", "^Behaviour").await?;
-        check(settings.has_keyboard().await?, || {
-            "the settings have no focus".into()
+        until("the settings have the keyboard", async || {
+            Ok(settings.has_keyboard().await?.then_some(()))
         })
+        .await
     })
     .await;
 }

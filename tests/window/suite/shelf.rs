@@ -140,7 +140,10 @@ async fn a_download_goes_on_from_where_it_was_after_the_app_was_killed() {
 
         stage.open().await?;
         let settings = pane(stage).await?;
-        let first = progress(&settings).await?;
+        let first = until("the download is shown", async || {
+            progress(&settings).await.map(Some)
+        })
+        .await?;
         check(first >= 10, || format!("it began anew: {first} %"))?;
         settings.by("button", "^Use Tiny").await?;
         Ok(())

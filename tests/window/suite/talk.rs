@@ -66,6 +66,12 @@ pub(crate) fn check_kept(before: &str, after: &str) -> Outcome {
     })
 }
 
+/// The first half of what was seen of an answer that was still being written: its end may be drawn
+/// anew.
+pub(crate) fn first_half(seen: &str) -> String {
+    seen.chars().take(seen.chars().count() / 2).collect()
+}
+
 /// Opens the list of chats, if it is not open.
 pub(crate) async fn show_history(chat: &Page) -> Outcome {
     if chat.find("textbox", "^Search$").await?.is_none() {
