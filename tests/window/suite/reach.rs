@@ -50,17 +50,13 @@ async fn axe_finds_nothing_in_any_view() {
         prompt.by("textbox", "").await?;
         check_with_axe(&prompt, "the quick prompt").await?;
 
-        let program = transom_window_tests::programs::ours("transom-app")?;
-        let mut link = stage.desktop.command(program);
-        let link = link.arg("transom://settings").spawn();
-        let mut link = link.map_err(Failure::doing("follow a link"))?;
+        stage.desktop.follow("transom://settings").await?;
         let settings = stage.window("settings").await?;
         for pane in ["Models", "Model settings", "Behaviour", "General", "About"] {
             let tab = format!("^{pane}$");
             settings.click("tab", &tab).await?;
             check_with_axe(&settings, &format!("settings, {pane}")).await?;
         }
-        let _ = link.wait();
         Ok(())
     })
     .await;
