@@ -295,14 +295,12 @@ pub(crate) fn forms_at(path: &Path) -> Result<Option<Forms>, Failure> {
 
 /// What windows call the model that was found, so that it has one name whoever loads it. It is asked
 /// for with every answer, so mistakes in the user's list are told by other commands.
-pub(crate) fn title_of(found: &ModelPath, link: &Link) -> String {
-    let title = |data_folder: &Path| {
-        let places = Places::of(data_folder);
-        let model = Installed::of_places(&found.forms.paths[0], &places).ok()?;
-        Some(model.title(&catalogue(data_folder).0))
-    };
-    let title = link.folder().ok().and_then(title);
-    title.unwrap_or_else(|| found.forms.name.clone())
+pub(crate) fn title_of(found: &ModelPath, data_folder: &Path) -> String {
+    let model = Installed::of_places(&found.forms.paths[0], &Places::of(data_folder));
+    match model {
+        Ok(model) => model.title(&catalogue(data_folder).0),
+        Err(_) => found.forms.name.clone(),
+    }
 }
 
 /// The lists merged, and the mistake in the user's own.

@@ -108,7 +108,7 @@ pub(crate) fn load(
     )?;
     let ask = Ask {
         model: ModelSpec {
-            name: library::title_of(&found, link),
+            name: library::title_of(&found, link.folder()?),
             corrections: measure::corrections(&found.forms, link),
             ..spec(&found.forms, args.context_length)
         },

@@ -1,77 +1,41 @@
+//! Libraries for tests of all commands, and what they know of models.
+//!
+//! Rule: nothing depends on this machine, or on the models and lists of the person who runs the tests.
+
 use std::fs;
 
 use transom_catalog::test_support::TinyModel;
 
 use super::*;
+use crate::model_path;
 
 /// A list of two entries, one of them in several variants.
 pub(crate) const LIST: &str = r#"
 [[model]]
 id = "tiny"
 name = "Tiny 1B"
-family = "Tiny"
-description = "Made up."
 licence = "MIT"
 tags = ["chat"]
-source = "https://huggingface.co/owner/tiny"
-[model.architecture]
-model_type = "llama"
-parameters = 1_000_000_000
-layers = 16
-hidden_size = 2048
-heads = 32
-kv_heads = 8
-head_dim = 64
-intermediate_size = 8192
-vocabulary = 128_256
-context_length = 131_072
-[[model.variant]]
-format = "gguf"
-packing = "Q8_0"
-repository = "owner/tiny-GGUF"
-revision = "main"
-size_bytes = 1_100_000_000
-files = [ { name = "tiny-Q8_0.gguf", size_bytes = 1_100_000_000 } ]
-[[model.variant]]
-format = "gguf"
-packing = "Q4_K_M"
-repository = "owner/tiny-GGUF"
-revision = "main"
-size_bytes = 700_000_000
-files = [ { name = "tiny-Q4_K_M.gguf", size_bytes = 700_000_000 } ]
-[[model.variant]]
-format = "mlx"
-packing = "4-bit"
-repository = "owner/tiny-4bit"
-revision = "main"
-size_bytes = 650_000_000
+variant = [
+  { format = "gguf", packing = "Q8_0", repository = "owner/tiny-GGUF", files = [
+    { name = "tiny-Q8_0.gguf", size_bytes = 1_100_000_000 } ] },
+  { format = "gguf", packing = "Q4_K_M", repository = "owner/tiny-GGUF", files = [
+    { name = "tiny-Q4_K_M.gguf", size_bytes = 700_000_000 } ] },
+  { format = "mlx", packing = "4-bit", repository = "owner/tiny-4bit", size_bytes = 650_000_000 },
+]
+architecture = { model_type = "llama", parameters = 1_000_000_000, layers = 16, heads = 32, kv_heads = 8, hidden_size = 2048, head_dim = 64, intermediate_size = 8192, vocabulary = 128_256, context_length = 131_072 }
 
 [[model]]
 id = "huge"
 name = "Huge 400B"
-family = "Huge"
-description = "Made up, and too large for any laptop."
+description = "Too large for any laptop."
 licence = "MIT"
 tags = ["code"]
-source = "https://huggingface.co/owner/huge"
-[model.architecture]
-model_type = "llama"
-parameters = 400_000_000_000
-layers = 126
-hidden_size = 16_384
-heads = 128
-kv_heads = 8
-head_dim = 128
-intermediate_size = 53_248
-vocabulary = 128_256
-context_length = 131_072
-[[model.variant]]
-format = "gguf"
-packing = "Q4_K_M"
-repository = "owner/huge-GGUF"
-revision = "main"
-size_bytes = 230_000_000_000
-files = [ { name = "huge-Q4_K_M.gguf", size_bytes = 230_000_000_000 } ]
+variant = [
+  { format = "gguf", packing = "Q4_K_M", repository = "owner/huge-GGUF", files = [
+    { name = "huge-Q4_K_M.gguf", size_bytes = 230_000_000_000 } ] },
+]
+architecture = { model_type = "llama", parameters = 400_000_000_000, layers = 126, heads = 128, kv_heads = 8, hidden_size = 16_384, head_dim = 128, intermediate_size = 53_248, vocabulary = 128_256, context_length = 131_072 }
 "#;
 
 const GIB: u64 = 1 << 30;
@@ -95,6 +59,11 @@ pub(crate) fn library(data_folder: &Path, machine: Machine) -> Library {
     );
     library.places.executable = None;
     library
+}
+
+/// A library of which nothing is here.
+fn bare(machine: Machine) -> Library {
+    library(Path::new("/nowhere"), machine)
 }
 
 /// Puts a small model where a download would.
@@ -126,10 +95,24 @@ fn a_model_is_known_by_its_repository_its_file_and_a_name_of_its_own() {
 }
 
 #[test]
-fn the_variant_for_a_machine_is_in_its_form_and_fits() {
+fn a_model_goes_by_the_name_of_the_windows_too_whoever_loads_it() {
     let data = tempfile::tempdir().unwrap();
+    let path = install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
+    fs::write(data.path().join(FILE_NAME), LIST).unwrap();
+    let library = library(data.path(), machine());
+    assert_eq!(library.named("tiny 1b · q8_0").len(), 1);
+    assert_eq!(library.name_of(&library.installed()[0]), "tiny");
+    for text in ["tiny", path.to_str().unwrap()] {
+        let library = || Ok(library.read_again());
+        let found = model_path::find(Some(Path::new(text)), None, None, library);
+        assert_eq!(title_of(&found.unwrap(), data.path()), "Tiny 1B · Q8_0");
+    }
+}
+
+#[test]
+fn the_variant_for_a_machine_is_in_its_form_and_fits() {
     let chosen = |machine: Machine, id: &str| {
-        let library = library(data.path(), machine);
+        let library = bare(machine);
         let entry = library.catalogue.find(id).unwrap();
         let variant = library.variant_for(entry).unwrap();
         form_text(variant.format, &variant.packing)
@@ -141,8 +124,7 @@ fn the_variant_for_a_machine_is_in_its_form_and_fits() {
 
 #[test]
 fn a_named_variant_is_taken_and_an_unknown_one_refused_with_those_there_are() {
-    let data = tempfile::tempdir().unwrap();
-    let library = library(data.path(), machine());
+    let library = bare(machine());
     let entry = library.catalogue.find("tiny").unwrap();
     let packing = |named| {
         library
@@ -161,8 +143,7 @@ fn a_named_variant_is_taken_and_an_unknown_one_refused_with_those_there_are() {
 
 #[test]
 fn what_is_not_here_is_told_with_the_way_to_it() {
-    let data = tempfile::tempdir().unwrap();
-    let library = library(data.path(), machine());
+    let library = bare(machine());
     let told = |text: &str| {
         let failure = library.forms(text).unwrap_err();
         assert_eq!(failure.exit_code(), 3);

@@ -92,7 +92,7 @@ fn a_damaged_file_is_told_with_its_place_and_never_written_over() {
         ),
         (
             "{ \"version\": 1, \"paths\": \"/a\" }",
-            "line 1, column 30: ",
+            "line 1, column 29: ",
         ),
         ("{ \"paths\": [] }", "missing field `version`"),
         ("\0\0\0\0", "line 1, column 1: expected value"),
