@@ -1,6 +1,8 @@
 //! A model folder or request that is wrong is refused with a message that names the file and the
 //! value. Never a panic, an abort or a guess. Weight files are in `bad_weights.rs`.
 
+#[path = "fixtures/spoiled.rs"]
+mod spoiled;
 #[path = "fixtures/support.rs"]
 mod support;
 
@@ -8,6 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use spoiled::{assert_refused, assert_says, with_json};
 use support::{assemble, hold_mlx, load};
 use tempfile::TempDir;
 use transom_engine::{
@@ -15,37 +18,6 @@ use transom_engine::{
     PreparedPrompt, Prompt, Role, SamplingParams,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
-
-/// Loads `folder`, which must fail with a message that holds all `needles`.
-fn assert_refused(folder: &Path, needles: &[&str]) -> EngineError {
-    let _mlx = hold_mlx();
-    let Err(error) = load(&MlxEngine::new(), folder, &Limits::default()) else {
-        panic!("loaded, but must be refused for {needles:?}");
-    };
-    assert_says(&error, needles);
-    error
-}
-
-fn assert_says(error: &EngineError, needles: &[&str]) {
-    let message = error.to_string();
-    for needle in needles {
-        assert!(
-            message.contains(needle),
-            "{message:?} does not say {needle:?}"
-        );
-    }
-}
-
-/// A model whose `file` went through `change`.
-fn spoiled(name: &str, file: &str, change: impl FnOnce(&mut Value)) -> TempDir {
-    let folder = assemble(name);
-    let path = folder.path().join(file);
-    let text = fs::read_to_string(&path).expect("the file is there");
-    let mut value = serde_json::from_str(&text).expect("valid JSON");
-    change(&mut value);
-    fs::write(&path, value.to_string()).expect("the file can be written");
-    folder
-}
 
 fn load_sound(folder: &Path) -> MlxModel {
     load(&MlxEngine::new(), folder, &Limits::default()).expect("the model is sound")
@@ -102,7 +74,7 @@ fn a_configuration_nested_without_end_is_refused() {
 
 #[test]
 fn an_unknown_architecture_is_named_with_those_that_run() {
-    let folder = spoiled("qwen3-q4-g64", "config.json", |config| {
+    let folder = with_json("qwen3-q4-g64", "config.json", |config| {
         config["model_type"] = json!("mamba9");
     });
     let needles = [
@@ -120,7 +92,7 @@ fn an_unknown_architecture_is_named_with_those_that_run() {
 #[test]
 fn a_configuration_without_architecture_is_refused() {
     for value in [Value::Null, json!(5), json!(["qwen3"])] {
-        let folder = spoiled("qwen3-q4-g64", "config.json", |config| {
+        let folder = with_json("qwen3-q4-g64", "config.json", |config| {
             config["model_type"] = value;
         });
         assert_refused(folder.path(), &["config.json", "model_type"]);
@@ -236,7 +208,7 @@ fn nonsense() -> Vec<(&'static str, Value, &'static [&'static str])> {
 #[test]
 fn nonsense_in_the_configuration_is_refused_with_its_value() {
     for (key, value, needles) in nonsense() {
-        let folder = spoiled("qwen3-q4-g64", "config.json", |config| config[key] = value);
+        let folder = with_json("qwen3-q4-g64", "config.json", |config| config[key] = value);
         assert_refused(folder.path(), needles);
         assert_refused(folder.path(), &["config.json"]);
     }
@@ -250,7 +222,7 @@ fn a_missing_entry_of_the_configuration_is_named() {
         "num_attention_heads",
         "rms_norm_eps",
     ] {
-        let folder = spoiled("llama-q4-g128", "config.json", |config| {
+        let folder = with_json("llama-q4-g128", "config.json", |config| {
             config.as_object_mut().expect("an object").remove(key);
         });
         assert_refused(folder.path(), &["config.json", key]);
@@ -259,7 +231,7 @@ fn a_missing_entry_of_the_configuration_is_named() {
 
 #[test]
 fn weights_of_other_tools_are_refused_by_the_name_of_their_method() {
-    let folder = spoiled("llama-f16-linear", "config.json", |config| {
+    let folder = with_json("llama-f16-linear", "config.json", |config| {
         config["quantization_config"] = json!({"quant_method": "gptq", "bits": 4});
     });
     let error = assert_refused(folder.path(), &["config.json", "gptq"]);
@@ -287,7 +259,7 @@ fn a_broken_tokenizer_is_named() {
 
 #[test]
 fn a_broken_template_is_refused() {
-    let folder = spoiled("qwen3-q4-g64", "tokenizer_config.json", |config| {
+    let folder = with_json("qwen3-q4-g64", "tokenizer_config.json", |config| {
         config["chat_template"] = json!("{% for message in %}");
     });
     assert_refused(folder.path(), &["chat template"]);
@@ -302,7 +274,7 @@ fn chat(role: Role, text: &str) -> Prompt {
 
 #[test]
 fn a_template_that_raises_passes_its_message_on() {
-    let folder = spoiled("qwen3-q4-g64", "tokenizer_config.json", |config| {
+    let folder = with_json("qwen3-q4-g64", "tokenizer_config.json", |config| {
         config["chat_template"] = json!("{{ raise_exception('Only users may speak.') }}");
     });
     let _mlx = hold_mlx();
@@ -316,7 +288,7 @@ fn a_template_that_raises_passes_its_message_on() {
 
 #[test]
 fn a_model_without_template_continues_text_but_does_not_chat() {
-    let folder = spoiled("qwen3-q4-g64", "tokenizer_config.json", |config| {
+    let folder = with_json("qwen3-q4-g64", "tokenizer_config.json", |config| {
         config
             .as_object_mut()
             .expect("an object")

@@ -1,116 +1,20 @@
 //! Configurations and weights of mixtures, hybrids and the models beside them that are wrong are
 //! refused with a message that names the file and the value.
 
+#[path = "fixtures/spoiled.rs"]
+mod spoiled;
 #[path = "fixtures/support.rs"]
 mod support;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::Dtype;
 use serde_json::{Value, json};
-use support::{assemble, hold_mlx, load};
-use tempfile::TempDir;
-use transom_engine::{Engine, EngineError, Limits, ModelSource};
-use transom_engine_mlx::MlxEngine;
-
-type Nonsense = (&'static str, Value, &'static [&'static str]);
-
-/// One tensor of a file that is taken apart.
-struct Tensor {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    data: Vec<u8>,
-}
-
-fn assert_says(error: &EngineError, needles: &[&str]) {
-    let is_about_the_file = matches!(
-        error,
-        EngineError::BadFile { .. } | EngineError::Unsupported { .. }
-    );
-    assert!(is_about_the_file, "{error:?}");
-    let message = error.to_string();
-    for needle in needles {
-        assert!(
-            message.contains(needle),
-            "{message:?} does not say {needle:?}"
-        );
-    }
-}
-
-/// Loads `folder`, which must fail with a message that holds all `needles`.
-fn assert_refused(folder: &Path, needles: &[&str]) {
-    let _mlx = hold_mlx();
-    match load(&MlxEngine::new(), folder, &Limits::default()) {
-        Ok(_) => panic!("loaded, but must be refused for {needles:?}"),
-        Err(error) => assert_says(&error, needles),
-    }
-}
-
-/// A copy of the model `name`, whose configuration's text part has `value` as its `key`.
-fn configured(name: &str, key: &str, value: &Value) -> TempDir {
-    let folder = assemble(name);
-    let path = folder.path().join("config.json");
-    let text = fs::read_to_string(&path).expect("the file is there");
-    let mut config: Value = serde_json::from_str(&text).expect("valid JSON");
-    let is_nested = config.get("text_config").is_some();
-    let part = if is_nested {
-        &mut config["text_config"]
-    } else {
-        &mut config
-    };
-    part[key] = value.clone();
-    fs::write(&path, config.to_string()).expect("the file can be written");
-    folder
-}
-
-/// Each must be refused when the model is loaded and when its need is asked for.
-fn assert_nonsense_is_refused(name: &str, cases: &[Nonsense]) {
-    for (key, value, needles) in cases {
-        let folder = configured(name, key, value);
-        assert_refused(folder.path(), needles);
-        assert_refused(folder.path(), &["config.json"]);
-        let source = ModelSource {
-            path: folder.path().to_owned(),
-        };
-        match MlxEngine::new().memory_need(&source, &Limits::default()) {
-            Ok(need) => panic!("{key} {value}: needs {need:?}"),
-            Err(error) => assert_says(&error, needles),
-        }
-    }
-}
-
-/// A model whose tensors went through `change`, in a file that is sound again.
-fn with_tensors(name: &str, change: impl FnOnce(&mut BTreeMap<String, Tensor>)) -> TempDir {
-    let folder = assemble(name);
-    let path = folder.path().join("model.safetensors");
-    let bytes = fs::read(&path).expect("the weights are there");
-    let mut tensors = SafeTensors::deserialize(&bytes)
-        .expect("the fixture is sound")
-        .iter()
-        .map(|(name, view)| {
-            let tensor = Tensor {
-                dtype: view.dtype(),
-                shape: view.shape().to_vec(),
-                data: view.data().to_vec(),
-            };
-            (name.to_owned(), tensor)
-        })
-        .collect();
-    change(&mut tensors);
-    let views = tensors.iter().map(|(name, tensor)| {
-        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), &tensor.data);
-        (name, view.expect("the tensor is sound"))
-    });
-    let bytes = safetensors::serialize(views, None).expect("the tensors are sound");
-    fs::write(&path, bytes).expect("it can be written");
-    folder
-}
+use spoiled::{Tensors, assert_bad, assert_nonsense_is_refused, with_entry, with_tensors};
+use support::assemble;
 
 /// Leaves out the last row along the first axis.
-fn cut(tensors: &mut BTreeMap<String, Tensor>, name: &str) {
+fn cut(tensors: &mut Tensors, name: &str) {
     let tensor = tensors.get_mut(name).expect("the tensor is there");
     let row = tensor.data.len() / tensor.shape[0];
     tensor.shape[0] -= 1;
@@ -246,19 +150,19 @@ fn nonsense_about_growing_queries_is_refused_with_its_value() {
             &["original_max_position_embeddings"],
         ),
     ] {
-        let folder = configured("ministral3-bf16", "rope_parameters", &value);
-        assert_refused(folder.path(), needles);
+        let folder = with_entry("ministral3-bf16", "rope_parameters", &value);
+        assert_bad(folder.path(), needles);
     }
 }
 
 #[test]
 fn a_text_part_that_is_none_or_unknown_is_named() {
-    let folder = configured("ministral3-bf16", "model_type", &json!("abacus"));
-    assert_refused(folder.path(), &["abacus", "ministral3"]);
+    let folder = with_entry("ministral3-bf16", "model_type", &json!("abacus"));
+    assert_bad(folder.path(), &["abacus", "ministral3"]);
     let folder = assemble("qwen3-5-moe-q4-g64");
     let config = json!({"model_type": "qwen3_5_moe", "text_config": 7});
     fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
-    assert_refused(folder.path(), &["text_config", "config.json"]);
+    assert_bad(folder.path(), &["text_config", "config.json"]);
 }
 
 #[test]
@@ -267,7 +171,7 @@ fn a_missing_expert_is_named() {
     let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
         tensors.remove(tensor).expect("the tensor is there");
     });
-    assert_refused(folder.path(), &[tensor, "missing"]);
+    assert_bad(folder.path(), &[tensor, "missing"]);
 }
 
 #[test]
@@ -276,17 +180,17 @@ fn an_expert_of_another_size_is_named_with_both_shapes() {
     let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
         cut(tensors, tensor)
     });
-    assert_refused(folder.path(), &[tensor, "[23, 64]", "[24, 64]"]);
+    assert_bad(folder.path(), &[tensor, "[23, 64]", "[24, 64]"]);
 }
 
 #[test]
 fn a_stack_that_lacks_an_expert_is_named_with_both_shapes() {
     let tensor = "model.layers.1.mlp.switch_mlp.gate_proj.weight";
     let folder = with_tensors("qwen3-moe-q4-g64", |tensors| cut(tensors, tensor));
-    assert_refused(folder.path(), &[tensor, "[7, 64, 8]", "[8, 64, 8]"]);
+    assert_bad(folder.path(), &[tensor, "[7, 64, 8]", "[8, 64, 8]"]);
     let tensor = "model.language_model.layers.1.mlp.experts.gate_up_proj";
     let folder = with_tensors("qwen3-5-moe-bf16-authors", |tensors| cut(tensors, tensor));
-    assert_refused(folder.path(), &[tensor, "[7, 48, 64]", "[8, 48, 64]"]);
+    assert_bad(folder.path(), &[tensor, "[7, 48, 64]", "[8, 48, 64]"]);
 }
 
 #[test]
@@ -297,12 +201,12 @@ fn scales_of_another_type_or_missing_are_named() {
         scales.dtype = Dtype::F32;
         scales.data = scales.data.iter().flat_map(|_| [0; 4]).collect();
     });
-    assert_refused(folder.path(), &[tensor, "Float32", "8 bits"]);
+    assert_bad(folder.path(), &[tensor, "Float32", "8 bits"]);
     let biases = "model.layers.0.mlp.switch_mlp.up_proj.biases";
     let folder = with_tensors("qwen3-moe-q4-g64", |tensors| {
         tensors.remove(biases).expect("the tensor is there");
     });
-    assert_refused(folder.path(), &[biases, "missing"]);
+    assert_bad(folder.path(), &[biases, "missing"]);
 }
 
 #[test]
@@ -311,7 +215,7 @@ fn a_router_for_fewer_experts_is_refused() {
     let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
         cut(tensors, tensor)
     });
-    assert_refused(folder.path(), &[tensor, "[7, 64]", "[8, 64]"]);
+    assert_bad(folder.path(), &[tensor, "[7, 64]", "[8, 64]"]);
 }
 
 #[test]
@@ -325,11 +229,11 @@ fn parts_of_a_recurrent_layer_of_other_sizes_are_named() {
     ] {
         let tensor = format!("{layer}.{part}");
         let folder = with_tensors("qwen3-5-q5-g32", |tensors| cut(tensors, &tensor));
-        assert_refused(folder.path(), &[&[tensor.as_str()], &needles[..]].concat());
+        assert_bad(folder.path(), &[&[tensor.as_str()], &needles[..]].concat());
     }
     let missing = format!("{layer}.conv1d.weight");
     let folder = with_tensors("qwen3-5-q5-g32", |tensors| {
         tensors.remove(&missing).expect("the tensor is there");
     });
-    assert_refused(folder.path(), &[&missing, "missing"]);
+    assert_bad(folder.path(), &[&missing, "missing"]);
 }

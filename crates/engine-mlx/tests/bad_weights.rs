@@ -2,50 +2,26 @@
 //! names the file, and whatever bytes a header or a configuration holds, loading ends with a model
 //! or an error.
 
+#[path = "fixtures/spoiled.rs"]
+mod spoiled;
 #[path = "fixtures/support.rs"]
 mod support;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::Dtype;
 use serde_json::{Value, json};
-use support::{assemble, hold_mlx, load};
+use spoiled::{Tensor, assert_refused, try_load, with_config, with_json, with_tensors};
+use support::assemble;
 use tempfile::TempDir;
-use transom_engine::{EngineError, Limits};
-use transom_engine_mlx::MlxEngine;
+use transom_engine::EngineError;
 
 const MODEL: &str = "qwen3-q4-g64";
 const WEIGHTS: &str = "model.safetensors";
 const SHARDED: &str = "mistral-bf16-sharded";
 const INDEX: &str = "model.safetensors.index.json";
-
-/// One tensor of a file that is taken apart.
-struct Tensor {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    data: Vec<u8>,
-}
-
-fn try_load(folder: &Path) -> Result<(), EngineError> {
-    let _mlx = hold_mlx();
-    load(&MlxEngine::new(), folder, &Limits::default()).map(drop)
-}
-
-/// Loads `folder`, which must fail with a message that holds all `needles`.
-fn assert_refused(folder: &Path, needles: &[&str]) {
-    let error = try_load(folder).expect_err(&format!("must be refused for {needles:?}"));
-    let message = error.to_string();
-    for needle in needles {
-        assert!(
-            message.contains(needle),
-            "{message:?} does not say {needle:?}"
-        );
-    }
-}
 
 /// A model with these bytes as its weights.
 fn with_weights(bytes: &[u8]) -> TempDir {
@@ -59,33 +35,6 @@ fn file(header: &Value, data: &[u8]) -> Vec<u8> {
     let header = header.to_string();
     let length = (header.len() as u64).to_le_bytes();
     [&length, header.as_bytes(), data].concat()
-}
-
-/// A model whose tensors went through `change`, in a file that is sound again.
-fn with_tensors(name: &str, change: impl FnOnce(&mut BTreeMap<String, Tensor>)) -> TempDir {
-    let folder = assemble(name);
-    let path = folder.path().join(WEIGHTS);
-    let bytes = fs::read(&path).expect("the weights are there");
-    let mut tensors = SafeTensors::deserialize(&bytes)
-        .expect("the fixture is sound")
-        .iter()
-        .map(|(name, view)| {
-            let tensor = Tensor {
-                dtype: view.dtype(),
-                shape: view.shape().to_vec(),
-                data: view.data().to_vec(),
-            };
-            (name.to_owned(), tensor)
-        })
-        .collect();
-    change(&mut tensors);
-    let views = tensors.iter().map(|(name, tensor)| {
-        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), &tensor.data);
-        (name, view.expect("the tensor is sound"))
-    });
-    let bytes = safetensors::serialize(views, None).expect("the tensors are sound");
-    fs::write(&path, bytes).expect("it can be written");
-    folder
 }
 
 #[test]
@@ -208,12 +157,7 @@ fn sizes_of_another_model_are_refused_by_the_first_tensor_that_differs() {
         ("num_key_value_heads", 1),
         ("head_dim", 32),
     ] {
-        let folder = assemble(MODEL);
-        let path = folder.path().join("config.json");
-        let text = fs::read_to_string(&path).expect("it is there");
-        let mut config: Value = serde_json::from_str(&text).expect("valid JSON");
-        config[key] = json!(value);
-        fs::write(&path, config.to_string()).expect("it can be written");
+        let folder = with_config(MODEL, |config| config[key] = json!(value));
         assert_refused(
             folder.path(),
             &[WEIGHTS, "has the shape", "config.json asks for"],
@@ -240,11 +184,7 @@ fn a_missing_tensor_is_named() {
 
 #[test]
 fn a_layer_that_the_files_do_not_have_is_named() {
-    let folder = assemble(MODEL);
-    let path = folder.path().join("config.json");
-    let text = fs::read_to_string(&path).expect("it is there");
-    let text = text.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
-    fs::write(&path, text).expect("it can be written");
+    let folder = with_config(MODEL, |config| config["num_hidden_layers"] = json!(3));
     assert_refused(folder.path(), &["model.layers.2.", "missing"]);
 }
 
@@ -294,37 +234,28 @@ fn packed_weights_of_the_wrong_type_are_refused() {
 
 #[test]
 fn a_group_that_does_not_divide_the_matrix_is_refused_with_both_sizes() {
-    let folder = assemble(MODEL);
-    let path = folder.path().join("config.json");
-    let text = fs::read_to_string(&path).expect("it is there");
-    let text = text.replace("\"group_size\": 64", "\"group_size\": 128");
-    fs::write(&path, text).expect("it can be written");
+    let folder = with_config(MODEL, |config| {
+        for key in ["quantization", "quantization_config"] {
+            config[key]["group_size"] = json!(128);
+        }
+    });
     let name = folder.path().display().to_string();
     assert_refused(folder.path(), &[&name, "64", "groups of 128"]);
 }
 
 #[test]
 fn quantised_tensors_without_a_word_in_the_configuration_are_refused() {
-    let folder = assemble(MODEL);
-    let path = folder.path().join("config.json");
-    let text = fs::read_to_string(&path).expect("it is there");
-    let mut config: Value = serde_json::from_str(&text).expect("valid JSON");
-    for key in ["quantization", "quantization_config"] {
-        config.as_object_mut().expect("an object").remove(key);
-    }
-    fs::write(&path, config.to_string()).expect("it can be written");
+    let folder = with_config(MODEL, |config| {
+        for key in ["quantization", "quantization_config"] {
+            config.as_object_mut().expect("an object").remove(key);
+        }
+    });
     assert_refused(folder.path(), &["model.embed_tokens", "config.json"]);
 }
 
 /// The sharded model with an index that went through `change`.
 fn with_index(change: impl FnOnce(&mut Value)) -> TempDir {
-    let folder = assemble(SHARDED);
-    let path = folder.path().join(INDEX);
-    let text = fs::read_to_string(&path).expect("the index is there");
-    let mut index = serde_json::from_str(&text).expect("valid JSON");
-    change(&mut index);
-    fs::write(&path, index.to_string()).expect("it can be written");
-    folder
+    with_json(SHARDED, INDEX, change)
 }
 
 #[test]

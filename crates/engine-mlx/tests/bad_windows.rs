@@ -1,71 +1,20 @@
 //! Configurations and weights of models with windows, experts and shared keys that are wrong are
 //! refused with a message that names the file and the value.
 
+#[path = "fixtures/spoiled.rs"]
+mod spoiled;
 #[path = "fixtures/support.rs"]
 mod support;
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
-use safetensors::SafeTensors;
-use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
+use spoiled::{
+    Nonsense, Tensor, assert_bad, assert_nonsense_is_refused, with_config, with_tensors,
+};
 use support::{assemble, hold_mlx, load};
-use tempfile::TempDir;
-use transom_engine::{EngineError, Limits, ModelSource};
+use transom_engine::{Engine, Limits, LoadedModel, ModelSource};
 use transom_engine_mlx::MlxEngine;
-
-type Nonsense = (&'static str, Value, &'static [&'static str]);
-
-/// Loads `folder`, and asks what it needs, which must both fail with a message that holds all
-/// `needles`.
-fn assert_refused(folder: &Path, needles: &[&str]) {
-    let _mlx = hold_mlx();
-    let Err(error) = load(&MlxEngine::new(), folder, &Limits::default()) else {
-        panic!("loaded, but must be refused for {needles:?}");
-    };
-    assert!(
-        matches!(
-            error,
-            EngineError::BadFile { .. } | EngineError::Unsupported { .. }
-        ),
-        "{error:?}"
-    );
-    let message = error.to_string();
-    for needle in needles {
-        assert!(
-            message.contains(needle),
-            "{message:?} does not say {needle:?}"
-        );
-    }
-}
-
-/// A model whose configuration went through `change`.
-fn spoiled(name: &str, change: impl FnOnce(&mut Value)) -> TempDir {
-    let folder = assemble(name);
-    let path = folder.path().join("config.json");
-    let text = fs::read_to_string(&path).expect("the file is there");
-    let mut config = serde_json::from_str(&text).expect("valid JSON");
-    change(&mut config);
-    fs::write(&path, config.to_string()).expect("the file can be written");
-    folder
-}
-
-/// Each entry in the configuration of `name`, or in its text part.
-fn check_entries(name: &str, entries: Vec<Nonsense>) {
-    for (key, value, needles) in entries {
-        let folder = spoiled(name, |config| {
-            if config.get("text_config").is_some() {
-                config["text_config"][key] = value;
-            } else {
-                config[key] = value;
-            }
-        });
-        assert_refused(folder.path(), needles);
-        assert_refused(folder.path(), &["config.json"]);
-    }
-}
 
 #[test]
 fn a_window_that_makes_no_sense_is_refused_with_its_value() {
@@ -75,9 +24,9 @@ fn a_window_that_makes_no_sense_is_refused_with_its_value() {
         "gpt-oss-bf16",
         "gemma4-bf16-tables",
     ] {
-        check_entries(
+        assert_nonsense_is_refused(
             name,
-            vec![
+            &[
                 ("sliding_window", json!(0), &["sliding_window is 0"]),
                 ("sliding_window", json!(-5), &["sliding_window is -5"]),
                 (
@@ -97,9 +46,9 @@ fn a_window_that_makes_no_sense_is_refused_with_its_value() {
         );
     }
     let kinds = json!(["sliding_attention", "spiral_attention"]);
-    check_entries(
+    assert_nonsense_is_refused(
         "mistral-window",
-        vec![(
+        &[(
             "layer_types",
             kinds,
             &["spiral_attention", "sliding_attention"],
@@ -110,78 +59,76 @@ fn a_window_that_makes_no_sense_is_refused_with_its_value() {
 #[test]
 fn a_layer_that_slides_without_a_window_is_named() {
     for name in ["gemma3-bf16", "gpt-oss-bf16"] {
-        let folder = spoiled(name, |config| config["sliding_window"] = Value::Null);
-        assert_refused(folder.path(), &["config.json", "layer 0", "sliding_window"]);
+        let folder = with_config(name, |config| config["sliding_window"] = Value::Null);
+        assert_bad(folder.path(), &["config.json", "layer 0", "sliding_window"]);
     }
-    let folder = spoiled("mistral-window", |config| {
+    let folder = with_config("mistral-window", |config| {
         config["sliding_window"] = Value::Null;
         config["layer_types"] = json!(["full_attention", "sliding_attention"]);
     });
-    assert_refused(folder.path(), &["config.json", "layer 1", "sliding_window"]);
+    assert_bad(folder.path(), &["config.json", "layer 1", "sliding_window"]);
 }
 
 #[test]
 fn nonsense_in_a_gemma_3_is_refused_with_its_value() {
-    let entries = || -> Vec<Nonsense> {
-        vec![
-            (
-                "sliding_window_pattern",
-                json!(0),
-                &["sliding_window_pattern is 0"],
-            ),
-            (
-                "query_pre_attn_scalar",
-                json!(0.0),
-                &["query_pre_attn_scalar is 0"],
-            ),
-            (
-                "query_pre_attn_scalar",
-                json!(-3.0),
-                &["query_pre_attn_scalar is -3"],
-            ),
-            ("head_dim", json!(31), &["head_dim is 31"]),
-            (
-                "num_key_value_heads",
-                json!(3),
-                &["4 attention heads", "3 key-value heads"],
-            ),
-            ("num_hidden_layers", json!(0), &["num_hidden_layers is 0"]),
-            ("rms_norm_eps", json!(-1.0), &["rms_norm_eps is -1"]),
-            ("rope_theta", json!(0.0), &["rope_theta is 0"]),
-            ("rope_local_base_freq", json!(-1.0), &["rope_theta is -1"]),
-            (
-                "attn_logit_softcapping",
-                json!(50.0),
-                &["attn_logit_softcapping 50"],
-            ),
-            (
-                "final_logit_softcapping",
-                json!(0.0),
-                &["final_logit_softcapping is 0"],
-            ),
-            (
-                "hidden_activation",
-                json!("relu"),
-                &["relu", "gelu_pytorch_tanh"],
-            ),
-        ]
-    };
-    check_entries("gemma3-bf16", entries());
-    check_entries("gemma3-f32-nested", entries());
-    let folder = spoiled("gemma3-f32-nested", |config| {
+    let entries: [Nonsense; 12] = [
+        (
+            "sliding_window_pattern",
+            json!(0),
+            &["sliding_window_pattern is 0"],
+        ),
+        (
+            "query_pre_attn_scalar",
+            json!(0.0),
+            &["query_pre_attn_scalar is 0"],
+        ),
+        (
+            "query_pre_attn_scalar",
+            json!(-3.0),
+            &["query_pre_attn_scalar is -3"],
+        ),
+        ("head_dim", json!(31), &["head_dim is 31"]),
+        (
+            "num_key_value_heads",
+            json!(3),
+            &["4 attention heads", "3 key-value heads"],
+        ),
+        ("num_hidden_layers", json!(0), &["num_hidden_layers is 0"]),
+        ("rms_norm_eps", json!(-1.0), &["rms_norm_eps is -1"]),
+        ("rope_theta", json!(0.0), &["rope_theta is 0"]),
+        ("rope_local_base_freq", json!(-1.0), &["rope_theta is -1"]),
+        (
+            "attn_logit_softcapping",
+            json!(50.0),
+            &["attn_logit_softcapping 50"],
+        ),
+        (
+            "final_logit_softcapping",
+            json!(0.0),
+            &["final_logit_softcapping is 0"],
+        ),
+        (
+            "hidden_activation",
+            json!("relu"),
+            &["relu", "gelu_pytorch_tanh"],
+        ),
+    ];
+    assert_nonsense_is_refused("gemma3-bf16", &entries);
+    assert_nonsense_is_refused("gemma3-f32-nested", &entries);
+    let folder = with_config("gemma3-f32-nested", |config| {
         config
             .as_object_mut()
             .expect("an object")
             .remove("text_config");
     });
-    assert_refused(folder.path(), &["config.json", "text_config"]);
+    assert_bad(folder.path(), &["config.json", "text_config"]);
 }
 
 #[test]
 fn nonsense_in_a_gemma_4_is_refused_with_its_value() {
-    check_entries(
+    assert_nonsense_is_refused(
         "gemma4-bf16-tables",
-        vec![
+        &[
             (
                 "num_kv_shared_layers",
                 json!(6),
@@ -215,9 +162,9 @@ fn nonsense_in_a_gemma_4_is_refused_with_its_value() {
             ),
         ],
     );
-    check_entries(
+    assert_nonsense_is_refused(
         "gemma4-bf16-experts",
-        vec![
+        &[
             ("num_experts", json!(0), &["num_experts is 0"]),
             ("top_k_experts", json!(7), &["top_k_experts is 7", "6"]),
             (
@@ -237,7 +184,7 @@ fn nonsense_in_a_gemma_4_is_refused_with_its_value() {
 /// Layers may share the keys only of a layer of their own kind.
 #[test]
 fn shared_keys_of_a_kind_that_no_layer_has_are_refused() {
-    let folder = spoiled("gemma4-bf16-tables", |config| {
+    let folder = with_config("gemma4-bf16-tables", |config| {
         config["layer_types"] = json!([
             "sliding_attention",
             "sliding_attention",
@@ -247,14 +194,14 @@ fn shared_keys_of_a_kind_that_no_layer_has_are_refused() {
             "full_attention"
         ]);
     });
-    assert_refused(folder.path(), &["config.json", "layer 5", "full_attention"]);
+    assert_bad(folder.path(), &["config.json", "layer 5", "full_attention"]);
 }
 
 #[test]
 fn nonsense_in_a_gpt_oss_is_refused_with_its_value() {
-    check_entries(
+    assert_nonsense_is_refused(
         "gpt-oss-bf16",
-        vec![
+        &[
             ("num_local_experts", json!(0), &["num_local_experts is 0"]),
             (
                 "num_experts_per_tok",
@@ -293,9 +240,9 @@ fn nonsense_in_a_gpt_oss_is_refused_with_its_value() {
 
 #[test]
 fn nonsense_in_a_smollm3_is_refused_with_its_value() {
-    check_entries(
+    assert_nonsense_is_refused(
         "smollm3-bf16",
-        vec![
+        &[
             (
                 "no_rope_layers",
                 json!([1, 0]),
@@ -309,32 +256,6 @@ fn nonsense_in_a_smollm3_is_refused_with_its_value() {
             ),
         ],
     );
-}
-
-/// The model `name` with its tensors gone through `change`.
-fn with_tensors(
-    name: &str,
-    change: impl FnOnce(&mut BTreeMap<String, (safetensors::Dtype, Vec<usize>, Vec<u8>)>),
-) -> TempDir {
-    let folder = assemble(name);
-    let path = folder.path().join("model.safetensors");
-    let bytes = fs::read(&path).expect("the weights are there");
-    let tensors = SafeTensors::deserialize(&bytes).expect("the fixture is sound");
-    let mut tensors = tensors
-        .iter()
-        .map(|(name, view)| {
-            let form = (view.dtype(), view.shape().to_vec(), view.data().to_vec());
-            (name.to_owned(), form)
-        })
-        .collect();
-    change(&mut tensors);
-    let views = tensors.iter().map(|(name, (dtype, shape, data))| {
-        let view = TensorView::new(*dtype, shape.clone(), data);
-        (name, view.expect("the tensor is sound"))
-    });
-    let bytes = safetensors::serialize(views, None).expect("the tensors are sound");
-    fs::write(&path, bytes).expect("it can be written");
-    folder
 }
 
 #[test]
@@ -380,7 +301,7 @@ fn each_tensor_that_is_missing_is_named() {
             // A stack without its first tensor is looked for as one tensor an expert.
             let said = name.split(".down_proj").next().unwrap_or(name);
             let path = folder.path().display().to_string();
-            assert_refused(folder.path(), &[&path, said, "missing"]);
+            assert_bad(folder.path(), &[&path, said, "missing"]);
         }
     }
 }
@@ -408,13 +329,15 @@ fn a_tensor_of_another_shape_is_refused_with_both_shapes() {
         ),
     ] {
         let folder = with_tensors(model, |tensors| {
-            let (dtype, ..) = tensors[name];
-            tensors.insert(
-                name.to_owned(),
-                (dtype, vec![2], vec![0; 2 * dtype.bitsize() / 8]),
-            );
+            let dtype = tensors[name].dtype;
+            let tensor = Tensor {
+                dtype,
+                shape: vec![2],
+                data: vec![0; 2 * dtype.bitsize() / 8],
+            };
+            tensors.insert(name.to_owned(), tensor);
         });
-        assert_refused(folder.path(), &["model.safetensors", name, found, wanted]);
+        assert_bad(folder.path(), &["model.safetensors", name, found, wanted]);
     }
 }
 
@@ -427,13 +350,13 @@ fn tensors_that_only_pictures_need_cost_nothing() {
         let source = ModelSource {
             path: folder.to_owned(),
         };
-        let need = transom_engine::Engine::memory_need(&engine, &source, &Limits::default());
+        let need = engine.memory_need(&source, &Limits::default());
         need.expect("the files are sound").weight_bytes
     };
     let with = assemble("gemma3-f32-nested");
     let n_parameters = |folder: &Path| {
         let model = load(&engine, folder, &Limits::default()).expect("it loads");
-        transom_engine::LoadedModel::info(&model).n_parameters
+        model.info().n_parameters
     };
     let before = (need(with.path()), n_parameters(with.path()));
     let without = with_tensors("gemma3-f32-nested", |tensors| {

@@ -4,13 +4,13 @@
 
 #[path = "fixtures/support.rs"]
 mod support;
+#[path = "fixtures/talk.rs"]
+mod talk;
 
-use support::{assemble, hold_mlx, load};
-use tempfile::TempDir;
-use transom_engine::{
-    FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Prompt, SamplingParams,
-};
-use transom_engine_mlx::{MlxEngine, MlxModel};
+use support::{hold_mlx, load};
+use talk::{model, text, turn};
+use transom_engine::{Limits, LoadedModel};
+use transom_engine_mlx::MlxEngine;
 
 const MODELS: [&str; 3] = [
     "qwen3-5-bf16-authors",
@@ -18,70 +18,8 @@ const MODELS: [&str; 3] = [
     "qwen3-5-q5-g32",
 ];
 
-/// By how much the likeliest token must lead, as a share of the largest logit, for a comparison not
-/// to be decided by rounding.
-const LEAD: f32 = 1e-3;
-
 /// Tokens before a prompt's end at which its question is taken to end.
 const OPENING: usize = 8;
-
-fn model(name: &str, prefill_chunk: usize) -> (TempDir, MlxModel) {
-    let folder = assemble(name);
-    let limits = Limits {
-        prefill_chunk,
-        ..Limits::default()
-    };
-    let model = load(&MlxEngine::new(), folder.path(), &limits);
-    let model = model.unwrap_or_else(|error| panic!("{name}: {error}"));
-    (folder, model)
-}
-
-/// `n` bytes that follow no pattern, from a seed.
-fn text(seed: u32, n: usize) -> Vec<u32> {
-    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
-    let next = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state % 256
-    });
-    next.take(n).collect()
-}
-
-/// The answer to `prompt` after whatever the model was asked before, each token held against the
-/// logits of one pass over prompt and answer, which `parity.rs` holds against mlx-lm's; and the
-/// tokens of the prompt that were not read again.
-fn turn(model: &mut MlxModel, prompt: &[u32], n_tokens: usize, case: &str) -> (Vec<u32>, usize) {
-    let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
-        max_tokens: Some(n_tokens),
-        ignore_end_of_text: true,
-        ..GenerationParams::default()
-    };
-    let prepared = model.prepare(&Prompt::Tokens(prompt.to_vec()));
-    let prepared = prepared.expect("the prompt fits");
-    let mut answer = Vec::new();
-    let mut on_token = |token| answer.push(token);
-    let control = JobControl::new();
-    let ended = model.generate_tokens(&prepared, &params, &control, &mut |_| {}, &mut on_token);
-    let (reason, stats) = ended.expect("the answer succeeds");
-    assert_eq!(reason, FinishReason::Length);
-    let all = [prompt, &answer[..answer.len() - 1]].concat();
-    let rows = model.logits(&all).expect("logits");
-    for (place, (row, &token)) in rows[prompt.len() - 1..].iter().zip(&answer).enumerate() {
-        let largest = row.iter().copied().fold(f32::MIN, f32::max);
-        let scale = row.iter().fold(0.0_f32, |max, logit| max.max(logit.abs()));
-        assert!(
-            row[token as usize] >= largest - LEAD * scale,
-            "{case}: token {place} of the answer is {token}, whose logit is {} below {largest}",
-            largest - row[token as usize]
-        );
-    }
-    (answer, stats.cached_tokens)
-}
 
 #[test]
 fn a_conversation_that_goes_on_reads_only_what_is_new() {

@@ -5,6 +5,8 @@
 
 #[path = "fixtures/support.rs"]
 mod support;
+#[path = "fixtures/talk.rs"]
+mod talk;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,9 +16,10 @@ use safetensors::SafeTensors;
 use serde::Deserialize;
 use serde_json::Value;
 use support::{assemble, fixtures, hold_mlx, load};
+use talk::greedy;
 use transom_engine::{
     ChatPrompt, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
-    SamplingParams, Section, Stats, TokenEvent, Trim,
+    SamplingParams, Section, TokenEvent, Trim,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
@@ -142,34 +145,6 @@ fn is_quantised(case: &str) -> bool {
 /// Whether some layers carry a state in place of keys.
 fn has_states(case: &str) -> bool {
     config(case).get("linear_num_key_heads").is_some()
-}
-
-/// Greedy tokens that follow `prompt`.
-fn greedy(model: &mut MlxModel, prompt: &[u32], n_tokens: usize) -> (Vec<u32>, Stats) {
-    let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
-        max_tokens: Some(n_tokens),
-        ignore_end_of_text: true,
-        ..GenerationParams::default()
-    };
-    let prompt = model
-        .prepare(&Prompt::Tokens(prompt.to_vec()))
-        .expect("the prompt fits");
-    let mut tokens = Vec::new();
-    let (reason, stats) = model
-        .generate_tokens(
-            &prompt,
-            &params,
-            &JobControl::new(),
-            &mut |_| {},
-            &mut |token| tokens.push(token),
-        )
-        .expect("the answer succeeds");
-    assert_eq!(reason, FinishReason::Length);
-    (tokens, stats)
 }
 
 fn assert_close(found: &[f32], expected: &[f32], case: &str) {

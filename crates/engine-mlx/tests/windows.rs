@@ -3,15 +3,14 @@
 
 #[path = "fixtures/support.rs"]
 mod support;
+#[path = "fixtures/talk.rs"]
+mod talk;
 
 use std::fs;
 
 use support::{assemble, hold_mlx, load};
-use tempfile::TempDir;
-use transom_engine::{
-    Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
-    ModelSource, Prompt, SamplingParams, Stats,
-};
+use talk::{check_answer, greedy, model, text, turn};
+use transom_engine::{Engine, EngineError, Limits, LoadedModel, ModelSource};
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
 /// Models of the fixtures, and the window of their layers.
@@ -23,70 +22,6 @@ const MODELS: [(&str, usize); 6] = [
     ("gemma4-bf16-tables", 9),
     ("gpt-oss-mxfp4", 10),
 ];
-
-/// By how much the likeliest token must lead, as a share of the largest logit, for a comparison not
-/// to be decided by rounding.
-const LEAD: f32 = 1e-3;
-
-fn model(name: &str, prefill_chunk: usize) -> (TempDir, MlxModel) {
-    let folder = assemble(name);
-    let limits = Limits {
-        prefill_chunk,
-        ..Limits::default()
-    };
-    let model = load(&MlxEngine::new(), folder.path(), &limits);
-    let model = model.unwrap_or_else(|error| panic!("{name}: {error}"));
-    (folder, model)
-}
-
-/// `n` bytes that follow no pattern, from a seed.
-fn text(seed: u32, n: usize) -> Vec<u32> {
-    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
-    let next = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state % 256
-    });
-    next.take(n).collect()
-}
-
-fn greedy(model: &mut MlxModel, prompt: &[u32], n_tokens: usize) -> (Vec<u32>, Stats) {
-    let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
-        max_tokens: Some(n_tokens),
-        ignore_end_of_text: true,
-        ..GenerationParams::default()
-    };
-    let prompt = model.prepare(&Prompt::Tokens(prompt.to_vec()));
-    let prompt = prompt.expect("the prompt fits");
-    let mut tokens = Vec::new();
-    let mut on_token = |token| tokens.push(token);
-    let control = JobControl::new();
-    let answer = model.generate_tokens(&prompt, &params, &control, &mut |_| {}, &mut on_token);
-    let (reason, stats) = answer.expect("the answer succeeds");
-    assert_eq!(reason, FinishReason::Length);
-    (tokens, stats)
-}
-
-/// Holds each token of an answer against the logits of one pass over prompt and answer, which
-/// `parity.rs` holds against mlx-lm's.
-fn check_answer(model: &MlxModel, prompt: &[u32], answer: &[u32], case: &str) {
-    let all = [prompt, &answer[..answer.len() - 1]].concat();
-    let rows = model.logits(&all).expect("logits");
-    for (place, (row, &token)) in rows[prompt.len() - 1..].iter().zip(answer).enumerate() {
-        let largest = row.iter().copied().fold(f32::MIN, f32::max);
-        let scale = row.iter().fold(0.0_f32, |max, logit| max.max(logit.abs()));
-        assert!(
-            row[token as usize] >= largest - LEAD * scale,
-            "{case}: token {place} of the answer is {token}, whose logit is {} below {largest}",
-            largest - row[token as usize]
-        );
-    }
-}
 
 #[test]
 fn the_context_is_not_cut_to_the_window() {
@@ -135,27 +70,15 @@ fn memory_is_bounded_by_the_window() {
     let bytes_of_token = 2 * 2 * 2 * 16 * 4;
     let buffer = bytes_of_token * (16 + 271);
     let mut said = text(3, 60);
-    for turn in 0..8 {
+    for number in 0..8 {
         let (answer, _) = greedy(&mut model, &said, 40);
         let held = model.memory().kv_cache_bytes;
         // What is in use, and two places to come back to.
-        assert!(held <= 3 * buffer, "turn {turn}: {held} bytes are held");
+        assert!(held <= 3 * buffer, "turn {number}: {held} bytes are held");
         said.extend(answer);
-        said.extend(text(turn, 10));
+        said.extend(text(number, 10));
     }
     assert!(said.len() > 400);
-}
-
-/// The answer to `prompt` after whatever the model was asked before.
-fn check_turn(
-    model: &mut MlxModel,
-    prompt: &[u32],
-    n_tokens: usize,
-    case: &str,
-) -> (Vec<u32>, usize) {
-    let (answer, stats) = greedy(model, prompt, n_tokens);
-    check_answer(model, prompt, &answer, case);
-    (answer, stats.cached_tokens)
 }
 
 #[test]
@@ -164,8 +87,8 @@ fn another_answer_to_the_same_question_reads_nothing_anew() {
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(4, 120);
-        check_turn(&mut model, &prompt, 300, name);
-        let (_, cached) = check_turn(&mut model, &prompt, 40, name);
+        turn(&mut model, &prompt, 300, name);
+        let (_, cached) = turn(&mut model, &prompt, 40, name);
         assert_eq!(cached, prompt.len() - 1, "{name}");
     }
 }
@@ -176,10 +99,10 @@ fn a_next_turn_without_what_was_thought_reads_only_what_is_new() {
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(5, 90);
-        check_turn(&mut model, &prompt, 290, name);
+        turn(&mut model, &prompt, 290, name);
         // The template repeats the question, but not its last tokens, nor what was thought.
         let next = [&prompt[..prompt.len() - 5], &text(6, 60)].concat();
-        let (_, cached) = check_turn(&mut model, &next, 20, name);
+        let (_, cached) = turn(&mut model, &next, 20, name);
         assert_eq!(cached, prompt.len() - 5, "{name}");
     }
 }
@@ -190,15 +113,15 @@ fn a_question_that_is_edited_is_read_from_where_it_begins() {
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let mut said = text(7, 50);
-        let (answer, _) = check_turn(&mut model, &said, 30, name);
+        let (answer, _) = turn(&mut model, &said, 30, name);
         said.extend(answer);
         let first_turn = said.len();
         let question = [&said[..], &text(8, 40)].concat();
-        check_turn(&mut model, &question, 280, name);
+        turn(&mut model, &question, 280, name);
         // Another answer in between changes nothing.
-        check_turn(&mut model, &question, 280, name);
+        turn(&mut model, &question, 280, name);
         let edited = [&said[..], &text(9, 40)].concat();
-        let (_, cached) = check_turn(&mut model, &edited, 20, name);
+        let (_, cached) = turn(&mut model, &edited, 20, name);
         // The last token of an answer may not have been read.
         assert!(
             (first_turn - 1..=first_turn).contains(&cached),
@@ -213,18 +136,18 @@ fn going_back_anywhere_answers_as_a_fresh_reading_does() {
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 50);
         let mut prompt = text(10, 40);
-        for turn in 0..7_u32 {
-            let case = format!("{name}, turn {turn}");
-            let (answer, _) = check_turn(&mut model, &prompt, 40, &case);
+        for number in 0..7_u32 {
+            let case = format!("{name}, turn {number}");
+            let (answer, _) = turn(&mut model, &prompt, 40, &case);
             prompt.extend(answer);
             // Some turns go on, others leave the text anywhere before.
-            let kept = match turn % 3 {
+            let kept = match number % 3 {
                 0 => prompt.len(),
-                1 => prompt.len() - text(turn, 1)[0] as usize % 60,
-                _ => prompt.len() / (2 + turn as usize % 3),
+                1 => prompt.len() - text(number, 1)[0] as usize % 60,
+                _ => prompt.len() / (2 + number as usize % 3),
             };
             prompt.truncate(kept.min(300));
-            prompt.extend(text(100 + turn, 25 + turn as usize));
+            prompt.extend(text(100 + number, 25 + number as usize));
         }
     }
 }
@@ -236,7 +159,7 @@ fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
         let (folder, mut unbroken) = model(name, 64);
         let path = folder.path().join("conversation");
         let prompt = text(11, 100);
-        let (answer, _) = check_turn(&mut unbroken, &prompt, 300, name);
+        let (answer, _) = turn(&mut unbroken, &prompt, 300, name);
         let n_tokens = unbroken.save_state(&path).expect("it is kept");
         assert!(n_tokens >= 399, "{name}: {n_tokens}");
         drop(unbroken);
@@ -248,7 +171,7 @@ fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
             let limits = Limits::default();
             let mut model = load(&engine, folder.path(), &limits).expect("it loads");
             assert_eq!(model.restore_state(&path), Ok(n_tokens), "{name}");
-            let (_, cached) = check_turn(&mut model, &next, 20, name);
+            let (_, cached) = turn(&mut model, &next, 20, name);
             assert_eq!(cached, expected, "{name}");
         }
         // Windows and tokens are in the file, not the keys of all tokens.
