@@ -463,7 +463,7 @@ fn a_model_in_memory_is_not_removed_and_the_refusal_says_how() {
     );
     assert!(shop.file().exists());
     let unloaded = shop.run(&["unload", "tiny"]);
-    assert!(out(&unloaded).contains("tiny-F16: "), "{}", out(&unloaded));
+    assert!(out(&unloaded).contains("Tiny · F16: "), "{}", out(&unloaded));
     let removed = shop.run(&["models", "remove", "tiny", "--yes"]);
     assert_eq!(code(&removed), 0, "{}", err(&removed));
     chat.send_line("/quit").unwrap();
