@@ -135,6 +135,12 @@ impl Hotkey {
         };
         if let Err(reason) = done {
             tracing::warn!(reason, is_recording, "the shortcut could not be switched");
+            // Another program was quicker: what is not ours is not said to be.
+            if let (false, HotkeyView::Registered { shortcut }) = (is_recording, &state.view) {
+                let shortcut = shortcut.clone();
+                state.view = HotkeyView::Taken { shortcut };
+                state.registered = None;
+            }
         }
     }
 

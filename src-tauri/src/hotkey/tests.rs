@@ -116,6 +116,19 @@ fn while_a_recorder_listens_the_shortcut_is_free() {
 }
 
 #[test]
+fn a_shortcut_that_was_taken_while_a_recorder_listened_is_not_said_to_be_ours() {
+    let (mut desk, hotkey) = (Desk::default(), Hotkey::new(None));
+    hotkey.set(DEFAULT, &desk, &none());
+    hotkey.record(true, &desk);
+    desk.taken.push(DEFAULT.parse().unwrap());
+    hotkey.record(false, &desk);
+    assert_eq!(hotkey.view(), taken(DEFAULT));
+    desk.taken.clear();
+    assert_eq!(hotkey.set(DEFAULT, &desk, &none()), registered(DEFAULT));
+    assert!(desk.has_only(&[DEFAULT]));
+}
+
+#[test]
 fn what_was_recorded_is_set_while_the_recorder_still_listens() {
     let (desk, hotkey) = (Desk::default(), Hotkey::new(None));
     hotkey.set(DEFAULT, &desk, &none());
