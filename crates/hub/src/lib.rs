@@ -24,7 +24,7 @@ mod ranges;
 mod rate;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
-pub mod token;
+mod token;
 
 pub use disk::{Disk, RealDisk};
 pub use download::{Download, DownloadId, Place, State, Wanted, WantedFile};

@@ -14,13 +14,8 @@ use crate::{Download, DownloadId, HubError, Place, State, Wanted};
 /// What the driver has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
-    Start {
-        id: DownloadId,
-        run: u64,
-    },
+    Start { id: DownloadId, run: u64 },
     Stop(DownloadId),
-    /// End a wait now.
-    Nudge(DownloadId),
 }
 
 /// The queue.
@@ -145,14 +140,15 @@ impl Queue {
         Ok(())
     }
 
-    pub(crate) fn resume(&mut self, id: DownloadId) -> Result<Option<Effect>, HubError> {
+    /// Returns whether its run waits, which is to end now.
+    pub(crate) fn resume(&mut self, id: DownloadId) -> Result<bool, HubError> {
         let line = self.line(id)?;
         match line.download.state {
             State::Paused | State::Failed(_) => line.rest(State::Waiting),
-            State::Retrying { .. } => return Ok(Some(Effect::Nudge(id))),
+            State::Retrying { .. } => return Ok(true),
             _ => {}
         }
-        Ok(None)
+        Ok(false)
     }
 
     /// Takes it from the list. Its parts may go once nothing runs of it: see [`Self::is_idle`].

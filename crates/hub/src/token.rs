@@ -39,23 +39,18 @@ impl fmt::Debug for Token {
 }
 
 /// Keeps the token for this endpoint in the keychain. Blocks, maybe for a person's answer.
-pub fn set(endpoint: &str, token: &Token) -> Result<(), HubError> {
+pub(crate) fn set(endpoint: &str, token: &Token) -> Result<(), HubError> {
     entry(endpoint)?
         .set_password(token.reveal())
         .map_err(refusal)
 }
 
 /// Deletes the token for this endpoint from the keychain, if there is one. Blocks likewise.
-pub fn clear(endpoint: &str) -> Result<(), HubError> {
+pub(crate) fn clear(endpoint: &str) -> Result<(), HubError> {
     match entry(endpoint)?.delete_credential() {
         Ok(()) | Err(keyring::Error::NoEntry) => Ok(()),
         Err(error) => Err(refusal(error)),
     }
-}
-
-/// Whether the keychain has a token for this endpoint. Blocks likewise.
-pub fn has(endpoint: &str) -> Result<bool, HubError> {
-    Ok(get(endpoint)?.is_some())
 }
 
 pub(crate) fn get(endpoint: &str) -> Result<Option<Token>, HubError> {

@@ -107,7 +107,7 @@ impl Driver {
                 }
                 heard = self.heard.recv() => {
                     match heard {
-                        Some((id, run, news)) => self.hear(id, run, news).await,
+                        Some((id, run, news)) => self.hear(id, run, news),
                         None => return,
                     }
                 }
@@ -147,8 +147,8 @@ impl Driver {
                 let _ = reply.send(self.queue.pause(id));
             }
             Command::Resume(id, reply) => {
-                let resumed = self.queue.resume(id).map(|nudge| {
-                    if nudge.is_some() {
+                let resumed = self.queue.resume(id).map(|waits| {
+                    if waits {
                         self.order(id, |order| order.n_nudges += 1);
                     }
                 });
@@ -173,7 +173,7 @@ impl Driver {
     }
 
     /// True where only numbers changed, which people need not see at once.
-    async fn hear(&mut self, id: DownloadId, run: u64, news: News) -> bool {
+    fn hear(&mut self, id: DownloadId, run: u64, news: News) -> bool {
         let is_quiet = matches!(
             news,
             News::Bytes { .. } | News::State(crate::State::Verifying { .. })
@@ -192,7 +192,6 @@ impl Driver {
             match effect {
                 Effect::Start { id, run } => self.start(id, run),
                 Effect::Stop(id) => self.order(id, |order| order.stop = true),
-                Effect::Nudge(id) => self.order(id, |order| order.n_nudges += 1),
             }
         }
         self.free_cancelled().await;
