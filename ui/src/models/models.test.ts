@@ -284,6 +284,17 @@ describe("a download", () => {
     await within(first).findByRole("button", { name: /^Use Qwen3 8B/ });
   });
 
+  it("that begins leaves the keys in its row", async () => {
+    await open();
+    const first = row("Qwen3 8B", "Recommended for this computer");
+    const get = within(first).getByRole("button", { name: /^Get Qwen3 8B/ });
+    get.focus();
+    await fireEvent.click(get);
+    await waitFor(() => expect(get.isConnected).toBe(false));
+    const more = within(first).getByRole("button", { name: "More about Qwen3 8B" });
+    await waitFor(() => expect(document.activeElement).toBe(more));
+  });
+
   it("is paused, resumed, put first and cancelled", async () => {
     await begin();
     await fireEvent.click(within(row("Gemma 3 4B", "Recommended for this computer"))
