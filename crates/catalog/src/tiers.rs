@@ -110,20 +110,15 @@ pub fn recommended(memory_bytes: u64, catalogue: &Catalogue) -> Tier {
 
 /// What to recommend for `machine`; `setting` is a budget that somebody set.
 pub fn recommended_for(machine: &Machine, setting: Option<u64>, catalogue: &Catalogue) -> Tier {
-    let budget = Budget::of(machine, setting);
-    let shop = Shop {
-        machine,
-        budget: &budget,
-        catalogue,
-    };
-    let chat = shop.most_capable(|entry| entry.tags.contains(&Tag::Chat));
+    let budget_bytes = Budget::of(machine, setting).total_bytes;
+    let shop = Shop::new(machine, budget_bytes, catalogue);
     Tier {
         memory_bytes: machine.memory_bytes,
-        budget_bytes: budget.total_bytes,
-        code: shop.most_capable(|entry| entry.tags.contains(&Tag::Code)),
+        budget_bytes,
+        chat: shop.most_capable(Tag::Chat),
+        code: shop.most_capable(Tag::Code),
         small: shop.fastest(),
         pair: shop.pair(),
-        chat,
     }
 }
 
@@ -138,10 +133,13 @@ const LEAST_SMALL_PARAMETERS: u64 = 1_000_000_000;
 /// And no longer small beyond.
 const MOST_SMALL_PARAMETERS: u64 = 9_000_000_000;
 
+/// All that a list offers to a machine.
 struct Shop<'a> {
     machine: &'a Machine,
-    budget: &'a Budget,
+    budget_bytes: u64,
     catalogue: &'a Catalogue,
+    /// Every entry that can be had and fits comfortably; the most capable come first.
+    offers: Vec<Offer<'a>>,
 }
 
 /// An entry in the variant that suits the machine.
@@ -151,23 +149,29 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    fn estimate(&self) -> &Estimate {
-        &self.suited.estimate
+    fn is_for(&self, tag: Tag) -> bool {
+        self.entry.tags.contains(&tag)
     }
 
     fn need_bytes(&self) -> u64 {
-        self.estimate().need.total_bytes()
+        self.suited.estimate.need.total_bytes()
     }
 
     /// Whether it fits with all the context that models are loaded with.
     fn fits_whole(&self) -> bool {
-        self.estimate().verdict == Verdict::Fits
+        self.suited.estimate.verdict == Verdict::Fits
     }
 
-    /// The speed between the least and the most that is predicted.
-    fn rate(&self) -> f64 {
-        let speed = self.estimate().speed;
-        speed.map_or(0.0, |speed| (speed.low * speed.high).sqrt())
+    /// The speed between the least and the most that is predicted, in tokens a second; `None` where
+    /// nothing is known of the machine's memory.
+    fn rate(&self) -> Option<f64> {
+        let speed = self.suited.estimate.speed;
+        speed.map(|speed| (speed.low * speed.high).sqrt())
+    }
+
+    /// Whether it answers with at least so many tokens a second, as far as anybody knows.
+    fn keeps_up(&self, tokens_per_second: f64) -> bool {
+        self.rate().is_none_or(|rate| rate >= tokens_per_second)
     }
 
     /// How capable it is, as far as numbers tell: a mixture of experts lies between what it has and
@@ -178,32 +182,40 @@ impl Offer<'_> {
         (numbers.parameters as f64 * active as f64).sqrt()
     }
 
-    fn pick(self, why: Why) -> Pick {
+    fn pick(&self, why: Why) -> Pick {
+        let variant = self.suited.variant;
         Pick {
             id: self.entry.id.clone(),
             name: self.entry.name.clone(),
-            format: self.suited.variant.format,
-            packing: self.suited.variant.packing.clone(),
-            size_bytes: self.suited.variant.size_bytes(),
-            estimate: self.suited.estimate,
+            format: variant.format,
+            packing: variant.packing.clone(),
+            size_bytes: variant.size_bytes(),
+            estimate: self.suited.estimate.clone(),
             why,
         }
     }
 }
 
 impl<'a> Shop<'a> {
-    /// Every entry of the list that can be had and fits, in the variant that suits the machine.
-    fn offers(&self) -> impl Iterator<Item = Offer<'a>> {
-        let entries = self.catalogue.entries.iter();
-        entries.filter_map(|entry| self.offer(entry, self.budget.total_bytes))
+    fn new(machine: &'a Machine, budget_bytes: u64, catalogue: &'a Catalogue) -> Self {
+        let mut shop = Self {
+            machine,
+            budget_bytes,
+            catalogue,
+            offers: Vec::new(),
+        };
+        let entries = catalogue.entries.iter();
+        let offers = entries.filter_map(|entry| shop.offer(entry, &entry.variants, budget_bytes));
+        shop.offers = offers.collect();
+        let by_capability =
+            |a: &Offer<'_>, b: &Offer<'_>| b.capability().total_cmp(&a.capability());
+        shop.offers.sort_by(by_capability);
+        shop
     }
 
-    /// The variant of `entry` that suits the machine, if it fits comfortably within `room_bytes`.
-    fn offer(&self, entry: &'a Entry, room_bytes: u64) -> Option<Offer<'a>> {
-        self.offer_among(entry, &entry.variants, room_bytes)
-    }
-
-    fn offer_among(
+    /// The one of `variants` of `entry` that suits the machine, if it fits comfortably within
+    /// `room_bytes`.
+    fn offer(
         &self,
         entry: &'a Entry,
         variants: impl IntoIterator<Item = &'a Variant>,
@@ -213,86 +225,84 @@ impl<'a> Shop<'a> {
         suited.is_comfortable().then_some(Offer { entry, suited })
     }
 
-    /// What the budget leaves beside `main`.
-    fn left_beside(&self, main: &Offer<'a>) -> Option<u64> {
-        self.budget.total_bytes.checked_sub(main.need_bytes())
-    }
-
-    /// The draft of `main` where both fit side by side, in the same form: one engine runs both.
-    fn draft_beside(&self, main: &Offer<'a>) -> Option<Offer<'a>> {
-        let draft = self.catalogue.find(main.entry.draft.as_deref()?)?;
-        let form = main.suited.variant.format;
-        let variants = draft.variants.iter().filter(|one| one.format == form);
-        let offer = self.offer_among(draft, variants, self.left_beside(main)?)?;
-        offer.fits_whole().then_some(offer)
-    }
-
-    /// The first model of the list that makes vectors and fits beside `main`.
-    fn embedding_beside(&self, main: &Offer<'a>) -> Option<Offer<'a>> {
-        let left_bytes = self.left_beside(main)?;
-        let entries = self.catalogue.entries.iter();
-        let mut embeddings = entries.filter(|entry| entry.tags.contains(&Tag::Embedding));
-        embeddings.find_map(|entry| self.offer(entry, left_bytes).filter(Offer::fits_whole))
-    }
-
-    fn most_capable(&self, suits: impl Fn(&Entry) -> bool) -> Option<Pick> {
-        let mut offers: Vec<Offer<'a>> = self.offers().filter(|offer| suits(offer.entry)).collect();
-        offers.sort_by(|a, b| b.capability().total_cmp(&a.capability()));
-        let keeps_up = |offer: &Offer<'_>, rate: f64| match offer.estimate().speed {
-            Some(_) => offer.rate() >= rate,
-            None => true,
-        };
-        let at = |rate| offers.iter().position(|offer| keeps_up(offer, rate));
-        if let Some(index) = at(READING_TOKENS_PER_SECOND) {
-            return Some(offers.swap_remove(index).pick(Why::MostCapable));
-        }
-        if let Some(index) = at(BEARABLE_TOKENS_PER_SECOND) {
-            return Some(offers.swap_remove(index).pick(Why::MostCapableThoughSlow));
-        }
-        // On a machine too slow for all of them, the fastest is the only one to be borne.
-        let fastest = offers
-            .into_iter()
-            .max_by(|a, b| a.rate().total_cmp(&b.rate()));
-        Some(fastest?.pick(Why::Fastest))
+    /// The most capable for `tag` that is fast enough; on a machine too slow for all of them the
+    /// fastest, which is the only one to be borne.
+    fn most_capable(&self, tag: Tag) -> Option<Pick> {
+        let offers = || self.offers.iter().filter(|offer| offer.is_for(tag));
+        let first = |rate| offers().find(|offer| offer.keeps_up(rate));
+        let slow = || Some(first(BEARABLE_TOKENS_PER_SECOND)?.pick(Why::MostCapableThoughSlow));
+        let quick = first(READING_TOKENS_PER_SECOND).map(|offer| offer.pick(Why::MostCapable));
+        quick.or_else(slow).or_else(|| fastest_of(offers()))
     }
 
     fn fastest(&self) -> Option<Pick> {
-        let is_small = |entry: &Entry| {
-            let parameters = entry.architecture.parameters;
-            entry.tags.contains(&Tag::Chat)
+        let is_small = |offer: &&Offer<'_>| {
+            let parameters = offer.entry.architecture.parameters;
+            offer.is_for(Tag::Chat)
                 && (LEAST_SMALL_PARAMETERS..MOST_SMALL_PARAMETERS).contains(&parameters)
         };
-        let offers = self.offers().filter(|offer| is_small(offer.entry));
-        let fastest = offers.max_by(|a, b| a.rate().total_cmp(&b.rate()));
-        Some(fastest?.pick(Why::Fastest))
+        fastest_of(self.offers.iter().filter(is_small))
     }
 
     /// The most capable model that fits beside one that guesses for it; where none does, beside one
     /// that makes vectors.
     fn pair(&self) -> Option<Pair> {
-        let is_main =
-            |offer: &Offer<'_>| offer.entry.tags.contains(&Tag::Chat) && offer.fits_whole();
-        let mut mains: Vec<Offer<'a>> = self.offers().filter(is_main).collect();
-        mains.sort_by(|a, b| b.capability().total_cmp(&a.capability()));
-        let drafted = mains.iter().position(|main| {
-            main.rate() >= READING_TOKENS_PER_SECOND && self.draft_beside(main).is_some()
-        });
-        if let Some(index) = drafted {
-            let main = mains.swap_remove(index);
-            let draft = self.draft_beside(&main)?;
-            return Some(pair(PairKind::Draft, main, draft));
-        }
-        let is_borne = |main: &Offer<'a>| {
-            main.estimate().speed.is_none() || main.rate() >= BEARABLE_TOKENS_PER_SECOND
+        let is_main = |offer: &&Offer<'_>| offer.is_for(Tag::Chat) && offer.fits_whole();
+        let mains = || self.offers.iter().filter(is_main);
+        let drafted = || {
+            // Guesses are worth their memory only where it is known that answers are fast without.
+            let is_quick = |main: &&Offer<'_>| {
+                main.rate()
+                    .is_some_and(|rate| rate >= READING_TOKENS_PER_SECOND)
+            };
+            mains().filter(is_quick).find_map(|main| {
+                let draft = self.draft_beside(main)?;
+                Some(pair(PairKind::Draft, main, &draft))
+            })
         };
-        mains.into_iter().filter(is_borne).find_map(|main| {
-            let embedding = self.embedding_beside(&main)?;
-            Some(pair(PairKind::Embedding, main, embedding))
+        let searched = || {
+            let is_borne = |main: &&Offer<'_>| main.keeps_up(BEARABLE_TOKENS_PER_SECOND);
+            mains().filter(is_borne).find_map(|main| {
+                let embedding = self.embedding_beside(main)?;
+                Some(pair(PairKind::Embedding, main, &embedding))
+            })
+        };
+        drafted().or_else(searched)
+    }
+
+    /// What the budget leaves beside `main`.
+    fn left_beside(&self, main: &Offer<'_>) -> u64 {
+        self.budget_bytes.saturating_sub(main.need_bytes())
+    }
+
+    /// The draft of `main` where both fit side by side, in the same form: one engine runs both.
+    fn draft_beside(&self, main: &Offer<'_>) -> Option<Offer<'a>> {
+        let draft = self.catalogue.find(main.entry.draft.as_deref()?)?;
+        let form = main.suited.variant.format;
+        let variants = draft.variants.iter().filter(|one| one.format == form);
+        let offer = self.offer(draft, variants, self.left_beside(main));
+        offer.filter(Offer::fits_whole)
+    }
+
+    /// The first model of the list that makes vectors and fits beside `main`.
+    fn embedding_beside(&self, main: &Offer<'_>) -> Option<Offer<'a>> {
+        let left_bytes = self.left_beside(main);
+        let entries = self.catalogue.entries.iter();
+        let mut embeddings = entries.filter(|entry| entry.tags.contains(&Tag::Embedding));
+        embeddings.find_map(|entry| {
+            let offer = self.offer(entry, &entry.variants, left_bytes);
+            offer.filter(Offer::fits_whole)
         })
     }
 }
 
-fn pair(kind: PairKind, main: Offer<'_>, second: Offer<'_>) -> Pair {
+fn fastest_of<'a>(offers: impl Iterator<Item = &'a Offer<'a>>) -> Option<Pick> {
+    let rate = |offer: &Offer<'_>| offer.rate().unwrap_or(0.0);
+    let fastest = offers.max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    Some(fastest?.pick(Why::Fastest))
+}
+
+fn pair(kind: PairKind, main: &Offer<'_>, second: &Offer<'_>) -> Pair {
     Pair {
         kind,
         need_bytes: main.need_bytes().saturating_add(second.need_bytes()),
