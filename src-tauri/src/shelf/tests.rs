@@ -85,3 +85,12 @@ async fn a_variant_of_the_list_is_wanted_with_what_the_list_knows() {
     let error = shelf.wanted("no/such/thing", &hub).await.unwrap_err();
     assert_eq!(error.code(), "bad_name");
 }
+
+#[test]
+fn the_disk_is_asked_before_there_is_a_folder_for_models() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Shelf::new(folder.path(), || {});
+    assert!(!shelf.models_folder().exists());
+    assert!(shelf.disk().free_bytes.unwrap() > 0);
+    assert_eq!(shelf.disk().coming_bytes(), 0);
+}
