@@ -366,7 +366,7 @@ impl Turns {
         }
         self.inner.desk_news.send_replace(());
         (self.inner.tell)(Happening::Conversation { id: conversation });
-        tokio::spawn(desk::write(place, entry, path, asking));
+        tokio::spawn(desk::live(place, entry, path, asking));
         Ok(answer)
     }
 

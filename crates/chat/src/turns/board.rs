@@ -99,6 +99,12 @@ impl Board {
         state.message()
     }
 
+    /// Ends the answer and tells its followers, with what is rendered: to render may be what failed.
+    pub(super) fn break_off(&self, ending: EndingView) {
+        self.state().end(ending, None);
+        self.news.send_replace(());
+    }
+
     /// Shows followers what changed; renders what they have not seen.
     pub(super) fn publish(&self) {
         if self.news.receiver_count() > 0 {

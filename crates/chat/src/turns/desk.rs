@@ -14,6 +14,7 @@ use super::answer::{Entry, Writing};
 use super::board::Board;
 use super::disk::{Disk, DiskCopy};
 use super::{Asking, Happening, Tell};
+use crate::failure::Failure;
 use crate::update::{EndingView, MessageView};
 use crate::view::{Kept, Rendered, view};
 
@@ -53,8 +54,25 @@ pub(super) enum Found {
     Over,
 }
 
-/// The life of one answer.
-pub(super) async fn write(place: Place, entry: Arc<Entry>, mut path: Vec<Message>, asking: Asking) {
+/// The life of one answer, in a task of its own, so that even a panic is an end that people see.
+pub(super) async fn live(place: Place, entry: Arc<Entry>, path: Vec<Message>, asking: Asking) {
+    let inner = place.inner.clone();
+    let life = tokio::spawn(write(place, entry.clone(), path, asking));
+    let Err(error) = life.await else {
+        return;
+    };
+    tracing::error!(%error, "an answer was broken off");
+    inner.desk().entries.remove(&entry.id);
+    let reason = "the answer was broken off by a mistake in Transom".to_owned();
+    let failure = Failure::Other { reason };
+    entry.board.break_off(EndingView::Failed { failure });
+    inner.desk_news.send_replace(());
+    (inner.tell)(Happening::Conversation {
+        id: entry.conversation,
+    });
+}
+
+async fn write(place: Place, entry: Arc<Entry>, mut path: Vec<Message>, asking: Asking) {
     let inner = place.inner.clone();
     inner.complete(&mut path);
     let copy = DiskCopy::new(inner.disk.clone(), entry.id);

@@ -316,3 +316,27 @@ async fn closing_ends_every_answer_as_interrupted_and_begins_none() {
     assert!(matches!(late, Err(Failure::Other { .. })), "{late:?}");
     world.turns.close().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_a_mistake_of_ours_breaks_off_has_an_end_all_the_same() {
+    let world = World::new(endless());
+    let begun = world.ask("Hello").await;
+    let mut updates = world.turns.follow(begun.answer);
+    let mut page = Page::default();
+    page.read_until(&mut updates, is_writing).await;
+    // Whoever is told of anything now panics.
+    let heard = world.heard.clone();
+    let poisoned = std::thread::spawn(move || {
+        let _held = heard.lock().unwrap();
+        panic!("on purpose");
+    });
+    assert!(poisoned.join().is_err());
+    world.disk.is_full.store(true, Ordering::SeqCst);
+    page.read_on(&mut updates).await;
+    let failure = match page.ending {
+        Some(EndingView::Failed { failure }) => failure,
+        other => panic!("it ended as {other:?}"),
+    };
+    assert!(matches!(failure, Failure::Other { .. }), "{failure:?}");
+    assert_eq!(world.turns.running(), []);
+}
