@@ -6,6 +6,8 @@
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
+use super::methods::MOST_FILL;
+
 /// A JSON value as a template variable; the order of keys stays.
 pub(crate) fn to_value(json: &serde_json::Value) -> Value {
     match json {
@@ -65,7 +67,13 @@ fn indent_text(indent: Value) -> Result<Option<String>, Error> {
     Ok(match indent.kind() {
         ValueKind::None => None,
         ValueKind::String => Some(indent.to_string()),
-        _ => Some(" ".repeat(usize::try_from(indent)?)),
+        _ => match usize::try_from(indent)? {
+            n_spaces @ 0..=MOST_FILL => Some(" ".repeat(n_spaces)),
+            n_spaces => {
+                let what = format!("tojson: an indent of {n_spaces}");
+                return Err(Error::new(ErrorKind::InvalidOperation, what));
+            }
+        },
     })
 }
 

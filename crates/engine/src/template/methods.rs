@@ -7,6 +7,9 @@ use minijinja::value::{Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
+/// No template that writes a prompt fills or indents further.
+pub(super) const MOST_FILL: usize = 1000;
+
 /// Calls `method` of `value`.
 pub(crate) fn call(
     state: &mut State,
@@ -72,7 +75,12 @@ fn of_string(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, 
         }
         "zfill" => {
             let (width,): (usize,) = from_args(args)?;
-            Value::from(format!("{text:0>width$}"))
+            if width > MOST_FILL {
+                return Err(invalid("zfill is too wide"));
+            }
+            let (sign, digits) = text.split_at(usize::from(text.starts_with(['-', '+'])));
+            let n_zeros = width.saturating_sub(text.chars().count());
+            Value::from(format!("{sign}{}{digits}", "0".repeat(n_zeros)))
         }
         _ => return Ok(None),
     }))

@@ -70,6 +70,22 @@ fn user_text_is_never_a_template() {
 }
 
 #[test]
+fn a_template_that_asks_for_too_much_is_refused() {
+    let render = |source| template(source).render(&ChatPrompt::default(), SystemTime::UNIX_EPOCH);
+    for source in [
+        "{{ '7'.zfill(100000) }}",
+        "{{ [1] | tojson(indent=9000000000000000000) }}",
+    ] {
+        assert!(
+            matches!(render(source), Err(EngineError::Template { .. })),
+            "{source}"
+        );
+    }
+    let text = render("{{ '7'.zfill(3) }} {{ '-7'.zfill(3) }} {{ '1234'.zfill(3) }}");
+    assert_eq!(text.unwrap(), "007 -07 1234", "as Python does");
+}
+
+#[test]
 fn the_template_file_wins_over_the_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
