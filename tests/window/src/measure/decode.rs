@@ -54,6 +54,8 @@ fn cpu(desktop: &Desktop, app: &App) -> f64 {
 
 /// Asks in a new chat, and reads speed and length from the answer's figures.
 async fn in_the_window(chat: &Page) -> Outcome<(f64, f64)> {
+    // The newest chat is the one before until this one is there.
+    let before = chat.run_until_done(STATS).await?["chat"].take();
     chat.click("button", "^New chat").await?;
     chat.by("textbox", "^Message$").await?.click().await?;
     chat.type_text(QUESTION).await?;
@@ -67,22 +69,23 @@ async fn in_the_window(chat: &Page) -> Outcome<(f64, f64)> {
         let stats = chat.run_until_done(STATS).await?;
         let number = |name: &str| stats[name].as_f64();
         match (number("tokens_per_second"), number("generated_tokens")) {
-            (Some(speed), Some(n_tokens)) => Ok(Some((speed, n_tokens))),
+            (Some(speed), Some(n_tokens)) if stats["chat"] != before => Ok(Some((speed, n_tokens))),
             _ => Err(Failure::Wrong(stats.to_string())),
         }
     })
     .await
 }
 
-/// The figures of the newest answer of the newest chat, asked as the page asks.
+/// The newest chat and the figures of its newest answer, asked as the page asks.
 const STATS: &str = "
 const call = window.__TAURI_INTERNALS__.invoke;
 (async () => {
   const [newest] = await call('conversations', { search: '', offset: 0, limit: 1 });
   if (!newest) return {};
-  const { messages } = await call('open_conversation', { id: newest.conversation.id });
+  const chat = newest.conversation.id;
+  const { messages } = await call('open_conversation', { id: chat });
   const [last] = await call('messages', { ids: [messages.at(-1).id] });
-  return last.ending.ending === 'writing' ? {} : (last.stats ?? {});
+  return { chat, ...(last.ending.ending === 'writing' ? {} : last.stats) };
 })().then(done, (e) => done({ error: JSON.stringify(e) }));";
 
 /// Asks through `transom ask`, with a data folder of its own so that it loads its own model.

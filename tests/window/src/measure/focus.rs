@@ -42,8 +42,8 @@ pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
         hide(&desktop, &chat).await?;
     }
 
-    desktop.press("ctrl+space")?;
     let start = SystemTime::now();
+    desktop.press("ctrl+space")?;
     let prompt = app.window("prompt").await?;
     until("the prompt takes keys", async || {
         Ok(prompt.has_keyboard().await?.then_some(()))

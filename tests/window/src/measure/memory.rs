@@ -91,7 +91,10 @@ async fn hide(desktop: &Desktop) -> Outcome {
 
 /// The app's windows that are on the screen.
 fn visible(desktop: &Desktop) -> Outcome<String> {
-    desktop.output("xdotool", &["search", "--onlyvisible", "--class", "transom-app"])
+    desktop.output(
+        "xdotool",
+        &["search", "--onlyvisible", "--class", "transom-app"],
+    )
 }
 
 /// The memory, once it has changed by less than a hundredth for three seconds.
