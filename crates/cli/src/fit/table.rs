@@ -5,6 +5,7 @@
 use transom_catalog::tiers::{PairKind, Pick, Tier, Why};
 
 use crate::library::form_text;
+use crate::output::rows::broken;
 use crate::output::size::disk_text;
 use crate::output::stats::{GB, bytes_text};
 use crate::output::table::{Column, Table, numbers, words};
@@ -39,7 +40,8 @@ pub(super) fn one(
     text.push_str(&table.text(columns_of, is_dimmed));
     if let Some(pair) = &tier.pair {
         let together = bytes_text(pair.need_bytes);
-        text.push_str(&format!("\nThe two together need {together}.\n"));
+        let together = format!("The two together need {together}. {SECOND}");
+        text.push_str(&lines(&together, columns_of));
     }
     let picks = [&tier.chat, &tier.code, &tier.small];
     let mut picks = picks.into_iter().flatten();
@@ -47,11 +49,13 @@ pub(super) fn one(
         .clone()
         .any(|pick| pick.why == Why::MostCapableThoughSlow)
     {
-        text.push_str("\nSlower than most people read; a smaller one answers faster.\n");
+        let slow = "Slower than most people read; a smaller one answers faster.";
+        text.push_str(&lines(slow, columns_of));
     }
     if let Some(first) = picks.next() {
         let id = &first.id;
-        text.push_str(&format!("\nTo install one: transom models install {id}\n"));
+        let install = format!("To install one: transom models install {id}");
+        text.push_str(&lines(&install, columns_of));
     }
     text
 }
@@ -67,7 +71,20 @@ pub(super) fn many(tiers: &[Tier], columns_of: Option<usize>, is_dimmed: bool) -
         ));
         add(&mut table, tier);
     }
-    table.text(columns_of, is_dimmed)
+    table.text(columns_of, is_dimmed) + &lines(SECOND, columns_of)
+}
+
+/// What nobody shall be promised.
+const SECOND: &str =
+    "Two at once is what fits side by side; Transom itself does not use a second model yet.";
+
+/// A sentence below a table, after a blank line.
+fn lines(text: &str, columns_of: Option<usize>) -> String {
+    let width = columns_of.unwrap_or(80).min(80).saturating_sub(1);
+    let lines = broken(text, width).into_iter();
+    std::iter::once("\n".to_owned())
+        .chain(lines.map(|line| line + "\n"))
+        .collect()
 }
 
 fn add(table: &mut Table, tier: &Tier) {
