@@ -155,15 +155,17 @@ impl Installed {
             let repository = repository_of(&id, &root);
             return Ok(Self::new(found(repository), Origin::ModelsFolder));
         }
+        let mut added = places.all_added().into_iter();
+        let added = added.find(|added| id.starts_with(forms::absolute(added)));
         let of_app = |place: &Elsewhere| {
             let is_there = id.starts_with(forms::absolute(&place.folder));
             is_there.then(|| place.models().find(|model| model.id == id))?
         };
-        if let Some(model) = places.elsewhere.iter().find_map(of_app) {
+        if added.is_none()
+            && let Some(model) = places.elsewhere.iter().find_map(of_app)
+        {
             return Ok(model);
         }
-        let mut added = places.all_added().into_iter();
-        let added = added.find(|added| id.starts_with(forms::absolute(added)));
         let path = added.unwrap_or_else(|| path.to_owned());
         let repository = repository_of(&id, &forms::absolute(&path));
         let found = found(repository.or_else(|| cached_repository(&id)));
@@ -184,7 +186,7 @@ impl Installed {
         }
     }
 
-    /// Name for people.
+    /// Its folder's or file's own name. [`Self::title`] is for people.
     pub fn name(&self) -> &str {
         &self.forms.name
     }

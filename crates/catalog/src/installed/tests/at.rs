@@ -13,6 +13,8 @@ fn a_model_at_a_path_is_the_one_in_the_list() {
     shelf.put_gguf("data/models/own/M-GGUF/M-Q8_0.gguf");
     shelf.put_folder("data/models/own/N-4bit");
     shelf.put_folder("theirs/own/L-4bit");
+    // What the user added counts before what an app has.
+    shelf.put_folder("theirs/own/K-4bit");
     shelf.put_folder("hub/models--own--M-4bit/snapshots/main");
     shelf.put_gguf("mine/Mine.gguf");
     shelf.put_gguf("others/Other.gguf");
@@ -22,10 +24,10 @@ fn a_model_at_a_path_is_the_one_in_the_list() {
     };
     let places = Places {
         elsewhere: vec![app(App::LmStudio, "theirs"), app(App::HuggingFace, "hub")],
-        ..shelf.places(&["mine/Mine.gguf", "others"])
+        ..shelf.places(&["mine/Mine.gguf", "others", "theirs/own/K-4bit"])
     };
     let listed = list(&places);
-    assert_eq!(listed.len(), 8, "{listed:#?}");
+    assert_eq!(listed.len(), 9, "{listed:#?}");
     for model in listed {
         assert_eq!(Installed::of_places(&model.id, &places).unwrap(), model);
     }
