@@ -130,6 +130,36 @@ fn a_repository_of_the_hub_is_installed_by_its_name_and_used_by_it() {
 }
 
 #[test]
+fn a_model_on_the_disk_is_added_by_its_path_used_by_its_name_and_forgotten() {
+    let shop = Shop::open();
+    let file = shop.home().join(FILE);
+    let path = file.to_str().unwrap();
+    let added = shop.run(&["models", "install", path]);
+    assert_eq!(code(&added), 0, "{}", err(&added));
+    let told = err(&added);
+    assert!(
+        told.contains("tiny is on the list now, and used where it lies, in ~/"),
+        "{told}"
+    );
+    let list = shop.json(&["models", "list", "--json"]);
+    assert_eq!(list["installed"][1]["name"], "tiny", "{list}");
+    assert_eq!(list["installed"][1]["origin"], "added");
+    let inspected = shop.json(&["models", "inspect", "tiny", "--json"]);
+    assert_eq!(inspected["architecture"], "llama");
+    let ask = ["ask", "Hello", "--model", "tiny", "--max-tokens", "4"];
+    let answer = shop.run(&ask);
+    assert_eq!(code(&answer), 0, "{}", err(&answer));
+    let removed = shop.run(&["models", "remove", "tiny"]);
+    assert_eq!(code(&removed), 0, "{}", err(&removed));
+    assert!(out(&removed).starts_with("tiny: taken off the list; its files stay in ~/"));
+    assert_eq!(fs::read(&file).unwrap(), shop.bytes());
+    assert_eq!(code(&shop.run(&ask)), 3);
+    let refused = shop.run(&["models", "install", "./nothing-here"]);
+    assert_eq!(code(&refused), 3);
+    assert!(err(&refused).contains("nothing-here"), "{}", err(&refused));
+}
+
+#[test]
 fn dropped_connections_are_gone_over() {
     let shop = Shop::open();
     shop.hub.fail(Route::Blob, Fault::Drop(300_000), 3);
@@ -463,7 +493,11 @@ fn a_model_in_memory_is_not_removed_and_the_refusal_says_how() {
     );
     assert!(shop.file().exists());
     let unloaded = shop.run(&["unload", "tiny"]);
-    assert!(out(&unloaded).contains("Tiny · F16: "), "{}", out(&unloaded));
+    assert!(
+        out(&unloaded).contains("Tiny · F16: "),
+        "{}",
+        out(&unloaded)
+    );
     let removed = shop.run(&["models", "remove", "tiny", "--yes"]);
     assert_eq!(code(&removed), 0, "{}", err(&removed));
     chat.send_line("/quit").unwrap();

@@ -20,6 +20,7 @@ impl Library {
         let facts = model.facts.as_ref();
         Here {
             name: self.name_of(model),
+            title: model.title(&self.catalogue),
             form: self.form_of(model),
             size_bytes: model.size_bytes,
             context_length: facts.ok().and_then(|facts| facts.context_length),

@@ -47,8 +47,10 @@ pub(super) struct ListArgs {
 /// A model that is here.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Here {
-    /// What `--model` takes.
+    /// What `--model` takes, as short as can be.
     pub(crate) name: String,
+    /// What windows call it; `--model` takes that too.
+    pub(crate) title: String,
     /// `MLX 4-bit`, `GGUF Q4_K_M`.
     pub(crate) form: String,
     /// Bytes on disk.
@@ -58,7 +60,7 @@ pub(crate) struct Here {
     /// Whether it fits.
     #[serde(flatten)]
     pub(crate) verdict: Option<Verdict>,
-    /// `comes with Transom`, `models folder`, the name of another app.
+    /// `with Transom`, `models folder`, `added`, the name of another app.
     pub(crate) origin: String,
     /// Its folder or file.
     pub(crate) path: PathBuf,
@@ -216,6 +218,7 @@ mod tests {
     fn here() -> Vec<Here> {
         let model = |name: &str, form: &str, verdict, origin: &str| Here {
             name: name.to_owned(),
+            title: name.to_owned(),
             form: form.to_owned(),
             size_bytes: 2_497_280_256,
             context_length: Some(40_960),
@@ -321,6 +324,7 @@ broken: m.gguf ends too early
         let json: serde_json::Value = serde_json::from_str(&listed(&args, data.path())).unwrap();
         let installed = &json["installed"][0];
         assert_eq!(installed["name"], "other-F16");
+        assert_eq!(installed["title"], "other-F16");
         assert_eq!(installed["verdict"], "fits");
         assert_eq!(
             installed["path"],
