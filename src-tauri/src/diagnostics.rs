@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use transom_catalog::installed;
 use transom_store::Settings;
 
 use crate::log;
@@ -21,11 +22,23 @@ pub(crate) fn last_of_log(data_folder: &Path) -> String {
     String::from_utf8_lossy(&text[from..]).into_owned()
 }
 
+/// What the user added by path, a line each, or why that is not known.
+pub(crate) fn added(data_folder: &Path) -> String {
+    match installed::read_added(data_folder) {
+        Ok(paths) => {
+            let lines = paths.iter().map(|path| format!("{}\n", path.display()));
+            lines.collect()
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
 /// The file's text. `home` is written as `~` wherever it stands.
 pub(crate) fn text(
     about: &AboutView,
     status: &StatusView,
     settings: &Settings,
+    added: &str,
     log: &str,
     home: Option<PathBuf>,
 ) -> String {
@@ -36,6 +49,7 @@ pub(crate) fn text(
     section("About", &json(about));
     section("Status", &json(status));
     section("Settings", &json(&without_words(settings)));
+    section("Added models", added);
     section("Log", log);
     match home {
         Some(home) if home.as_os_str().len() > 1 => text.replace(&*home.to_string_lossy(), "~"),
@@ -102,7 +116,6 @@ mod tests {
         let settings = Settings {
             model: Some(id.clone()),
             models: [(id.clone(), model)].into(),
-            added_models: vec![PathBuf::from(&id)],
             recent_models: vec![id],
             prompts: Some(vec![SavedPrompt {
                 name: format!("{PLANTED}-name"),
@@ -110,11 +123,14 @@ mod tests {
             }]),
             ..Settings::default()
         };
+        let folder = tempfile::tempdir().unwrap();
+        installed::keep_added(folder.path(), &[format!("{home}/Mine.gguf").into()]).unwrap();
         let log = format!("INFO transom: opened {home}/data\n");
         let text = text(
             &about(),
             &idle(),
             &settings,
+            &added(folder.path()),
             &log,
             Some(PathBuf::from(home)),
         );
@@ -122,6 +138,7 @@ mod tests {
         // What helps is there.
         for helps in [
             "~/models/Qwen3",
+            "~/Mine.gguf",
             "0.25",
             "Debian 12",
             "opened ~/data",

@@ -16,7 +16,7 @@ use transom_catalog::installed::AddedWatch;
 use transom_chat::{Happening, Turns};
 use transom_engine_host::ProcessWorkers;
 use transom_signals::Hardware;
-use transom_store::{Notice, Settings, Store, Timestamp};
+use transom_store::{Notice, Settings, Store, StoreError, Timestamp};
 use transom_supervisor::{
     Connection, Handle, Supervisor, Tuning, Unload,
     instance::{self, InstanceError},
@@ -82,9 +82,12 @@ impl Rooms {
         });
         // Files are read for it, while the supervisor is looked for.
         let names = tokio::task::spawn_blocking({
-            let places = models::places(data_folder, &settings);
-            let (settings, list) = (settings.clone(), shelf.list());
-            move || models::names_of_recent(&places, &settings, &list)
+            let (data_folder, settings) = (data_folder.to_owned(), settings.clone());
+            let list = shelf.list();
+            move || {
+                let places = models::places(&data_folder, &settings);
+                models::names_of_recent(&places, &settings, &list)
+            }
         });
         let hardware = Hardware::detect();
         let tuned = tuning::of(&settings);
@@ -270,25 +273,23 @@ async fn open_store(data_folder: PathBuf, notices: &mut Vec<News>) -> Store {
 async fn settings_of(store: &Store, data_folder: &Path, notices: &mut Vec<News>) -> Settings {
     let (store, data_folder) = (store.clone(), data_folder.to_owned());
     let read = tokio::task::spawn_blocking(move || {
-        let mut added = Ok(());
-        let settings = store.settings().map(|settings| {
-            let (settings, moved) = added::moved(&store, settings, &data_folder);
-            added = moved;
-            settings
-        });
-        (settings, added)
+        let settings = store.settings()?;
+        Ok::<_, StoreError>(added::moved(&store, settings, &data_folder))
     });
-    let Ok((settings, added)) = read.await else {
-        return Settings::default();
-    };
-    if let Err(reason) = added {
-        tracing::warn!(reason, "what was added by path is not known");
-        notices.push(notice("other", &reason));
+    match read.await {
+        Ok(Ok((settings, moved))) => {
+            if let Err(reason) = moved {
+                tracing::warn!(reason, "what was added by path is not known");
+                notices.push(notice("other", &reason));
+            }
+            settings
+        }
+        Ok(Err(error)) => {
+            notices.push(notice("settings_unreadable", &error.to_string()));
+            Settings::default()
+        }
+        Err(_) => Settings::default(),
     }
-    settings.unwrap_or_else(|error| {
-        notices.push(notice("settings_unreadable", &error.to_string()));
-        Settings::default()
-    })
 }
 
 /// A supervisor, and whether it is another program's.

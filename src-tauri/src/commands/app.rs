@@ -214,7 +214,9 @@ pub(crate) async fn save_diagnostics(
     };
     blocking(move || {
         let log = diagnostics::last_of_log(&folder);
-        let text = diagnostics::text(&about, &status, &settings, &log, std::env::home_dir());
+        let added = diagnostics::added(&folder);
+        let home = std::env::home_dir();
+        let text = diagnostics::text(&about, &status, &settings, &added, &log, home);
         std::fs::write(&path, text).map_err(|error| Refusal::Storage {
             reason: format!("{}: {error}", path.display()),
         })?;

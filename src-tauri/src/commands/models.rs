@@ -42,7 +42,7 @@ pub(crate) async fn models(app: AppHandle) -> Done<Vec<ModelView>> {
 }
 
 /// Another program added or forgot a model, or models are called otherwise: tells the pages, and
-/// draws the menu with the names that hold now.
+/// draws the menu with the names that hold now. A list that was damaged is told of, too.
 pub(crate) fn changed(app: &AppHandle) {
     app.state::<Shell>().tell(&News::Models);
     let app = app.clone();
@@ -51,10 +51,20 @@ pub(crate) fn changed(app: &AppHandle) {
         let rooms = shell.rooms().await?;
         let settings = rooms.settings();
         let places = models::places(&shell.data_folder, &settings);
-        let list = rooms.shelf.list();
-        let names = blocking(move || Ok(models::names_of_recent(&places, &settings, &list)));
-        if rooms.learn(names.await?) {
+        let of = rooms.clone();
+        let read = blocking(move || {
+            let names = models::names_of_recent(&places, &settings, &of.shelf.list());
+            Ok((names, installed::read_added(of.data_folder())))
+        });
+        let (names, added) = read.await?;
+        if rooms.learn(names) {
             draw_tray(&app);
+        }
+        if let Err(error) = added {
+            shell.notice(News::Notice {
+                code: "other".to_owned(),
+                detail: error.to_string(),
+            });
         }
         Ok::<(), Refusal>(())
     });
