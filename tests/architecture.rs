@@ -118,7 +118,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     // The machine's own interfaces.
     ("objc2*", &["transom-signals"]),
     ("dispatch2", &["transom-signals"]),
-    ("zbus", &["transom-signals"]),
+    // The shell asks the session's bus for the app that runs.
+    ("zbus", &["transom-signals", "transom-app"]),
     ("tauri*", &["transom-app"]),
     ("arboard", &["transom-app"]),
     ("x11rb", &["transom-app", "transom-window-tests"]),
