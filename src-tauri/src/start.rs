@@ -213,12 +213,13 @@ async fn tell_status(app: &AppHandle, rooms: &Rooms) {
 
 /// Goes on with the downloads, and tells of them as they change.
 async fn tell_downloads(app: AppHandle, rooms: Arc<Rooms>) {
+    // Before the queue is opened: what it has from the last time is a change as well.
+    let mut changes = rooms.shelf.downloads();
     if let Err(error) = rooms.shelf.begin().await {
         // Whoever wants a model is told; nobody else need know.
         tracing::warn!(%error, "downloads cannot go on");
     }
     let shell = app.state::<Shell>();
-    let mut changes = rooms.shelf.downloads();
     let mut n_done = 0;
     while changes.changed().await.is_ok() {
         changes.borrow_and_update();
