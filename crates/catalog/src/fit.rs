@@ -1,11 +1,12 @@
 //! What a model will need in memory on a machine, and the longest context that fits, from its facts
 //! alone: for people who move a slider, long before anything is loaded.
 //!
-//! The sums are those of the engines' own `memory_need`, which decides when a model is loaded: of
-//! llama.cpp's exactly, of MLX's but for weights that a load leaves out. The conformance suite holds
-//! both side by side. Rule: nothing is read or asked here, and no number of a file can overflow.
+//! The sums are those of the engines' own `memory_need`, which decides when a model is loaded:
+//! llama.cpp's is the one here, MLX's the same but for weights that a load leaves out. The
+//! conformance suite holds both side by side. Rule: nothing is read or asked here, and no number of
+//! a file can overflow.
 
-mod llama;
+pub mod llama;
 mod mlx;
 #[cfg(test)]
 mod tests;
@@ -83,7 +84,7 @@ pub fn need(facts: &ModelFacts, machine: &Machine, kv: KvChoice, context_length:
     let own = facts.context_length.filter(|&n| n > 0);
     let context_length = context_length.min(own.unwrap_or(u64::MAX)).max(1);
     match facts.format {
-        Format::Gguf => llama::need(facts, machine, kv, context_length),
+        Format::Gguf => llama::need(facts, machine.has_gpu, kv, u64::MAX, context_length),
         Format::Safetensors => mlx::need(facts, machine, context_length),
     }
 }
@@ -110,7 +111,7 @@ pub fn fit(
 /// How the cache of this form will be kept on `machine`; `None` for wider than [`KvType`] knows.
 pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvChoice) -> Option<KvType> {
     match facts.format {
-        Format::Gguf => Some(llama::kv_type(facts, machine, kv)),
+        Format::Gguf => Some(llama::kv_type(facts, machine.has_gpu, kv)),
         Format::Safetensors => (mlx::element_bytes(facts, machine) == 2).then_some(KvType::F16),
     }
 }

@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use transom_catalog::fit::llama::MAX_DRAFT;
 use transom_engine::generation::{Counts, Decode, Next};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{EngineError, JobControl, Sampler};
 
-use crate::device::MAX_DRAFT;
 use crate::memory;
 use crate::session::Session;
 

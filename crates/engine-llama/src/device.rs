@@ -1,26 +1,24 @@
-//! How a model runs on this machine: the choices that were measured, in one place.
+//! How a model runs on this machine. What its memory follows from is chosen in the catalogue's
+//! `fit::llama`; all of it was measured.
 //!
 //! | | GPU | CPU |
 //! |---|---|---|
 //! | layers | all on the GPU | |
 //! | flash attention | on | off, unless the cache is Q8_0 |
 //! | keys and values, unless they are chosen | Q8_0 | F16; Q8_0 where memory asks for it |
+//! | weights | pages of the file | the same, or read where llama.cpp rearranges them |
 //!
 //! On x86 flash attention over Q8_0 keys and values halves both prefill and decode.
 //!
 //! Rule: the same model on the same machine always takes the same steps, so that the same prompt
 //! rounds the same way.
 
+use transom_catalog::fit::KvChoice;
+use transom_catalog::fit::llama::{self, MAX_DRAFT};
+use transom_catalog::{KvType, ModelFacts};
 use transom_engine::{KvCacheChoice, Limits};
 
-use crate::native::{self, CacheType, ContextParams};
-
-/// Most tokens that are guessed ahead and checked in one step.
-pub(crate) const MAX_DRAFT: usize = 16;
-
-/// Most tokens of a prefill step. More bring no speed on any device, and a step on a GPU cannot be
-/// stopped inside.
-const MAX_PREFILL: usize = 512;
+use crate::native::{self, ContextParams};
 
 /// Where the work is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,31 +39,14 @@ impl Device {
         }
     }
 
-    /// How keys and values are kept under `limits`. `head_sizes` are those of keys and values;
-    /// blocks of Q8_0 need multiples of 32.
-    pub(crate) fn cache_type(self, limits: &Limits, head_sizes: [u64; 2]) -> CacheType {
-        let has_whole_blocks = head_sizes.iter().all(|size| *size > 0 && size % 32 == 0);
-        let is_wanted = match limits.kv_cache {
-            KvCacheChoice::Automatic => self == Self::Gpu,
-            KvCacheChoice::Full => false,
-            KvCacheChoice::Small => true,
-        };
-        if has_whole_blocks && is_wanted {
-            CacheType::Q8_0
-        } else {
-            CacheType::F16
-        }
+    /// How keys and values are kept under `limits`.
+    pub(crate) fn cache_type(self, limits: &Limits, facts: &ModelFacts) -> KvType {
+        llama::kv_type(facts, self == Self::Gpu, kv_choice(limits))
     }
 
-    /// Most tokens of a prefill step of a model with `n_parameters`.
-    ///
-    /// On a CPU a step shall take a second or two, for progress and for a thermal limit to take hold.
-    pub(crate) fn prefill_chunk(self, limits: &Limits, n_parameters: u64) -> usize {
-        let most = match (self, n_parameters) {
-            (Self::Cpu, 2_500_000_000..) => 128,
-            (Self::Cpu, 1_000_000_000..) => 256,
-            (Self::Cpu | Self::Gpu, _) => MAX_PREFILL,
-        };
+    /// Most tokens of a prefill step.
+    pub(crate) fn prefill_chunk(self, limits: &Limits, facts: &ModelFacts) -> usize {
+        let most = llama::most_prefill(facts, self == Self::Gpu) as usize;
         limits.prefill_chunk.clamp(1, most)
     }
 
@@ -74,22 +55,40 @@ impl Device {
         self,
         n_tokens: usize,
         prefill_chunk: usize,
-        cache_type: CacheType,
+        cache_type: KvType,
     ) -> ContextParams {
         ContextParams {
             n_tokens,
             n_batch: prefill_chunk.max(MAX_DRAFT + 1),
             n_logits: MAX_DRAFT + 1,
             cache_type,
-            flash_attention: self == Self::Gpu || cache_type == CacheType::Q8_0,
+            flash_attention: llama::uses_flash_attention(self == Self::Gpu, cache_type),
         }
     }
 
+    /// Whether the weights of a model stay pages of its file, which the system may drop and read
+    /// again at any time.
+    ///
+    /// Weights that llama.cpp rearranges for this processor are in memory a second time then, a third
+    /// more in all for a mix such as Q4_K_M. So those files are read, and their weights are there
+    /// once.
+    pub(crate) fn maps_weights(self, facts: &ModelFacts) -> bool {
+        if self == Self::Gpu {
+            return true;
+        }
+        let kinds = rearranged_kinds();
+        let mix = facts.mix.iter();
+        let rearranged = mix.filter(|packed| kinds.contains(&packed.kind.as_str()));
+        let rearranged_bytes: u64 = rearranged.map(|packed| packed.bytes).sum();
+        // A few tensors of such a kind are worth less than clean pages for all others.
+        rearranged_bytes < facts.weight_bytes / 20
+    }
+
     /// For people.
-    pub(crate) fn describe(self, n_threads: usize, cache_type: CacheType) -> String {
+    pub(crate) fn describe(self, n_threads: usize, cache_type: KvType) -> String {
         let cache = match cache_type {
-            CacheType::F16 => "f16",
-            CacheType::Q8_0 => "q8_0",
+            KvType::F16 => "f16",
+            KvType::Q8_0 => "q8_0",
         };
         match self {
             Self::Gpu => format!("packed weights on the GPU, {cache} KV cache"),
@@ -99,4 +98,39 @@ impl Device {
             }
         }
     }
+}
+
+/// The choice of `limits` in the catalogue's words.
+pub(crate) fn kv_choice(limits: &Limits) -> KvChoice {
+    match limits.kv_cache {
+        KvCacheChoice::Automatic => KvChoice::Automatic,
+        KvCacheChoice::Full => KvChoice::Full,
+        KvCacheChoice::Small => KvChoice::Small,
+    }
+}
+
+/// Kinds of packed weights of which llama.cpp keeps a copy in an order that suits this processor
+/// (`ggml_repack_get_optimal_repack_type`). `tests/weights.rs` holds this to what it allocates.
+#[cfg(target_arch = "x86_64")]
+fn rearranged_kinds() -> &'static [&'static str] {
+    static KINDS: [&str; 5] = ["Q4_0", "Q4_K", "IQ4_NL", "MXFP4", "Q2_K"];
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        &KINDS
+    } else if std::arch::is_x86_feature_detected!("avx2") {
+        &KINDS[..4]
+    } else {
+        &[]
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn rearranged_kinds() -> &'static [&'static str] {
+    &[
+        "Q1_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL", "MXFP4",
+    ]
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn rearranged_kinds() -> &'static [&'static str] {
+    &[]
 }

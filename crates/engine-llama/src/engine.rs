@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
@@ -52,15 +53,15 @@ impl LlamaEngine {
         let files = ModelFiles::open(&source.path)?;
         native::begin();
         memory::return_large_blocks();
-        let model = Rc::new(load_weights(&files, control, on_progress)?);
-        check_use(&files, &model)?;
         let device = Device::detect();
+        let model = Rc::new(load_weights(&files, device, control, on_progress)?);
+        check_use(&files, &model)?;
         let template = Template::new(&files, model.vocab())?;
         let threads = Threads::new(self.n_threads).ok_or_else(|| EngineError::Backend {
             during: format!("starting {} threads", self.n_threads),
             message: "the system refused".to_owned(),
         })?;
-        let cache_type = device.cache_type(limits, files.head_sizes());
+        let cache_type = device.cache_type(limits, &files.facts);
         let info = ModelInfo {
             name: files.name(),
             architecture: files.facts.architecture.clone(),
@@ -73,14 +74,14 @@ impl LlamaEngine {
             has_chat_template: template.is_there(),
             recommended_sampling: SamplingParams::default(),
         };
-        let fixed_bytes = memory::kv_cache_bytes(&files.facts, cache_type, 0);
+        let kept = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
         let plan = Plan {
             device,
             cache_type,
-            prefill_chunk: device.prefill_chunk(limits, info.n_parameters),
+            prefill_chunk: device.prefill_chunk(limits, &files.facts),
             context_length: info.context_length,
-            token_bytes: memory::kv_cache_bytes(&files.facts, cache_type, 1) - fixed_bytes,
-            fixed_bytes,
+            token_bytes: kept(1) - kept(0),
+            fixed_bytes: kept(0),
         };
         let mut session = Session::new(model.clone(), Rc::new(threads), plan);
         // Whether a context can be made at all is known before the model counts as loaded.
@@ -121,7 +122,7 @@ impl Engine for LlamaEngine {
     ) -> Result<MemoryNeed, EngineError> {
         let files = ModelFiles::open(&source.path)?;
         native::begin();
-        Ok(memory::memory_need(&files, Device::detect(), limits))
+        Ok(memory::memory_need(&files.facts, Device::detect(), limits))
     }
 
     fn load(
@@ -138,6 +139,7 @@ impl Engine for LlamaEngine {
 
 fn load_weights(
     files: &ModelFiles,
+    device: Device,
     control: &JobControl,
     on_progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Model, EngineError> {
@@ -152,7 +154,8 @@ fn load_weights(
     // Taken, so that an older error is not blamed for this load.
     let _ = native::first_error();
     let mut reported = 0;
-    let model = Model::load(files.first_path(), &mut |part| {
+    let is_mapped = device.maps_weights(&files.facts);
+    let model = Model::load(files.first_path(), is_mapped, &mut |part| {
         let done_bytes = (f64::from(part) * total_bytes as f64) as u64;
         if done_bytes > reported {
             reported = done_bytes;

@@ -66,11 +66,6 @@ impl ModelFiles {
         ];
         known.into_iter().filter_map(id).collect()
     }
-
-    /// Sizes of a key's and a value's head.
-    pub(crate) fn head_sizes(&self) -> [u64; 2] {
-        [self.facts.key_length, self.facts.value_length].map(Option::unwrap_or_default)
-    }
 }
 
 fn check_file(path: &Path) -> Result<(), EngineError> {

@@ -7,16 +7,14 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Instant;
 
+use transom_catalog::KvType;
+use transom_catalog::fit::llama::room_made_for;
 use transom_engine::{EngineError, JobControl};
 
 use crate::crew::Crew;
 use crate::device::Device;
 use crate::memory;
-use crate::native::{self, Batch, CacheType, Context, Model, StepError, Threads};
-
-/// Tokens for which a cache is made at first; it grows by doubling. A short chat shall not take the
-/// memory of a long one.
-const FIRST_CAPACITY: usize = 1024;
+use crate::native::{self, Batch, Context, Model, StepError, Threads};
 
 /// Runs of tokens shorter than this are not worth moving.
 const LEAST_MOVED: usize = 32;
@@ -25,7 +23,7 @@ const LEAST_MOVED: usize = 32;
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) device: Device,
-    pub(crate) cache_type: CacheType,
+    pub(crate) cache_type: KvType,
     pub(crate) prefill_chunk: usize,
     /// Most tokens of a conversation.
     pub(crate) context_length: usize,
@@ -281,13 +279,12 @@ impl Session {
 
 /// Tokens to make room for, so that `n_tokens` fit.
 fn capacity(n_tokens: usize, context_length: usize) -> usize {
-    n_tokens
-        .max(FIRST_CAPACITY)
-        .next_power_of_two()
-        .min(context_length)
+    let room = room_made_for(n_tokens as u64);
+    usize::try_from(room).map_or(context_length, |room| room.min(context_length))
 }
 
-fn n_shared(a: &[u32], b: &[u32]) -> usize {
+/// Tokens with which both begin.
+pub(crate) fn n_shared(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 

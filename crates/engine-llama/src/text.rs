@@ -9,6 +9,7 @@ use transom_engine::{ChatPrompt, ChatTemplate, EngineError, Message, ModelInfo, 
 
 use crate::files::ModelFiles;
 use crate::native::Vocab;
+use crate::session::n_shared;
 
 /// Tokens at the start that a context shift keeps in any case. Models put attention that belongs
 /// nowhere onto the first tokens, and lose their way without them (Xiao et al. 2023, Efficient
@@ -75,13 +76,7 @@ impl Template {
             let rendered = self.render(info, &probe).ok();
             let probed = rendered.and_then(|text| vocab.tokenize(&text, false));
             let probed = probed.unwrap_or_default();
-            shared = shared.min(
-                tokens
-                    .iter()
-                    .zip(&probed)
-                    .take_while(|(a, b)| a == b)
-                    .count(),
-            );
+            shared = shared.min(n_shared(tokens, &probed));
             probe.messages.pop();
         }
         shared.max(SINK_TOKENS.min(tokens.len()))

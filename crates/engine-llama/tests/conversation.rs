@@ -5,9 +5,9 @@
 mod support;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use support::{fixtures, load};
+use support::{greedy, load, model_path};
 use transom_catalog::test_support::TinyModel;
 use transom_engine::{
     ChatPrompt, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
@@ -16,10 +16,6 @@ use transom_engine::{
 use transom_engine_llama::{LlamaEngine, LlamaModel};
 
 const MODEL: &str = "llama-f16";
-
-fn model_path(name: &str) -> PathBuf {
-    fixtures().join("models").join(format!("{name}.gguf"))
-}
 
 fn model(context_length: usize) -> LlamaModel {
     let limits = Limits {
@@ -42,27 +38,6 @@ fn prepared(tokens: Vec<u32>, system_tokens: usize) -> PreparedPrompt {
         dropped_messages: 0,
         system_tokens,
     }
-}
-
-/// The `n_tokens` greedy tokens that follow `prompt`, without guesses.
-fn greedy(model: &mut LlamaModel, prompt: &[u32], n_tokens: usize) -> (Vec<u32>, Stats) {
-    let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
-        max_tokens: Some(n_tokens),
-        ignore_end_of_text: true,
-        speculate: false,
-        ..GenerationParams::default()
-    };
-    let mut tokens = Vec::new();
-    let mut on_token = |token| tokens.push(token);
-    let prompt = prepared(prompt.to_vec(), 0);
-    let control = JobControl::new();
-    let result = model.generate_tokens(&prompt, &params, &control, &mut |_| {}, &mut on_token);
-    let (_, stats) = result.expect("the answer succeeds");
-    (tokens, stats)
 }
 
 /// Answers greedily with `max_tokens`, and with a context that may be shifted.

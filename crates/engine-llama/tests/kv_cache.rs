@@ -1,63 +1,15 @@
 //! What llama.cpp allocates for keys and values of models of random shapes, as it says itself,
 //! against the need that was computed from the file.
 
+#[path = "fixtures/log.rs"]
+mod log;
 #[path = "fixtures/support.rs"]
 mod support;
 
-use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
-
 use support::load;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 use transom_catalog::test_support::{Packing, TinyModel};
 use transom_engine::{Engine, KvCacheChoice, Limits, ModelSource};
 use transom_engine_llama::LlamaEngine;
-
-/// Keeps every line that llama.cpp logs on this thread.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<String>>);
-
-impl Visit for Lines {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "message" {
-            let mut lines = self.0.lock().expect("no test panics while it holds this");
-            writeln!(lines, "{value:?}").expect("text grows");
-        }
-    }
-}
-
-impl Subscriber for Lines {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-/// Sizes after `KV buffer size =`, in MiB; layers with a window have a buffer of their own.
-fn allocated(lines: &str) -> Vec<f64> {
-    let sizes = lines.lines().filter_map(|line| {
-        let (_, size) = line.split_once("KV buffer size =")?;
-        size.trim().strip_suffix("MiB")?.trim().parse().ok()
-    });
-    sizes.collect()
-}
 
 /// Numbers that follow each other without a pattern, the same in every run.
 struct Dice(u64);
@@ -99,12 +51,11 @@ fn llama_cpp_allocates_what_was_computed() {
             path: file.path.clone(),
         };
         let need = engine.memory_need(&source, &limits).expect("it is sound");
-        let lines = Lines::default();
-        let loaded = tracing::subscriber::with_default(lines.clone(), || {
-            load(&engine, &file.path, &limits).expect("it loads")
+        let lines = log::while_it_runs(|| {
+            load(&engine, &file.path, &limits).expect("it loads");
         });
-        drop(loaded);
-        let sizes = allocated(&lines.0.lock().unwrap());
+        // Layers with a window have a buffer of their own.
+        let sizes: Vec<f64> = log::sizes(&lines, "KV buffer size =").collect();
         assert!(!sizes.is_empty(), "llama.cpp says what it allocates");
         let allocated: f64 = sizes.iter().sum();
         let computed = need.kv_cache_bytes as f64 / f64::from(1 << 20);

@@ -9,14 +9,10 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
 
 use serde::Deserialize;
-use support::{fixtures, load};
-use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
-    Message, Prompt, SamplingParams, Stats, Trim,
-};
+use support::{fixtures, greedy, guessing, load, model_path};
+use transom_engine::{ChatPrompt, EngineError, Limits, LoadedModel, Message, Prompt, Trim};
 use transom_engine_llama::{LlamaEngine, LlamaModel};
 
 /// What llama.cpp answered with one model; `make_goldens.py` says how.
@@ -62,45 +58,6 @@ fn model_names() -> Vec<String> {
     names
 }
 
-/// The file of the model `name`.
-fn model_path(name: &str) -> PathBuf {
-    fixtures().join("models").join(format!("{name}.gguf"))
-}
-
-/// The `n_tokens` greedy tokens that follow `prompt`.
-fn greedy(
-    model: &mut LlamaModel,
-    prompt: &[u32],
-    n_tokens: usize,
-    speculate: bool,
-) -> (Vec<u32>, Stats) {
-    let params = GenerationParams {
-        sampling: SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        },
-        max_tokens: Some(n_tokens),
-        ignore_end_of_text: true,
-        speculate,
-        ..GenerationParams::default()
-    };
-    let prompt = model
-        .prepare(&Prompt::Tokens(prompt.to_vec()))
-        .expect("the prompt fits");
-    let mut tokens = Vec::new();
-    let (reason, stats) = model
-        .generate_tokens(
-            &prompt,
-            &params,
-            &JobControl::new(),
-            &mut |_| {},
-            &mut |token| tokens.push(token),
-        )
-        .expect("the answer succeeds");
-    assert_eq!(reason, FinishReason::Length);
-    (tokens, stats)
-}
-
 /// One thread: tests run side by side, and a step of several waits for the slowest.
 fn engine() -> LlamaEngine {
     LlamaEngine::new().with_threads(1)
@@ -126,7 +83,7 @@ fn chunks_of(prefill_chunk: usize) -> Limits {
 fn greedy_tokens_are_those_of_llama_cpp_whatever_the_prefill_chunk() {
     for chunk in [1, 7, 64] {
         for_every_model(&chunks_of(chunk), |model, golden, case| {
-            let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len(), false);
+            let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
             assert_eq!(tokens, golden.tokens, "{case}, chunks of {chunk}");
             assert_eq!(stats.prompt_tokens, golden.prompt.len(), "{case}");
             assert_eq!(stats.cached_tokens, 0, "{case}");
@@ -141,7 +98,7 @@ fn greedy_tokens_are_those_of_llama_cpp_on_two_threads() {
         let mut model = load(&engine, &model_path(&name), &Limits::default())
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         let golden = Golden::of(&name);
-        let (tokens, _) = greedy(&mut model, &golden.prompt, 8, false);
+        let (tokens, _) = greedy(&mut model, &golden.prompt, 8);
         assert_eq!(tokens, golden.tokens[..8], "{name}");
     }
 }
@@ -150,9 +107,9 @@ fn greedy_tokens_are_those_of_llama_cpp_on_two_threads() {
 fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
     for chunk in [7, 64] {
         for_every_model(&chunks_of(chunk), |model, golden, case| {
-            greedy(model, &golden.prompt, golden.tokens.len(), false);
+            greedy(model, &golden.prompt, golden.tokens.len());
             let n_tokens = golden.turn2_tokens.len();
-            let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens, false);
+            let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
             assert_eq!(tokens, golden.turn2_tokens, "{case}");
             // The answer's last token was never fed back, so it may have to be processed.
             let turn1 = golden.prompt.len() + golden.tokens.len();
@@ -169,7 +126,7 @@ fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
 fn a_second_turn_without_a_first_answers_the_same() {
     for_every_model(&Limits::default(), |model, golden, case| {
         let n_tokens = golden.turn2_tokens.len();
-        let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens, false);
+        let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
         assert_eq!(tokens, golden.turn2_tokens, "{case}");
         assert_eq!(stats.cached_tokens, 0, "{case}");
     });
@@ -178,8 +135,8 @@ fn a_second_turn_without_a_first_answers_the_same() {
 #[test]
 fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
     for_every_model(&Limits::default(), |model, golden, case| {
-        greedy(model, &golden.turn2_prompt, 8, false);
-        let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len(), false);
+        greedy(model, &golden.turn2_prompt, 8);
+        let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
         assert_eq!(tokens, golden.tokens, "{case}");
         // All of it is cached, but the last token is needed again for its logits.
         assert_eq!(stats.cached_tokens, golden.prompt.len() - 1, "{case}");
@@ -189,9 +146,9 @@ fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
 #[test]
 fn a_trimmed_model_starts_anew_and_answers_the_same() {
     for_every_model(&Limits::default(), |model, golden, case| {
-        greedy(model, &golden.prompt, golden.tokens.len(), false);
+        greedy(model, &golden.prompt, golden.tokens.len());
         model.trim(Trim::Everything);
-        let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len(), false);
+        let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
         assert_eq!(tokens, golden.tokens, "{case}");
         assert_eq!(stats.cached_tokens, 0, "{case}");
     });
@@ -201,7 +158,7 @@ fn a_trimmed_model_starts_anew_and_answers_the_same() {
 fn a_conversation_taken_up_from_its_file_goes_on_the_same_without_prefill() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for_every_model(&Limits::default(), |model, golden, case| {
-        greedy(model, &golden.prompt, golden.tokens.len(), false);
+        greedy(model, &golden.prompt, golden.tokens.len());
         let path = folder.path().join(case);
         let saved = model.save_state(&path).expect("the state is written");
         let mut again = load(&engine(), &model_path(case), &Limits::default())
@@ -209,7 +166,7 @@ fn a_conversation_taken_up_from_its_file_goes_on_the_same_without_prefill() {
         let restored = again.restore_state(&path).expect("the state is read");
         assert_eq!(restored, saved, "{case}");
         let n_tokens = golden.turn2_tokens.len();
-        let (tokens, stats) = greedy(&mut again, &golden.turn2_prompt, n_tokens, false);
+        let (tokens, stats) = greedy(&mut again, &golden.turn2_prompt, n_tokens);
         assert_eq!(tokens, golden.turn2_tokens, "{case}");
         assert_eq!(stats.cached_tokens, saved, "{case}");
     });
@@ -219,11 +176,11 @@ fn a_conversation_taken_up_from_its_file_goes_on_the_same_without_prefill() {
 fn guessing_ahead_changes_no_token_and_guesses_right_where_an_answer_repeats_itself() {
     for_every_model(&Limits::default(), |model, golden, case| {
         let n_tokens = golden.loop_tokens.len();
-        let (tokens, stats) = greedy(model, &golden.loop_prompt, n_tokens, false);
+        let (tokens, stats) = greedy(model, &golden.loop_prompt, n_tokens);
         assert_eq!(tokens, golden.loop_tokens, "{case}");
         assert_eq!((stats.drafted_tokens, stats.accepted_tokens), (0, 0));
         model.trim(Trim::Everything);
-        let (tokens, stats) = greedy(model, &golden.loop_prompt, n_tokens, true);
+        let (tokens, stats) = guessing(model, &golden.loop_prompt, n_tokens);
         assert_eq!(tokens, golden.loop_tokens, "{case}, guessing");
         assert!(stats.accepted_tokens > 0, "{case}: {stats:?}");
         assert!(stats.accepted_tokens <= stats.drafted_tokens, "{case}");
@@ -233,11 +190,11 @@ fn guessing_ahead_changes_no_token_and_guesses_right_where_an_answer_repeats_its
 #[test]
 fn guesses_that_were_wrong_leave_nothing_behind_for_the_next_turn() {
     for_every_model(&Limits::default(), |model, golden, case| {
-        greedy(model, &golden.loop_prompt, golden.loop_tokens.len(), true);
-        let (tokens, _) = greedy(model, &golden.prompt, golden.tokens.len(), true);
+        guessing(model, &golden.loop_prompt, golden.loop_tokens.len());
+        let (tokens, _) = guessing(model, &golden.prompt, golden.tokens.len());
         assert_eq!(tokens, golden.tokens, "{case}");
         let n_tokens = golden.turn2_tokens.len();
-        let (tokens, _) = greedy(model, &golden.turn2_prompt, n_tokens, true);
+        let (tokens, _) = guessing(model, &golden.turn2_prompt, n_tokens);
         assert_eq!(tokens, golden.turn2_tokens, "{case}");
     });
 }
@@ -252,7 +209,7 @@ fn with_a_small_kv_cache_the_tokens_are_those_of_llama_cpp_with_keys_and_values_
         };
         for_every_model(&limits, |model, golden, case| {
             let n_tokens = golden.small_tokens.len();
-            let (tokens, _) = greedy(model, &golden.small_prompt, n_tokens, false);
+            let (tokens, _) = greedy(model, &golden.small_prompt, n_tokens);
             assert_eq!(
                 tokens, golden.small_tokens,
                 "{case}, chunks of {prefill_chunk}"

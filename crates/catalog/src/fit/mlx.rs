@@ -115,32 +115,37 @@ fn pinned_bytes(facts: &ModelFacts, context: u64, element_bytes: u64) -> u64 {
 
 fn step_bytes(facts: &ModelFacts, machine: &Machine, context: u64, element_bytes: u64) -> u64 {
     let heads = facts.n_heads.unwrap_or(1);
-    let kv_heads = facts.n_kv_heads.iter().copied().max().unwrap_or(heads);
+    let kv_heads = most_kv_heads(facts).unwrap_or(heads);
     let head_size = facts.key_length.unwrap_or(128);
     let hidden = facts.hidden_size.unwrap_or(product(&[heads, head_size]));
     let feed_forward = facts.feed_forward_length.unwrap_or(product(&[4, hidden]));
     let chunk = PREFILL_CHUNK.min(context);
     let of_heads = product(&[heads.saturating_add(product(&[2, kv_heads])), head_size]);
     let widths = product(&[3, sum(&[hidden, of_heads, feed_forward])]);
-    let copies = product(&[3, facts.n_used_experts, hidden]);
-    let layer = product(&[chunk, sum(&[widths, copies]), element_bytes]);
+    let layer = product(&[chunk, widths, element_bytes]);
+    let copies = product(&[3, chunk, facts.n_used_experts, hidden, element_bytes]);
     let n_full = facts.n_layers_of(LayerKind::Full);
     let n_attending = n_full.saturating_add(facts.n_layers_of(LayerKind::Sliding));
     let window = facts.sliding_window.unwrap_or(0);
     let in_window = context.min(window.saturating_add(chunk));
     let seen = if n_full > 0 { context } else { in_window };
     let has_scores = !machine.has_gpu || !matches!(head_size, 64 | 80 | 128);
-    let rows = product(&[sum(&[product(&[2, heads]), 1]), chunk]);
-    let scores = match has_scores && n_attending > 0 {
-        true => product(&[rows, seen, element_bytes]),
+    let mask = match has_scores && n_attending > 0 {
+        true => product(&[chunk, seen, element_bytes]),
         false => 0,
     };
-    sum(&[
-        layer,
-        scores,
-        growing_bytes(facts, context, chunk, element_bytes),
-        recurrent_bytes(facts, chunk),
-    ])
+    let scores = product(&[2, heads, mask]);
+    let most = scores.max(copies).saturating_add(scores.min(copies) / 2);
+    let growing = growing_bytes(facts, context, chunk, element_bytes);
+    sum(&[layer, mask, most, growing, recurrent_bytes(facts, chunk)])
+}
+
+/// Key-value heads of the layers whose heads `key_length` is of: those that attend to all, if any.
+fn most_kv_heads(facts: &ModelFacts) -> Option<u64> {
+    let heads = facts.n_kv_heads.iter().enumerate();
+    let of_full = heads.filter(|(layer, _)| facts.layer(*layer) == LayerKind::Full);
+    let of_full = of_full.map(|(_, &n)| n).max();
+    of_full.or_else(|| facts.n_kv_heads.iter().copied().max())
 }
 
 /// One layer's cache while it grows into a new buffer.

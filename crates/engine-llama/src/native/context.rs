@@ -8,27 +8,10 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use llama_cpp_sys_2 as sys;
+use transom_catalog::KvType;
 use transom_engine::JobControl;
 
 use super::{Batch, Model, Threads};
-
-/// How the elements of the cache are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CacheType {
-    /// Two bytes each.
-    F16,
-    /// 32 in 34 bytes. Values kept so need flash attention.
-    Q8_0,
-}
-
-impl CacheType {
-    fn as_raw(self) -> sys::ggml_type {
-        match self {
-            Self::F16 => sys::GGML_TYPE_F16,
-            Self::Q8_0 => sys::GGML_TYPE_Q8_0,
-        }
-    }
-}
 
 /// How a context is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +23,7 @@ pub(crate) struct ContextParams {
     /// Most tokens of a step that give logits.
     pub(crate) n_logits: usize,
     /// Of keys and values alike.
-    pub(crate) cache_type: CacheType,
+    pub(crate) cache_type: KvType,
     /// Never keeps a matrix of attention scores.
     pub(crate) flash_attention: bool,
 }
@@ -88,8 +71,8 @@ impl Context {
             raw.n_outputs_max = count(params.n_logits);
             raw.n_threads = n_threads;
             raw.n_threads_batch = n_threads;
-            raw.type_k = params.cache_type.as_raw();
-            raw.type_v = params.cache_type.as_raw();
+            raw.type_k = raw_type(params.cache_type);
+            raw.type_v = raw_type(params.cache_type);
             raw.flash_attn_type = if params.flash_attention {
                 sys::LLAMA_FLASH_ATTN_TYPE_ENABLED
             } else {
@@ -230,6 +213,13 @@ impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: made by `llama_init_from_model`; what it uses is dropped after it.
         unsafe { sys::llama_free(self.context.as_ptr()) }
+    }
+}
+
+fn raw_type(kind: KvType) -> sys::ggml_type {
+    match kind {
+        KvType::F16 => sys::GGML_TYPE_F16,
+        KvType::Q8_0 => sys::GGML_TYPE_Q8_0,
     }
 }
 

@@ -25,10 +25,15 @@ struct Watch<'a> {
 }
 
 impl Model {
-    /// Maps the weights of the file at `path`, of a split model its first part, all layers on the
-    /// GPU if there is one. `on_progress` gets how much is there, from 0 to 1, and returns whether to
-    /// go on. `None` when that was not so, or the file cannot be loaded: `log` has the reason.
-    pub(crate) fn load(path: &Path, on_progress: &mut dyn FnMut(f32) -> bool) -> Option<Self> {
+    /// Loads the weights of the file at `path`, of a split model its first part, all layers on the
+    /// GPU if there is one; they are pages of the file if `is_mapped`, else read into memory.
+    /// `on_progress` gets how much is there, from 0 to 1, and returns whether to go on. `None` when
+    /// that was not so, or the file cannot be loaded: `log` has the reason.
+    pub(crate) fn load(
+        path: &Path,
+        is_mapped: bool,
+        on_progress: &mut dyn FnMut(f32) -> bool,
+    ) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
         let mut watch = Watch { on_progress };
         // SAFETY: the path is a string that ends in a zero. `watch` outlives the call, and llama.cpp
@@ -38,7 +43,11 @@ impl Model {
             params.n_gpu_layers = -1;
             // Mapped pages are clean: the system takes them back without writing them out. Locked
             // ones it could not take at all.
-            params.load_mode = sys::LLAMA_LOAD_MODE_MMAP;
+            params.load_mode = if is_mapped {
+                sys::LLAMA_LOAD_MODE_MMAP
+            } else {
+                sys::LLAMA_LOAD_MODE_NONE
+            };
             params.progress_callback = Some(on_load_progress);
             params.progress_callback_user_data = (&raw mut watch).cast::<c_void>();
             sys::llama_model_load_from_file(path.as_ptr(), params)

@@ -8,11 +8,11 @@ fn session() -> Session {
     native::begin();
     let path = "tests/fixtures/models/llama-f16.gguf";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    let model = Model::load(&path, &mut |_| true).expect("the model loads");
+    let model = Model::load(&path, true, &mut |_| true).expect("the model loads");
     let threads = Threads::new(1).expect("a thread");
     let plan = Plan {
         device: Device::Cpu,
-        cache_type: CacheType::F16,
+        cache_type: KvType::F16,
         prefill_chunk: 512,
         context_length: 2048,
         token_bytes: 0,
