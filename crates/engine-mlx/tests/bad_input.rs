@@ -12,7 +12,6 @@ use std::path::Path;
 use serde_json::{Value, json};
 use spoiled::{assert_refused, assert_says, with_json};
 use support::{assemble, hold_mlx, load};
-use tempfile::TempDir;
 use transom_engine::{
     ChatPrompt, EngineError, GenerationParams, JobControl, Limits, LoadedModel, Message,
     PreparedPrompt, Prompt, Role, SamplingParams,
