@@ -124,16 +124,7 @@ fn begin_answer(store: &Store) -> MessageId {
 }
 
 fn message(conversation: ConversationId, parent: Option<MessageId>, text: &str) -> NewMessage {
-    NewMessage {
-        conversation,
-        parent,
-        speaker: Speaker::User,
-        text: text.to_string(),
-        attachment: String::new(),
-        ending: Ending::Stop,
-        model: None,
-        created_at: NOW,
-    }
+    NewMessage::said(conversation, parent, text, NOW)
 }
 
 /// Words of which some are in every text, and most in few.

@@ -156,3 +156,24 @@ pub struct NewMessage {
     /// Now.
     pub created_at: Timestamp,
 }
+
+impl NewMessage {
+    /// What a person says, whole and with nothing taken along.
+    pub fn said(
+        conversation: ConversationId,
+        parent: Option<MessageId>,
+        text: impl Into<String>,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            conversation,
+            parent,
+            speaker: Speaker::User,
+            text: text.into(),
+            attachment: String::new(),
+            ending: Ending::Stop,
+            model: None,
+            created_at,
+        }
+    }
+}

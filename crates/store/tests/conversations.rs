@@ -9,16 +9,7 @@ use transom_store::{
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
 fn question(conversation: ConversationId, parent: Option<MessageId>, text: &str) -> NewMessage {
-    NewMessage {
-        conversation,
-        parent,
-        speaker: Speaker::User,
-        text: text.to_string(),
-        attachment: String::new(),
-        ending: Ending::Stop,
-        model: None,
-        created_at: NOW,
-    }
+    NewMessage::said(conversation, parent, text, NOW)
 }
 
 fn answer(conversation: ConversationId, parent: MessageId) -> NewMessage {

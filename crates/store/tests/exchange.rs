@@ -164,16 +164,7 @@ fn a_conversation_that_went_on_elsewhere_is_brought_up_to_date() {
     let store = Store::in_memory().unwrap();
     let id = live(&store, &[]);
     let say = |store: &Store, id, parent, text: &str| {
-        let message = NewMessage {
-            conversation: id,
-            parent,
-            speaker: Speaker::User,
-            text: text.to_string(),
-            attachment: String::new(),
-            ending: Ending::Stop,
-            model: None,
-            created_at: NOW,
-        };
+        let message = NewMessage::said(id, parent, text, NOW);
         store.add_message(message).unwrap()
     };
     let first = say(&store, id, None, "one");

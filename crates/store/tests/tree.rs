@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use transom_store::{ConversationId, Ending, MessageId, NewMessage, Speaker, Store, Timestamp};
+use transom_store::{ConversationId, MessageId, NewMessage, Store, Timestamp};
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
@@ -74,16 +74,7 @@ impl Model {
 }
 
 fn add(store: &Store, conversation: ConversationId, parent: Option<MessageId>) -> MessageId {
-    let message = NewMessage {
-        conversation,
-        parent,
-        speaker: Speaker::User,
-        text: "x".to_string(),
-        attachment: String::new(),
-        ending: Ending::Stop,
-        model: None,
-        created_at: NOW,
-    };
+    let message = NewMessage::said(conversation, parent, "x", NOW);
     store.add_message(message).unwrap()
 }
 

@@ -17,16 +17,7 @@ fn next() -> Vec<&'static str> {
 
 fn say(store: &Store, text: &str) -> ConversationId {
     let id = store.create_conversation(NOW).unwrap();
-    let message = NewMessage {
-        conversation: id,
-        parent: None,
-        speaker: Speaker::User,
-        text: text.to_string(),
-        attachment: String::new(),
-        ending: Ending::Stop,
-        model: None,
-        created_at: NOW,
-    };
+    let message = NewMessage::said(id, None, text, NOW);
     store.add_message(message).unwrap();
     id
 }
