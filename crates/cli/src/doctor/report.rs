@@ -190,7 +190,10 @@ fn rate_text(rate: u64) -> String {
 
 /// Gigabytes of so many bytes.
 fn figure(bytes: u64) -> String {
-    format!("{:.0}", bytes as f64 / 1e9)
+    match bytes as f64 / 1e9 {
+        few @ ..9.95 => format!("{few:.1}"),
+        many => format!("{many:.0}"),
+    }
 }
 
 #[cfg(test)]
@@ -304,6 +307,7 @@ mod tests {
         let before = Some(Bandwidth::measured(20_000_000_000));
         assert_eq!(text(before, None), "20 GB/s, measured before");
         assert_eq!(text(before, Some(21_000_000_000)), "21 GB/s measured now");
+        assert_eq!(text(None, Some(270_000_000)), "0.3 GB/s measured now");
         assert_eq!(
             text(None, None),
             "not known for this chip; --measure times it"
