@@ -74,6 +74,28 @@ MODELS = {
         "hidden_activation": "gelu_pytorch_tanh",
         "hidden_act": "gelu_pytorch_tanh",
     },
+    # Windows, with larger heads where a layer sees all, and keys that late layers share.
+    "shared-keys": {
+        "model_type": "gemma4_text",
+        **shape(1024, 12, 8, 2, 128, 3072),
+        "global_head_dim": 256,
+        "num_kv_shared_layers": 6,
+        "hidden_size_per_layer_input": 128,
+        "vocab_size_per_layer_input": 8192,
+        "use_double_wide_mlp": False,
+        "sliding_window": 512,
+        "layer_types": 2 * [*5 * ["sliding_attention"], "full_attention"],
+        "rope_parameters": {
+            "full_attention": {
+                "partial_rotary_factor": 0.25,
+                "rope_theta": 1000000.0,
+                "rope_type": "proportional",
+            },
+            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+        },
+        "final_logit_softcapping": 30.0,
+        "hidden_activation": "gelu_pytorch_tanh",
+    },
     "experts": {"model_type": "qwen3_moe", **shape(768, 10, 12, 4, 64, 1024), **EXPERTS},
     "hybrid": {
         "model_type": "qwen3_5",

@@ -1,10 +1,13 @@
 //! What models are estimated to need against what they take, with the context full.
 //!
-//! Each case runs in a process of its own. GGUF models are made here; folders for MLX, of which
-//! `benches/make_memory_models.py` makes some, are named on the command line. The table goes to
-//! standard output; the program fails when a case is off by more than a tenth. Linux only.
+//! Each case runs in a process of its own. GGUF models are made here; the folders for MLX, which
+//! `benches/make_memory_models.py` makes, are named on the command line. The table goes to standard
+//! output; the program fails when a case is off by more than a tenth. Linux only.
 
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
+
+#[path = "../../../crates/engine-llama/tests/fixtures/packed.rs"]
+mod packed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,27 +39,23 @@ fn main() -> ExitCode {
         println!("{}", measure(engine, Path::new(path), context, kv));
         return ExitCode::SUCCESS;
     }
-    let folder = tempfile::tempdir_in(".").expect("a folder can be made");
-    let mut cases = gguf_cases(folder.path());
-    for path in arguments {
-        for context in [512, 1536] {
-            cases.push(("mlx", PathBuf::from(&path), context, "full"));
-        }
-    }
     println!("| engine | model | weights | context | KV | estimated | taken | off |");
     println!("|---|---|---:|---:|---|---:|---:|---:|");
-    let results: Vec<bool> = cases.into_iter().map(row).collect();
-    match results.iter().all(|is_near| *is_near) {
+    let mut are_near = gguf_rows();
+    for path in arguments.iter().map(PathBuf::from) {
+        for context in [512, 2048] {
+            are_near &= row("MLX", &path, context, "full");
+        }
+    }
+    match are_near {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
-type Case = (&'static str, PathBuf, usize, &'static str);
-
-/// Models of some hundred megabytes: wide and shallow, deep and narrow, with many heads and few,
-/// and with a sliding window.
-fn gguf_cases(folder: &Path) -> Vec<Case> {
+/// Models of some hundred megabytes: wide and shallow in several packings, deep with many key-value
+/// heads, and with windows. Returns whether all estimates are near.
+fn gguf_rows() -> bool {
     let wide = TinyModel {
         architecture: "llama",
         n_layers: 6,
@@ -72,7 +71,6 @@ fn gguf_cases(folder: &Path) -> Vec<Case> {
         architecture: "qwen3",
         n_layers: 20,
         width: 768,
-        n_heads: 12,
         n_kv_heads: 12,
         ff_width: 2048,
         packing: Packing::Q8_0,
@@ -83,30 +81,40 @@ fn gguf_cases(folder: &Path) -> Vec<Case> {
         n_layers: 10,
         width: 1024,
         n_heads: 8,
-        n_kv_heads: 4,
-        ff_width: 4096,
-        // Not Q4_K: processors rearrange it into a copy, while what was read of the file stays mapped
-        // until the system wants it back, and counts twice.
-        packing: Packing::F16,
         ..wide.clone()
     };
-    let mut cases = Vec::new();
-    for (name, model) in [
-        ("wide-f16", wide),
-        ("deep-q8_0", deep),
-        ("gemma3-f16", windowed),
+    let mixed = TinyModel {
+        packing: Packing::Q4_K_M,
+        ..wide.clone()
+    };
+    let usual = [(1024, "full"), (4096, "full"), (4096, "small")];
+    let mut are_near = true;
+    for (name, model, kind, cases) in [
+        ("wide, F16", &wide, None, &usual[..]),
+        ("wide, Q8_0", &wide, Some("Q8_0"), &usual[1..2]),
+        ("wide, Q6_K", &wide, Some("Q6_K"), &usual[..1]),
+        ("wide, Q4_0", &wide, Some("Q4_0"), &usual[..1]),
+        ("wide, Q4_K", &wide, Some("Q4_K"), &usual[..]),
+        ("wide, Q4_K and Q6_K", &mixed, None, &usual[..1]),
+        ("deep, 12 KV heads, Q8_0", &deep, None, &usual[..]),
+        ("windows, F16", &windowed, None, &usual[..]),
+        ("windows, Q4_K", &windowed, Some("Q4_K"), &usual[..1]),
     ] {
-        let path = folder.join(format!("{name}.gguf"));
+        let folder = tempfile::tempdir_in(".").expect("a folder can be made");
+        let path = folder.path().join(name).with_extension("gguf");
         model.write(&path);
-        for (context, kv) in [(1024, "full"), (2048, "full"), (2048, "small")] {
-            cases.push(("llama", path.clone(), context, kv));
+        if let Some(kind) = kind {
+            packed::pack_as(&path, kind);
+        }
+        for &(context, kv) in cases {
+            are_near &= row("llama.cpp", &path, context, kv);
         }
     }
-    cases
+    are_near
 }
 
-/// Runs a case and prints its row. Returns whether the estimate is near.
-fn row((engine, path, context, kv): Case) -> bool {
+/// Measures a case in a process of its own and prints its row. Returns whether the estimate is near.
+fn row(engine: &str, path: &Path, context: usize, kv: &str) -> bool {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let program = std::env::current_exe().expect("this program has a path");
     let path = path.to_string_lossy();
@@ -144,7 +152,7 @@ fn measure(engine: &str, path: &Path, context_length: usize, kv: &str) -> Value 
         ..Limits::default()
     };
     match engine {
-        "mlx" => measure_mlx(path, &limits),
+        "MLX" => measure_mlx(path, &limits),
         _ => measure_llama(path, &limits),
     }
 }
@@ -177,7 +185,7 @@ fn measure_llama(path: &Path, limits: &Limits) -> Value {
     let before = status("VmRSS:");
     let control = JobControl::new();
     let loaded = engine.load(&source, limits, &control, &mut |_| {});
-    let weights = fill(loaded.expect("it loads"));
+    let weights = fill(loaded.expect("it loads"), |_| ());
     let taken = status("VmHWM:") - before;
     json!({ "weights": weights, "kv": kv, "estimated": estimated, "taken": taken })
 }
@@ -192,19 +200,15 @@ fn measure_mlx(path: &Path, limits: &Limits) -> Value {
     let control = JobControl::new();
     let loaded = engine.load(&source, limits, &control, &mut |_| {});
     let mut taken = 0;
-    let weights = fill_and(loaded.expect("it loads"), |model| {
+    let weights = fill(loaded.expect("it loads"), |model| {
         taken = model.memory().peak_bytes;
     });
     let estimated = estimated - ALLOCATOR_CACHE_BYTES;
     json!({ "weights": weights, "kv": kv, "estimated": estimated, "taken": taken })
 }
 
-fn fill(model: Box<dyn LoadedModel>) -> u64 {
-    fill_and(model, |_| ())
-}
-
-/// Fills the context. Returns the bytes of weights.
-fn fill_and(mut model: Box<dyn LoadedModel>, then: impl FnOnce(&dyn LoadedModel)) -> u64 {
+/// Fills the context, and looks at the model then. Returns the bytes of weights.
+fn fill(mut model: Box<dyn LoadedModel>, look: impl FnOnce(&dyn LoadedModel)) -> u64 {
     let n_prompt = model.info().context_length - ANSWER_TOKENS;
     let n_known = model.info().vocab_size.min(250) as u32;
     let tokens = (0..n_prompt as u32).map(|n| 20 + n * 7 % (n_known - 20));
@@ -217,7 +221,7 @@ fn fill_and(mut model: Box<dyn LoadedModel>, then: impl FnOnce(&dyn LoadedModel)
     let control = JobControl::new();
     let result = model.generate(&prompt.expect("it fits"), &params, &control, &mut |_| {});
     result.expect("it answers");
-    then(&*model);
+    look(&*model);
     model.memory().weight_bytes
 }
 

@@ -125,34 +125,36 @@ pub(crate) fn family_folders(folder: &Path) -> Vec<PathBuf> {
     assembled.to_vec()
 }
 
-/// For MLX, also those that cannot be converted: with windows, experts and states.
+/// For MLX, also those that cannot be converted: with windows, experts, states and tables.
 pub(crate) fn every_family_folder(folder: &Path) -> Vec<PathBuf> {
-    let mut models = family_folders(folder);
-    let fixtures = root().join("crates/engine-mlx/tests/fixtures/models");
-    for family in [
+    const FAMILIES: [&str; 11] = [
         "gemma3-",
-        "gemma3-text-",
+        "gemma4-",
         "gpt-oss-",
-        "smollm3-",
+        "ministral3-",
+        "mistral-window",
+        "mistral3-",
         "phi3-",
         "qwen3-5-",
         "qwen3-moe-",
-    ] {
-        let mut names: Vec<String> = fs::read_dir(&fixtures)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name.starts_with(family))
-            .collect();
-        names.sort();
-        for name in names {
-            let to = folder.join(&name);
-            if !to.exists() {
-                assemble(&name, &to);
-                models.push(to);
-            }
-        }
-    }
-    models
+        "qwen3-next-",
+        "smollm3-",
+    ];
+    let fixtures = root().join("crates/engine-mlx/tests/fixtures/models");
+    let names = fs::read_dir(&fixtures).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let is_wanted = |name: &String| FAMILIES.iter().any(|family| name.starts_with(family));
+    let mut names: Vec<String> = names.filter(is_wanted).collect();
+    names.sort();
+    let assembled = names.iter().map(|name| {
+        let to = folder.join(name);
+        assemble(name, &to);
+        to
+    });
+    family_folders(folder)
+        .into_iter()
+        .chain(assembled)
+        .collect()
 }
 
 /// Tokens at the end of a shared prefix that this model reads again: a recurrent state goes back only
@@ -161,6 +163,14 @@ pub(crate) fn reread_tokens(model: &Path) -> usize {
     let facts = transom_catalog::inspect(model).unwrap();
     let has_states = facts.layers.contains(&LayerKind::Linear);
     if has_states { 8 } else { 0 }
+}
+
+/// Whether the facts leave out how wide the feed-forward parts of a Gemma 4 are: twice as wide in
+/// layers that share keys, or beside experts.
+pub(crate) fn has_untold_widths(model: &Path) -> bool {
+    let facts = transom_catalog::inspect(model).unwrap();
+    let is_special = facts.layers.contains(&LayerKind::Shared) || facts.n_used_experts > 0;
+    facts.architecture.starts_with("gemma4") && is_special
 }
 
 /// Those that are converted, and one with a sliding window, which no folder here has.
