@@ -36,7 +36,7 @@ fn what_is_added_is_listed_by_every_program_until_it_is_forgotten() {
     assert!(added.is_new);
     // Another program has read nothing yet.
     let other = shelf.places(&[]);
-    assert_eq!(list(&other), [added.model.clone()]);
+    assert_eq!(list(&other), std::slice::from_ref(&added.model));
     assert_eq!(added.model.origin, Origin::Added { path: path.clone() });
     let data = shelf.path().join("data");
     assert_eq!(read(&data).unwrap(), std::slice::from_ref(&path));
