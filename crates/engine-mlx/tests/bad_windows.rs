@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use spoiled::{
-    Nonsense, Tensor, assert_bad, assert_nonsense_is_refused, with_config, with_tensors,
+    Nonsense, Tensor, assert_bad, assert_nonsense_does_not_load, with_config, with_tensors,
 };
 use support::{assemble, hold_mlx, load};
 use transom_engine::{Engine, Limits, LoadedModel, ModelSource};
@@ -24,7 +24,7 @@ fn a_window_that_makes_no_sense_is_refused_with_its_value() {
         "gpt-oss-bf16",
         "gemma4-bf16-tables",
     ] {
-        assert_nonsense_is_refused(
+        assert_nonsense_does_not_load(
             name,
             &[
                 ("sliding_window", json!(0), &["sliding_window is 0"]),
@@ -46,7 +46,7 @@ fn a_window_that_makes_no_sense_is_refused_with_its_value() {
         );
     }
     let kinds = json!(["sliding_attention", "spiral_attention"]);
-    assert_nonsense_is_refused(
+    assert_nonsense_does_not_load(
         "mistral-window",
         &[(
             "layer_types",
@@ -113,8 +113,8 @@ fn nonsense_in_a_gemma_3_is_refused_with_its_value() {
             &["relu", "gelu_pytorch_tanh"],
         ),
     ];
-    assert_nonsense_is_refused("gemma3-bf16", &entries);
-    assert_nonsense_is_refused("gemma3-f32-nested", &entries);
+    assert_nonsense_does_not_load("gemma3-bf16", &entries);
+    assert_nonsense_does_not_load("gemma3-f32-nested", &entries);
     let folder = with_config("gemma3-f32-nested", |config| {
         config
             .as_object_mut()
@@ -126,7 +126,7 @@ fn nonsense_in_a_gemma_3_is_refused_with_its_value() {
 
 #[test]
 fn nonsense_in_a_gemma_4_is_refused_with_its_value() {
-    assert_nonsense_is_refused(
+    assert_nonsense_does_not_load(
         "gemma4-bf16-tables",
         &[
             (
@@ -162,7 +162,7 @@ fn nonsense_in_a_gemma_4_is_refused_with_its_value() {
             ),
         ],
     );
-    assert_nonsense_is_refused(
+    assert_nonsense_does_not_load(
         "gemma4-bf16-experts",
         &[
             ("num_experts", json!(0), &["num_experts is 0"]),
@@ -199,7 +199,7 @@ fn shared_keys_of_a_kind_that_no_layer_has_are_refused() {
 
 #[test]
 fn nonsense_in_a_gpt_oss_is_refused_with_its_value() {
-    assert_nonsense_is_refused(
+    assert_nonsense_does_not_load(
         "gpt-oss-bf16",
         &[
             ("num_local_experts", json!(0), &["num_local_experts is 0"]),
@@ -240,7 +240,7 @@ fn nonsense_in_a_gpt_oss_is_refused_with_its_value() {
 
 #[test]
 fn nonsense_in_a_smollm3_is_refused_with_its_value() {
-    assert_nonsense_is_refused(
+    assert_nonsense_does_not_load(
         "smollm3-bf16",
         &[
             (
