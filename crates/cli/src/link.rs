@@ -10,14 +10,14 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::{Builder, Runtime};
 use transom_engine::FinishReason;
 use transom_engine_host::ProcessWorkers;
 use transom_signals::Hardware;
 use transom_supervisor::{
-    AnswerEvent, Ask, AskError, Handle, Outcome, Status, Supervisor, Tuning, Unload,
+    AnswerEvent, Ask, AskError, Canceller, Handle, Outcome, Status, Supervisor, Tuning, Unload,
     instance::{self, Connection},
     status::UnloadRecord,
 };
@@ -165,10 +165,17 @@ impl Link {
         let handle = self.handle()?;
         let runtime = self.runtime()?;
         let _inside = runtime.enter();
+        // Watched before it is asked, else a press just then would end the program.
+        let of_key = Arc::new(OnceLock::<Canceller>::new());
+        let watch = interrupt.watch({
+            let of_key = of_key.clone();
+            move || _ = of_key.get().map(Canceller::cancel)
+        });
         let mut answer = handle.ask(ask.clone());
-        let canceller = answer.canceller();
-        let of_key = answer.canceller();
-        let watch = interrupt.watch(move || of_key.cancel());
+        let canceller = of_key.get_or_init(|| answer.canceller());
+        if watch.was_pressed() {
+            canceller.cancel();
+        }
         let mut outcome = None;
         while let Some(event) = runtime.block_on(answer.next()) {
             match event {

@@ -165,14 +165,6 @@ pub(crate) fn reread_tokens(model: &Path) -> usize {
     if has_states { 8 } else { 0 }
 }
 
-/// Whether the facts leave out how wide the feed-forward parts of a Gemma 4 are: twice as wide in
-/// layers that share keys, or beside experts.
-pub(crate) fn has_untold_widths(model: &Path) -> bool {
-    let facts = transom_catalog::inspect(model).unwrap();
-    let is_special = facts.layers.contains(&LayerKind::Shared) || facts.n_used_experts > 0;
-    facts.architecture.starts_with("gemma4") && is_special
-}
-
 /// Those that are converted, and one with a sliding window, which no folder here has.
 pub(crate) fn family_ggufs(folder: &Path) -> Vec<PathBuf> {
     let folders = family_folders(folder);

@@ -53,10 +53,11 @@ impl<'a> Config<'a> {
         own.unwrap_or("unknown")
     }
 
-    /// `model_type` without what marks the language model's part.
+    /// `model_type` without what marks the language model's part, or what it is joined with.
     fn family(&self) -> &'a str {
         let name = self.model_type();
-        name.strip_suffix("_text").unwrap_or(name)
+        let name = name.strip_suffix("_text").unwrap_or(name);
+        name.strip_suffix("_unified").unwrap_or(name)
     }
 
     fn is_false(&self, key: &str) -> bool {
@@ -70,7 +71,13 @@ impl<'a> Config<'a> {
     /// Elements of a token inside the feed-forward part; of a mixture of experts all that it uses
     /// together.
     pub(crate) fn feed_forward_length(&self) -> Option<u64> {
-        let dense = self.number("intermediate_size");
+        let mut dense = self.number("intermediate_size");
+        // Layers that share keys are twice as wide there.
+        let is_gemma4 = self.family() == "gemma4";
+        let shares = is_gemma4 && self.number_or("num_kv_shared_layers", 20) > 0;
+        if shares && !self.is_false("use_double_wide_mlp") {
+            dense = dense.map(|dense| dense.saturating_mul(2));
+        }
         let Some((used, _)) = self.experts() else {
             return dense;
         };
@@ -80,6 +87,10 @@ impl<'a> Config<'a> {
             .or_else(|| Some(self.number("n_shared_experts")?.saturating_mul(expert)))
             .unwrap_or(0);
         let together = expert.saturating_mul(used).saturating_add(shared);
+        if is_gemma4 {
+            // Beside the experts, in each layer.
+            return Some(together.saturating_add(dense?));
+        }
         // Some of the layers may be dense.
         let has_dense = self.number("moe_intermediate_size").is_some();
         Some(together.max(dense.filter(|_| has_dense).unwrap_or(0)))

@@ -5,7 +5,6 @@ use transom_engine::{KvCacheChoice, Limits, Role, TokenEvent, Trim};
 use transom_engine_host::wire::Command;
 
 use crate::ask::Ask;
-use crate::files;
 use crate::subject::{Declared, Subject};
 use crate::talk::{Talk, limits};
 
@@ -162,12 +161,7 @@ pub(crate) async fn the_estimate_without_loading_is_what_the_engine_measures(sub
             assert_eq!(shown.context_length, need.context_length as u64, "{both}");
             assert_eq!(shown.kv_cache_bytes, need.kv_cache_bytes, "{both}");
             let headroom = need.activation_bytes + need.cache_bytes;
-            if files::has_untold_widths(&path) {
-                assert!(shown.headroom_bytes <= headroom, "{both}");
-                assert!(shown.headroom_bytes >= headroom / 100 * 99, "{both}");
-            } else {
-                assert_eq!(shown.headroom_bytes, headroom, "{both}");
-            }
+            assert_eq!(shown.headroom_bytes, headroom, "{both}");
             let difference = shown.weight_bytes.abs_diff(need.weight_bytes);
             assert!(difference <= need.weight_bytes / 100, "{both}");
         }
