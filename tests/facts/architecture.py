@@ -14,12 +14,12 @@ def numbers(config, is_mlx):
         "layers": text["num_hidden_layers"],
         "hidden_size": text["hidden_size"],
         "heads": text["num_attention_heads"],
-        "intermediate_size": text.get("intermediate_size"),
+        "intermediate_size": shapes.widest_feed_forward(config),
         "vocabulary": text["vocab_size"],
     }
     if mixture:
         _, used, size, shared = mixture
-        beside = text["intermediate_size"] if shapes.family(config) == "gemma4" else 0
+        beside = found["intermediate_size"] if shapes.family(config) == "gemma4" else 0
         found["intermediate_size"] = used * size + shared + beside
         found["active_parameters"] = shapes.active_parameters(config)
         found["experts_per_token"] = used

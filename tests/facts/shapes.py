@@ -142,6 +142,14 @@ def feed_forward(kind, text):
         yield hidden + experts + 3 * hidden, PLAIN
 
 
+def widest_feed_forward(config):
+    """Elements of a token inside the dense part; layers of Gemma 4 that share keys can have twice."""
+    text = text_config(config)
+    size = text.get("intermediate_size")
+    shares = family(config) == "gemma4" and text.get("num_kv_shared_layers")
+    return 2 * size if shares and text.get("use_double_wide_mlp") else size
+
+
 def per_layer_inputs(text, layer_count):
     """Gemma's small embeddings of each layer: tables, a projection, and two matrices a layer."""
     size = text.get("hidden_size_per_layer_input") or 0

@@ -207,7 +207,7 @@ fn layers_of_different_kinds_of_heads_are_what_the_list_would_say() {
         &config,
         2_000_000_000,
         "model_type = \"gemma4_text\"\nlayers = 35\nhidden_size = 1536\nheads = 8\nkv_heads = 1\n\
-         head_dim = 512\nintermediate_size = 6144\nvocabulary = 262_144\ncontext_length = 131_072\n\
+         head_dim = 512\nintermediate_size = 12_288\nvocabulary = 262_144\ncontext_length = 131_072\n\
          sliding_window = 512\nsliding_layers = 28\nsliding_head_dim = 256\nshared_layers = 20",
     );
 }
