@@ -52,30 +52,11 @@ pub struct Need {
     pub context_length: u64,
 }
 
-/// Whether a model fits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fit {
-    /// What it needs.
-    pub need: Need,
-    /// What there is for it.
-    pub room_bytes: u64,
-    /// The longest context that fits, in steps of 256 tokens up to the model's own; `None` if not
-    /// even the shortest does.
-    pub context_that_fits: Option<u64>,
-}
-
 impl Need {
     /// All parts together.
     pub fn total_bytes(&self) -> u64 {
         let of_context = self.kv_cache_bytes.saturating_add(self.headroom_bytes);
         self.weight_bytes.saturating_add(of_context)
-    }
-}
-
-impl Fit {
-    /// All of it fits.
-    pub fn fits(&self) -> bool {
-        self.need.total_bytes() <= self.room_bytes
     }
 }
 
@@ -86,25 +67,6 @@ pub fn need(facts: &ModelFacts, machine: &Machine, kv: KvChoice, context_length:
     match facts.format {
         Format::Gguf => llama::need(facts, machine.has_gpu, kv, u64::MAX, context_length),
         Format::Safetensors => mlx::need(facts, machine, context_length),
-    }
-}
-
-/// Whether the form that `facts` are of fits on `machine` with `context_length` tokens, where models
-/// may use `budget_bytes` together and others that stay use `taken_bytes` of it.
-pub fn fit(
-    facts: &ModelFacts,
-    machine: &Machine,
-    kv: KvChoice,
-    context_length: u64,
-    budget_bytes: u64,
-    taken_bytes: u64,
-) -> Fit {
-    let room_bytes = budget_bytes.saturating_sub(taken_bytes);
-    let takes = |n: u64| need(facts, machine, kv, n).total_bytes();
-    Fit {
-        need: need(facts, machine, kv, context_length),
-        room_bytes,
-        context_that_fits: longest(facts, |n| takes(n) <= room_bytes),
     }
 }
 

@@ -82,20 +82,15 @@ fn keys_and_values_are_kept_as_the_engine_would() {
 }
 
 #[test]
-fn what_others_take_leaves_less_context_and_then_none() {
+fn less_room_is_for_less_context_and_then_for_none() {
     let facts = four_billion(Format::Gguf);
-    let with = |taken| fit(&facts, &MAC, KvChoice::Full, 8192, 8 * GIB, taken);
-    assert!(with(0).fits());
-    let lengths: Vec<_> = (0..8)
-        .map(|taken| with(taken * GIB).context_that_fits)
+    let takes = |n| need(&facts, &MAC, KvChoice::Full, n).total_bytes();
+    let lengths: Vec<_> = (1..=8)
+        .map(|room| longest(&facts, |n| takes(n) <= room * GIB))
         .collect();
-    assert!(
-        lengths.is_sorted_by(|more, less| more >= less),
-        "{lengths:?}"
-    );
-    assert_eq!(lengths[0], Some(39_680), "{lengths:?}");
-    assert_eq!(lengths[7], None);
-    assert!(!with(7 * GIB).fits());
+    assert!(lengths.is_sorted(), "{lengths:?}");
+    assert_eq!(lengths[0], None);
+    assert_eq!(lengths[7], Some(39_680), "{lengths:?}");
 }
 
 #[test]
@@ -128,13 +123,13 @@ proptest! {
         facts.vocab_size = Some(numbers[7]);
         let machine = Machine { has_gpu, ..PC };
         let takes = |n| need(&facts, &machine, KvChoice::Small, n).total_bytes();
-        let found = fit(&facts, &machine, KvChoice::Small, 4096, room, 0);
-        if let Some(n) = found.context_that_fits {
+        let found = longest(&facts, |n| takes(n) <= room);
+        if let Some(n) = found {
             prop_assert!(takes(n) <= room);
         }
         let own = facts.context_length.filter(|&n| n > 0).unwrap_or(1 << 24).min(1 << 24);
-        let next = found.context_that_fits.unwrap_or(0) + CONTEXT_STEP;
-        if found.context_that_fits != Some(own) && next <= own {
+        let next = found.unwrap_or(0) + CONTEXT_STEP;
+        if found != Some(own) && next <= own {
             prop_assert!(takes(next) > room);
         }
     }
