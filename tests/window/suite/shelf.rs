@@ -259,3 +259,32 @@ async fn a_model_that_is_dropped_is_on_the_list_and_what_is_none_is_refused() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn which_models_suit_which_mac_is_one_click_away() {
+    on_stage("which_mac", async |stage| {
+        stage.open().await?;
+        stage.desktop.follow("transom://settings").await?;
+        let settings = stage.window("settings").await?;
+        settings.click("tab", "^Models$").await?;
+        settings
+            .click("button", "^Which Models for Which Mac")
+            .await?;
+        settings.by("table", "^Which models for which Mac$").await?;
+        let rows = settings.names("rowheader").await?;
+        let own = rows.iter().filter(|row| row.contains("This computer"));
+        check(own.count() == 1, || {
+            format!("this computer is not one of {rows:?}")
+        })?;
+        for size in ["8 GB", "16 GB", "36 GB", "192 GB"] {
+            let is_there = rows.iter().any(|row| row.starts_with(size));
+            check(is_there, || format!("{size} is not among {rows:?}"))?;
+        }
+        stage.desktop.press("Escape")?;
+        settings.until_gone("table", "^Which models").await?;
+        let focused = settings.focused().await?;
+        let is_back = focused.contains("Which Models for Which Mac");
+        check(is_back, || format!("the keys are in {focused}"))
+    })
+    .await;
+}
