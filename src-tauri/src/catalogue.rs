@@ -194,14 +194,6 @@ pub(crate) fn of_key<'a>(list: &'a Catalogue, wanted: &str) -> Option<(&'a Entry
     all.find(|(entry, variant)| key(&entry.id, variant.format, &variant.packing) == wanted)
 }
 
-/// What is shown of a variant: `Qwen3 4B · 4-bit`.
-pub(crate) fn name(entry: &Entry, packing: &str) -> String {
-    match packing.is_empty() {
-        true => entry.name.clone(),
-        false => format!("{} · {packing}", entry.name),
-    }
-}
-
 /// What a search of the hub found, most used first; what Transom cannot run is left out.
 pub(crate) fn found_views(mut found: Vec<Found>) -> Vec<EntryView> {
     found.retain(|one| !one.libraries.is_empty());

@@ -72,7 +72,7 @@ impl Here {
     }
 
     fn timed_by(mut self, chip: &str, once: &OnceLock<u64>, measure: impl FnOnce() -> u64) -> Self {
-        if Bandwidth::of_chip(chip).is_none() && !self.measured.is_bandwidth_settled(chip) {
+        if self.measured.wants_bandwidth(chip) {
             let rate = (*once.get_or_init(measure)).max(self.measured.bandwidth(chip).unwrap_or(0));
             self.machine.bandwidth = Some(Bandwidth::measured(rate));
         }

@@ -199,7 +199,7 @@ impl Shelf {
             (false, Format::Safetensors) => Vec::new(),
             (false, Format::Gguf) => offered(hub, repository, revision, &variant.packing).await?,
         };
-        let name = catalogue::name(entry, &variant.packing);
+        let name = entry.title(&variant.packing);
         Ok(self.want(key, name, repository, revision, files))
     }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::estimate::Machine;
+use crate::estimate::{Bandwidth, Machine};
 use crate::facts::{Format, KvType, ModelFacts};
 use crate::fit::{self, KvChoice};
 
@@ -193,8 +193,13 @@ impl Measured {
         self.memory(chip_name).map(|memory| memory.bytes_per_second)
     }
 
-    /// Whether that was measured often enough not to be the figure of one busy moment.
-    pub fn is_bandwidth_settled(&self, chip_name: &str) -> bool {
+    /// Whether a machine with this chip should measure it: nothing is published of the chip, and what
+    /// was measured may be the figure of one busy moment.
+    pub fn wants_bandwidth(&self, chip_name: &str) -> bool {
+        Bandwidth::of_chip(chip_name).is_none() && !self.is_bandwidth_settled(chip_name)
+    }
+
+    fn is_bandwidth_settled(&self, chip_name: &str) -> bool {
         let memory = self.memory(chip_name);
         memory.is_some_and(|memory| memory.n_times >= SETTLED_TIMES)
     }

@@ -11,7 +11,7 @@ mod table;
 mod tests;
 
 use clap::{Args, ValueEnum};
-use transom_catalog::estimate::{Bandwidth, Budget, Machine, Room};
+use transom_catalog::estimate::{Budget, Machine, Room};
 use transom_catalog::fit::KvChoice;
 use transom_catalog::tiers::{self, recommended, recommended_for};
 use transom_signals::{Hardware, available_bytes};
@@ -194,7 +194,7 @@ fn machine(args: &FitArgs, library: &Library, console: &mut Console) -> (Machine
     let measured = library.measured();
     let mut rate = measured.bandwidth(chip);
     // Where nothing is published of a chip, half a second is well spent.
-    if Bandwidth::of_chip(chip).is_none() && !measured.is_bandwidth_settled(chip) {
+    if measured.wants_bandwidth(chip) {
         rate = rate.max(Some(measure_bandwidth(chip, &library.data_folder, console)));
     }
     let machine = machine_of(&hardware, rate);

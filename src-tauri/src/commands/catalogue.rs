@@ -56,7 +56,7 @@ pub(crate) async fn catalogue(shell: State<'_, Shell>) -> Done<CatalogueView> {
 pub(crate) async fn tiers(shell: State<'_, Shell>) -> Done<Vec<TierView>> {
     let rooms = shell.rooms().await?;
     blocking(move || {
-        let here = rooms.here().timed(&rooms.hardware, rooms.data_folder());
+        let here = rooms.here_timed();
         Ok(views::tiers::views(&rooms.shelf.list(), &here))
     })
     .await
@@ -146,7 +146,7 @@ async fn with_here<T: Send + 'static>(
     let data_folder = shell.data_folder.clone();
     blocking(move || {
         let places = models::places(&data_folder, &rooms.settings());
-        let here = rooms.here().timed(&rooms.hardware, rooms.data_folder());
+        let here = rooms.here_timed();
         Ok(view(&rooms, &here, &installed::list(&places)))
     })
     .await

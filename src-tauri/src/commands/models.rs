@@ -91,7 +91,7 @@ pub(crate) async fn choose(app: AppHandle, id: String) -> Done<()> {
 pub(crate) async fn fit(app: AppHandle, id: String, settings: ModelSettings) -> Done<FitView> {
     let (rooms, model) = find(&app, id).await?;
     blocking(move || {
-        let here = rooms.here().timed(&rooms.hardware, rooms.data_folder());
+        let here = rooms.here_timed();
         models::fit(&model, &settings, &rooms.hardware, &here)
     })
     .await
