@@ -4,6 +4,7 @@
 //! Rule: engines block, and a loaded model lives and dies on the thread that loaded it
 //! ([`LoadedModel`] is deliberately not `Send`).
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -15,7 +16,8 @@ use crate::chat::ChatPrompt;
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::sampling::SamplingParams;
-use crate::template::ChatTemplate;
+use crate::template::{ChatTemplate, RenderedPrompt};
+use crate::text::OpenReasoning;
 
 /// Where a model's files lie: a folder in the Hugging Face layout, or a single GGUF file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,6 +82,7 @@ pub struct JobControl {
 struct JobState {
     stop: AtomicU8,
     trim: AtomicBool,
+    was_polled: AtomicBool,
 }
 
 const CANCELLED: u8 = 1;
@@ -108,9 +111,17 @@ impl JobControl {
         let _ = state.compare_exchange(0, reason, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Whether the job was asked to end.
+    /// Whether the job was asked to end. Engines ask as often as they can, also within a step: each
+    /// call is a sign of life.
     pub fn is_stopped(&self) -> bool {
+        self.state.was_polled.store(true, Ordering::Relaxed);
         self.state.stop.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns true if the engine called [`JobControl::is_stopped`] since this was last called; for
+    /// watchdogs.
+    pub fn take_polled(&self) -> bool {
+        self.state.was_polled.swap(false, Ordering::Relaxed)
     }
 
     /// How a job that was asked to end must say that it did: [`FinishReason::Cancelled`] or
@@ -251,9 +262,9 @@ pub enum Prompt {
 pub struct PreparedPrompt {
     /// Token ids, in order; never empty, and always shorter than the context length.
     pub tokens: Vec<u32>,
-    /// The template ended inside a reasoning section (`<think>` with no end), so the answer starts
-    /// there.
-    pub starts_in_reasoning: bool,
+    /// The reasoning section that the template left open (`<think>` with no end), so the response
+    /// starts inside it.
+    pub starts_in_reasoning: Option<OpenReasoning>,
     /// Messages at the start of the conversation, the system's not counted, that were left out
     /// because they no longer fit (see [`crate::fit`]).
     pub dropped_messages: usize,
@@ -281,12 +292,16 @@ pub struct GenerationParams {
     pub speculate: bool,
     /// When the context is full before the answer is complete: forget the older half of what
     /// follows the system prompt and go on, rather than end with [`FinishReason::Length`]. Engines
-    /// and models that cannot shift their cache end there all the same.
+    /// and models that cannot shift their cache end there all the same. Also allows to move cached
+    /// tokens when messages before them were left out of the same [`Self::conversation`].
     pub shift_context: bool,
+    /// The conversation that the prompt belongs to. Cached tokens that keep a trace of text that was
+    /// forgotten since are reused within one conversation only; without an id they never are.
+    pub conversation: Option<ConversationId>,
 }
 
 impl Default for GenerationParams {
-    /// Default sampling, no bounds, speculation allowed, no context shift.
+    /// Default sampling, no bounds, speculation allowed, no context shift, no conversation.
     fn default() -> Self {
         Self {
             sampling: SamplingParams::default(),
@@ -296,7 +311,20 @@ impl Default for GenerationParams {
             prefill_chunk: None,
             speculate: true,
             shift_context: false,
+            conversation: None,
         }
+    }
+}
+
+/// Identifies a conversation over all its requests. Never reused for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ConversationId(pub u64);
+
+impl ConversationId {
+    /// Returns an id for a conversation that is stored nowhere.
+    pub fn random() -> Self {
+        // Every hasher of the standard library starts from random keys.
+        Self(RandomState::new().build_hasher().finish())
     }
 }
 
@@ -371,7 +399,7 @@ impl ModelInfo {
         template: Option<&ChatTemplate>,
         chat: &ChatPrompt,
         now: SystemTime,
-    ) -> Result<String, EngineError> {
+    ) -> Result<RenderedPrompt, EngineError> {
         if chat.messages.is_empty() {
             return Err(EngineError::EmptyPrompt);
         }

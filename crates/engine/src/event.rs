@@ -96,7 +96,7 @@ pub struct Stats {
     /// From the first generated token to the last.
     #[serde(rename = "decode_time_seconds", with = "crate::seconds")]
     pub decode_time: Duration,
-    /// Highest memory use of the engine during the answer, in bytes.
+    /// Highest memory use of the engine since the model began to load, in bytes.
     pub peak_memory_bytes: u64,
 }
 

@@ -22,14 +22,15 @@ pub mod tokenizer;
 
 pub use chat::{ChatPrompt, Message, Role};
 pub use contract::{
-    Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadProgress, LoadedModel,
-    MemoryNeed, MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
+    ConversationId, Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadProgress,
+    LoadedModel, MemoryNeed, MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink,
+    Trim,
 };
 pub use error::EngineError;
 pub use event::{FinishReason, Section, Stats, TokenEvent};
 pub use fit::Fit;
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;
-pub use template::ChatTemplate;
-pub use text::{TextStream, ends_in_open_reasoning};
+pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
+pub use text::{OpenReasoning, TextStream};
 pub use tokenizer::{Detokenizer, Tokenizer, TokenizerConfig};

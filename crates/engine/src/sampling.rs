@@ -40,7 +40,9 @@ pub struct SamplingParams {
     pub frequency_penalty: f32,
     /// Added to the logits of these token ids before anything else. An id given twice adds up.
     pub logit_bias: Vec<(u32, f32)>,
-    /// Same seed, prompt, parameters and machine: same answer. `None` draws a fresh seed.
+    /// The same seed with the same prompt and parameters gives the same response again, on the same
+    /// machine with the same engine and build. Another engine draws other numbers from the seed, and
+    /// another build or device rounds differently. `None` draws a fresh seed.
     pub seed: Option<u64>,
 }
 

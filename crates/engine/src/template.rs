@@ -1,39 +1,57 @@
 //! Chat templates: a conversation to the text that the model was trained to continue.
 //!
 //! Templates are written for Python's Jinja2 as `transformers` sets it up; here minijinja renders
-//! them with the same extensions. The rule: for every template that we know the rendered text
-//! equals that of `transformers`, byte for byte (see `tests/templates.rs`). Nothing here reads the
-//! clock.
+//! them with the same extensions. Rule: for every template that we know the rendered text equals
+//! that of `transformers`, byte for byte (see `tests/templates.rs`). Nothing here reads the clock.
+//!
+//! A template comes with the model and is not trusted: its source, its steps and its output have
+//! limits.
 
 mod environment;
 mod json;
 mod methods;
 mod syntax;
+mod typed;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use minijinja::{Environment, Value};
+use minijinja::{Environment, ErrorKind, Value};
 use serde::Deserialize;
 
+pub use self::typed::{ControlTokens, Piece, RenderedPrompt};
+
+use self::typed::Marker;
 use crate::chat::ChatPrompt;
 use crate::error::EngineError;
-use crate::tokenizer::{ChatTemplateSource, TokenizerConfig, read_json};
+use crate::tokenizer::{ChatTemplateSource, TokenizerConfig, bad_file, read_json};
 
 const NAME: &str = "chat_template";
+
+/// Templates have up to 20 KB.
+const MAX_SOURCE_BYTES: usize = 256 << 10;
+/// A file with only a template, as text or JSON.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// What a template may write beside the conversation.
+const SPARE_OUTPUT_BYTES: usize = 4 << 20;
+/// How often a template may repeat the conversation, or how long its spelling may become: JSON takes
+/// six bytes for some characters.
+const MAX_OUTPUT_GROWTH: usize = 8;
 
 /// A compiled chat template with the model's special tokens.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
     special_tokens: BTreeMap<String, String>,
+    control_tokens: ControlTokens,
 }
 
 impl ChatTemplate {
     /// The template of a model folder: `chat_template.jinja`, else `chat_template.json`, else that
-    /// of `tokenizer_config.json`; `None` where none of them has one.
+    /// of `tokenizer_config.json`; `None` if none of them has one. The others are as for
+    /// [`ChatTemplate::new`].
     ///
     /// # Errors
     /// [`EngineError::BadFile`] for a file that cannot be read; [`EngineError::Template`] for a
@@ -41,6 +59,7 @@ impl ChatTemplate {
     pub fn from_folder(
         folder: &Path,
         config: &TokenizerConfig,
+        control_tokens: ControlTokens,
     ) -> Result<Option<Self>, EngineError> {
         #[derive(Deserialize)]
         struct TemplateFile {
@@ -49,7 +68,8 @@ impl ChatTemplate {
         let source: Option<String> = match read_text(&folder.join("chat_template.jinja"))? {
             Some(source) => Some(source),
             None => {
-                let file: Option<TemplateFile> = read_json(&folder.join("chat_template.json"))?;
+                let path = folder.join("chat_template.json");
+                let file: Option<TemplateFile> = read_json(&path, MAX_FILE_BYTES)?;
                 file.as_ref()
                     .map(|file| &file.chat_template)
                     .or(config.chat_template.as_ref())
@@ -58,22 +78,31 @@ impl ChatTemplate {
             }
         };
         source
-            .map(|source| Self::new(&source, config.special_tokens()))
+            .map(|source| Self::new(&source, config.special_tokens(), control_tokens))
             .transpose()
     }
 
-    /// Compiles a template. `special_tokens` are the variables that it knows the model's special
-    /// tokens by, such as `bos_token`.
+    /// Compiles a template. `special_tokens` are the variables by which it knows the model's special
+    /// tokens, such as `bos_token`. `control_tokens` are those that only the template may write.
     ///
     /// # Errors
-    /// [`EngineError::Template`] with the line for a syntax error.
+    /// [`EngineError::Template`], with the line for a syntax error or an expression that is too long.
     pub fn new<N: Into<String>, T: Into<String>>(
         source: &str,
         special_tokens: impl IntoIterator<Item = (N, T)>,
+        control_tokens: ControlTokens,
     ) -> Result<Self, EngineError> {
+        if source.len() > MAX_SOURCE_BYTES {
+            return Err(failed(format!(
+                "it has {} bytes, but at most {MAX_SOURCE_BYTES} are read",
+                source.len()
+            )));
+        }
+        let source = syntax::for_minijinja(source);
         let mut environment = environment::new();
+        syntax::check_depth(&source, environment.syntax()).map_err(failed)?;
         environment
-            .add_template_owned(NAME, syntax::for_minijinja(source))
+            .add_template_owned(NAME, source)
             .map_err(|error| template_error(&error))?;
         Ok(Self {
             environment,
@@ -81,33 +110,57 @@ impl ChatTemplate {
                 .into_iter()
                 .map(|(name, token)| (name.into(), token.into()))
                 .collect(),
+            control_tokens,
         })
     }
 
-    /// Renders a conversation up to the point where the model is to answer. Templates that write
-    /// the date take it from `now`, in the machine's time zone.
+    /// Renders a conversation up to the point where the model responds. Templates that write the
+    /// date take it from `now`, in the machine's time zone.
     ///
     /// # Errors
-    /// [`EngineError::Template`]: in the template's own words when it refuses the conversation, else
-    /// with the line at which it failed.
-    pub fn render(&self, prompt: &ChatPrompt, now: SystemTime) -> Result<String, EngineError> {
-        self.environment
-            .get_template(NAME)
-            .and_then(|template| template.render(self.variables(prompt, now)))
-            .map_err(|error| template_error(&error))
+    /// [`EngineError::Template`]: in the template's own words if it refuses the conversation, else
+    /// with the line at which it failed or with the limit that it exceeded.
+    pub fn render(
+        &self,
+        prompt: &ChatPrompt,
+        now: SystemTime,
+    ) -> Result<RenderedPrompt, EngineError> {
+        let template = self.environment.get_template(NAME);
+        let template = template.map_err(|error| template_error(&error))?;
+        let marker = Marker::new(&self.control_tokens, template.source(), prompt)?;
+        let mut output = Output::new(prompt);
+        let variables = self.variables(prompt, marker, now);
+        let result = template
+            .render_captured_to(variables, &mut output)
+            .map(drop);
+        if output.is_full {
+            return Err(failed(format!("it wrote more than {} bytes", output.limit)));
+        }
+        result.map_err(|error| template_error(&error))?;
+        let rendered = String::from_utf8(output.bytes);
+        let rendered = rendered.map_err(|_| failed("it wrote half a character".to_owned()))?;
+        Ok(marker.settle(&rendered))
+    }
+
+    /// The control tokens that only the template may write.
+    pub fn control_tokens(&self) -> &ControlTokens {
+        &self.control_tokens
     }
 
     /// The variables that `transformers` gives to templates.
-    fn variables(&self, prompt: &ChatPrompt, now: SystemTime) -> Value {
+    fn variables(&self, prompt: &ChatPrompt, marker: Marker<'_>, now: SystemTime) -> Value {
         let messages = prompt.messages.iter().map(|message| {
             Value::from_pairs([
                 ("role", Value::from(message.role.as_str())),
-                ("content", Value::from(message.content.as_str())),
+                ("content", Value::from(&*marker.content(message))),
             ])
         });
         let tools = match prompt.tools.as_slice() {
             [] => Value::from(()),
-            tools => tools.iter().map(json::to_value).collect(),
+            tools => {
+                let tools = tools.iter();
+                tools.map(|tool| json::to_value(tool, marker)).collect()
+            }
         };
         let mut variables = vec![
             ("messages", messages.collect()),
@@ -127,18 +180,60 @@ impl ChatTemplate {
     }
 }
 
-fn read_text(path: &Path) -> Result<Option<String>, EngineError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(EngineError::BadFile {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        }),
+/// What a template writes, up to a limit.
+#[derive(Debug)]
+struct Output {
+    bytes: Vec<u8>,
+    limit: usize,
+    is_full: bool,
+}
+
+impl Output {
+    fn new(prompt: &ChatPrompt) -> Self {
+        let messages: usize = prompt.messages.iter().map(|m| m.content.len()).sum();
+        let tools: usize = prompt.tools.iter().map(|tool| tool.to_string().len()).sum();
+        Self {
+            bytes: Vec::new(),
+            limit: SPARE_OUTPUT_BYTES + MAX_OUTPUT_GROWTH * (messages + tools),
+            is_full: false,
+        }
     }
 }
 
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.limit - self.bytes.len() {
+            self.is_full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn read_text(path: &Path) -> Result<Option<String>, EngineError> {
+    match transom_files::read_to_string(path, MAX_FILE_BYTES) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(bad_file(path.to_owned(), error)),
+    }
+}
+
+fn failed(reason: String) -> EngineError {
+    EngineError::Template { reason }
+}
+
 fn template_error(error: &minijinja::Error) -> EngineError {
+    if error.kind() == ErrorKind::OutOfFuel {
+        return failed(format!(
+            "it did not end within {} steps; use another one",
+            environment::MAX_STEPS
+        ));
+    }
     let reason = environment::refusal(error).unwrap_or_else(|| {
         let what = error
             .detail()
@@ -148,7 +243,7 @@ fn template_error(error: &minijinja::Error) -> EngineError {
             None => what,
         }
     });
-    EngineError::Template { reason }
+    failed(reason)
 }
 
 #[cfg(test)]

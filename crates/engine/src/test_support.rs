@@ -4,6 +4,8 @@
 //! it fails or waits. All else is as in a real engine: events come in the contract's order, stop
 //! strings and reasoning go through the real [`TextStream`], limits and cancellation hold.
 
+pub mod shapes;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use crate::contract::{
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::sampling::SamplingParams;
-use crate::text::TextStream;
+use crate::text::{OpenReasoning, TextStream};
 
 /// Bytes that every scripted model's weights take.
 pub const WEIGHT_BYTES: u64 = 1_000_000;
@@ -159,7 +161,10 @@ impl LoadedModel for ScriptedModel {
         }
         Ok(PreparedPrompt {
             tokens,
-            starts_in_reasoning: self.script.starts_in_reasoning,
+            starts_in_reasoning: self
+                .script
+                .starts_in_reasoning
+                .then_some(OpenReasoning::THINK),
             dropped_messages: 0,
             system_tokens: 0,
         })

@@ -14,7 +14,8 @@ use reasoning::ReasoningSplitter;
 use stop::StopFilter;
 use utf8::Utf8Buffer;
 
-pub use reasoning::{REASONING_MARKERS, ends_in_open_reasoning};
+pub(crate) use reasoning::STRIPPED_MARKERS;
+pub use reasoning::{OpenReasoning, REASONING_MARKERS};
 
 /// Detokenised bytes in, safe text out: one answer's way from the model to the reader.
 ///
@@ -30,12 +31,12 @@ pub struct TextStream {
 }
 
 impl TextStream {
-    /// A stream that ends at the first of `stop` (empty strings are ignored). With
-    /// `starts_in_reasoning` the prompt has already opened the reasoning section.
-    pub fn new(stop: &[String], starts_in_reasoning: bool) -> Self {
+    /// A stream that ends at the first of `stop` (empty strings are ignored). `open` is the reasoning
+    /// section that the prompt has already opened.
+    pub fn new(stop: &[String], open: Option<OpenReasoning>) -> Self {
         Self {
             utf8: Utf8Buffer::default(),
-            reasoning: ReasoningSplitter::new(starts_in_reasoning),
+            reasoning: ReasoningSplitter::new(open),
             stop: StopFilter::new(stop),
         }
     }

@@ -6,8 +6,8 @@
 
 mod config;
 mod detokenizer;
+mod growth;
 
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,14 @@ pub use detokenizer::Detokenizer;
 
 use serde::de::IgnoredAny;
 
+use tokenizers::{Model, OffsetType, PreTokenizer};
+
 use crate::error::EngineError;
+use crate::template::{ControlTokens, Piece, RenderedPrompt};
 use detokenizer::DecodePlan;
+
+/// The largest known file, that of Gemma, has 33 MB.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The tokenizer of one model folder.
 #[derive(Debug)]
@@ -37,10 +43,11 @@ impl Tokenizer {
     /// # Errors
     /// [`EngineError::NotFound`] without `tokenizer.json`; [`EngineError::BadFile`], naming the file
     /// and for broken JSON its line and column, when one cannot be read or its vocabulary is empty;
-    /// [`EngineError::Unsupported`] for a decoder that no language model uses.
+    /// [`EngineError::Unsupported`] for a decoder that no language model uses, and for rules that
+    /// would make a text many times longer.
     pub fn from_folder(folder: &Path) -> Result<Self, EngineError> {
         let path = folder.join("tokenizer.json");
-        let bytes = match fs::read(&path) {
+        let bytes = match transom_files::read(&path, MAX_FILE_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(EngineError::NotFound {
@@ -69,6 +76,8 @@ impl Tokenizer {
             return Err(bad_file(path, reason));
         }
         let mut inner = guarded(&path, || tokenizers::Tokenizer::from_bytes(bytes))?;
+        growth::check(&path, inner.get_normalizer())?;
+        growth::check(&path, inner.get_decoder())?;
         // Some files carry the settings of a training run. A prompt is neither cut nor filled up.
         inner.with_padding(None);
         if let Err(error) = inner.with_truncation(None) {
@@ -99,6 +108,68 @@ impl Tokenizer {
             self.inner.encode_fast(text, add_special_tokens)
         })?;
         Ok(encoding.get_ids().to_vec())
+    }
+
+    /// Token ids of a rendered conversation: special tokens that the template wrote become their ids,
+    /// those that people typed stay text.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`]; [`EngineError::Unsupported`] if typed special tokens can't be told
+    /// apart, because the tokenizer rewrites the text in an unusual way.
+    pub fn encode_prompt(&self, prompt: &RenderedPrompt) -> Result<Vec<u32>, EngineError> {
+        if prompt.typed().is_empty() {
+            return self.encode(prompt.text(), false);
+        }
+        let (text, mark) = prompt.marked();
+        let inner = &self.inner;
+        let mut n_found = 0;
+        let encoding = guarded(&self.path, || {
+            // The steps of `encode_fast`. The marks hide the typed tokens from the first of them.
+            let vocabulary = inner.get_added_vocabulary();
+            let normalizer = inner.get_normalizer();
+            let mut text = vocabulary.extract_and_normalize(normalizer, text.as_str());
+            text.split(|_, mut piece| {
+                n_found += piece.get().matches(mark).count();
+                piece.replace(mark, "")?;
+                Ok([piece])
+            })?;
+            if let Some(pre_tokenizer) = inner.get_pre_tokenizer() {
+                pre_tokenizer.pre_tokenize(&mut text)?;
+            }
+            inner
+                .get_model()
+                .tokenize_in_pretokenized(&mut text, None)?;
+            text.into_encoding(None, 0, OffsetType::None)
+        })?;
+        let ids = encoding.get_ids().to_vec();
+        // Right whatever the tokenizer's rules make of a mark, or of letters that spell a token.
+        let is_special = |id: &u32| {
+            let token = inner.id_to_token(*id);
+            token.is_some_and(|token| inner.get_added_vocabulary().is_special_token(&token))
+        };
+        let n_special = ids.iter().filter(|id| is_special(id)).count();
+        let control_tokens = self.control_tokens();
+        let pieces = prompt.pieces(&control_tokens);
+        let n_expected = pieces
+            .filter(|piece| matches!(piece, Piece::Control(_)))
+            .count();
+        if n_found != prompt.typed().len() || n_special != n_expected {
+            return Err(EngineError::Unsupported {
+                path: self.path.clone(),
+                reason:
+                    "its rules don't allow reading special tokens in a message as text; remove \
+                         them from the conversation"
+                        .to_owned(),
+            });
+        }
+        Ok(ids)
+    }
+
+    /// The tokens that only a chat template may write.
+    pub fn control_tokens(&self) -> ControlTokens {
+        let added = self.inner.get_added_tokens_decoder().into_values();
+        let special = added.filter(|token| token.special);
+        special.map(|token| token.content).collect()
     }
 
     /// A detokeniser at the start of a text.
@@ -140,7 +211,7 @@ fn guarded<T>(path: &Path, run: impl FnOnce() -> tokenizers::Result<T>) -> Resul
     }
 }
 
-fn bad_file(path: PathBuf, reason: impl ToString) -> EngineError {
+pub(crate) fn bad_file(path: PathBuf, reason: impl ToString) -> EngineError {
     EngineError::BadFile {
         path,
         reason: reason.to_string(),

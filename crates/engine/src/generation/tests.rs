@@ -98,7 +98,7 @@ fn run_with(tokens: &[Next], params: &GenerationParams, control: &JobControl) ->
     };
     let prompt = PreparedPrompt {
         tokens: vec![7; 6],
-        starts_in_reasoning: false,
+        starts_in_reasoning: None,
         dropped_messages: 2,
         system_tokens: 0,
     };

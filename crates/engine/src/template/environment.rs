@@ -11,6 +11,9 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 
 use crate::template::{json, methods};
 
+/// Steps that a template may take for one conversation. A message takes about a hundred.
+pub(crate) const MAX_STEPS: u64 = 5_000_000;
+
 /// An environment without templates.
 pub(crate) fn new() -> Environment<'static> {
     let mut environment = Environment::new();
@@ -22,6 +25,7 @@ pub(crate) fn new() -> Environment<'static> {
         .build()
         .expect("the default delimiters are valid");
     environment.set_syntax(syntax);
+    environment.set_fuel(Some(MAX_STEPS));
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_unknown_method_callback(methods::call);
     environment.add_filter("tojson", json::tojson);

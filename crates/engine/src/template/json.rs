@@ -7,9 +7,10 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
 use super::methods::MOST_FILL;
+use super::typed::{Marker, is_mark};
 
-/// A JSON value as a template variable; the order of keys stays.
-pub(crate) fn to_value(json: &serde_json::Value) -> Value {
+/// A JSON value as a template variable, with the texts marked; the order of keys stays.
+pub(super) fn to_value(json: &serde_json::Value, marker: Marker<'_>) -> Value {
     match json {
         serde_json::Value::Null => Value::from(()),
         serde_json::Value::Bool(b) => Value::from(*b),
@@ -18,12 +19,14 @@ pub(crate) fn to_value(json: &serde_json::Value) -> Value {
             (None, Some(n)) => Value::from(n),
             (None, None) => n.as_f64().map_or(Value::from(()), Value::from),
         },
-        serde_json::Value::String(text) => Value::from(text.as_str()),
-        serde_json::Value::Array(items) => items.iter().map(to_value).collect(),
+        serde_json::Value::String(text) => Value::from(&*marker.text(text)),
+        serde_json::Value::Array(items) => {
+            items.iter().map(|item| to_value(item, marker)).collect()
+        }
         serde_json::Value::Object(entries) => Value::from_pairs(
             entries
                 .iter()
-                .map(|(key, value)| (key.as_str(), to_value(value))),
+                .map(|(key, value)| (marker.text(key), to_value(value, marker))),
         ),
     }
 }
@@ -175,6 +178,8 @@ impl JsonWriter {
                 '\t' => self.output.push_str("\\t"),
                 '\u{8}' => self.output.push_str("\\b"),
                 '\u{c}' => self.output.push_str("\\f"),
+                // A mark is no text.
+                c if is_mark(c) => self.output.push(c),
                 c if c < ' ' || (self.ensure_ascii && !(' '..='~').contains(&c)) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         self.output.push_str(&format!("\\u{unit:04x}"));

@@ -1,8 +1,17 @@
 //! The little of Jinja2's syntax that minijinja does not read, written so that it does.
 
+use minijinja::machinery::{Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
+
 /// Tags by which `transformers` finds what the model said. They only mark, so blocks that do
 /// nothing stand in for them; `with` opens a scope, as the original tag does.
 const BLOCKS: [(&str, &str); 2] = [("generation", "with"), ("endgeneration", "endwith")];
+
+/// Most words and signs in a tag. Expressions nest no deeper than this, and each level takes stack
+/// while minijinja compiles it.
+pub(super) const MAX_TAG_LEN: usize = 1000;
+/// Most `elif` branches in a template, each of which is a level as well.
+const MAX_BRANCHES: usize = 250;
 
 /// Rewrites a template's source. Every line stays the line it was, for the sake of messages.
 pub(crate) fn for_minijinja(source: &str) -> String {
@@ -41,4 +50,31 @@ fn replacement(source: &str) -> Option<(String, usize)> {
         format!("{{%{}%}}", inside.replacen(name, block, 1)),
         end + 2,
     ))
+}
+
+/// Checks that compiling a template takes a bounded amount of stack. Faults of syntax are left to the
+/// compiler.
+///
+/// # Errors
+/// What is too long, with its line.
+pub(crate) fn check_depth(source: &str, syntax: &SyntaxConfig) -> Result<(), String> {
+    let (mut tag_len, mut n_branches) = (0, 0);
+    for (token, span) in tokenize(source, false, syntax.clone()).map_while(Result::ok) {
+        match token {
+            Token::BlockStart | Token::VariableStart => tag_len = 0,
+            Token::Ident("elif") if tag_len == 0 => n_branches += 1,
+            _ => {}
+        }
+        let too_much = match token {
+            _ if n_branches > MAX_BRANCHES => "there are too many branches",
+            _ if tag_len > MAX_TAG_LEN => "an expression is too long",
+            Token::BlockStart | Token::VariableStart => continue,
+            _ => {
+                tag_len += 1;
+                continue;
+            }
+        };
+        return Err(format!("{too_much} (line {})", span.start_line));
+    }
+    Ok(())
 }

@@ -1,62 +1,91 @@
-//! Tells what a model thinks from what it answers. Most write `<think>` … `</think>`, Gemma 4 writes
-//! `<|channel>thought` … `<channel|>`, and gpt-oss says of every message to which channel it goes.
+//! Separates a model's reasoning from its answer. Most models write `<think>` … `</think>`, Mistral's
+//! write `[THINK]` … `[/THINK]`, Gemma 4 writes `<|channel>thought` … `<channel|>`, and gpt-oss gives
+//! every message a channel.
 //!
-//! The rules: the markers themselves are never text. `<think>` is a marker only while nothing but
-//! white space has been answered; later it is a quotation. White space round the markers that is
+//! Rule: the markers themselves are never text. An opening marker counts only while nothing but
+//! white space has been answered; later it is a quotation. White space around the markers that is
 //! there for layout only (line breaks after `<think>`, blank lines after `</think>`) is dropped, so
 //! both sections start clean and an empty section reports nothing.
 
 use crate::event::Section;
 use crate::text::stop::longest_overlap;
 
-const OPEN: &str = "<think>";
-const CLOSE: &str = "</think>";
-
-/// Gemma 4: a channel has a name, and there is one only.
-const GEMMA_OPEN: &str = "<|channel>thought";
-const GEMMA_CLOSE: &str = "<channel|>";
+/// Markers that open and close a reasoning section.
+const SECTIONS: [(&str, &str); 3] = [
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    // Gemma 4's channels have names. This is the only name that it uses.
+    ("<|channel>thought", "<channel|>"),
+];
 
 /// gpt-oss: `<|channel|>analysis<|message|>…<|end|>`, then a header such as
-/// `<|start|>assistant<|channel|>final<|message|>`, and the answer.
+/// `<|start|>assistant<|channel|>final<|message|>`, and the answer. A message with a recipient, as in
+/// `<|channel|>commentary to=functions.weather<|message|>{…}`, is a tool call.
 const CHANNEL: &str = "<|channel|>";
 const START: &str = "<|start|>";
 const MESSAGE: &str = "<|message|>";
 const END: &str = "<|end|>";
-/// The channel that is the answer; all others are thought.
-const FINAL: &str = "final";
+/// The only channel that is reasoning. `commentary` without a recipient is written for the user.
+const ANALYSIS: &str = "analysis";
+const RECIPIENT: &str = "to=";
 
-/// What is text to us, even where a vocabulary calls it special.
-pub const REASONING_MARKERS: [&str; 8] = [
-    OPEN,
-    CLOSE,
+/// Tokens that are text to us, even if a vocabulary calls them special.
+pub const REASONING_MARKERS: [&str; 10] = [
+    "<think>",
+    "</think>",
+    "[THINK]",
+    "[/THINK]",
     "<|channel>",
-    GEMMA_CLOSE,
+    "<channel|>",
     CHANNEL,
     START,
     MESSAGE,
     END,
 ];
 
-/// Whether a rendered prompt leaves the model inside a reasoning section, as templates do that end
-/// in `<think>`. A `<think>` further up, with other text after it, is a quotation in the
-/// conversation or belongs to an earlier turn.
-pub fn ends_in_open_reasoning(rendered_prompt: &str) -> bool {
-    rendered_prompt.trim_end().ends_with(OPEN)
+/// Markers that chat templates look for in the assistant's earlier messages, to leave its reasoning
+/// out.
+pub(crate) const STRIPPED_MARKERS: [&str; 4] = ["<think>", "</think>", "<|channel>", "<channel|>"];
+
+/// A reasoning section that the prompt has opened, so the response starts inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenReasoning {
+    close: &'static str,
+}
+
+impl OpenReasoning {
+    /// A section that ends at `</think>`.
+    pub const THINK: Self = Self {
+        close: SECTIONS[0].1,
+    };
+
+    /// Returns the reasoning section that a rendered prompt ends in, as templates do that end in
+    /// `<think>`. A marker further up, with other text after it, is a quotation in the conversation
+    /// or belongs to an earlier message.
+    pub fn at_end_of(rendered_prompt: &str) -> Option<Self> {
+        let text = rendered_prompt.trim_end();
+        let section = SECTIONS.iter().find(|(open, _)| text.ends_with(open));
+        if let Some((_, close)) = section {
+            return Some(Self { close });
+        }
+        let (_, channel) = text.strip_suffix(MESSAGE)?.rsplit_once(CHANNEL)?;
+        (channel == ANALYSIS).then_some(Self { close: END })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Nothing but white space so far, and no marker.
     Opening,
-    /// Right after `<think>`.
+    /// Right after the marker that opens the reasoning.
     ReasoningStart,
     /// Inside the reasoning.
     Reasoning,
-    /// Right after `</think>`.
+    /// Right after the marker that closes the reasoning, or a header.
     AnswerStart,
     /// Inside the answer, to the end.
     Answer,
-    /// Inside a message's header, which says where the message goes.
+    /// Inside a message's header, which names its channel.
     Header,
 }
 
@@ -69,20 +98,26 @@ pub struct ReasoningSplitter {
     close: &'static str,
     /// Whether messages have headers.
     has_headers: bool,
+    /// What the answer's next text begins with: space after an earlier message, a tool's name.
+    lead: String,
+    has_answered: bool,
 }
 
 impl ReasoningSplitter {
-    /// A splitter at the start of an answer, or right after `<think>` with `starts_in_reasoning`.
-    pub fn new(starts_in_reasoning: bool) -> Self {
+    /// A splitter at the start of a response, or inside the reasoning that the prompt has opened.
+    pub fn new(open: Option<OpenReasoning>) -> Self {
+        let close = open.unwrap_or(OpenReasoning::THINK).close;
         Self {
-            place: if starts_in_reasoning {
+            place: if open.is_some() {
                 Place::ReasoningStart
             } else {
                 Place::Opening
             },
             held: String::new(),
-            close: CLOSE,
-            has_headers: false,
+            close,
+            has_headers: close == END,
+            lead: String::new(),
+            has_answered: false,
         }
     }
 
@@ -139,7 +174,7 @@ impl ReasoningSplitter {
     fn leave_start(&mut self) -> bool {
         let text = self.held.trim_start();
         // Some models repeat the marker that the prompt ended with; that changes nothing.
-        for (open, close) in [(OPEN, CLOSE), (GEMMA_OPEN, GEMMA_CLOSE)] {
+        for (open, close) in SECTIONS {
             if let Some(rest) = text.strip_prefix(open) {
                 self.held = rest.to_owned();
                 self.place = Place::ReasoningStart;
@@ -168,26 +203,33 @@ impl ReasoningSplitter {
             }
         }
         let may_be = |open: &&str| open.starts_with(text);
-        if [OPEN, GEMMA_OPEN, CHANNEL].iter().any(may_be)
-            || self.has_headers && START.starts_with(text)
-        {
+        let mut opens = SECTIONS.iter().map(|(open, _)| open).chain([&CHANNEL]);
+        if opens.any(may_be) || self.has_headers && START.starts_with(text) {
             return false;
         }
         self.enter_section();
         true
     }
 
-    /// Reads where the message goes, once the whole header is there.
+    /// Reads the channel and the recipient of a message, once its whole header is there.
     fn leave_header(&mut self) -> bool {
         let Some(end) = self.held.find(MESSAGE) else {
             return false;
         };
         let header = &self.held[..end];
+        let recipient = header.find(RECIPIENT).map(|at| &header[at..]);
+        let recipient = recipient.and_then(|text| text.split([' ', '<']).next());
         let channel = header.rsplit(CHANNEL).next().unwrap_or(header);
-        self.place = if channel.trim_start().starts_with(FINAL) {
-            Place::AnswerStart
-        } else {
+        self.place = if recipient.is_none() && channel.trim_start().starts_with(ANALYSIS) {
             Place::ReasoningStart
+        } else {
+            // A tool call is part of the answer: nobody here runs it, and it must not get lost.
+            self.lead = if self.has_answered { "\n\n" } else { "" }.to_owned();
+            if let Some(recipient) = recipient {
+                self.lead += recipient;
+                self.lead.push('\n');
+            }
+            Place::AnswerStart
         };
         self.close = END;
         self.held.drain(..end + MESSAGE.len());
@@ -204,7 +246,10 @@ impl ReasoningSplitter {
         self.held.drain(..layout);
         self.place = match self.place {
             Place::ReasoningStart => Place::Reasoning,
-            _ => Place::Answer,
+            _ => {
+                self.held.insert_str(0, &std::mem::take(&mut self.lead));
+                Place::Answer
+            }
         };
     }
 
@@ -219,6 +264,7 @@ impl ReasoningSplitter {
         let certain = end.unwrap_or(self.held.len() - longest_overlap(&self.held, close));
         if certain > 0 {
             emit(section, &self.held[..certain]);
+            self.has_answered |= section == Section::Answer;
         }
         let marker = if end.is_some() { close.len() } else { 0 };
         self.held.drain(..certain + marker);

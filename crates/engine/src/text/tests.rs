@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::utf8::Utf8Buffer;
-use super::{TextStream, ends_in_open_reasoning};
+use super::{OpenReasoning, TextStream};
 use crate::event::Section;
 
 /// What a reader has seen: reasoning, answer, and whether a stop string ended it.
@@ -15,8 +15,13 @@ struct Seen {
 }
 
 fn stream(stop: &[&str], starts_in_reasoning: bool, pieces: &[&[u8]]) -> Seen {
+    let open = starts_in_reasoning.then_some(OpenReasoning::THINK);
+    stream_after(open, stop, pieces)
+}
+
+fn stream_after(open: Option<OpenReasoning>, stop: &[&str], pieces: &[&[u8]]) -> Seen {
     let stop: Vec<String> = stop.iter().map(|&s| s.to_owned()).collect();
-    let mut stream = TextStream::new(&stop, starts_in_reasoning);
+    let mut stream = TextStream::new(&stop, open);
     let mut seen = Seen::default();
     let mut emit = |section, text: &str| {
         assert!(!text.is_empty(), "an empty piece was emitted");
@@ -118,7 +123,7 @@ fn messages_with_headers_go_where_those_say() {
     let text = "<|channel|>analysis<|message|>A<|end|>\
                 <|start|>assistant<|channel|>commentary<|message|>B<|end|>\
                 <|start|>assistant<|channel|>final<|message|>a < b<|end|>";
-    check(&[], false, text, "AB", "a < b");
+    check(&[], false, text, "A", "B\n\na < b");
     check(
         &[],
         false,
@@ -212,7 +217,7 @@ fn stop_strings_of_white_space_hold_before_the_first_word() {
 
 #[test]
 fn nothing_follows_a_stop_string() {
-    let mut stream = TextStream::new(&["x".to_owned()], false);
+    let mut stream = TextStream::new(&["x".to_owned()], None);
     let mut seen = String::new();
     let mut emit = |_, text: &str| seen.push_str(text);
     assert!(stream.push(b"axb", &mut emit));
@@ -235,15 +240,60 @@ fn incomplete_characters_wait_and_broken_ones_become_replacements() {
 }
 
 #[test]
-fn a_prompt_that_ends_in_the_marker_starts_in_reasoning() {
-    assert!(ends_in_open_reasoning("<|im_start|>assistant\n<think>\n"));
-    assert!(!ends_in_open_reasoning(
-        "assistant\n<think>\n\n</think>\n\n"
-    ));
-    assert!(!ends_in_open_reasoning(
-        "user: what is <think>?\nassistant:"
-    ));
-    assert!(!ends_in_open_reasoning(""));
+fn a_prompt_that_ends_in_a_marker_starts_in_reasoning() {
+    for (prompt, close) in [
+        ("<|im_start|>assistant\n<think>\n", "</think>"),
+        ("[/INST][THINK]", "[/THINK]"),
+        ("<|turn>model\n<|channel>thought\n", "<channel|>"),
+        (
+            "<|start|>assistant<|channel|>analysis<|message|>",
+            "<|end|>",
+        ),
+    ] {
+        let open = OpenReasoning::at_end_of(prompt);
+        assert!(open.is_some(), "{prompt:?}");
+        let seen = stream_after(open, &[], &["Hm</".as_bytes(), close.as_bytes()]);
+        assert_eq!(
+            (&*seen.reasoning, &*seen.answer),
+            ("Hm</", ""),
+            "{prompt:?}"
+        );
+    }
+    for prompt in [
+        "assistant\n<think>\n\n</think>\n\n",
+        "user: what is <think>?\nassistant:",
+        "<|start|>assistant<|channel|>final<|message|>",
+        "<|start|>assistant",
+        "",
+    ] {
+        assert_eq!(OpenReasoning::at_end_of(prompt), None, "{prompt:?}");
+    }
+}
+
+#[test]
+fn mistrals_markers_are_reasoning() {
+    check(&[], false, "[THINK]Hm.[/THINK]\n\nYes.", "Hm.", "Yes.");
+    check(
+        &[],
+        false,
+        "Say [THINK]x[/THINK]",
+        "",
+        "Say [THINK]x[/THINK]",
+    );
+}
+
+#[test]
+fn a_tool_call_is_part_of_the_answer_and_names_its_tool() {
+    let called = "<|channel|>analysis<|message|>Look it up.<|end|>\
+        <|start|>assistant<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"in\": 1}";
+    let shown = "to=functions.weather\n{\"in\": 1}";
+    check(&[], false, called, "Look it up.", shown);
+    let early =
+        "<|start|>assistant to=functions.weather<|channel|>commentary<|message|>{\"in\": 1}";
+    let said = format!("<|channel|>commentary<|message|>One moment.<|end|>{early}");
+    check(&[], false, &said, "", &format!("One moment.\n\n{shown}"));
+    let built_in = "<|channel|>analysis to=python code<|message|>1 + 1";
+    check(&[], false, built_in, "", "to=python\n1 + 1");
 }
 
 /// The meaning of stop strings, spelled out: grow the text by characters until one is complete.
@@ -297,7 +347,7 @@ proptest! {
             prop::sample::select(vec![
                 "<think>", "</think>", "<th", "ink>", "</", "\n", " ", "a", "é", ".",
                 "<|channel|>", "<|message|>", "<|start|>", "<|end|>", "final", "<|",
-                "<|channel>thought", "<channel|>",
+                "<|channel>thought", "<channel|>", "analysis", "to=f ", "[THINK]", "[/THINK]",
             ]),
             0..12,
         ),

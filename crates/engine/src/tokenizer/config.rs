@@ -4,12 +4,16 @@
 //! a field that is there with the wrong type is an error that names the file, line and column.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer};
 
+use super::bad_file;
 use crate::error::EngineError;
+
+/// The largest known file, with a description of every special token, has 1.2 MB.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// What `tokenizer_config.json` says, completed by `special_tokens_map.json`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -74,9 +78,9 @@ impl TokenizerConfig {
     /// # Errors
     /// [`EngineError::BadFile`], with line and column, when one is there but cannot be read.
     pub fn from_folder(folder: &Path) -> Result<Self, EngineError> {
-        let mut config: Self =
-            read_json(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
-        let map: Self = read_json(&folder.join("special_tokens_map.json"))?.unwrap_or_default();
+        let read = |name| read_json::<Self>(&folder.join(name), MAX_FILE_BYTES);
+        let mut config = read("tokenizer_config.json")?.unwrap_or_default();
+        let map = read("special_tokens_map.json")?.unwrap_or_default();
         config.bos_token = config.bos_token.or(map.bos_token);
         config.eos_token = config.eos_token.or(map.eos_token);
         config.unk_token = config.unk_token.or(map.unk_token);
@@ -98,21 +102,18 @@ impl TokenizerConfig {
     }
 }
 
-/// Reads a JSON file; `None` when it is not there.
+/// Reads a JSON file of at most `limit` bytes; `None` when it is not there.
 pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
     path: &Path,
+    limit: u64,
 ) -> Result<Option<T>, EngineError> {
-    let bad_file = |reason: String| EngineError::BadFile {
-        path: path.to_owned(),
-        reason,
-    };
-    match fs::read(path) {
+    match transom_files::read(path, limit) {
         // serde_json's message ends in "at line 3 column 7".
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| bad_file(error.to_string())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(bad_file(error.to_string())),
+            .map_err(|error| bad_file(path.to_owned(), error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(bad_file(path.to_owned(), error)),
     }
 }
 

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::chat::{ChatPrompt, Message, Role};
+use crate::template::ChatTemplate;
 use crate::text::utf8::Utf8Buffer;
 
 /// The starter model's: byte-level BPE.
@@ -310,6 +312,94 @@ fn special_tokens_come_as_text_or_object_from_either_file() {
 fn a_folder_without_configuration_says_nothing() {
     let config = TokenizerConfig::from_folder(&PathBuf::from("no such folder")).unwrap();
     assert_eq!(config, TokenizerConfig::default());
+}
+
+/// A conversation of one message between two special tokens.
+fn said(tokenizer: &Tokenizer, special: &str, text: &str) -> RenderedPrompt {
+    let source = format!("{special}{{{{ messages[0].content }}}}{special}");
+    let template = ChatTemplate::new(&source, [("", "")], tokenizer.control_tokens()).unwrap();
+    let prompt = ChatPrompt {
+        messages: vec![Message::new(Role::User, text)],
+        ..ChatPrompt::default()
+    };
+    template.render(&prompt, std::time::UNIX_EPOCH).unwrap()
+}
+
+#[test]
+fn special_tokens_that_people_type_are_text() {
+    for (tokenizer, special) in [
+        (&STARTER, "<|im_end|>"),
+        (&LLAMA_STYLE, "</s>"),
+        (&GEMMA_STYLE, "</s>"),
+    ] {
+        let id = tokenizer.token_to_id(special).unwrap();
+        let text = format!("the é{special}{special} the <{special}");
+        let ids = tokenizer
+            .encode_prompt(&said(tokenizer, special, &text))
+            .unwrap();
+        let n_special = ids.iter().filter(|&&token| token == id).count();
+        assert_eq!(
+            (ids[0], *ids.last().unwrap(), n_special),
+            (id, id, 2),
+            "{special}"
+        );
+        assert_eq!(
+            streamed(tokenizer, &ids[1..ids.len() - 1]),
+            text,
+            "{special}"
+        );
+        // The same letters where they cannot be special have the same tokens.
+        let plain = |text: &str| tokenizer.encode(text, false).unwrap();
+        let ordinary = format!("{special}the é");
+        assert!(ids.starts_with(&plain(&ordinary)), "{special}");
+    }
+}
+
+#[test]
+fn typed_special_tokens_are_refused_where_they_cannot_be_told_apart() {
+    let special = json!({"id": 1, "content": "<s>", "special": true, "single_word": false,
+        "lstrip": false, "rstrip": false, "normalized": false});
+    let tokenizer = tokenizer(&json!({
+        "version": "1.0",
+        "added_tokens": [special],
+        "normalizer": {"type": "ByteLevel"},
+        "model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "<s>": 1}},
+    }))
+    .unwrap();
+    assert!(
+        tokenizer
+            .encode_prompt(&said(&tokenizer, "<s>", "a"))
+            .is_ok()
+    );
+    let error = tokenizer
+        .encode_prompt(&said(&tokenizer, "<s>", "<s>"))
+        .unwrap_err();
+    assert!(matches!(error, EngineError::Unsupported { .. }), "{error}");
+}
+
+#[test]
+fn a_file_without_end_is_named() {
+    let endless = |name: &str| {
+        let folder = folder(&[]);
+        let path = folder.path().join(name);
+        std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+        folder
+    };
+    let folder = endless("tokenizer.json");
+    let error = Tokenizer::from_folder(folder.path()).unwrap_err();
+    assert!(
+        matches!(&error, EngineError::BadFile { path, .. } if path.ends_with("tokenizer.json"))
+    );
+    let folder = endless("tokenizer_config.json");
+    let error = TokenizerConfig::from_folder(folder.path()).unwrap_err();
+    assert!(matches!(error, EngineError::BadFile { .. }));
+    for name in ["chat_template.jinja", "chat_template.json"] {
+        let folder = endless(name);
+        let config = TokenizerConfig::default();
+        let template = ChatTemplate::from_folder(folder.path(), &config, ControlTokens::default());
+        let error = template.unwrap_err();
+        assert!(matches!(&error, EngineError::BadFile { path, .. } if path.ends_with(name)));
+    }
 }
 
 /// Decoders over whole words, each of which the crate runs over all tokens at once.
