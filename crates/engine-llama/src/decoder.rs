@@ -12,7 +12,11 @@ use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{EngineError, JobControl, Sampler};
 
 use crate::memory;
-use crate::session::Session;
+use crate::session::{Reading, Session};
+
+/// Tokens at the end of a prompt that open the answer rather than belong to what was said: the next
+/// prompt may have others in their place (an opened reasoning section is not repeated).
+const OPENING_TOKENS: usize = 8;
 
 /// One answer in progress.
 pub(crate) struct Decoder<'a> {
@@ -42,21 +46,31 @@ pub(crate) enum Overflow {
 }
 
 impl<'a> Decoder<'a> {
-    /// Prepares to answer `prompt`, reusing what the session has of it.
+    /// Prepares to answer a prompt, reusing what the session has of it.
+    ///
+    /// # Errors
+    /// As [`Session::reuse`].
     pub(crate) fn new(
         session: &'a mut Session,
         speculation: Option<&'a mut Speculation>,
         sampler: Sampler,
-        prompt: &[u32],
+        reading: Reading<'_>,
         overflow: Overflow,
-    ) -> Self {
-        let can_take_back = session.can_take_back();
-        let mut speculation = speculation.filter(|_| can_take_back);
+    ) -> Result<Self, EngineError> {
+        let prompt = reading.prompt;
+        let n_cached = session.reuse(reading)?;
+        // An edited message is read again from here. Another answer to the same message brings no
+        // text, and leaves the checkpoints as they are.
+        if prompt.len() - n_cached > OPENING_TOKENS {
+            session.set_checkpoint();
+        }
+        // A wrong guess has to be taken back.
+        let mut speculation = speculation.filter(|_| !session.has_states());
         if let Some(speculation) = &mut speculation {
             speculation.begin(prompt);
         }
-        Self {
-            n_cached: session.reuse(prompt, overflow != Overflow::End),
+        Ok(Self {
+            n_cached,
             session,
             sampler,
             speculation,
@@ -64,7 +78,7 @@ impl<'a> Decoder<'a> {
             ready: VecDeque::new(),
             last: None,
             counts: Counts::default(),
-        }
+        })
     }
 
     /// Makes room for one more token. Returns whether there is any.
@@ -150,14 +164,21 @@ impl Decode for Decoder<'_> {
         control: &JobControl,
         mut on_progress: impl FnMut(usize),
     ) -> Result<(), EngineError> {
-        // Room for the first words of the answer as well, so that the cache does not grow at once.
-        self.session.reserve(prompt.len() + MAX_DRAFT)?;
+        // Another answer to this prompt, or a next turn without its reasoning, starts from here. A
+        // state is lost with the next token, so a step ends there.
+        let checkpoint = match self.session.has_states() {
+            true => prompt.len().saturating_sub(OPENING_TOKENS),
+            false => 0,
+        };
         let mut done = self.n_cached;
         while done < prompt.len() {
             if control.is_stopped() {
                 return Ok(());
             }
-            let end = prompt.len().min(done + chunk.max(1));
+            let mut end = prompt.len().min(done + chunk.max(1));
+            if done < checkpoint {
+                end = end.min(checkpoint);
+            }
             let is_last = end == prompt.len();
             let tokens = &prompt[done..end];
             if !self.session.append(tokens, usize::from(is_last), control)? {
@@ -165,6 +186,9 @@ impl Decode for Decoder<'_> {
             }
             if is_last {
                 self.draw(tokens.len() - 1)?;
+            }
+            if end == checkpoint {
+                self.session.set_checkpoint();
             }
             done = end;
             on_progress(done);
@@ -200,3 +224,6 @@ impl Drop for Decoder<'_> {
         self.session.settle();
     }
 }
+
+#[cfg(test)]
+mod tests;

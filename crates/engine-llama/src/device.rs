@@ -86,10 +86,7 @@ impl Device {
 
     /// For people.
     pub(crate) fn describe(self, n_threads: usize, cache_type: KvType) -> String {
-        let cache = match cache_type {
-            KvType::F16 => "f16",
-            KvType::Q8_0 => "q8_0",
-        };
+        let cache = describe_type(cache_type);
         match self {
             Self::Gpu => format!("packed weights on the GPU, {cache} KV cache"),
             Self::Cpu => {
@@ -97,6 +94,22 @@ impl Device {
                 format!("packed weights on the CPU with {n_threads} {threads}, {cache} KV cache")
             }
         }
+    }
+
+    /// How the cache lies in memory: one of another kind cannot be loaded.
+    pub(crate) fn describe_cache(self, cache_type: KvType) -> String {
+        let values = match llama::uses_flash_attention(self == Self::Gpu, cache_type) {
+            true => "by token",
+            false => "transposed",
+        };
+        format!("{}, values {values}", describe_type(cache_type))
+    }
+}
+
+fn describe_type(cache_type: KvType) -> &'static str {
+    match cache_type {
+        KvType::F16 => "f16",
+        KvType::Q8_0 => "q8_0",
     }
 }
 

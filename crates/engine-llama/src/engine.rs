@@ -6,7 +6,7 @@ use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
-    ModelSource, SamplingParams,
+    ModelSource,
 };
 
 use crate::device::Device;
@@ -72,7 +72,7 @@ impl LlamaEngine {
             context_length: memory::context_length(&files.facts, limits),
             vocab_size: model.vocab().len(),
             has_chat_template: template.is_there(),
-            recommended_sampling: SamplingParams::default(),
+            recommended_sampling: files.recommended_sampling(model.vocab().len()),
         };
         let kept = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
         let plan = Plan {

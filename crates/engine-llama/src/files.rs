@@ -4,7 +4,7 @@ use std::path::Path;
 
 use transom_catalog::ModelFacts;
 use transom_catalog::gguf::{Fault, GgufError, GgufModel};
-use transom_engine::EngineError;
+use transom_engine::{EngineError, SamplingParams};
 
 /// A model's files, and what they say of it.
 #[derive(Debug)]
@@ -66,6 +66,36 @@ impl ModelFiles {
         ];
         known.into_iter().filter_map(id).collect()
     }
+
+    /// Returns the sampling parameters that the file recommends, and the defaults for those that it
+    /// does not name. Values out of range are ignored altogether.
+    pub(crate) fn recommended_sampling(&self, vocab_size: usize) -> SamplingParams {
+        let default = SamplingParams::default();
+        let Ok(view) = self.files.first().view() else {
+            return default;
+        };
+        let value = |name: &str| view.get(&format!("general.sampling.{name}"));
+        let number = |name: &str, default: f32| {
+            let value = value(name).and_then(|value| value.as_f64());
+            value.map_or(default, |value| value as f32)
+        };
+        let top_k = value("top_k").and_then(|value| usize::try_from(value.as_u64()?).ok());
+        let recommended = SamplingParams {
+            temperature: number("temp", default.temperature),
+            top_k: top_k.unwrap_or(default.top_k),
+            top_p: number("top_p", default.top_p),
+            min_p: number("min_p", default.min_p),
+            repetition_penalty: number("penalty_repeat", default.repetition_penalty),
+            ..default.clone()
+        };
+        match recommended.validate(vocab_size) {
+            Ok(()) => recommended,
+            Err(reason) => {
+                tracing::warn!(%reason, "the file's recommended sampling is ignored");
+                default
+            }
+        }
+    }
 }
 
 fn check_file(path: &Path) -> Result<(), EngineError> {
@@ -99,5 +129,50 @@ fn engine_error(error: GgufError) -> EngineError {
             reason: fault.to_string(),
         },
         GgufError::Io { path, reason } => EngineError::BadFile { path, reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use transom_catalog::convert::{Packing, convert};
+
+    use super::*;
+
+    /// Returns what a file says that was converted beside this `generation_config.json`.
+    fn recommended(generation: &str) -> SamplingParams {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine-mlx/tests/fixtures");
+        let folder = tempfile::tempdir().unwrap();
+        for part in ["tokenizer", "models/qwen3-bf16"] {
+            for entry in fs::read_dir(fixtures.join(part)).unwrap() {
+                let entry = entry.unwrap();
+                fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+            }
+        }
+        fs::write(folder.path().join("generation_config.json"), generation).unwrap();
+        let path = folder.path().join("model.gguf");
+        convert(folder.path(), &path, Packing::F16, &mut |_, _| ()).unwrap();
+        ModelFiles::open(&path).unwrap().recommended_sampling(272)
+    }
+
+    #[test]
+    fn sampling_is_what_the_file_recommends() {
+        let found = recommended(r#"{"temperature": 0.6, "top_k": 20, "repetition_penalty": 1.05}"#);
+        let expected = SamplingParams {
+            temperature: 0.6,
+            top_k: 20,
+            repetition_penalty: 1.05,
+            ..SamplingParams::default()
+        };
+        assert_eq!(found, expected);
+        assert_eq!(recommended(r#"{"do_sample": false}"#).temperature, 0.0);
+        assert_eq!(recommended("{}"), SamplingParams::default());
+    }
+
+    #[test]
+    fn a_recommendation_out_of_range_is_ignored() {
+        let found = recommended(r#"{"temperature": -1.0, "top_k": 20}"#);
+        assert_eq!(found, SamplingParams::default());
     }
 }

@@ -17,6 +17,8 @@ mod model;
 mod native;
 mod session;
 mod state;
+#[cfg(test)]
+mod test_support;
 mod text;
 
 pub use engine::LlamaEngine;

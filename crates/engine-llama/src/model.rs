@@ -6,16 +6,15 @@ use std::time::Instant;
 
 use transom_engine::generation;
 use transom_engine::speculation::Speculation;
-use transom_engine::text::ends_in_open_reasoning;
 use transom_engine::{
     EngineError, FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo,
-    PreparedPrompt, Prompt, Sampler, Stats, TokenEvent, TokenSink, Trim,
+    OpenReasoning, PreparedPrompt, Prompt, Sampler, Stats, TokenEvent, TokenSink, Trim,
 };
 
 use crate::decoder::{Decoder, Overflow};
 use crate::memory;
 use crate::native::Model;
-use crate::session::Session;
+use crate::session::{Reading, Session};
 use crate::state;
 use crate::text::{Detokenizer, Template};
 
@@ -88,7 +87,13 @@ impl LlamaModel {
         let chunk = parts.session.plan().prefill_chunk;
         let chunk = params.prefill_chunk.map_or(chunk, |most| most.min(chunk));
         let session = &mut parts.session;
-        let decoder = Decoder::new(session, speculation, sampler, &prompt.tokens, overflow);
+        let reading = Reading {
+            prompt: &prompt.tokens,
+            conversation: params.conversation,
+            dropped_messages: prompt.dropped_messages,
+            may_shift: params.shift_context,
+        };
+        let decoder = Decoder::new(session, speculation, sampler, reading, overflow)?;
         let words = Detokenizer::new(parts.model.vocab());
         let job = generation::Job {
             prompt,
@@ -105,14 +110,13 @@ impl LlamaModel {
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
     }
+}
 
-    fn tokenize(&self, text: &str, add_special: bool) -> Result<Vec<u32>, EngineError> {
-        let tokens = self.parts.model.vocab().tokenize(text, add_special);
-        tokens.ok_or_else(|| EngineError::InvalidParameter {
-            name: "prompt".into(),
-            value: format!("{} bytes", text.len()),
-            expected: "less than 2 GB".into(),
-        })
+fn too_long(text: &str) -> EngineError {
+    EngineError::InvalidParameter {
+        name: "prompt".into(),
+        value: format!("{} bytes", text.len()),
+        expected: "less than 2 GB".into(),
     }
 }
 
@@ -140,11 +144,16 @@ impl LoadedModel for LlamaModel {
         } = &self.parts;
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
-                let text = template.render(info, chat)?;
-                (self.tokenize(&text, false)?, ends_in_open_reasoning(&text))
+                let rendered = template.render(info, chat)?;
+                let tokens = template.tokenize(&rendered, model.vocab());
+                let tokens = tokens.ok_or_else(|| too_long(rendered.text()))?;
+                (tokens, OpenReasoning::at_end_of(rendered.text()))
             }
-            Prompt::Text(text) => (self.tokenize(text, true)?, false),
-            Prompt::Tokens(tokens) => (tokens.clone(), false),
+            Prompt::Text(text) => {
+                let tokens = model.vocab().tokenize(text, true);
+                (tokens.ok_or_else(|| too_long(text))?, None)
+            }
+            Prompt::Tokens(tokens) => (tokens.clone(), None),
         };
         info.check_prompt(&tokens)?;
         let system_tokens = match prompt {

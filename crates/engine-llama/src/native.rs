@@ -15,7 +15,7 @@ mod threads;
 mod vocab;
 
 pub(crate) use batch::Batch;
-pub(crate) use context::{Context, ContextParams, StepError};
+pub(crate) use context::{Context, ContextParams, StepError, WORDS_AT};
 pub(crate) use log::{begin, first_error};
 pub(crate) use model::{Model, supports_gpu};
 pub(crate) use threads::Threads;

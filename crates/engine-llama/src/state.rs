@@ -1,36 +1,59 @@
-//! A conversation's keys and values in a file.
+//! Saving the KV cache of a conversation in a file.
 //!
-//! A line of JSON that says what it is, the tokens as little-endian `u32`, and llama.cpp's own form
-//! of the cache. The checksum is there because llama.cpp trusts that form: a file that was damaged is
-//! refused before llama.cpp sees it.
+//! The file has the format of llama.cpp's session files, because llama.cpp writes and reads those
+//! layer by layer: the cache is never in memory twice. What is ours stands where such a file has its
+//! tokens, as words of 32 bits:
+//!
+//! | words | content |
+//! |---|---|
+//! | 1 | checksum of all other bytes of the file |
+//! | 1 | length of the header in bytes |
+//! | | the header, JSON, filled up with spaces |
+//! | `n_tokens` | tokens |
+//! | | states of each checkpoint, filled up with zeros |
+//!
+//! The checksum is there because llama.cpp trusts the file: a damaged one is refused before llama.cpp
+//! sees it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
-use transom_engine::{EngineError, ModelInfo};
+use transom_engine::{ConversationId, EngineError, ModelInfo};
 
-use crate::session::Session;
+use crate::native::WORDS_AT;
+use crate::session::{Checkpoint, Conversation, Plan, Session};
 
-/// Version of the form.
-const VERSION: u32 = 1;
+/// Version of the header.
+const VERSION: u32 = 2;
 
-/// Longest first line, in bytes.
-const MAX_HEAD: u64 = 4096;
+/// Longest header, in bytes.
+const MAX_HEADER: usize = 4096;
+
+/// Bytes up to and with the checksum, which is the first word.
+const FIXED: usize = WORDS_AT as usize + 4;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Head {
+struct Header {
     transom_conversation: u32,
     model: Identity,
     n_tokens: usize,
-    state_bytes: usize,
-    crc32: u32,
+    n_exact: usize,
+    conversation: Option<ConversationId>,
+    dropped_messages: usize,
+    checkpoints: Vec<CheckpointHeader>,
 }
 
-/// What the cache's form depends on.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct CheckpointHeader {
+    n_tokens: usize,
+    n_bytes: usize,
+}
+
+/// What the cache's contents depend on. How many threads compute is no part of it.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Identity {
     engine: String,
@@ -38,54 +61,88 @@ struct Identity {
     architecture: String,
     n_parameters: u64,
     stored_as: String,
-    computed_as: String,
+    cache: String,
 }
 
 impl Identity {
-    fn of(info: &ModelInfo) -> Self {
+    fn of(info: &ModelInfo, plan: &Plan) -> Self {
         Self {
             engine: info.engine.clone(),
             name: info.name.clone(),
             architecture: info.architecture.clone(),
             n_parameters: info.n_parameters,
             stored_as: info.stored_as.clone(),
-            computed_as: info.computed_as.clone(),
+            cache: plan.device.describe_cache(plan.cache_type),
         }
     }
 }
 
 /// Writes the conversation; see [`transom_engine::LoadedModel::save_state`].
 pub(crate) fn save(session: &Session, info: &ModelInfo, path: &Path) -> Result<usize, EngineError> {
-    let Some(state) = session.state() else {
+    let conversation = session.conversation();
+    let n_tokens = conversation.tokens.len();
+    if n_tokens == 0 {
         return Ok(0);
-    };
-    let tokens = token_bytes(session.tokens());
-    let head = Head {
-        transom_conversation: VERSION,
-        model: Identity::of(info),
-        n_tokens: session.tokens().len(),
-        state_bytes: state.len(),
-        crc32: checksum(&tokens, &state),
-    };
-    // Never over a file that is there.
+    }
+    // Never over a file that is there, and never readable for others.
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    let file = options.open(path).map_err(|error| bad_file(path, error))?;
-    write(file, &head, &tokens, &state).map_err(|error| {
+    options.open(path).map_err(|error| bad_file(path, error))?;
+    let written = words(&header(conversation, info, session.plan()), conversation)
+        .and_then(|words| write(session, &words, path));
+    written.map_err(|error| {
         // Half a file is of no use to anybody.
         let _ = fs::remove_file(path);
         bad_file(path, error)
     })?;
-    Ok(session.tokens().len())
+    Ok(n_tokens)
 }
 
-fn write(file: File, head: &Head, tokens: &[u8], state: &[u8]) -> std::io::Result<()> {
-    let mut file = BufWriter::new(file);
-    serde_json::to_writer(&mut file, head)?;
-    file.write_all(b"\n")?;
-    file.write_all(tokens)?;
-    file.write_all(state)?;
-    file.flush()
+fn header(conversation: &Conversation, info: &ModelInfo, plan: &Plan) -> Header {
+    let checkpoints = conversation.checkpoints.iter();
+    Header {
+        transom_conversation: VERSION,
+        model: Identity::of(info, plan),
+        n_tokens: conversation.tokens.len(),
+        n_exact: conversation.n_exact,
+        conversation: conversation.id,
+        dropped_messages: conversation.dropped_messages,
+        checkpoints: checkpoints
+            .map(|checkpoint| CheckpointHeader {
+                n_tokens: checkpoint.n_tokens,
+                n_bytes: checkpoint.states.len(),
+            })
+            .collect(),
+    }
+}
+
+/// What is ours in the file, with a checksum of 0.
+fn words(header: &Header, conversation: &Conversation) -> io::Result<Vec<u32>> {
+    let mut json = serde_json::to_vec(header)?;
+    json.resize(json.len().next_multiple_of(4), b' ');
+    if json.len() > MAX_HEADER {
+        let reason = format!("its header would have {} bytes", json.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    let mut words = vec![0, json.len() as u32];
+    words.extend(as_words(&json));
+    words.extend(&conversation.tokens);
+    for checkpoint in &conversation.checkpoints {
+        words.extend(as_words(&checkpoint.states));
+    }
+    Ok(words)
+}
+
+fn write(session: &Session, words: &[u32], path: &Path) -> io::Result<()> {
+    session.save_file(path, words)?;
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut start = [0; FIXED];
+    file.read_exact(&mut start)?;
+    let mut hasher = Hasher::new();
+    hasher.update(&start[..FIXED - 4]);
+    hash_rest(&mut file, &mut hasher)?;
+    file.seek(SeekFrom::Start(WORDS_AT))?;
+    file.write_all(&hasher.finalize().to_ne_bytes())
 }
 
 /// Takes it up again; see [`transom_engine::LoadedModel::restore_state`].
@@ -94,68 +151,129 @@ pub(crate) fn restore(
     info: &ModelInfo,
     path: &Path,
 ) -> Result<usize, EngineError> {
-    let (head, rest) = read(path).map_err(|error| bad_file(path, error))?;
-    if head.transom_conversation != VERSION || head.model != Identity::of(info) {
-        return Err(bad_file(path, "it belongs to another model or version"));
-    }
-    let n_token_bytes = head.n_tokens.checked_mul(4);
-    let split = n_token_bytes.and_then(|at| rest.split_at_checked(at));
-    let Some((tokens, state)) = split.filter(|(_, state)| state.len() == head.state_bytes) else {
-        return Err(bad_file(path, "it is not as long as it says"));
-    };
-    if checksum(tokens, state) != head.crc32 {
-        return Err(bad_file(path, "its checksum is wrong"));
-    }
-    let tokens: Vec<u32> = tokens
-        .chunks_exact(4)
-        .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-        .collect();
-    if tokens.len() > info.context_length {
-        return Err(bad_file(
-            path,
-            format!(
-                "it has {} tokens, but the context holds {}",
-                tokens.len(),
-                info.context_length
-            ),
-        ));
-    }
-    if tokens
-        .iter()
-        .any(|&token| token as usize >= info.vocab_size)
-    {
-        return Err(bad_file(path, "it has tokens that the model does not know"));
-    }
-    let n_tokens = tokens.len();
-    if session.set_state(tokens, state)? {
+    let (n_words, conversation) = read(session, info, path)?;
+    let n_tokens = conversation.tokens.len();
+    if session.load_file(conversation, path, n_words)? {
         Ok(n_tokens)
     } else {
         Err(bad_file(path, "llama.cpp does not take its contents"))
     }
 }
 
-fn read(path: &Path) -> std::io::Result<(Head, Vec<u8>)> {
-    let mut file = BufReader::new(File::open(path)?);
-    let mut line = Vec::new();
-    file.by_ref().take(MAX_HEAD).read_until(b'\n', &mut line)?;
-    let head = serde_json::from_slice(&line)?;
-    let mut rest = Vec::new();
-    file.read_to_end(&mut rest)?;
-    Ok((head, rest))
-}
-
-fn token_bytes(tokens: &[u32]) -> Vec<u8> {
-    tokens
-        .iter()
-        .flat_map(|token| token.to_le_bytes())
-        .collect()
-}
-
-fn checksum(tokens: &[u8], state: &[u8]) -> u32 {
+/// Checks the whole file, and returns the number of its words and what they say.
+fn read(
+    session: &Session,
+    info: &ModelInfo,
+    path: &Path,
+) -> Result<(usize, Conversation), EngineError> {
+    let too_short = "it is not as long as it says";
+    let bad = |reason: &str| bad_file(path, reason);
+    let failed = |error| bad_file(path, error);
+    let file = File::open(path).map_err(failed)?;
+    let n_bytes = file.metadata().map_err(failed)?.len();
+    let mut file = BufReader::new(file);
+    let mut start = [0; FIXED];
+    file.read_exact(&mut start).map_err(failed)?;
+    let fixed: Vec<u32> = as_words(&start).collect();
+    let (n_words, checksum) = (fixed[2] as usize, fixed[3]);
+    if n_words == 0 || WORDS_AT + 4 * n_words as u64 > n_bytes {
+        return Err(bad(too_short));
+    }
+    let mut bytes = vec![0; 4 * (n_words - 1)];
+    file.read_exact(&mut bytes).map_err(failed)?;
+    let mut parts = Parts(&bytes);
+    let length = parts.take(4).and_then(|bytes| as_words(bytes).next());
+    let length = length.map(|n| n as usize).filter(|n| *n <= MAX_HEADER);
+    let json = length.and_then(|n| parts.take(n));
+    let header = json.and_then(|json| serde_json::from_slice::<Header>(json).ok());
+    let Some(header) = header else {
+        return Err(bad("its header cannot be read"));
+    };
+    let identity = Identity::of(info, session.plan());
+    if header.transom_conversation != VERSION || header.model != identity {
+        return Err(bad("it belongs to another model or version"));
+    }
     let mut hasher = Hasher::new();
-    hasher.update(tokens);
-    hasher.update(state);
-    hasher.finalize()
+    hasher.update(&start[..FIXED - 4]);
+    hasher.update(&bytes);
+    hash_rest(&mut file, &mut hasher).map_err(failed)?;
+    if hasher.finalize() != checksum {
+        return Err(bad("its checksum is wrong"));
+    }
+    let conversation = parts.conversation(&header).ok_or_else(|| bad(too_short))?;
+    if let Some(reason) = fault(&conversation, info) {
+        return Err(bad(&reason));
+    }
+    Ok((n_words, conversation))
+}
+
+/// What is wrong with a conversation for the model of `info`.
+fn fault(conversation: &Conversation, info: &ModelInfo) -> Option<String> {
+    let n_tokens = conversation.tokens.len();
+    if n_tokens > info.context_length {
+        return Some(format!(
+            "it has {n_tokens} tokens, but the context holds {}",
+            info.context_length
+        ));
+    }
+    let is_unknown = |token: &u32| *token as usize >= info.vocab_size;
+    if conversation.tokens.iter().any(is_unknown) {
+        return Some("it has tokens that the model does not know".to_owned());
+    }
+    let checkpoints = conversation.checkpoints.iter();
+    let most = checkpoints.map(|checkpoint| checkpoint.n_tokens).max();
+    let most = most.unwrap_or(0).max(conversation.n_exact);
+    (most > n_tokens).then(|| format!("it names token {most} of {n_tokens}"))
+}
+
+/// Bytes that have yet to be taken.
+struct Parts<'a>(&'a [u8]);
+
+impl<'a> Parts<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (part, rest) = self.0.split_at_checked(n)?;
+        self.0 = rest;
+        Some(part)
+    }
+
+    /// What the header announces; `None` if there are fewer or more bytes.
+    fn conversation(mut self, header: &Header) -> Option<Conversation> {
+        let tokens = self.take(header.n_tokens.checked_mul(4)?)?;
+        let mut checkpoints = Vec::new();
+        for checkpoint in &header.checkpoints {
+            let states = self.take(checkpoint.n_bytes.checked_next_multiple_of(4)?)?;
+            checkpoints.push(Checkpoint {
+                n_tokens: checkpoint.n_tokens,
+                states: states[..checkpoint.n_bytes].to_vec(),
+            });
+        }
+        self.0.is_empty().then(|| Conversation {
+            tokens: as_words(tokens).collect(),
+            n_exact: header.n_exact,
+            id: header.conversation,
+            dropped_messages: header.dropped_messages,
+            checkpoints,
+        })
+    }
+}
+
+/// Bytes as words in this machine's order, as llama.cpp writes them; the last filled up with zeros.
+fn as_words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes.chunks(4).map(|part| {
+        let mut word = [0; 4];
+        word[..part.len()].copy_from_slice(part);
+        u32::from_ne_bytes(word)
+    })
+}
+
+fn hash_rest(file: &mut impl Read, hasher: &mut Hasher) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(()),
+            n => hasher.update(&buffer[..n]),
+        }
+    }
 }
 
 fn bad_file(path: &Path, reason: impl ToString) -> EngineError {

@@ -5,7 +5,9 @@ use std::time::SystemTime;
 
 use transom_engine::generation::Spell;
 use transom_engine::text::REASONING_MARKERS;
-use transom_engine::{ChatPrompt, ChatTemplate, EngineError, Message, ModelInfo, Role};
+use transom_engine::{
+    ChatPrompt, ChatTemplate, EngineError, Message, ModelInfo, RenderedPrompt, Role,
+};
 
 use crate::files::ModelFiles;
 use crate::native::Vocab;
@@ -33,7 +35,7 @@ impl Template {
         let source = files.facts.chat_template.as_deref();
         Ok(Self {
             template: source
-                .map(|source| ChatTemplate::new(source, tokens))
+                .map(|source| ChatTemplate::new(source, tokens, vocab.control_tokens()))
                 .transpose()?,
         })
     }
@@ -48,8 +50,14 @@ impl Template {
         &self,
         info: &ModelInfo,
         chat: &ChatPrompt,
-    ) -> Result<String, EngineError> {
+    ) -> Result<RenderedPrompt, EngineError> {
         info.render(self.template.as_ref(), chat, SystemTime::now())
+    }
+
+    /// The tokens of what this template rendered; `None` for texts of 2 GB and more.
+    pub(crate) fn tokenize(&self, prompt: &RenderedPrompt, vocab: Vocab<'_>) -> Option<Vec<u32>> {
+        let template = self.template.as_ref()?;
+        vocab.tokenize_prompt(prompt, template.control_tokens())
     }
 
     /// How many of `tokens`, a rendered `chat`, hold its system prompt: those that stay the same
@@ -74,7 +82,7 @@ impl Template {
         for said in ["0", "x"] {
             probe.messages.push(Message::new(Role::User, said));
             let rendered = self.render(info, &probe).ok();
-            let probed = rendered.and_then(|text| vocab.tokenize(&text, false));
+            let probed = rendered.and_then(|prompt| self.tokenize(&prompt, vocab));
             let probed = probed.unwrap_or_default();
             shared = shared.min(n_shared(tokens, &probed));
             probe.messages.pop();
@@ -121,3 +129,6 @@ impl Spell for Detokenizer<'_> {
         Cow::Borrowed(&self.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,8 @@ use std::path::Path;
 use support::{greedy, load, model_path};
 use transom_catalog::test_support::TinyModel;
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
-    Message, PreparedPrompt, Prompt, Role, SamplingParams, Stats, TokenEvent, Trim,
+    ChatPrompt, ConversationId, EngineError, FinishReason, GenerationParams, JobControl, Limits,
+    LoadedModel, Message, PreparedPrompt, Prompt, Role, SamplingParams, Stats, TokenEvent, Trim,
 };
 use transom_engine_llama::{LlamaEngine, LlamaModel};
 
@@ -34,7 +34,7 @@ fn words(n: usize, salt: u32) -> Vec<u32> {
 fn prepared(tokens: Vec<u32>, system_tokens: usize) -> PreparedPrompt {
     PreparedPrompt {
         tokens,
-        starts_in_reasoning: false,
+        starts_in_reasoning: None,
         dropped_messages: 0,
         system_tokens,
     }
@@ -54,6 +54,7 @@ fn shifting(
         max_tokens: Some(max_tokens),
         ignore_end_of_text: true,
         shift_context: true,
+        conversation: Some(ConversationId(1)),
         ..GenerationParams::default()
     };
     model
@@ -153,7 +154,11 @@ fn what_follows_a_left_out_exchange_is_moved_and_not_read_again() {
 
     let mut moving = model(1024);
     shifting(&mut moving, &prepared(whole.clone(), 40), 5);
-    let (_, stats) = shifting(&mut moving, &prepared(shortened.clone(), 40), 5);
+    let without_first = PreparedPrompt {
+        dropped_messages: 2,
+        ..prepared(shortened.clone(), 40)
+    };
+    let (_, stats) = shifting(&mut moving, &without_first, 5);
     assert_eq!(stats.cached_tokens, 40 + 80);
 
     let mut exact = model(1024);
@@ -212,6 +217,20 @@ fn a_restored_conversation_goes_on_as_if_it_had_never_left() {
     let (tokens, stats) = greedy(&mut anew, &turn2(&answer), 30);
     assert_eq!(stats.cached_tokens, whole.cached_tokens);
     assert_eq!(tokens, expected);
+}
+
+#[test]
+fn a_conversation_is_restored_with_another_number_of_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("conversation");
+    let with_threads = |n| {
+        let engine = LlamaEngine::new().with_threads(n);
+        load(&engine, &model_path(MODEL), &Limits::default()).expect("the model loads")
+    };
+    let mut one = with_threads(1);
+    greedy(&mut one, &words(60, 15), 5);
+    let n_saved = one.save_state(&path).expect("it is saved");
+    assert_eq!(with_threads(2).restore_state(&path), Ok(n_saved));
 }
 
 #[test]

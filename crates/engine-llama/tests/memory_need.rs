@@ -1,4 +1,4 @@
-//! What a model was said to need, against what its process really took.
+//! What a model was said to need, against the most that its process really took.
 //!
 //! A program of its own, on whose first thread the model lives as it does in the product, because
 //! it measures the process that it runs in. Linux only: a GPU's memory is not the process's.
@@ -17,10 +17,11 @@ use transom_engine::{
 };
 use transom_engine_llama::LlamaEngine;
 
-/// Bytes of memory of this process, pages of files included.
-fn resident_bytes() -> u64 {
+/// Bytes of memory of this process, pages of files included: now, or the most since they were last
+/// reset.
+fn resident_bytes(line: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|rest| rest.strip_prefix(line));
     let kilobytes = line.and_then(|rest| rest.trim().strip_suffix(" kB"));
     kilobytes
         .and_then(|n| n.trim().parse::<u64>().ok())
@@ -28,25 +29,49 @@ fn resident_bytes() -> u64 {
         * 1024
 }
 
-/// Need and reality in bytes, with the context full.
-fn measure(file: &TemporaryModel, limits: &Limits) -> (u64, u64) {
+/// How a conversation fills the context.
+#[derive(Debug, Clone, Copy)]
+enum Fill {
+    /// By one prompt.
+    AtOnce,
+    /// By several turns, in each of which the cache grows, and which are saved and restored.
+    ByTurns,
+}
+
+/// Need and peak in bytes, with the context full.
+fn measure(file: &TemporaryModel, limits: &Limits, fill: Fill) -> (u64, u64) {
     let source = ModelSource {
         path: file.path.clone(),
     };
     let engine = LlamaEngine::new();
     let need = engine.memory_need(&source, limits).expect("it is sound");
-    let before = resident_bytes();
+    fs::write("/proc/self/clear_refs", "5").expect("the peak can be reset");
+    let before = resident_bytes("VmRSS:");
     let mut model = load(&engine, &file.path, limits).expect("it loads");
     let n_prompt = model.info().context_length - 8;
-    let tokens = (0..n_prompt as u32).map(|i| 20 + i % 200).collect();
-    let prompt = model.prepare(&Prompt::Tokens(tokens)).expect("it fits");
-    let params = GenerationParams {
-        ignore_end_of_text: true,
-        ..GenerationParams::default()
+    let parts: &[usize] = match fill {
+        Fill::AtOnce => &[1],
+        Fill::ByTurns => &[4, 1],
     };
-    let result = model.generate(&prompt, &params, &JobControl::new(), &mut |_| {});
-    result.expect("the answer succeeds");
-    let taken = resident_bytes() - before;
+    for part in parts {
+        let tokens = (0..(n_prompt / part) as u32).map(|i| 20 + i % 200);
+        let prompt = model.prepare(&Prompt::Tokens(tokens.collect()));
+        let params = GenerationParams {
+            max_tokens: Some(8),
+            ignore_end_of_text: true,
+            ..GenerationParams::default()
+        };
+        let control = JobControl::new();
+        let result = model.generate(&prompt.expect("it fits"), &params, &control, &mut |_| {});
+        result.expect("the answer succeeds");
+    }
+    if let Fill::ByTurns = fill {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("conversation");
+        let n_tokens = model.save_state(&path).expect("it is saved");
+        assert_eq!(model.restore_state(&path), Ok(n_tokens));
+    }
+    let taken = resident_bytes("VmHWM:") - before;
     (need.total_bytes(), taken)
 }
 
@@ -77,24 +102,35 @@ fn main() {
         context_length: 256,
         ..Limits::default()
     };
-    measure(&files[0].1, &short);
+    measure(&files[0].1, &short, Fill::AtOnce);
     for (name, file) in &files {
         for kv_cache in [KvCacheChoice::Full, KvCacheChoice::Small] {
             let limits = Limits {
                 kv_cache,
                 ..Limits::default()
             };
-            check(&format!("{name}, {kv_cache:?}"), file, &limits);
+            check(
+                &format!("{name}, {kv_cache:?}"),
+                file,
+                &limits,
+                Fill::AtOnce,
+            );
+            check(
+                &format!("{name}, {kv_cache:?}"),
+                file,
+                &limits,
+                Fill::ByTurns,
+            );
         }
     }
     // Of which llama.cpp keeps weights in an order of its own on most processors.
     packed::pack_as(&files[0].1.path, "Q4_K");
-    check("rearranged", &files[0].1, &Limits::default());
+    check("rearranged", &files[0].1, &Limits::default(), Fill::AtOnce);
 }
 
-fn check(case: &str, file: &TemporaryModel, limits: &Limits) {
-    let (need, taken) = measure(file, limits);
-    let case = format!("{case}: need {need}, taken {taken}");
+fn check(case: &str, file: &TemporaryModel, limits: &Limits, fill: Fill) {
+    let (need, taken) = measure(file, limits, fill);
+    let case = format!("{case}, {fill:?}: need {need}, taken {taken}");
     assert!(taken <= need, "{case}");
     assert!(taken >= need / 10 * 7, "{case}");
 }

@@ -72,8 +72,8 @@ fn in_f16_the_starter_says_what_it_says_under_mlx() {
     let answers: Answers = read_json("crates/engine-mlx/tests/fixtures/starter_golden.json");
     assert_eq!(answers.model, "assets/starter");
     assert_eq!(answers.cases.len(), 10);
+    let (_folder, mut model) = starter(Packing::F16);
     for speculate in [false, true] {
-        let (_folder, mut model) = starter(Packing::F16);
         for case in &answers.cases {
             check(&mut model, case, answers.max_tokens, speculate);
         }

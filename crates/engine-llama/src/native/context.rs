@@ -1,17 +1,26 @@
 //! What a model works with: cache, buffers, and the step.
 #![expect(unsafe_code, reason = "calls into C")]
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::ops::Range;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{fs, io};
 
 use llama_cpp_sys_2 as sys;
 use transom_catalog::KvType;
 use transom_engine::JobControl;
 
 use super::{Batch, Model, Threads};
+
+/// Of a sequence's state, the part that later tokens overwrite:
+/// `LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY`, a macro that the bindings leave out.
+const PARTIAL: sys::llama_state_seq_flags = 1;
+
+/// Bytes of a session file before its words: magic, version, and the number of words.
+pub(crate) const WORDS_AT: u64 = 12;
 
 /// How a context is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,26 +169,47 @@ impl Context {
         unsafe { sys::llama_memory_seq_rm(self.memory(), 0, start, end) }
     }
 
+    /// Whether layers with a window still have what the token at position `n` sees before it, where
+    /// `n` is how many tokens there are.
+    ///
+    /// They may not, though they have room for all: where llama.cpp looks for a cell from the start,
+    /// as after a state was taken up or tokens were moved, it takes those that left the window.
+    pub(crate) fn has_window_before(&self, n: usize) -> bool {
+        let window = self.model.sliding_window();
+        if window == 0 || n == 0 {
+            return true;
+        }
+        // SAFETY: see `set_n_threads`.
+        let first = unsafe { sys::llama_memory_seq_pos_min(self.memory(), 0) };
+        // -1 where such layers have nothing left.
+        (0..=position((n + 1).saturating_sub(window))).contains(&first)
+    }
+
     /// Whether tokens can be moved to other positions.
     pub(crate) fn can_shift(&self) -> bool {
         // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_memory_can_shift(self.memory()) }
     }
 
-    /// Moves the tokens at `range` down by `by` positions, into a gap. The cache must allow it.
+    /// Moves the tokens at `range` down by `by` positions, into a gap. The cache must allow it. Their
+    /// keys are rotated to the new positions by the next step.
     pub(crate) fn shift_down(&mut self, range: Range<usize>, by: usize) {
         let (start, end) = (position(range.start), position(range.end));
         // SAFETY: see `set_n_threads`; the caller has asked `can_shift`.
         unsafe { sys::llama_memory_seq_add(self.memory(), 0, start, end, -position(by)) }
     }
 
-    /// What the cache holds, in llama.cpp's own form.
+    /// Everything in the cache, in llama.cpp's own form. Keys that were moved and not rotated yet are
+    /// written wrong, so a step must come between [`Context::shift_down`] and this.
+    ///
+    /// The state of the whole context, not of the sequence: llama.cpp leaves the tokens outside the
+    /// window out of a sequence's state, and going back needs them.
     pub(crate) fn state(&self) -> Vec<u8> {
         // SAFETY: the buffer has the length that llama.cpp asks for, and is told so.
         unsafe {
             let context = self.context.as_ptr();
-            let mut bytes = vec![0; sys::llama_state_seq_get_size(context, 0)];
-            let n = sys::llama_state_seq_get_data(context, bytes.as_mut_ptr(), bytes.len(), 0);
+            let mut bytes = vec![0; sys::llama_state_get_size(context)];
+            let n = sys::llama_state_get_data(context, bytes.as_mut_ptr(), bytes.len());
             bytes.truncate(n);
             bytes
         }
@@ -189,14 +219,85 @@ impl Context {
     /// empty.
     #[must_use]
     pub(crate) fn set_state(&mut self, bytes: &[u8]) -> bool {
-        self.clear();
         // SAFETY: llama.cpp reads no further than the length that it is told, and refuses a state of
         // other layers, sizes or types.
         let n = unsafe {
-            let context = self.context.as_ptr();
-            sys::llama_state_seq_set_data(context, bytes.as_ptr(), bytes.len(), 0)
+            sys::llama_state_set_data(self.context.as_ptr(), bytes.as_ptr(), bytes.len())
         };
-        let is_whole = n == bytes.len();
+        self.clear_unless(n == bytes.len())
+    }
+
+    /// Writes `words` and [`Context::state`] to the file at `path`, layer by layer, in the format of
+    /// llama.cpp's session files, whose token list `words` takes the place of.
+    ///
+    /// # Errors
+    /// What the system said, or that llama.cpp could not write all of it.
+    pub(crate) fn save_file(&self, path: &Path, words: &[u32]) -> io::Result<()> {
+        let c_path = CString::new(path.as_os_str().as_encoded_bytes())?;
+        // SAFETY: the path ends in a zero; `words` has the length that is told, and a token has the
+        // size of a word.
+        let (is_written, state_bytes) = unsafe {
+            let context = self.context.as_ptr();
+            let start = words.as_ptr().cast::<sys::llama_token>();
+            let is_written =
+                sys::llama_state_save_file(context, c_path.as_ptr(), start, words.len());
+            (is_written, sys::llama_state_get_size(context) as u64)
+        };
+        // llama.cpp does not see whether the last bytes reached the disk.
+        let n_bytes = WORDS_AT + 4 * words.len() as u64 + state_bytes;
+        if is_written && fs::metadata(path)?.len() == n_bytes {
+            Ok(())
+        } else {
+            Err(io::Error::other("llama.cpp could not write all of it"))
+        }
+    }
+
+    /// Takes up the state in a file that [`Context::save_file`] wrote with `n_words` words. Returns
+    /// whether all of it was; if not, the cache is empty. The caller has verified the file: llama.cpp
+    /// trusts it.
+    #[must_use]
+    pub(crate) fn load_file(&mut self, path: &Path, n_words: usize) -> bool {
+        let Ok(c_path) = CString::new(path.as_os_str().as_encoded_bytes()) else {
+            return self.clear_unless(false);
+        };
+        let mut words: Vec<sys::llama_token> = vec![0; n_words];
+        let mut n_read = 0;
+        // SAFETY: the path ends in a zero; llama.cpp writes no more words than it is told there is
+        // space for.
+        let is_whole = unsafe {
+            let context = self.context.as_ptr();
+            let start = words.as_mut_ptr();
+            sys::llama_state_load_file(context, c_path.as_ptr(), start, n_words, &raw mut n_read)
+        };
+        self.clear_unless(is_whole && n_read == n_words)
+    }
+
+    /// The recurrent states alone, as they are now.
+    pub(crate) fn recurrent_state(&self) -> Vec<u8> {
+        // SAFETY: as in `state`.
+        unsafe {
+            let context = self.context.as_ptr();
+            let mut bytes = vec![0; sys::llama_state_seq_get_size_ext(context, 0, PARTIAL)];
+            let start = bytes.as_mut_ptr();
+            let n = sys::llama_state_seq_get_data_ext(context, start, bytes.len(), 0, PARTIAL);
+            bytes.truncate(n);
+            bytes
+        }
+    }
+
+    /// Goes back to what [`Context::recurrent_state`] gave; the keys and values of layers that attend
+    /// stay as they are. Returns whether it could; if not, the cache is empty.
+    #[must_use]
+    pub(crate) fn set_recurrent_state(&mut self, bytes: &[u8]) -> bool {
+        // SAFETY: as in `set_state`.
+        let n = unsafe {
+            let context = self.context.as_ptr();
+            sys::llama_state_seq_set_data_ext(context, bytes.as_ptr(), bytes.len(), 0, PARTIAL)
+        };
+        self.clear_unless(n == bytes.len())
+    }
+
+    fn clear_unless(&mut self, is_whole: bool) -> bool {
         if !is_whole {
             self.clear();
         }

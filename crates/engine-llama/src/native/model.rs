@@ -81,6 +81,12 @@ impl Model {
         }
     }
 
+    /// How many tokens the layers with a sliding window see; 0 where there are none.
+    pub(crate) fn sliding_window(&self) -> usize {
+        // SAFETY: as above.
+        usize::try_from(unsafe { sys::llama_model_n_swa(self.as_ptr()) }).unwrap_or(0)
+    }
+
     pub(super) fn as_ptr(&self) -> *mut sys::llama_model {
         self.model.as_ptr()
     }

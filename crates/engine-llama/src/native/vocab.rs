@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char};
 
 use llama_cpp_sys_2 as sys;
+use transom_engine::template::{ControlTokens, Piece, RenderedPrompt};
 
 use super::{Model, signed};
 
@@ -59,6 +60,28 @@ impl Vocab<'_> {
         unsafe { sys::llama_vocab_is_control(self.vocab, signed(token)) }
     }
 
+    fn tokens(self) -> impl Iterator<Item = u32> {
+        (0..self.len()).filter_map(|token| u32::try_from(token).ok())
+    }
+
+    /// The tokens that only a chat template may write.
+    pub(crate) fn control_tokens(self) -> ControlTokens {
+        let special = self.tokens().filter(|&token| self.is_special(token));
+        special.filter_map(|token| self.spelling(token)).collect()
+    }
+
+    /// Returns true for a token that llama.cpp finds in a text only if it parses special tokens.
+    fn is_special(self, token: u32) -> bool {
+        let special = sys::LLAMA_TOKEN_ATTR_CONTROL | sys::LLAMA_TOKEN_ATTR_UNKNOWN;
+        self.has_attribute(token, special)
+    }
+
+    fn has_attribute(self, token: u32, attribute: sys::llama_token_attr) -> bool {
+        // SAFETY: see `is_end`.
+        let attributes = unsafe { sys::llama_vocab_get_attr(self.vocab, signed(token)) };
+        attributes & attribute != 0
+    }
+
     /// How the vocabulary spells `token`.
     pub(crate) fn spelling(self, token: u32) -> Option<String> {
         if token as usize >= self.len() {
@@ -75,6 +98,73 @@ impl Vocab<'_> {
     /// The tokens of `text`. Special tokens written in it become their ids. With `add_special`, those
     /// that the file puts round every text are added. `None` for texts of 2 GB and more.
     pub(crate) fn tokenize(self, text: &str, add_special: bool) -> Option<Vec<u32>> {
+        self.tokenize_with(text, add_special, true)
+    }
+
+    /// The tokens of a rendered conversation: of special tokens, those that the template wrote become
+    /// their ids, and those that people typed stay text. `None` for texts of 2 GB and more.
+    pub(crate) fn tokenize_prompt(
+        self,
+        prompt: &RenderedPrompt,
+        control_tokens: &ControlTokens,
+    ) -> Option<Vec<u32>> {
+        if prompt.typed().is_empty() {
+            return self.tokenize(prompt.text(), false);
+        }
+        // What llama.cpp does with special tokens, but only with those of the template.
+        let mut tokens = Vec::new();
+        let mut strips_next = false;
+        let mut text = "";
+        for piece in prompt.pieces(control_tokens) {
+            match piece {
+                Piece::Text(next) if strips_next => text = next.trim_ascii_start(),
+                Piece::Text(next) => text = next,
+                Piece::Control(spelling) => {
+                    let control = self.tokenize(spelling, false)?;
+                    let has = |attribute| control.iter().any(|&t| self.has_attribute(t, attribute));
+                    if has(sys::LLAMA_TOKEN_ATTR_LSTRIP) {
+                        text = text.trim_ascii_end();
+                    }
+                    strips_next = has(sys::LLAMA_TOKEN_ATTR_RSTRIP);
+                    tokens.extend(self.tokenize_plain(text)?);
+                    tokens.extend(control);
+                }
+            }
+        }
+        tokens.extend(self.tokenize_plain(text)?);
+        Some(tokens)
+    }
+
+    /// The tokens of `text`, none of them special.
+    fn tokenize_plain(self, text: &str) -> Option<Vec<u32>> {
+        if text.is_empty() {
+            return Some(Vec::new());
+        }
+        let tokens = self.tokenize_with(text, false, false)?;
+        let tokens = tokens.into_iter().flat_map(|token| {
+            // SentencePiece may join ordinary pieces until they spell a special token.
+            if self.is_special(token) {
+                self.bytes_of(token)
+            } else {
+                vec![token]
+            }
+        });
+        Some(tokens.collect())
+    }
+
+    /// The spelling of `token` in tokens of one byte each, which every SentencePiece vocabulary has.
+    fn bytes_of(self, token: u32) -> Vec<u32> {
+        let spelling = self.spelling(token).unwrap_or_default();
+        let byte = |byte: u8| {
+            let name = format!("<0x{byte:02X}>");
+            let is_byte = |token: &u32| self.has_attribute(*token, sys::LLAMA_TOKEN_ATTR_BYTE);
+            let mut bytes = self.tokens().filter(is_byte);
+            bytes.find(|&token| self.spelling(token).as_deref() == Some(&*name))
+        };
+        spelling.bytes().filter_map(byte).collect()
+    }
+
+    fn tokenize_with(self, text: &str, add_special: bool, parse_special: bool) -> Option<Vec<u32>> {
         let n_bytes = i32::try_from(text.len()).ok()?;
         let mut tokens: Vec<sys::llama_token> = vec![0; text.len() / 2 + 8];
         loop {
@@ -89,7 +179,7 @@ impl Vocab<'_> {
                     tokens.as_mut_ptr(),
                     room,
                     add_special,
-                    true,
+                    parse_special,
                 )
             };
             match usize::try_from(n) {

@@ -1,24 +1,9 @@
-use std::path::Path;
-
 use super::*;
-use crate::native;
+use crate::test_support::{DENSE, alone};
 
 /// A session of a small model.
 fn session() -> Session {
-    native::begin();
-    let path = "tests/fixtures/models/llama-f16.gguf";
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    let model = Model::load(&path, true, &mut |_| true).expect("the model loads");
-    let threads = Threads::new(1).expect("a thread");
-    let plan = Plan {
-        device: Device::Cpu,
-        cache_type: KvType::F16,
-        prefill_chunk: 512,
-        context_length: 2048,
-        token_bytes: 0,
-        fixed_bytes: 0,
-    };
-    Session::new(Rc::new(model), Rc::new(threads), plan)
+    crate::test_support::session(DENSE, 2048)
 }
 
 fn words(n: u32) -> Vec<u32> {
@@ -64,7 +49,7 @@ fn only_the_logits_that_were_asked_for_are_there() {
 fn a_prompt_that_was_answered_before_is_processed_but_for_its_last_token() {
     let mut session = session();
     last_logits(&mut session, &words(30));
-    assert_eq!(session.reuse(&words(30), false), 29);
+    assert_eq!(session.reuse(alone(&words(30))), Ok(29));
     assert_eq!(session.tokens().len(), 29);
 }
 
@@ -75,4 +60,21 @@ fn the_cache_grows_by_doubling_up_to_the_context() {
     assert_eq!(capacity(1025, 8192), 2048);
     assert_eq!(capacity(5000, 6000), 6000);
     assert_eq!(capacity(10, 512), 512);
+}
+
+#[test]
+fn contents_come_back_the_same_from_the_disk_and_from_memory() {
+    let mut session = session();
+    last_logits(&mut session, &words(30));
+    let context = session.context.as_ref().expect("it was made");
+    let state = context.state();
+    let on_disk = Contents::of(context);
+    assert!(matches!(on_disk, Contents::OnDisk(_)));
+    for contents in [on_disk, Contents::InMemory(state.clone())] {
+        session.give_back();
+        session.reserve(1500).expect("there is memory");
+        let context = session.context.as_mut().expect("it was made");
+        assert!(contents.put(context));
+        assert_eq!(context.state(), state);
+    }
 }
