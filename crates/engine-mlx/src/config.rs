@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -12,8 +12,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use transom_engine::{EngineError, SamplingParams};
 
-/// Configuration files are a few kilobytes; this bounds what is read into memory.
-const MAX_CONFIG_BYTES: u64 = 16 << 20;
+/// Configuration files have a few kilobytes, and up to 300 with a form for each layer. Parsed, they
+/// take up to sixty times as much.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// `config.json`, and what `generation_config.json` adds to it.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct ModelConfig {
     pub(crate) end_tokens: Vec<u32>,
     /// Sampling recommended by the model's authors.
     pub(crate) sampling: SamplingParams,
+    /// Tokens of context that the caller asked for.
+    pub(crate) context_limit: usize,
 }
 
 /// Storage of one quantised matrix.
@@ -122,10 +125,11 @@ impl QuantizationConfig {
 }
 
 impl ModelConfig {
-    /// Reads the configuration of the model in `folder`.
-    pub(crate) fn from_folder(folder: &Path) -> Result<Self, EngineError> {
+    /// Reads the configuration of the model in `folder`, to be used with a context of at most
+    /// `context_limit` tokens.
+    pub(crate) fn from_folder(folder: &Path, context_limit: usize) -> Result<Self, EngineError> {
         let path = folder.join("config.json");
-        if !path.is_file() {
+        let Some(json) = read_json::<Value>(&path, MAX_CONFIG_BYTES)? else {
             return Err(EngineError::NotFound {
                 path,
                 what: "model configuration".to_owned(),
@@ -133,25 +137,20 @@ impl ModelConfig {
                        *.safetensors files"
                     .to_owned(),
             });
-        }
-        let json: Value = read_json(&path)?;
+        };
         let Some(model_type) = json.get("model_type").and_then(Value::as_str) else {
             return Err(bad(
                 &path,
                 "it names no model_type, so the architecture is unknown",
             ));
         };
-        let generation_path = folder.join("generation_config.json");
-        let generation = if generation_path.is_file() {
-            read_json(&generation_path)?
-        } else {
-            Generation::default()
-        };
+        let generation = Generation::from_folder(folder);
         Ok(Self {
             model_type: model_type.to_owned(),
             quantization: quantization(&path, &json)?,
             end_tokens: end_tokens(&json, &generation),
             sampling: generation.sampling(),
+            context_limit,
             json,
             path,
         })
@@ -175,6 +174,7 @@ impl ModelConfig {
             quantization: self.quantization.clone(),
             end_tokens: self.end_tokens.clone(),
             sampling: self.sampling.clone(),
+            context_limit: self.context_limit,
         })
     }
 
@@ -184,36 +184,74 @@ impl ModelConfig {
     }
 }
 
-/// `generation_config.json`, as far as it concerns us.
-#[derive(Debug, Default, Deserialize)]
+/// `generation_config.json`. It is advice: what cannot be used is left out with a warning, and the
+/// model loads all the same.
+#[derive(Debug, Default)]
 struct Generation {
-    eos_token_id: Option<Value>,
-    do_sample: Option<bool>,
-    temperature: Option<f32>,
-    top_k: Option<usize>,
-    top_p: Option<f32>,
-    min_p: Option<f32>,
-    repetition_penalty: Option<f32>,
+    path: PathBuf,
+    json: Value,
 }
 
 impl Generation {
-    fn sampling(&self) -> SamplingParams {
-        let default = SamplingParams::default();
-        let temperature = match self.do_sample {
-            Some(false) => 0.0,
-            _ => self.temperature.unwrap_or(default.temperature),
-        };
-        SamplingParams {
-            temperature,
-            top_k: self.top_k.unwrap_or(default.top_k),
-            top_p: self.top_p.unwrap_or(default.top_p),
-            min_p: self.min_p.unwrap_or(default.min_p),
-            repetition_penalty: self
-                .repetition_penalty
-                .unwrap_or(default.repetition_penalty),
-            ..default
+    fn from_folder(folder: &Path) -> Self {
+        let path = folder.join("generation_config.json");
+        let json = read_json(&path, MAX_CONFIG_BYTES).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the recommended sampling is not used");
+            None
+        });
+        Self {
+            path,
+            json: json.unwrap_or_default(),
         }
     }
+
+    fn sampling(&self) -> SamplingParams {
+        type Set = fn(&mut SamplingParams, f64);
+        let mut sampling = SamplingParams::default();
+        let fields: [(&str, Set); 5] = [
+            ("temperature", |sampling, value| {
+                sampling.temperature = value as f32
+            }),
+            ("top_k", |sampling, value| sampling.top_k = value as usize),
+            ("top_p", |sampling, value| sampling.top_p = value as f32),
+            ("min_p", |sampling, value| sampling.min_p = value as f32),
+            ("repetition_penalty", |sampling, value| {
+                sampling.repetition_penalty = value as f32;
+            }),
+        ];
+        for (field, set) in fields {
+            let Some(value) = self.json.get(field).filter(|value| !value.is_null()) else {
+                continue;
+            };
+            let mut changed = sampling.clone();
+            let number = value
+                .as_f64()
+                .filter(|&number| field != "top_k" || is_count(number));
+            if let Some(number) = number {
+                set(&mut changed, number);
+            }
+            match number.map(|_| changed.validate(usize::MAX)) {
+                Some(Ok(())) => sampling = changed,
+                Some(Err(error)) => self.warn(field, value, &error.to_string()),
+                None => self.warn(field, value, "it is no such number"),
+            }
+        }
+        match self.json.get("do_sample") {
+            Some(Value::Bool(false)) => sampling.temperature = 0.0,
+            None | Some(Value::Null | Value::Bool(true)) => {}
+            Some(value) => self.warn("do_sample", value, "it is neither true nor false"),
+        }
+        sampling
+    }
+
+    fn warn(&self, field: &str, value: &Value, reason: &str) {
+        let path = self.path.display();
+        tracing::warn!(%path, field, %value, reason, "a recommendation is not used");
+    }
+}
+
+fn is_count(number: f64) -> bool {
+    number >= 0.0 && number.fract() == 0.0
 }
 
 /// `generation_config.json` lists more end tokens than `config.json` for many chat models, so both
@@ -224,7 +262,7 @@ fn end_tokens(config: &Value, generation: &Generation) -> Vec<u32> {
     let named = [
         config.get("eos_token_id"),
         text.and_then(|text| text.get("eos_token_id")),
-        generation.eos_token_id.as_ref(),
+        generation.json.get("eos_token_id"),
     ];
     let mut tokens: Vec<u32> = named
         .into_iter()
@@ -320,19 +358,18 @@ fn one_of(values: &[i32]) -> String {
     }
 }
 
-/// Reads a JSON file of bounded size.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
-    let size = fs::metadata(path)
-        .map_err(|error| bad(path, error.to_string()))?
-        .len();
-    if size > MAX_CONFIG_BYTES {
-        return Err(bad(
-            path,
-            format!("it has {size} bytes, but configuration files stay below {MAX_CONFIG_BYTES}"),
-        ));
+/// Reads a JSON file of at most `limit` bytes; `None` if it is not there.
+pub(crate) fn read_json<T: DeserializeOwned>(
+    path: &Path,
+    limit: u64,
+) -> Result<Option<T>, EngineError> {
+    match transom_files::read(path, limit) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| bad(path, format!("not valid JSON: {error}"))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(bad(path, error.to_string())),
     }
-    let bytes = fs::read(path).map_err(|error| bad(path, error.to_string()))?;
-    serde_json::from_slice(&bytes).map_err(|error| bad(path, format!("not valid JSON: {error}")))
 }
 
 pub(crate) fn bad(path: &Path, reason: impl Into<String>) -> EngineError {
@@ -341,3 +378,6 @@ pub(crate) fn bad(path: &Path, reason: impl Into<String>) -> EngineError {
         reason: reason.into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

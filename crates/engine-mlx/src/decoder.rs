@@ -3,6 +3,8 @@
 //! Token ids in, token ids out; text is `model`'s business. The order in [`Decoder::step`] is the
 //! point of this file: step n+1 is queued before token n is waited for, so that the device works
 //! while the token is turned into text and shown (as mlx-lm's `generate_step` does).
+//!
+//! Rule: the session never keeps an array of a step that failed.
 
 mod session;
 
@@ -107,6 +109,12 @@ impl<'a> Decoder<'a> {
         Ok(value)
     }
 
+    /// Forgets the conversation after a step that failed: the cache consists of arrays that were never
+    /// computed, and whoever uses one would run the failed step again.
+    fn forget(&mut self) {
+        *self.session = Session::new(self.transformer);
+    }
+
     /// Queues the step that processes `token`, and returns the token that it will give.
     fn queue_after(&mut self, token: &Array) -> MlxResult<Array> {
         let logits =
@@ -148,6 +156,7 @@ impl Decode for Decoder<'_> {
                 end = end.min(pinned);
             }
             self.prefill_chunk(&prompt[done..end], end == prompt.len())
+                .inspect_err(|_| self.forget())
                 .during("prefill")?;
             self.session.processed(&prompt[done..end]);
             if end == pinned {
@@ -160,7 +169,8 @@ impl Decode for Decoder<'_> {
     }
 
     fn next(&mut self, room: usize, _: &JobControl) -> Result<Next, EngineError> {
-        self.step(room > 1).map(Next::Token).during("decode")
+        let token = self.step(room > 1).inspect_err(|_| self.forget());
+        token.map(Next::Token).during("decode")
     }
 
     fn counts(&self) -> Counts {

@@ -50,11 +50,12 @@ impl MlxEngine {
     ) -> Result<MlxModel, EngineError> {
         let folder = &source.path;
         check_folder(folder)?;
-        let config = ModelConfig::from_folder(folder)?;
+        let config = ModelConfig::from_folder(folder, limits.context_length)?;
         let architecture = architecture(&config)?;
         let size = (architecture.size)(&config)?;
         let tokenizer = Tokenizer::from_folder(folder)?;
-        let template = ChatTemplate::from_folder(folder, tokenizer.config())?;
+        let control_tokens = tokenizer.control_tokens();
+        let template = ChatTemplate::from_folder(folder, tokenizer.config(), control_tokens)?;
         let files = WeightFiles::open(folder)?;
         let n_parameters = n_parameters(&files, &config);
         let compute = Compute::choose(n_parameters, self.dense_limit_bytes).during("device")?;
@@ -115,7 +116,7 @@ impl Engine for MlxEngine {
     ) -> Result<MemoryNeed, EngineError> {
         let folder = &source.path;
         check_folder(folder)?;
-        let config = ModelConfig::from_folder(folder)?;
+        let config = ModelConfig::from_folder(folder, limits.context_length)?;
         let size = (architecture(&config)?.size)(&config)?;
         let files = WeightFiles::open(folder)?;
         let n_parameters = n_parameters(&files, &config);

@@ -5,11 +5,10 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use transom_engine::generation::{self, Spell};
-use transom_engine::text::ends_in_open_reasoning;
 use transom_engine::{
     ChatTemplate, Detokenizer, EngineError, FinishReason, GenerationParams, JobControl,
-    LoadedModel, MemoryUse, ModelInfo, PreparedPrompt, Prompt, Stats, TokenEvent, TokenSink,
-    Tokenizer, Trim,
+    LoadedModel, MemoryUse, ModelInfo, OpenReasoning, PreparedPrompt, Prompt, Stats, TokenEvent,
+    TokenSink, Tokenizer, Trim,
 };
 
 use crate::decoder::{Decoder, Session};
@@ -154,12 +153,12 @@ impl LoadedModel for MlxModel {
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
                 let template = self.parts.template.as_ref();
-                let text = self.parts.info.render(template, chat, SystemTime::now())?;
-                let tokens = self.parts.tokenizer.encode(&text, false)?;
-                (tokens, ends_in_open_reasoning(&text))
+                let rendered = self.parts.info.render(template, chat, SystemTime::now())?;
+                let tokens = self.parts.tokenizer.encode_prompt(&rendered)?;
+                (tokens, OpenReasoning::at_end_of(rendered.text()))
             }
-            Prompt::Text(text) => (self.parts.tokenizer.encode(text, true)?, false),
-            Prompt::Tokens(tokens) => (tokens.clone(), false),
+            Prompt::Text(text) => (self.parts.tokenizer.encode(text, true)?, None),
+            Prompt::Tokens(tokens) => (tokens.clone(), None),
         };
         self.parts.info.check_prompt(&tokens)?;
         Ok(PreparedPrompt {
@@ -201,7 +200,12 @@ impl LoadedModel for MlxModel {
     }
 
     fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
-        state::save(&self.session, &self.parts.info, path)
+        state::save(
+            &self.session,
+            &self.parts.transformer,
+            &self.parts.info,
+            path,
+        )
     }
 
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
@@ -209,3 +213,6 @@ impl LoadedModel for MlxModel {
         Ok(self.session.tokens().len())
     }
 }
+
+#[cfg(test)]
+mod tests;

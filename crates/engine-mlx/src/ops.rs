@@ -23,14 +23,29 @@ fn stream() -> Stream {
     Stream::thread_local_or_default().as_ref().clone()
 }
 
-fn checked(status: i32, handle: mlx_sys::mlx_array, name: &str) -> MlxResult<Array> {
+/// The array that the operation `name` of `inputs` gave. mlx-rs keeps MLX's own message to itself, so
+/// an error names the shapes, which is what MLX complains about.
+fn checked(
+    status: i32,
+    handle: mlx_sys::mlx_array,
+    name: impl FnOnce() -> String,
+    inputs: &[&Array],
+) -> MlxResult<Array> {
     // SAFETY: the handle was made by this room and is owned by nobody else; `Array` frees it in
     // both cases.
     let array = unsafe { Array::from_ptr(handle) };
     if status == 0 {
         Ok(array)
     } else {
-        Err(Exception::custom(format!("{name} failed")))
+        let shapes: Vec<String> = inputs
+            .iter()
+            .map(|input| format!("{:?} {:?}", input.dtype(), input.shape()))
+            .collect();
+        Err(Exception::custom(format!(
+            "{} of {} failed",
+            name(),
+            shapes.join(" and ")
+        )))
     }
 }
 
@@ -55,7 +70,8 @@ pub(crate) fn slice(array: &Array, start: &[i32], stop: &[i32]) -> MlxResult<Arr
         );
         (status, handle)
     };
-    checked(status, handle, "slice")
+    let name = || format!("slice {start:?} to {stop:?}");
+    checked(status, handle, name, &[array])
 }
 
 /// The part of `array` from `start` up to `stop` along its axis `axis`.
@@ -97,7 +113,8 @@ pub(crate) fn slice_update(
         );
         (status, handle)
     };
-    checked(status, handle, "slice_update")
+    let name = || format!("slice_update {start:?} to {stop:?}");
+    checked(status, handle, name, &[array, update])
 }
 
 /// An array over `n_elements` of `dtype` that begin `offset` bytes into a mapped file.
@@ -113,15 +130,20 @@ pub(crate) fn array_over_mapping(
     n_elements: usize,
     dtype: Dtype,
 ) -> MlxResult<Array> {
-    /// Largest page of the supported systems; Metal wraps whole pages only.
+    /// Largest page of the supported systems; Metal wraps whole pages only. The last page of a file
+    /// ends with the file.
     const PAGE: usize = 16384;
     let size = element_size(dtype)
         .ok_or_else(|| Exception::custom(format!("weights of type {dtype:?} are not supported")))?;
     let first = offset / PAGE * PAGE;
     let skipped = (offset - first) / size;
-    let window = i32::try_from(skipped + n_elements)
-        .map_err(|_| Exception::custom("a tensor has more than 2^31 elements"))?;
+    let stop = skipped + n_elements;
     assert!(offset.is_multiple_of(size) && offset + n_elements * size <= mapping.len());
+    let window = (stop * size).next_multiple_of(PAGE);
+    let window = window.min(mapping.len() - first) / size;
+    let (Ok(stop), Ok(window)) = (i32::try_from(stop), i32::try_from(window)) else {
+        return Err(Exception::custom("a tensor has more than 2^31 elements"));
+    };
 
     unsafe extern "C" fn release(payload: *mut c_void) {
         // SAFETY: `payload` is the box made below, and MLX calls this once.
@@ -142,10 +164,10 @@ pub(crate) fn array_over_mapping(
             Some(release),
         ))
     };
-    if skipped == 0 {
+    if skipped == 0 && stop == window {
         return Ok(whole);
     }
-    slice(&whole, &[skipped as i32], &[window])
+    slice(&whole, &[skipped as i32], &[stop])
 }
 
 /// A copy of `bytes` as an array of this shape and type, in memory that MLX allocated: aligned for
@@ -221,5 +243,14 @@ mod tests {
         assert!(copied_array(&[0; 8], &[2], Dtype::Float32).is_ok());
         assert!(copied_array(&[0; 7], &[2], Dtype::Float32).is_err());
         assert!(copied_array(&[0; 8], &[2, 2], Dtype::Float32).is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_operation_and_the_shapes() {
+        let array = Array::from_slice(&[1.0_f32; 6], &[2, 3]);
+        let update = Array::from_slice(&[1.0_f32; 4], &[4]);
+        let error = slice_update(&array, &update, &[0, 0], &[1, 2]).expect_err("shapes differ");
+        let expected = "slice_update [0, 0] to [1, 2] of Float32 [2, 3] and Float32 [4] failed";
+        assert_eq!(error.what(), expected);
     }
 }

@@ -19,7 +19,7 @@ use crate::config::bad;
 use crate::decoder::Session;
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
-use crate::nn::{Transformer, Wanted};
+use crate::nn::{Rope, Transformer, Wanted};
 use crate::ops::copied_array;
 
 /// Longest header, in bytes: one of a thousand layers is shorter.
@@ -50,7 +50,12 @@ impl Form {
 
 /// Writes `session`, of the model that `info` describes, to a new file. Returns its tokens; see
 /// [`transom_engine::LoadedModel::save_state`].
-pub(crate) fn save(session: &Session, info: &ModelInfo, path: &Path) -> Result<usize, EngineError> {
+pub(crate) fn save(
+    session: &Session,
+    transformer: &Transformer,
+    info: &ModelInfo,
+    path: &Path,
+) -> Result<usize, EngineError> {
     let n_tokens = session.tokens().len();
     if n_tokens == 0 {
         return Ok(0);
@@ -58,21 +63,26 @@ pub(crate) fn save(session: &Session, info: &ModelInfo, path: &Path) -> Result<u
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let file = options.open(path).map_err(|error| wrong(path, &error))?;
-    write(file, session, info, path).inspect_err(|_| {
+    write(file, session, identity(transformer, info), path).inspect_err(|_| {
         // Half a file is of no use to anybody; one that cannot be removed is refused later.
         let _ = fs::remove_file(path);
     })?;
     Ok(n_tokens)
 }
 
-fn write(file: File, session: &Session, info: &ModelInfo, path: &Path) -> Result<(), EngineError> {
+fn write(
+    file: File,
+    session: &Session,
+    identity: HashMap<String, String>,
+    path: &Path,
+) -> Result<(), EngineError> {
     let n_tokens = session.tokens().len();
     let places = Places {
         end: n_tokens as i32,
         pin: last_pin(session.cache()),
     };
     let layout = layout(places, session.cache(), path)?;
-    let metadata = Metadata::new(Some(identity(info)), layout);
+    let metadata = Metadata::new(Some(identity), layout);
     let metadata = metadata.map_err(|error| bad(path, error.to_string()))?;
     let mut out = Summed::new(file);
     let wrong = |error| wrong(path, &error);
@@ -131,7 +141,7 @@ pub(crate) fn restore(
     let wrong = |error| wrong(path, &error);
     let mut from = Summed::new(File::open(path).map_err(wrong)?);
     let metadata = from.read_header().map_err(wrong)?;
-    if metadata.metadata().as_ref() != Some(&identity(info)) {
+    if metadata.metadata().as_ref() != Some(&identity(transformer, info)) {
         return Err(bad(path, "it is a conversation with another model"));
     }
     let n_tokens = length(&metadata, TOKENS);
@@ -301,7 +311,11 @@ fn check_layout(
 }
 
 /// What the keys and values depend on.
-fn identity(info: &ModelInfo) -> HashMap<String, String> {
+fn identity(transformer: &Transformer, info: &ModelInfo) -> HashMap<String, String> {
+    // With LongRoPE, the context length decides how keys are turned.
+    let mut rope = Hasher::new();
+    let numbers = transformer.ropes.iter().flat_map(Rope::numbers);
+    numbers.for_each(|number| rope.update(&number.to_le_bytes()));
     let of_model = [
         ("transom_conversation", "2"),
         ("engine", &info.engine),
@@ -311,6 +325,7 @@ fn identity(info: &ModelInfo) -> HashMap<String, String> {
         ("vocab_size", &info.vocab_size.to_string()),
         ("stored_as", &info.stored_as),
         ("computed_as", &info.computed_as),
+        ("rope", &rope.finalize().to_string()),
     ];
     let owned = of_model.map(|(name, value)| (name.to_owned(), value.to_owned()));
     owned.into()

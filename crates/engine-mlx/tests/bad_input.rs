@@ -366,7 +366,7 @@ fn parameters_outside_their_range_are_refused_before_any_work() {
     let mut model = load_sound(folder.path());
     let prompt = PreparedPrompt {
         tokens: vec![1, 2, 3],
-        starts_in_reasoning: false,
+        starts_in_reasoning: None,
         dropped_messages: 0,
         system_tokens: 0,
     };

@@ -30,7 +30,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
     let tokens = (0..need.context_length - n_answer).map(|i| i as u32 % 90 + 5);
     let prompt = PreparedPrompt {
         tokens: tokens.collect(),
-        starts_in_reasoning: false,
+        starts_in_reasoning: None,
         dropped_messages: 0,
         system_tokens: 0,
     };

@@ -348,6 +348,8 @@ struct StarterCase {
     messages: Vec<Message>,
     prompt_tokens: Vec<u32>,
     tokens: Vec<u32>,
+    /// The likeliest first tokens of the answer, with their logits.
+    first_logits: Vec<(u32, f32)>,
     text: String,
     ended: bool,
 }
@@ -374,6 +376,11 @@ fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usiz
     };
     let prompt = model.prepare(&Prompt::Chat(chat)).expect("the prompt fits");
     assert_eq!(prompt.tokens, case.prompt_tokens, "{}", case.name);
+    let rows = model.logits(&prompt.tokens).expect("logits");
+    let last = rows.last().expect("a row a token");
+    let (tokens, expected): (Vec<u32>, Vec<f32>) = case.first_logits.iter().copied().unzip();
+    let found: Vec<f32> = tokens.iter().map(|&token| last[token as usize]).collect();
+    assert_close(&found, &expected, &case.name);
     let params = GenerationParams {
         sampling: SamplingParams {
             temperature: 0.0,

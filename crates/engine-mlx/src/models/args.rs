@@ -65,8 +65,9 @@ pub(crate) struct DecoderArgs {
     pub(crate) rope_scaling: Option<Value>,
     /// The newer spelling, which holds `rope_theta` and the scaling in one entry.
     pub(crate) rope_parameters: Option<Value>,
-    #[serde(default)]
-    pub(crate) tie_word_embeddings: bool,
+    /// Whether the embedding table gives the logits too; if it is missing, that is so for weights
+    /// without a head.
+    pub(crate) tie_word_embeddings: Option<bool>,
     pub(crate) hidden_act: Option<String>,
     pub(crate) sliding_window: Option<i32>,
     /// What each layer is; all see everything where it is missing.

@@ -21,7 +21,7 @@ fn args(config: &ModelConfig) -> Result<DecoderArgs, EngineError> {
     let mut args = DecoderArgs::from_config(config)?;
     if config.json.get("tie_word_embeddings").is_none() {
         // What the authors' own code takes it for.
-        args.tie_word_embeddings = true;
+        args.tie_word_embeddings = Some(true);
     }
     Ok(args)
 }

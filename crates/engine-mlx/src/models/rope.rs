@@ -56,11 +56,11 @@ impl RopeSource<'_> {
             );
             return Err(bad(&config.path, reason));
         }
-        if let RopeScaling::Long(LongScaling { factors, .. }) = &scaling
+        if let RopeScaling::Long(LongScaling { name, factors, .. }) = &scaling
             && factors.len() as i32 != n_rotated / 2
         {
             let (found, wanted) = (factors.len(), n_rotated / 2);
-            let reason = format!("long_factor has {found} numbers, but must have {wanted}");
+            let reason = format!("{name} has {found} numbers, but must have {wanted}");
             return Err(bad(&config.path, reason));
         }
         Ok(RopeForm {
@@ -121,32 +121,44 @@ impl RopeSource<'_> {
         })
     }
 
-    /// The factors for long texts, whatever the length: keys that were turned by others would have
-    /// to be computed again when a text outgrows them (mlx-lm does the same).
+    /// The short factors if the whole context is no longer than what the model was first trained on,
+    /// else the long ones. They cannot change with the length of the text: the keys that were turned
+    /// by the others would have to be computed again.
     fn long(&self, config: &ModelConfig, entry: &Value) -> Result<LongScaling, EngineError> {
-        let factors = entry.get("long_factor").and_then(Value::as_array);
+        let original = self.number("original_max_position_embeddings");
+        let original = original.or(self.original_max_positions.map(|tokens| tokens as f32));
+        let original = original.unwrap_or(4096.0);
+        check_above_zero(config, "original_max_position_embeddings", original - 1.0)?;
+        let (max_positions, original) = (f64::from(self.max_positions), f64::from(original));
+        let context = max_positions.min(config.context_limit as f64);
+        let (name, scale) = if context <= original && entry.get("short_factor").is_some() {
+            ("short_factor", "short_mscale")
+        } else {
+            ("long_factor", "long_mscale")
+        };
+        let factors = entry.get(name).and_then(Value::as_array);
         let factors: Option<Vec<f32>> = factors.and_then(|factors| {
             let number = |factor: &Value| factor.as_f64().map(|factor| factor as f32);
             factors.iter().map(number).collect()
         });
         let Some(factors) = factors else {
-            let reason = "rope_scaling: long_factor must be a list of numbers";
+            let reason = format!("rope_scaling: {name} must be a list of numbers");
             return Err(bad(&config.path, reason));
         };
         for factor in &factors {
-            check_above_zero(config, "a number of long_factor", *factor)?;
+            check_above_zero(config, &format!("a number of {name}"), *factor)?;
         }
-        let original = self.number("original_max_position_embeddings");
-        let original = original.or(self.original_max_positions.map(|tokens| tokens as f32));
-        let original = original.unwrap_or(4096.0);
-        check_above_zero(config, "original_max_position_embeddings", original - 1.0)?;
-        let stretch = f64::from(self.max_positions) / f64::from(original);
-        let magnitude = match self.number("long_mscale") {
+        let stretch = max_positions / original;
+        let magnitude = match self.number(scale) {
             Some(magnitude) => magnitude,
             None if stretch <= 1.0 => 1.0,
-            None => (1.0 + stretch.ln() / f64::from(original).ln()).sqrt() as f32,
+            None => (1.0 + stretch.ln() / original.ln()).sqrt() as f32,
         };
-        Ok(LongScaling { factors, magnitude })
+        Ok(LongScaling {
+            name,
+            factors,
+            magnitude,
+        })
     }
 }
 

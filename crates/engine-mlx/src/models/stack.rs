@@ -114,7 +114,9 @@ impl Stack<'_> {
             let mlp = mlp(loader, &format!("{path}.mlp"), layer)?;
             blocks.push(Block::boxed(mixer_norm, mixer, mlp_norm, mlp));
         }
-        let head = if args.tie_word_embeddings {
+        let has_head = || loader.contains(&format!("{head}.weight"));
+        let is_tied = args.tie_word_embeddings.unwrap_or_else(|| !has_head());
+        let head = if is_tied {
             None
         } else {
             Some(loader.linear(head, args.hidden_size, args.vocab_size)?)

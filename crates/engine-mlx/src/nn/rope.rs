@@ -87,6 +87,11 @@ impl Rope {
         }
     }
 
+    /// All numbers that rotated keys depend on.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = f64> {
+        self.frequencies.iter().copied().chain([self.magnitude])
+    }
+
     /// The rotation of `n_tokens` tokens that begin at position `offset`.
     pub(crate) fn at(&self, offset: i32, n_tokens: i32) -> Rotation {
         if !self.on_cpu {
@@ -166,6 +171,7 @@ mod tests {
                 ..YarnScaling::new(8.0)
             }),
             RopeScaling::Long(LongScaling {
+                name: "long_factor",
                 factors: vec![1.0, 1.5, 2.0, 4.0],
                 magnitude: 1.2,
             }),

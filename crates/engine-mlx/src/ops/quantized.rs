@@ -43,7 +43,7 @@ impl Packed<'_> {
             );
             (status, handle)
         };
-        checked(status, handle, "quantized_matmul")
+        self.checked(status, handle, "quantized_matmul", Some(x))
     }
 
     /// `x[i] @ self[indices[i]].T` of a stack `[n_experts, n_out, n_in]`: `x` is `[…, 1, n_in]`, and
@@ -76,7 +76,7 @@ impl Packed<'_> {
             );
             (status, handle)
         };
-        checked(status, handle, "gather_qmm")
+        self.checked(status, handle, "gather_qmm", Some(x))
     }
 
     /// The numbers, in the type of the scales; of modes whose scales are bytes, in bf16.
@@ -102,7 +102,23 @@ impl Packed<'_> {
             );
             (status, handle)
         };
-        checked(status, handle, "dequantize")
+        self.checked(status, handle, "dequantize", None)
+    }
+
+    fn checked(
+        self,
+        status: i32,
+        handle: mlx_sys::mlx_array,
+        name: &str,
+        x: Option<&Array>,
+    ) -> MlxResult<Array> {
+        let Quantization {
+            bits, group_size, ..
+        } = self.quantization;
+        let name = || format!("{name} ({bits}-bit, group {group_size})");
+        let parts = [Some(self.words), Some(self.scales), self.biases];
+        let inputs: Vec<&Array> = [x].into_iter().chain(parts).flatten().collect();
+        checked(status, handle, name, &inputs)
     }
 }
 

@@ -4,7 +4,7 @@
 //! tensor handed out here lies inside its file. Format: <https://github.com/huggingface/safetensors>.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, File};
+use std::fs;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +43,9 @@ struct MappedFile {
     path: PathBuf,
     mapping: Arc<Mmap>,
 }
+
+/// An index has a hundred bytes a tensor.
+const MAX_INDEX_BYTES: u64 = 16 << 20;
 
 /// `model.safetensors.index.json`.
 #[derive(Deserialize)]
@@ -156,10 +159,9 @@ impl Tensor {
 /// same weights again in another layout, or adapters.
 fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
     let index_path = folder.join("model.safetensors.index.json");
-    if !index_path.is_file() {
+    let Some(index) = read_json::<Index>(&index_path, MAX_INDEX_BYTES)? else {
         return unlisted_weight_paths(folder);
-    }
-    let index: Index = read_json(&index_path)?;
+    };
     let names: BTreeSet<&String> = index.weight_map.values().collect();
     names
         .into_iter()
@@ -210,7 +212,7 @@ fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError
 
 #[expect(unsafe_code, reason = "memory-mapping")]
 fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
-    let file = File::open(path).map_err(|error| bad(path, error.to_string()))?;
+    let file = transom_files::open(path).map_err(|error| bad(path, error.to_string()))?;
     // SAFETY: the mapping is only read. A file that another program truncates meanwhile ends the
     // engine with SIGBUS, as with every memory-mapped model; weights are never written in place.
     let mapping = unsafe { Mmap::map(&file) }.map_err(|error| bad(path, error.to_string()))?;

@@ -58,6 +58,8 @@ pub(crate) struct YarnScaling {
 /// Parameters of [`RopeScaling::Long`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LongScaling {
+    /// Which factors these are, for messages.
+    pub(crate) name: &'static str,
     /// What each pair's frequency is divided by.
     pub(crate) factors: Vec<f32>,
     /// What queries and keys are multiplied by.

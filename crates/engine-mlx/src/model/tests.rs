@@ -1,0 +1,103 @@
+//! A step that fails on the device is forgotten, and the model goes on.
+
+use std::fs;
+
+use mlx_rs::{Device, Dtype, ops};
+use tempfile::TempDir;
+use transom_engine::{Limits, ModelSource, SamplingParams};
+
+use super::*;
+use crate::MlxEngine;
+use crate::nn::RmsNorm;
+
+/// A folder with a committed model and its tokenizer.
+fn assemble(name: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    for source in [
+        fixtures.join("models").join(name),
+        fixtures.join("tokenizer"),
+    ] {
+        for entry in fs::read_dir(source).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    folder
+}
+
+fn load(folder: &TempDir) -> MlxModel {
+    Device::set_default(&Device::cpu());
+    let source = ModelSource {
+        path: folder.path().to_owned(),
+    };
+    let engine = MlxEngine::new();
+    engine
+        .load_model(&source, &Limits::default(), &JobControl::new(), &mut |_| {})
+        .unwrap()
+}
+
+/// Greedy tokens after `prompt`, read in chunks of 8.
+fn answer(model: &mut MlxModel, prompt: &[u32]) -> Result<Vec<u32>, EngineError> {
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(4),
+        prefill_chunk: Some(8),
+        ignore_end_of_text: true,
+        ..GenerationParams::default()
+    };
+    let prompt = model.prepare(&Prompt::Tokens(prompt.to_vec()))?;
+    let mut tokens = Vec::new();
+    let mut on_token = |token| tokens.push(token);
+    model.generate_tokens(
+        &prompt,
+        &params,
+        &JobControl::new(),
+        &mut |_| {},
+        &mut on_token,
+    )?;
+    Ok(tokens)
+}
+
+/// A norm that MLX accepts into its graph and refuses to compute on a CPU.
+fn impossible_norm() -> RmsNorm {
+    let half = ops::ones::<f32>(&[32, 32]).unwrap();
+    let half = half.as_dtype(Dtype::Float16).unwrap();
+    let mask = ops::ones::<bool>(&[1, 1]).unwrap();
+    let product = ops::block_masked_mm(&half, &half, 32, &mask, None, None).unwrap();
+    let weight = ops::ones::<f32>(&[64]).unwrap();
+    RmsNorm::new(weight.add(product.sum(None).unwrap()).unwrap(), 1e-6)
+}
+
+#[test]
+fn a_failed_step_leaves_a_usable_session() {
+    for name in ["qwen3-q4-g64", "mistral-window", "qwen3-5-text-q8-g64"] {
+        let folder = assemble(name);
+        let mut model = load(&folder);
+        let long: Vec<u32> = (10..40).collect();
+        let expected = answer(&mut model, &long).unwrap();
+        // Both with nothing of the prompt cached, and with all but its last tokens.
+        for cached in [0, 28] {
+            model.trim(Trim::Everything);
+            if cached > 0 {
+                answer(&mut model, &long[..cached]).unwrap();
+            }
+            let block = &mut model.parts.transformer.blocks[0];
+            let sound = std::mem::replace(&mut block.mixer_norm, impossible_norm());
+            let error = answer(&mut model, &long).unwrap_err();
+            assert!(
+                matches!(error, EngineError::Backend { .. }),
+                "{name}: {error}"
+            );
+            model.parts.transformer.blocks[0].mixer_norm = sound;
+            assert_eq!(
+                answer(&mut model, &long).unwrap(),
+                expected,
+                "{name}, {cached}"
+            );
+        }
+    }
+}
