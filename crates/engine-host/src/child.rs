@@ -7,6 +7,7 @@
 
 mod engine_thread;
 mod inbox;
+mod limits;
 mod log;
 mod outbox;
 mod pulse;
@@ -57,6 +58,7 @@ pub fn is_asked_for(arguments: impl IntoIterator<Item = OsString>) -> bool {
 /// 4 when the connection failed; the last two say why on standard error.
 pub fn main(engines: Vec<Box<dyn Engine>>) -> ExitCode {
     log::start();
+    limits::apply();
     let stream = match socket_from_stdin() {
         Ok(stream) => stream,
         Err(error) => {
@@ -167,10 +169,14 @@ impl Shared {
             Command::Stop { job, reason } => self.inbox.stop(job, reason),
             Command::Trim { trim } => self.inbox.push(Task::Trim(trim)),
             Command::Unload { state } => self.inbox.push(Task::Unload(state)),
-            Command::Ping { nonce } => self.outbox.push(Report::Pong {
-                nonce,
-                silent_seconds: self.pulse.silent_seconds(),
-            }),
+            Command::Ping { nonce } => {
+                // A step may be long, but one that looks for a stop goes on.
+                self.inbox.beat_if_polled(|| self.pulse.beat());
+                self.outbox.push(Report::Pong {
+                    nonce,
+                    silent_seconds: self.pulse.silent_seconds(),
+                });
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Frames: a 4-byte little-endian length and that many bytes of JSON.
 //!
 //! The child reads and writes them blocking, the parent's side async; the socket between two
-//! instances uses them too. Rule: a length is believed only up to [`MAX_FRAME_BYTES`], and memory is
+//! instances uses them too. Rule: a length is believed only up to the reader's limit, and memory is
 //! taken as bytes arrive, not as they are announced.
 
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// Longer than any frame may be.
-    #[error("a message of {bytes} bytes is longer than the {MAX_FRAME_BYTES} that are allowed")]
+    #[error("a message of {bytes} bytes is longer than is allowed")]
     TooLong {
         /// Bytes of the message.
         bytes: usize,
@@ -81,6 +81,7 @@ pub async fn write_async<T: Serialize>(
 #[derive(Debug)]
 pub struct FrameReader<R> {
     from: R,
+    max_bytes: usize,
     unread: Unread,
     chunk: Box<[u8]>,
 }
@@ -90,9 +91,15 @@ impl<R> FrameReader<R> {
     pub fn new(from: R) -> Self {
         Self {
             from,
+            max_bytes: MAX_FRAME_BYTES,
             unread: Unread::default(),
             chunk: vec![0; CHUNK_BYTES].into(),
         }
+    }
+
+    /// Accepts messages of at most `max_bytes` bytes from now on, instead of [`MAX_FRAME_BYTES`].
+    pub fn set_limit(&mut self, max_bytes: usize) {
+        self.max_bytes = max_bytes;
     }
 }
 
@@ -103,7 +110,7 @@ impl<R: Read> FrameReader<R> {
     /// Any [`FrameError`]; nothing may be read after one.
     pub fn read<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         loop {
-            if let Some(message) = self.unread.next_message()? {
+            if let Some(message) = self.unread.next_message(self.max_bytes)? {
                 return Ok(Some(message));
             }
             match self.from.read(&mut self.chunk) {
@@ -123,7 +130,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Any [`FrameError`]; nothing may be read after one.
     pub async fn read_async<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         loop {
-            if let Some(message) = self.unread.next_message()? {
+            if let Some(message) = self.unread.next_message(self.max_bytes)? {
                 return Ok(Some(message));
             }
             match self.from.read(&mut self.chunk).await? {
@@ -148,13 +155,16 @@ impl Unread {
         self.bytes.extend_from_slice(chunk);
     }
 
-    fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+    fn next_message<T: DeserializeOwned>(
+        &mut self,
+        max_bytes: usize,
+    ) -> Result<Option<T>, FrameError> {
         let unread = &self.bytes[self.start..];
         let Some((header, body)) = unread.split_first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
         };
         let bytes = usize::try_from(u32::from_le_bytes(*header)).unwrap_or(usize::MAX);
-        if bytes > MAX_FRAME_BYTES {
+        if bytes > max_bytes {
             return Err(FrameError::TooLong { bytes });
         }
         let Some(body) = body.get(..bytes) else {

@@ -16,7 +16,7 @@ use transom_engine::{
 };
 
 /// Version of the messages in this file. Raised with every change to them.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Longest frame accepted, in bytes: a prompt of any real context, with room.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
@@ -155,6 +155,18 @@ pub enum Report {
         bytes: u64,
         /// What is used now.
         memory: MemoryUse,
+    },
+    /// The model cannot be used any more, because its engine panicked or its backend failed. It
+    /// can only be unloaded. Sent unasked, before the report of the job or trim that broke it.
+    Broken {
+        /// What failed. Never holds text of a prompt or an answer.
+        error: EngineError,
+    },
+    /// Memory that the process costs the machine now. Sent unasked: before [`Report::JobEnded`] and
+    /// [`Report::Trimmed`], and once some seconds after a load that no job followed.
+    Footprint {
+        /// Bytes of the whole process.
+        bytes: u64,
     },
     /// The model is dropped.
     Unloaded {

@@ -59,6 +59,14 @@ impl KillSwitch {
 pub enum WorkerReport {
     /// It spoke. Hellos and pongs do not get here.
     Said(Report),
+    /// It was killed, but the system has not ended its process within [`Patience::dying`]: it hangs
+    /// in a driver, or waits for a dead network share. [`WorkerReport::Gone`] follows if it ever ends.
+    Stuck {
+        /// Id of the process.
+        process_id: u32,
+        /// Why it was killed.
+        end: WorkerEnd,
+    },
     /// It is gone and reaped; nothing follows. Its memory is the system's again.
     Gone(WorkerEnd),
 }

@@ -157,11 +157,14 @@ async fn an_abort_in_mid_answer_is_told_after_what_was_said() {
 #[tokio::test]
 async fn a_panicking_engine_fails_one_answer_and_then_only_unloads() {
     let mut talk = answering(&workers("panic")).await;
+    let broken = talk.until(|report| matches!(report, Report::Broken { .. }));
+    let broken = format!("{:?}", broken.await);
+    assert!(!broken.contains("out of luck"), "{broken}");
     let error = talk.job_end().await.unwrap_err();
     assert!(error.to_string().contains("out of luck"), "{error}");
     talk.send(engine::generate(2, "again"));
     let error = talk.job_end().await.unwrap_err();
-    assert!(error.to_string().contains("out of luck"), "{error}");
+    assert!(error.to_string().contains("the engine failed"), "{error}");
     talk.send(Command::Trim {
         trim: Trim::Everything,
     });
@@ -169,6 +172,28 @@ async fn a_panicking_engine_fails_one_answer_and_then_only_unloads() {
     talk.until(|report| matches!(report, Report::Unloaded { .. }))
         .await;
     assert_eq!(talk.leave().await, WorkerEnd::AsTold);
+}
+
+#[tokio::test]
+async fn a_backend_that_fails_breaks_its_model() {
+    let mut talk = answering(&workers("backend-error")).await;
+    let error = talk.job_end().await.unwrap_err();
+    assert_eq!(error.to_string(), "decoding: the device is lost");
+    let broken = Report::Broken {
+        error: error.clone(),
+    };
+    assert!(talk.heard.contains(&broken), "{:?}", talk.heard);
+    talk.send(engine::generate(2, "again"));
+    assert_eq!(talk.job_end().await, Err(error));
+    assert_eq!(talk.leave().await, WorkerEnd::AsTold);
+}
+
+/// Its engine looks for a stop within the step, so it is not taken for a hung one.
+#[tokio::test]
+async fn a_step_longer_than_the_watchdog_waits_is_not_given_up() {
+    assert!(engine::SLOW_STEP > hurried().silent);
+    let mut talk = answering(&workers("slow-step").with_patience(hurried())).await;
+    assert_eq!(talk.job_end().await.unwrap().reason, FinishReason::Stop);
 }
 
 #[tokio::test]
@@ -382,18 +407,47 @@ mod on_linux {
         assert!(matches!(end, WorkerEnd::Unresponsive { .. }), "{end:?}");
     }
 
-    /// Even with its engine stuck.
-    #[test]
-    fn a_child_whose_parent_was_killed_is_gone_within_a_second() {
+    /// A parent whose child is in an answer, and the child's id.
+    fn middle(variables: &[(&str, &str)]) -> (Child, u32) {
         let mut middle = Program::new(PROGRAM)
             .arg("middle")
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
         let mut out = BufReader::new(middle.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
-        let child = pidfd_open(pid(line.trim().parse().unwrap()), PidfdFlags::empty()).unwrap();
+        (middle, line.trim().parse().unwrap())
+    }
+
+    #[test]
+    fn a_child_has_no_secrets_no_proxies_and_dumps_no_core() {
+        let variables = [
+            ("HF_TOKEN", "hf_secret"),
+            ("HUGGING_FACE_HUB_TOKEN", "hf_secret"),
+            ("HTTPS_PROXY", "http://me:secret@proxy"),
+            ("http_proxy", "http://me:secret@proxy"),
+            ("HARMLESS", "is there"),
+        ];
+        let (mut middle, id) = middle(&variables);
+        let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).unwrap();
+        middle.kill().unwrap();
+        middle.wait().unwrap();
+        let environment = String::from_utf8_lossy(&environment);
+        assert!(environment.contains("is there"), "{environment}");
+        assert!(!environment.contains("secret"), "{environment}");
+        let core = limits.lines().find(|line| line.starts_with("Max core"));
+        let core: Vec<_> = core.unwrap().split_whitespace().collect();
+        assert_eq!(core[4..6], ["0", "0"], "{limits}");
+    }
+
+    /// Even with its engine stuck.
+    #[test]
+    fn a_child_whose_parent_was_killed_is_gone_within_a_second() {
+        let (mut middle, id) = middle(&[]);
+        let child = pidfd_open(pid(id), PidfdFlags::empty()).unwrap();
         assert!(!ends_within(&child, Duration::ZERO));
         middle.kill().unwrap();
         assert!(ends_within(&child, Duration::from_secs(1)));

@@ -59,8 +59,14 @@ impl Served {
         frame::write(&mut self.stream, command).unwrap();
     }
 
+    /// The next report, but for footprints, which come unasked.
     fn next(&mut self) -> Report {
-        self.frames.read().unwrap().expect("a report")
+        loop {
+            match self.frames.read().unwrap().expect("a report") {
+                Report::Footprint { .. } => {}
+                report => return report,
+            }
+        }
     }
 
     /// All reports up to the first that `is_it`, which is the last.

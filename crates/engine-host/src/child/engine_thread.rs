@@ -1,11 +1,12 @@
 //! The engine's thread: takes tasks in order, and answers each exactly once.
 //!
-//! Rule: a panic of an engine is an answer, not the end of the process. After one the model counts
-//! as broken: it answers nothing more and can only be unloaded.
+//! Rule: a panic of an engine is an answer, not the end of the process. After one, or after an error
+//! of the backend, the model counts as broken: the parent is told, and it can only be unloaded.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use transom_engine::{
     Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel, MemoryNeed, MemoryUse,
@@ -14,9 +15,12 @@ use transom_engine::{
 use transom_signals::own_footprint_bytes;
 
 use crate::child::Shared;
-use crate::child::inbox::Task;
+use crate::child::inbox::{Next, Task};
 use crate::kept;
 use crate::wire::{JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint};
+
+/// Time after a load until the process costs what it will cost while nothing is asked of it.
+const SETTLING: Duration = Duration::from_secs(5);
 
 /// The engines, and the one model that this process may hold.
 pub(super) struct EngineThread<'a> {
@@ -27,6 +31,8 @@ pub(super) struct EngineThread<'a> {
     broken: Option<EngineError>,
     /// This process has had its model.
     was_loaded: bool,
+    /// When the footprint is reported if nothing is asked until then.
+    footprint_at: Option<Instant>,
 }
 
 impl<'a> EngineThread<'a> {
@@ -37,13 +43,24 @@ impl<'a> EngineThread<'a> {
             model: None,
             broken: None,
             was_loaded: false,
+            footprint_at: None,
         }
     }
 
     /// Works until the parent is gone, and drops the model.
     pub(super) fn run(mut self) {
-        while let Some(task) = self.shared.inbox.take(|| self.shared.pulse.rest()) {
-            self.shared.pulse.beat();
+        let shared = self.shared;
+        loop {
+            let next = shared.inbox.take(self.footprint_at, || shared.pulse.rest());
+            let task = match next {
+                Next::Task(task) => task,
+                Next::Idle => {
+                    self.report_footprint();
+                    continue;
+                }
+                Next::Closed => break,
+            };
+            shared.pulse.beat();
             let report = match task {
                 Task::Measure(source, limits) => Report::Measured {
                     result: self.measure(&source, &limits),
@@ -51,11 +68,16 @@ impl<'a> EngineThread<'a> {
                 Task::Load(source, limits, state, control) => {
                     self.load(&source, &limits, state.as_deref(), &control)
                 }
-                Task::Generate(job, request, control) => Report::JobEnded {
-                    job,
-                    result: self.generate(job, &request, &control),
-                },
-                Task::Trim(trim) => self.trim(trim),
+                Task::Generate(job, request, control) => {
+                    let result = self.generate(job, &request, &control);
+                    self.report_footprint();
+                    Report::JobEnded { job, result }
+                }
+                Task::Trim(trim) => {
+                    let report = self.trim(trim);
+                    self.report_footprint();
+                    report
+                }
                 Task::Unload(state) => self.unload(state.as_deref()),
             };
             self.report(report);
@@ -66,6 +88,13 @@ impl<'a> EngineThread<'a> {
     fn report(&self, report: Report) {
         self.shared.pulse.beat();
         self.shared.outbox.push(report);
+    }
+
+    fn report_footprint(&mut self) {
+        self.footprint_at = None;
+        if let Some(bytes) = own_footprint_bytes() {
+            self.shared.outbox.push(Report::Footprint { bytes });
+        }
     }
 
     fn measure(&self, source: &ModelSource, limits: &Limits) -> Result<MemoryNeed, EngineError> {
@@ -109,6 +138,7 @@ impl<'a> EngineThread<'a> {
         match loaded {
             Ok((model, restored_tokens)) => {
                 self.was_loaded = true;
+                self.footprint_at = Some(Instant::now() + SETTLING);
                 let model = self.model.insert(model);
                 Report::Loaded {
                     info: Box::new(model.info().clone()),
@@ -152,11 +182,16 @@ impl<'a> EngineThread<'a> {
             let prompt = transom_engine::fit::prepare(&**model, &request.prompt, request.fit)?;
             model.generate(&prompt, &request.params, control, &mut sink)
         });
-        let (reason, stats) = match result {
-            Ok(result) => result?,
-            Err(message) => return Err(self.broke("answering", &message)),
-        };
-        Ok(self.summary(reason, stats))
+        match result {
+            Ok(Ok((reason, stats))) => Ok(self.summary(reason, stats)),
+            Ok(Err(error)) => {
+                if matches!(error, EngineError::Backend { .. }) {
+                    self.is_broken_by(error.clone());
+                }
+                Err(error)
+            }
+            Err(message) => Err(self.panicked("answering", &message)),
+        }
     }
 
     fn summary(&mut self, reason: FinishReason, stats: Stats) -> JobSummary {
@@ -173,7 +208,7 @@ impl<'a> EngineThread<'a> {
             _ => Ok(0),
         };
         let bytes = bytes.unwrap_or_else(|message| {
-            self.broke("trimming", &message);
+            self.panicked("trimming", &message);
             0
         });
         Report::Trimmed {
@@ -183,6 +218,7 @@ impl<'a> EngineThread<'a> {
     }
 
     fn unload(&mut self, state: Option<&Path>) -> Report {
+        self.footprint_at = None;
         let loaded_bytes = own_footprint_bytes();
         if let Some(path) = state {
             self.save(path);
@@ -207,8 +243,7 @@ impl<'a> EngineThread<'a> {
             Ok(Ok(n_tokens)) => tracing::info!(n_tokens, "the conversation is kept"),
             Ok(Err(error)) => tracing::warn!(%error, "the conversation could not be kept"),
             Err(message) => {
-                self.broke("keeping the conversation", &message);
-                tracing::error!("keeping the conversation: {message}");
+                self.panicked("keeping the conversation", &message);
             }
         }
         self.shared.pulse.beat();
@@ -219,7 +254,7 @@ impl<'a> EngineThread<'a> {
             return MemoryUse::default();
         };
         caught(|| model.memory()).unwrap_or_else(|message| {
-            self.broke("measuring memory", &message);
+            self.panicked("measuring memory", &message);
             MemoryUse::default()
         })
     }
@@ -231,11 +266,17 @@ impl<'a> EngineThread<'a> {
         }
     }
 
-    /// From now on the model answers with this.
-    fn broke(&mut self, during: &str, message: &str) -> EngineError {
-        let error = backend(during, &format!("the engine failed: {message}"));
+    /// The engine panicked. Returns the error for whoever asked; the parent's own account leaves
+    /// the message out, which may quote a prompt.
+    fn panicked(&mut self, during: &str, message: &str) -> EngineError {
+        self.is_broken_by(backend(during, "the engine failed"));
+        backend(during, &format!("the engine failed: {message}"))
+    }
+
+    /// From now on the model answers with `error`.
+    fn is_broken_by(&mut self, error: EngineError) {
         self.broken = Some(error.clone());
-        error
+        self.report(Report::Broken { error });
     }
 }
 

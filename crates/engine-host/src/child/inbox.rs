@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use transom_engine::{FinishReason, JobControl, Limits, ModelSource, Trim};
 
@@ -29,6 +30,15 @@ impl Task {
             Self::Measure(..) | Self::Trim(_) | Self::Unload(_) => None,
         }
     }
+}
+
+/// What the engine's thread finds when it looks for a task.
+pub(super) enum Next {
+    Task(Task),
+    /// There was none until the given time.
+    Idle,
+    /// The parent is gone.
+    Closed,
 }
 
 /// The queue between the reader's thread and the engine's.
@@ -89,20 +99,43 @@ impl Inbox {
         self.changed.notify_one();
     }
 
-    /// The next task, waiting for one; `None` when the parent is gone. The task before is over.
-    pub(super) fn take(&self, on_idle: impl FnOnce()) -> Option<Task> {
+    /// Calls `beat` if the engine polled the control of its running task since the last call.
+    pub(super) fn beat_if_polled(&self, beat: impl FnOnce()) {
+        let state = self.lock();
+        if let Some((_, control)) = &state.running
+            && control.take_polled()
+        {
+            beat();
+        }
+    }
+
+    /// Waits for the next task, until `until` if there is such a time. The task before is over.
+    pub(super) fn take(&self, until: Option<Instant>, on_idle: impl FnOnce()) -> Next {
         let mut state = self.lock();
         state.running = None;
         if state.waiting.is_empty() {
             on_idle();
         }
-        let mut state = self
-            .changed
-            .wait_while(state, |state| state.waiting.is_empty() && !state.is_closed)
-            .unwrap_or_else(PoisonError::into_inner);
-        let task = state.waiting.pop_front()?;
+        let is_idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
+        let mut state = match until {
+            None => self
+                .changed
+                .wait_while(state, is_idle)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let time = until.saturating_duration_since(Instant::now());
+                let waited = self.changed.wait_timeout_while(state, time, is_idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        let Some(task) = state.waiting.pop_front() else {
+            return match state.is_closed {
+                true => Next::Closed,
+                false => Next::Idle,
+            };
+        };
         state.running = task.control().map(|(job, control)| (job, control.clone()));
-        Some(task)
+        Next::Task(task)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -5,9 +5,17 @@ use tracing_subscriber::EnvFilter;
 /// Says which messages are wanted, as for the command line. The parent sets it for its children.
 pub(crate) const FILTER_VARIABLE: &str = "TRANSOM_LOG";
 
-/// Starts the log, unless the process has one. Panics become lines of it.
+/// Starts the log, unless the process has one. Panics become lines of it, with their place in the
+/// code and no message but a literal: a formatted one may quote what was asked or answered.
 pub(super) fn start() {
-    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let message = panic.payload().downcast_ref::<&str>().unwrap_or(&"");
+        tracing::error!("panicked at {place}: {message}");
+    }));
     let wanted = std::env::var(FILTER_VARIABLE).ok();
     let filter = wanted.and_then(|filter| EnvFilter::builder().parse(filter).ok());
     // Fails only when the process has a subscriber already, which then stays.

@@ -2,7 +2,8 @@
 //!
 //! It is the same for a child process and for a thread of this process; what differs is behind
 //! [`Vessel`]. Rule: whatever happens, exactly one [`WorkerReport::Gone`] is sent, last, and only
-//! when the worker is gone and reaped.
+//! when the worker is gone and reaped. A killed worker is reported as gone or as stuck within
+//! [`Patience::dying`], so an owner never waits longer for either.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -12,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use transom_engine::EngineError;
 
 use crate::error::WorkerEnd;
@@ -46,6 +47,9 @@ pub(super) trait Vessel: Send {
         None
     }
 
+    /// Id of its process.
+    fn process_id(&self) -> u32;
+
     /// Ends it without asking.
     fn kill(&mut self);
 }
@@ -77,24 +81,8 @@ pub(super) async fn attend<V: Vessel>(
     patience: Patience,
     ends: Ends,
 ) {
-    let (reading, writing) = stream.into_split();
     let stderr = vessel.take_stderr();
-    let mut attendance = Attendance {
-        patience,
-        conversation: Conversation::default(),
-        watchdog: Watchdog::new(patience),
-        frames: Some(FrameReader::new(reading)),
-        writing: Some(writing),
-        unsent: VecDeque::new(),
-        held: VecDeque::new(),
-        stderr,
-        last_words: LastWords::default(),
-        is_told: false,
-        leave_by: None,
-        ended: None,
-        drained_by: None,
-        ends,
-    };
+    let mut attendance = Attendance::new(stream, stderr, patience, ends);
     attendance.send(&Command::Hello { protocol: PROTOCOL });
     let verdict = attendance.run(&mut vessel).await;
     let end = attendance.bury(vessel, verdict).await;
@@ -127,6 +115,26 @@ struct Attendance<E> {
 }
 
 impl<E: AsyncRead + Unpin + Send> Attendance<E> {
+    fn new(stream: UnixStream, stderr: Option<E>, patience: Patience, ends: Ends) -> Self {
+        let (reading, writing) = stream.into_split();
+        Self {
+            patience,
+            conversation: Conversation::default(),
+            watchdog: Watchdog::new(patience),
+            frames: Some(FrameReader::new(reading)),
+            writing: Some(writing),
+            unsent: VecDeque::new(),
+            held: VecDeque::new(),
+            stderr,
+            last_words: LastWords::default(),
+            is_told: false,
+            leave_by: None,
+            ended: None,
+            drained_by: None,
+            ends,
+        }
+    }
+
     async fn run(&mut self, vessel: &mut impl Vessel<Stderr = E>) -> Verdict {
         let mut stderr_chunk = [0; STDERR_CHUNK_BYTES];
         loop {
@@ -141,8 +149,9 @@ impl<E: AsyncRead + Unpin + Send> Attendance<E> {
         }
     }
 
-    /// Waits for the next thing to happen. The child's words come before the clock, so that a pong
-    /// that lies in the socket is in time.
+    /// Waits for the next thing to happen. Commands leave before reports are read, so a child that
+    /// floods its socket can still be stopped. Reports come before the clock, so that a pong that
+    /// lies in the socket is in time.
     async fn next_wake(
         &mut self,
         vessel: &mut impl Vessel<Stderr = E>,
@@ -159,10 +168,10 @@ impl<E: AsyncRead + Unpin + Send> Attendance<E> {
             () = deliver(&self.ends.reports, &mut self.held), if !self.held.is_empty() => {
                 Wake::Delivered
             }
-            message = next(&mut self.frames), if hears => Wake::Heard(message),
             written = write(&mut self.writing, &self.unsent), if can_write => {
                 Wake::Wrote(written)
             }
+            message = next(&mut self.frames), if hears => Wake::Heard(message),
             n_bytes = read(&mut self.stderr, stderr_chunk), if self.stderr.is_some() => {
                 Wake::Printed(n_bytes)
             }
@@ -344,9 +353,7 @@ impl<E: AsyncRead + Unpin + Send> Attendance<E> {
         let end = match verdict {
             Verdict::Kill(end) => {
                 if self.ended.is_none() {
-                    vessel.kill();
-                    // How a killed worker ended is known.
-                    let _ = vessel.ended().await;
+                    self.kill(&mut vessel, &end).await;
                 }
                 end
             }
@@ -360,6 +367,22 @@ impl<E: AsyncRead + Unpin + Send> Attendance<E> {
             Some(program) if self.conversation.due() == Due::Greeting => not_ours(program, end),
             _ => end,
         }
+    }
+
+    /// Kills the worker and waits until it is reaped. Says so if that takes too long.
+    async fn kill(&mut self, vessel: &mut impl Vessel<Stderr = E>, end: &WorkerEnd) {
+        vessel.kill();
+        // The way in which a killed worker ended is known.
+        if timeout(self.patience.dying, vessel.ended()).await.is_ok() {
+            return;
+        }
+        let stuck = WorkerReport::Stuck {
+            process_id: vessel.process_id(),
+            end: end.clone(),
+        };
+        // An owner that is gone needs no telling.
+        let _ = self.ends.reports.send(stuck).await;
+        let _ = vessel.ended().await;
     }
 }
 

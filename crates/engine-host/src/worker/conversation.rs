@@ -73,6 +73,7 @@ impl Conversation {
         let next = self.asked.front().copied();
         let is_last = match (&report, next) {
             (Report::Pong { silent_seconds, .. }, _) => return Ok(Heard::Pong(*silent_seconds)),
+            (Report::Broken { .. } | Report::Footprint { .. }, _) => false,
             (Report::LoadProgress { .. }, Some(Asked::Load)) => false,
             (Report::Event { job, event }, Some(Asked::Generate(asked)))
                 if *job == asked && !matches!(event, TokenEvent::Finished { .. }) =>
@@ -118,6 +119,8 @@ fn out_of_turn(report: &Report, next: Option<Asked>) -> String {
         Report::JobEnded { .. } => "a job's end",
         Report::Trimmed { .. } => "a trim's result",
         Report::Unloaded { .. } => "the end of an unload",
+        Report::Broken { .. } => "a broken model",
+        Report::Footprint { .. } => "its footprint",
         Report::Pong { .. } => "a pong",
     };
     match next {

@@ -23,6 +23,21 @@ use crate::worker::{Patience, Worker, WorkerReport, Workers};
 /// Libraries that start a thread for each core they see, the slow ones included, unless told.
 const THREAD_VARIABLES: [&str; 2] = ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"];
 
+/// Secrets of this process, and ways to the network, which a process that reads files of strangers
+/// and never connects to anything has no use for.
+const WITHHELD_VARIABLES: [&str; 10] = [
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+];
+
 /// Starts each worker as a process.
 #[derive(Debug, Clone)]
 pub struct ProcessWorkers {
@@ -75,7 +90,11 @@ impl ProcessWorkers {
     fn spawn(&self) -> Result<(Process, UnixStream), String> {
         let program = self.program.as_ref().map_err(Clone::clone)?;
         let (near, far) = socket_pair().map_err(|error| format!("a socket pair: {error}"))?;
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        for name in WITHHELD_VARIABLES {
+            command.env_remove(name);
+        }
+        let child = command
             .args(&self.arguments)
             .envs(self.environment.iter().cloned())
             .stdin(Stdio::from(far))
@@ -163,6 +182,11 @@ impl Vessel for Process {
 
     fn doubted_program(&self) -> Option<&Path> {
         self.doubted.as_deref()
+    }
+
+    fn process_id(&self) -> u32 {
+        // It is known until the process is reaped.
+        self.child.id().unwrap_or_default()
     }
 
     fn kill(&mut self) {

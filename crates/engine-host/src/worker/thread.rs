@@ -79,6 +79,7 @@ const FOREVER: Patience = {
         unheard: year,
         silent: year,
         leaving: year,
+        dying: year,
     }
 };
 
@@ -99,6 +100,10 @@ impl Vessel for Thread {
         let result = end.await;
         self.0 = None;
         result.unwrap_or_else(|_| Err("the thread panicked".to_owned()))
+    }
+
+    fn process_id(&self) -> u32 {
+        std::process::id()
     }
 
     fn kill(&mut self) {

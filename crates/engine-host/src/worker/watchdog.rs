@@ -20,10 +20,13 @@ pub struct Patience {
     pub silent: Duration,
     /// From being told to end to its end.
     pub leaving: Duration,
+    /// From being killed to its end.
+    pub dying: Duration,
 }
 
 impl Default for Patience {
-    /// 30 s for the greeting, a ping a second, 5 s unheard, 120 s of a silent engine, 2 s to leave.
+    /// 30 s for the greeting, a ping a second, 5 s unheard, 120 s of a silent engine, 2 s to
+    /// leave, 10 s to die.
     fn default() -> Self {
         Self {
             greeting: Duration::from_secs(30),
@@ -31,6 +34,7 @@ impl Default for Patience {
             unheard: Duration::from_secs(5),
             silent: Duration::from_secs(120),
             leaving: Duration::from_secs(2),
+            dying: Duration::from_secs(10),
         }
     }
 }

@@ -13,6 +13,13 @@ fn generate(job: u64) -> (Task, JobControl) {
     (task, control)
 }
 
+fn take(inbox: &Inbox) -> Option<Task> {
+    match inbox.take(None, || {}) {
+        Next::Task(task) => Some(task),
+        Next::Idle | Next::Closed => None,
+    }
+}
+
 #[test]
 fn a_stop_reaches_its_job_waiting_or_running_and_no_other() {
     let inbox = Inbox::default();
@@ -23,7 +30,7 @@ fn a_stop_reaches_its_job_waiting_or_running_and_no_other() {
     inbox.stop(Some(JobId(2)), FinishReason::Shed);
     assert!(!first_control.is_stopped());
     assert_eq!(second_control.stop_reason(), Some(FinishReason::Shed));
-    assert!(inbox.take(|| {}).is_some());
+    assert!(take(&inbox).is_some());
     inbox.stop(None, FinishReason::Cancelled);
     assert!(!first_control.is_stopped());
     inbox.stop(Some(JobId(1)), FinishReason::Cancelled);
@@ -35,10 +42,10 @@ fn a_stop_of_a_job_that_has_ended_is_forgotten() {
     let inbox = Inbox::default();
     let (first, _) = generate(1);
     inbox.push(first);
-    assert!(inbox.take(|| {}).is_some());
+    assert!(take(&inbox).is_some());
     let (second, second_control) = generate(2);
     inbox.push(second);
-    assert!(inbox.take(|| {}).is_some());
+    assert!(take(&inbox).is_some());
     inbox.stop(Some(JobId(1)), FinishReason::Cancelled);
     assert!(!second_control.is_stopped());
 }
@@ -48,11 +55,11 @@ fn a_trim_reaches_the_running_job_at_once_and_also_waits_its_turn() {
     let inbox = Inbox::default();
     let (job, control) = generate(1);
     inbox.push(job);
-    assert!(inbox.take(|| {}).is_some());
+    assert!(take(&inbox).is_some());
     inbox.push(Task::Trim(Trim::KeepConversation));
     assert!(control.take_trim_request());
     assert!(matches!(
-        inbox.take(|| {}),
+        take(&inbox),
         Some(Task::Trim(Trim::KeepConversation))
     ));
 }
@@ -63,12 +70,12 @@ fn an_unload_stops_everything_before_it() {
     let (first, first_control) = generate(1);
     let (second, second_control) = generate(2);
     inbox.push(first);
-    assert!(inbox.take(|| {}).is_some());
+    assert!(take(&inbox).is_some());
     inbox.push(second);
     inbox.push(Task::Unload(None));
     assert!(first_control.is_stopped() && second_control.is_stopped());
-    assert!(matches!(inbox.take(|| {}), Some(Task::Generate(..))));
-    assert!(matches!(inbox.take(|| {}), Some(Task::Unload(None))));
+    assert!(matches!(take(&inbox), Some(Task::Generate(..))));
+    assert!(matches!(take(&inbox), Some(Task::Unload(None))));
 }
 
 #[test]
@@ -76,9 +83,40 @@ fn a_closed_inbox_stops_the_job_and_gives_nothing_more() {
     let inbox = Inbox::default();
     let (first, control) = generate(1);
     inbox.push(first);
-    assert!(inbox.take(|| {}).is_some());
+    assert!(take(&inbox).is_some());
     inbox.push(Task::Unload(None));
     inbox.close();
     assert!(control.is_stopped());
-    assert!(inbox.take(|| {}).is_none());
+    assert!(take(&inbox).is_none());
+}
+
+#[test]
+fn a_task_comes_before_a_time_that_has_passed() {
+    let inbox = Inbox::default();
+    let (first, _) = generate(1);
+    inbox.push(first);
+    let past = Some(Instant::now());
+    assert!(matches!(inbox.take(past, || {}), Next::Task(_)));
+    assert!(matches!(inbox.take(past, || {}), Next::Idle));
+    inbox.close();
+    assert!(matches!(inbox.take(past, || {}), Next::Closed));
+}
+
+#[test]
+fn an_engine_that_looks_for_a_stop_lives_and_one_that_does_not_is_silent() {
+    let inbox = Inbox::default();
+    let (first, control) = generate(1);
+    inbox.push(first);
+    let beats = || {
+        let mut n_beats = 0;
+        inbox.beat_if_polled(|| n_beats += 1);
+        n_beats
+    };
+    control.is_stopped();
+    assert_eq!(beats(), 0, "a job that waits is nobody's life");
+    assert!(take(&inbox).is_some());
+    assert_eq!(beats(), 1);
+    assert_eq!(beats(), 0);
+    control.is_stopped();
+    assert_eq!(beats(), 1);
 }

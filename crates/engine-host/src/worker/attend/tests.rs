@@ -9,6 +9,8 @@ use crate::worker::Worker;
 struct Puppet {
     end: Option<oneshot::Receiver<Result<(), String>>>,
     was_killed: bool,
+    /// A kill does not end it.
+    is_immortal: bool,
 }
 
 impl Vessel for Puppet {
@@ -20,9 +22,13 @@ impl Vessel for Puppet {
 
     async fn ended(&mut self) -> Result<(), String> {
         match &mut self.end {
-            Some(end) if !self.was_killed => end.await.unwrap(),
+            Some(end) if !self.was_killed || self.is_immortal => end.await.unwrap(),
             _ => Err("killed".to_owned()),
         }
+    }
+
+    fn process_id(&self) -> u32 {
+        4711
     }
 
     fn kill(&mut self) {
@@ -37,12 +43,17 @@ struct Play {
 }
 
 fn start(patience: Patience) -> Play {
+    start_as(false, patience)
+}
+
+fn start_as(is_immortal: bool, patience: Patience) -> Play {
     let (near, far) = UnixStream::pair().unwrap();
     let (end, is_ended) = oneshot::channel();
     let (worker, ends) = Worker::new();
     let puppet = Puppet {
         end: Some(is_ended),
         was_killed: false,
+        is_immortal,
     };
     tokio::spawn(attend(puppet, near, patience, ends));
     Play { worker, far, end }
@@ -162,4 +173,59 @@ async fn a_lagging_owner_does_not_make_its_worker_unresponsive() {
         let report = play.worker.reports.recv().await;
         assert_eq!(report, Some(WorkerReport::Said(measured())));
     }
+}
+
+/// The system may not be able to end a process; its owner hears of it in time, and of its end.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_cannot_be_killed_is_told_and_its_end_as_well() {
+    let mut play = start_as(true, Patience::default());
+    greets(&mut play.far).await;
+    play.worker.kill.kill();
+    let killed = Instant::now();
+    let stuck = WorkerReport::Stuck {
+        process_id: 4711,
+        end: WorkerEnd::AsTold,
+    };
+    assert_eq!(play.worker.reports.recv().await, Some(stuck));
+    assert_eq!(killed.elapsed(), Duration::from_secs(10));
+    let a_day = Duration::from_secs(24 * 3600);
+    let more = timeout(a_day, play.worker.reports.recv()).await;
+    assert!(more.is_err(), "{more:?} although nothing happened");
+    play.end.send(Ok(())).unwrap();
+    let gone = WorkerReport::Gone(WorkerEnd::AsTold);
+    assert_eq!(play.worker.reports.recv().await, Some(gone));
+    assert_eq!(play.worker.reports.recv().await, None);
+}
+
+/// The watchdog gave it up, not its owner.
+#[tokio::test(start_paused = true)]
+async fn a_silent_worker_that_cannot_be_killed_is_told_too() {
+    let mut play = start_as(true, Patience::default());
+    greets(&mut play.far).await;
+    play.worker.commands.send(MEASURE()).unwrap();
+    let stuck = WorkerReport::Stuck {
+        process_id: 4711,
+        end: WorkerEnd::Unresponsive { seconds: 5 },
+    };
+    assert_eq!(play.worker.reports.recv().await, Some(stuck));
+}
+
+/// What is to be written goes before what can be read, whichever came first.
+#[tokio::test]
+async fn a_child_that_floods_its_socket_still_gets_its_commands() {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    let (_worker, ends) = Worker::new();
+    let mut attendance = Attendance::<Empty>::new(near, None, Patience::default(), ends);
+    let mut puppet = Puppet {
+        end: None,
+        was_killed: false,
+        is_immortal: false,
+    };
+    attendance.ended = Some(Ok(()));
+    for _ in 0..100 {
+        greets(&mut far).await;
+    }
+    attendance.send(&Command::Ping { nonce: 1 });
+    let wake = attendance.next_wake(&mut puppet, &mut [0]).await;
+    assert!(matches!(wake, Wake::Wrote(Ok(1..))), "it read first");
 }

@@ -1,0 +1,240 @@
+//! Messages between a program and its model processes have the shapes that the number of the
+//! protocol stands for.
+//!
+//! Rule: each kind of message is here. The matches without a wildcard are there so that a new one
+//! does not compile until it is added.
+
+use serde_json::Value;
+use transom_engine::test_support::shapes::{check, shape};
+use transom_engine::{
+    ChatPrompt, EngineError, FinishReason, Fit, GenerationParams, Limits, LoadProgress, MemoryNeed,
+    MemoryUse, Message, ModelInfo, ModelSource, Prompt, Role, SamplingParams, Section, Stats,
+    TokenEvent, Trim,
+};
+use transom_engine_host::wire::{
+    Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
+};
+
+const JOB: JobId = JobId(1);
+
+fn text() -> String {
+    "text".to_owned()
+}
+
+fn requests() -> Vec<Request> {
+    let prompts = [
+        Prompt::Chat(ChatPrompt {
+            messages: vec![Message::new(Role::User, "text")],
+            enable_thinking: Some(true),
+            tools: vec![Value::Null],
+        }),
+        Prompt::Text(text()),
+        Prompt::Tokens(vec![1]),
+    ];
+    let fits = [
+        Fit::Whole,
+        Fit::DropOldest {
+            room: 1,
+            affordable: Some(1),
+        },
+    ];
+    let request = |(prompt, fit): (&Prompt, &Fit)| Request {
+        prompt: prompt.clone(),
+        fit: *fit,
+        params: GenerationParams::default(),
+    };
+    let pairs = prompts.iter().zip(fits.iter().cycle());
+    pairs.map(request).collect()
+}
+
+fn commands() -> Vec<Command> {
+    let source = ModelSource {
+        path: "path".into(),
+    };
+    let limits = Limits::default();
+    let mut all = vec![
+        Command::Hello { protocol: PROTOCOL },
+        Command::Measure {
+            source: source.clone(),
+            limits: limits.clone(),
+        },
+        Command::Load {
+            source,
+            limits,
+            state: Some("path".into()),
+        },
+        Command::Stop {
+            job: Some(JOB),
+            reason: FinishReason::Shed,
+        },
+        Command::Trim {
+            trim: Trim::KeepConversation,
+        },
+        Command::Trim {
+            trim: Trim::Everything,
+        },
+        Command::Unload {
+            state: Some("path".into()),
+        },
+        Command::Ping { nonce: 1 },
+    ];
+    let generate = |request| Command::Generate {
+        job: JOB,
+        request: Box::new(request),
+    };
+    all.extend(requests().into_iter().map(generate));
+    for command in &all {
+        match command {
+            Command::Hello { .. }
+            | Command::Measure { .. }
+            | Command::Load { .. }
+            | Command::Generate { .. }
+            | Command::Stop { .. }
+            | Command::Trim { .. }
+            | Command::Unload { .. }
+            | Command::Ping { .. } => {}
+        }
+    }
+    all
+}
+
+fn errors() -> Vec<EngineError> {
+    vec![
+        EngineError::NotFound {
+            path: "path".into(),
+            what: text(),
+            hint: text(),
+        },
+        EngineError::BadFile {
+            path: "path".into(),
+            reason: text(),
+        },
+        EngineError::Unsupported {
+            path: "path".into(),
+            reason: text(),
+        },
+        EngineError::Template { reason: text() },
+        EngineError::EmptyPrompt,
+        EngineError::PromptTooLong {
+            prompt_tokens: 1,
+            context_length: 1,
+        },
+        EngineError::InvalidParameter {
+            name: text().into(),
+            value: text(),
+            expected: text().into(),
+        },
+        EngineError::OutOfMemory {
+            path: "path".into(),
+            needed_bytes: 1,
+            available_bytes: 1,
+        },
+        EngineError::Cancelled,
+        EngineError::Backend {
+            during: text(),
+            message: text(),
+        },
+    ]
+}
+
+fn reports() -> Vec<Report> {
+    let memory = MemoryUse::default();
+    let info = ModelInfo {
+        name: text(),
+        architecture: text(),
+        engine: text(),
+        n_parameters: 1,
+        stored_as: text(),
+        computed_as: text(),
+        context_length: 1,
+        vocab_size: 1,
+        has_chat_template: true,
+        recommended_sampling: SamplingParams::default(),
+    };
+    let progress = LoadProgress {
+        done_bytes: 1,
+        total_bytes: 1,
+    };
+    let events = [
+        TokenEvent::Started {
+            prompt_tokens: 1,
+            cached_tokens: 1,
+            dropped_messages: 1,
+        },
+        TokenEvent::Prefill { done: 1, total: 1 },
+        TokenEvent::Text {
+            section: Section::Answer,
+            text: text(),
+            generated_tokens: 1,
+        },
+    ];
+    let summary = JobSummary {
+        reason: FinishReason::Stop,
+        stats: Stats::default(),
+        memory,
+    };
+    let mut all = vec![
+        Report::Hello { protocol: PROTOCOL },
+        Report::Measured {
+            result: Ok(MemoryNeed::default()),
+        },
+        Report::LoadProgress { progress },
+        Report::Loaded {
+            info: Box::new(info),
+            memory,
+            footprint: Some(LoadFootprint {
+                before_bytes: 1,
+                loaded_bytes: 1,
+            }),
+            restored_tokens: 1,
+        },
+        Report::JobEnded {
+            job: JOB,
+            result: Ok(summary),
+        },
+        Report::Trimmed { bytes: 1, memory },
+        Report::Unloaded {
+            footprint: Some(UnloadFootprint {
+                loaded_bytes: 1,
+                after_bytes: 1,
+            }),
+        },
+        Report::Pong {
+            nonce: 1,
+            silent_seconds: 1.0,
+        },
+    ];
+    all.extend(events.map(|event| Report::Event { job: JOB, event }));
+    all.push(Report::Footprint { bytes: 1 });
+    let failed = |error| Report::LoadFailed { error };
+    all.extend(errors().into_iter().map(failed));
+    let broken = |error| Report::Broken { error };
+    all.extend(errors().into_iter().take(1).map(broken));
+    for report in &all {
+        match report {
+            Report::Hello { .. }
+            | Report::Measured { .. }
+            | Report::LoadProgress { .. }
+            | Report::Loaded { .. }
+            | Report::LoadFailed { .. }
+            | Report::Event { .. }
+            | Report::JobEnded { .. }
+            | Report::Trimmed { .. }
+            | Report::Broken { .. }
+            | Report::Footprint { .. }
+            | Report::Unloaded { .. }
+            | Report::Pong { .. } => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn messages_between_processes_change_only_with_the_protocol() {
+    let (commands, reports) = (commands(), reports());
+    let shapes: Vec<Value> = (commands.iter().map(shape))
+        .chain(reports.iter().map(shape))
+        .collect();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shapes.json");
+    check(file.as_ref(), PROTOCOL, &shapes);
+}
