@@ -31,9 +31,33 @@ pub(crate) fn swap_used_bytes(usage: &[u8]) -> Option<u64> {
     Some(u64::from_ne_bytes(used))
 }
 
+/// The bytes that the GPU can keep in use without slowing down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WorkingSet {
+    pub(crate) bytes: u64,
+    /// Metal did not say, so it is the usual share of memory.
+    pub(crate) is_estimated: bool,
+}
+
+impl WorkingSet {
+    /// What Metal said, if it is more than nothing; else the usual share. All in bytes.
+    pub(crate) fn of(said: Option<u64>, memory_bytes: u64, wired_limit_bytes: u64) -> Self {
+        match said {
+            Some(bytes) if bytes > 0 => Self {
+                bytes,
+                is_estimated: false,
+            },
+            _ => Self {
+                bytes: usual_working_set(memory_bytes, wired_limit_bytes),
+                is_estimated: true,
+            },
+        }
+    }
+}
+
 /// The GPU's share of unified memory where Metal does not say: two thirds up to 36 GB, three
 /// quarters above, as measured on many Macs; `iogpu.wired_limit_mb` overrides it unless it is zero.
-pub(crate) fn usual_working_set(memory_bytes: u64, wired_limit_bytes: u64) -> u64 {
+fn usual_working_set(memory_bytes: u64, wired_limit_bytes: u64) -> u64 {
     const LARGE: u64 = 36 << 30;
     match wired_limit_bytes {
         0 if memory_bytes <= LARGE => memory_bytes / 3 * 2,
@@ -86,5 +110,22 @@ mod tests {
         assert_eq!(usual_working_set(64 * GIB, 0), 48 * GIB);
         assert_eq!(usual_working_set(64 * GIB, 56 * GIB), 56 * GIB);
         assert_eq!(usual_working_set(16 * GIB, 99 * GIB), 16 * GIB);
+    }
+
+    /// D018.
+    #[test]
+    fn what_metal_says_counts_and_a_guess_is_called_one() {
+        const GIB: u64 = 1 << 30;
+        let of = |said| WorkingSet::of(said, 18 * GIB, 0);
+        let said = WorkingSet {
+            bytes: 13 * GIB,
+            is_estimated: false,
+        };
+        assert_eq!(of(Some(13 * GIB)), said);
+        for nothing in [None, Some(0)] {
+            let working_set = of(nothing);
+            assert!(working_set.is_estimated);
+            assert_eq!(working_set.bytes, 12 * GIB);
+        }
     }
 }

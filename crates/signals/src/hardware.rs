@@ -2,7 +2,11 @@
 //!
 //! Rule: what the system says stands here; what is published of a chip by its name is `catalog`'s.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
+
+use crate::apple::WorkingSet;
 
 /// The machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,11 +22,20 @@ pub struct Hardware {
     /// Bytes that the GPU can keep in use without slowing down
     /// (`MTLDevice.recommendedMaxWorkingSetSize`); `None` without a GPU that shares the memory.
     pub working_set_bytes: Option<u64>,
+    /// The working set is the usual one of such a machine: this process was not told its own.
+    #[serde(default)]
+    pub working_set_is_estimated: bool,
 }
 
 impl Hardware {
-    /// Reads what the system says. What it does not say is left out or guessed low.
+    /// Returns what the system said when it was first asked in this process. What it does not say
+    /// is left out or guessed low.
     pub fn detect() -> Self {
+        static DETECTED: OnceLock<Hardware> = OnceLock::new();
+        DETECTED.get_or_init(Self::read).clone()
+    }
+
+    fn read() -> Self {
         let n_cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let n_physical = sysinfo::System::physical_core_count().unwrap_or(n_cores);
         let (chip_name, memory_bytes) = chip_and_memory();
@@ -35,7 +48,8 @@ impl Hardware {
                 .unwrap_or(n_physical)
                 .min(n_cores),
             n_cores,
-            working_set_bytes: platform.working_set_bytes,
+            working_set_bytes: platform.working_set.map(|set| set.bytes),
+            working_set_is_estimated: platform.working_set.is_some_and(|set| set.is_estimated),
         }
     }
 }
@@ -65,7 +79,7 @@ fn chip_and_memory() -> (String, u64) {
 #[derive(Debug, Default)]
 pub(crate) struct PlatformHardware {
     pub(crate) n_performance_cores: Option<usize>,
-    pub(crate) working_set_bytes: Option<u64>,
+    pub(crate) working_set: Option<WorkingSet>,
 }
 
 #[cfg(target_os = "macos")]

@@ -6,11 +6,15 @@
 //! Rule: a source that this machine lacks says so once and reports normal; it never fails the
 //! product.
 
-#[cfg(any(target_os = "macos", test))]
+#[cfg_attr(
+    not(any(target_os = "macos", test)),
+    expect(dead_code, reason = "read on a Mac and in tests")
+)]
 mod apple;
 mod available;
 mod bandwidth;
 mod board;
+mod disk;
 mod footprint;
 mod growth;
 mod hardware;
@@ -19,6 +23,8 @@ mod keep_awake;
 mod linux;
 #[cfg(target_os = "macos")]
 mod mac;
+#[cfg(any(target_os = "macos", test))]
+mod pressure_poll;
 mod report;
 mod scripted;
 mod signal;
@@ -28,6 +34,7 @@ mod urgency;
 
 pub use available::available_bytes;
 pub use bandwidth::measure_bandwidth;
+pub use disk::free_disk_bytes;
 pub use footprint::{footprint_bytes, own_footprint_bytes};
 pub use hardware::Hardware;
 pub use keep_awake::KeepAwake;

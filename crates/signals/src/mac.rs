@@ -2,6 +2,7 @@
 //! run on a Mac, so whatever decides is elsewhere.
 
 mod battery;
+mod disk;
 pub(crate) mod keep_awake;
 mod memory;
 mod process_info;
@@ -9,9 +10,11 @@ mod sysctl;
 
 use std::sync::Arc;
 
-use objc2_metal::{MTLCreateSystemDefaultDevice, MTLDevice};
+pub(crate) use disk::clearable_disk_bytes;
 
-use crate::apple::usual_working_set;
+use objc2_metal::{MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice};
+
+use crate::apple::WorkingSet;
 use crate::board::Board;
 use crate::hardware::PlatformHardware;
 use crate::report::{Sources, rows};
@@ -21,7 +24,6 @@ use crate::urgency::Urgency;
 /// macOS's sources. Dropping it ends the notices.
 pub(crate) struct MacSignals {
     board: Arc<Board>,
-    #[expect(dead_code, reason = "held for what their drop does")]
     sources: (
         memory::MemoryWatch,
         process_info::ProcessInfoWatch,
@@ -59,32 +61,44 @@ impl SignalSource for MacSignals {
         self.board.watch(on_change);
     }
 
+    fn set_watchful(&self, is_watchful: bool) {
+        self.sources.0.set_watchful(is_watchful);
+    }
+
     fn report(&self) -> Vec<SourceReport> {
+        let (memory, _, battery) = &self.sources;
         let from = |source: &str| Ok(source.to_owned());
+        let memory_from = |source: &str| memory.is_running().map(|()| source.to_owned());
         let sources = Sources {
-            memory: from("the system's memory-pressure source"),
-            swap: from("vm.swapusage, read while there is pressure"),
+            memory: memory_from("the system's notices, and its level every 4 s beside a model"),
+            swap: memory_from("vm.swapusage, read while there is pressure"),
             heat: from("thermal state of the process info"),
             power_mode: from("Low Power Mode of the process info"),
-            power_source: from("the system's power sources"),
+            power_source: battery
+                .is_running()
+                .map(|()| "the system's power sources".to_owned()),
         };
         rows(&self.current(), sources, "")
     }
 }
+
+// Without it the system's default Metal device may be missing
+// (<https://developer.apple.com/documentation/metal/mtlcreatesystemdefaultdevice()>).
+#[expect(unsafe_code, reason = "names a framework and declares nothing")]
+#[link(name = "CoreGraphics", kind = "framework")]
+unsafe extern "C" {}
 
 /// Performance cores (<https://developer.apple.com/documentation/kernel/1387446-sysctlbyname>) and
 /// the GPU's share of memory.
 pub(crate) fn hardware() -> PlatformHardware {
     let memory_bytes = sysctl::number("hw.memsize").unwrap_or(0);
     let wired_limit = sysctl::number("iogpu.wired_limit_mb").unwrap_or(0) << 20;
-    let device = MTLCreateSystemDefaultDevice();
+    // Programs without a session of the window server, as in SSH or tmux, have no default device.
+    let device = MTLCreateSystemDefaultDevice().or_else(|| MTLCopyAllDevices().firstObject());
     let said = device.map(|device| device.recommendedMaxWorkingSetSize());
-    let working_set = said.filter(|&bytes| bytes > 0);
     PlatformHardware {
         n_performance_cores: sysctl::number("hw.perflevel0.physicalcpu").map(|n| n as usize),
-        working_set_bytes: Some(
-            working_set.unwrap_or_else(|| usual_working_set(memory_bytes, wired_limit)),
-        ),
+        working_set: Some(WorkingSet::of(said, memory_bytes, wired_limit)),
     }
 }
 

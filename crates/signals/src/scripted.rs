@@ -1,6 +1,7 @@
 //! Signals that somebody sets: for tests, and for showing what would happen.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::board::Board;
 use crate::report::{Sources, rows};
@@ -10,6 +11,7 @@ use crate::signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, T
 #[derive(Clone, Default)]
 pub struct ScriptedSignals {
     board: Arc<Board>,
+    is_watchful: Arc<AtomicBool>,
 }
 
 impl ScriptedSignals {
@@ -24,6 +26,11 @@ impl ScriptedSignals {
     pub fn set(&self, signals: SystemSignals) {
         self.board.update(|present| *present = signals);
     }
+
+    /// Returns what [`SignalSource::set_watchful`] was last called with.
+    pub fn is_watchful(&self) -> bool {
+        self.is_watchful.load(Ordering::SeqCst)
+    }
 }
 
 impl SignalSource for ScriptedSignals {
@@ -33,6 +40,10 @@ impl SignalSource for ScriptedSignals {
 
     fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>) {
         self.board.watch(on_change);
+    }
+
+    fn set_watchful(&self, is_watchful: bool) {
+        self.is_watchful.store(is_watchful, Ordering::SeqCst);
     }
 
     fn report(&self) -> Vec<SourceReport> {

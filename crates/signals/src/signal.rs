@@ -89,6 +89,10 @@ pub trait SignalSource: Send + Sync + 'static {
     /// call replaces the earlier one's callback.
     fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>);
 
+    /// Says whether a model is in memory. Where notices of memory pressure can come late, the level
+    /// is read every few seconds as long as one is.
+    fn set_watchful(&self, _is_watchful: bool) {}
+
     /// What it listens to, for people: one line a source, in a fixed order. It may take half a
     /// second, for which what answers late is waited for; [`SignalSource::current`] knows it then.
     fn report(&self) -> Vec<SourceReport>;

@@ -10,6 +10,24 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// Records that the calling test is skipped, and why: on its output, and in the list that `cargo
+/// xtask test` shows at its end.
+///
+/// # Panics
+/// When the list cannot be written.
+#[expect(clippy::print_stdout, reason = "for whoever runs the test alone")]
+pub fn skipped(reason: &str) {
+    let thread = std::thread::current();
+    // libtest names a test's thread like the test.
+    let line = format!("{}: {reason}", thread.name().unwrap_or("a test"));
+    println!("skipped: {line}");
+    if let Some(list) = std::env::var_os("TRANSOM_SKIPPED_TESTS") {
+        let file = fs::OpenOptions::new().append(true).create(true).open(list);
+        let written = file.and_then(|mut file| writeln!(file, "{line}"));
+        written.expect("the list of skipped tests can be written");
+    }
+}
+
 /// A group of its own. Dropping it removes it; its processes must have ended by then.
 #[derive(Debug)]
 pub struct LimitedGroup {
@@ -18,6 +36,13 @@ pub struct LimitedGroup {
 }
 
 impl LimitedGroup {
+    /// Makes a group, or records that the calling test is skipped since none may be made.
+    pub fn new_or_skip(name: &str, limit_bytes: u64) -> Option<Self> {
+        let group = Self::new(name, limit_bytes);
+        let skip = |error| skipped(&format!("control groups cannot be made here ({error})"));
+        group.map_err(skip).ok()
+    }
+
     /// A new group that holds at most `limit_bytes`.
     ///
     /// # Errors

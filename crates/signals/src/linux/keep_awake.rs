@@ -48,10 +48,11 @@ fn inhibit(bus: &Connection, reason: &str) -> zbus::Result<OwnedFd> {
         "/org/freedesktop/login1",
         "org.freedesktop.login1.Manager",
     )?;
-    let call = |what: &str| manager.call("Inhibit", &(what, "Transom", reason, "block"));
+    let call = |what: &str, mode: &str| manager.call("Inhibit", &(what, "Transom", reason, mode));
     // Some desktops go to sleep whatever logind thinks of idleness, and only a lock on sleep itself
-    // stops them. Without a local session that lock is refused.
-    call("idle:sleep").or_else(|_| call("idle"))
+    // stops them. It is a weak one (systemd 257), so that the user's own suspend still works. It is
+    // refused by older versions and without a local session.
+    call("idle:sleep", "block-weak").or_else(|_| call("idle", "block"))
 }
 
 fn say_once(error: &zbus::Error) {
@@ -119,9 +120,9 @@ mod tests {
             .build()
             .unwrap();
         let lock = Lock::begin_on(Some(bus.address().to_owned()), "a test");
-        for what in ["idle:sleep", "idle"] {
+        for (what, mode) in [("idle:sleep", "block-weak"), ("idle", "block")] {
             let asked = heard.recv_timeout(PATIENCE).unwrap();
-            assert_eq!(asked, [what, "Transom", "a test", "block"]);
+            assert_eq!(asked, [what, "Transom", "a test", mode]);
         }
         let (closed, close) = channel();
         std::thread::spawn(move || closed.send(reader.read(&mut [0]).unwrap()));

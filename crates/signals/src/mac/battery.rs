@@ -54,6 +54,14 @@ impl BatteryWatch {
     }
 }
 
+impl BatteryWatch {
+    /// Fails with the reason if changes bring no notice.
+    pub(super) fn is_running(&self) -> Result<(), String> {
+        let why = "changes are not heard: the system refused the notice";
+        self.token.map(drop).ok_or_else(|| why.to_owned())
+    }
+}
+
 impl Drop for BatteryWatch {
     #[expect(unsafe_code, reason = "a call of another language")]
     fn drop(&mut self) {

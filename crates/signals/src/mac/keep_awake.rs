@@ -1,7 +1,7 @@
 //! An activity of `NSProcessInfo`: the system sees that the user waits for something, so it neither
 //! sleeps nor puts the program to nap.
 
-use objc2::rc::Retained;
+use objc2::rc::{Retained, autoreleasepool};
 use objc2::runtime::{NSObjectProtocol, ProtocolObject};
 use objc2_foundation::{NSActivityOptions, NSProcessInfo, NSString};
 
@@ -20,11 +20,11 @@ unsafe impl Sync for Lock {}
 impl Lock {
     pub(crate) fn begin(reason: &str) -> Self {
         let options = NSActivityOptions::UserInitiated | NSActivityOptions::IdleSystemSleepDisabled;
-        let reason = NSString::from_str(reason);
-        Self {
+        // Our threads have no pool of their own.
+        autoreleasepool(|_| Self {
             activity: NSProcessInfo::processInfo()
-                .beginActivityWithOptions_reason(options, &reason),
-        }
+                .beginActivityWithOptions_reason(options, &NSString::from_str(reason)),
+        })
     }
 }
 
@@ -32,8 +32,8 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // SAFETY: the activity came from `begin`, and is ended once.
         #[expect(unsafe_code, reason = "the token has no type")]
-        unsafe {
+        autoreleasepool(|_| unsafe {
             NSProcessInfo::processInfo().endActivity(&self.activity);
-        }
+        });
     }
 }

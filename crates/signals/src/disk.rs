@@ -1,0 +1,40 @@
+//! Room on a disk.
+
+use std::io;
+use std::path::Path;
+
+#[cfg(target_os = "macos")]
+use crate::mac as platform;
+
+/// Returns the bytes that this user may still write into `folder`, which must exist.
+///
+/// On a Mac what the system would clear for something that the user asked for counts as free
+/// (`NSURLVolumeAvailableCapacityForImportantUsageKey`), as it does in the Finder.
+///
+/// # Errors
+/// The folder is not there, or its disk cannot be asked.
+pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
+    let free = rustix::fs::statvfs(folder)?;
+    let free_bytes = free.f_bavail.saturating_mul(free.f_frsize);
+    Ok(platform::clearable_disk_bytes(folder).map_or(free_bytes, |bytes| bytes.max(free_bytes)))
+}
+
+#[cfg(not(target_os = "macos"))]
+mod platform {
+    pub(super) fn clearable_disk_bytes(_: &std::path::Path) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_the_room_of_its_disk_and_a_missing_one_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(free_disk_bytes(folder.path()).unwrap() > 0);
+        let missing = free_disk_bytes(&folder.path().join("missing"));
+        assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
