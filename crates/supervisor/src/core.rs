@@ -14,13 +14,14 @@ mod model;
 mod pressure;
 mod queue;
 mod snapshot;
+mod strikes;
+mod stuck;
 #[cfg(test)]
 mod tests;
 mod unload;
 mod worker;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use transom_engine::{
@@ -34,11 +35,12 @@ use transom_signals::{Hardware, MemoryPressure, SystemSignals};
 use crate::answer::AnswerEvent;
 use crate::budget::Budget;
 use crate::governor::{Governor, Tuning};
-use crate::request::{Ask, AskError, AskId, ModelSpec, Unload};
+use crate::request::{Ask, AskError, AskId, Unload};
 use crate::status::{UnloadReason, UnloadRecord};
 
 use model::{Model, Phase};
 use queue::Waiting;
+use strikes::Strikes;
 
 /// Bytes that kept conversations may take on disk together; a single one that takes more is not
 /// kept.
@@ -64,6 +66,8 @@ pub enum Event {
     Tune(Tuning),
     /// A person pauses everything, or lets it go on.
     Pause(bool),
+    /// Nothing may be left of any conversation.
+    ForgetConversations,
     /// The machine said something.
     Signals(SystemSignals),
     /// A worker said something.
@@ -103,8 +107,19 @@ pub enum WorkerEvent {
         /// What is used now.
         memory: MemoryUse,
     },
+    /// Its model cannot be used any more. If a job broke it, the end of that job follows.
+    Broken(EngineError),
+    /// Bytes that its process costs now.
+    Footprint(u64),
     /// The model is dropped.
     Unloaded(Option<UnloadFootprint>),
+    /// It was killed, but its process does not end.
+    Stuck {
+        /// Id of the process.
+        process_id: u32,
+        /// Why it was killed.
+        end: WorkerEnd,
+    },
     /// The process is gone and reaped.
     Gone(WorkerEnd),
 }
@@ -143,7 +158,10 @@ pub enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conversation {
     /// It is kept on disk for when the model is loaded again.
-    Kept,
+    Kept {
+        /// What it takes there.
+        bytes: u64,
+    },
     /// It goes with the model.
     Forgotten,
 }
@@ -158,8 +176,7 @@ pub struct Core {
     /// Every model that has a worker. No entry: nothing is held.
     models: Vec<Model>,
     queue: VecDeque<Waiting>,
-    /// Specs whose last worker died before it finished anything.
-    strikes: Vec<Arc<ModelSpec>>,
+    strikes: Strikes,
     workers_started: u64,
     /// The memory pressure that models were last trimmed for.
     trimmed_for: MemoryPressure,
@@ -181,7 +198,7 @@ impl Core {
             tuning,
             models: Vec::new(),
             queue: VecDeque::new(),
-            strikes: Vec::new(),
+            strikes: Strikes::default(),
             workers_started: 0,
             trimmed_for: MemoryPressure::Normal,
             keeps_awake: false,
@@ -197,10 +214,11 @@ impl Core {
         self.governor.tick(now);
         match event {
             Event::Ask(id, ask) => self.accept(id, *ask),
-            Event::Cancel(id) => self.cancel(id),
+            Event::Cancel(id) => self.cancel(id, now),
             Event::Unload(which) => self.unload_by_hand(&which, now),
-            Event::Tune(tuning) => self.tune(tuning, now),
+            Event::Tune(tuning) => self.tune(tuning),
             Event::Pause(is_paused) => self.governor.pause(is_paused),
+            Event::ForgetConversations => self.forget_conversations(),
             Event::Signals(signals) => self.governor.observe(signals, now),
             Event::Worker(worker, event) => self.hear(worker, event, now),
             Event::Tick => {}
@@ -221,9 +239,14 @@ impl Core {
             .min()
     }
 
-    /// Whether everything ended after [`Event::Quit`].
+    /// Whether everything ended after [`Event::Quit`], but for processes that cannot be ended.
     pub fn is_done(&self) -> bool {
-        self.is_quitting && self.models.is_empty() && self.queue.is_empty()
+        self.is_quitting && self.queue.is_empty() && self.models.iter().all(Model::is_stuck)
+    }
+
+    /// Whether a model is in memory, on its way in, or on its way out.
+    pub fn has_models(&self) -> bool {
+        !self.models.is_empty()
     }
 
     fn deadline(&self, model: &Model) -> Option<Now> {
@@ -236,16 +259,10 @@ impl Core {
     }
 
     /// New settings. They never end a running answer.
-    fn tune(&mut self, tuning: Tuning, now: Now) {
+    fn tune(&mut self, tuning: Tuning) {
         self.governor.tune(&tuning);
         self.budget = Budget::for_machine(&self.hardware, &tuning);
         self.tuning = tuning;
-        while self.staying_bytes() > self.budget.total_bytes(MemoryPressure::Normal) {
-            let Some(index) = self.least_recently_used(|model| !model.is_over_budget) else {
-                break;
-            };
-            self.begin_unload(index, UnloadReason::MakeRoom, now);
-        }
     }
 
     fn quit(&mut self, now: Now) {
@@ -254,10 +271,7 @@ impl Core {
         self.fail_queued(|_| true, &AskError::Quitting);
         for index in 0..self.models.len() {
             self.end_model(index, UnloadReason::Quit, now);
-            let settle_by = now + self.tuning.unload_within;
-            if let Phase::Generating(job) = &mut self.models[index].phase {
-                job.settle_by.get_or_insert(settle_by);
-            }
+            self.hurry_stop(index, now);
         }
     }
 }

@@ -4,9 +4,9 @@
 //! Rule: it decides nothing. The text of answers goes past the core, from the worker to the
 //! answer's writer; all else goes through [`Core::step`], in the order in which it came.
 
-mod conversations;
 mod hands;
 mod publisher;
+pub(crate) mod saved_states;
 mod unloads;
 
 use std::sync::Arc;
@@ -51,7 +51,9 @@ pub(crate) struct Driver {
 struct Machine {
     latest: watch::Receiver<Option<SystemSignals>>,
     _sender: Arc<watch::Sender<Option<SystemSignals>>>,
-    _source: Arc<dyn SignalSource>,
+    source: Arc<dyn SignalSource>,
+    /// What the source was last told.
+    is_watchful: bool,
 }
 
 /// How soon people must see what an event changed.
@@ -108,6 +110,12 @@ impl Driver {
             }
         }
         self.say_farewell();
+        let Self {
+            hands, publisher, ..
+        } = self;
+        hands.close().await;
+        // Its watchers learn of the end when nothing is left.
+        drop(publisher);
     }
 
     fn now(&self) -> Now {
@@ -129,6 +137,7 @@ impl Driver {
         if self.publisher.is_due(news, now) {
             self.publisher.publish(self.core.status(now), now);
         }
+        self.machine.set_watchful(self.core.has_models());
         for effect in effects {
             self.hands.carry_out(effect);
         }
@@ -143,8 +152,10 @@ impl Driver {
             }
             Some(Request::Cancel(id)) => self.step(Event::Cancel(id), News::Now),
             Some(Request::Unload(which, reply)) => {
-                self.unloads.wait_for(self.core.workers_of(&which), reply);
+                let workers = self.core.workers_of(&which);
                 self.step(Event::Unload(which), News::Now);
+                self.unloads.wait_for(workers, reply, &self.hands);
+                self.end_stuck_unloads();
             }
             Some(Request::Tune(tuning)) => self.step(Event::Tune(tuning), News::Now),
             Some(Request::Pause(is_paused)) => self.step(Event::Pause(is_paused), News::Now),
@@ -154,7 +165,10 @@ impl Driver {
                 // Whoever wanted to look may have gone.
                 let _ = reply.send(status);
             }
-            Some(Request::KeepIn(data_folder)) => self.hands.keep_conversations_in(&data_folder),
+            Some(Request::ForgetConversations) => {
+                self.step(Event::ForgetConversations, News::Now);
+            }
+            Some(Request::SaveStatesIn(folder)) => self.hands.save_states_in(folder),
             Some(Request::Quit) => self.step(Event::Quit, News::Now),
             None => {
                 self.is_deserted = true;
@@ -174,6 +188,11 @@ impl Driver {
         let report = match report {
             WorkerReport::Said(report) => report,
             WorkerReport::Gone(end) => return self.see_off(worker, WorkerEvent::Gone(end)),
+            WorkerReport::Stuck { process_id, end } => {
+                let event = WorkerEvent::Stuck { process_id, end };
+                self.step(Event::Worker(worker, event), News::Now);
+                return self.end_stuck_unloads();
+            }
         };
         let event = match report {
             Report::Event { job, event } => {
@@ -206,6 +225,14 @@ impl Driver {
             }
             Report::JobEnded { job, result } => WorkerEvent::JobEnded(AskId(job.0), result),
             Report::Trimmed { bytes, memory } => WorkerEvent::Trimmed { bytes, memory },
+            Report::Broken { error } => {
+                tracing::warn!(worker = worker.0, %error, "the model is broken");
+                WorkerEvent::Broken(error)
+            }
+            Report::Footprint { bytes } => {
+                let event = WorkerEvent::Footprint(bytes);
+                return self.step(Event::Worker(worker, event), News::Progress);
+            }
             Report::Unloaded { footprint } => WorkerEvent::Unloaded(footprint),
             // They end at the parent's side of the wire.
             Report::Hello { .. } | Report::Pong { .. } => return,
@@ -217,11 +244,18 @@ impl Driver {
         self.hands.forget(worker);
         self.step(Event::Worker(worker, end), News::Now);
         let record = self.core.unload_of(worker);
-        self.unloads.is_gone(worker, record);
+        self.unloads.is_gone(worker, record, &self.hands);
+    }
+
+    /// Nobody waits for processes that cannot be ended.
+    fn end_stuck_unloads(&mut self) {
+        for (worker, error) in self.core.stuck_workers() {
+            self.unloads.is_stuck(worker, &error);
+        }
     }
 
     /// Refuses what came too late.
-    fn say_farewell(mut self) {
+    fn say_farewell(&mut self) {
         let _ = self.farewell.set(AskError::Quitting);
         self.requests.close();
         while let Ok(request) = self.requests.try_recv() {
@@ -232,7 +266,8 @@ impl Driver {
                 | Request::Tune(_)
                 | Request::Pause(_)
                 | Request::Look(_)
-                | Request::KeepIn(_)
+                | Request::ForgetConversations
+                | Request::SaveStatesIn(_)
                 | Request::Quit => {}
             }
         }
@@ -258,7 +293,16 @@ impl Machine {
         Self {
             latest,
             _sender: sender,
-            _source: source,
+            source,
+            is_watchful: false,
+        }
+    }
+
+    /// Tells the source whether a model is in memory.
+    fn set_watchful(&mut self, is_watchful: bool) {
+        if self.is_watchful != is_watchful {
+            self.is_watchful = is_watchful;
+            self.source.set_watchful(is_watchful);
         }
     }
 }

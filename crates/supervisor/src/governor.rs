@@ -76,6 +76,10 @@ pub struct Tuning {
     /// How long a running answer may go on under critical memory pressure before it is ended.
     #[serde(rename = "finish_within_seconds", with = "transom_engine::seconds")]
     pub finish_within: Duration,
+    /// How long a stopped answer may take to end before its process is killed. Where the memory is
+    /// needed, [`Tuning::unload_within`] holds instead.
+    #[serde(rename = "stop_within_seconds", with = "transom_engine::seconds")]
+    pub stop_within: Duration,
     /// How long a process may take to give its memory back before it is killed.
     #[serde(rename = "unload_within_seconds", with = "transom_engine::seconds")]
     pub unload_within: Duration,
@@ -92,6 +96,7 @@ impl Default for Tuning {
             // chance.
             longest_hold: Duration::from_secs(90),
             finish_within: Duration::from_secs(20),
+            stop_within: Duration::from_secs(10),
             unload_within: Duration::from_secs(3),
         }
     }

@@ -5,7 +5,7 @@
 //!
 //! Rule: no call waits for a model. What is asked is answered through an [`Answer`] or a status.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -43,8 +43,10 @@ pub(crate) enum Request {
     Pause(bool),
     /// A snapshot of this moment, so that what counts down is right.
     Look(Reply<Arc<Status>>),
-    /// Conversations may be kept in this data folder, which is this supervisor's alone.
-    KeepIn(PathBuf),
+    /// Nothing may be left of any conversation.
+    ForgetConversations,
+    /// States may be saved in this folder, which is prepared, and this supervisor's alone.
+    SaveStatesIn(PathBuf),
     Quit,
 }
 
@@ -117,6 +119,13 @@ impl Handle {
         let _ = self.requests.send(Request::Pause(is_paused));
     }
 
+    /// Has every conversation forgotten that the supervisor holds beside its callers: saved states on
+    /// disk, and the KV caches of loaded models, of a model that is answering when it has answered.
+    /// Models stay loaded. Returns at once.
+    pub fn forget_conversations(&self) {
+        let _ = self.requests.send(Request::ForgetConversations);
+    }
+
     /// The supervisor's state, and every change of it. Closed when the supervisor is gone.
     pub fn status(&self) -> watch::Receiver<Arc<Status>> {
         self.status.clone()
@@ -187,12 +196,25 @@ impl Supervisor {
         self.handle.clone()
     }
 
-    /// From now on conversations of unloaded models are kept in `data_folder`, which must be the
-    /// user's alone and this supervisor's. Without it they go with their models.
-    pub(crate) fn keep_conversations_in(&self, data_folder: &Path) {
-        let request = Request::KeepIn(data_folder.to_owned());
-        // A driver that is gone keeps nothing.
-        let _ = self.handle.requests.send(request);
+    /// From now on the states of unloaded models are saved in `folder`, which must be the user's
+    /// alone and this supervisor's. Without it they are lost with their models.
+    pub(crate) fn save_states_in(&self, folder: PathBuf) {
+        // A driver that is gone saves nothing.
+        let _ = self.handle.requests.send(Request::SaveStatesIn(folder));
+    }
+
+    /// Quits as [`Supervisor::quit`] does, for whoever does not own it.
+    pub(crate) fn quitting(&self) -> impl Future<Output = ()> + Send + use<> {
+        let Handle {
+            requests,
+            mut status,
+            ..
+        } = self.handle();
+        async move {
+            // A driver that is gone already has quit.
+            let _ = requests.send(Request::Quit);
+            while status.changed().await.is_ok() {}
+        }
     }
 
     /// Ends it: running answers end as cancelled, waiting asks as [`AskError::Quitting`], every

@@ -16,11 +16,24 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use crate::driver::saved_states;
 use crate::handle::{Handle, Supervisor};
 use crate::status::Status;
 use client::Failed;
 use folder::Lock;
 use server::Server;
+
+/// Of the folders in the user's usual places.
+const NAME: &str = if cfg!(target_os = "macos") {
+    "Transom"
+} else {
+    "transom"
+};
+
+/// Where saved states lie, in the cache folder; and where older versions had them, in the data
+/// folder, which is backed up.
+const SAVED_STATES: &str = "saved-states";
+const OLD_SAVED_STATES: &str = "conversations";
 
 /// How long another instance may take to begin or to end before [`open`] gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -118,16 +131,21 @@ pub fn data_folder() -> Result<PathBuf, InstanceError> {
             path: path.into(),
             source,
         }),
-        None => {
-            let name = if cfg!(target_os = "macos") {
-                "Transom"
-            } else {
-                "transom"
-            };
-            let of_user = dirs::data_dir().ok_or(InstanceError::NoHome)?;
-            Ok(of_user.join(name))
-        }
+        None => usual_data_folder().ok_or(InstanceError::NoHome),
     }
+}
+
+fn usual_data_folder() -> Option<PathBuf> {
+    Some(dirs::data_dir()?.join(NAME))
+}
+
+/// The folder for what can be made again, which no backup needs: `Transom` in `~/Library/Caches` on
+/// a Mac, else `transom` in `$XDG_CACHE_HOME` or `~/.cache`. A data folder at another than the
+/// usual place has its own: `cache` in it.
+pub fn cache_folder(data_folder: &Path) -> PathBuf {
+    let is_usual = usual_data_folder().is_some_and(|usual| usual == data_folder);
+    let of_user = dirs::cache_dir().filter(|_| is_usual);
+    of_user.map_or_else(|| data_folder.join("cache"), |caches| caches.join(NAME))
 }
 
 /// A supervisor to ask: this process's own, or the running one's.
@@ -143,7 +161,8 @@ pub enum Connection {
 #[derive(Debug)]
 pub struct OwnInstance {
     supervisor: Supervisor,
-    server: Server,
+    /// Where no socket can be made, why.
+    server: Result<Server, InstanceError>,
     /// Let go last.
     lock: Lock,
 }
@@ -168,8 +187,31 @@ impl Connection {
     /// Asks of other programs that [`Connection::close`] would wait for.
     pub fn n_remote_asks(&self) -> usize {
         match self {
-            Self::Own(own) => own.server.n_asks(),
+            Self::Own(own) => own.server.as_ref().map_or(0, Server::n_asks),
             Self::Running(_) => 0,
+        }
+    }
+
+    /// Why other programs cannot reach an own supervisor, if they cannot.
+    pub fn why_unshared(&self) -> Option<&InstanceError> {
+        match self {
+            Self::Own(own) => own.server.as_ref().err(),
+            Self::Running(_) => None,
+        }
+    }
+
+    /// Has an own supervisor quit when the result is awaited, also where others wait for answers; it
+    /// returns when models and saved states are gone. With another process's supervisor, does
+    /// nothing.
+    pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
+        let quitting = match self {
+            Self::Own(own) => Some(own.supervisor.quitting()),
+            Self::Running(_) => None,
+        };
+        async move {
+            if let Some(quitting) = quitting {
+                quitting.await;
+            }
         }
     }
 
@@ -199,9 +241,13 @@ impl OwnInstance {
             // Fails only when the supervisor is gone, and then nobody is answered either.
             let _ = status.wait_for(is_still).await;
         };
-        let guests = server.close(stands_still).await;
+        if let Ok(server) = &server {
+            server.close(stands_still).await;
+        }
         supervisor.quit().await;
-        guests.see_off().await;
+        if let Ok(server) = server {
+            server.end().await;
+        }
         drop(lock);
     }
 }
@@ -209,8 +255,10 @@ impl OwnInstance {
 /// Opens the user's supervisor: the running one, or one that `start` gives, which then serves other
 /// programs too. To be called within a Tokio runtime.
 ///
-/// An instance that is just beginning or ending is waited for, up to 10 seconds. One that is started
-/// keeps conversations of unloaded models in `data_folder` until it is closed.
+/// An instance that is just beginning is waited for, up to 10 seconds; one that is ending, until it
+/// has answered its clients. Where no socket can be made, the supervisor that is started is not
+/// shared ([`Connection::why_unshared`]). It
+/// saves the states of unloaded models in [`cache_folder`] until it is closed.
 ///
 /// # Errors
 /// Any [`InstanceError`]; what it says helps.
@@ -219,28 +267,45 @@ pub async fn open(
     start: impl FnOnce() -> Supervisor,
 ) -> Result<Connection, InstanceError> {
     folder::prepare(data_folder)?;
-    let socket = folder::socket_path(data_folder)?;
-    let give_up_at = Instant::now() + PATIENCE;
+    let mut give_up_at = Instant::now() + PATIENCE;
     let mut wait = LOOK_AGAIN.0;
     loop {
         if let Some(lock) = Lock::take(data_folder)? {
-            let listener = server::listen(&socket, &lock)?;
+            let socket = folder::socket_path(data_folder);
+            let listener = socket.and_then(|socket| server::listen(socket, &lock));
             let supervisor = start();
-            supervisor.keep_conversations_in(data_folder);
-            let server = Server::start(listener, socket, supervisor.handle());
+            save_states(&supervisor, data_folder);
+            let server = listener.map(|listener| Server::start(listener, supervisor.handle()));
+            if let Err(error) = &server {
+                tracing::warn!(%error, "other programs cannot share the models of this one");
+            }
             return Ok(Connection::Own(OwnInstance {
                 supervisor,
                 server,
                 lock,
             }));
         }
-        match client::connect(&socket).await {
+        match client::connect(&folder::socket_path(data_folder)?).await {
             Ok(handle) => return Ok(Connection::Running(handle)),
+            Err(Failed::Closing) => give_up_at = Instant::now() + PATIENCE,
             Err(Failed::Nobody(_)) if Instant::now() < give_up_at => {}
             Err(failed) => return Err(failed.explain(data_folder)),
         }
         sleep(wait).await;
         wait = (wait * 2).min(LOOK_AGAIN.1);
+    }
+}
+
+/// Has `supervisor`, which has the lock, save its models' states.
+fn save_states(supervisor: &Supervisor, data_folder: &Path) {
+    // It is there only once.
+    let _ = std::fs::remove_dir_all(data_folder.join(OLD_SAVED_STATES));
+    let folder = cache_folder(data_folder).join(SAVED_STATES);
+    match saved_states::prepare(&folder) {
+        Ok(()) => supervisor.save_states_in(folder),
+        Err(error) => {
+            tracing::warn!(folder = %folder.display(), %error, "conversations are not saved");
+        }
     }
 }
 
@@ -256,7 +321,7 @@ pub async fn connect(data_folder: &Path) -> Result<Option<Handle>, InstanceError
     let socket = folder::socket_path(data_folder)?;
     match client::connect(&socket).await {
         Ok(handle) => Ok(Some(handle)),
-        Err(Failed::Nobody(_)) => Ok(None),
+        Err(Failed::Nobody(_) | Failed::Closing) => Ok(None),
         Err(failed) => Err(failed.explain(data_folder)),
     }
 }

@@ -16,6 +16,7 @@ pub mod governor;
 pub mod handle;
 pub mod instance;
 pub mod request;
+pub mod settings;
 pub mod status;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;

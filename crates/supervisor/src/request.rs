@@ -20,11 +20,12 @@ pub struct AskId(pub u64);
 
 /// A model as it shall be loaded.
 ///
-/// Rule: one model is loaded once. What a spec leaves open (`None`, [`KvCacheChoice::Automatic`])
-/// takes the model as it is loaded; what it chooses and is loaded otherwise has the model loaded anew,
-/// in place of what was there: after its running answer, and only once the new one is known to fit.
-/// The role and the variants, in whatever order, say which model it is: what it is called is a
-/// shell's own affair.
+/// Rule: one model is loaded once. The role and the variants, in whatever order, say which model it
+/// is ([`ModelSpec::is_same_model`]); its name is for people. A loaded model serves each request
+/// that leaves context length and KV cache open (`None`, [`KvCacheChoice::Automatic`]), or chooses
+/// no larger context and the same kind of cache. Otherwise the supervisor reloads it in place of
+/// what was there: after its running answer, and only once the new one is known to fit. Requests
+/// with equal choices (`==`) share one fate: a load that fails for one fails for all of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelSpec {
     /// Name for people.
@@ -217,6 +218,29 @@ pub enum AskError {
         /// What it was doing: `loading`, `answering`, ….
         during: String,
     },
+    /// The model was loaded twice for this, and memory pressure ended both loads.
+    #[error(
+        "{name} was not loaded: memory became critically short twice while it was loading; close \
+         other apps, or choose a smaller model or a shorter context"
+    )]
+    Shed {
+        /// The model.
+        name: String,
+    },
+    /// The memory is held by a process that was killed but does not end.
+    #[error(
+        "the system cannot end process {process_id}, which had {name} loaded, and its {} of memory \
+         stay in use until it ends; choose a smaller model, or restart the computer",
+        gigabytes(*.held_bytes)
+    )]
+    Stuck {
+        /// The model that the process had loaded.
+        name: String,
+        /// Id of the process.
+        process_id: u32,
+        /// Bytes of the budget that it takes.
+        held_bytes: u64,
+    },
     /// The user unloaded the model, or memory ran out, before the ask was begun.
     #[error("the model was unloaded before this was begun; ask again to load it")]
     Unloaded,
@@ -237,6 +261,11 @@ fn reasons(forms: &[PassedOver]) -> String {
     reasons.collect::<Vec<_>>().join("; ")
 }
 
+/// Of memory, so in powers of two, as it is sold.
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / (1u64 << 30) as f64)
+}
+
 fn too_large(
     name: &str,
     need: &MemoryNeed,
@@ -244,8 +273,7 @@ fn too_large(
     in_use_bytes: u64,
     context_that_fits: Option<usize>,
 ) -> String {
-    // Of memory, so in powers of two, as it is sold.
-    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / (1u64 << 30) as f64);
+    let gb = gigabytes;
     let in_use = match in_use_bytes {
         0 => String::new(),
         bytes => format!(", of which {} is in use", gb(bytes)),

@@ -64,7 +64,8 @@ pub struct ModelStatus {
     pub need: Option<MemoryNeed>,
     /// What its engine uses, by part.
     pub memory: Option<MemoryUse>,
-    /// Growth of its process since before the load, in bytes.
+    /// Growth of its process since before the load, in bytes; measured after the load and after each
+    /// answer and trim.
     pub footprint_bytes: Option<u64>,
     /// How long its load took.
     #[serde(rename = "load_time_seconds", with = "transom_engine::seconds::option")]
@@ -142,7 +143,7 @@ pub enum UnloadReason {
     Asked,
     /// Its load was given up.
     LoadEnded,
-    /// Its process spoke out of turn.
+    /// Its engine failed, or its process did not obey.
     Fault,
     /// The program ends.
     Quit,
@@ -164,8 +165,8 @@ pub struct UnloadRecord {
     pub name: String,
     /// Why.
     pub why: UnloadReason,
-    /// What its process held before, beyond what it held before the load; `None` where the system
-    /// does not tell.
+    /// What its process held before, beyond what it held before the load, or what the engine counted
+    /// where that is more; `None` where the system does not tell.
     pub held_bytes: Option<u64>,
     /// Of that, what freeing the model gave back; the rest went with the process.
     pub freed_bytes: Option<u64>,

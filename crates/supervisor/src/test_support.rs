@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use transom_engine::{
     EngineError, FinishReason, Fit, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent,
+    ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
 };
-use transom_engine_host::{KillSwitch, Worker, WorkerEnd, WorkerReport, Workers};
+use transom_engine_host::{KillSwitch, Patience, Worker, WorkerEnd, WorkerReport, Workers};
 use transom_signals::{Hardware, SignalSource};
 
 use crate::governor::Tuning;
@@ -32,6 +32,9 @@ pub use reading::{finish, first_text, reason, status_where};
 
 /// Footprint of a worker without a model, in bytes.
 const EMPTY_BYTES: u64 = 10_000_000;
+
+/// Id of the process of a worker that [cannot be killed](Fault::CannotBeKilled).
+pub const STUCK_PROCESS: u32 = 4711;
 
 /// Steps in which a load reports its progress.
 const LOAD_STEPS: u64 = 4;
@@ -68,6 +71,8 @@ pub enum Fault {
     DiesInUnload,
     /// It frees its model and never says so.
     HangsInUnload,
+    /// As well, and a kill does not end it: the system cannot.
+    CannotBeKilled,
     /// It frees its model, but the memory does not come back.
     Leaks,
 }
@@ -139,10 +144,18 @@ impl Workers for ScriptedWorkers {
                 reports: tell.clone(),
                 n_tokens: 0,
             };
+            let is_immortal = life.script.fault == Fault::CannotBeKilled;
             let end = tokio::select! {
                 end = life.live() => end,
                 () = killed.killed() => died("killed by signal 9 (SIGKILL)"),
             };
+            if is_immortal {
+                sleep(Patience::default().dying).await;
+                let process_id = STUCK_PROCESS;
+                // Nobody may be left to hear it.
+                let _ = tell.send(WorkerReport::Stuck { process_id, end }).await;
+                return std::future::pending().await;
+            }
             n_alive.fetch_sub(1, Ordering::SeqCst);
             // Nobody may be left to hear it.
             let _ = tell.send(WorkerReport::Gone(end)).await;
@@ -210,7 +223,10 @@ impl Life {
                 state,
             } => self.load(&source, &limits, state).await?,
             Command::Generate { job, request } => self.generate(job, &request).await?,
-            Command::Trim { .. } => {
+            Command::Trim { trim } => {
+                if trim == Trim::Everything {
+                    self.n_tokens = 0;
+                }
                 let memory = self.memory();
                 self.say(Report::Trimmed { bytes: 0, memory }).await;
             }
@@ -317,11 +333,11 @@ impl Life {
         let loaded_bytes = EMPTY_BYTES + self.script.weight_bytes;
         let after_bytes = match self.script.fault {
             Fault::DiesInUnload => return Err(End(died("killed by signal 11 (SIGSEGV)"))),
-            Fault::HangsInUnload => return std::future::pending().await,
+            Fault::HangsInUnload | Fault::CannotBeKilled => return std::future::pending().await,
             Fault::Leaks => loaded_bytes,
             Fault::None | Fault::DiesInLoad | Fault::DiesAfter(_) => EMPTY_BYTES,
         };
-        if let Some(path) = state {
+        if let Some(path) = state.filter(|_| self.n_tokens > 0) {
             // One that cannot be kept is not there later, which is what a test looks for.
             let _ = std::fs::write(path, self.n_tokens.to_string());
         }
@@ -416,6 +432,7 @@ pub fn hardware() -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes: Some(11 << 30),
+        working_set_is_estimated: false,
     }
 }
 

@@ -54,6 +54,7 @@ mod tests {
             n_performance_cores: 4,
             n_cores: 8,
             working_set_bytes,
+            working_set_is_estimated: false,
         };
         let variants = in_order(paths.split(' ').map(source).collect(), &hardware);
         let paths = variants.iter().map(|source| source.path.to_string_lossy());

@@ -64,8 +64,8 @@ async fn guests_that_come_and_go_leave_nothing_behind() {
         Connection::close(guest).await;
         match before {
             None => {
-                // The owner, its socket, the worker and its forwarder stay.
-                until_there_are(4).await;
+                // The owner, its saved states, its socket, the worker and two that forward stay.
+                until_there_are(6).await;
                 before = Some((n_tasks(), n_descriptors()));
             }
             Some((n_tasks, _)) => until_there_are(n_tasks).await,

@@ -23,6 +23,7 @@ fn machine(memory_bytes: u64, working_set_bytes: Option<u64>) -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes,
+        working_set_is_estimated: false,
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Rule: what is given back comes before what is begun, so nothing begins that must end at once.
 
+use transom_signals::MemoryPressure;
+
 use super::{Core, Effect, Model, Now};
 use crate::status::UnloadReason;
 
@@ -9,6 +11,7 @@ impl Core {
     pub(super) fn advance(&mut self, now: Now) {
         self.obey_pressure(now);
         self.obey_pause(now);
+        self.obey_budget(now);
         self.answer_loads(now);
         self.hold(now);
         self.obey_deadlines(now);
@@ -29,6 +32,17 @@ impl Core {
             if model.is_incoming() || model.is_ready() {
                 self.begin_unload(index, UnloadReason::Paused, now);
             }
+        }
+    }
+
+    /// While models take more than the budget, which a person may have lowered, the one that was not
+    /// used for longest goes. Running answers and models that a person insisted on stay.
+    fn obey_budget(&mut self, now: Now) {
+        while self.staying_bytes() > self.budget.total_bytes(MemoryPressure::Normal) {
+            let Some(index) = self.least_recently_used(|model| !model.is_over_budget) else {
+                return;
+            };
+            self.begin_unload(index, UnloadReason::MakeRoom, now);
         }
     }
 

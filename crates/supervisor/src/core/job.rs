@@ -1,15 +1,18 @@
 //! Jobs: how an answer begins, is stopped, and ends.
 //!
-//! Rule: one job runs at a time over all models, and its model stays until it has settled.
+//! Rule: one job runs at a time over all models, and its model stays until it has settled. A stop
+//! that is not heeded in time ends the model's process.
 
 use transom_engine::{EngineError, FinishReason, Fit};
+use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, Request};
 
-use super::model::Job;
+use super::model::{Job, Stop};
 use super::{Core, Effect, Now, Phase};
 use crate::answer::Outcome;
 use crate::governor::Allowance;
 use crate::request::{AskError, AskId, Work};
+use crate::status::UnloadReason;
 
 impl Core {
     /// Jobs that run: 0 or 1.
@@ -35,16 +38,73 @@ impl Core {
         self.effects.push(effect);
     }
 
-    /// Has the job of `index`, if there is one, end early. The first reason stands.
-    pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason) {
+    /// Has the job of `index`, if there is one, end early. The first reason stands; where the
+    /// memory is needed, the time is the shorter one of an unload.
+    pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason, now: Now) {
+        let settle_by = now + self.tuning.stop_within;
         let model = &mut self.models[index];
         let Phase::Generating(job) = &mut model.phase else {
             return;
         };
         if job.stop.is_none() {
-            job.stop = Some(reason);
+            job.stop = Some(Stop {
+                since: now,
+                settle_by,
+            });
             let effect = Effect::Stop(model.worker, Some(job.ask), reason);
             self.effects.push(effect);
+        }
+        if reason == FinishReason::Shed {
+            self.hurry_stop(index, now);
+        }
+    }
+
+    /// A stopped job of `index` has no longer than an unload from now on.
+    pub(super) fn hurry_stop(&mut self, index: usize, now: Now) {
+        let by = now + self.tuning.unload_within;
+        if let Phase::Generating(Job {
+            stop: Some(stop), ..
+        }) = &mut self.models[index].phase
+        {
+            stop.settle_by = stop.settle_by.min(by);
+        }
+    }
+
+    /// The job of `index` did not heed its stop: its worker is killed, and the queue goes on.
+    pub(super) fn kill_job(&mut self, index: usize, now: Now) {
+        let model = &self.models[index];
+        let Some(job) = model.job() else {
+            return;
+        };
+        let why = job.then_unload.unwrap_or(UnloadReason::Fault);
+        let since = job.stop.as_ref().map_or(now, |stop| stop.since);
+        let seconds = now.saturating_sub(since).as_secs();
+        let gone = AskError::WorkerGone {
+            end: WorkerEnd::Unresponsive { seconds },
+            during: model.doing().to_owned(),
+        };
+        self.last_error = Some(format!("{}: {gone}", model.spec.name));
+        let error = match why {
+            UnloadReason::Quit => AskError::Quitting,
+            _ => gone,
+        };
+        self.fail_job(index, &error);
+        self.kill(index, why, now);
+    }
+
+    /// The model of `index` cannot be used any more. It goes when its job has settled.
+    pub(super) fn broke(&mut self, index: usize, source: EngineError, now: Now) {
+        self.models[index].is_broken = true;
+        self.count_death(index, &AskError::Engine { source }, now);
+        match &mut self.models[index].phase {
+            Phase::Generating(job) => {
+                job.then_unload.get_or_insert(UnloadReason::Fault);
+            }
+            Phase::Measuring
+            | Phase::WaitingForRoom { .. }
+            | Phase::Loading { .. }
+            | Phase::Ready
+            | Phase::Unloading(_) => self.begin_unload(index, UnloadReason::Fault, now),
         }
     }
 
@@ -60,7 +120,10 @@ impl Core {
         let then_unload = model.job().and_then(|job| job.then_unload);
         model.phase = Phase::Ready;
         model.used_at = now;
-        model.finished_something = true;
+        if !model.is_broken {
+            model.finished_something = true;
+            self.strikes.clear(&model.spec);
+        }
         let outcome = match result {
             Ok(summary) => {
                 model.n_answered += 1;
@@ -70,8 +133,14 @@ impl Core {
                     stats: summary.stats,
                 }
             }
+            Err(source) if model.is_broken => Outcome::Failed {
+                error: AskError::Engine {
+                    source: with_advice(source),
+                },
+            },
             Err(source) => {
-                self.last_error = Some(format!("{}: {source}", model.spec.name));
+                let reason = without_prompt(&source);
+                self.last_error = Some(format!("{}: {reason}", model.spec.name));
                 Outcome::Failed {
                     error: AskError::Engine { source },
                 }
@@ -81,6 +150,33 @@ impl Core {
         if let Some(why) = then_unload {
             self.begin_unload(index, why, now);
         }
+    }
+}
+
+/// The error with which a model broke, and what follows from it.
+fn with_advice(error: EngineError) -> EngineError {
+    match error {
+        EngineError::Backend { during, message } => EngineError::Backend {
+            during,
+            message: format!("{message}; the model is unloaded, ask again to load it anew"),
+        },
+        other => other,
+    }
+}
+
+/// `error` for people who did not ask: a template's message may quote the conversation.
+fn without_prompt(error: &EngineError) -> String {
+    match error {
+        EngineError::Template { .. } => "the chat template refused the conversation".to_owned(),
+        EngineError::NotFound { .. }
+        | EngineError::BadFile { .. }
+        | EngineError::Unsupported { .. }
+        | EngineError::EmptyPrompt
+        | EngineError::PromptTooLong { .. }
+        | EngineError::InvalidParameter { .. }
+        | EngineError::OutOfMemory { .. }
+        | EngineError::Cancelled
+        | EngineError::Backend { .. } => error.to_string(),
     }
 }
 

@@ -131,21 +131,22 @@ impl Core {
             return self.load_when_clear(index, now);
         }
         let pressure = self.governor.allowance().memory;
-        let error = AskError::TooLarge {
+        let error = self.refused_by_stuck(&need).unwrap_or(AskError::TooLarge {
             name: spec.name.clone(),
             need,
             budget_bytes: self.budget.total_bytes(pressure),
             in_use_bytes: self.staying_bytes().saturating_sub(self.evictable_bytes()),
             context_that_fits,
-        };
+        });
         self.give_up(index, error, now);
         true
     }
 
     /// Loads, unless a model that leaves is still there: what it really held is known, and free,
-    /// only when it is gone.
+    /// only when it is gone. One that does not end is not waited for.
     fn load_when_clear(&mut self, index: usize, now: Now) -> bool {
-        let holds = |model: &Model| model.is_unloading() && model.may_hold_memory();
+        let holds =
+            |model: &Model| model.is_unloading() && model.may_hold_memory() && !model.is_stuck();
         if self.models.iter().any(holds) {
             return false;
         }
@@ -174,8 +175,10 @@ impl Core {
         model.passed_over.push(form);
         if model.variant + 1 < model.spec.variants.len() {
             model.variant += 1;
-            model.need = None;
-            model.has_failed_load |= model.load_began.take().is_some();
+            let need = model.need.take().filter(|_| model.load_began.is_some());
+            let failed_bytes = need.map_or(0, |need| need.total_bytes());
+            model.failed_load_bytes = model.failed_load_bytes.max(failed_bytes);
+            model.load_began = None;
             model.is_over_budget = false;
             let spec = model.spec.clone();
             self.models[index].limits = self.limits(&spec);
@@ -196,13 +199,17 @@ impl Core {
         self.let_go(index, UnloadReason::LoadEnded, now);
     }
 
-    /// Bytes of the budget that models take which are not on their way out.
+    /// Bytes of the budget that models take which are not on their way out, and processes that do not
+    /// end.
     pub(super) fn staying_bytes(&self) -> u64 {
+        let stuck = self.stuck_bytes();
         let staying = self.models.iter().filter(|model| !model.is_unloading());
-        staying.map(Model::held_bytes).fold(0, u64::saturating_add)
+        staying
+            .map(Model::held_bytes)
+            .fold(stuck, u64::saturating_add)
     }
 
-    fn evictable_bytes(&self) -> u64 {
+    pub(super) fn evictable_bytes(&self) -> u64 {
         let ready = self.models.iter().filter(|model| model.is_ready());
         ready.map(Model::held_bytes).fold(0, u64::saturating_add)
     }

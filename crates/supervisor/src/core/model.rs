@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use transom_engine::{
-    FinishReason, KvCacheChoice, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo,
-    ModelSource,
+    KvCacheChoice, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
 };
 use transom_engine_host::wire::{LoadFootprint, UnloadFootprint};
 
@@ -28,21 +27,27 @@ pub(super) struct Model {
     pub(super) need: Option<MemoryNeed>,
     /// Set with [`super::Effect::Load`].
     pub(super) load_began: Option<Now>,
-    /// A load of another variant failed, of which its process may still hold something.
-    pub(super) has_failed_load: bool,
+    /// Bytes of the budget of loads of other variants that failed, of which its process may still hold
+    /// something; 0 if there were none.
+    pub(super) failed_load_bytes: u64,
     pub(super) load_time: Option<Duration>,
     /// A person insisted, so it does not make room for a budget lowered later.
     pub(super) is_over_budget: bool,
     pub(super) info: Option<Box<ModelInfo>>,
     pub(super) memory: Option<MemoryUse>,
+    /// Of its process, before the load and now.
     pub(super) footprint: Option<LoadFootprint>,
     pub(super) restored_tokens: usize,
+    /// Conversations were forgotten during its load, which may have taken one up.
+    pub(super) forgets_when_loaded: bool,
     /// The variants before this one, and why they do not run.
     pub(super) passed_over: Vec<PassedOver>,
     pub(super) used_at: Now,
     pub(super) n_answered: u64,
     /// Its worker did what somebody asked for, so its death is not the start of a series.
     pub(super) finished_something: bool,
+    /// Its engine panicked or its backend failed, so it answers nothing more.
+    pub(super) is_broken: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -64,12 +69,9 @@ pub(super) enum Phase {
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     pub(super) ask: AskId,
-    /// It was told to stop, and why; the first reason stands.
-    pub(super) stop: Option<FinishReason>,
+    pub(super) stop: Option<Stop>,
     /// Critical memory pressure gives it until then.
     pub(super) finish_by: Option<Now>,
-    /// The program ends: if it has not settled by then, its worker is killed.
-    pub(super) settle_by: Option<Now>,
     /// Its model goes when it has settled.
     pub(super) then_unload: Option<UnloadReason>,
 }
@@ -80,15 +82,24 @@ impl Job {
             ask,
             stop: None,
             finish_by: None,
-            settle_by: None,
             then_unload: None,
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Now> {
-        let finish_by = self.finish_by.filter(|_| self.stop.is_none());
-        finish_by.into_iter().chain(self.settle_by).min()
+        match &self.stop {
+            None => self.finish_by,
+            Some(stop) => Some(stop.settle_by),
+        }
     }
+}
+
+/// A job was told to stop. Rule: every stop has a deadline.
+#[derive(Debug, Clone)]
+pub(super) struct Stop {
+    pub(super) since: Now,
+    /// Its worker is killed if the job has not settled by then.
+    pub(super) settle_by: Now,
 }
 
 #[derive(Debug, Clone)]
@@ -98,7 +109,8 @@ pub(super) struct Unloading {
     pub(super) since: Now,
     /// Killed if its process is still there.
     pub(super) kill_at: Now,
-    pub(super) freed: Option<UnloadFootprint>,
+    /// Bytes of the process with its model dropped.
+    pub(super) freed_to_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,8 +121,10 @@ pub(super) enum UnloadStep {
     Freeing,
     /// Let go; the process ends.
     Leaving,
-    /// Killed; the process ends.
+    /// Killed; the process ends, or is reported as stuck.
     Killed,
+    /// Killed, and the process does not end.
+    Stuck { process_id: u32 },
 }
 
 impl Unloading {
@@ -119,7 +133,7 @@ impl Unloading {
             UnloadStep::EndingLoad | UnloadStep::Freeing | UnloadStep::Leaving => {
                 Some(self.kill_at)
             }
-            UnloadStep::Killed => None,
+            UnloadStep::Killed | UnloadStep::Stuck { .. } => None,
         }
     }
 }
@@ -134,28 +148,28 @@ impl Model {
             phase: Phase::Measuring,
             need: None,
             load_began: None,
-            has_failed_load: false,
+            failed_load_bytes: 0,
             load_time: None,
             is_over_budget: false,
             info: None,
             memory: None,
             footprint: None,
             restored_tokens: 0,
+            forgets_when_loaded: false,
             passed_over: Vec::new(),
             used_at: now,
             n_answered: 0,
             finished_something: false,
+            is_broken: false,
         }
     }
 
-    /// Whether an ask for `spec` may be answered by this one, as it is loaded or is being loaded: it
-    /// is the same model, and has all that `spec` does not leave open.
+    /// Returns true if an ask for `spec` may be answered by this model as it is loaded or is being
+    /// loaded: it is the same model, with at least the context length and just the kind of KV cache
+    /// that `spec` chooses.
     pub(super) fn serves(&self, spec: &ModelSpec) -> bool {
-        if *self.spec == *spec {
-            return true;
-        }
         let has_context = spec.context_length.is_none_or(|wanted| {
-            self.context_of(wanted) == self.context_of(self.limits.context_length)
+            self.context_of(wanted) <= self.context_of(self.limits.context_length)
         });
         let has_cache = match spec.kv_cache {
             KvCacheChoice::Automatic => true,
@@ -222,9 +236,53 @@ impl Model {
         }
     }
 
+    /// Its process costs so much now.
+    pub(super) fn costs(&mut self, bytes: u64) {
+        if let Some(footprint) = &mut self.footprint {
+            footprint.loaded_bytes = bytes;
+        }
+    }
+
+    /// It was dropped; `footprint` is that of its process around it.
+    pub(super) fn freed(&mut self, footprint: Option<UnloadFootprint>) {
+        if let (Phase::Unloading(unloading), Some(footprint)) = (&mut self.phase, footprint) {
+            unloading.freed_to_bytes = Some(footprint.after_bytes);
+            self.costs(footprint.loaded_bytes);
+        }
+    }
+
+    /// Bytes that its process takes beyond those before the load; `None` where the system does not
+    /// tell. While it is unloaded, those it took with the model.
+    pub(super) fn growth_bytes(&self) -> Option<u64> {
+        let footprint = self.footprint?;
+        Some(
+            footprint
+                .loaded_bytes
+                .saturating_sub(footprint.before_bytes),
+        )
+    }
+
+    /// Bytes of that which its process kept when it was dropped; `None` before.
+    pub(super) fn left_bytes(&self) -> Option<u64> {
+        let Phase::Unloading(unloading) = &self.phase else {
+            return None;
+        };
+        let before_bytes = self.footprint?.before_bytes;
+        Some(unloading.freed_to_bytes?.saturating_sub(before_bytes))
+    }
+
+    /// Bytes that its process holds of it: what the process grew by, or what the engine counts where
+    /// that is more, as with weights that are mapped.
+    pub(super) fn held_by_process_bytes(&self) -> Option<u64> {
+        let by_engine = self.memory.map_or(0, |memory| {
+            memory.weight_bytes + memory.kv_cache_bytes + memory.allocator_cache_bytes
+        });
+        Some(self.growth_bytes()?.max(by_engine))
+    }
+
     /// Whether its process may hold memory of a model.
     pub(super) fn may_hold_memory(&self) -> bool {
-        self.load_began.is_some() || self.has_failed_load
+        self.load_began.is_some() || self.failed_load_bytes > 0
     }
 
     /// What it is doing, for messages.
@@ -234,6 +292,7 @@ impl Model {
             Phase::WaitingForRoom { .. } => "waiting for room",
             Phase::Loading { .. } => "loading",
             Phase::Ready => "idle",
+            Phase::Generating(Job { stop: Some(_), .. }) => "stopping",
             Phase::Generating(_) => "answering",
             Phase::Unloading(_) => "unloading",
         }

@@ -10,11 +10,14 @@ use transom_signals::MemoryPressure;
 
 use super::{Core, Effect, Now, Phase};
 use crate::governor::Because;
-use crate::request::Role;
+use crate::request::{AskError, Role};
 use crate::status::UnloadReason;
 
 /// A conversation answered this recently is probably going on; its KV cache stays at a warning.
 const IN_USE_FOR: Duration = Duration::from_secs(60);
+
+/// Loads of its model that memory pressure may end before an ask is refused.
+const MOST_SHEDS: u8 = 2;
 
 impl Core {
     pub(super) fn obey_pressure(&mut self, now: Now) {
@@ -34,12 +37,37 @@ impl Core {
                     job.finish_by = None;
                 }
                 if stop_answers {
-                    self.stop_job(index, FinishReason::Shed);
+                    self.stop_job(index, FinishReason::Shed, now);
                 }
             } else if is_critical {
+                self.count_shed(index);
                 let because = Because::Memory { pressure };
                 self.begin_unload(index, UnloadReason::Pressure { because }, now);
             }
+        }
+    }
+
+    /// The model `index` goes because of memory pressure. If it was loaded, or half loaded, for
+    /// nothing, whoever it was loaded for is told the second time: a third would end in the same way.
+    fn count_shed(&mut self, index: usize) {
+        let model = &self.models[index];
+        let is_for_nothing = model.load_began.is_some() && !model.finished_something;
+        if model.is_unloading() || !is_for_nothing {
+            return;
+        }
+        let error = AskError::Shed {
+            name: model.spec.name.clone(),
+        };
+        let mut n_ended = 0;
+        for waiting in &mut self.queue {
+            if model.serves(&waiting.spec) {
+                waiting.n_sheds += 1;
+                n_ended += usize::from(waiting.n_sheds >= MOST_SHEDS);
+            }
+        }
+        if n_ended > 0 {
+            self.last_error = Some(error.to_string());
+            self.fail_queued(|waiting| waiting.n_sheds >= MOST_SHEDS, &error);
         }
     }
 

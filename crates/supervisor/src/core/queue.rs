@@ -21,6 +21,8 @@ pub(super) struct Waiting {
     pub(super) spec: Arc<ModelSpec>,
     pub(super) work: Work,
     pub(super) over_budget: bool,
+    /// Loads of its model that memory pressure ended.
+    pub(super) n_sheds: u8,
     when_held: WhenHeld,
     held_since: Option<Now>,
     told: Told,
@@ -45,6 +47,7 @@ impl Core {
             spec,
             work: ask.work,
             over_budget: ask.over_budget,
+            n_sheds: 0,
             when_held: ask.when_held,
             held_since: None,
             told: Told::Nothing,
@@ -89,7 +92,7 @@ impl Core {
         })
     }
 
-    pub(super) fn cancel(&mut self, id: AskId) {
+    pub(super) fn cancel(&mut self, id: AskId, now: Now) {
         if let Some(index) = self.queue.iter().position(|waiting| waiting.id == id) {
             self.queue.remove(index);
             let (reason, stats) = (FinishReason::Cancelled, Stats::default());
@@ -97,7 +100,7 @@ impl Core {
         }
         let runs = |model: &super::Model| model.job().is_some_and(|job| job.ask == id);
         if let Some(index) = self.models.iter().position(runs) {
-            self.stop_job(index, FinishReason::Cancelled);
+            self.stop_job(index, FinishReason::Cancelled, now);
         }
     }
 
@@ -158,6 +161,7 @@ impl Core {
             self.queue.remove(index);
             self.models[model].used_at = now;
             self.models[model].finished_something = true;
+            self.strikes.clear(&self.models[model].spec);
             if let Some(info) = self.models[model].info.clone() {
                 self.end(id, Outcome::Loaded { info });
             }

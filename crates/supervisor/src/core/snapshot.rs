@@ -32,7 +32,6 @@ impl Core {
     }
 
     fn describe(&self, model: &Model, now: Now) -> ModelStatus {
-        let footprint = model.footprint;
         ModelStatus {
             name: model.spec.name.clone(),
             role: model.spec.role,
@@ -40,8 +39,7 @@ impl Core {
             info: model.info.as_deref().cloned(),
             need: model.need,
             memory: model.memory,
-            footprint_bytes: footprint
-                .map(|load| load.loaded_bytes.saturating_sub(load.before_bytes)),
+            footprint_bytes: model.growth_bytes(),
             load_time: model.load_time,
             passed_over: model.passed_over.clone(),
             restored_tokens: model.restored_tokens,

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use transom_engine::FinishReason;
+use transom_engine::{FinishReason, Trim};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::UnloadFootprint;
 
@@ -58,9 +58,26 @@ impl Core {
         }
     }
 
+    /// Removes every saved state, and the KV cache of every loaded model. A worker that is answering
+    /// or loading drops its cache after that.
+    pub(super) fn forget_conversations(&mut self) {
+        self.effects.push(Effect::Forget(Unload::All));
+        for model in &mut self.models {
+            match model.phase {
+                Phase::Ready | Phase::Generating(_) => {
+                    let trim = Effect::Trim(model.worker, Trim::Everything);
+                    self.effects.push(trim);
+                }
+                Phase::Loading { .. } => model.forgets_when_loaded = true,
+                // They hold none, or save one that the effect above removes.
+                Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Unloading(_) => {}
+            }
+        }
+    }
+
     /// Unloads `index`, ending its job first if it has one.
     pub(super) fn end_model(&mut self, index: usize, why: UnloadReason, now: Now) {
-        self.stop_job(index, FinishReason::Cancelled);
+        self.stop_job(index, FinishReason::Cancelled, now);
         match &mut self.models[index].phase {
             Phase::Generating(job) => job.then_unload = Some(why),
             Phase::Measuring
@@ -144,7 +161,7 @@ impl Core {
     }
 
     /// The next step of an unload; the first reason, time and deadline stand.
-    fn enter(&mut self, index: usize, why: UnloadReason, step: UnloadStep, now: Now) {
+    pub(super) fn enter(&mut self, index: usize, why: UnloadReason, step: UnloadStep, now: Now) {
         let kill_at = now + self.tuning.unload_within;
         match &mut self.models[index].phase {
             Phase::Unloading(unloading) => unloading.step = step,
@@ -158,7 +175,7 @@ impl Core {
                     step,
                     since: now,
                     kill_at,
-                    freed: None,
+                    freed_to_bytes: None,
                 });
             }
         }
@@ -176,15 +193,11 @@ impl Core {
     /// its memory is not trusted to end well either.
     pub(super) fn freed(&mut self, index: usize, footprint: Option<UnloadFootprint>, now: Now) {
         let model = &mut self.models[index];
-        if let Phase::Unloading(unloading) = &mut model.phase {
-            unloading.freed = footprint;
-        }
-        let came_back = match (held_and_freed(model), footprint) {
-            ((Some(held), Some(freed)), Some(_)) => {
-                freed >= (held / 10 * 9).min(held.saturating_sub(LIBRARIES_KEEP_BYTES))
-            }
+        model.freed(footprint);
+        let came_back = match (model.growth_bytes(), model.left_bytes()) {
+            (Some(grown), Some(left)) => left <= (grown / 10).max(LIBRARIES_KEEP_BYTES),
             // The system does not tell; the end of the process is proof enough.
-            ((_, _), _) => true,
+            (_, _) => true,
         };
         if came_back {
             self.let_go(index, UnloadReason::LoadEnded, now);
@@ -203,7 +216,10 @@ impl Core {
             return;
         }
         let ended_as_told = unloading.step == UnloadStep::Leaving && *end == WorkerEnd::AsTold;
-        let (held_bytes, freed_bytes) = held_and_freed(&model);
+        let held_bytes = model.held_by_process_bytes();
+        let freed_bytes = held_bytes
+            .zip(model.left_bytes())
+            .map(|(held, left)| held.saturating_sub(left));
         let record = UnloadRecord {
             name: model.spec.name.clone(),
             why: unloading.why,
@@ -252,21 +268,13 @@ impl Core {
             match &model.phase {
                 Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => {}
                 Phase::Ready => self.begin_unload(index, UnloadReason::Idle, now),
-                Phase::Generating(job) => match job.settle_by {
-                    Some(settle_by) if settle_by <= now => self.kill_job(index, now),
-                    Some(_) | None => self.stop_job(index, FinishReason::Shed),
+                Phase::Generating(job) => match job.stop {
+                    Some(_) => self.kill_job(index, now),
+                    None => self.stop_job(index, FinishReason::Shed, now),
                 },
                 Phase::Unloading(_) => self.kill(index, UnloadReason::LoadEnded, now),
             }
         }
-    }
-
-    fn kill_job(&mut self, index: usize, now: Now) {
-        if let Some(job) = self.models[index].job() {
-            let (ask, error) = (job.ask, AskError::Quitting);
-            self.end(ask, crate::answer::Outcome::Failed { error });
-        }
-        self.kill(index, UnloadReason::Quit, now);
     }
 }
 
@@ -285,7 +293,7 @@ fn conversation_of(model: &Model, why: UnloadReason) -> (Conversation, Duration)
             if (1..=MOST_KEPT_BYTES).contains(&bytes) =>
         {
             let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK as f64);
-            (Conversation::Kept, time.min(KEEP_WITHIN))
+            (Conversation::Kept { bytes }, time.min(KEEP_WITHIN))
         }
         UnloadReason::Idle
         | UnloadReason::MakeRoom
@@ -304,24 +312,4 @@ fn is_meant(which: &Unload, spec: &ModelSpec) -> bool {
         Unload::All => true,
         Unload::Named(name) => *name == spec.name,
     }
-}
-
-/// What the process held beyond what it held before the load, and what freeing the model gave back.
-fn held_and_freed(model: &Model) -> (Option<u64>, Option<u64>) {
-    let Some(load) = model.footprint else {
-        return (None, None);
-    };
-    let freed = match &model.phase {
-        Phase::Unloading(unloading) => unloading.freed,
-        Phase::Measuring
-        | Phase::WaitingForRoom { .. }
-        | Phase::Loading { .. }
-        | Phase::Ready
-        | Phase::Generating(_) => None,
-    };
-    let loaded_bytes = freed.map_or(load.loaded_bytes, |freed| freed.loaded_bytes);
-    (
-        Some(loaded_bytes.saturating_sub(load.before_bytes)),
-        freed.map(|freed| freed.loaded_bytes.saturating_sub(freed.after_bytes)),
-    )
 }

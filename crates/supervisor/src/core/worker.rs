@@ -5,13 +5,14 @@
 
 use transom_engine::MemoryUse;
 use transom_engine::ModelInfo;
+use transom_engine::Trim;
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::LoadFootprint;
 
 use super::model::UnloadStep;
-use super::{Core, Now, Phase, WorkerEvent, WorkerId};
+use super::{Core, Effect, Now, Phase, WorkerEvent, WorkerId};
 use crate::answer::Outcome;
-use crate::request::{AskError, ModelSpec};
+use crate::request::AskError;
 use crate::status::UnloadReason;
 
 use Phase as P;
@@ -57,6 +58,9 @@ impl Core {
                 }
             }
             (P::Ready | P::Generating(_), E::Trimmed { memory, .. }) => model.memory = Some(memory),
+            (P::Ready | P::Generating(_), E::Broken(error)) => self.broke(index, error, now),
+            (P::Ready | P::Generating(_), E::Footprint(bytes)) => model.costs(bytes),
+            (_, E::Stuck { process_id, end }) => self.stuck(index, process_id, end, now),
             (
                 P::Measuring
                 | P::WaitingForRoom { .. }
@@ -64,7 +68,7 @@ impl Core {
                 | P::Ready
                 | P::Generating(_),
                 E::Gone(end),
-            ) => self.died(index, end),
+            ) => self.died(index, end, now),
             (P::Unloading(unloading), event) => {
                 let step = unloading.step;
                 self.hear_unloading(index, step, event, now);
@@ -76,6 +80,8 @@ impl Core {
                 | E::LoadFailed(_)
                 | E::JobEnded(..)
                 | E::Trimmed { .. }
+                | E::Broken(_)
+                | E::Footprint(_)
                 | E::Unloaded(_),
             )
             | (
@@ -86,11 +92,18 @@ impl Core {
                 | E::LoadFailed(_)
                 | E::JobEnded(..)
                 | E::Trimmed { .. }
+                | E::Broken(_)
+                | E::Footprint(_)
                 | E::Unloaded(_),
             )
             | (
                 P::Loading { .. },
-                E::Measured(_) | E::JobEnded(..) | E::Trimmed { .. } | E::Unloaded(_),
+                E::Measured(_)
+                | E::JobEnded(..)
+                | E::Trimmed { .. }
+                | E::Broken(_)
+                | E::Footprint(_)
+                | E::Unloaded(_),
             )
             | (
                 P::Ready,
@@ -116,7 +129,10 @@ impl Core {
         use UnloadStep as S;
         let said = said(&event);
         match (step, event) {
-            (S::EndingLoad | S::Freeing | S::Leaving | S::Killed, E::Gone(end)) => {
+            (
+                S::EndingLoad | S::Freeing | S::Leaving | S::Killed | S::Stuck { .. },
+                E::Gone(end),
+            ) => {
                 self.unloaded(index, &end, now);
             }
             (S::EndingLoad, E::Loaded { footprint, .. }) => {
@@ -126,22 +142,33 @@ impl Core {
             (S::EndingLoad, E::LoadFailed(_)) => self.let_go(index, UnloadReason::LoadEnded, now),
             (S::Freeing, E::Unloaded(footprint)) => self.freed(index, footprint, now),
             // Late: a step of the load that ends, a trim, a measurement that nobody waits for.
-            (S::EndingLoad, E::LoadProgress(_))
-            | (S::Freeing, E::Trimmed { .. })
-            | (S::Leaving, E::Measured(_) | E::Trimmed { .. })
+            (S::EndingLoad, E::LoadProgress(_) | E::Footprint(_))
+            | (S::Freeing, E::Trimmed { .. } | E::Broken(_) | E::Footprint(_))
             | (
-                S::Killed,
+                S::Leaving,
+                E::Measured(_) | E::Trimmed { .. } | E::Broken(_) | E::Footprint(_),
+            )
+            | (
+                S::Killed | S::Stuck { .. },
                 E::Measured(_)
                 | E::LoadProgress(_)
                 | E::Loaded { .. }
                 | E::LoadFailed(_)
                 | E::JobEnded(..)
                 | E::Trimmed { .. }
+                | E::Broken(_)
+                | E::Footprint(_)
                 | E::Unloaded(_),
-            ) => {}
+            )
+            // Told to `hear`, whatever the step.
+            | (_, E::Stuck { .. }) => {}
             (
                 S::EndingLoad,
-                E::Measured(_) | E::JobEnded(..) | E::Trimmed { .. } | E::Unloaded(_),
+                E::Measured(_)
+                | E::JobEnded(..)
+                | E::Trimmed { .. }
+                | E::Broken(_)
+                | E::Unloaded(_),
             )
             | (
                 S::Freeing,
@@ -177,18 +204,27 @@ impl Core {
         model.footprint = footprint;
         model.load_time = model.load_began.map(|began| now.saturating_sub(began));
         model.used_at = now;
+        if std::mem::take(&mut model.forgets_when_loaded) {
+            let trim = Effect::Trim(model.worker, Trim::Everything);
+            self.effects.push(trim);
+        }
     }
 
     /// A worker is gone that was not told to go. Its job fails; whoever waits gets a new worker.
-    fn died(&mut self, index: usize, end: WorkerEnd) {
+    fn died(&mut self, index: usize, end: WorkerEnd, now: Now) {
+        self.fail_job_of_dead(index, end, now);
+        self.models.remove(index);
+    }
+
+    /// A worker that was not told to go came to its `end`: its job fails, and its death counts.
+    pub(super) fn fail_job_of_dead(&mut self, index: usize, end: WorkerEnd, now: Now) {
         let during = self.models[index].doing().to_owned();
         let error = AskError::WorkerGone { end, during };
         self.fail_job(index, &error);
-        let model = self.models.remove(index);
-        self.count_death(&model, &error);
+        self.count_death(index, &error, now);
     }
 
-    /// A worker spoke out of turn: nothing that it says is believed any more.
+    /// A worker sent what it must not send: nothing that it says is believed any more.
     fn fault(&mut self, index: usize, said: &'static str, now: Now) {
         let model = &self.models[index];
         let during = model.doing().to_owned();
@@ -199,13 +235,12 @@ impl Core {
         self.fail_job(index, &error);
         self.last_error = Some(format!("{}: {error}", self.models[index].spec.name));
         if !was_unloading {
-            let model = self.models[index].clone();
-            self.count_death(&model, &error);
+            self.count_death(index, &error, now);
         }
         self.kill(index, UnloadReason::Fault, now);
     }
 
-    fn fail_job(&mut self, index: usize, error: &AskError) {
+    pub(super) fn fail_job(&mut self, index: usize, error: &AskError) {
         if let Some(job) = self.models[index].job() {
             let (ask, error) = (job.ask, error.clone());
             self.end(ask, Outcome::Failed { error });
@@ -214,18 +249,12 @@ impl Core {
 
     /// Two workers in a row that die with nothing finished are a pattern: who waits for the model
     /// is told, instead of a third being started.
-    fn count_death(&mut self, model: &super::Model, error: &AskError) {
-        self.last_error = Some(format!("{}: {error}", model.spec.name));
-        let is_it = |spec: &std::sync::Arc<ModelSpec>| *spec == model.spec;
-        let is_second = self.strikes.iter().any(is_it);
-        self.strikes.retain(|spec| !is_it(spec));
-        if model.finished_something {
-            return;
-        }
-        if is_second {
-            self.fail_queued(|waiting| waiting.spec == model.spec, error);
-        } else {
-            self.strikes.push(model.spec.clone());
+    pub(super) fn count_death(&mut self, index: usize, error: &AskError, now: Now) {
+        let model = &self.models[index];
+        let spec = model.spec.clone();
+        self.last_error = Some(format!("{}: {error}", spec.name));
+        if !model.finished_something && self.strikes.count(&spec, now) {
+            self.fail_queued(|waiting| waiting.spec == spec, error);
         }
     }
 }
@@ -239,7 +268,10 @@ fn said(event: &WorkerEvent) -> &'static str {
         E::LoadFailed(_) => "load failed",
         E::JobEnded(..) => "job ended",
         E::Trimmed { .. } => "trimmed",
+        E::Broken(_) => "broken",
+        E::Footprint(_) => "footprint",
         E::Unloaded(_) => "unloaded",
+        E::Stuck { .. } => "stuck",
         E::Gone(_) => "gone",
     }
 }

@@ -1,19 +1,19 @@
-//! What the driver holds and the core only names: workers, open answers, kept conversations, the
-//! wish to stay awake.
+//! What the driver holds and the core only names: workers, open answers, saved states, the wish to
+//! stay awake.
 //!
 //! Rule: an effect about somebody who is gone does nothing.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use transom_engine::TokenEvent;
 use transom_engine_host::wire::{Command, JobId, Request};
 use transom_engine_host::{KillSwitch, Worker, WorkerReport, Workers};
 
-use super::conversations::Conversations;
+use super::saved_states::SavedStates;
 use crate::answer::{AnswerEvent, AnswerWriter};
 use crate::core::{Conversation, Effect, WorkerId};
 use crate::request::AskId;
@@ -27,7 +27,7 @@ pub(super) struct Hands {
     report: mpsc::Sender<(WorkerId, WorkerReport)>,
     held: HashMap<WorkerId, Held>,
     answers: HashMap<AskId, AnswerWriter>,
-    conversations: Conversations,
+    saved_states: SavedStates,
     stay_awake: StayAwake,
     awake: Option<Box<dyn Send>>,
 }
@@ -35,10 +35,17 @@ pub(super) struct Hands {
 /// A worker whose process is not known to be gone.
 struct Held {
     /// `None` once it was let go.
-    commands: Option<mpsc::UnboundedSender<Command>>,
+    commands: Option<mpsc::UnboundedSender<NextCommand>>,
     kill: KillSwitch,
     /// What it was last told to answer.
     job: Option<AskId>,
+}
+
+/// A command on its way to a worker.
+enum NextCommand {
+    Ready(Command),
+    /// It depends on what files are; this reads them and may block.
+    AfterReading(Box<dyn FnOnce() -> Command + Send>),
 }
 
 impl Hands {
@@ -53,15 +60,25 @@ impl Hands {
             report,
             held: HashMap::new(),
             answers: HashMap::new(),
-            conversations: Conversations::default(),
+            saved_states: SavedStates::new(),
             stay_awake,
             awake: None,
         }
     }
 
-    /// From now on conversations are kept in this folder.
-    pub(super) fn keep_conversations_in(&mut self, data_folder: &Path) {
-        self.conversations = Conversations::open(data_folder, SystemTime::now());
+    /// From now on states are saved in this folder, which is prepared for them.
+    pub(super) fn save_states_in(&mut self, folder: PathBuf) {
+        self.saved_states.save_in(folder);
+    }
+
+    /// Runs `work` after all effects so far on saved states.
+    pub(super) fn after_saved_states(&self, work: impl FnOnce() + Send + 'static) {
+        self.saved_states.then(work);
+    }
+
+    /// Returns when no saved state is left.
+    pub(super) async fn close(self) {
+        self.saved_states.close().await;
     }
 
     /// Takes the writing end of an ask, until its end is told.
@@ -84,7 +101,7 @@ impl Hands {
     /// The process of `worker` is gone.
     pub(super) fn forget(&mut self, worker: WorkerId) {
         self.held.remove(&worker);
-        self.conversations.settle(worker);
+        self.saved_states.settle(worker);
     }
 
     /// Does what the core decided.
@@ -95,15 +112,12 @@ impl Hands {
                 self.tell(worker, Command::Measure { source, limits });
             }
             Effect::Load(worker, name, source, limits) => {
-                let state = self.conversations.place(worker, &name, &source, &limits);
-                self.tell(
-                    worker,
-                    Command::Load {
-                        source,
-                        limits,
-                        state,
-                    },
-                );
+                let file = self.saved_states.place(worker, &name);
+                self.tell_after(worker, move || Command::Load {
+                    state: file.and_then(|file| file.locate(&source, &limits)),
+                    source,
+                    limits,
+                });
             }
             Effect::Generate(worker, ask, request) => self.generate(worker, ask, request),
             Effect::Stop(worker, ask, reason) => {
@@ -112,13 +126,18 @@ impl Hands {
             }
             Effect::Trim(worker, trim) => self.tell(worker, Command::Trim { trim }),
             Effect::Unload(worker, conversation) => {
-                let state = match conversation {
-                    Conversation::Kept => self.conversations.place_of(worker),
+                let saving = match conversation {
+                    Conversation::Kept { bytes } => {
+                        let file = self.saved_states.begin_saving(worker);
+                        file.map(|file| (file, bytes))
+                    }
                     Conversation::Forgotten => None,
                 };
-                self.tell(worker, Command::Unload { state });
+                self.tell_after(worker, move || Command::Unload {
+                    state: saving.and_then(|(file, bytes)| file.with_room_for(bytes)),
+                });
             }
-            Effect::Forget(which) => self.conversations.forget(&which),
+            Effect::Forget(which) => self.saved_states.forget(&which),
             Effect::Release(worker) => {
                 if let Some(held) = self.held.get_mut(&worker) {
                     held.commands = None;
@@ -141,8 +160,10 @@ impl Hands {
             mut reports,
             kill,
         } = self.workers.start();
+        let (to_worker, next_commands) = mpsc::unbounded_channel();
+        tokio::spawn(pass_commands(next_commands, commands));
         let held = Held {
-            commands: Some(commands),
+            commands: Some(to_worker),
             kill,
             job: None,
         };
@@ -167,6 +188,15 @@ impl Hands {
     }
 
     fn tell(&self, worker: WorkerId, command: Command) {
+        self.send(worker, NextCommand::Ready(command));
+    }
+
+    /// As [`Hands::tell`], with a command that depends on what files are.
+    fn tell_after(&self, worker: WorkerId, read: impl FnOnce() -> Command + Send + 'static) {
+        self.send(worker, NextCommand::AfterReading(Box::new(read)));
+    }
+
+    fn send(&self, worker: WorkerId, command: NextCommand) {
         let held = self.held.get(&worker);
         if let Some(commands) = held.and_then(|held| held.commands.as_ref()) {
             // A worker that no longer listens reports its end.
@@ -181,6 +211,27 @@ impl Hands {
             }
         } else if let Some(writer) = self.answers.get(&ask) {
             writer.write(event);
+        }
+    }
+}
+
+/// Passes commands on in order. A disk that does not answer holds up only the worker that needs it,
+/// which can still be killed.
+async fn pass_commands(
+    mut next_commands: mpsc::UnboundedReceiver<NextCommand>,
+    commands: mpsc::UnboundedSender<Command>,
+) {
+    while let Some(next) = next_commands.recv().await {
+        let command = match next {
+            NextCommand::Ready(command) => command,
+            NextCommand::AfterReading(read) => match spawn_blocking(read).await {
+                Ok(command) => command,
+                // Without its command the worker is of no use; it ends when nobody can tell it more.
+                Err(error) => return tracing::error!(%error, "a command was lost"),
+            },
+        };
+        if commands.send(command).is_err() {
+            return;
         }
     }
 }

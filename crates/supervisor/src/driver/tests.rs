@@ -1,7 +1,7 @@
 //! The whole supervisor on a paused clock, with scripted workers and signals.
 
 mod answers;
-mod conversations;
+mod saved_states;
 mod unloads;
 
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! People who wait until models are gone.
 
+use super::hands::Hands;
 use crate::core::WorkerId;
 use crate::handle::Reply;
 use crate::request::AskError;
@@ -19,22 +20,29 @@ struct Waiting {
 }
 
 impl Unloads {
-    /// Sends the records of `workers` to `reply` when all of them are gone.
+    /// Sends the records of `workers` to `reply` when all of them are gone, and with them the saved
+    /// states that were to be forgotten.
     pub(super) fn wait_for(
         &mut self,
         workers: Vec<WorkerId>,
         reply: Reply<Result<Vec<UnloadRecord>, AskError>>,
+        hands: &Hands,
     ) {
         self.waiting.push(Waiting {
             workers,
             records: Vec::new(),
             reply,
         });
-        self.answer();
+        self.answer(hands);
     }
 
     /// `worker` is gone; `record` says what came back.
-    pub(super) fn is_gone(&mut self, worker: WorkerId, record: Option<&UnloadRecord>) {
+    pub(super) fn is_gone(
+        &mut self,
+        worker: WorkerId,
+        record: Option<&UnloadRecord>,
+        hands: &Hands,
+    ) {
         for waiting in &mut self.waiting {
             let n_before = waiting.workers.len();
             waiting.workers.retain(|other| *other != worker);
@@ -42,14 +50,23 @@ impl Unloads {
                 waiting.records.extend(record.cloned());
             }
         }
-        self.answer();
+        self.answer(hands);
     }
 
-    fn answer(&mut self) {
+    /// `worker` cannot be ended, as `error` says.
+    pub(super) fn is_stuck(&mut self, worker: WorkerId, error: &AskError) {
+        let waits = |waiting: &mut Waiting| waiting.workers.contains(&worker);
+        for waiting in self.waiting.extract_if(.., waits) {
+            // Whoever asked may have gone.
+            let _ = waiting.reply.send(Err(error.clone()));
+        }
+    }
+
+    fn answer(&mut self, hands: &Hands) {
         let is_over = |waiting: &mut Waiting| waiting.workers.is_empty();
         for waiting in self.waiting.extract_if(.., is_over) {
             // Whoever asked may have gone; the models have as well.
-            let _ = waiting.reply.send(Ok(waiting.records));
+            hands.after_saved_states(|| drop(waiting.reply.send(Ok(waiting.records))));
         }
     }
 }

@@ -17,6 +17,7 @@ fn machine(gigabytes: u64) -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes: None,
+        working_set_is_estimated: false,
     }
 }
 

@@ -39,6 +39,8 @@ pub(super) enum Failed {
     OtherVersion(String),
     /// It takes nobody in, for this reason.
     Refused(String),
+    /// It ends when the requests of its clients are answered.
+    Closing,
     /// It is this other user's.
     Stranger(u32),
 }
@@ -57,6 +59,10 @@ impl Failed {
                 process_id,
             },
             Self::Refused(reason) => InstanceError::Refused { reason, process_id },
+            Self::Closing => InstanceError::Refused {
+                reason: "it is just ending".to_owned(),
+                process_id,
+            },
             Self::Stranger(user) => InstanceError::Unsafe {
                 path: data_folder.to_owned(),
                 fault: format!("has a socket on which another user (id {user}) answers"),
@@ -98,6 +104,7 @@ async fn greet(socket: &Path) -> Result<Handle, Failed> {
     let first_id = match theirs.welcome {
         Some(Welcome::From(first_id)) => first_id,
         Some(Welcome::Refused(reason)) => return Err(Failed::Refused(reason)),
+        Some(Welcome::Closing) => return Err(Failed::Closing),
         None => return Err(Failed::Silent("it gave no welcome".to_owned())),
     };
     let ToClient::Status { status } = next(&mut from).await? else {
@@ -213,8 +220,9 @@ impl Open {
             (Request::Cancel(id), _) => Some(ToServer::Cancel { id }),
             (Request::Tune(tuning), _) => Some(ToServer::Tune { tuning }),
             (Request::Pause(is_paused), _) => Some(ToServer::Pause { is_paused }),
-            // Only the owner looks at its own state, keeps conversations and quits.
-            (Request::Look(_) | Request::KeepIn(_) | Request::Quit, _) => None,
+            (Request::ForgetConversations, _) => Some(ToServer::ForgetConversations),
+            // Only the owner looks at its own state, saves states and quits.
+            (Request::Look(_) | Request::SaveStatesIn(_) | Request::Quit, _) => None,
         }
     }
 
@@ -300,6 +308,7 @@ async fn hear(
                     let _ = reply.send(result);
                 }
             }
+            Ok(Some(ToClient::Unknown)) => {}
             Ok(None) => return "it closed the connection".to_owned(),
             Err(error) => return error.to_string(),
         }

@@ -3,10 +3,10 @@
 //! Rule: the folder is the user's alone before anything in it is believed. The lock's file is never
 //! removed: whoever waits for it must wait for the same file.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::InstanceError;
@@ -33,16 +33,21 @@ impl Lock {
         let wrong = |source| wrong(&path, source);
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
-        let mut file = options.open(&path).map_err(wrong)?;
+        let file = options.open(&path).map_err(wrong)?;
         check_owner(&path, &file.metadata().map_err(wrong)?)?;
+        Self::take_file(file).map_err(wrong)
+    }
+
+    fn take_file(mut file: File) -> io::Result<Option<Self>> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(wrong(error)),
+            Err(TryLockError::Error(error)) => return Err(error),
         }
-        // For people, and for the message of whoever finds the owner silent.
-        file.set_len(0).map_err(wrong)?;
-        writeln!(file, "{}", std::process::id()).map_err(wrong)?;
+        // For people, and for the message of whoever finds the owner silent. A full disk takes
+        // neither, and is no reason to do without a lock that is held.
+        let _ = file.set_len(0);
+        let _ = writeln!(file, "{}", std::process::id());
         Ok(Some(Self { _file: file }))
     }
 }
@@ -55,10 +60,7 @@ pub(super) fn last_owner(data_folder: &Path) -> Option<u32> {
 
 /// Makes the folder if it is not there, and checks that it is the user's alone.
 pub(super) fn prepare(data_folder: &Path) -> Result<(), InstanceError> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o700);
-    builder
-        .create(data_folder)
+    transom_files::create_private_folder(data_folder)
         .map_err(|source| wrong(data_folder, source))?;
     is_there(data_folder).map(|_| ())
 }
@@ -114,5 +116,16 @@ pub(super) fn wrong(path: &Path, source: io::Error) -> InstanceError {
     InstanceError::Folder {
         path: path.to_owned(),
         source,
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_no_reason_to_do_without_the_lock() {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(Lock::take_file(full).unwrap().is_some());
     }
 }

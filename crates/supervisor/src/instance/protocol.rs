@@ -1,8 +1,12 @@
 //! What two instances say to each other, framed as the engine's wire is.
 //!
-//! The client greets first. The server always greets back, so that a client of another version
-//! learns why it is let go; then it sends the status, and every change of it. Rule: both sides are
-//! of the same version, so a message that makes no sense ends the connection.
+//! The client says hello first. The server always answers with its own hello, so that a client of
+//! another version learns why it is refused; then it sends the status, and every change of it.
+//!
+//! Rule: two programs talk if each knows the other's protocol: it is not older than the oldest one
+//! that the program understands. So a change that only adds (a message, or a field that may be
+//! missing) raises [`PROTOCOL`], and any other change raises [`OLDEST_PROTOCOL`] too. A message that
+//! makes no sense ends the connection; one of an unknown kind is ignored.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +15,16 @@ use crate::governor::Tuning;
 use crate::request::{Ask, AskError, AskId, Unload};
 use crate::status::{Status, UnloadRecord};
 
-/// Version of the messages in this file. Raised with every change to them.
-pub(super) const PROTOCOL: u32 = 5;
+/// Version of the messages in this file, raised with every change to them or to what they carry.
+pub(super) const PROTOCOL: u32 = 7;
 
-/// Who speaks. Its form never changes, so that any two versions understand it.
+/// The oldest version whose messages still have the same meaning.
+pub(super) const OLDEST_PROTOCOL: u32 = 7;
+
+/// Longest [`Hello`] of a client, in bytes.
+pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;
+
+/// Who speaks. Fields are only added, so that any two versions understand it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// [`PROTOCOL`].
@@ -26,6 +36,9 @@ pub(super) struct Hello {
     /// What the server says beyond that.
     #[serde(default)]
     pub(super) welcome: Option<Welcome>,
+    /// [`OLDEST_PROTOCOL`]; programs that do not say it understand their own protocol only.
+    #[serde(default)]
+    pub(super) oldest_protocol: Option<u32>,
 }
 
 /// How the server receives a client.
@@ -36,6 +49,8 @@ pub(super) enum Welcome {
     From(AskId),
     /// It is let go, for this reason.
     Refused(String),
+    /// The server ends when its clients' last requests are answered; the next one may start then.
+    Closing,
 }
 
 /// What the client asks for, after its [`Hello`].
@@ -52,6 +67,11 @@ pub(super) enum ToServer {
     Tune { tuning: Tuning },
     /// Not answered; the status shows it.
     Pause { is_paused: bool },
+    /// Not answered.
+    ForgetConversations,
+    /// Of a later protocol. Ignored.
+    #[serde(other)]
+    Unknown,
 }
 
 /// What the server says, after its [`Hello`].
@@ -67,6 +87,9 @@ pub(super) enum ToClient {
         number: u64,
         result: Result<Vec<UnloadRecord>, AskError>,
     },
+    /// Of a later protocol. Ignored.
+    #[serde(other)]
+    Unknown,
 }
 
 impl Hello {
@@ -77,12 +100,17 @@ impl Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process_id: std::process::id(),
             welcome: None,
+            oldest_protocol: Some(OLDEST_PROTOCOL),
         }
     }
 
-    /// Whether both speak the same way.
+    /// Whether each understands the other.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
-        (self.protocol, &self.version) == (other.protocol, &other.version)
+        let understands = |one: &Self, other: &Self| {
+            let oldest = one.oldest_protocol.unwrap_or(one.protocol);
+            other.protocol >= oldest
+        };
+        understands(self, other) && understands(other, self)
     }
 
     /// The version as people are told it.

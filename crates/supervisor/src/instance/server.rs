@@ -9,13 +9,13 @@ mod guest;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -25,6 +25,9 @@ use crate::handle::Handle;
 
 /// Clients at a time.
 const MOST_GUESTS: usize = 32;
+
+/// Connections at a time that have not said hello; more are accepted when one has.
+const MOST_GREETING: usize = 64;
 
 /// How long clients may take to read what is left when the supervisor has quit.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -50,6 +53,7 @@ struct Desk {
     handle: Handle,
     asks: watch::Sender<Asks>,
     seats: Arc<Semaphore>,
+    greeting: Arc<Semaphore>,
     n_guests: AtomicU64,
     guests: Mutex<JoinSet<()>>,
 }
@@ -66,28 +70,38 @@ struct OpenAsk(Arc<Desk>);
 
 /// The connections. Dropping it ends them.
 #[derive(Debug)]
-pub(super) struct Guests(Arc<Desk>);
+struct Guests(Arc<Desk>);
+
+/// A socket that was made, and what waits on it.
+#[derive(Debug)]
+pub(super) struct Listener {
+    listener: UnixListener,
+    socket: SocketFile,
+}
 
 /// Makes the socket. Only the owner of the lock may, so what lies there is stale.
-pub(super) fn listen(socket: &Path, _: &Lock) -> Result<UnixListener, InstanceError> {
-    let wrong = |source| folder::wrong(socket, source);
-    match fs::remove_file(socket) {
+pub(super) fn listen(socket: PathBuf, _: &Lock) -> Result<Listener, InstanceError> {
+    let wrong = |source| folder::wrong(&socket, source);
+    match fs::remove_file(&socket) {
         Ok(()) => tracing::debug!("removed the socket of an instance that is gone"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(wrong(error)),
     }
-    let listener = UnixListener::bind(socket).map_err(wrong)?;
-    fs::set_permissions(socket, Permissions::from_mode(0o600)).map_err(wrong)?;
-    Ok(listener)
+    let listener = UnixListener::bind(&socket).map_err(wrong)?;
+    fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(wrong)?;
+    let socket = SocketFile(socket);
+    Ok(Listener { listener, socket })
 }
 
 impl Server {
-    /// Serves `handle` on `listener`, whose file is `socket`.
-    pub(super) fn start(listener: UnixListener, socket: PathBuf, handle: Handle) -> Self {
+    /// Serves `handle`.
+    pub(super) fn start(listener: Listener, handle: Handle) -> Self {
+        let Listener { listener, socket } = listener;
         let desk = Arc::new(Desk {
             handle,
             asks: watch::Sender::default(),
             seats: Arc::new(Semaphore::new(MOST_GUESTS)),
+            greeting: Arc::new(Semaphore::new(MOST_GREETING)),
             n_guests: AtomicU64::new(0),
             guests: Mutex::default(),
         });
@@ -96,7 +110,7 @@ impl Server {
         Self {
             guests: Guests(desk),
             accepting,
-            socket: SocketFile(socket),
+            socket,
         }
     }
 
@@ -105,17 +119,10 @@ impl Server {
         self.guests.0.asks.borrow().n_open
     }
 
-    /// Lets nobody in and takes no ask any more, and waits for the end of those that are open, or
-    /// until `stands_still` says that none of them comes.
-    pub(super) async fn close(self, stands_still: impl Future<Output = ()>) -> Guests {
-        let Self {
-            guests,
-            mut accepting,
-            socket,
-        } = self;
-        accepting.shutdown().await;
-        drop(socket);
-        let desk = &guests.0;
+    /// Tells new clients that the instance is closing and takes no request any more, and waits for
+    /// the end of those that are open, or until `stands_still` says that none of them comes.
+    pub(super) async fn close(&self, stands_still: impl Future<Output = ()>) {
+        let desk = &self.guests.0;
         desk.asks.send_modify(|asks| asks.is_closing = true);
         let mut asks = desk.asks.subscribe();
         tokio::select! {
@@ -123,14 +130,19 @@ impl Server {
             _ = asks.wait_for(|asks| asks.n_open == 0) => {}
             () = stands_still => {}
         }
-        guests
     }
-}
 
-impl Guests {
-    /// Waits until the clients have read what they were sent last, but not for long.
-    pub(super) async fn see_off(self) {
-        let guests = self.0.take_guests();
+    /// Accepts nobody any more, and waits until the clients have read what they were sent last, but
+    /// not for long.
+    pub(super) async fn end(self) {
+        let Self {
+            guests,
+            mut accepting,
+            socket,
+        } = self;
+        accepting.shutdown().await;
+        drop(socket);
+        let guests = guests.0.take_guests();
         if timeout(FAREWELL, guests.join_all()).await.is_err() {
             tracing::info!("a client did not read its last messages");
         }
@@ -157,18 +169,16 @@ impl Desk {
         std::mem::take(&mut guests)
     }
 
-    fn let_in(self: Arc<Self>, stream: UnixStream) {
-        let seat = self.seats.clone().try_acquire_owned().ok();
+    /// Serves a client; `greeting` is held until it has said hello.
+    fn let_in(self: Arc<Self>, stream: UnixStream, greeting: OwnedSemaphorePermit) {
         let number = self.n_guests.fetch_add(1, Ordering::Relaxed) + 1;
         let desk = self.clone();
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         while guests.try_join_next().is_some() {}
         guests.spawn(async move {
-            let has_seat = seat.is_some();
-            if let Err(fault) = guest::attend(stream, number, has_seat, desk).await {
+            if let Err(fault) = guest::attend(stream, number, greeting, desk).await {
                 tracing::warn!(client = number, fault, "a client was let go");
             }
-            drop(seat);
         });
     }
 
@@ -189,9 +199,10 @@ impl Drop for OpenAsk {
 }
 
 async fn accept(listener: UnixListener, desk: Arc<Desk>) {
-    loop {
+    // It is never closed.
+    while let Ok(greeting) = desk.greeting.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((stream, _)) => desk.clone().let_in(stream),
+            Ok((stream, _)) => desk.clone().let_in(stream, greeting),
             Err(error) => {
                 tracing::warn!(%error, "a client could not be let in");
                 sleep(AFTER_FAILED_ACCEPT).await;

@@ -3,6 +3,7 @@
 mod conduct;
 mod conversations;
 mod folders;
+mod shapes;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -220,6 +221,36 @@ async fn an_owner_that_closes_finishes_what_guests_asked_and_takes_nothing_more(
     assert!(!data.path().join("transom.sock").exists());
     let next = open_with(data.path(), &workers).await;
     assert!(next.is_own(), "the lock was let go");
+    in_time(next.close()).await;
+}
+
+/// A program that never comes back from starting a worker.
+struct Broken;
+
+impl transom_engine_host::Workers for Broken {
+    fn start(&self) -> transom_engine_host::Worker {
+        panic!("this fault is played")
+    }
+}
+
+#[tokio::test]
+async fn after_a_panic_of_the_driver_the_instance_can_be_opened_anew() {
+    let data = data_folder();
+    let broken = || supervisor(Broken, ScriptedSignals::default(), Tuning::default());
+    let owner = in_time(open(data.path(), broken)).await.unwrap();
+    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
+    for handle in [owner.handle(), guest] {
+        let mut answer = handle.ask(ask("chat"));
+        let end = error(finish(&mut answer).await.1);
+        assert!(matches!(end, AskError::InstanceGone { .. }), "{end}");
+        let mut status = handle.status();
+        while in_time(status.changed()).await.is_ok() {}
+    }
+    drop(owner);
+    let next = open_with(data.path(), &workers(3)).await;
+    assert!(next.is_own());
+    let (said, _) = finish(&mut next.handle().ask(ask("chat"))).await;
+    assert_eq!(said, "0 1 2 ");
     in_time(next.close()).await;
 }
 

@@ -43,7 +43,7 @@ fn a_process_that_takes_longer_than_a_slow_disk_is_killed() {
         → kill w1
         190s w1 died
         190s show
-        → unloaded other (Idle), held Some(3180800000), freed None, by force true, took 5s
+        → unloaded other (Idle), held Some(3580800000), freed None, by force true, took 5s
         ",
     );
 }
@@ -183,7 +183,7 @@ fn quitting_forgets_every_conversation() {
         → release w1
         7s w1 gone
         7s show
-        → unloaded other (Quit), held Some(3180800000), freed Some(3180800000), by force false, took 1s; done
+        → unloaded other (Quit), held Some(3580800000), freed Some(3580800000), by force false, took 1s; done
         ",
     );
 }
@@ -200,6 +200,35 @@ fn a_conversation_that_was_taken_up_is_part_of_the_status() {
         → generate w1 1
         2s show
         → other is Generating { ask: AskId(1), is_stopping: false }; 700 tokens taken up
+        ",
+    );
+}
+
+#[test]
+fn who_forgets_conversations_has_loaded_models_drop_their_caches() {
+    check(
+        "
+        0s ask 1 other
+        → start w1, measure w1 other 8192, awake, 1 loading
+        0s forget
+        → forget all
+        0s w1 measured
+        → load w1 other 8192
+        1s forget
+        → forget all
+        2s w1 loaded
+        → trim w1 Everything, generate w1 1
+        3s forget
+        → forget all, trim w1 Everything
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        6s forget
+        → forget all, trim w1 Everything
+        6s w1 trimmed
+        7s unload other
+        → forget other, unload w1
+        8s forget
+        → forget all
         ",
     );
 }

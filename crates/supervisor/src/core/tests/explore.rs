@@ -1,20 +1,27 @@
 //! Every short history: from each of several beginnings, all sequences of events up to a depth are
-//! run through the core, equal states once. From every state reached, the machine's quiet and
-//! workers that answer must lead to the end of all asks and to an empty house.
+//! run through the core, equal states once. From every state reached, time must lead to the end of all
+//! asks and to an empty house, whether workers answer or say nothing for ever, on a quiet machine and
+//! on one whose memory is too short for each load.
 
 use std::collections::HashSet;
 
-use super::simulation::{FORM_MOVES, MOVES, Move, PAUSE_MOVES, SETTING_MOVES, Simulation};
+use super::simulation::{
+    FAULT_MOVES, FORM_MOVES, MOVES, Machine, Move, PAUSE_MOVES, SETTING_MOVES, Simulation,
+};
 
 /// Runs all histories of `depth` of these `moves` after `beginning`; returns how many states there
-/// were.
+/// were. From each, a quiet machine comes to rest.
 fn explore(beginning: &[Move], moves: &[Move], depth: usize) -> usize {
+    explore_on(&[Machine::Roomy], beginning, moves, depth)
+}
+
+fn explore_on(machines: &[Machine], beginning: &[Move], moves: &[Move], depth: usize) -> usize {
     let mut first = Simulation::default();
     for &step in beginning {
         first.apply(step);
     }
     let mut seen = HashSet::from([first.key()]);
-    let mut settles = HashSet::new();
+    let mut settles = vec![HashSet::new(); machines.len()];
     let mut frontier = vec![first];
     for _ in 0..depth {
         let mut next = Vec::new();
@@ -22,7 +29,9 @@ fn explore(beginning: &[Move], moves: &[Move], depth: usize) -> usize {
             for &step in moves {
                 let mut after = state.clone();
                 if after.apply(step) && seen.insert(after.key()) {
-                    after.clone().settle(&mut settles);
+                    for (machine, settles) in machines.iter().zip(&mut settles) {
+                        after.clone().settle(*machine, settles);
+                    }
                     next.push(after);
                 }
             }
@@ -48,6 +57,19 @@ fn no_history_from_nothing_breaks_a_rule() {
 fn no_history_of_refused_forms_breaks_a_rule() {
     let n_seen = explore(&[Move::AskTwo], FORM_MOVES, 6);
     assert!(n_seen > 1_000, "only {n_seen} states were reached");
+}
+
+#[test]
+fn no_history_of_faults_breaks_a_rule() {
+    use Move::{AnswerNewest, AnswerOldest, AskChat, AskEmbed};
+    let embedded = [AskEmbed, AnswerOldest, AnswerOldest, AnswerOldest];
+    let answering = [AskChat, AnswerNewest, AnswerNewest];
+    let beside = [&embedded[..], &answering[..]].concat();
+    let machines = [Machine::Roomy, Machine::Tight];
+    for beginning in [&[][..], &answering[..2], &answering, &beside] {
+        let n_seen = explore_on(&machines, beginning, FAULT_MOVES, 4);
+        assert!(n_seen > 1_000, "only {n_seen} states were reached");
+    }
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn a_crash_of_a_job_that_was_stopping_is_still_one_end() {
         3s cancel 1
         → stop w1 1 Cancelled
         4s w1 died
-        → 1 ENDED worker gone while answering, asleep
+        → 1 ENDED worker gone while stopping, asleep
         ",
     );
 }
@@ -322,6 +322,59 @@ fn a_worker_that_is_gone_is_not_listened_to() {
         7s w1 freed
         7s w1 loaded
         8s w5 gone
+        ",
+    );
+}
+
+/// What lies between them makes them two accidents.
+#[test]
+fn two_crashes_with_an_answer_between_them_are_not_in_a_row() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        1s w1 died
+        → start w2, measure w2 chat 8192
+        1s w2 measured
+        → load w2 chat 8192
+        2s w2 loaded
+        → generate w2 1
+        3s w2 ended 1 well
+        → 1 ENDED Stop, asleep
+        4s unload all
+        → forget all, unload w2
+        5s w2 freed 100
+        → release w2
+        5s w2 gone
+        6s ask 2 chat
+        → start w3, measure w3 chat 8192, awake, 2 loading
+        6s w3 measured
+        → load w3 chat 8192
+        7s w3 died
+        → start w4, measure w4 chat 8192
+        ",
+    );
+}
+
+#[test]
+fn a_crash_long_ago_is_forgotten() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        1s w1 died
+        → start w2, measure w2 chat 8192
+        2s cancel 1
+        → 1 ENDED Cancelled, release w2, asleep
+        3s w2 gone
+        601s ask 2 chat
+        → start w3, measure w3 chat 8192, awake, 2 loading
+        602s w3 died
+        → start w4, measure w4 chat 8192
+        603s w4 died
+        → 2 ENDED worker gone while reading the model's files, asleep
         ",
     );
 }

@@ -21,7 +21,7 @@ fn a_pause_finishes_the_answer_gives_the_memory_back_and_holds_what_comes() {
         → release w1
         7s w1 gone
         7s show
-        → unloaded other (Paused), held Some(3180800000), freed Some(3180800000), by force false, took 2s
+        → unloaded other (Paused), held Some(3580800000), freed Some(3580800000), by force false, took 2s
         9000s tick
         9001s resume
         → start w2, measure w2 other 8192, awake, 2 loading

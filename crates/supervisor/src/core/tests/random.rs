@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::simulation::{FORM_MOVES, MOVES, Move, Simulation};
+use super::simulation::{FAULT_MOVES, FORM_MOVES, MOVES, Machine, Move, Simulation};
 
 /// A long life without its end; workers answer more often than they die.
 fn lives() -> impl Strategy<Value = Vec<Move>> {
-    let anything = proptest::sample::select([MOVES, FORM_MOVES].concat())
+    let anything = proptest::sample::select([MOVES, FORM_MOVES, FAULT_MOVES].concat())
         .prop_filter("it goes on", |m| *m != Move::Quit);
     let step = prop_oneof![
         3 => Just(Move::AnswerOldest),
@@ -30,6 +30,7 @@ proptest! {
         if quits {
             simulation.apply(Move::Quit);
         }
-        simulation.settle(&mut HashSet::new());
+        simulation.clone().settle(Machine::Roomy, &mut HashSet::new());
+        simulation.settle(Machine::Tight, &mut HashSet::new());
     }
 }

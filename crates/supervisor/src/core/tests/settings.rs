@@ -66,7 +66,7 @@ fn another_context_length_replaces_the_model_once_it_is_known_to_fit() {
         10s w2 loaded 500
         → generate w2 2
         10s show
-        → other is Generating { ask: AskId(2), is_stopping: false }; 500 tokens taken up; unloaded other (Replaced), held Some(3180800000), freed Some(3180800000), by force false, took 2s
+        → other is Generating { ask: AskId(2), is_stopping: false }; 500 tokens taken up; unloaded other (Replaced), held Some(3580800000), freed Some(3580800000), by force false, took 2s
         ",
     );
 }
@@ -177,6 +177,29 @@ fn settings_changed_while_a_model_loads_wait_for_nobody() {
         → release w1
         2s w1 gone
         → load w2 chat 9000
+        ",
+    );
+}
+
+/// It has all that is asked for, and a load takes longer than it is worth.
+#[test]
+fn a_smaller_context_takes_the_larger_one_that_is_loaded() {
+    check(
+        "
+        0s ask 1 chat/20000
+        → start w1, measure w1 chat 20000, awake, 1 loading
+        0s ask 2 chat/9000
+        → 2 waits at 1
+        0s w1 measured
+        → load w1 chat 20000
+        2s w1 loaded
+        → generate w1 1
+        3s w1 ended 1 well
+        → 1 ENDED Stop, generate w1 2
+        4s w1 ended 2 well
+        → 2 ENDED Stop, asleep
+        5s ask 3 chat/20001 load
+        → start w2, measure w2 chat 20001, awake, 3 loading
         ",
     );
 }

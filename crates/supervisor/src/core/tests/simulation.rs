@@ -1,10 +1,16 @@
 //! The core with a world round it: workers that answer what they were told, in any order, late,
-//! or not at all; people; and a machine. Every step checks the rules that must always hold.
+//! or not at all; processes that cannot be killed; people; and a machine. Every step checks the rules
+//! that must always hold.
+
+mod moves;
+mod rules;
+mod worker;
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::hash::Hasher as _;
+use std::time::Duration;
 
 use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, Prompt, Stats};
 use transom_engine_host::WorkerEnd;
@@ -14,113 +20,25 @@ use transom_signals::{MemoryPressure, SystemSignals};
 use super::world::{self, World};
 use crate::answer::AnswerEvent;
 use crate::core::{Conversation, Core, Effect, Event, Now, WorkerEvent, WorkerId};
+use crate::governor::Tuning;
 use crate::request::{Ask, AskId, Unload, WhenHeld, Work};
+pub(super) use moves::{FAULT_MOVES, FORM_MOVES, MOVES, Move, PAUSE_MOVES, SETTING_MOVES};
+use worker::Scripted;
 
-/// What may happen next.
+/// How a machine takes it when a model is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Move {
-    AskChat,
-    AskEmbed,
-    AskOther,
-    AskTwo,
-    AskLean,
-    AskLong,
-    AskSmall,
-    LoadChat,
-    CancelOldest,
-    CancelNewest,
-    Wait,
-    Calm,
-    Warning,
-    Critical,
-    AnswerOldest,
-    AnswerNewest,
-    RefuseNewest,
-    CrashOldest,
-    CrashNewest,
-    UnloadAll,
-    Pause,
-    Resume,
-    Quit,
+pub(super) enum Machine {
+    /// It is quiet.
+    Roomy,
+    /// Its memory is critically short during each load, and recovers when the load is given up.
+    Tight,
 }
 
-/// What happens to models of one form.
-pub(super) const MOVES: &[Move] = &[
-    Move::AskChat,
-    Move::AskEmbed,
-    Move::AskOther,
-    Move::LoadChat,
-    Move::CancelOldest,
-    Move::CancelNewest,
-    Move::Wait,
-    Move::Calm,
-    Move::Warning,
-    Move::Critical,
-    Move::AnswerOldest,
-    Move::AnswerNewest,
-    Move::CrashOldest,
-    Move::CrashNewest,
-    Move::UnloadAll,
-    Move::Quit,
-];
+/// How long a watchdog waits for a worker that says nothing.
+const WATCHDOG: Duration = Duration::from_secs(125);
 
-/// What happens to a model of two forms, of which one or both may be refused, and to one that fits
-/// only with a small KV cache.
-pub(super) const FORM_MOVES: &[Move] = &[
-    Move::AskTwo,
-    Move::AskLean,
-    Move::CancelOldest,
-    Move::Wait,
-    Move::Calm,
-    Move::Warning,
-    Move::AnswerOldest,
-    Move::AnswerNewest,
-    Move::RefuseNewest,
-    Move::CrashNewest,
-    Move::UnloadAll,
-];
-
-/// What happens round a pause.
-pub(super) const PAUSE_MOVES: &[Move] = &[
-    Move::AskChat,
-    Move::AskOther,
-    Move::LoadChat,
-    Move::CancelOldest,
-    Move::Wait,
-    Move::Calm,
-    Move::Critical,
-    Move::AnswerOldest,
-    Move::AnswerNewest,
-    Move::CrashNewest,
-    Move::Pause,
-    Move::Resume,
-];
-
-/// What happens to one model that is asked for with several settings, beside another.
-pub(super) const SETTING_MOVES: &[Move] = &[
-    Move::AskChat,
-    Move::AskLong,
-    Move::AskSmall,
-    Move::AskOther,
-    Move::LoadChat,
-    Move::CancelOldest,
-    Move::Wait,
-    Move::AnswerOldest,
-    Move::AnswerNewest,
-    Move::CrashNewest,
-];
-
-/// A worker as the world knows it.
-#[derive(Debug, Clone, Default)]
-struct Scripted {
-    /// What it will say next, in order.
-    words: VecDeque<WorkerEvent>,
-    job: Option<AskId>,
-    has_memory: bool,
-    is_loaded: bool,
-    is_released: bool,
-    is_killed: bool,
-}
+/// Within this time every ask ends, whatever workers do.
+const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
 #[derive(Debug, Clone)]
 pub(super) struct Simulation {
@@ -133,6 +51,8 @@ pub(super) struct Simulation {
     n_asks: u64,
     is_quitting: bool,
     is_paused: bool,
+    budget_bytes: u64,
+    pressure: MemoryPressure,
 }
 
 impl Default for Simulation {
@@ -146,6 +66,8 @@ impl Default for Simulation {
             n_asks: 0,
             is_quitting: false,
             is_paused: false,
+            budget_bytes: 6 * world::GB,
+            pressure: MemoryPressure::Normal,
         }
     }
 }
@@ -176,6 +98,13 @@ impl Simulation {
             Move::RefuseNewest => self.refuse(),
             Move::CrashOldest => crash(self.workers.keys().next()),
             Move::CrashNewest => crash(self.workers.keys().next_back()),
+            Move::BreakNewest => self.break_newest(),
+            Move::HangNewest => return self.hush(false),
+            Move::StickNewest => return self.hush(true),
+            Move::LowerBudget => Some(Event::Tune(Tuning {
+                memory_budget_bytes: Some(3 * world::GB),
+                ..world::tuning()
+            })),
             Move::UnloadAll => Some(Event::Unload(Unload::All)),
             Move::Pause => Some(Event::Pause(true)),
             Move::Resume => Some(Event::Pause(false)),
@@ -212,7 +141,9 @@ impl Simulation {
 
     /// The next word of the oldest or newest worker that has something to say.
     fn word(&mut self, newest: bool) -> Option<Event> {
-        let speaks = |(_, scripted): &(&WorkerId, &mut Scripted)| !scripted.words.is_empty();
+        let speaks = |(_, scripted): &(&WorkerId, &mut Scripted)| {
+            !scripted.is_silent && !scripted.words.is_empty()
+        };
         let mut speakers = self.workers.iter_mut().filter(speaks);
         let (worker, scripted) = match newest {
             true => speakers.next_back(),
@@ -225,10 +156,11 @@ impl Simulation {
     /// The newest worker that reads or loads files cannot use them.
     fn refuse(&mut self) -> Option<Event> {
         let reads = |scripted: &Scripted| {
-            matches!(
-                scripted.words.front(),
-                Some(WorkerEvent::Measured(_) | WorkerEvent::Loaded { .. })
-            )
+            !scripted.is_silent
+                && matches!(
+                    scripted.words.front(),
+                    Some(WorkerEvent::Measured(_) | WorkerEvent::Loaded { .. })
+                )
         };
         let mut workers = self.workers.iter_mut().rev();
         let (worker, scripted) = workers.find(|(_, scripted)| reads(scripted))?;
@@ -243,7 +175,65 @@ impl Simulation {
         Some(Event::Worker(*worker, refusal))
     }
 
+    /// The engine of the newest worker that answers fails.
+    fn break_newest(&mut self) -> Option<Event> {
+        let mut workers = self.workers.iter_mut().rev();
+        let (worker, scripted) = workers.find(|(_, scripted)| {
+            !scripted.is_silent
+                && !scripted.is_broken
+                && matches!(scripted.words.front(), Some(WorkerEvent::JobEnded(..)))
+        })?;
+        let error = EngineError::Backend {
+            during: "decoding".to_owned(),
+            message: "the device is lost".to_owned(),
+        };
+        if let Some(WorkerEvent::JobEnded(_, result)) = scripted.words.front_mut() {
+            *result = Err(error.clone());
+        }
+        scripted.is_broken = true;
+        Some(Event::Worker(*worker, WorkerEvent::Broken(error)))
+    }
+
+    /// The newest worker says nothing from now on.
+    fn hush(&mut self, is_immortal: bool) -> bool {
+        let speaks = |scripted: &&mut Scripted| !scripted.is_silent && !scripted.is_killed;
+        let Some(scripted) = self.workers.values_mut().rev().find(speaks) else {
+            return false;
+        };
+        scripted.is_silent = true;
+        scripted.is_immortal = is_immortal;
+        true
+    }
+
+    /// The watchdog of a worker from which something is due gives it up. Nobody who wants the worker
+    /// to end may have to wait for that.
+    fn bark(&mut self) -> bool {
+        let is_due = |scripted: &Scripted| scripted.is_silent && !scripted.words.is_empty();
+        let mut workers = self.workers.iter_mut();
+        let Some((worker, scripted)) = workers.find(|(_, scripted)| is_due(scripted)) else {
+            return false;
+        };
+        let waits = scripted.is_stopped || scripted.is_leaving();
+        assert!(!waits, "a stop waits for the watchdog: {:#?}", self.core);
+        scripted.is_silent = false;
+        scripted.is_killed = true;
+        scripted.job = None;
+        let seconds = WATCHDOG.as_secs();
+        let word = scripted.death(WorkerEnd::Unresponsive { seconds });
+        scripted.words.clear();
+        let event = Event::Worker(*worker, word);
+        self.now += WATCHDOG;
+        self.step(event);
+        true
+    }
+
     fn step(&mut self, event: Event) {
+        if let Event::Tune(tuning) = &event {
+            self.budget_bytes = tuning.memory_budget_bytes.expect("it is set");
+        }
+        if let Event::Signals(signals) = &event {
+            self.pressure = signals.memory;
+        }
         self.is_quitting |= matches!(event, Event::Quit);
         if let Event::Pause(is_paused) = event {
             self.is_paused = is_paused;
@@ -261,7 +251,7 @@ impl Simulation {
             );
             assert!(!begins || !self.is_paused, "{effect:?} in a pause");
             assert!(
-                !is_wanted_gone || !matches!(effect, Effect::Unload(_, Conversation::Kept)),
+                !is_wanted_gone || !matches!(effect, Effect::Unload(_, Conversation::Kept { .. })),
                 "a conversation is kept that shall go"
             );
         }
@@ -269,19 +259,29 @@ impl Simulation {
         assert_eq!(tick, [], "a tick is harmless");
         let deadline = self.core.next_deadline();
         assert!(deadline.is_none_or(|at| at > self.now), "a deadline passed");
+        self.check_idle();
     }
 
     fn note_word(&mut self, worker: WorkerId, word: &WorkerEvent) {
         let scripted = self.workers.get_mut(&worker).expect("it is there");
         match word {
-            WorkerEvent::Loaded { .. } => scripted.is_loaded = true,
-            WorkerEvent::JobEnded(..) => scripted.job = None,
+            WorkerEvent::Loaded { .. } => {
+                scripted.is_loaded = true;
+                scripted.is_stopped = false;
+            }
+            WorkerEvent::JobEnded(..) => {
+                scripted.job = None;
+                scripted.is_stopped = false;
+            }
+            WorkerEvent::Stuck { .. } => scripted.is_stuck = true,
+            WorkerEvent::LoadFailed(_) => scripted.is_stopped = false,
             WorkerEvent::Gone(_) => {
                 self.workers.remove(&worker);
             }
             WorkerEvent::Measured(_)
             | WorkerEvent::LoadProgress(_)
-            | WorkerEvent::LoadFailed(_)
+            | WorkerEvent::Broken(_)
+            | WorkerEvent::Footprint(_)
             | WorkerEvent::Trimmed { .. }
             | WorkerEvent::Unloaded(_) => {}
         }
@@ -314,11 +314,13 @@ impl Simulation {
                 let word = self.ended(*worker, *ask, FinishReason::Stop);
                 let scripted = self.commanded(*worker);
                 assert!(scripted.is_loaded, "only a loaded model answers");
+                assert!(!scripted.is_broken, "a broken model answers nothing");
                 scripted.job = Some(*ask);
                 scripted.words.push_back(word);
             }
             Effect::Stop(worker, None, _) => {
                 let scripted = self.commanded(*worker);
+                scripted.is_stopped = true;
                 scripted.words.clear();
                 let word = WorkerEvent::LoadFailed(EngineError::Cancelled);
                 scripted.words.push_back(word);
@@ -327,6 +329,10 @@ impl Simulation {
                 let word = self.ended(*worker, *ask, *reason);
                 let scripted = self.commanded(*worker);
                 assert_eq!(scripted.job, Some(*ask), "only a running job is stopped");
+                if scripted.is_broken {
+                    return;
+                }
+                scripted.is_stopped = true;
                 let is_end = |word: &WorkerEvent| matches!(word, WorkerEvent::JobEnded(..));
                 scripted.words.retain(|word| !is_end(word));
                 scripted.words.push_back(word);
@@ -342,6 +348,7 @@ impl Simulation {
                     scripted.job, None,
                     "nothing is freed before its job settled"
                 );
+                scripted.is_freeing = true;
                 scripted.words.push_back(WorkerEvent::Unloaded(None));
             }
             Effect::Release(worker) => {
@@ -358,7 +365,9 @@ impl Simulation {
                 let scripted = self.workers.get_mut(worker).expect("it is there");
                 assert!(!scripted.is_killed, "nobody is killed twice");
                 scripted.is_killed = true;
-                scripted.words = VecDeque::from([WorkerEvent::Gone(died())]);
+                scripted.is_silent = false;
+                scripted.job = None;
+                scripted.words = VecDeque::from([scripted.death(died())]);
             }
             Effect::Tell(ask, told) => {
                 let index = self.open.iter().position(|open| open == ask);
@@ -381,27 +390,6 @@ impl Simulation {
         scripted
     }
 
-    /// No model is loaded beside itself.
-    fn check_alone(&self, worker: WorkerId) {
-        let path = self.world.path(worker);
-        let mut others = self.workers.iter();
-        let is_twin = |(other, scripted): (&WorkerId, &Scripted)| {
-            *other != worker && scripted.has_memory && self.world.path(*other) == path
-        };
-        assert!(!others.any(is_twin), "{path:?} is loaded twice");
-    }
-
-    fn check_budget(&self) {
-        let holding = self
-            .workers
-            .iter()
-            .filter(|(_, scripted)| scripted.has_memory);
-        let bytes: u64 = holding
-            .map(|(worker, _)| self.world.need(*worker).total_bytes())
-            .sum();
-        assert!(bytes <= 6 * world::GB, "{bytes} bytes are above the budget");
-    }
-
     fn ended(&self, worker: WorkerId, ask: AskId, reason: FinishReason) -> WorkerEvent {
         let summary = JobSummary {
             reason,
@@ -411,10 +399,12 @@ impl Simulation {
         WorkerEvent::JobEnded(ask, Ok(summary))
     }
 
-    /// The machine is quiet, nobody pauses, workers answer, time passes: everybody gets an end and every model
-    /// goes. `settled` are states that are known to come to that.
-    pub(super) fn settle(mut self, settled: &mut HashSet<u64>) {
+    /// Nobody pauses, workers answer or are given up, time passes: within a bound everybody gets an
+    /// end and every model goes whose process can be ended. `settled` are states that are known to
+    /// come to that.
+    pub(super) fn settle(mut self, machine: Machine, settled: &mut HashSet<u64>) {
         let mut passed = Vec::new();
+        let began = self.now;
         self.step(signals(MemoryPressure::Normal));
         if self.is_paused {
             self.step(Event::Pause(false));
@@ -426,14 +416,37 @@ impl Simulation {
                 return;
             }
             passed.push(key);
-            if !self.apply(Move::AnswerOldest) && !self.apply(Move::Wait) {
+            let is_late = self.now > began + PATIENCE && !self.open.is_empty();
+            assert!(!is_late, "somebody waits for too long: {:#?}", self.core);
+            if machine == Machine::Tight && self.follow_loads() {
+                continue;
+            }
+            if !self.apply(Move::AnswerOldest) && !self.apply(Move::Wait) && !self.bark() {
                 assert_eq!(self.open, [], "somebody waits for ever: {:#?}", self.core);
-                assert!(self.workers.is_empty(), "a model sticks: {:#?}", self.core);
+                let is_left = self.workers.values().all(|worker| worker.is_stuck);
+                assert!(is_left, "a model sticks: {:#?}", self.core);
+                assert!(!self.is_quitting || self.core.is_done(), "no end");
                 settled.extend(passed);
                 return;
             }
         }
         panic!("it does not come to rest: {:#?}", self.core);
+    }
+
+    /// The memory of a tight machine. Returns whether it changed.
+    fn follow_loads(&mut self) -> bool {
+        let loads = |worker: &Scripted| {
+            worker.has_memory && !worker.is_loaded && !worker.is_stopped && !worker.is_leaving()
+        };
+        let pressure = match self.workers.values().any(loads) {
+            true => MemoryPressure::Critical,
+            false => MemoryPressure::Normal,
+        };
+        if pressure == self.pressure {
+            return false;
+        }
+        self.step(signals(pressure));
+        true
     }
 
     /// The same for equal states, whatever led to them.

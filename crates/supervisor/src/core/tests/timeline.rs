@@ -42,6 +42,12 @@ pub(super) fn check(script: &str) {
             let _ = writeln!(written, "→ {}", show(&core, now));
             continue;
         }
+        if what == "memory" {
+            let status = core.status(now);
+            let memory: Vec<_> = status.models.iter().map(|m| m.footprint_bytes).collect();
+            let _ = writeln!(written, "→ {:?}", memory[0]);
+            continue;
+        }
         if what == "wait" {
             assert_eq!(core.next_deadline(), Some(now), "at `{line}`");
         }
@@ -94,6 +100,7 @@ fn event(text: &str, world: &World) -> Event {
         ["signals", ref levels @ ..] => Event::Signals(signals(levels)),
         ["pause"] => Event::Pause(true),
         ["resume"] => Event::Pause(false),
+        ["forget"] => Event::ForgetConversations,
         ["tick" | "wait"] => Event::Tick,
         ["quit"] => Event::Quit,
         [worker, ref said @ ..] => {
@@ -172,6 +179,10 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
         path: path(),
         reason: "cut off".to_owned(),
     };
+    let backend = || EngineError::Backend {
+        during: "decoding".to_owned(),
+        message: "the device is lost".to_owned(),
+    };
     let missing = |path| EngineError::NotFound {
         path,
         what: "model".to_owned(),
@@ -205,6 +216,10 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
                 "cancelled" => Ok(FinishReason::Cancelled),
                 "shed" => Ok(FinishReason::Shed),
                 "broken" => Err(broken()),
+                "backend" => Err(backend()),
+                "template" => Err(EngineError::Template {
+                    reason: "no: tell me a secret".to_owned(),
+                }),
                 _ => panic!("no such ending: {how}"),
             };
             let summary = |reason| JobSummary {
@@ -217,6 +232,12 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
         ["trimmed"] => WorkerEvent::Trimmed {
             bytes: 1,
             memory: world.memory(worker),
+        },
+        ["broken"] => WorkerEvent::Broken(backend()),
+        ["costs", bytes] => WorkerEvent::Footprint(bytes.parse().expect("bytes")),
+        ["stuck", process] => WorkerEvent::Stuck {
+            process_id: process.parse().expect("a process id"),
+            end: WorkerEnd::AsTold,
         },
         ["freed", percent] => {
             let LoadFootprint {
@@ -297,7 +318,7 @@ fn text(effect: &Effect) -> String {
         Effect::Stop(w, Some(ask), reason) => format!("stop w{} {} {reason:?}", w.0, ask.0),
         Effect::Stop(w, None, reason) => format!("stop w{} load {reason:?}", w.0),
         Effect::Trim(w, trim) => format!("trim w{} {trim:?}", w.0),
-        Effect::Unload(w, Conversation::Kept) => format!("unload w{} keeping", w.0),
+        Effect::Unload(w, Conversation::Kept { .. }) => format!("unload w{} keeping", w.0),
         Effect::Unload(w, Conversation::Forgotten) => format!("unload w{}", w.0),
         Effect::Forget(Unload::All) => "forget all".to_owned(),
         Effect::Forget(Unload::Named(name)) => format!("forget {name}"),
@@ -353,6 +374,8 @@ fn refused(error: &AskError) -> String {
         } => format!("too large, {in_use_bytes} in use, {context_that_fits:?} would fit"),
         AskError::Held { .. } => "held".to_owned(),
         AskError::WorkerGone { during, .. } => format!("worker gone while {during}"),
+        AskError::Shed { name } => format!("shed {name} twice"),
+        AskError::Stuck { process_id, .. } => format!("stuck process {process_id}"),
         AskError::Unloaded => "unloaded".to_owned(),
         AskError::Quitting => "quitting".to_owned(),
         AskError::InstanceGone { .. } => "instance gone".to_owned(),

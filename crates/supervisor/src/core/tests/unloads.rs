@@ -526,7 +526,7 @@ fn quit_while_generating_kills_what_does_not_settle() {
         → 1 ENDED quitting, kill w1, asleep
         8s w1 died
         8s show
-        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; done
+        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 3 s and was ended, while stopping; what was written stays, and asking again starts a new one; done
         ",
     );
 }

@@ -36,6 +36,7 @@ pub(super) fn hardware() -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes: None,
+        working_set_is_estimated: false,
     }
 }
 

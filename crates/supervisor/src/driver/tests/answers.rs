@@ -167,7 +167,7 @@ async fn critical_pressure_while_generating_finishes_then_unloads() {
     assert_eq!(reason(&outcome), FinishReason::Stop);
     let status = status_where(&world.handle, |status| status.models.is_empty()).await;
     let unload = status.last_unload.as_ref().unwrap();
-    assert_eq!(unload.held_bytes, Some(2_000_000_000));
+    assert_eq!(unload.held_bytes, Some(2_000_000_006));
     assert_eq!(unload.freed_bytes, unload.held_bytes);
     assert!(!unload.by_force);
     assert_eq!(status.signals, critical());

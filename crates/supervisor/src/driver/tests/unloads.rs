@@ -3,7 +3,8 @@
 use super::*;
 use crate::request::{AskError, Unload};
 use crate::status::{PhaseStatus, UnloadReason};
-use crate::test_support::{Fault, ask, supervisor};
+use crate::test_support::{Fault, STUCK_PROCESS, ask, supervisor};
+use tokio::time::Instant;
 
 /// D071: after the time that the user set, and not before.
 #[tokio::test(start_paused = true)]
@@ -20,6 +21,17 @@ async fn an_unused_model_goes_after_its_time() {
     // D074, D078: the next ask loads it again.
     finish(&mut world.handle.ask(ask("chat"))).await;
     assert_eq!(world.workers.n_started(), 2);
+}
+
+/// D075: notices of memory pressure may come late, so the level is read while it matters.
+#[tokio::test(start_paused = true)]
+async fn memory_is_watched_closely_while_a_model_is_in_it() {
+    let world = world();
+    assert!(!world.signals.is_watchful());
+    finish(&mut world.handle.ask(ask("chat"))).await;
+    assert!(world.signals.is_watchful());
+    world.handle.unload(Unload::All).await.unwrap();
+    assert!(!world.signals.is_watchful());
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +60,8 @@ async fn whoever_unloads_hears_what_came_back_when_the_process_is_gone() {
     assert_eq!(names, ["chat", "other"]);
     for record in &records {
         assert_eq!(record.why, UnloadReason::Asked);
-        assert_eq!(record.freed_bytes, Some(2_000_000_000));
+        // Its weights, and a conversation of six tokens.
+        assert_eq!(record.freed_bytes, Some(2_000_000_006));
         assert_eq!(record.took, Duration::from_millis(50));
     }
 }
@@ -251,4 +264,71 @@ async fn what_the_machine_said_before_the_start_counts() {
     signals.set(SystemSignals::default());
     status_where(&handle, |status| status.signals != critical()).await;
     supervisor.quit().await;
+}
+
+/// 10 GB that cannot be given back, on a machine that has 12 for models.
+fn world_with_stuck_model() -> World {
+    let workers = ScriptedWorkers::new(|number| WorkerScript {
+        weight_bytes: [10_000_000_000, 1_000_000_000][number.min(1)],
+        fault: [Fault::CannotBeKilled, Fault::None][number.min(1)],
+        ..WorkerScript::default()
+    });
+    start(workers, tuning())
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_unloads_a_process_that_cannot_be_killed_is_told() {
+    let world = world_with_stuck_model();
+    finish(&mut world.handle.ask(ask("chat"))).await;
+    let asked = Instant::now();
+    for _ in 0..2 {
+        let error = world.handle.unload(Unload::All).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&STUCK_PROCESS.to_string()), "{text}");
+        let status = world.handle.look().await;
+        assert_eq!(status.last_error, Some(text));
+    }
+    let bound = Tuning::default().unload_within + Duration::from_secs(11);
+    assert!(asked.elapsed() < bound, "{:?}", asked.elapsed());
+    // A smaller model has room beside it.
+    let (text, _) = finish(&mut world.handle.ask(ask("small"))).await;
+    assert_eq!(text, "Paris is the capital.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_cannot_be_killed_does_not_stop_a_quit() {
+    let world = world_with_stuck_model();
+    finish(&mut world.handle.ask(ask("chat"))).await;
+    finish(&mut world.handle.ask(ask("small"))).await;
+    let asked = Instant::now();
+    world.supervisor.quit().await;
+    let bound = Tuning::default().unload_within + Duration::from_secs(11);
+    assert!(asked.elapsed() < bound, "{:?}", asked.elapsed());
+    assert_eq!(world.workers.n_alive(), 1);
+}
+
+/// Each load makes the memory critically short, and its end relieves it.
+#[tokio::test(start_paused = true)]
+async fn a_load_under_pressure_ends_with_the_second_time() {
+    let world = world();
+    let mut answer = world.handle.ask(ask("chat"));
+    let answer = tokio::spawn(async move { finish(&mut answer).await });
+    for n_loads in 1..=2 {
+        status_where(&world.handle, |status| {
+            let mut models = status.models.iter();
+            models.any(|model| matches!(model.phase, PhaseStatus::Loading { .. }))
+        })
+        .await;
+        assert_eq!(world.workers.n_started(), n_loads);
+        world.signals.set(critical());
+        status_where(&world.handle, |status| status.models.is_empty()).await;
+        world.signals.set(SystemSignals::default());
+    }
+    let (_, outcome) = answer.await.unwrap();
+    let Outcome::Failed { error } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(error.to_string().contains("twice"), "{error}");
+    pass(10 * MINUTE).await;
+    assert_eq!(world.workers.n_started(), 2);
 }

@@ -9,13 +9,14 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use transom_engine_host::frame::{self, FrameError, FrameReader};
+use transom_engine_host::wire::MAX_FRAME_BYTES;
 
 use super::super::folder::own_user_id;
-use super::super::protocol::{Hello, ToClient, ToServer, Welcome};
+use super::super::protocol::{Hello, MAX_HELLO_BYTES, ToClient, ToServer, Welcome};
 use super::Desk;
 use crate::answer::{Answer, AnswerEvent, Lease, Outcome};
 use crate::handle::Handle;
@@ -36,7 +37,7 @@ const NUMBER_SHIFT: u32 = 32;
 pub(super) async fn attend(
     stream: UnixStream,
     number: u64,
-    has_seat: bool,
+    greeting: OwnedSemaphorePermit,
     desk: Arc<Desk>,
 ) -> Result<(), &'static str> {
     let peer = stream.peer_cred().map_err(|_| "nobody knows who it is")?;
@@ -46,20 +47,23 @@ pub(super) async fn attend(
     let first_id = AskId(number << NUMBER_SHIFT);
     let (from, mut to) = stream.into_split();
     let mut from = FrameReader::new(from);
+    from.set_limit(MAX_HELLO_BYTES);
     let theirs = timeout(GREETING, from.read_async::<Hello>()).await;
     let theirs = match theirs.map_err(|_| "it did not greet in time")? {
         Ok(Some(hello)) => hello,
         Ok(None) => return Ok(()),
         Err(error) => return Err(fault(&error)),
     };
-    if desk.asks.borrow().is_closing {
-        return Ok(());
-    }
+    drop(greeting);
+    from.set_limit(MAX_FRAME_BYTES);
     let ours = Hello::own();
     let agrees = theirs.agrees_with(&ours);
-    let welcome = match has_seat {
-        true => Welcome::From(first_id),
-        false => Welcome::Refused(format!("{} programs use it already", super::MOST_GUESTS)),
+    let is_closing = desk.asks.borrow().is_closing;
+    let seat = desk.seats.clone().try_acquire_owned().ok();
+    let welcome = match &seat {
+        _ if is_closing => Welcome::Closing,
+        Some(_) => Welcome::From(first_id),
+        None => Welcome::Refused(format!("{} programs use it already", super::MOST_GUESTS)),
     };
     let hello = Hello {
         welcome: Some(welcome),
@@ -69,9 +73,12 @@ pub(super) async fn attend(
     if !agrees {
         return Err("it is of another version");
     }
-    if !has_seat {
-        return Err("there are too many");
+    if is_closing {
+        return Ok(());
     }
+    let Some(_seat) = seat else {
+        return Err("there are too many");
+    };
     converse(from, to, first_id, desk).await
 }
 
@@ -166,6 +173,8 @@ impl Guest {
                 ToServer::Unload { number, which } => self.unload(number, which, out),
                 ToServer::Pause { is_paused } => self.desk.handle.pause(is_paused),
                 ToServer::Tune { tuning } => self.desk.handle.tune(tuning),
+                ToServer::Unknown => {}
+                ToServer::ForgetConversations => self.desk.handle.forget_conversations(),
             }
         }
         Ok(())

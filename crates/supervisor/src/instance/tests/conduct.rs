@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use transom_engine_host::frame::{self, FrameReader};
 
-use super::protocol::{Hello, PROTOCOL, ToServer, Welcome};
+use super::protocol::{Hello, OLDEST_PROTOCOL, PROTOCOL, ToServer, Welcome};
 use super::*;
 use crate::request::AskId;
 
@@ -34,18 +34,21 @@ async fn an_owner_of_another_version_is_named_and_not_spoken_to() {
     let data = data_folder();
     let lock = Lock::take(data.path()).unwrap().unwrap();
     let socket = folder::socket_path(data.path()).unwrap();
-    let listener = server::listen(&socket, &lock).unwrap();
+    let listener = tokio::net::UnixListener::bind(socket).unwrap();
     let owner = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let hello = hello_of(&mut stream).await;
         let theirs = Hello {
             protocol: PROTOCOL + 1,
+            oldest_protocol: Some(PROTOCOL + 1),
             version: "9.9.9".to_owned(),
             welcome: Some(Welcome::From(AskId(1))),
             ..hello
         };
         frame::write_async(&mut stream, &theirs).await.unwrap();
-        rest(&mut stream).await
+        let said = rest(&mut stream).await;
+        drop(lock);
+        said
     });
     let refusal = open(data.path(), || panic!("there is an owner"))
         .await
@@ -68,7 +71,8 @@ async fn a_guest_of_another_version_is_greeted_and_let_go() {
     let (owner, guest) = owner_and_guest(data.path(), 3).await;
     let mut stream = visit(data.path()).await;
     let old = Hello {
-        protocol: PROTOCOL - 1,
+        protocol: OLDEST_PROTOCOL - 1,
+        oldest_protocol: None,
         ..Hello::own()
     };
     frame::write_async(&mut stream, &old).await.unwrap();
@@ -76,6 +80,85 @@ async fn a_guest_of_another_version_is_greeted_and_let_go() {
     assert_eq!(rest(&mut stream).await, 0);
     finish(&mut guest.ask(ask("chat"))).await;
     owner.close().await;
+}
+
+/// It has another version and a later protocol, of which this program knows most.
+#[tokio::test]
+async fn a_later_guest_that_understands_this_version_is_served() {
+    let data = data_folder();
+    let owner = open_with(data.path(), &workers(3)).await;
+    let mut stream = visit(data.path()).await;
+    let later = serde_json::json!({
+        "protocol": PROTOCOL + 1,
+        "version": "9.9.9",
+        "process_id": 1,
+        "oldest_protocol": PROTOCOL,
+        "mood": "a field of later versions",
+    });
+    frame::write_async(&mut stream, &later).await.unwrap();
+    let unknown = serde_json::json!({ "message": "sing", "song": [1, 2] });
+    frame::write_async(&mut stream, &unknown).await.unwrap();
+    let pause = ToServer::Pause { is_paused: true };
+    frame::write_async(&mut stream, &pause).await.unwrap();
+    status_where(&owner.handle(), |status| status.is_paused).await;
+    owner.close().await;
+}
+
+#[tokio::test]
+async fn whoever_says_hello_at_length_is_not_read() {
+    let data = data_folder();
+    let owner = open_with(data.path(), &workers(3)).await;
+    for (version_bytes, is_answered) in [(3 << 10, true), (4 << 10, false)] {
+        let mut stream = visit(data.path()).await;
+        let hello = Hello {
+            version: "x".repeat(version_bytes),
+            ..Hello::own()
+        };
+        // The owner may have closed before all is written.
+        let _ = frame::write_async(&mut stream, &hello).await;
+        stream.shutdown().await.unwrap();
+        assert_eq!(rest(&mut stream).await > 0, is_answered);
+    }
+    owner.close().await;
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_take_nobodys_seat() {
+    let data = data_folder();
+    let owner = open_with(data.path(), &workers(3)).await;
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(visit(data.path()).await);
+    }
+    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
+    assert_eq!(finish(&mut guest.ask(ask("chat"))).await.0, "0 1 2 ");
+    owner.close().await;
+}
+
+/// On a paused clock, for it takes longer than an owner that says nothing is waited for.
+#[tokio::test(start_paused = true)]
+async fn an_opener_waits_until_an_owner_that_closes_has_answered_its_guests() {
+    let data = data_folder();
+    let script = WorkerScript {
+        tokens: vec!["word ".to_owned(); 1000],
+        token_interval: Duration::from_secs(1),
+        ..WorkerScript::default()
+    };
+    let owner = open_with(data.path(), &ScriptedWorkers::all(script)).await;
+    let guest = connect(data.path()).await.unwrap().unwrap();
+    let mut answer = guest.ask(ask("chat"));
+    first_text(&mut answer).await;
+    let closing = tokio::spawn(owner.close());
+    while connect(data.path()).await.unwrap().is_some() {}
+    let next_workers = workers(3);
+    let mut opening = std::pin::pin!(open(data.path(), || start(&next_workers)));
+    let early = tokio::time::timeout(3 * PATIENCE, &mut opening).await;
+    assert!(early.is_err(), "it still waits");
+    drop(answer);
+    closing.await.unwrap();
+    let next = opening.await.unwrap();
+    assert!(next.is_own());
+    next.close().await;
 }
 
 #[tokio::test]

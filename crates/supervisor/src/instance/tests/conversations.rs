@@ -18,7 +18,7 @@ async fn a_guests_conversation_goes_on_after_its_model_made_room() {
     let owner = in_time(open(data.path(), start)).await.unwrap();
     let guest = in_time(connect(data.path())).await.unwrap().unwrap();
     let n_kept = || {
-        let folder = std::fs::read_dir(data.path().join("conversations"));
+        let folder = std::fs::read_dir(data.path().join("cache/saved-states"));
         folder.unwrap().count()
     };
 
@@ -55,4 +55,50 @@ fn ask_tokens() -> usize {
         },
         Work::Load => panic!("an ask for an answer"),
     }
+}
+
+/// Prompts of the supervisor's own callers and of others go the same way.
+#[tokio::test]
+async fn a_guest_has_conversations_forgotten() {
+    let data = data_folder();
+    std::fs::create_dir(data.path().join("conversations")).unwrap();
+    std::fs::write(data.path().join("conversations/old"), "text").unwrap();
+    let start = || {
+        supervisor(
+            paris_on_the_wire(),
+            ScriptedSignals::default(),
+            Tuning::default(),
+        )
+    };
+    let owner = in_time(open(data.path(), start)).await.unwrap();
+    assert!(!data.path().join("conversations").exists(), "the old place");
+    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
+    let saved = data.path().join("cache/saved-states");
+    let n_saved = || std::fs::read_dir(&saved).unwrap().count();
+    let unload_saving = async || {
+        guest.tune(Tuning {
+            memory_budget_bytes: Some(WEIGHT_BYTES / 2),
+            ..Tuning::default()
+        });
+        status_where(&guest, |status| status.models.is_empty()).await;
+        guest.tune(Tuning::default());
+        // It is answered after all that was done to files.
+        let nobody = Unload::Named("nobody".to_owned());
+        in_time(guest.unload(nobody)).await.unwrap();
+    };
+
+    finish(&mut guest.ask(ask("chat"))).await;
+    unload_saving().await;
+    assert_eq!(n_saved(), 1);
+    guest.forget_conversations();
+    in_time(guest.unload(Unload::Named("nobody".to_owned())))
+        .await
+        .unwrap();
+    assert_eq!(n_saved(), 0);
+
+    finish(&mut guest.ask(ask("chat"))).await;
+    guest.forget_conversations();
+    unload_saving().await;
+    assert_eq!(n_saved(), 0);
+    in_time(owner.close()).await;
 }

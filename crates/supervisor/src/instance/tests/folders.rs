@@ -75,12 +75,32 @@ async fn a_file_in_the_folders_place_is_refused() {
 }
 
 #[tokio::test]
-async fn a_path_too_long_for_a_socket_is_refused_with_advice() {
+async fn where_no_socket_can_be_made_the_owner_runs_alone() {
+    let data = data_folder();
+    fs::create_dir(data.path().join("transom.sock")).unwrap();
+    let owner = open_with(data.path(), &workers(2)).await;
+    assert!(owner.is_own());
+    let why = owner.why_unshared().unwrap().to_string();
+    assert!(why.contains("transom.sock"), "{why}");
+    assert_eq!(finish(&mut owner.handle().ask(ask("chat"))).await.0, "0 1 ");
+    assert!(
+        Lock::take(data.path()).unwrap().is_none(),
+        "it has the lock"
+    );
+    in_time(owner.close()).await;
+    assert!(Lock::take(data.path()).unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_path_too_long_for_a_socket_leaves_the_owner_alone_with_advice() {
     let parent = data_folder();
     let data = parent.path().join("x".repeat(100));
     fs::create_dir(&data).unwrap();
     fs::set_permissions(&data, Permissions::from_mode(0o700)).unwrap();
-    let message = refusal(&data).await;
+    let owner = open_with(&data, &workers(2)).await;
+    let message = owner.why_unshared().unwrap().to_string();
+    assert_eq!(refusal(&data).await, message);
+    in_time(owner.close()).await;
     assert!(message.contains("transom.sock is too long"), "{message}");
     assert!(message.contains("TRANSOM_DATA"), "{message}");
 }

@@ -1,0 +1,49 @@
+//! Rules about memory that hold after every step.
+
+use super::worker::Scripted;
+use super::{Simulation, WorkerId};
+
+impl Simulation {
+    /// No model is loaded beside itself.
+    pub(super) fn check_alone(&self, worker: WorkerId) {
+        let path = self.world.path(worker);
+        let mut others = self.workers.iter();
+        let is_twin = |(other, scripted): (&WorkerId, &Scripted)| {
+            *other != worker
+                && scripted.has_memory
+                && !scripted.is_stuck
+                && self.world.path(*other) == path
+        };
+        assert!(!others.any(is_twin), "{path:?} is loaded twice");
+    }
+
+    pub(super) fn check_budget(&self) {
+        let holding = self
+            .workers
+            .iter()
+            .filter(|(_, scripted)| scripted.has_memory);
+        let bytes: u64 = holding
+            .map(|(worker, _)| self.world.need(*worker).total_bytes())
+            .sum();
+        assert!(
+            bytes <= self.budget_bytes,
+            "{bytes} bytes are above the budget"
+        );
+    }
+
+    /// While models take more than the budget, none is idle.
+    pub(super) fn check_idle(&self) {
+        let staying = self.workers.iter();
+        let staying = staying.filter(|(_, worker)| worker.has_memory && !worker.is_leaving());
+        let bytes = staying.clone();
+        let bytes: u64 = bytes
+            .map(|(id, _)| self.world.need(*id).total_bytes())
+            .sum();
+        let mut workers = staying.map(|(_, worker)| worker);
+        let is_idle = |worker: &Scripted| worker.is_loaded && worker.job.is_none();
+        assert!(
+            bytes <= self.budget_bytes || !workers.any(is_idle),
+            "{bytes} bytes are above the budget, and a model is idle"
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! Stops that are not heeded: each has its deadline, and the queue goes on.
+
+use super::timeline::check;
+
+#[test]
+fn a_cancelled_answer_that_does_not_end_costs_its_process_after_ten_seconds() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        3s ask 2 chat
+        → 2 waits at 1
+        4s cancel 1
+        → stop w1 1 Cancelled
+        5s cancel 1
+        14s wait
+        → 1 ENDED worker gone while stopping, kill w1, start w2, measure w2 chat 8192, 2 loading
+        14s w2 measured
+        15s w1 died
+        → load w2 chat 8192
+        15s show
+        → chat is Loading { progress: None }; unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; what was written stays, and asking again starts a new one
+        ",
+    );
+}
+
+/// People who cancel are no proof that a model cannot work.
+#[test]
+fn cancels_that_are_not_heeded_do_not_fail_who_waits() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s ask 2 chat
+        → 2 waits at 1
+        0s ask 3 chat
+        → 3 waits at 2
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        4s cancel 1
+        → stop w1 1 Cancelled
+        14s wait
+        → 1 ENDED worker gone while stopping, kill w1, start w2, measure w2 chat 8192, 2 loading, 3 waits at 1
+        14s w1 died
+        15s w2 measured
+        → load w2 chat 8192
+        16s w2 loaded
+        → generate w2 2
+        17s cancel 2
+        → stop w2 2 Cancelled
+        27s wait
+        → 2 ENDED worker gone while stopping, kill w2, start w3, measure w3 chat 8192, 3 loading
+        ",
+    );
+}
+
+#[test]
+fn an_unload_by_hand_does_not_wait_for_an_answer_that_does_not_end() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        4s unload chat
+        → forget chat, stop w1 1 Cancelled
+        14s wait
+        → 1 ENDED worker gone while stopping, kill w1, asleep
+        15s w1 died
+        15s show
+        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; what was written stays, and asking again starts a new one
+        ",
+    );
+}
+
+/// D077: the memory is needed, so it is the time of an unload.
+#[test]
+fn an_answer_that_is_shed_and_does_not_end_costs_its_process_after_three_seconds() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        3s signals critical thrashing
+        → trim w1 KeepConversation, stop w1 1 Shed
+        4s signals critical thrashing
+        6s wait
+        → 1 ENDED worker gone while stopping, kill w1, asleep
+        ",
+    );
+}
+
+/// D077: 20 s to finish, and 3 s to obey.
+#[test]
+fn an_answer_that_takes_too_long_under_pressure_is_gone_in_bounded_time() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        3s signals critical
+        → trim w1 KeepConversation
+        23s wait
+        → stop w1 1 Shed
+        26s wait
+        → 1 ENDED worker gone while stopping, kill w1, asleep
+        ",
+    );
+}
+
+#[test]
+fn pressure_shortens_the_time_of_an_answer_that_is_ending() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        3s cancel 1
+        → stop w1 1 Cancelled
+        4s signals critical thrashing
+        → trim w1 KeepConversation
+        7s wait
+        → 1 ENDED worker gone while stopping, kill w1, asleep
+        ",
+    );
+}
+
+#[test]
+fn a_quit_shortens_the_time_of_an_answer_that_is_ending() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        3s cancel 1
+        → stop w1 1 Cancelled
+        4s quit
+        → forget all
+        7s wait
+        → 1 ENDED quitting, kill w1, asleep
+        8s w1 died
+        8s show
+        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 4 s and was ended, while stopping; what was written stays, and asking again starts a new one; done
+        ",
+    );
+}
+
+#[test]
+fn a_load_that_does_not_heed_its_stop_is_killed() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        1s cancel 1
+        → 1 ENDED Cancelled, stop w1 load Cancelled, asleep
+        4s wait
+        → kill w1
+        ",
+    );
+}
+
+#[test]
+fn a_model_that_does_not_make_room_in_time_is_killed_and_the_next_one_loads() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        6s ask 2 other
+        → start w2, measure w2 other 8192, awake, 2 loading
+        7s w2 measured
+        → unload w1
+        10s wait
+        → kill w1
+        11s w1 died
+        → load w2 other 8192
+        ",
+    );
+}

@@ -1,0 +1,249 @@
+use std::fs::File;
+
+use tempfile::TempDir;
+
+use super::*;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn source(path: &Path) -> ModelSource {
+    ModelSource {
+        path: path.to_owned(),
+    }
+}
+
+/// A prepared folder, and what is saved in it.
+fn world() -> (TempDir, SavedStates) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut states = SavedStates::new();
+    states.save_in(folder.path().to_owned());
+    (folder, states)
+}
+
+/// Returns when all that was done to the folder so far is done.
+async fn settled(states: &SavedStates) {
+    let (reply, done) = tokio::sync::oneshot::channel();
+    states.then(|| _ = reply.send(()));
+    done.await.unwrap();
+}
+
+/// The file of a worker of the model `name`.
+fn place(states: &mut SavedStates, worker: WorkerId, name: &str) -> PathBuf {
+    let file = states.place(worker, name).unwrap();
+    let model = source(Path::new("nowhere"));
+    file.locate(&model, &Limits::default()).unwrap()
+}
+
+/// Has a worker of the model `name` save `bytes` bytes, `age` ago.
+async fn save(states: &mut SavedStates, name: &str, bytes: u64, age: Duration) -> PathBuf {
+    settled(states).await;
+    let worker = WorkerId(1);
+    let path = place(states, worker, name);
+    let file = File::create(&path).unwrap();
+    file.set_len(bytes).unwrap();
+    file.set_modified(SystemTime::now() - age).unwrap();
+    states.settle(worker);
+    settled(states).await;
+    path
+}
+
+fn n_files(folder: &TempDir) -> usize {
+    fs::read_dir(folder.path()).unwrap().count()
+}
+
+#[test]
+fn the_folder_is_the_users_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("a/b");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    prepare(&folder).unwrap();
+    assert_eq!(mode(&folder), 0o700);
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    prepare(&folder).unwrap();
+    assert_eq!(mode(&folder), 0o700);
+}
+
+#[test]
+fn a_state_is_saved_only_where_the_disk_keeps_much_free() {
+    const GB: u64 = 1_000_000_000;
+    assert!(has_room(5 * GB + 1, 1));
+    assert!(!has_room(5 * GB, 1), "the system needs the rest");
+    assert!(has_room(16 * GB + 1, 4 * GB));
+    assert!(!has_room(16 * GB, 4 * GB), "four times as much");
+    assert!(!has_room(u64::MAX, u64::MAX));
+}
+
+#[tokio::test]
+async fn without_a_folder_nothing_is_saved() {
+    let mut states = SavedStates::new();
+    assert!(states.place(WorkerId(1), "chat").is_none());
+    assert!(states.begin_saving(WorkerId(1)).is_none());
+    states.forget(&Unload::All);
+    states.settle(WorkerId(1));
+    states.close().await;
+}
+
+#[tokio::test]
+async fn the_file_follows_from_the_model_its_files_and_its_limits() {
+    let (folder, mut states) = world();
+    let model = source(&folder.path().join("model.gguf"));
+    settled(&states).await;
+    fs::write(&model.path, "weights").unwrap();
+    let mut locate = |name: &str, model: &ModelSource, limits: &Limits| {
+        let file = states.place(WorkerId(1), name).unwrap();
+        file.locate(model, limits).unwrap()
+    };
+    let limits = Limits::default();
+    let first = locate("chat", &model, &limits);
+    assert_eq!(locate("chat", &model, &limits), first);
+    let prefill = Limits {
+        prefill_chunk: 1,
+        ..limits.clone()
+    };
+    assert_eq!(locate("chat", &model, &prefill), first);
+    let short = Limits {
+        context_length: 100,
+        ..limits.clone()
+    };
+    assert_eq!(locate("chat", &model, &short), first);
+    let small = Limits {
+        kv_cache: KvCacheChoice::Small,
+        ..limits.clone()
+    };
+    let whole = source(folder.path());
+    let mut others = vec![
+        locate("chat", &model, &small),
+        locate("chat", &whole, &limits),
+        locate("other", &model, &limits),
+    ];
+    fs::write(&model.path, "other weights").unwrap();
+    others.push(locate("chat", &model, &limits));
+    File::create(&model.path).unwrap();
+    others.push(locate("chat", &whole, &limits));
+    for (index, other) in others.iter().enumerate() {
+        assert!(*other != first && !others[..index].contains(other));
+    }
+}
+
+#[tokio::test]
+async fn a_model_has_one_state_at_most() {
+    let (folder, mut states) = world();
+    let older = save(&mut states, "chat", 1, HOUR).await;
+    let worker = WorkerId(2);
+    let file = states.place(worker, "chat").unwrap();
+    let newer = file.locate(&source(folder.path()), &Limits::default());
+    let newer = newer.unwrap();
+    assert_ne!(older, newer);
+    fs::write(&newer, "text").unwrap();
+    states.settle(worker);
+    settled(&states).await;
+    assert!(newer.exists() && !older.exists());
+}
+
+#[tokio::test]
+async fn the_oldest_goes_when_there_are_too_many() {
+    let (folder, mut states) = world();
+    let oldest = save(&mut states, "2", 1, 9 * HOUR).await;
+    for (name, hours) in [("1", 8), ("3", 1), ("4", 2)] {
+        save(&mut states, name, 1, hours * HOUR).await;
+    }
+    assert!(oldest.exists());
+    save(&mut states, "5", 1, HOUR).await;
+    assert!(!oldest.exists());
+    assert_eq!(n_files(&folder), MOST_FILES);
+}
+
+/// The files are sparse.
+#[tokio::test]
+async fn the_oldest_go_when_they_take_too_much_together() {
+    let (_folder, mut states) = world();
+    let oldest = save(&mut states, "1", 1 << 30, 3 * HOUR).await;
+    let older = save(&mut states, "2", 2 << 30, 2 * HOUR).await;
+    let newest = save(&mut states, "3", 1 << 30, HOUR).await;
+    assert!(oldest.exists() && older.exists() && newest.exists());
+    let last = save(&mut states, "4", 1, Duration::ZERO).await;
+    assert!(!oldest.exists());
+    assert!(older.exists() && newest.exists() && last.exists());
+}
+
+#[test]
+fn a_state_is_removed_when_it_is_a_day_old_and_looked_at_each_hour_until_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    assert_eq!(tidy(folder.path(), now), None, "nothing to wait for");
+    let path = folder.path().join("chat-1");
+    let file = File::create(&path).unwrap();
+    file.set_modified(now).unwrap();
+    assert_eq!(tidy(folder.path(), now), Some(HOUR));
+    let late = now + LONGEST - HOUR / 2;
+    assert_eq!(tidy(folder.path(), late), Some(HOUR / 2));
+    assert!(path.exists());
+    assert_eq!(tidy(folder.path(), now + LONGEST), None);
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_start_and_an_end_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for left in ["a-1", "b-2.unfinished", "c-3.taken"] {
+        File::create(folder.path().join(left)).unwrap();
+    }
+    let mut states = SavedStates::new();
+    states.save_in(folder.path().to_owned());
+    settled(&states).await;
+    assert_eq!(n_files(&folder), 0);
+    let saved = save(&mut states, "chat", 1, HOUR).await;
+    assert!(saved.exists());
+    states.close().await;
+    assert_eq!(n_files(&folder), 0);
+}
+
+#[tokio::test]
+async fn what_is_forgotten_is_gone_also_where_it_is_just_being_saved() {
+    let (folder, mut states) = world();
+    let other = save(&mut states, "other", 1, HOUR).await;
+    let before = save(&mut states, "chat", 1, HOUR).await;
+    let worker = WorkerId(2);
+    let path = place(&mut states, worker, "chat");
+    let saving = states.begin_saving(worker).unwrap();
+    assert_eq!(saving.with_room_for(1), Some(path.clone()));
+    states.forget(&Unload::Named("chat".to_owned()));
+    settled(&states).await;
+    assert!(!before.exists() && other.exists());
+    fs::write(&path, "text").unwrap();
+    states.settle(worker);
+    settled(&states).await;
+    assert!(!path.exists() && other.exists());
+    states.forget(&Unload::All);
+    settled(&states).await;
+    assert_eq!(n_files(&folder), 0);
+}
+
+/// A loaded model drops its cache itself, so what it saves later is of a later conversation.
+#[tokio::test]
+async fn what_is_saved_after_a_forgetting_stays() {
+    let (_folder, mut states) = world();
+    let worker = WorkerId(2);
+    let path = place(&mut states, worker, "chat");
+    states.forget(&Unload::All);
+    assert!(states.begin_saving(worker).is_some());
+    settled(&states).await;
+    fs::write(&path, "text").unwrap();
+    states.settle(worker);
+    settled(&states).await;
+    assert!(path.exists());
+}
+
+#[tokio::test]
+async fn a_worker_that_ended_half_way_leaves_nothing() {
+    let (folder, mut states) = world();
+    settled(&states).await;
+    let worker = WorkerId(1);
+    let path = place(&mut states, worker, "chat");
+    for ending in ["unfinished", "taken"] {
+        File::create(path.with_extension(ending)).unwrap();
+    }
+    states.settle(worker);
+    settled(&states).await;
+    assert_eq!(n_files(&folder), 0);
+}

@@ -1,0 +1,180 @@
+//! What the user chose for the supervisor, in a file of the data folder that every program reads.
+//!
+//! Rule: whoever starts a supervisor starts it with these settings. A file that cannot be understood
+//! is never overwritten: it is moved aside.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::governor::Tuning;
+
+/// Name of the file, in the data folder.
+pub const FILE_NAME: &str = "supervisor.json";
+
+/// What the user chose. What is left open follows from the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Seconds without use after which a model is unloaded; `None` chooses by machine and power.
+    pub idle_unload_seconds: Option<u32>,
+    /// A wish to keep the chat model loaded.
+    pub keep_loaded: bool,
+    /// Bytes that models may use together; `None` chooses by machine.
+    pub memory_budget_bytes: Option<u64>,
+}
+
+/// Why the settings cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file is no settings.
+    #[error("{path}: {reason}; {}", moved(.set_aside.as_deref()))]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// Where it is now; `None` if it could not be moved.
+        set_aside: Option<PathBuf>,
+    },
+    /// The system refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+fn moved(set_aside: Option<&Path>) -> String {
+    set_aside.map_or_else(
+        || "default settings are used; remove the file to get rid of this message".to_owned(),
+        |aside| format!("it was moved to {}", aside.display()),
+    )
+}
+
+impl Settings {
+    /// Reads the settings in `data_folder`; `None` if nothing was chosen yet.
+    ///
+    /// # Errors
+    /// [`SettingsError::Damaged`], and the file is moved aside; [`SettingsError::Io`].
+    pub fn read(data_folder: &Path) -> Result<Option<Self>, SettingsError> {
+        let path = data_folder.join(FILE_NAME);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(SettingsError::Io { path, source }),
+        };
+        serde_json::from_slice(&text).map(Some).map_err(|error| {
+            let aside = path.with_extension("json.damaged");
+            let is_moved = fs::rename(&path, &aside).is_ok();
+            SettingsError::Damaged {
+                path,
+                reason: error.to_string(),
+                set_aside: is_moved.then_some(aside),
+            }
+        })
+    }
+
+    /// Writes the settings to `data_folder`, for this user only. The file is the old or the new one
+    /// at any time.
+    ///
+    /// # Errors
+    /// [`SettingsError::Io`].
+    pub fn write(&self, data_folder: &Path) -> Result<(), SettingsError> {
+        let path = data_folder.join(FILE_NAME);
+        let written = || {
+            let mut file = tempfile::NamedTempFile::new_in(data_folder)?;
+            serde_json::to_writer_pretty(&mut file, self)?;
+            file.write_all(b"\n")?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|error| error.error)
+        };
+        match written() {
+            Ok(_) => Ok(()),
+            Err(source) => Err(SettingsError::Io { path, source }),
+        }
+    }
+
+    /// The supervisor's tuning under these settings.
+    pub fn tuning(&self) -> Tuning {
+        let seconds = self.idle_unload_seconds.map(u64::from);
+        Tuning {
+            idle_unload: seconds.map(Duration::from_secs),
+            keep_loaded: self.keep_loaded,
+            memory_budget_bytes: self.memory_budget_bytes,
+            ..Tuning::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn chosen() -> Settings {
+        Settings {
+            idle_unload_seconds: Some(60),
+            keep_loaded: true,
+            memory_budget_bytes: Some(6 << 30),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_is_private() {
+        let data = tempfile::tempdir().unwrap();
+        assert_eq!(Settings::read(data.path()).unwrap(), None);
+        Settings::default().write(data.path()).unwrap();
+        chosen().write(data.path()).unwrap();
+        assert_eq!(Settings::read(data.path()).unwrap(), Some(chosen()));
+        let metadata = fs::metadata(data.path().join(FILE_NAME)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_left_open_goes_by_the_machine_and_fields_of_later_versions_are_ignored() {
+        let data = tempfile::tempdir().unwrap();
+        let text = r#"{ "keep_loaded": true, "mood": "good" }"#;
+        fs::write(data.path().join(FILE_NAME), text).unwrap();
+        let settings = Settings::read(data.path()).unwrap().unwrap();
+        let expected = Tuning {
+            keep_loaded: true,
+            ..Tuning::default()
+        };
+        assert_eq!(settings.tuning(), expected);
+        assert_eq!(Settings::default().tuning(), Tuning::default());
+        let tuning = chosen().tuning();
+        assert_eq!(tuning.idle_unload, Some(Duration::from_secs(60)));
+        assert_eq!(tuning.memory_budget_bytes, Some(6 << 30));
+    }
+
+    #[test]
+    fn a_damaged_file_is_moved_aside_and_named() {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join(FILE_NAME);
+        for damaged in ["", "oops", r#"{ "memory_budget_bytes": "6 GB" }"#] {
+            fs::write(&path, damaged).unwrap();
+            let message = Settings::read(data.path()).unwrap_err().to_string();
+            assert!(message.contains("supervisor.json: "), "{message}");
+            assert!(message.contains("supervisor.json.damaged"), "{message}");
+            let aside = fs::read_to_string(path.with_extension("json.damaged"));
+            assert_eq!(aside.unwrap(), damaged);
+            assert_eq!(Settings::read(data.path()).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_be_written_leave_nothing_and_name_the_file() {
+        let data = tempfile::tempdir().unwrap();
+        fs::create_dir(data.path().join(FILE_NAME)).unwrap();
+        let message = chosen().write(data.path()).unwrap_err().to_string();
+        assert!(message.contains("supervisor.json: "), "{message}");
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,121 @@
+//! Real processes that misbehave, under the whole supervisor: each costs one answer, and the next one
+//! gets a new process.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use transom_engine_host::{ProcessWorkers, Worker, WorkerEnd, Workers};
+use transom_signals::ScriptedSignals;
+use transom_supervisor::status::UnloadReason;
+use transom_supervisor::test_support::{ask, finish, first_text, status_where, supervisor};
+use transom_supervisor::{AskError, Outcome, Tuning, Unload};
+
+/// The first process runs an engine of that mode, all others one that says hello.
+struct Processes {
+    first_mode: &'static str,
+    n_started: AtomicUsize,
+}
+
+impl Processes {
+    fn first(first_mode: &'static str) -> Self {
+        Self {
+            first_mode,
+            n_started: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Workers for Processes {
+    fn start(&self) -> Worker {
+        let mode = match self.n_started.fetch_add(1, Ordering::SeqCst) {
+            0 => self.first_mode,
+            _ => "answer",
+        };
+        let program = env!("CARGO_BIN_EXE_supervisor-test-child").into();
+        ProcessWorkers::new(program, vec![mode.into()]).start()
+    }
+}
+
+/// Stops are waited for as briefly as a busy machine allows.
+fn hurried() -> Tuning {
+    Tuning {
+        stop_within: Duration::from_millis(200),
+        ..Tuning::default()
+    }
+}
+
+fn error(outcome: Outcome) -> AskError {
+    match outcome {
+        Outcome::Failed { error } => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_panics_is_replaced_for_the_next_ask() {
+    for mode in ["panic", "backend-error"] {
+        let workers = Processes::first(mode);
+        let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
+        let handle = supervisor.handle();
+        let (said, outcome) = finish(&mut handle.ask(ask("chat"))).await;
+        assert!(said.starts_with("hello"), "{said}");
+        let text = error(outcome).to_string();
+        assert!(text.contains("ask again"), "{text}");
+        let status = status_where(&handle, |status| status.last_unload.is_some()).await;
+        let unload = status.last_unload.as_ref().unwrap();
+        assert_eq!(unload.why, UnloadReason::Fault);
+        assert!(!unload.by_force, "{unload:?}");
+        let (said, _) = finish(&mut handle.ask(ask("chat"))).await;
+        assert_eq!(said, "hello world");
+        supervisor.quit().await;
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_ignores_a_stop_is_killed_and_the_queue_goes_on() {
+    let workers = Processes::first("hang-in-decode");
+    let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
+    let handle = supervisor.handle();
+    let mut hanging = handle.ask(ask("chat"));
+    let mut waiting = handle.ask(ask("chat"));
+    first_text(&mut hanging).await;
+    hanging.canceller().cancel();
+    let gone = error(finish(&mut hanging).await.1);
+    let AskError::WorkerGone { end, during } = gone else {
+        panic!("{gone:?}");
+    };
+    assert!(matches!(end, WorkerEnd::Unresponsive { .. }), "{end:?}");
+    assert_eq!(during, "stopping");
+    assert_eq!(finish(&mut waiting).await.0, "hello world");
+    supervisor.quit().await;
+}
+
+#[tokio::test]
+async fn an_unload_by_hand_gets_the_memory_of_an_engine_that_ignores_its_stop() {
+    let workers = Processes::first("hang-in-decode");
+    let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
+    let handle = supervisor.handle();
+    let mut hanging = handle.ask(ask("chat"));
+    first_text(&mut hanging).await;
+    let records = handle.unload(Unload::All).await.unwrap();
+    assert!(records[0].by_force, "{records:?}");
+    assert_eq!(records[0].why, UnloadReason::Asked);
+    supervisor.quit().await;
+}
+
+/// What the system says of the process, after each answer.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_memory_shown_is_that_of_the_process_now() {
+    let workers = Processes::first("grows:64");
+    let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
+    let handle = supervisor.handle();
+    finish(&mut handle.ask(ask("chat"))).await;
+    let status = handle.look().await;
+    let shown = status.models[0].footprint_bytes.unwrap();
+    assert!(shown >= 64 << 20, "{shown} bytes");
+    let records = handle.unload(Unload::All).await.unwrap();
+    let held = records[0].held_bytes.unwrap();
+    assert!(held >= 64 << 20, "{held} bytes");
+    supervisor.quit().await;
+}
