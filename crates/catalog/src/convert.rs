@@ -6,6 +6,7 @@
 
 mod config;
 mod error;
+mod generation;
 pub(crate) mod pack;
 pub(crate) mod plan;
 pub(crate) mod tokenizer;
@@ -75,6 +76,7 @@ pub fn convert(
     writer
         .u32("general.file_type", packing.file_type())
         .u32("general.quantization_version", 2);
+    generation::write(folder, &mut writer)?;
     config.write(&mut writer);
     tokenizer::write(folder, config.vocab_size, &mut writer)?;
     for tensor in &planned {

@@ -193,8 +193,6 @@ pub struct Bundled {
     pub path: PathBuf,
     /// The same weights as one file for llama.cpp.
     pub gguf: Option<PathBuf>,
-    /// Folder of a smaller model that may guess for it.
-    pub draft: Option<PathBuf>,
 }
 
 impl Catalogue {

@@ -45,13 +45,7 @@ impl GgufFile {
             path: path.to_owned(),
             reason: error.to_string(),
         };
-        let file = File::open(path).map_err(io)?;
-        if file.metadata().map_err(io)?.is_dir() {
-            return Err(GgufError::Io {
-                path: path.to_owned(),
-                reason: "is a folder, not a GGUF file".to_owned(),
-            });
-        }
+        let file = transom_files::open(path).map_err(io)?;
         let mapping = map(&file).map_err(io)?;
         let this = Self {
             path: path.to_owned(),

@@ -29,4 +29,4 @@ pub use facts::{Format, KvType, LayerKind, ModelFacts, Packed};
 pub use forms::Forms;
 pub use inspect::{InspectError, inspect};
 pub use installed::{Installed, Origin, Places};
-pub use watch::Watch;
+pub use watch::{Watch, read_list};

@@ -3,6 +3,7 @@
 //! Only the files' headers are read and checked, by the `safetensors` crate; their tensors stay on
 //! the disk. Format: <https://github.com/huggingface/safetensors>.
 
+mod json;
 pub(crate) mod layers;
 #[cfg(test)]
 mod tests;
@@ -16,12 +17,17 @@ use safetensors::tensor::Metadata;
 use serde_json::Value;
 
 use crate::facts::{Format, ModelFacts, Packed};
+pub(crate) use json::{indexed_files, read_config, read_json, read_text};
 use layers::Config;
 
-/// Longest header that is read; the format's own limit.
-const MAX_HEADER_BYTES: u64 = 100_000_000;
-/// Longest configuration or template.
-const MAX_TEXT_BYTES: u64 = 64 << 20;
+/// Longest header of a file. The largest published ones have a few megabytes.
+const MAX_HEADER_BYTES: u64 = 16 << 20;
+/// Most values in a header; a tensor has eight or so.
+const MAX_HEADER_VALUES: usize = 1 << 20;
+/// Most tensors of a model. The largest published models have about 200,000.
+const MAX_TENSORS: usize = 1 << 19;
+/// Most weight files of a model.
+pub(crate) const MAX_WEIGHT_FILES: usize = 10_000;
 
 /// A folder that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -33,12 +39,21 @@ pub struct FolderError {
     pub reason: String,
 }
 
+impl FolderError {
+    fn new(path: &Path, reason: impl ToString) -> Self {
+        Self {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
 /// Reads what the model in `folder` is.
 ///
 /// # Errors
 /// [`FolderError`] for files that are missing, cut short or no JSON.
 pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
-    let config = read_json(&folder.join("config.json"))?;
+    let config = read_config(folder)?;
     let files = weight_files(folder)?;
     let mut tally = Tally::default();
     for file in &files {
@@ -66,10 +81,10 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
         n_used_experts: part.experts().map_or(0, |(used, _)| used),
         vocab_size: part.number("vocab_size"),
         n_parameters: tally.n_parameters(&config),
-        weight_bytes: tally.kinds.values().map(|kind| kind.bytes).sum(),
+        weight_bytes: tally.weight_bytes(),
         active_weight_bytes: tally.active_bytes(part.experts()),
         bits: quantised_bits(&config),
-        chat_template: chat_template(folder),
+        chat_template: json::chat_template(folder)?,
         n_files: files.len(),
         mix: tally.mix(),
     })
@@ -93,11 +108,8 @@ pub(crate) struct Header {
 impl Header {
     /// Reads the header; each tensor lies inside the file and has the bytes of its shape.
     pub(crate) fn read(path: &Path) -> Result<Self, FolderError> {
-        let bad = |reason: String| FolderError {
-            path: path.to_owned(),
-            reason: format!("{reason}; download it again"),
-        };
-        let mut file = File::open(path).map_err(|error| bad(error.to_string()))?;
+        let bad = |reason: String| FolderError::new(path, format!("{reason}; download it again"));
+        let mut file = transom_files::open(path).map_err(|error| bad(error.to_string()))?;
         let file_bytes = file
             .metadata()
             .map_err(|error| bad(error.to_string()))?
@@ -106,16 +118,26 @@ impl Header {
         file.read_exact(&mut length)
             .map_err(|_| bad("cut short in its first 8 bytes".to_owned()))?;
         let length = u64::from_le_bytes(length);
-        if length > MAX_HEADER_BYTES || length > file_bytes.saturating_sub(8) {
+        if length > file_bytes.saturating_sub(8) {
             return Err(bad(format!(
                 "says that its header has {length} bytes, but the file has {file_bytes}"
             )));
         }
-        let mut header = Vec::new();
+        if length > MAX_HEADER_BYTES {
+            return Err(bad(format!(
+                "its header has {length} bytes; the limit is {MAX_HEADER_BYTES}"
+            )));
+        }
+        let mut header = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
         (&file)
             .take(length)
             .read_to_end(&mut header)
             .map_err(|error| bad(error.to_string()))?;
+        if json::n_values(&header) > MAX_HEADER_VALUES {
+            return Err(bad(format!(
+                "its header has more than {MAX_HEADER_VALUES} values"
+            )));
+        }
         // Checks that the tensors lie side by side and have the sizes of their shapes.
         let metadata: Metadata = serde_json::from_slice(&header)
             .map_err(|error| bad(format!("a bad header ({error})")))?;
@@ -163,9 +185,18 @@ impl Tally {
                 bytes: 0,
             });
             packed.n_tensors += 1;
-            packed.bytes += (end - start) as u64;
+            packed.bytes = packed.bytes.saturating_add((end - start) as u64);
+        }
+        if self.tensors.len() > MAX_TENSORS {
+            let reason = format!("the model has more than {MAX_TENSORS} tensors");
+            return Err(FolderError::new(path, reason));
         }
         Ok(())
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        let bytes = self.kinds.values().map(|kind| kind.bytes);
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Parameters: elements of plain tensors; of a matrix that MLX quantised the weights packed in
@@ -244,11 +275,7 @@ fn is_for_text(name: &str) -> bool {
 /// All weight files, in order. Beside `model*.safetensors` some folders hold the same weights in
 /// another form (`consolidated.safetensors`), or adapters; where there are none, all files count.
 pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
-    let bad = |reason: String| FolderError {
-        path: folder.to_owned(),
-        reason,
-    };
-    let entries = fs::read_dir(folder).map_err(|error| bad(error.to_string()))?;
+    let entries = fs::read_dir(folder).map_err(|error| FolderError::new(folder, error))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut files: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|end| end == "safetensors"))
@@ -262,41 +289,14 @@ pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
     }
     files.sort();
     if files.is_empty() {
-        return Err(bad(
-            "has no *.safetensors files; name a model folder or a GGUF file".to_owned(),
-        ));
+        let reason = "has no *.safetensors files; name a model folder or a GGUF file";
+        return Err(FolderError::new(folder, reason));
+    }
+    if files.len() > MAX_WEIGHT_FILES {
+        let reason = format!("has more than {MAX_WEIGHT_FILES} weight files");
+        return Err(FolderError::new(folder, reason));
     }
     Ok(files)
-}
-
-/// The template of `chat_template.jinja`, else of `tokenizer_config.json`.
-fn chat_template(folder: &Path) -> Option<String> {
-    let path = folder.join("chat_template.jinja");
-    if let Ok(text) = read_text(&path) {
-        return Some(text);
-    }
-    let config = read_json(&folder.join("tokenizer_config.json")).ok()?;
-    config.get("chat_template")?.as_str().map(str::to_owned)
-}
-
-pub(crate) fn read_json(path: &Path) -> Result<Value, FolderError> {
-    serde_json::from_str(&read_text(path)?).map_err(|error| FolderError {
-        path: path.to_owned(),
-        reason: format!("not JSON: {error}"),
-    })
-}
-
-pub(crate) fn read_text(path: &Path) -> Result<String, FolderError> {
-    let bad = |reason: String| FolderError {
-        path: path.to_owned(),
-        reason,
-    };
-    let file = File::open(path).map_err(|error| bad(error.to_string()))?;
-    let mut text = String::new();
-    let mut limited = file.take(MAX_TEXT_BYTES);
-    let read = limited.read_to_string(&mut text);
-    read.map_err(|error| bad(error.to_string()))?;
-    Ok(text)
 }
 
 pub(crate) fn folder_name(folder: &Path) -> Option<String> {

@@ -14,7 +14,7 @@ use crate::convert::tokenizer;
 use crate::gguf::{GgufWriter, TensorType};
 
 /// Tokens of the starter's vocabulary.
-const VOCAB_SIZE: u32 = 8192;
+const VOCAB_SIZE: u32 = 16_384;
 /// Of which the first are control tokens.
 const N_CONTROL: u32 = 3;
 
@@ -59,7 +59,7 @@ impl Default for TinyModel {
 }
 
 impl TinyModel {
-    /// Writes the model, with the starter's 8192 tokens and its chat template. Control tokens have
+    /// Writes the model, with the starter's 16,384 tokens and its chat template. Control tokens have
     /// empty rows in the output matrix, so a greedy answer never ends by itself.
     ///
     /// # Panics

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) use files::{Files, lock};
 use follow::Follow;
+pub use follow::read_list;
 
 use crate::entries::{Catalogue, Mistake};
 

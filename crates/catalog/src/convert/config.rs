@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::error::ConvertError;
 use crate::gguf::GgufWriter;
-use crate::safetensors::read_json;
+use crate::safetensors::read_config;
 
 /// What `config.json` says.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl ModelConfig {
     /// Reads and checks `config.json`.
     pub(super) fn read(folder: &Path) -> Result<Self, ConvertError> {
         let path = folder.join("config.json");
-        let json = read_json(&path)?;
+        let json = read_config(folder)?;
         let reader = Reader {
             path: &path,
             json: &json,

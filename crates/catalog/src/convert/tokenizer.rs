@@ -21,6 +21,9 @@ use super::error::ConvertError;
 use crate::gguf::GgufWriter;
 use crate::safetensors::{read_json, read_text};
 
+/// Longest file of a tokenizer.
+const MAX_BYTES: u64 = 64 << 20;
+
 /// Types of tokens, numbered as llama.cpp does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenType {
@@ -118,7 +121,7 @@ pub(crate) fn write(
 impl Tokenizer {
     fn read(folder: &Path, vocab_size: usize) -> Result<Self, ConvertError> {
         let path = folder.join("tokenizer.json");
-        let json = read_json(&path)?;
+        let json: Value = read_json(&path, MAX_BYTES)?;
         let bad = |reason: String| ConvertError::folder(&path, reason);
         let kind = json.pointer("/model/type").and_then(Value::as_str);
         if kind != Some("BPE") {
@@ -247,13 +250,13 @@ impl Added {
 fn chat_template(folder: &Path) -> Result<Option<String>, ConvertError> {
     let path = folder.join("chat_template.jinja");
     if path.exists() {
-        return Ok(Some(read_text(&path)?));
+        return Ok(Some(read_text(&path, MAX_BYTES)?));
     }
     let path = folder.join("tokenizer_config.json");
     if !path.exists() {
         return Ok(None);
     }
-    let config = read_json(&path)?;
+    let config: Value = read_json(&path, MAX_BYTES)?;
     let template = match config.get("chat_template") {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => Some(text),

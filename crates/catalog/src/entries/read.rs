@@ -294,12 +294,12 @@ fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Op
         }
         Some(path)
     };
-    let (folder, gguf, draft) = (path("path"), path("gguf"), path("draft_path"));
+    let (folder, gguf) = (path("path"), path("gguf"));
     match folder {
-        Some(path) => Some(Bundled { path, gguf, draft }),
+        Some(path) => Some(Bundled { path, gguf }),
         None => {
-            if !table.has("path") && (gguf.is_some() || draft.is_some()) {
-                let reason = "`gguf` and `draft_path` belong to a model with a `path`";
+            if !table.has("path") && gguf.is_some() {
+                let reason = "`gguf` belongs to a model with a `path`";
                 document.wrong(table.at, reason);
             }
             None

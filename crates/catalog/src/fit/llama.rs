@@ -14,6 +14,9 @@ pub const MAX_DRAFT: usize = 16;
 /// stopped inside.
 const MAX_PREFILL: u64 = 512;
 
+/// Places of a conversation to which a model with recurrent states can go back.
+pub const MAX_CHECKPOINTS: usize = 2;
+
 /// What a process takes beside the tensors: the tokenizer's maps, a token of the vocabulary, and
 /// threads, graphs and the allocator's own.
 const TOKENIZER_BYTES_A_TOKEN: u64 = 400;
@@ -36,6 +39,8 @@ pub fn need(
     let n_kept = context_length
         .checked_next_multiple_of(CONTEXT_STEP)
         .unwrap_or(context_length);
+    // Each checkpoint once, and once more while it goes to disk or comes back.
+    let checkpoints = product(&[2, MAX_CHECKPOINTS as u64, kv_cache_bytes(facts, 0, kind)]);
     Need {
         weight_bytes: facts.weight_bytes,
         kv_cache_bytes: kv_cache_bytes(facts, n_kept, kind),
@@ -44,7 +49,7 @@ pub fn need(
             product(&[vocab, TOKENIZER_BYTES_A_TOKEN]),
             PROCESS_BYTES,
         ]),
-        cache_bytes: 0,
+        cache_bytes: checkpoints,
         context_length,
     }
 }

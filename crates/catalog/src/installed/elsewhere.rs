@@ -7,13 +7,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Found, Installed, Origin, hugging_face, llama_cpp, models_in};
 use crate::facts::{Format, ModelFacts};
 use crate::forms;
-use crate::safetensors::read_json;
+use crate::safetensors::{MAX_WEIGHT_FILES, indexed_files, read_config, read_json};
 
 /// An app, or a library of many, that keeps models on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -49,6 +49,8 @@ pub struct Elsewhere {
 
 /// Folders below LM Studio's that are looked into: `owner/name`, and one more for a file's own.
 const DEPTH: usize = 3;
+/// Longest settings file of LM Studio.
+const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
 impl Elsewhere {
     /// The models in it that can be used.
@@ -107,6 +109,13 @@ pub(super) fn elsewhere_for(
     all
 }
 
+/// The part of LM Studio's `settings.json` that is needed here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Settings {
+    downloads_folder: Option<PathBuf>,
+}
+
 /// What tells where apps keep their things.
 struct Surroundings<'a> {
     home: Option<&'a Path>,
@@ -150,7 +159,8 @@ impl Surroundings<'_> {
         let Some(home) = self.home else {
             return Vec::new();
         };
-        let pointer = std::fs::read_to_string(home.join(".lmstudio-home-pointer")).ok();
+        let pointer = home.join(".lmstudio-home-pointer");
+        let pointer = transom_files::read_to_string(&pointer, MAX_SETTINGS_BYTES).ok();
         let pointed = pointer.map(|path| PathBuf::from(path.trim()));
         let own = pointed.filter(|path| path.is_absolute());
         let own = own.unwrap_or_else(|| home.join(".lmstudio"));
@@ -162,9 +172,9 @@ impl Surroundings<'_> {
         };
         let settings = [own.clone(), settings.join("LM Studio")];
         let chosen = settings.into_iter().filter_map(|folder| {
-            let settings = read_json(&folder.join("settings.json")).ok()?;
-            let chosen = settings.get("downloadsFolder")?.as_str()?;
-            Some(PathBuf::from(chosen)).filter(|path| path.is_absolute())
+            let file = folder.join("settings.json");
+            let settings: Settings = read_json(&file, MAX_SETTINGS_BYTES).ok()?;
+            settings.downloads_folder.filter(|path| path.is_absolute())
         });
         let usual = [own.join("models"), home.join(".cache/lm-studio/models")];
         chosen.chain(usual).collect()
@@ -182,14 +192,9 @@ pub(super) fn is_whole(found: &Found) -> bool {
 
 /// Whether every file of the weights is there that the folder's index names, or names of parts count.
 fn has_all_weights(folder: &Path) -> bool {
-    let index = folder.join("model.safetensors.index.json");
-    if let Ok(index) = read_json(&index) {
-        let map = index.get("weight_map").and_then(Value::as_object);
-        let mut files = map.into_iter().flat_map(|map| map.values());
-        return files.all(|file| {
-            file.as_str()
-                .is_some_and(|file| folder.join(file).is_file())
-        });
+    if folder.join("model.safetensors.index.json").exists() {
+        return indexed_files(folder)
+            .is_ok_and(|files| files.iter().all(|file| folder.join(file).is_file()));
     }
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -202,17 +207,15 @@ fn has_all_weights(folder: &Path) -> bool {
 
 /// Whether the other parts are there of `model-00001-of-00003`.
 fn has_siblings(folder: &Path, stem: &str) -> bool {
-    /// No model has more files.
-    const MOST: u32 = 10_000;
     let Some((base, n_parts)) = stem.rsplit_once("-of-") else {
         return true;
     };
     let base = base.rsplit_once('-').map(|(base, _)| base);
-    let (Some(base), Ok(n)) = (base, n_parts.parse::<u32>()) else {
+    let (Some(base), Ok(n)) = (base, n_parts.parse::<usize>()) else {
         return true;
     };
-    let part = |number: u32| format!("{base}-{number:05}-of-{n_parts}.safetensors");
-    n <= MOST && (1..=n).all(|number| folder.join(part(number)).is_file())
+    let part = |number: usize| format!("{base}-{number:05}-of-{n_parts}.safetensors");
+    n <= MAX_WEIGHT_FILES && (1..=n).all(|number| folder.join(part(number)).is_file())
 }
 
 fn has_tokenizer(folder: &Path) -> bool {
@@ -228,7 +231,7 @@ fn has_tokenizer(folder: &Path) -> bool {
 /// Whether a folder holds a model that answers in text: caches hold others too, for speech,
 /// pictures and search.
 fn is_for_text(folder: &Path) -> bool {
-    let Ok(config) = read_json(&folder.join("config.json")) else {
+    let Ok(config) = read_config(folder) else {
         return false;
     };
     let is_pair = config.get("is_encoder_decoder") == Some(&Value::Bool(true));

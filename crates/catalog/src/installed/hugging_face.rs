@@ -5,7 +5,6 @@
 //! add only what that one does not have.
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -15,6 +14,8 @@ use crate::forms;
 
 /// Folders below a snapshot that are looked into.
 const DEPTH: usize = 2;
+/// Longest file in `refs`, which holds a commit.
+const MAX_REF_BYTES: u64 = 256;
 
 /// The models in the cache at `folder`, each once.
 pub(super) fn models_in(folder: &Path) -> Vec<Found> {
@@ -49,7 +50,10 @@ fn of_repository(folder: &Path, repository: &str) -> Vec<Found> {
 /// The snapshots of a repository: first where `main` is, then where other branches are, then the
 /// rest, the latest first.
 fn snapshots(repository: &Path) -> Vec<PathBuf> {
-    let commit = |path: PathBuf| Some(fs::read_to_string(path).ok()?.trim().to_owned());
+    let commit = |path: PathBuf| {
+        let text = transom_files::read_to_string(&path, MAX_REF_BYTES).ok()?;
+        Some(text.trim().to_owned())
+    };
     let main = commit(repository.join("refs/main"));
     let refs = repository.join("refs").read_dir().into_iter().flatten();
     let branches = refs.flatten().filter_map(|entry| commit(entry.path()));

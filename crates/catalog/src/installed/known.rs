@@ -24,12 +24,12 @@ impl Installed {
     }
 
     /// The name by which people know it, wherever it is shown: its entry's with how it is packed,
-    /// `Qwen3 4B · 4-bit`, else its folder's or file's own.
+    /// `Qwen3 4B · 4-bit`, else its folder's or file's own with control characters made visible.
     pub fn title(&self, of: &Catalogue) -> String {
         match self.entry(of) {
             Some((entry, _)) if self.origin == Origin::Starter => entry.name.clone(),
             Some((entry, variant)) => entry.title(&self.packing_as(variant)),
-            None => self.name().to_owned(),
+            None => transom_files::visible(self.name()).into_owned(),
         }
     }
 

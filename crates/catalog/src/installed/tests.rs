@@ -5,6 +5,7 @@
 mod added;
 mod at;
 mod elsewhere;
+mod hostile;
 mod known;
 mod remove;
 

@@ -4,8 +4,8 @@
 //! beyond [`MOST_RECORDS`].
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,8 @@ use super::{Measured, Memory, Record};
 
 /// Models that are remembered; the least recently used go first.
 const MOST_RECORDS: usize = 200;
-/// No file of ours is longer.
-const MOST_BYTES: u64 = 1 << 20;
+/// Longest file; Transom writes no longer one.
+const MAX_BYTES: u64 = 1 << 20;
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -27,14 +27,17 @@ struct Contents {
 }
 
 pub(super) fn read(path: &Path) -> Measured {
-    let Ok(file) = File::open(path) else {
-        return Measured::default();
-    };
-    let mut text = Vec::new();
-    let is_read = file.take(MOST_BYTES + 1).read_to_end(&mut text).is_ok();
-    let contents: Option<Contents> = match is_read && text.len() as u64 <= MOST_BYTES {
-        true => serde_json::from_slice(&text).ok(),
-        false => None,
+    let contents: Option<Contents> = match transom_files::read(path, MAX_BYTES) {
+        Ok(text) => serde_json::from_slice(&text).ok(),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::FileTooLarge | ErrorKind::InvalidInput
+            ) =>
+        {
+            None
+        }
+        Err(_) => return Measured::default(),
     };
     match contents {
         Some(contents) if contents.version == VERSION => Measured {

@@ -18,12 +18,12 @@ fn the_starter_is_described_by_its_files() {
         ("qwen3", Format::Safetensors)
     );
     assert_eq!(facts.name.as_deref(), Some("starter"));
-    assert_eq!(facts.n_parameters, 25_961_984);
-    assert_eq!((facts.n_layers, facts.vocab_size), (Some(8), Some(8192)));
-    assert_eq!(facts.n_kv_heads, [2; 8]);
+    assert_eq!(facts.n_parameters, 62_112_896);
+    assert_eq!((facts.n_layers, facts.vocab_size), (Some(12), Some(16_384)));
+    assert_eq!(facts.n_kv_heads, [2; 12]);
     assert_eq!(
         facts.kv_cache_bytes(1, KvType::F16),
-        Some(8 * 2 * 64 * 2 * 2)
+        Some(12 * 2 * 64 * 2 * 2)
     );
     assert!(facts.chat_template.is_some());
     let bytes = fs::metadata(starter().join("model.safetensors"))

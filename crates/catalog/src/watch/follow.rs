@@ -2,15 +2,14 @@
 //!
 //! Rule: a file that is gone says nothing; one with a mistake says what it said before it.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::entries::{Catalogue, Mistake};
 
-/// Far more than a list of models has.
-const MAX_BYTES: u64 = 16 << 20;
+/// Longest list; the built-in one has 100 KB.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// The files, and what of them is in force.
 pub(super) struct Follow {
@@ -41,7 +40,9 @@ impl Follow {
     pub(super) fn read(&mut self) -> (Arc<Catalogue>, Vec<Mistake>) {
         let mut mistakes = Vec::new();
         if let Some(file) = &self.built_in {
-            match read(file).and_then(|text| text.map(|t| Catalogue::read(&t, file)).transpose()) {
+            match read_list(file)
+                .and_then(|text| text.map(|t| Catalogue::read(&t, file)).transpose())
+            {
                 Ok(Some(base)) => self.base = Arc::new(base),
                 Ok(None) => self.base = Catalogue::built_in(),
                 Err(mistake) => mistakes.push(mistake),
@@ -68,7 +69,7 @@ impl Follow {
         let Some(file) = &self.user else {
             return Ok((*self.base).clone());
         };
-        let text = read(file)?;
+        let text = read_list(file)?;
         let merged = match &text {
             Some(text) => self.base.merged_with(text, file)?,
             None => (*self.base).clone(),
@@ -78,25 +79,19 @@ impl Follow {
     }
 }
 
-/// What the file says; `None` where there is none.
-fn read(file: &Path) -> Result<Option<String>, Mistake> {
+/// Reads the text of a list of models; `None` if there is no such file.
+///
+/// # Errors
+/// A mistake for a file that cannot be read, is too long or is not UTF-8.
+pub fn read_list(file: &Path) -> Result<Option<String>, Mistake> {
     let wrong = |reason: String| Mistake::at(file, "", 0, reason);
-    let open = match File::open(file) {
-        Ok(open) => open,
+    let bytes = match transom_files::read(file, MAX_BYTES) {
+        Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
         Err(error) => return Err(wrong(format!("it cannot be read: {error}"))),
     };
-    let mut bytes = Vec::new();
-    let read = open.take(MAX_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| wrong(format!("it cannot be read: {error}")))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let most = MAX_BYTES >> 20;
-        return Err(wrong(format!(
-            "it is larger than {most} MB, so it is no list of models"
-        )));
-    }
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let right = error.utf8_error().valid_up_to();
         let before = String::from_utf8_lossy(&error.as_bytes()[..right]);
@@ -136,6 +131,28 @@ mod tests {
         fs::write(&user, format!("# another line\n{}", model("a", ""))).unwrap();
         let (second, mistakes) = follow.read();
         assert!(Arc::ptr_eq(&first, &second) && mistakes.is_empty());
+    }
+
+    #[test]
+    fn a_list_that_is_no_regular_file_or_too_long_is_a_mistake() {
+        let folder = tempfile::tempdir().unwrap();
+        let user = folder.path().join("mine.toml");
+        let read = || Follow::new(None, Some(user.clone())).read();
+        let made = std::process::Command::new("mkfifo").arg(&user).status();
+        assert!(made.unwrap().success());
+        let (list, mistakes) = read();
+        assert!(!list.entries.is_empty());
+        assert_eq!(
+            mistakes[0].reason,
+            "it cannot be read: is not a regular file"
+        );
+        fs::remove_file(&user).unwrap();
+        fs::File::create(&user).unwrap().set_len(1 << 40).unwrap();
+        let (_, mistakes) = read();
+        assert_eq!(
+            mistakes[0].reason,
+            "it cannot be read: has 1099511627776 bytes; the limit is 4194304"
+        );
     }
 
     #[test]

@@ -90,9 +90,9 @@ fn check_agree(before: &ModelFacts, after: &ModelFacts) {
     }
 }
 
-const STARTER: &str = "model_type = \"qwen3\"\nparameters = 25_961_984\nlayers = 8\n\
-    hidden_size = 512\nheads = 8\nkv_heads = 2\nhead_dim = 64\nintermediate_size = 1344\n\
-    vocabulary = 8192\ncontext_length = 2048";
+const STARTER: &str = "model_type = \"qwen3\"\nparameters = 62_112_896\nlayers = 12\n\
+    hidden_size = 640\nheads = 10\nkv_heads = 2\nhead_dim = 64\nintermediate_size = 1728\n\
+    vocabulary = 16384\ncontext_length = 2048";
 
 #[test]
 fn the_starters_folder_is_what_the_list_would_say() {
@@ -261,12 +261,12 @@ fn weights_for_pictures_are_fetched_and_not_counted_as_loaded() {
     let numbers = format!("{STARTER}\nvision_parameters = 1_000_000");
     let mlx = facts(
         &numbers,
-        "format = \"mlx\"\npacking = \"4-bit\"\nsize_bytes = 16_600_000",
+        "format = \"mlx\"\npacking = \"4-bit\"\nsize_bytes = 37_000_000",
     );
-    assert_eq!(mlx.weight_bytes, 14_600_000);
+    assert_eq!(mlx.weight_bytes, 35_000_000);
     let gguf = facts(
         &numbers,
-        "format = \"gguf\"\npacking = \"Q4_0\"\nsize_bytes = 16_600_000",
+        "format = \"gguf\"\npacking = \"Q4_0\"\nsize_bytes = 37_000_000",
     );
-    assert_eq!(gguf.weight_bytes, 16_600_000);
+    assert_eq!(gguf.weight_bytes, 37_000_000);
 }

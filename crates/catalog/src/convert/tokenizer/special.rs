@@ -34,7 +34,7 @@ impl Tokenizer {
         let read = |name: &str| {
             let path = folder.join(name);
             match path.exists() {
-                true => read_json(&path),
+                true => read_json(&path, super::MAX_BYTES),
                 false => Ok(Value::Null),
             }
         };

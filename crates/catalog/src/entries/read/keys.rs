@@ -2,7 +2,7 @@
 //!
 //! Rule: a key that is read is here, and one that is here is explained in the built-in list's header.
 
-pub(in crate::entries) const MODEL: [&str; 15] = [
+pub(in crate::entries) const MODEL: [&str; 14] = [
     "id",
     "name",
     "family",
@@ -17,7 +17,6 @@ pub(in crate::entries) const MODEL: [&str; 15] = [
     "variant",
     "path",
     "gguf",
-    "draft_path",
 ];
 
 pub(in crate::entries) const SAMPLING: [&str; 5] = [

@@ -3,8 +3,8 @@
 //! Rule: who changes it holds a lock from reading to writing, so that of two programs that add
 //! something at once neither's is lost.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,8 @@ pub const FILE_NAME: &str = "added.json";
 const LOCK_NAME: &str = "added.lock";
 
 const VERSION: u64 = 1;
-/// No file of ours is longer.
-const MOST_BYTES: u64 = 1 << 20;
+/// Longest file; Transom writes no longer one.
+const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct Contents {
@@ -38,28 +38,16 @@ struct OfAnyVersion {
 /// [`AddedError::Damaged`], [`AddedError::Newer`], [`AddedError::Unreadable`].
 pub fn read(data_folder: &Path) -> Result<Vec<PathBuf>, AddedError> {
     let path = data_folder.join(FILE_NAME);
-    let unreadable = |error: io::Error| AddedError::Unreadable {
-        path: path.clone(),
-        reason: error.to_string(),
-    };
-    let file = match File::open(&path) {
-        Ok(file) => file,
+    let text = match transom_files::read(&path, MAX_BYTES) {
+        Ok(text) => text,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(Vec::new());
         }
-        Err(error) => return Err(unreadable(error)),
+        Err(error) => {
+            let reason = error.to_string();
+            return Err(AddedError::Unreadable { path, reason });
+        }
     };
-    let mut text = Vec::new();
-    file.take(MOST_BYTES + 1)
-        .read_to_end(&mut text)
-        .map_err(unreadable)?;
-    if text.len() as u64 > MOST_BYTES {
-        let reason = format!(
-            "it is longer than {} MB, so it is no list of ours",
-            MOST_BYTES >> 20
-        );
-        return Err(AddedError::Unreadable { path, reason });
-    }
     let wrong = |error: serde_json::Error| {
         // Its place is said apart.
         let reason = error.to_string();
@@ -111,7 +99,7 @@ fn change(data_folder: &Path, with: impl FnOnce(&mut Vec<PathBuf>)) -> Result<bo
         path: path.clone(),
         reason: error.to_string(),
     };
-    make_private(data_folder).map_err(failed)?;
+    transom_files::create_private_folder(data_folder).map_err(failed)?;
     let lock = File::options()
         .create(true)
         .truncate(false)
@@ -140,15 +128,4 @@ fn change(data_folder: &Path, with: impl FnOnce(&mut Vec<PathBuf>)) -> Result<bo
     };
     write().map_err(failed)?;
     Ok(true)
-}
-
-/// The data folder is this user's alone, whoever makes it.
-fn make_private(folder: &Path) -> io::Result<()> {
-    let mut maker = fs::DirBuilder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        maker.mode(0o700);
-    }
-    maker.recursive(true).create(folder)
 }

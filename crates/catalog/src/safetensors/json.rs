@@ -1,0 +1,188 @@
+//! The JSON and text files of a model folder, read within bounds.
+//!
+//! Rule: anyone may have written them. A small file can describe millions of values, and a
+//! [`Value`] takes a hundred times the bytes of its text, so only files with few values become one;
+//! of all others only the fields that are needed are kept.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::Path;
+
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::{FolderError, MAX_WEIGHT_FILES};
+
+/// Longest `config.json`; published ones have a few kilobytes.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
+/// Most values in a `config.json`.
+const MAX_CONFIG_VALUES: usize = 1 << 16;
+/// Longest `tokenizer_config.json`, which lists every added token.
+const MAX_TOKENIZER_CONFIG_BYTES: u64 = 16 << 20;
+/// Longest `model.safetensors.index.json`, which names every tensor.
+const MAX_INDEX_BYTES: u64 = 32 << 20;
+/// Longest chat template.
+const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
+
+/// Reads a file of at most `limit` bytes as UTF-8.
+pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FolderError> {
+    transom_files::read_to_string(path, limit).map_err(|error| FolderError::new(path, error))
+}
+
+/// Reads a file of at most `limit` bytes as JSON. The type decides how much memory that takes.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, FolderError> {
+    let text = transom_files::read(path, limit).map_err(|error| FolderError::new(path, error))?;
+    parse(path, &text)
+}
+
+/// Reads the folder's `config.json`.
+pub(crate) fn read_config(folder: &Path) -> Result<Value, FolderError> {
+    let path = folder.join("config.json");
+    let text = transom_files::read(&path, MAX_CONFIG_BYTES);
+    let text = text.map_err(|error| FolderError::new(&path, error))?;
+    if n_values(&text) > MAX_CONFIG_VALUES {
+        let reason = format!("has more than {MAX_CONFIG_VALUES} values");
+        return Err(FolderError::new(&path, reason));
+    }
+    parse(&path, &text)
+}
+
+/// Returns the template of `chat_template.jinja`, else of `tokenizer_config.json`.
+pub(super) fn chat_template(folder: &Path) -> Result<Option<String>, FolderError> {
+    let path = folder.join("chat_template.jinja");
+    if path.exists() {
+        return read_text(&path, MAX_TEMPLATE_BYTES).map(Some);
+    }
+    let path = folder.join("tokenizer_config.json");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let config: TokenizerConfig = read_json(&path, MAX_TOKENIZER_CONFIG_BYTES)?;
+    match config.chat_template.0 {
+        Some(template) if template.len() as u64 > MAX_TEMPLATE_BYTES => {
+            let reason = format!("`chat_template` has more than {MAX_TEMPLATE_BYTES} bytes");
+            Err(FolderError::new(&path, reason))
+        }
+        template => Ok(template),
+    }
+}
+
+/// Returns the names of the weight files that the folder's index lists.
+pub(crate) fn indexed_files(folder: &Path) -> Result<HashSet<String>, FolderError> {
+    #[derive(Deserialize)]
+    struct Index {
+        #[serde(default)]
+        weight_map: Files,
+    }
+    let path = folder.join("model.safetensors.index.json");
+    let index: Index = read_json(&path, MAX_INDEX_BYTES)?;
+    Ok(index.weight_map.0)
+}
+
+/// Returns a number that is at least the number of values in a JSON text, without parsing it: every
+/// value but the outermost follows one of these bytes.
+pub(super) fn n_values(text: &[u8]) -> usize {
+    text.iter().filter(|byte| b",[{".contains(byte)).count()
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, FolderError> {
+    serde_json::from_slice(text)
+        .map_err(|error| FolderError::new(path, format!("not JSON: {error}")))
+}
+
+#[derive(Deserialize)]
+struct TokenizerConfig {
+    #[serde(default)]
+    chat_template: Text,
+}
+
+/// A text; a value of another type is skipped. Some files list several named templates.
+#[derive(Default)]
+struct Text(Option<String>);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+                formatter.write_str("any value")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                Ok(Text(Some(text.to_owned())))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<Text, E> {
+                Ok(Text(Some(text)))
+            }
+
+            fn visit_unit<E>(self) -> Result<Text, E> {
+                Ok(Text(None))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Text, E> {
+                Ok(Text(None))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Text, E> {
+                Ok(Text(None))
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Text, E> {
+                Ok(Text(None))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Text, E> {
+                Ok(Text(None))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Text, A::Error> {
+                while items.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Text(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Text, A::Error> {
+                while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Text(None))
+            }
+        }
+
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// The files of a map from tensors to files, each once.
+#[derive(Default)]
+struct Files(HashSet<String>);
+
+impl<'de> Deserialize<'de> for Files {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FilesVisitor;
+
+        impl<'de> Visitor<'de> for FilesVisitor {
+            type Value = Files;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+                formatter.write_str("a map from tensors to files")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Files, A::Error> {
+                let mut files = HashSet::new();
+                while let Some((_, file)) = map.next_entry::<IgnoredAny, String>()? {
+                    files.insert(file);
+                    if files.len() > MAX_WEIGHT_FILES {
+                        let reason = format!("it names more than {MAX_WEIGHT_FILES} files");
+                        return Err(A::Error::custom(reason));
+                    }
+                }
+                Ok(Files(files))
+            }
+        }
+
+        deserializer.deserialize_map(FilesVisitor)
+    }
+}
