@@ -27,8 +27,7 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
-        let room = rustix::fs::statvfs(folder)?;
-        Ok(room.f_bavail.saturating_mul(room.f_frsize))
+        transom_signals::free_disk_bytes(folder)
     }
 
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -36,15 +35,33 @@ impl Disk for RealDisk {
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
-        file.sync_data()
+        synced(file.sync_data(), file)
     }
 }
 
-/// Whether it failed for want of room: the disk's, a quota's, or a limit on files.
+/// The result of a sync that reaches the medium (`F_FULLFSYNC` on a Mac), or of a plain one where
+/// the file system, as of a network, does not know the other.
+fn synced(full: io::Result<()>, file: &File) -> io::Result<()> {
+    match full {
+        Err(error) if is_unsupported(&error) => Ok(rustix::fs::fsync(file)?),
+        result => result,
+    }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let unsupported = [Errno::NOTSUP, Errno::OPNOTSUPP, Errno::INVAL, Errno::NOTTY];
+    let raw = error.raw_os_error();
+    unsupported
+        .iter()
+        .any(|known| raw == Some(known.raw_os_error()))
+}
+
+/// Returns true if it failed because the disk, or the user's share of it, is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
     )
 }
 
@@ -52,6 +69,12 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 pub(crate) fn trouble(path: &Path, error: &io::Error) -> HubError {
     let (path, reason) = (path.to_owned(), error.to_string());
     match error.kind() {
+        ErrorKind::FileTooLarge => HubError::DiskTrouble {
+            path,
+            reason: "this disk can't hold a file this large (4 GB is the limit of FAT32); keep \
+                     models on another disk"
+                .to_owned(),
+        },
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             HubError::NotWritable { path, reason }
         }
@@ -68,7 +91,7 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file = File::create(&fresh)?;
     file.write_all(text)?;
-    file.sync_data()?;
+    RealDisk.sync(&file)?;
     fs::rename(&fresh, path)?;
     if let Some(folder) = path.parent() {
         sync_folder(folder)?;
@@ -78,7 +101,8 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 
 /// After it, names in the folder survive a power cut.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    let folder = File::open(folder)?;
+    synced(folder.sync_all(), &folder)
 }
 
 /// What files below a folder take on the disk, holes not counted; 0 where nothing is.
@@ -120,9 +144,28 @@ mod tests {
             (ErrorKind::PermissionDenied, "not_writable"),
             (ErrorKind::ReadOnlyFilesystem, "not_writable"),
             (ErrorKind::Other, "disk_trouble"),
+            (ErrorKind::FileTooLarge, "disk_trouble"),
         ] {
             assert_eq!(trouble(path, &kind.into()).code(), code);
         }
         assert!(is_full(&ErrorKind::StorageFull.into()));
+        assert!(
+            !is_full(&ErrorKind::FileTooLarge.into()),
+            "FAT32 refuses a large file however much room there is"
+        );
+    }
+
+    #[test]
+    fn a_file_system_without_the_full_sync_gets_the_plain_one() {
+        let file = tempfile::tempfile().unwrap();
+        let failed = |errno: rustix::io::Errno| Err(errno.into());
+        for errno in [rustix::io::Errno::NOTSUP, rustix::io::Errno::INVAL] {
+            synced(failed(errno), &file).unwrap();
+        }
+        let error = synced(failed(rustix::io::Errno::IO), &file).unwrap_err();
+        assert_eq!(
+            error.raw_os_error(),
+            Some(rustix::io::Errno::IO.raw_os_error())
+        );
     }
 }

@@ -133,6 +133,11 @@ impl State {
         matches!(self, Self::Done | Self::Failed(_))
     }
 
+    /// Whether bytes come or are checked now.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Downloading | Self::Verifying { .. })
+    }
+
     /// Whether it holds one of the places of downloads that run at once.
     pub fn is_running(&self) -> bool {
         matches!(

@@ -7,10 +7,12 @@ mod answers;
 mod names;
 mod wire;
 
+use std::fmt;
 use std::sync::Arc;
 
 use reqwest::Url;
-use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 pub(crate) use answers::{About, span_of};
 pub(crate) use names::{check_file, check_repository};
@@ -21,6 +23,10 @@ use crate::{Found, HubError, HubOptions, Library, Listing, RemoteFile, Token};
 
 /// How many repositories a search finds at most.
 const MOST_FOUND: usize = 50;
+/// Most files of a repository that is listed.
+const MAX_FILES: usize = 5_000;
+/// Largest size of a file. The sizes of [`MAX_FILES`] such files can be added without overflow.
+const MAX_FILE_BYTES: u64 = 1 << 50;
 
 /// A hub. Cheap to clone; all clones share connections and the token.
 #[derive(Debug, Clone)]
@@ -66,7 +72,14 @@ impl Hub {
         }
         let about = About::of("the search", "main");
         let found: Vec<FoundAnswer> = self.wire.json(url, &about).await?;
-        Ok(found.into_iter().map(FoundAnswer::into_found).collect())
+        // A name that no command takes is of no use in a list.
+        let usable = found
+            .into_iter()
+            .filter(|found| check_repository(&found.id).is_ok());
+        Ok(usable
+            .take(MOST_FOUND)
+            .map(FoundAnswer::into_found)
+            .collect())
     }
 
     /// The files of a repository, at the commit that the revision stands for.
@@ -78,13 +91,36 @@ impl Hub {
         url.query_pairs_mut().append_pair("blobs", "true");
         let about = About::of(repository, revision);
         let listing: ListingAnswer = self.wire.json(url, &about).await?;
-        let files = listing.siblings.into_iter().map(FileAnswer::into_file);
+        if listing.siblings.len() > MAX_FILES {
+            let n_files = listing.siblings.len();
+            let what = format!("it lists {n_files} files; the limit is {MAX_FILES}");
+            return Err(self.wire.not_a_hub(&what));
+        }
+        let files = listing.siblings.into_iter();
+        let files = files
+            .map(|file| self.checked(file.into_file()))
+            .collect::<Result<_, _>>()?;
+        // The hub may spell the name differently. Another name could replace another model.
+        let own_spelling = listing.id.filter(|id| id.eq_ignore_ascii_case(repository));
         Ok(Listing {
-            repository: listing.id.unwrap_or_else(|| repository.to_owned()),
+            repository: own_spelling.unwrap_or_else(|| repository.to_owned()),
             commit: listing.sha,
-            is_gated: is_gated(&listing.gated),
-            files: files.collect(),
+            is_gated: listing.gated.0,
+            files,
         })
+    }
+
+    fn checked(&self, file: RemoteFile) -> Result<RemoteFile, HubError> {
+        if file.name.contains(transom_files::is_control) {
+            return Err(HubError::BadName { name: file.name });
+        }
+        match file.size_bytes {
+            Some(bytes) if bytes > MAX_FILE_BYTES => {
+                let what = format!("it says that {} has {bytes} bytes", file.name);
+                Err(self.wire.not_a_hub(&what))
+            }
+            _ => Ok(file),
+        }
     }
 
     /// Asks where the file's bytes lie, with the token; the link itself is asked without.
@@ -104,7 +140,14 @@ impl Hub {
             file: Some(file.to_owned()),
             ..About::of(repository, commit)
         };
-        self.wire.head(url, &about).await
+        let resolved = self.wire.head(url, &about).await?;
+        match resolved.size_bytes {
+            Some(bytes) if bytes > MAX_FILE_BYTES => {
+                let what = format!("it says that {file} has {bytes} bytes");
+                Err(self.wire.not_a_hub(&what))
+            }
+            _ => Ok(resolved),
+        }
     }
 
     pub(crate) fn wire(&self) -> &Wire {
@@ -136,7 +179,7 @@ struct FoundAnswer {
     #[serde(default)]
     likes: u64,
     #[serde(default)]
-    gated: serde_json::Value,
+    gated: Gated,
     #[serde(default)]
     tags: Vec<String>,
     #[serde(rename = "lastModified")]
@@ -151,7 +194,7 @@ impl FoundAnswer {
             .iter()
             .find_map(|tag| tag.strip_prefix("license:"));
         Found {
-            is_gated: is_gated(&self.gated),
+            is_gated: self.gated.0,
             libraries: [Library::Mlx, Library::Gguf]
                 .into_iter()
                 .filter(|library| has(library.tag()))
@@ -170,7 +213,7 @@ struct ListingAnswer {
     id: Option<String>,
     sha: String,
     #[serde(default)]
-    gated: serde_json::Value,
+    gated: Gated,
     #[serde(default)]
     siblings: Vec<FileAnswer>,
 }
@@ -204,10 +247,81 @@ impl FileAnswer {
     }
 }
 
-/// `false`, `"auto"` or `"manual"`.
-fn is_gated(value: &serde_json::Value) -> bool {
-    !matches!(
-        value,
-        serde_json::Value::Null | serde_json::Value::Bool(false)
-    )
+/// Whether a repository is gated: `"auto"` or `"manual"` if it is, `false` if not. Any other value
+/// counts as gated and is skipped without keeping it.
+#[derive(Default)]
+struct Gated(bool);
+
+impl<'de> Deserialize<'de> for Gated {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct GatedVisitor;
+
+        impl<'de> Visitor<'de> for GatedVisitor {
+            type Value = Gated;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+                formatter.write_str("any value")
+            }
+
+            fn visit_bool<E>(self, is_gated: bool) -> Result<Gated, E> {
+                Ok(Gated(is_gated))
+            }
+
+            fn visit_unit<E>(self) -> Result<Gated, E> {
+                Ok(Gated(false))
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Gated, E> {
+                Ok(Gated(true))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Gated, E> {
+                Ok(Gated(true))
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Gated, E> {
+                Ok(Gated(true))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Gated, E> {
+                Ok(Gated(true))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Gated, A::Error> {
+                while items.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Gated(true))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Gated, A::Error> {
+                while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Gated(true))
+            }
+        }
+
+        deserializer.deserialize_any(GatedVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_of_gated_is_understood() {
+        for (json, expected) in [
+            ("null", false),
+            ("false", false),
+            ("true", true),
+            (r#""auto""#, true),
+            (r#""manual""#, true),
+            ("-1", true),
+            ("1", true),
+            ("1.5", true),
+            ("[[], {}]", true),
+            (r#"{"a": {"b": []}}"#, true),
+        ] {
+            let gated: Gated = serde_json::from_str(json).unwrap();
+            assert_eq!(gated.0, expected, "{json}");
+        }
+    }
 }

@@ -54,7 +54,7 @@ impl Library {
 /// All files of a repository at one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
-    /// `owner/name`, as the hub spells it now: a renamed repository answers with its new name.
+    /// `owner/name` as it was asked for, in the hub's spelling of upper and lower case.
     pub repository: String,
     /// What the revision stood for when it was asked.
     pub commit: String,

@@ -21,9 +21,9 @@ use crate::disk::{Disk, is_full, replace, sync_folder, trouble};
 use crate::lock::Lock;
 use crate::ranges::Ranges;
 
-/// What a crash may cost.
-const SYNC_BYTES: u64 = 64 << 20;
-const SYNC_TIME: Duration = Duration::from_secs(2);
+/// The most that a crash may cost. Each save flushes the disk's own cache three times.
+const SYNC_BYTES: u64 = 512 << 20;
+const SYNC_TIME: Duration = Duration::from_secs(10);
 /// Read at once while the checksum follows.
 const HASH_BYTES: u64 = 1 << 20;
 
@@ -283,7 +283,7 @@ impl Part {
     /// Moves the whole, verified file to its place among the whole ones. Blocks.
     pub(crate) fn finish(self, to: &Path) -> Result<(), HubError> {
         let at = |error: io::Error| trouble(to, &error);
-        self.data.sync_all().map_err(at)?;
+        self.disk.sync(&self.data).map_err(at)?;
         let folder = to.parent().unwrap_or(&self.folder);
         fs::create_dir_all(folder).map_err(at)?;
         fs::rename(&self.path, to).map_err(at)?;

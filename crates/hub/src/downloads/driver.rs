@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
+use transom_signals::KeepAwake;
 
 use super::kept::{keep, restore};
 use super::{DownloadsOptions, Freed};
@@ -47,6 +48,9 @@ pub(super) struct Driver {
     /// Held where the queue is kept: two programs cannot keep one file.
     keeper: Option<Lock>,
     last_kept: Vec<Kept>,
+    /// Held while bytes come or are verified. A download that waits for the network lets the machine
+    /// sleep.
+    awake: Option<KeepAwake>,
 }
 
 impl Driver {
@@ -82,6 +86,7 @@ impl Driver {
             news,
             heard,
             keeper,
+            awake: None,
         })
     }
 
@@ -197,6 +202,17 @@ impl Driver {
         self.free_cancelled().await;
         self.keep().await;
         self.show();
+        self.stay_awake();
+    }
+
+    fn stay_awake(&mut self) {
+        let list = self.list.borrow();
+        let is_busy = list.iter().any(|download| download.state.is_busy());
+        match (is_busy, &self.awake) {
+            (true, None) => self.awake = Some(KeepAwake::begin("a model is downloading")),
+            (false, Some(_)) => self.awake = None,
+            _ => {}
+        }
     }
 
     fn order(&self, id: DownloadId, change: impl FnOnce(&mut Order)) {

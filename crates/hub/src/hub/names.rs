@@ -23,12 +23,14 @@ pub(crate) fn check_repository(name: &str) -> Result<(), HubError> {
     Ok(())
 }
 
-/// A relative path with `/` that stays in its folder.
+/// A relative path with `/` that stays in its folder, without control characters.
 pub(crate) fn check_file(name: &str) -> Result<(), HubError> {
-    let is_part = |part: &str| {
-        !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0', ':'])
-    };
-    if name.len() > 1024 || !name.split('/').all(is_part) {
+    let is_part =
+        |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', ':']);
+    if name.len() > 1024
+        || name.contains(transom_files::is_control)
+        || !name.split('/').all(is_part)
+    {
         return Err(bad(name));
     }
     Ok(())
@@ -71,6 +73,9 @@ mod tests {
             "a\\b",
             "a\0b",
             "a/",
+            "a\n.json",
+            "a\u{1b}[31m.json",
+            "a\u{202e}nosj",
         ] {
             assert!(check_file(name).is_err(), "{name}");
         }

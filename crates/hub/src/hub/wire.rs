@@ -20,7 +20,7 @@ use crate::{HubError, HubOptions, Token, TokenSource, token};
 /// More than any hub needs; a circle ends here.
 const MOST_REDIRECTS: usize = 5;
 /// A listing of the largest repositories is a few megabytes.
-const LONGEST_JSON: usize = 64 << 20;
+const LONGEST_JSON: usize = 16 << 20;
 /// How long a locked keychain may keep a request waiting for its owner.
 const KEYCHAIN: Duration = Duration::from_secs(20);
 
@@ -127,6 +127,11 @@ impl Wire {
 
     pub(super) fn endpoint(&self) -> &str {
         &self.options.endpoint
+    }
+
+    /// The error for an answer of the endpoint that no hub gives.
+    pub(super) fn not_a_hub(&self, what: &str) -> HubError {
+        not_a_hub(&host_of(&self.endpoint), what)
     }
 
     /// How long nothing may come.

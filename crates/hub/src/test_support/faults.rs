@@ -40,6 +40,8 @@ pub enum Fault {
     Change,
     /// All links that were given so far are no longer good.
     ExpireLinks,
+    /// This JSON, whatever was asked for. Has no words.
+    Answer(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

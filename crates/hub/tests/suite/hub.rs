@@ -44,6 +44,76 @@ async fn a_list_has_the_commit_and_both_kinds_of_checksums() {
     assert_eq!(offer.size_bytes, Some(2002));
 }
 
+/// What the hub makes of a listing with this id, these values of `gated` and these files.
+async fn listed(json: String) -> Result<transom_hub::Listing, transom_hub::HubError> {
+    let desk = Desk::with_model(2000);
+    desk.local.fail(Route::Listing, Fault::Answer(json), 1);
+    desk.hub().files(REPOSITORY, "main").await
+}
+
+fn listing(files: &[String]) -> String {
+    let files = files.join(",");
+    format!(r#"{{"id": "{REPOSITORY}", "sha": "c", "siblings": [{files}]}}"#)
+}
+
+#[tokio::test]
+async fn a_listing_with_impossible_sizes_names_or_numbers_is_refused() {
+    let file = |name: &str, bytes: u64| format!(r#"{{"rfilename": "{name}", "size": {bytes}}}"#);
+    let most = 1 << 50;
+    let listing_of_most = listing(&vec![file("a.json", most); 5_000]);
+    let found = listed(listing_of_most).await.unwrap();
+    let total: u64 = found.files.iter().filter_map(|file| file.size_bytes).sum();
+    assert_eq!(total, 5_000 * most, "sizes can be added");
+    for (files, code, reason) in [
+        (
+            vec![file("a.json", most + 1)],
+            "not_a_hub",
+            "1125899906842625 bytes",
+        ),
+        (vec![file("a.json", u64::MAX)], "not_a_hub", "a.json has"),
+        (
+            vec![file("a.json", 1); 5_001],
+            "not_a_hub",
+            "it lists 5001 files",
+        ),
+        (vec![file("a\\u001b[2J.json", 1)], "bad_name", "\\u{1b}[2J"),
+        (vec![file("a\u{202e}nosj.gguf", 1)], "bad_name", "\\u{202e}"),
+    ] {
+        let error = listed(listing(&files)).await.unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_listing_has_the_name_that_was_asked_for() {
+    for (id, expected) in [
+        (REPOSITORY.to_uppercase(), REPOSITORY.to_uppercase()),
+        ("mlx-community/another".to_owned(), REPOSITORY.to_owned()),
+        ("../..".to_owned(), REPOSITORY.to_owned()),
+    ] {
+        let json = format!(r#"{{"id": "{id}", "sha": "c", "gated": [[], []], "siblings": []}}"#);
+        let found = listed(json).await.unwrap();
+        assert_eq!(found.repository, expected);
+        assert!(found.is_gated);
+    }
+}
+
+#[tokio::test]
+async fn a_search_finds_only_names_that_can_be_asked_for() {
+    let desk = Desk::with_model(2000);
+    let names = ["a/b", "a/\\u001b[31mb", "a/b\\nc", "../x", "a/\u{202e}b"];
+    let found: Vec<String> = names
+        .iter()
+        .map(|id| format!(r#"{{"id": "{id}"}}"#))
+        .collect();
+    let json = format!("[{}]", found.join(","));
+    desk.local.fail(Route::Search, Fault::Answer(json), 1);
+    let found = desk.hub().search("b", None).await.unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].repository, "a/b");
+}
+
 #[tokio::test]
 async fn refusals_are_told_apart() {
     let desk = Desk::with_model(2000);
