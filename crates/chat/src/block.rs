@@ -1,35 +1,26 @@
 //! Rendered pieces of a text.
-//!
-//! Rule: whoever applies the blocks of a growing text in the order in which they come shows, after
-//! the last one, what rendering the whole text at once would show.
 
 use serde::{Deserialize, Serialize};
 
-/// A finished piece of Markdown, sent once.
+/// A piece of rendered Markdown.
 ///
-/// How a page keeps the blocks of one text (see also [`settle`]):
-///
-/// 1. It keeps a list of groups. A block that does not continue begins a group: its HTML is one or
-///    more elements in the flow of the text.
-/// 2. A block that `continues` belongs to the group before it, and its HTML goes to the end of the
-///    one element with the class `more` in there, after what earlier continuations put there. It
-///    is then lines of code (in a `<code>`), items (in a list) or rows (in a `<tbody>`).
-/// 3. A block whose `index` is new comes last. A block whose `index` is known is never a
-///    continuation; it replaces that block **and the continuations in it**, which are sent again
-///    after it, in order, with the indexes that they had. This is rare: a list turns loose, or a
-///    link's or footnote's definition came only at the end of the text.
-///
-/// Nothing else changes a block that was sent. To parse the HTML a page puts it into a
-/// `<template>`, where items and rows may stand alone.
+/// A text is a list of blocks. A block is one element in the flow of the text: a paragraph, a
+/// heading, a quote. Three kinds are split further, because they grow long: a list is an empty
+/// list followed by one block for each item, a table is its head followed by one block for each
+/// row, and code is an empty frame followed by blocks of some lines. These following blocks are
+/// `is_inside`: their HTML goes to the end of the list, of the table's `tbody` or of the `code`
+/// that the last block before them holds that is not inside. To parse an item or row, a page puts
+/// it into a `<template>`, where it may stand alone.
 ///
 /// Classes and attributes that a page styles or acts on:
 ///
 /// - `figure.code[data-language]` holds `figcaption` (with `span.language` and an empty
 ///   `button.copy`, whose label and action are the page's) and `pre > code`. In the code are
-///   `span`s with one of the classes `hl-comment`, `hl-string`, `hl-escape`, `hl-number`,
-///   `hl-constant`, `hl-keyword`, `hl-operator`, `hl-function`, `hl-type`, `hl-tag`,
-///   `hl-attribute`, `hl-variable`, `hl-heading`, `hl-emphasis`, `hl-strong`, `hl-link`,
-///   `hl-inserted`, `hl-deleted`, `hl-invalid`. `data-language` is missing where none was named.
+///   `span.lines`, and in these `span`s with one of the classes `hl-comment`, `hl-string`,
+///   `hl-escape`, `hl-number`, `hl-constant`, `hl-keyword`, `hl-operator`, `hl-function`,
+///   `hl-type`, `hl-tag`, `hl-attribute`, `hl-variable`, `hl-heading`, `hl-emphasis`, `hl-strong`,
+///   `hl-link`, `hl-inserted`, `hl-deleted`, `hl-invalid`. `data-language` is missing where none
+///   was named.
 /// - `div.table[tabindex="0"] > table`: the `div` scrolls. Cells have `align-left`,
 ///   `align-center` or `align-right`.
 /// - `li.task > input[type=checkbox][disabled][aria-label]`: the label is the item's text.
@@ -38,40 +29,29 @@ use serde::{Deserialize, Serialize};
 ///   address.
 /// - `sup.footnote-reference > a[href="#fn-…"]` and `div.footnote[id="fn-…"]` with
 ///   `sup.footnote-label`. An id is unique in its text only, so a page looks for it there.
-/// - `math` (MathML; `display="block"` for formulas on their own), and `code.math-error` for the
-///   source of a formula that cannot be set, `code.math-pending` for one that is still written.
-///   A formula in a box is `math.boxed`. Cells (`mtd`) have some of `cell-left`, `cell-right`
-///   (where their text stands), `cell-apart` (1 em before them), `rule-left`, `rule-right`,
-///   `rule-top` and `rule-bottom` (lines); edges of a formula's table have no padding.
+/// - `math` (MathML; `display="block"` for formulas on their own, `alttext` is its TeX), and
+///   `code.math-error` for the source of a formula that cannot be set, `code.math-pending` for one
+///   that is still written. A formula in a box is `math.boxed`. Cells (`mtd`) have some of
+///   `cell-left`, `cell-right` (where their text stands), `cell-apart` (1 em before them),
+///   `rule-left`, `rule-right`, `rule-top` and `rule-bottom` (lines); edges of a formula's table
+///   have no padding.
 /// - `p.raw`: HTML that the text contains, shown as it was written.
 /// - `blockquote.alert-note`, `-tip`, `-important`, `-warning`, `-caution`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Block {
-    /// Its place in the text, from 0, continuations counted.
-    pub index: u32,
-    /// Whether it belongs inside the group before it.
-    pub continues: bool,
-    /// Sanitised HTML: nothing in it runs, loads or styles anything.
+    /// Whether it belongs inside the list, table or code before it.
+    pub is_inside: bool,
+    /// Sanitized HTML: nothing in it runs, loads or styles anything.
     pub html: String,
 }
 
-/// The unfinished end of a growing text, drawn anew with each update.
+/// How the blocks of a growing text differ from what a follower knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-pub struct Tail {
-    /// Whether it is drawn inside the last group, as a [`Block`] that continues is; else after it.
-    pub continues: bool,
-    /// Sanitised HTML; empty when everything so far is committed.
-    pub html: String,
-}
-
-/// Applies blocks to those that were there before: for a snapshot, and wherever blocks are kept.
-pub fn settle(blocks: &mut Vec<Block>, new: impl IntoIterator<Item = Block>) {
-    for block in new {
-        match blocks.get_mut(block.index as usize) {
-            Some(known) => *known = block,
-            None => blocks.push(block),
-        }
-    }
+pub struct Change {
+    /// How many blocks the text has now. Known blocks beyond are gone.
+    pub n_blocks: u32,
+    /// The new and the changed blocks, each with its index, in ascending order.
+    pub blocks: Vec<(u32, Block)>,
 }

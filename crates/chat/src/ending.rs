@@ -60,7 +60,9 @@ pub fn failure(error: &AskError) -> Failure {
         // To the person it is the same whether the model's process died or the program that had it.
         AskError::WorkerGone { .. } | AskError::InstanceGone { .. } => Failure::EngineCrashed,
         AskError::Unloaded => Failure::Unloaded,
-        AskError::Quitting => Failure::Other { reason },
+        AskError::Shed { .. } | AskError::Stuck { .. } | AskError::Quitting => {
+            Failure::Other { reason }
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 //! of earlier answers is left out, as their authors ask, and an answer with nothing in it is none.
 
 use transom_engine::{
-    ChatPrompt, Fit, GenerationParams, Message as Turn, ModelInfo, Prompt, Role, SamplingParams,
+    ChatPrompt, ConversationId, Fit, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
+    SamplingParams,
 };
 use transom_engine_host::wire::Request;
 use transom_store::{Message, ModelSettings, Speaker};
@@ -44,9 +45,15 @@ pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> 
             // all of it goes round in circles.
             shift_context: true,
             max_tokens: max_tokens.or(Some(info.context_length)),
+            conversation: path.last().map(conversation),
             ..GenerationParams::default()
         },
     }
+}
+
+/// The stored id of the message's conversation; the store never reuses one.
+fn conversation(message: &Message) -> ConversationId {
+    ConversationId(message.conversation.0.cast_unsigned())
 }
 
 /// What the user set, over what the model's authors recommend.

@@ -4,6 +4,7 @@
 //! between characters where it has none. Only a conversation without a title is given one.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use transom_files::visible;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Most characters, as people count them, the ellipsis included.
@@ -38,7 +39,8 @@ fn plain(markdown: &str) -> String {
     let text = if text.trim().is_empty() { code } else { text };
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
-    first.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    visible(&line).into_owned()
 }
 
 #[derive(Default)]

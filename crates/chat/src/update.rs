@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use transom_engine::Stats;
 use transom_store::{ConversationId, MessageId, Speaker, Timestamp};
 
-use crate::block::{Block, Tail};
+use crate::block::{Block, Change};
 use crate::failure::Failure;
 
 /// A message as it is drawn.
@@ -102,12 +102,8 @@ pub enum Section {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Snapshot {
-    /// The message so far; its blocks are the committed ones.
+    /// The message so far.
     pub message: MessageView,
-    /// The unfinished end of the reasoning.
-    pub reasoning_tail: Tail,
-    /// The unfinished end of the answer.
-    pub tail: Tail,
     /// What it does now.
     pub stage: Stage,
 }
@@ -160,29 +156,18 @@ pub enum Update {
     Text {
         /// The section that grows.
         section: Section,
-        /// Blocks that were finished since the last update: apply them with `settle`.
-        blocks: Vec<Block>,
-        /// Replaces the section's tail.
-        tail: Tail,
-        /// Sentences that were finished since the last update, as plain text, for screen readers.
-        sentences: Vec<String>,
+        /// How its blocks changed since the last update.
+        change: Change,
         /// Tokens a second of late.
         tokens_per_second: Option<f32>,
     },
-    /// Always last: the message as it now stands on disk. Its blocks were all sent before, but for
-    /// those of the last tail.
+    /// Always last: the message as it now stands on disk. All of its text was sent before.
     Ended {
-        /// Blocks that were finished since the last update, of the reasoning.
-        reasoning: Vec<Block>,
-        /// Blocks that were finished since the last update, of the answer.
-        blocks: Vec<Block>,
         /// The source of the whole answer.
         text: String,
         /// How it ended.
         ending: EndingView,
         /// What it took.
         stats: Option<AnswerStats>,
-        /// Sentences that were finished since the last update.
-        sentences: Vec<String>,
     },
 }

@@ -27,8 +27,8 @@ impl Rendered {
     /// Renders `message`. Takes a while for a long one.
     pub(crate) fn of(message: &Message) -> Self {
         Self {
-            reasoning: blocks(&message.reasoning),
-            answer: blocks(&message.text),
+            reasoning: markdown::render(&message.reasoning),
+            answer: markdown::render(&message.text),
         }
     }
 
@@ -36,13 +36,6 @@ impl Rendered {
         let blocks = self.reasoning.iter().chain(&self.answer);
         blocks.map(|block| block.html.len()).sum()
     }
-}
-
-fn blocks(source: &str) -> Vec<Block> {
-    if source.is_empty() {
-        return Vec::new();
-    }
-    markdown::render(source)
 }
 
 /// `message` as it is drawn.

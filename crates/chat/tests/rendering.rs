@@ -1,13 +1,8 @@
-//! Markdown as windows get it: what it looks like, how it grows, and what it costs at the worst.
+//! Markdown as windows get it: what it looks like, how it grows, and texts that are hard to read.
 //!
 //! That it is read as pulldown-cmark reads it, and that it is inert, is tested beside the code.
 
-use std::time::{Duration, Instant};
-
-use proptest::prelude::*;
-use transom_chat::Block;
-use transom_chat::block::settle;
-use transom_chat::markdown::{Speech, Stream, render};
+use transom_chat::markdown::{Document, render};
 
 fn html(text: &str) -> String {
     render(text).into_iter().map(|block| block.html).collect()
@@ -27,12 +22,11 @@ fn check_not(text: &str, parts: &[&str]) {
     }
 }
 
-fn tail(text: &str) -> String {
-    let mut stream = Stream::new();
-    let mut blocks = stream.push(text);
-    let tail = stream.tail();
-    blocks.retain(|block| !block.continues);
-    tail.html
+fn growing(text: &str) -> String {
+    let mut document = Document::new();
+    document.read(text, false);
+    let blocks = document.blocks().iter();
+    blocks.map(|block| block.html.as_str()).collect()
 }
 
 #[test]
@@ -128,24 +122,6 @@ fn images_are_named_and_not_loaded() {
 }
 
 #[test]
-fn definitions_at_the_end_reach_back() {
-    let text =
-        "See [it][1] and a note[^n].\n\nMore.\n\n[1]: https://example.org\n[^n]: The note.\n";
-    let mut stream = Stream::new();
-    let early = stream.push(text);
-    assert!(!early[0].html.contains("<a"), "{early:?}");
-    let late = stream.finish();
-    let replaced: Vec<u32> = late.iter().map(|block| block.index).collect();
-    assert!(replaced.contains(&0) && !replaced.contains(&1), "{late:?}");
-    let mut blocks = early;
-    settle(&mut blocks, late);
-    assert_eq!(blocks, render(text));
-    assert!(blocks[0].html.contains("href=\"https://example.org\""));
-    assert!(blocks[0].html.contains("href=\"#fn-1\""), "{blocks:?}");
-    check(text, &["<div class=\"footnote\" id=\"fn-1\">"]);
-}
-
-#[test]
 fn formulas_are_set_in_all_four_spellings() {
     for text in [
         "so $x^2$ is",
@@ -211,7 +187,7 @@ fn dollars_in_prose_are_no_formulas() {
 }
 
 #[test]
-fn the_tail_closes_what_is_open() {
+fn what_is_open_at_the_end_is_closed() {
     for (text, part) in [
         ("some **bold", "<strong>bold</strong>"),
         ("some **bold *both", "<strong>bold <em>both</em></strong>"),
@@ -232,11 +208,11 @@ fn the_tail_closes_what_is_open() {
             "<figure class=\"code\" data-language=\"rust\">",
         ),
     ] {
-        let tail = tail(text);
-        assert!(tail.contains(part), "{text:?} lacks {part:?}:\n{tail}");
+        let html = growing(text);
+        assert!(html.contains(part), "{text:?} lacks {part:?}:\n{html}");
         assert!(
-            !tail.contains('*') && !tail.contains("]("),
-            "{text:?}:\n{tail}"
+            !html.contains('*') && !html.contains("]("),
+            "{text:?}:\n{html}"
         );
     }
 }
@@ -253,76 +229,17 @@ fn marks_that_may_mean_anything_are_not_drawn_yet() {
         ("text\n\n", "``"),
         ("text **a** ", "**"),
     ] {
-        let with = tail(&format!("{before}{mark}"));
+        let with = growing(&format!("{before}{mark}"));
         assert_eq!(
             with.trim_end(),
-            tail(before).trim_end(),
+            growing(before).trim_end(),
             "{before:?} {mark:?}"
         );
     }
 }
 
 #[test]
-fn a_growing_answer_keeps_its_tail_small() {
-    let mut answer = String::new();
-    for i in 0..400 {
-        answer.push_str(&format!(
-            "{i}. item **{i}** with `code` and a few more words\n"
-        ));
-    }
-    answer.push_str("\n```python\n");
-    for i in 0..800 {
-        answer.push_str(&format!(
-            "def function_{i}(x):  # a comment\n    return x + {i}\n"
-        ));
-    }
-    answer.push_str("```\n\n| a | b |\n|---|---|\n");
-    for i in 0..500 {
-        answer.push_str(&format!("| row {i} | **value** {i} |\n"));
-    }
-    let mut stream = Stream::new();
-    let mut blocks: Vec<Block> = Vec::new();
-    let mut n_sent = 0;
-    for piece in answer.as_bytes().chunks(32) {
-        let new = stream.push(std::str::from_utf8(piece).unwrap());
-        n_sent += new.len();
-        settle(&mut blocks, new);
-        let tail = stream.tail();
-        assert!(
-            tail.html.len() < 10_000,
-            "{} bytes of tail",
-            tail.html.len()
-        );
-    }
-    let rest = stream.finish();
-    n_sent += rest.len();
-    settle(&mut blocks, rest);
-    assert_eq!(blocks.len(), n_sent, "a block was sent twice");
-    assert_eq!(blocks, render(&answer));
-    assert!(blocks.len() > 50);
-    assert!(blocks.iter().all(|block| block.html.len() < 12_000));
-}
-
-#[test]
-fn a_list_that_turns_loose_late_is_sent_again_once() {
-    let mut text: String = (0..200)
-        .map(|i| format!("- item {i} and some words\n"))
-        .collect();
-    let mut stream = Stream::new();
-    let mut blocks = stream.push(&text);
-    assert!(blocks.len() > 1 && !blocks[0].html.contains("<p>"));
-    let more = "\n- loose\n- end\n";
-    text.push_str(more);
-    let new = stream.push(more);
-    assert_eq!(new.iter().filter(|block| block.index == 0).count(), 1);
-    settle(&mut blocks, new);
-    settle(&mut blocks, stream.finish());
-    assert!(blocks.iter().all(|block| block.html.contains("<p>")));
-    assert_eq!(blocks, render(&text));
-}
-
-#[test]
-fn hostile_sizes_take_linear_time_and_no_stack() {
+fn hostile_texts_are_read_whole_and_growing() {
     let deep_list: String = (0..500)
         .map(|i| format!("{}- x\n", "  ".repeat(i)))
         .collect();
@@ -374,87 +291,12 @@ fn hostile_sizes_take_linear_time_and_no_stack() {
         ("lines of a paragraph", "text of a line\n".repeat(10_000)),
         ("held formula", format!("$$\n{}", "x\n".repeat(20_000))),
     ];
-    for (name, text) in cases {
-        let start = Instant::now();
-        let blocks = render(&text);
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "{name}: {:?} whole",
-            start.elapsed()
-        );
-        drop(blocks);
-        let start = Instant::now();
-        let mut stream = Stream::new();
-        let step = (text.len() / 20).max(1);
-        let mut at = 0;
-        while at < text.len() {
-            let end = text.floor_char_boundary((at + step).min(text.len()));
-            stream.push(&text[at..end]);
-            stream.tail();
-            at = end;
-        }
-        stream.finish();
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "{name}: {:?} growing",
-            start.elapsed()
-        );
-    }
-}
-
-#[test]
-fn sentences_are_spoken_whole_and_once() {
-    let text = "# Title\n\nFirst **sentence** here. Second, with [a link](https://example.org)! Third\nover lines? \n\n```rust\nfn x() {}\n```\n\n- one item\n- two $x^2$ items\n\nLast";
-    let expected = [
-        "Title",
-        "First sentence here.",
-        "Second, with a link!",
-        "Third over lines?",
-        "code block, rust",
-        "one item",
-        "two x^2 items",
-        "Last",
-    ];
-    for n in [1, 3, 7, 1000] {
-        let mut speech = Speech::new();
-        let mut said = Vec::new();
-        for piece in text.as_bytes().chunks(n) {
-            said.extend(speech.push(std::str::from_utf8(piece).unwrap()));
-        }
-        said.extend(speech.finish());
-        assert_eq!(said, expected, "in pieces of {n}");
-    }
-    let mut speech = Speech::new();
-    assert_eq!(speech.push("One. Two begins"), ["One."]);
-    assert_eq!(speech.push(" and ends. Three"), ["Two begins and ends."]);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_text_in_any_pieces_ends_the_same(
-        text in "([a-z $`*_\\[\\]()<>|#\\-+\\\\\n~!^:.1é漢\r\t&;\"'/=]|\n\n|```|\\$\\$|\n- |\n1\\. |\n\\| a \\| b \\|\n\\|---\\|---\\|\n|\\\\\\[|\\\\\\]|\\[\\^1\\]|\n\\[a\\]: /x\n){0,160}",
-        n in 1_usize..9,
-    ) {
-        let mut stream = Stream::new();
-        let mut speech = Speech::new();
-        let mut blocks = Vec::new();
-        let letters: Vec<char> = text.chars().collect();
-        for piece in letters.chunks(n) {
-            let piece: String = piece.iter().collect();
-            settle(&mut blocks, stream.push(&piece));
-            speech.push(&piece);
-            stream.tail();
-        }
-        settle(&mut blocks, stream.finish());
-        speech.finish();
-        prop_assert_eq!(&blocks, &render(&text));
-        for (at, block) in blocks.iter().enumerate() {
-            prop_assert_eq!(block.index as usize, at);
-            prop_assert!(!(at == 0 && block.continues));
-            let has_mark = block.html.contains(['\u{FDD0}', '\u{FDD1}']);
-            prop_assert!(!has_mark);
+    for (_, text) in cases {
+        render(&text);
+        let mut document = Document::new();
+        for part in 1..=5 {
+            let end = text.floor_char_boundary(text.len() * part / 5);
+            document.read(&text[..end], false);
         }
     }
 }

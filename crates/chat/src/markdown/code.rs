@@ -1,7 +1,7 @@
 //! Code in colours: lines to spans with one of a few classes.
 //!
-//! Rule: a line of growing code is highlighted once. The state after the last whole line is kept,
-//! and only the unfinished line is done again.
+//! Rule: a line of growing code is highlighted once. The state after the last whole line is cached,
+//! and only the unfinished line is highlighted again.
 //!
 //! The syntaxes (bat's, through two-face) are loaded when the first code block comes, not before.
 
@@ -9,15 +9,13 @@ use std::sync::LazyLock;
 
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet};
 
-use super::html::escape;
+use super::writer::escape;
 
 /// Longer lines are shown without colours: minified code would take seconds.
 const MAX_LINE: usize = 1000;
-/// Code blocks below the top level of which the state is kept: as many as a tail may hold, or each
-/// of its updates would highlight them all.
-const N_NESTED: usize = 32;
-/// Longer code below the top level is shown without colours.
-const MAX_NESTED: usize = 64 * 1024;
+/// Lines in a chunk. A browser lays out the text of one element together, and anew for each
+/// letter that is added to it.
+const CHUNK_LINES: usize = 16;
 
 static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(two_face::syntax::extra_newlines);
 
@@ -170,16 +168,16 @@ fn class_of(scopes: &ScopeStack) -> Option<&'static str> {
     })
 }
 
-/// A growing text of code.
-#[derive(Debug, Clone)]
+/// A code block that may grow.
+#[derive(Debug)]
 struct Code {
     info: String,
     /// `None`: no colours.
     place: Option<Place>,
-    /// The whole lines since the last cut.
+    /// The whole lines, whose HTML is in `chunks`.
     done: String,
-    html: String,
-    was_cut: bool,
+    n_lines: usize,
+    chunks: Vec<String>,
 }
 
 impl Code {
@@ -192,87 +190,68 @@ impl Code {
             info: info.to_string(),
             place,
             done: String::new(),
-            html: String::new(),
-            was_cut: false,
+            n_lines: 0,
+            chunks: Vec::new(),
         }
     }
 
-    /// All of `text`, of which the beginning was given before.
-    fn html(&mut self, text: &str) -> String {
+    /// Returns the HTML of `text`, which begins with the lines that are done.
+    fn chunks(&mut self, text: &str) -> Vec<String> {
         let n_whole = text.rfind('\n').map_or(0, |at| at + 1);
-        for line in text[self.done.len().min(n_whole)..n_whole].split_inclusive('\n') {
-            match &mut self.place {
-                Some(place) => place.line(line, &mut self.html),
-                None => escape(line, &mut self.html),
-            }
+        for line in text[self.done.len()..n_whole].split_inclusive('\n') {
+            let html = open_chunk(&mut self.chunks, self.n_lines);
+            write_line(self.place.as_mut(), line, html);
             self.done.push_str(line);
+            self.n_lines += 1;
         }
-        let mut html = self.html.clone();
-        match self.place.clone() {
-            Some(mut place) if n_whole < text.len() => place.line(&text[n_whole..], &mut html),
-            _ => escape(&text[n_whole..], &mut html),
+        let mut chunks = self.chunks.clone();
+        if n_whole < text.len() {
+            let html = open_chunk(&mut chunks, self.n_lines);
+            write_line(self.place.clone().as_mut(), &text[n_whole..], html);
         }
-        html
-    }
-
-    fn cut(&mut self) {
-        self.done.clear();
-        self.html.clear();
-        self.was_cut = true;
+        chunks
     }
 }
 
-/// Highlights the code blocks of one text.
+/// Returns the chunk that the line with the index `n_lines` belongs to.
+fn open_chunk(chunks: &mut Vec<String>, n_lines: usize) -> &mut String {
+    let at = n_lines / CHUNK_LINES;
+    if at == chunks.len() {
+        chunks.push(String::new());
+    }
+    &mut chunks[at]
+}
+
+fn write_line(place: Option<&mut Place>, line: &str, html: &mut String) {
+    match place {
+        Some(place) => place.line(line, html),
+        None => escape(line, html),
+    }
+}
+
+/// Highlights the code blocks of one text, and caches what it did in the last reading.
 #[derive(Debug, Default)]
 pub(super) struct Highlighter {
-    open: Option<Code>,
-    nested: Vec<Code>,
+    /// In the order of the text.
+    blocks: Vec<Code>,
+    n_read: usize,
 }
 
 impl Highlighter {
-    /// The lines of the open top-level code block since its last cut.
-    pub(super) fn open(&mut self, info: &str, lines: &str, continues: bool) -> String {
-        let is_known = self.open.as_ref().is_some_and(|code| {
-            code.info == info && lines.starts_with(&code.done) && continues == code.was_cut
-        });
-        if !is_known {
-            self.open = Some(Code::new(info));
-        }
-        self.open
-            .as_mut()
-            .map(|code| code.html(lines))
-            .unwrap_or_default()
+    /// The text is read from its start again.
+    pub(super) fn restart(&mut self) {
+        self.n_read = 0;
     }
 
-    /// What was given of the open block is committed; `ends`: it was its last.
-    pub(super) fn cut(&mut self, ends: bool) {
-        if ends {
-            self.open = None;
-        } else if let Some(code) = &mut self.open {
-            code.cut();
+    /// Returns the HTML of the next code block in chunks of whole lines.
+    pub(super) fn chunks(&mut self, info: &str, text: &str) -> Vec<String> {
+        let at = self.n_read;
+        self.n_read += 1;
+        match self.blocks.get_mut(at) {
+            Some(code) if code.info == info && text.starts_with(&code.done) => {}
+            Some(code) => *code = Code::new(info),
+            None => self.blocks.push(Code::new(info)),
         }
-    }
-
-    /// A code block inside a list or quote: drawn again with its item, not highlighted again.
-    pub(super) fn nested(&mut self, info: &str, text: &str) -> String {
-        if text.len() > MAX_NESTED {
-            let mut html = String::new();
-            escape(text, &mut html);
-            return html;
-        }
-        let known = self
-            .nested
-            .iter()
-            .enumerate()
-            .filter(|(_, code)| code.info == info && text.starts_with(&code.done))
-            .max_by_key(|(_, code)| code.done.len());
-        let mut code = match known {
-            Some((at, _)) => self.nested.remove(at),
-            None => Code::new(info),
-        };
-        let html = code.html(text);
-        self.nested.insert(0, code);
-        self.nested.truncate(N_NESTED);
-        html
+        self.blocks[at].chunks(text)
     }
 }

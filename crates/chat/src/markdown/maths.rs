@@ -1,4 +1,4 @@
-//! Formulas: found before Markdown is read, set as MathML.
+//! Formulas: found before Markdown is parsed, set as MathML.
 //!
 //! Rule: a formula leaves a mark of two noncharacters and a number in its place, so that Markdown
 //! sees one word. Where that turns out to be code or a link's address, the mark gives way to the
@@ -10,16 +10,26 @@
 mod tex;
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::mem;
 
-const BEGIN: char = '\u{FDD0}';
-const END: char = '\u{FDD1}';
+use super::fences::{self, Fences, without_containers};
+use super::writer::escape;
+
+/// Stands before the number of a formula.
+pub(super) const BEGIN: char = '\u{FDD0}';
+/// Stands after the number of a formula.
+pub(super) const END: char = '\u{FDD1}';
 /// A formula on several lines is given up after so many bytes.
-const MAX_HELD: usize = 16 * 1024;
+const MAX_LENGTH: usize = 16 * 1024;
 
-/// The formulas of a text, by number.
+/// The formulas of a text, by number, and the cached MathML of those that were set before.
 #[derive(Debug, Default)]
-pub(super) struct Formulas(Vec<Formula>);
+pub(super) struct Formulas {
+    found: Vec<Formula>,
+    /// By TeX, first those on a line, then those on their own. `None` if it cannot be set.
+    set: [HashMap<String, Option<String>>; 2],
+}
 
 #[derive(Debug)]
 struct Formula {
@@ -28,360 +38,268 @@ struct Formula {
     tex: String,
     is_display: bool,
     is_pending: bool,
-    mathml: OnceCell<Option<String>>,
-}
-
-impl Formula {
-    /// `None` if it cannot be set. Set once: a tail asks again and again.
-    fn mathml(&self) -> Option<&str> {
-        let set = || tex::mathml(&self.tex, self.is_display);
-        self.mathml.get_or_init(set).as_deref()
-    }
 }
 
 impl Formulas {
-    fn add(&mut self, formula: Formula) -> String {
-        self.0.push(formula);
-        format!("{BEGIN}{}{END}", self.0.len() - 1)
-    }
-
-    pub(super) fn mark(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(super) fn truncate(&mut self, mark: usize) {
-        self.0.truncate(mark);
-    }
-
-    /// Text with its formulas as `show` gives them; what is no formula goes to `show` as is.
-    fn spread(&self, text: &str, mut show: impl FnMut(Result<&Formula, &str>)) {
-        let mut rest = text;
-        while let Some(start) = rest.find(BEGIN) {
-            show(Err(&rest[..start]));
-            rest = &rest[start + BEGIN.len_utf8()..];
-            let Some(end) = rest.find(END) else { break };
-            if let Some(formula) = rest[..end]
-                .parse()
-                .ok()
-                .and_then(|at: usize| self.0.get(at))
-            {
-                show(Ok(formula));
-            }
-            rest = &rest[end + END.len_utf8()..];
+    /// Returns `text` with marks in the place of its formulas, which take the place of those found
+    /// before. Until the text `is_complete`, one that is open at its end counts too.
+    pub(super) fn mark<'t>(&mut self, text: &'t str, is_complete: bool) -> Cow<'t, str> {
+        self.found.clear();
+        if !text.contains(['$', '\\']) {
+            return Cow::Borrowed(text);
         }
-        show(Err(rest));
+        let mut finder = Finder {
+            text,
+            is_complete,
+            found: mem::take(&mut self.found),
+            marked: String::with_capacity(text.len()),
+        };
+        let mut fences = Fences::default();
+        let mut at = 0;
+        while at < text.len() {
+            let line = line_at(text, at);
+            if fences.is_code(line) {
+                finder.marked.push_str(line);
+                at += line.len();
+            } else {
+                at = finder.mark_line(at);
+            }
+        }
+        self.found = finder.found;
+        Cow::Owned(finder.marked)
     }
 
-    /// Text as it was written.
-    pub(super) fn source<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    /// Returns text as it was written.
+    pub(super) fn source<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text.contains(BEGIN) {
             return Cow::Borrowed(text);
         }
         let mut source = String::with_capacity(text.len() * 2);
-        self.spread(text, |part| {
-            source.push_str(part.map_or_else(|prose| prose, |formula| &formula.source));
-        });
+        for part in parts(text) {
+            match part {
+                Part::Prose(prose) => source.push_str(prose),
+                Part::Formula(at) => {
+                    let formula = self.found.get(at);
+                    source.push_str(formula.map_or("", |formula| &formula.source));
+                }
+            }
+        }
         Cow::Owned(source)
     }
 
-    /// Text as it is spoken: formulas by what is between their signs.
-    pub(super) fn spoken<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    /// Writes text as HTML.
+    pub(super) fn write(&mut self, text: &str, html: &mut String) {
         if !text.contains(BEGIN) {
-            return Cow::Borrowed(text);
+            return escape(text, html);
         }
-        let mut spoken = String::with_capacity(text.len() * 2);
-        self.spread(text, |part| {
-            spoken.push_str(part.map_or_else(|prose| prose, |formula| formula.tex.trim()));
-        });
-        Cow::Owned(spoken)
-    }
-
-    /// Text as HTML, its prose by `escape`.
-    pub(super) fn html(&self, text: &str, escape: impl Fn(&str, &mut String)) -> String {
-        let mut html = String::with_capacity(text.len() * 2);
-        self.spread(text, |part| match part {
-            Err(prose) => escape(prose, &mut html),
-            Ok(formula) if formula.is_pending => {
-                html.push_str("<code class=\"math-pending\">");
-                escape(formula.tex.trim(), &mut html);
-                html.push_str("</code>");
+        for part in parts(text) {
+            match part {
+                Part::Prose(prose) => escape(prose, html),
+                Part::Formula(at) => self.write_formula(at, html),
             }
-            Ok(formula) => match formula.mathml() {
-                Some(mathml) => html.push_str(mathml),
-                None => {
-                    html.push_str("<code class=\"math-error\">");
-                    escape(formula.source.trim(), &mut html);
-                    html.push_str("</code>");
-                }
-            },
-        });
-        html
-    }
-}
-
-/// Finds formulas in lines as they come. Lines of a formula that is not closed yet are held, and
-/// come out as one; or as they were if a blank line or too much text comes first.
-#[derive(Debug, Default)]
-pub(super) struct Filter {
-    held: Vec<String>,
-    n_held: usize,
-    /// What closes what is held.
-    closer: &'static str,
-    /// Where in the first held line its formula begins.
-    begins: usize,
-    /// The mark and length of a fence that is open below the top level.
-    fence: Option<(u8, usize)>,
-    /// The last line opened it.
-    is_new_fence: bool,
-}
-
-impl Filter {
-    /// A whole line; gives the lines that are ready.
-    pub(super) fn line(&mut self, line: &str, formulas: &mut Formulas) -> Vec<String> {
-        let line = without_marks(line);
-        if self.is_code(&line) {
-            let mut lines = self.release();
-            lines.push(line.into_owned());
-            return lines;
-        }
-        if self.held.is_empty() {
-            return self.scan(line.into_owned(), formulas);
-        }
-        let inner = self.held_part(&line).to_string();
-        if let Some(at) = inner.find(self.closer) {
-            let (joined, rest) = self.join(&inner, at, formulas);
-            return self.scan_from(joined, rest, formulas);
-        }
-        self.n_held += line.len();
-        let is_over = inner.trim().is_empty() || self.n_held > MAX_HELD;
-        self.held.push(line.into_owned());
-        if is_over { self.release() } else { Vec::new() }
-    }
-
-    /// The lines that are held, as they were.
-    pub(super) fn release(&mut self) -> Vec<String> {
-        self.n_held = 0;
-        std::mem::take(&mut self.held)
-    }
-
-    /// Another block began at the top level: no fence is open below it.
-    pub(super) fn forget_code(&mut self) {
-        if !self.is_new_fence {
-            self.fence = None;
         }
     }
 
-    /// A line of code at the top level went past: of its fences nothing is known here.
-    pub(super) fn pass_code(&mut self) {
-        self.fence = None;
-        self.is_new_fence = false;
-    }
-
-    /// What is held and an unfinished `line`, with formulas, the last of which may be open.
-    pub(super) fn unfinished(&self, line: &str, formulas: &mut Formulas) -> String {
-        let line = without_marks(line);
-        if self.fence.is_some() {
-            return line.into_owned();
-        }
-        if let Some(first) = self.held.first() {
-            let mut tex = first[self.begins + 2..].to_string();
-            for line in &self.held[1..] {
-                tex.push_str(self.held_part(line));
-            }
-            tex.push_str(self.held_part(&line));
-            let (tex, rest, is_pending) = match tex.find(self.closer) {
-                Some(at) => {
-                    let rest = tex[at + self.closer.len()..].to_string();
-                    (tex[..at].to_string(), rest, false)
-                }
-                None => (tex, String::new(), true),
-            };
-            let mark = formulas.add(Formula {
-                source: format!("{}{tex}", &first[self.begins..self.begins + 2]),
-                tex,
-                is_display: true,
-                is_pending,
-                mathml: OnceCell::new(),
-            });
-            return format!("{}{mark}{rest}", &first[..self.begins]);
-        }
-        let (mut text, open) = found(line.into_owned(), 0, formulas);
-        if let Some(open) = open {
-            let source = text.split_off(open.at);
-            let tex = source[2..].trim_end_matches('\\').to_string();
-            let mark = formulas.add(Formula {
-                source,
-                tex,
-                is_display: open.is_display,
-                is_pending: true,
-                mathml: OnceCell::new(),
-            });
-            text.push_str(&mark);
-        }
-        text
-    }
-
-    fn scan(&mut self, line: String, formulas: &mut Formulas) -> Vec<String> {
-        self.scan_from(line, 0, formulas)
-    }
-
-    fn scan_from(&mut self, line: String, from: usize, formulas: &mut Formulas) -> Vec<String> {
-        let (line, open) = found(line, from, formulas);
-        match open {
-            Some(open) if open.is_display && line.ends_with('\n') => {
-                self.closer = open.closer;
-                self.begins = open.at;
-                self.n_held = line.len();
-                self.held.push(line);
-                Vec::new()
-            }
-            _ => vec![line],
-        }
-    }
-
-    /// The held lines with `last`, in which they are closed `at`, as one line with a mark; and
-    /// where in it the text after the mark begins.
-    fn join(&mut self, last: &str, at: usize, formulas: &mut Formulas) -> (String, usize) {
-        let held = std::mem::take(&mut self.held);
-        let mut source = held[0][self.begins..].to_string();
-        let mut tex = without_comment(&held[0][self.begins + 2..]);
-        for line in &held[1..] {
-            let part = self.held_part(line);
-            source.push_str(part);
-            tex.push_str(&without_comment(part));
-        }
-        source.push_str(&last[..at + self.closer.len()]);
-        tex.push_str(&last[..at]);
-        let mark = formulas.add(Formula {
-            source,
-            tex,
-            is_display: true,
-            is_pending: false,
-            mathml: OnceCell::new(),
-        });
-        let mut joined = format!("{}{mark}", &held[0][..self.begins]);
-        let rest = joined.len();
-        joined.push_str(&last[at + self.closer.len()..]);
-        self.n_held = 0;
-        (joined, rest)
-    }
-
-    /// A line inside a quote goes on after its `>`.
-    fn held_part<'a>(&self, line: &'a str) -> &'a str {
-        let is_quote = self
-            .held
-            .first()
-            .is_some_and(|first| first.trim_start().starts_with('>'));
-        if is_quote {
-            line.trim_start_matches([' ', '>'])
-        } else {
-            line.trim_start_matches([' ', '\t'])
-        }
-    }
-
-    /// Whether `line` is in or beside a fence, which may stand in a list or quote.
-    fn is_code(&mut self, line: &str) -> bool {
-        let inner = without_containers(line);
-        let mark = inner.bytes().next().unwrap_or_default();
-        let is_mark = matches!(mark, b'`' | b'~');
-        let n_marks = inner
-            .bytes()
-            .take_while(|&byte| is_mark && byte == mark)
-            .count();
-        let is_fence = n_marks >= 3;
-        let rest = &inner[n_marks..];
-        self.is_new_fence = false;
-        match self.fence {
-            Some((open, n_open)) => {
-                if is_fence && mark == open && n_marks >= n_open && rest.trim().is_empty() {
-                    self.fence = None;
-                }
-                true
-            }
-            None if is_fence && !(mark == b'`' && rest.contains('`')) => {
-                self.fence = Some((mark, n_marks));
-                self.is_new_fence = true;
-                true
-            }
-            None => false,
-        }
-    }
-}
-
-/// A formula that is not closed on its line.
-struct OpenFormula {
-    at: usize,
-    closer: &'static str,
-    is_display: bool,
-}
-
-/// `line` with marks for the formulas after `from` that are closed on it, and the first that is
-/// not.
-fn found(line: String, from: usize, formulas: &mut Formulas) -> (String, Option<OpenFormula>) {
-    let mut text = String::new();
-    let mut copied = 0;
-    let mut at = from;
-    // Such a line is no fence only because of the ticks that follow: none of them may vanish.
-    let is_almost_fence = without_containers(&line).starts_with("```");
-    while let Some(step) = line[at..].find(['$', '\\', '`']) {
-        at += step;
-        let rest = &line[at..];
-        let (opener, closer, is_display) = if rest.starts_with('`') {
-            at += code_span(rest);
-            continue;
-        } else if rest.starts_with("$$") {
-            ("$$", "$$", true)
-        } else if rest.starts_with("\\[") {
-            ("\\[", "\\]", true)
-        } else if rest.starts_with("\\(") {
-            ("\\(", "\\)", false)
-        } else if rest.starts_with('$') {
-            ("$", "$", false)
-        } else {
-            let skipped = rest.chars().take(2).map(char::len_utf8).sum::<usize>();
-            at += skipped;
-            continue;
+    fn write_formula(&mut self, at: usize, html: &mut String) {
+        let Some(formula) = self.found.get(at) else {
+            return;
         };
-        let inner = &rest[opener.len()..];
-        let end = match opener {
-            "$" => closing_dollar(&line[..at], inner),
-            _ => inner.find(closer),
-        };
-        match end {
-            Some(end) if is_almost_fence && inner[..end].contains('`') => at += opener.len(),
-            None if is_almost_fence && inner.contains('`') => at += opener.len(),
-            Some(end) if !inner[..end].trim().is_empty() => {
-                let n_all = opener.len() + end + closer.len();
-                text.push_str(&line[copied..at]);
-                text.push_str(&formulas.add(Formula {
-                    source: rest[..n_all].to_string(),
-                    tex: inner[..end].to_string(),
-                    is_display,
-                    is_pending: false,
-                    mathml: OnceCell::new(),
-                }));
-                at += n_all;
-                copied = at;
+        let (class, source) = if formula.is_pending {
+            ("math-pending", &formula.tex)
+        } else {
+            let set = &mut self.set[usize::from(formula.is_display)];
+            if !set.contains_key(&formula.tex) {
+                let mathml = tex::mathml(&formula.tex, formula.is_display);
+                set.insert(formula.tex.clone(), mathml);
             }
-            Some(end) => at += opener.len() + end + closer.len(),
-            None if opener == "$" => at += 1,
-            None => {
-                text.push_str(&line[copied..at]);
-                let open = OpenFormula {
-                    at: text.len(),
-                    closer,
-                    is_display,
+            if let Some(Some(mathml)) = set.get(&formula.tex) {
+                return html.push_str(mathml);
+            }
+            ("math-error", &formula.source)
+        };
+        html.push_str(&format!("<code class=\"{class}\">"));
+        escape(source.trim(), html);
+        html.push_str("</code>");
+    }
+}
+
+enum Part<'t> {
+    Prose(&'t str),
+    Formula(usize),
+}
+
+/// Text with marks, in parts. The source has no other noncharacters, but an entity may stand for
+/// one, with any number.
+fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+    text.split(BEGIN).enumerate().flat_map(|(index, part)| {
+        let (number, prose) = match part.split_once(END) {
+            Some((number, prose)) if index > 0 => (number.parse().ok(), prose),
+            _ => (None, part),
+        };
+        number
+            .map(Part::Formula)
+            .into_iter()
+            .chain([Part::Prose(prose)])
+    })
+}
+
+/// Finds the formulas of a text.
+struct Finder<'t> {
+    text: &'t str,
+    is_complete: bool,
+    found: Vec<Formula>,
+    marked: String,
+}
+
+/// What a line's open formula leads to.
+enum Search {
+    Closed {
+        formula: Formula,
+        end: usize,
+    },
+    /// The text ends before it is closed.
+    Open {
+        tex: String,
+    },
+    None,
+}
+
+impl Finder<'_> {
+    fn mark_formula(&mut self, formula: Formula) {
+        self.marked.push(BEGIN);
+        self.marked.push_str(&self.found.len().to_string());
+        self.marked.push(END);
+        self.found.push(formula);
+    }
+
+    /// Marks what begins in the line at `start`. Returns where the next line begins.
+    fn mark_line(&mut self, start: usize) -> usize {
+        let text = self.text;
+        let mut end = start + line_at(text, start).len();
+        let mut copied = start;
+        let mut at = start;
+        // Such a line is no fence only because of the ticks that follow: none of them may vanish.
+        let is_almost_fence = without_containers(&text[start..end]).starts_with("```");
+        while let Some(step) = text[at..end].find(['$', '\\', '`']) {
+            at += step;
+            let rest = &text[at..end];
+            let Some((opener, closer)) = delimiters(rest) else {
+                at += match rest.strip_prefix('\\') {
+                    Some(after) => 1 + after.chars().next().map_or(0, char::len_utf8),
+                    None => code_span(rest),
                 };
-                text.push_str(rest);
-                return (text, Some(open));
+                continue;
+            };
+            let is_display = matches!(opener, "$$" | "\\[");
+            let inner = &rest[opener.len()..];
+            let close = match opener {
+                "$" => closing_dollar(&text[start..at], inner),
+                _ => inner.find(closer),
+            };
+            if is_almost_fence && inner[..close.unwrap_or(inner.len())].contains('`') {
+                at += opener.len();
+                continue;
+            }
+            let search = match close {
+                Some(n_inner) => Search::Closed {
+                    end: at + opener.len() + n_inner + closer.len(),
+                    formula: Formula {
+                        source: rest[..opener.len() + n_inner + closer.len()].to_string(),
+                        tex: inner[..n_inner].to_string(),
+                        is_display,
+                        is_pending: false,
+                    },
+                },
+                None if is_display => self.search_below(start, at, end, closer),
+                None if opener == "\\(" && end == text.len() && !inner.ends_with('\n') => {
+                    Search::Open {
+                        tex: inner.trim_end_matches('\\').to_string(),
+                    }
+                }
+                None => Search::None,
+            };
+            match search {
+                Search::Closed {
+                    formula,
+                    end: after,
+                } => {
+                    if !formula.tex.trim().is_empty() {
+                        self.marked.push_str(&text[copied..at]);
+                        self.mark_formula(formula);
+                        copied = after;
+                    }
+                    at = after;
+                    end = end.max(at + line_at(text, at).len());
+                }
+                Search::Open { tex } if !self.is_complete => {
+                    self.marked.push_str(&text[copied..at]);
+                    self.mark_formula(Formula {
+                        source: text[at..].to_string(),
+                        tex,
+                        is_display,
+                        is_pending: true,
+                    });
+                    return text.len();
+                }
+                Search::Open { .. } | Search::None => at += opener.len(),
             }
         }
+        self.marked.push_str(&text[copied..end]);
+        end
     }
-    if copied == 0 {
-        return (line, None);
+
+    /// Looks for the end of the formula on its own that begins at `at`, below its line, which goes
+    /// from `start` to `end`. A blank line and a fence end the search.
+    fn search_below(&self, start: usize, at: usize, end: usize, closer: &str) -> Search {
+        let text = self.text;
+        let is_quote = text[start..].trim_start().starts_with('>');
+        let mut source = text[at..end].to_string();
+        let mut tex = without_comment(&text[at + closer.len()..end]);
+        let mut below = end;
+        while below < text.len() {
+            let line = line_at(text, below);
+            let inner = match is_quote {
+                true => line.trim_start_matches([' ', '>']),
+                false => line.trim_start_matches([' ', '\t']),
+            };
+            let inner_at = below + line.len() - inner.len();
+            if let Some(n_inner) = inner.find(closer).filter(|_| !fences::opens(line)) {
+                let n_closed = n_inner + closer.len();
+                source.push_str(&inner[..n_closed]);
+                tex.push_str(&inner[..n_inner]);
+                return Search::Closed {
+                    end: inner_at + n_closed,
+                    formula: Formula {
+                        source,
+                        tex,
+                        is_display: true,
+                        is_pending: false,
+                    },
+                };
+            }
+            let is_blank = inner.trim().is_empty() && line.ends_with('\n');
+            below += line.len();
+            if is_blank || fences::opens(line) || below - at > MAX_LENGTH {
+                return Search::None;
+            }
+            source.push_str(inner);
+            tex.push_str(&without_comment(inner));
+        }
+        Search::Open { tex }
     }
-    text.push_str(&line[copied..]);
-    (text, None)
+}
+
+/// Returns the line of `text` that begins at `at`, with its end.
+fn line_at(text: &str, at: usize) -> &str {
+    let rest = &text[at..];
+    &rest[..rest.find('\n').map_or(rest.len(), |end| end + 1)]
+}
+
+/// What opens the formula that `text` may begin with, and what closes it.
+fn delimiters(text: &str) -> Option<(&'static str, &'static str)> {
+    [("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$")]
+        .into_iter()
+        .find(|(opener, _)| text.starts_with(opener))
 }
 
 /// Where in `inner` the formula ends that a dollar after `before` would open; `None` if it opens
@@ -448,11 +366,6 @@ fn code_span(text: &str) -> usize {
     n_marks
 }
 
-/// `line` without what stands before a block that is in lists and quotes.
-fn without_containers(line: &str) -> &str {
-    line.trim_start_matches(|letter: char| " \t>-*+.)".contains(letter) || letter.is_ascii_digit())
-}
-
 /// A line of a formula up to its comment: in one line with the next it would hide that too.
 fn without_comment(line: &str) -> String {
     let mut is_escaped = false;
@@ -463,20 +376,4 @@ fn without_comment(line: &str) -> String {
         is_escaped = letter == '\\' && !is_escaped;
     }
     line.to_string()
-}
-
-/// Where in the end of a text its first whole letter stands, which may be cut in a formula's mark.
-pub(super) fn after_mark(end: &str) -> usize {
-    match (end.find(END), end.find(BEGIN)) {
-        (Some(end), begin) if begin.is_none_or(|begin| end < begin) => end + END.len_utf8(),
-        _ => 0,
-    }
-}
-
-fn without_marks(line: &str) -> Cow<'_, str> {
-    if line.contains([BEGIN, END]) {
-        Cow::Owned(line.replace([BEGIN, END], "\u{FFFD}"))
-    } else {
-        Cow::Borrowed(line)
-    }
 }

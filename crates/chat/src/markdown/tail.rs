@@ -1,26 +1,48 @@
 //! The unfinished end of a text, mended so that it does not flicker: what is half written looks
 //! as it will when it is whole.
 //!
-//! Rule: only the tail is drawn from mended text; what is committed is read as it was written. A
-//! wrong guess here lasts until the next letters.
+//! Rule: only a text that still grows is mended. A wrong guess here lasts until the next letters.
+
+use super::fences::Fences;
+
+/// A longer last paragraph is shown as it is, in bytes.
+const MAX_MENDED: usize = 32 * 1024;
 
 /// Whether an unfinished line in fenced code may be about to close it.
-pub(super) fn may_close_code(line: &str) -> bool {
+fn may_close_code(line: &str) -> bool {
     let marks = line.trim();
     !marks.is_empty()
         && (marks.chars().all(|letter| letter == '`') || marks.chars().all(|letter| letter == '~'))
 }
 
-/// `source` without a last line that may yet mean anything, and with closed what is open in its
-/// last paragraph.
-pub(super) fn mended(source: &str) -> String {
-    let line_at = source.rfind('\n').map_or(0, |at| at + 1);
-    let line = &source[line_at..];
-    if is_in_fence(&source[..line_at]) {
-        let is_fence = may_close_code(line);
-        return source[..if is_fence { line_at } else { source.len() }].to_string();
+/// Returns `text` without a last line that may yet mean anything, and with everything closed that
+/// is open in its last paragraph.
+pub(super) fn mended(text: &str) -> String {
+    let line_at = text.rfind('\n').map_or(0, |at| at + 1);
+    let line = &text[line_at..];
+    let mut fences = Fences::default();
+    for line in text[..line_at].split_inclusive('\n') {
+        fences.is_code(line);
     }
-    if is_undecided(line) {
+    if fences.is_open() {
+        let end = if may_close_code(line) {
+            line_at
+        } else {
+            text.len()
+        };
+        return text[..end].to_string();
+    }
+    let paragraph_at = text.rfind("\n\n").map_or(0, |at| at + 2);
+    let (before, paragraph) = text.split_at(paragraph_at);
+    if paragraph.len() > MAX_MENDED {
+        return text.to_string();
+    }
+    format!("{before}{}", mended_paragraph(paragraph))
+}
+
+fn mended_paragraph(source: &str) -> String {
+    let line_at = source.rfind('\n').map_or(0, |at| at + 1);
+    if is_undecided(&source[line_at..]) {
         let mut text = source[..line_at].to_string();
         complete_table(&mut text);
         return text;
@@ -34,26 +56,6 @@ pub(super) fn mended(source: &str) -> String {
     text.truncate(from);
     text.push_str(&closed);
     text
-}
-
-/// Whether a fence below the top level is open after `text`.
-fn is_in_fence(text: &str) -> bool {
-    let mut open: Option<(char, usize)> = None;
-    for line in text.lines() {
-        let inner = line.trim_start_matches(|letter: char| {
-            " \t>-*+.)".contains(letter) || letter.is_ascii_digit()
-        });
-        let Some(mark) = inner.chars().next().filter(|mark| "`~".contains(*mark)) else {
-            continue;
-        };
-        let n_marks = inner.chars().take_while(|&letter| letter == mark).count();
-        match open {
-            Some((open_mark, n_open)) if mark == open_mark && n_marks >= n_open => open = None,
-            None if n_marks >= 3 => open = Some((mark, n_marks)),
-            _ => {}
-        }
-    }
-    open.is_some()
 }
 
 /// Marks alone: of a list, a heading, a rule, a fence, a line under a heading or a table's.
@@ -102,11 +104,11 @@ fn complete_table(text: &mut String) -> bool {
     true
 }
 
-/// Where the inline text begins that is still open: in the last paragraph, item or cell.
+/// Where the inline text of a paragraph begins that is still open: in its last item or cell.
 fn inline_start(text: &str) -> usize {
-    let mut from = text.rfind("\n\n").map_or(0, |at| at + 2);
-    let mut at = from;
-    for line in text[from..].split_inclusive('\n') {
+    let mut from = 0;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
         let inner = line.trim_start();
         let is_item = ["- ", "* ", "+ ", "#", ">", "|"]
             .iter()

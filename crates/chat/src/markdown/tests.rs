@@ -1,18 +1,81 @@
-//! The pipeline against pulldown-cmark's own HTML.
+//! Any text, read in any pieces, ends as one reading of it, and is what pulldown-cmark reads.
 
 mod inert;
-mod plain;
 
+use dom_query::Document as Page;
 use proptest::prelude::*;
+use pulldown_cmark::html::push_html;
+use pulldown_cmark::{Event, Tag};
 
-use plain::{one_shot, streamed, streamed_at};
+use super::*;
+
+/// The product's documents without the sanitizer, which takes most of the time.
+fn document() -> Document {
+    Document {
+        is_unsanitised: true,
+        ..Document::default()
+    }
+}
+
+fn read(text: &str) -> Vec<Block> {
+    let mut document = document();
+    document.read(text, true);
+    document.blocks
+}
+
+/// The HTML that a page shows.
+fn shown(blocks: &[Block]) -> String {
+    let mut html = String::new();
+    // Where the blocks inside the last one go.
+    let mut slot = 0;
+    for block in blocks {
+        if block.is_inside {
+            html.insert_str(slot, &block.html);
+            slot += block.html.len();
+        } else {
+            let ends = ["</tbody>", "</code>", "</ul>", "</ol>"];
+            let end = ends.iter().find_map(|end| block.html.rfind(end));
+            slot = html.len() + end.unwrap_or(block.html.len());
+            html.push_str(&block.html);
+        }
+    }
+    html
+}
+
+/// Makes `blocks` what a follower makes of them who was told `change`.
+fn apply(blocks: &mut Vec<Block>, change: Change) {
+    blocks.truncate(change.n_blocks as usize);
+    for (index, block) in change.blocks {
+        match blocks.get_mut(index as usize) {
+            Some(known) => *known = block,
+            None => blocks.push(block),
+        }
+    }
+    assert_eq!(blocks.len(), change.n_blocks as usize);
+}
+
+/// Reads `text` up to each of `cuts` and then whole, and checks what a follower has at each time.
+fn check_pieces(text: &str, cuts: impl IntoIterator<Item = usize>) {
+    let mut document = document();
+    let mut followed = Vec::new();
+    let mut version = 0;
+    for cut in cuts {
+        document.read(&text[..cut], false);
+        apply(&mut followed, document.change_since(version));
+        version = document.version();
+        assert_eq!(followed, document.blocks(), "up to {cut}: {text:?}");
+    }
+    document.read(text, true);
+    apply(&mut followed, document.change_since(version));
+    assert_eq!(followed, read(text), "{text:?}");
+}
 
 fn check_all_cuts(text: &str) {
-    let whole = one_shot(text);
-    assert_eq!(streamed(text, &[]), whole, "whole: {text:?}");
-    for cut in (1..text.len()).filter(|&cut| text.is_char_boundary(cut)) {
-        assert_eq!(streamed_at(text, cut), whole, "cut at {cut}: {text:?}");
+    let cuts = (1..text.len()).filter(|&cut| text.is_char_boundary(cut));
+    for cut in cuts.clone() {
+        check_pieces(text, [cut]);
     }
+    check_pieces(text, cuts);
 }
 
 fn examples() -> Vec<(String, String)> {
@@ -38,22 +101,161 @@ fn every_example_of_the_specifications_cut_anywhere_equals_one_reading() {
     }
 }
 
+/// The structure and the letters of HTML.
+fn outline(html: &str) -> (Vec<String>, String) {
+    const ELEMENTS: &str = "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre table thead tbody tr th td \
+        em strong del hr br";
+    let page = Page::fragment(html);
+    page.select("figcaption").remove();
+    let names = page.root().descendants().into_iter();
+    let names = names.filter_map(|node| node.node_name());
+    let names = names.map(|name| name.to_string());
+    let text = page.root().text();
+    let letters = text.chars().filter(|letter| !letter.is_whitespace());
+    (
+        names
+            .filter(|name| ELEMENTS.split_whitespace().any(|known| known == name))
+            .collect(),
+        letters.collect(),
+    )
+}
+
 #[test]
-fn an_example_may_come_letter_by_letter() {
+fn examples_have_the_structure_and_the_text_that_pulldown_cmark_gives_them() {
+    let mut n_compared = 0;
     for (name, text) in examples() {
-        let cuts: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
-        assert_eq!(streamed(&text, &cuts), one_shot(&text), "{name}: {text:?}");
+        let text = normalized(&text);
+        let events: Vec<_> = Parser::new_ext(&text, options()).collect();
+        // These we write differently, and formulas are no Markdown.
+        let is_ours = Formulas::default().mark(&text, true).contains(maths::BEGIN)
+            || events.iter().any(|event| {
+                matches!(
+                    event,
+                    Event::Html(_) | Event::InlineHtml(_) | Event::Start(Tag::Image { .. })
+                )
+            });
+        if is_ours {
+            continue;
+        }
+        n_compared += 1;
+        let mut html = String::new();
+        push_html(&mut html, events.into_iter());
+        assert_eq!(
+            outline(&shown(&read(&text))),
+            outline(&html),
+            "{name}: {text:?}"
+        );
+    }
+    assert!(n_compared > 600, "only {n_compared}");
+}
+
+#[test]
+fn a_list_is_loose_as_a_whole_however_long_it_is() {
+    let mut text = "    \n".to_string();
+    for i in 0..38 {
+        text.push_str(&format!(
+            "- - [b][a] number {i} and some words to make it longer\n"
+        ));
+        if i % 3 == 2 {
+            text.push('\n');
+        }
+    }
+    text.push_str("- text\n");
+    check_pieces(&text, (0..text.len()).step_by(7));
+    let html = shown(&read(&text));
+    assert!(html.contains("<li><p>text</p>"), "{html}");
+}
+
+#[test]
+fn a_list_that_turns_loose_changes_its_items_and_nothing_else() {
+    let mut document = document();
+    let before = "A paragraph.\n\n- one\n- two\n";
+    document.read(before, false);
+    assert!(!shown(document.blocks()).contains("<li><p>"));
+    let version = document.version();
+    document.read(&format!("{before}\n- three"), false);
+    let change = document.change_since(version);
+    let changed: Vec<u32> = change.blocks.iter().map(|(index, _)| *index).collect();
+    assert_eq!(changed, [2, 3, 4]);
+    for (_, block) in change.blocks {
+        assert!(block.is_inside && block.html.starts_with("<li><p>"));
     }
 }
 
 #[test]
-fn examples_one_after_the_other_equal_one_reading() {
-    let examples = examples();
-    for pair in examples.windows(2) {
-        for gap in ["", "\n"] {
-            let text = format!("{}{gap}{}", pair[0].1, pair[1].1);
-            assert_eq!(streamed(&text, &[]), one_shot(&text), "{text:?}");
+fn a_definition_at_the_end_changes_what_speaks_of_it_and_nothing_else() {
+    let mut document = document();
+    let before = "See [it][1] and a note[^n].\n\nMore.\n\n[1]: https://example.org\n";
+    document.read("See [it][1] and a note[^n].\n\nMore.\n\n", false);
+    assert!(!document.blocks()[0].html.contains("<a"));
+    let version = document.version();
+    document.read(before, false);
+    let change = document.change_since(version);
+    assert_eq!(change.blocks.len(), 1);
+    assert_eq!(change.blocks[0].0, 0);
+    let version = document.version();
+    document.read(&format!("{before}[^n]: The note.\n"), false);
+    let change = document.change_since(version);
+    let changed: Vec<u32> = change.blocks.iter().map(|(index, _)| *index).collect();
+    assert_eq!(changed, [0, 2]);
+    assert!(document.blocks()[0].html.contains("href=\"#fn-1\""));
+    assert!(document.blocks()[2].html.contains("id=\"fn-1\""));
+}
+
+#[test]
+fn long_blocks_grow_at_their_end_only() {
+    let list: String = (0..400).map(|i| format!("{i}. item **{i}**\n")).collect();
+    let code: String = (0..800)
+        .map(|i| format!("def function_{i}(x):  # a comment\n"))
+        .collect();
+    let rows: String = (0..500)
+        .map(|i| format!("| row {i} | **{i}** |\n"))
+        .collect();
+    let table = format!("| a | b |\n|---|---|\n{rows}");
+    let code = format!("```python\n{code}```\n");
+    let formulas: String = (0..200).map(|i| format!("So $x_{i}$ is.\n\n")).collect();
+    for text in [list, code, table, formulas] {
+        let mut document = document();
+        let mut end = 0;
+        while end < text.len() {
+            end = (end + 32).min(text.len());
+            let version = document.version();
+            document.read(&text[..end], false);
+            let change = document.change_since(version);
+            let n_bytes: usize = change
+                .blocks
+                .iter()
+                .map(|(_, block)| block.html.len())
+                .sum();
+            assert!(n_bytes < 4_000, "{n_bytes} bytes for {:?}", &text[..40]);
         }
+        document.read(&text, true);
+        assert_eq!(document.blocks(), read(&text));
+    }
+}
+
+#[test]
+fn a_document_may_take_up_another_text() {
+    let mut document = document();
+    let texts = [
+        "```rust\nfn a() {}\nfn b() {}\n```\n\n```rust\nlet x = 1;\n```\n$x$ and $y$",
+        "```rust\nfn a() {}\nfn c() {}\n```\n\n$y$ and $$x$$",
+        "",
+        "- a\n- b[^1]\n\n[^1]: c",
+    ];
+    for text in texts.iter().chain(&texts) {
+        document.read(text, true);
+        assert_eq!(document.blocks(), read(text));
+    }
+}
+
+#[test]
+fn entities_that_look_like_the_mark_of_a_formula_are_no_formula() {
+    for number in ["0", "7", "x", ""] {
+        let mark = format!("&#xFDD0;{number}&#xFDD1;");
+        let text =
+            format!("{mark} `{mark}` [a](https://example.org/{mark} \"{mark}\") ![{mark}](b)");
+        assert!(shown(&read(&text)).contains("<a href="), "{text}");
     }
 }
 
@@ -65,13 +267,14 @@ fn line() -> impl Strategy<Value = String> {
         2 => Just("| a | b |"), 2 => Just("|---|:-:|"), 1 => Just("<div>"), 1 => Just("</div>"), 1 => Just("<!--"), 1 => Just("-->"),
         1 => Just("<script>"), 1 => Just("</script>"), 1 => Just("<b>"), 1 => Just("- [ ] "), 1 => Just("- [x] "),
         2 => Just("[a]: /one"), 1 => Just("[b]:"), 1 => Just("[a]: /two 'title"), 1 => Just("'title'"), 1 => Just("\"more\""), 1 => Just("[^1]: "), 1 => Just("[^n]: note"),
-        1 => Just("> [!NOTE]"), 1 => Just("> "), 1 => Just("    "), 1 => Just("-"), 1 => Just("1."),
+        1 => Just("> [!NOTE]"), 1 => Just("> "), 1 => Just("    "), 1 => Just("-"), 1 => Just("1."), 1 => Just("$$"), 1 => Just("\\["), 1 => Just("\\]"),
     ];
     let words = prop::collection::vec(
         prop_oneof![
             4 => Just("text"), 2 => Just("**bold**"), 1 => Just("*half"), 1 => Just("`code`"), 1 => Just("`"),
             2 => Just("[a]"), 1 => Just("[b][a]"), 1 => Just("[b]"), 1 => Just("[link](/to)"), 1 => Just("![a]"), 1 => Just("[^1]"), 1 => Just("[^n]"),
             1 => Just("~~gone~~"), 1 => Just("<i>"), 1 => Just("a|b"), 1 => Just("\\"), 1 => Just("'"), 1 => Just("é 漢"), 1 => Just("&amp;"),
+            1 => Just("$x^2$"), 1 => Just("\\(y"), 1 => Just("\\)"), 1 => Just("$$"),
         ],
         0..4,
     );
@@ -90,16 +293,27 @@ fn markdown(n_lines: usize) -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 800, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn any_lines_in_any_pieces_equal_one_reading(
         text in markdown(14),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
-        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).filter(|&cut| text.is_char_boundary(cut)).collect();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| text.floor_char_boundary(cut.index(text.len() + 1))).collect();
         cuts.sort_unstable();
-        prop_assert_eq!(streamed(&text, &cuts), one_shot(&text));
+        check_pieces(&text, cuts);
+        let has_mark = shown(&read(&text)).contains([maths::BEGIN, maths::END]);
+        prop_assert!(!has_mark);
+    }
+
+    #[test]
+    fn any_letters_in_any_pieces_equal_one_reading(
+        text in "([a-z $`*_\\[\\]()<>|#\\-+\\\\\n~!^:.1é漢\r\t&;\"'/=]|\n\n|```|\\$\\$|\n- |\n1\\. |\n\\| a \\| b \\|\n\\|---\\|---\\|\n|\\\\\\[|\\\\\\]|\\[\\^1\\]|\n\\[a\\]: /x\n){0,80}",
+        n in 1_usize..9,
+    ) {
+        let cuts = text.char_indices().map(|(at, _)| at).step_by(n);
+        check_pieces(&text, cuts);
     }
 
     #[test]
@@ -113,7 +327,6 @@ proptest! {
             if i % every == every - 1 { text.push_str(&format!("{more}\n")); }
         }
         text.push_str(&format!("{after}\n"));
-        let middle = text.floor_char_boundary(text.len() / 2);
-        prop_assert_eq!(streamed(&text, &[middle]), one_shot(&text));
+        check_pieces(&text, [text.floor_char_boundary(text.len() / 2)]);
     }
 }

@@ -165,6 +165,8 @@ fn what_the_user_leaves_open_is_what_the_authors_recommend() {
     assert_eq!(open.params.sampling, info().recommended_sampling);
     assert_eq!(open.params.max_tokens, Some(4096), "not round in circles");
     assert!(open.params.shift_context);
+    let conversation = transom_engine::ConversationId(1);
+    assert_eq!(open.params.conversation, Some(conversation));
     assert_eq!(
         open.fit,
         Fit::DropOldest {

@@ -17,6 +17,11 @@ fn a_short_question_is_its_own_title() {
 }
 
 #[test]
+fn control_characters_become_visible() {
+    check("Open \u{202e}fdp.exe\u{1b}[2J", "Open �fdp.exe�[2J");
+}
+
+#[test]
 fn only_the_first_sentence_counts() {
     check("Fix this. It fails on Tuesdays.", "Fix this");
     check("Really? Tell me more.", "Really?");

@@ -21,6 +21,7 @@ use super::disk::{DiskCopy, Saved};
 use super::speed::Speed;
 use super::{Asking, Happening, Tell};
 use crate::ending;
+use crate::markdown::Pace;
 use crate::request::request;
 use crate::update::{AnswerStats, EndingView, Stage};
 
@@ -54,6 +55,7 @@ pub(super) struct Writing {
 /// When the board may be shown next.
 struct Painter {
     status: watch::Receiver<Arc<Status>>,
+    pace: Pace,
     last: Option<Instant>,
     due: Option<Instant>,
 }
@@ -84,6 +86,7 @@ impl Writing {
             tell,
             painter: Painter {
                 status,
+                pace: Pace::default(),
                 last: None,
                 due: None,
             },
@@ -286,6 +289,7 @@ impl Writing {
         let now = Instant::now();
         if self.painter.is_due(now) {
             self.entry.board.publish();
+            self.painter.pace.took(now.elapsed());
         }
         self.copy.begin(now);
     }
@@ -333,9 +337,10 @@ impl Painter {
         true
     }
 
-    /// What the governor allows at this moment.
+    /// What the governor allows at this moment, and longer where rendering is slow.
     fn interval(&self) -> Duration {
-        self.status.borrow().allowance.repaint_interval
+        let allowed = self.status.borrow().allowance.repaint_interval;
+        allowed.max(self.pace.interval())
     }
 }
 

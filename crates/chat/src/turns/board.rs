@@ -1,11 +1,8 @@
 //! What an answer shows so far: one board an answer, written by its task, read by its followers.
 //!
 //! The text is rendered here, once for all followers and only while there are any, so an answer
-//! that nobody watches costs its bytes and nothing else. What a follower has not seen is a range of
-//! the board, so one that lags takes no memory.
-//!
-//! Rule: every follower gets the blocks of a section in the order in which they were finished, from
-//! those of its snapshot on; only the end of the answer clears the tails.
+//! that nobody watches costs its bytes and nothing else. What a follower has not seen follows from
+//! which version it saw last, so one that lags takes no memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,13 +10,8 @@ use tokio::sync::watch;
 use transom_engine::Section as Written;
 
 use super::part::Part;
-use crate::block::{Block, Tail};
-use crate::markdown::Speech;
+use crate::block::Change;
 use crate::update::{AnswerStats, EndingView, MessageView, Section, Snapshot, Stage, Update};
-
-/// Bytes of HTML that one update carries at most, where blocks can be parted so: updates below
-/// 8 KiB reach a page without a detour.
-const MAX_UPDATE_BYTES: usize = 7_000;
 
 /// See the head of this file.
 pub(super) struct Board {
@@ -34,11 +26,6 @@ pub(super) struct State {
     message: MessageView,
     reasoning: Part,
     answer: Part,
-    speech: Speech,
-    /// Bytes of the answer's source that were given to `speech`.
-    n_spoken: usize,
-    /// Finished sentences since the first render.
-    sentences: Vec<String>,
     stage: Stage,
     /// Raised whenever `stage` is another one than before.
     n_stages: u64,
@@ -49,16 +36,9 @@ pub(super) struct State {
 pub(super) struct Seen {
     has_snapshot: bool,
     has_end: bool,
-    reasoning: SeenPart,
-    answer: SeenPart,
-    n_sentences: usize,
+    reasoning_version: u64,
+    answer_version: u64,
     n_stages: u64,
-}
-
-#[derive(Debug, Default)]
-struct SeenPart {
-    n_blocks: usize,
-    n_renders: u64,
 }
 
 impl Board {
@@ -69,9 +49,6 @@ impl Board {
                 message,
                 reasoning: Part::default(),
                 answer: Part::default(),
-                speech: Speech::default(),
-                n_spoken: 0,
-                sentences: Vec::new(),
                 stage: Stage::Waiting { position: 0 },
                 n_stages: 0,
             }),
@@ -92,7 +69,7 @@ impl Board {
         news
     }
 
-    /// The message so far, with everything that is committed.
+    /// The message so far.
     pub(super) fn message(&self) -> MessageView {
         let mut state = self.state();
         state.render();
@@ -155,28 +132,22 @@ impl State {
         (self.reasoning.source(), self.answer.source())
     }
 
-    /// Updates that rendering made.
+    /// How often rendering changed anything.
     #[cfg(test)]
-    pub(super) fn n_rendered(&self) -> u64 {
-        self.reasoning.n_renders() + self.answer.n_renders()
+    pub(super) fn version(&self) -> u64 {
+        self.reasoning.version() + self.answer.version()
     }
 
     fn render(&mut self) {
         let is_over = self.is_over();
         self.reasoning.render(is_over);
         self.answer.render(is_over);
-        let unspoken = &self.answer.source()[self.n_spoken..];
-        self.sentences.extend(self.speech.push(unspoken));
-        self.n_spoken = self.answer.source().len();
-        if is_over {
-            self.sentences.extend(self.speech.finish());
-        }
     }
 
     fn message(&self) -> MessageView {
         MessageView {
-            reasoning: self.reasoning.settled(),
-            blocks: self.answer.settled(),
+            reasoning: self.reasoning.blocks().to_vec(),
+            blocks: self.answer.blocks().to_vec(),
             text: self.answer.source().to_owned(),
             ..self.message.clone()
         }
@@ -185,8 +156,6 @@ impl State {
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             message: self.message(),
-            reasoning_tail: self.reasoning.tail().clone(),
-            tail: self.answer.tail().clone(),
             stage: self.stage.clone(),
         }
     }
@@ -200,13 +169,6 @@ impl State {
         }
         if seen.has_end {
             return None;
-        }
-        if self.is_over() {
-            let remaining = self.reasoning.bytes_from(seen.reasoning.n_blocks)
-                + self.answer.bytes_from(seen.answer.n_blocks);
-            if remaining <= MAX_UPDATE_BYTES {
-                return Some(self.ended(seen));
-            }
         }
         self.next_text(seen).or_else(|| {
             if self.is_over() {
@@ -223,26 +185,26 @@ impl State {
     }
 
     fn next_text(&self, seen: &mut Seen) -> Option<Update> {
-        if let Some((blocks, tail)) = seen.reasoning.next_of(&self.reasoning) {
-            return Some(self.text(Section::Reasoning, blocks, tail, Vec::new()));
-        }
-        let (blocks, tail) = seen.answer.next_of(&self.answer)?;
-        let sentences = self.unheard(seen);
-        Some(self.text(Section::Answer, blocks, tail, sentences))
+        let sections = [
+            (
+                Section::Reasoning,
+                &self.reasoning,
+                &mut seen.reasoning_version,
+            ),
+            (Section::Answer, &self.answer, &mut seen.answer_version),
+        ];
+        sections.into_iter().find_map(|(section, part, seen)| {
+            let is_new = *seen < part.version();
+            let change = is_new.then(|| part.change_since(*seen))?;
+            *seen = part.version();
+            Some(self.text(section, change))
+        })
     }
 
-    fn text(
-        &self,
-        section: Section,
-        blocks: Vec<Block>,
-        tail: Tail,
-        sentences: Vec<String>,
-    ) -> Update {
+    fn text(&self, section: Section, change: Change) -> Update {
         Update::Text {
             section,
-            blocks,
-            tail,
-            sentences,
+            change,
             tokens_per_second: match self.stage {
                 Stage::Writing { tokens_per_second } => tokens_per_second,
                 Stage::Waiting { .. } | Stage::Loading { .. } | Stage::Prefill { .. } => None,
@@ -251,33 +213,21 @@ impl State {
     }
 
     fn ended(&self, seen: &mut Seen) -> Update {
-        let update = Update::Ended {
-            reasoning: self.reasoning.sent()[seen.reasoning.n_blocks..].to_vec(),
-            blocks: self.answer.sent()[seen.answer.n_blocks..].to_vec(),
+        *seen = self.all_seen();
+        seen.has_end = true;
+        Update::Ended {
             text: self.answer.source().to_owned(),
             ending: self.message.ending.clone(),
             stats: self.message.stats,
-            sentences: self.unheard(seen),
-        };
-        *seen = self.all_seen();
-        seen.has_end = true;
-        update
-    }
-
-    /// Sentences that the follower has not been told; now it has.
-    fn unheard(&self, seen: &mut Seen) -> Vec<String> {
-        let unheard = self.sentences[seen.n_sentences..].to_vec();
-        seen.n_sentences = self.sentences.len();
-        unheard
+        }
     }
 
     fn all_seen(&self) -> Seen {
         Seen {
             has_snapshot: true,
             has_end: false,
-            reasoning: SeenPart::all_of(&self.reasoning),
-            answer: SeenPart::all_of(&self.answer),
-            n_sentences: self.sentences.len(),
+            reasoning_version: self.reasoning.version(),
+            answer_version: self.answer.version(),
             n_stages: self.n_stages,
         }
     }
@@ -287,37 +237,5 @@ impl Seen {
     /// Whether the end was told: nothing follows.
     pub(super) fn has_end(&self) -> bool {
         self.has_end
-    }
-}
-
-impl SeenPart {
-    fn all_of(part: &Part) -> Self {
-        Self {
-            n_blocks: part.sent().len(),
-            n_renders: part.n_renders(),
-        }
-    }
-
-    /// The next blocks and the tail after them, marked as seen. Where not all blocks fit one
-    /// update, the tail is left for the last of them.
-    fn next_of(&mut self, part: &Part) -> Option<(Vec<Block>, Tail)> {
-        if self.n_renders == part.n_renders() {
-            return None;
-        }
-        let unseen = &part.sent()[self.n_blocks..];
-        let mut n_bytes = part.tail().html.len();
-        let n_sent = unseen
-            .iter()
-            .position(|block| {
-                n_bytes += block.html.len();
-                n_bytes > MAX_UPDATE_BYTES
-            })
-            .map_or(unseen.len(), |n| n.max(1));
-        self.n_blocks += n_sent;
-        if n_sent < unseen.len() {
-            return Some((unseen[..n_sent].to_vec(), Tail::default()));
-        }
-        self.n_renders = part.n_renders();
-        Some((unseen.to_vec(), part.tail().clone()))
     }
 }

@@ -12,7 +12,6 @@ use transom_store::MessageId;
 use super::Turns;
 use super::board::{Board, Seen};
 use super::desk::Found;
-use crate::block::Tail;
 use crate::update::{EndingView, MessageView, Snapshot, Stage, Update};
 
 /// News of one answer: [`Update::Snapshot`] first, [`Update::Ended`] last. An answer that is over
@@ -128,17 +127,12 @@ async fn find(turns: &Turns, id: MessageId) -> From {
 /// What is told of an answer that is over.
 fn told(message: MessageView) -> VecDeque<Update> {
     let ended = Update::Ended {
-        reasoning: Vec::new(),
-        blocks: Vec::new(),
         text: message.text.clone(),
         ending: message.ending.clone(),
         stats: message.stats,
-        sentences: Vec::new(),
     };
     let snapshot = Box::new(Snapshot {
         message,
-        reasoning_tail: Tail::default(),
-        tail: Tail::default(),
         stage: Stage::Writing {
             tokens_per_second: None,
         },

@@ -1,24 +1,16 @@
 //! One section of a growing answer: its source, and what of it is rendered.
-//!
-//! Rule: text is rendered once. What was rendered is never looked at again but for the tail.
 
-use crate::block::{Block, Tail, settle};
-use crate::markdown::Stream;
+use crate::block::{Block, Change};
+use crate::markdown::Document;
 
 /// See the head of this file.
 #[derive(Default)]
 pub(super) struct Part {
     source: String,
-    /// Bytes of `source` that the stream was given.
+    document: Document,
+    /// Bytes of `source` that are rendered.
     n_rendered: usize,
-    stream: Stream,
-    /// Every block in the order in which it was finished, those that were replaced included: what
-    /// a page that followed from the start was sent.
-    sent: Vec<Block>,
-    tail: Tail,
     is_finished: bool,
-    /// Raised whenever blocks or tail changed.
-    n_renders: u64,
 }
 
 impl Part {
@@ -27,23 +19,15 @@ impl Part {
         self.source.push_str(text);
     }
 
-    /// Renders what came since the last time; all of it when the section `is_over`.
+    /// Renders the source if it grew since the last time, and as complete once `is_over`.
     pub(super) fn render(&mut self, is_over: bool) {
         let is_new = self.n_rendered < self.source.len();
-        if self.is_finished || !(is_new || is_over && self.n_rendered > 0) {
+        if self.is_finished || self.source.is_empty() || !(is_new || is_over) {
             return;
         }
-        self.sent
-            .extend(self.stream.push(&self.source[self.n_rendered..]));
+        self.document.read(&self.source, is_over);
         self.n_rendered = self.source.len();
-        if is_over {
-            self.sent.extend(self.stream.finish());
-            self.tail = Tail::default();
-            self.is_finished = true;
-        } else {
-            self.tail = self.stream.tail();
-        }
-        self.n_renders += 1;
+        self.is_finished = is_over;
     }
 
     /// Everything that was said, rendered or not.
@@ -51,31 +35,18 @@ impl Part {
         &self.source
     }
 
-    /// Finished blocks of what is rendered, to be applied in this order.
-    pub(super) fn sent(&self) -> &[Block] {
-        &self.sent
+    /// The blocks of what is rendered.
+    pub(super) fn blocks(&self) -> &[Block] {
+        self.document.blocks()
     }
 
-    /// The blocks that stand after all of them were applied.
-    pub(super) fn settled(&self) -> Vec<Block> {
-        let mut blocks = Vec::with_capacity(self.sent.len());
-        settle(&mut blocks, self.sent.iter().cloned());
-        blocks
+    /// Returns the number of renders so far that changed any block.
+    pub(super) fn version(&self) -> u64 {
+        self.document.version()
     }
 
-    /// The unfinished end of what is rendered.
-    pub(super) fn tail(&self) -> &Tail {
-        &self.tail
-    }
-
-    /// How often blocks or tail have changed.
-    pub(super) fn n_renders(&self) -> u64 {
-        self.n_renders
-    }
-
-    /// Bytes of HTML from the `n_seen`th block on.
-    pub(super) fn bytes_from(&self, n_seen: usize) -> usize {
-        let unseen = self.sent[n_seen..].iter();
-        unseen.map(|block| block.html.len()).sum()
+    /// Returns what is different from an earlier version.
+    pub(super) fn change_since(&self, version: u64) -> Change {
+        self.document.change_since(version)
     }
 }

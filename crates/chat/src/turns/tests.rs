@@ -21,7 +21,7 @@ use transom_supervisor::test_support::{ScriptedWorkers, WorkerScript, spec, supe
 use transom_supervisor::{Supervisor, Tuning};
 
 use super::*;
-use crate::block::{Block, Tail, settle};
+use crate::block::{Block, Change};
 use crate::update::{AnswerStats, EndingView, Section, Snapshot, Stage, Update};
 
 /// Workers of a script whose requests are remembered.
@@ -205,12 +205,10 @@ struct Page {
     snapshot: Option<Snapshot>,
     reasoning: Vec<Block>,
     blocks: Vec<Block>,
-    tail: Tail,
     stages: Vec<Stage>,
     text: String,
     ending: Option<EndingView>,
     stats: Option<AnswerStats>,
-    sentences: Vec<String>,
     n_texts: usize,
 }
 
@@ -222,50 +220,30 @@ impl Page {
                 assert!(self.snapshot.is_none(), "a second snapshot");
                 self.reasoning.clone_from(&snapshot.message.reasoning);
                 self.blocks.clone_from(&snapshot.message.blocks);
-                self.tail = snapshot.tail.clone();
                 self.stages.push(snapshot.stage.clone());
                 self.snapshot = Some(*snapshot);
             }
             Update::Stage { stage } => self.stages.push(stage),
             Update::Text {
-                section,
-                blocks,
-                tail,
-                sentences,
-                ..
+                section, change, ..
             } => {
                 self.n_texts += 1;
-                self.sentences.extend(sentences);
                 match section {
-                    Section::Reasoning => settle(&mut self.reasoning, blocks),
-                    Section::Answer => {
-                        settle(&mut self.blocks, blocks);
-                        self.tail = tail;
-                    }
+                    Section::Reasoning => apply(&mut self.reasoning, change),
+                    Section::Answer => apply(&mut self.blocks, change),
                 }
             }
             Update::Ended {
-                reasoning,
-                blocks,
                 text,
                 ending,
                 stats,
-                sentences,
             } => {
-                settle(&mut self.reasoning, reasoning);
-                settle(&mut self.blocks, blocks);
-                self.tail = Tail::default();
                 self.text = text;
                 self.ending = Some(ending);
                 self.stats = stats;
-                self.sentences.extend(sentences);
             }
         }
         assert!(self.snapshot.is_some(), "news before the snapshot");
-    }
-
-    fn html(&self) -> Vec<String> {
-        self.blocks.iter().map(|block| block.html.clone()).collect()
     }
 
     /// Follows to the end.
@@ -289,6 +267,18 @@ impl Page {
             self.take(update.expect("the answer ended before that"));
         }
     }
+}
+
+/// What a page that follows makes of its blocks.
+fn apply(blocks: &mut Vec<Block>, change: Change) {
+    blocks.truncate(change.n_blocks as usize);
+    for (index, block) in change.blocks {
+        match blocks.get_mut(index as usize) {
+            Some(known) => *known = block,
+            None => blocks.push(block),
+        }
+    }
+    assert_eq!(blocks.len(), change.n_blocks as usize);
 }
 
 /// The next update, within an hour of the paused clock.

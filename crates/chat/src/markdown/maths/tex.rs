@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::markdown::writer::escaped;
 use math_core::{LatexToMathML, MathCoreConfig, MathDisplay};
 
 /// Longer formulas are shown as their source.
@@ -26,7 +27,7 @@ pub(super) fn mathml(tex: &str, is_display: bool) -> Option<String> {
     {
         return None;
     }
-    let (tex, is_boxed) = understood(tex);
+    let (understood, is_boxed) = understood(tex);
     let display = if is_display {
         MathDisplay::Block
     } else {
@@ -34,18 +35,17 @@ pub(super) fn mathml(tex: &str, is_display: bool) -> Option<String> {
     };
     let mathml = CONVERTER.with_borrow_mut(|converter| {
         let convert = || {
-            let result = converter.as_mut()?.convert_with_local_state(&tex, display);
+            let result = converter
+                .as_mut()?
+                .convert_with_local_state(&understood, display);
             result.ok().map(|result| result.mathml)
         };
         // A fault in the converter costs this formula, not the answer.
         catch_unwind(AssertUnwindSafe(convert)).ok().flatten()
     })?;
-    let mathml = with_classes(&mathml);
-    Some(if is_boxed {
-        mathml.replacen("<math", "<math class=\"boxed\"", 1)
-    } else {
-        mathml
-    })
+    let class = if is_boxed { " class=\"boxed\"" } else { "" };
+    let math = format!("<math{class} alttext=\"{}\"", escaped(tex.trim()));
+    Some(with_classes(&mathml).replacen("<math", &math, 1))
 }
 
 fn depth(tex: &str) -> usize {

@@ -48,21 +48,8 @@ impl Window {
             let Some(update) = update else {
                 return;
             };
-            let n_bytes = n_bytes_of_text(&update);
-            assert!(n_bytes.is_none_or(|n| n < 8_000), "{n_bytes:?}");
             self.page.take(update);
         }
-    }
-}
-
-/// Bytes of an update that carries several blocks.
-fn n_bytes_of_text(update: &Update) -> Option<usize> {
-    match update {
-        Update::Text { blocks, tail, .. } if blocks.len() > 1 => {
-            let blocks = blocks.iter().map(|block| block.html.len());
-            Some(blocks.sum::<usize>() + tail.html.len())
-        }
-        _ => None,
     }
 }
 
@@ -124,37 +111,15 @@ proptest! {
         board.publish();
         let after = Window::open(&board);
         let whole = crate::markdown::render(&source);
-        let reasoning = match thought.concat().as_str() {
-            "" => Vec::new(),
-            text => crate::markdown::render(text),
-        };
+        let reasoning = crate::markdown::render(&thought.concat());
         for mut window in [Some(first), late, Some(after)].into_iter().flatten() {
             window.read(&board);
             prop_assert_eq!(&window.page.blocks, &whole);
             prop_assert_eq!(&window.page.reasoning, &reasoning);
             prop_assert_eq!(&window.page.text, &source);
-            prop_assert_eq!(&window.page.tail, &Tail::default());
             prop_assert_eq!(&window.page.ending, &Some(EndingView::Stop));
         }
     }
-}
-
-#[test]
-fn a_lagging_window_is_told_in_updates_that_a_page_can_take_at_once() {
-    let board = board();
-    let mut window = Window::open(&board);
-    window.read(&board);
-    let text = "Some words that make a paragraph of their own.\n\n".repeat(1_000);
-    board.state().push(Written::Answer, &text);
-    board.publish();
-    window.read(&board);
-    assert_eq!(window.page.html().concat() + &window.page.tail.html, {
-        let whole = crate::markdown::render(&text);
-        whole
-            .into_iter()
-            .map(|block| block.html)
-            .collect::<String>()
-    });
 }
 
 #[test]
@@ -162,9 +127,9 @@ fn nothing_is_rendered_for_nobody() {
     let board = board();
     board.state().push(Written::Answer, "Hello\n\nthere");
     board.publish();
-    assert_eq!(board.state().n_rendered(), 0);
+    assert_eq!(board.state().version(), 0);
     let mut window = Window::open(&board);
-    assert!(board.state().n_rendered() > 0);
+    assert!(board.state().version() > 0);
     window.read(&board);
     let snapshot = window.page.snapshot.as_ref().unwrap();
     assert_eq!(snapshot.message.text, "Hello\n\nthere");

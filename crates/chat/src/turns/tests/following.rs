@@ -16,7 +16,6 @@ async fn two_windows_are_told_the_same() {
     let (first, second) = tokio::join!(Page::read(&mut first), Page::read(&mut second));
     assert!(first.n_texts > 10);
     assert_eq!(first.blocks, second.blocks);
-    assert_eq!(first.sentences, second.sentences);
     assert_eq!(first.blocks, crate::markdown::render(&first.text));
     assert_eq!(world.message(begun.answer).text, first.text);
 }
@@ -35,8 +34,6 @@ async fn a_window_that_joins_in_mid_answer_ends_with_the_same() {
     assert!(!begun_with.message.text.is_empty());
     assert_eq!(late.blocks, page.blocks);
     assert_eq!(late.text, page.text);
-    assert!(late.sentences.len() <= page.sentences.len());
-    assert!(page.sentences.ends_with(&late.sentences));
 }
 
 #[tokio::test(start_paused = true)]

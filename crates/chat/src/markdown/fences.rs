@@ -1,0 +1,91 @@
+//! Which lines are fenced code, judged by the fences alone.
+//!
+//! Formulas are found before Markdown is parsed, and the end of a growing text is mended before, so
+//! neither can ask the parser. A wrong guess costs little: a formula in code turns back into its
+//! source, and one that is missed is shown as its source.
+
+/// Follows fences line by line.
+#[derive(Debug, Default)]
+pub(super) struct Fences {
+    open: Option<Fence>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Fence {
+    mark: u8,
+    n_marks: usize,
+    /// It stands inside a list or quote, which ends with the first line that is not indented.
+    is_nested: bool,
+}
+
+impl Fences {
+    /// Returns true if the next line is code, unless it closes the fence.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Returns true if `line`, the next one, is inside a fence or is a fence itself.
+    pub(super) fn is_code(&mut self, line: &str) -> bool {
+        if let Some(open) = &self.open {
+            let inner = line.trim_start_matches([' ', '\t', '>']);
+            let is_after = open.is_nested && inner.len() == line.len() && !inner.trim().is_empty();
+            if !is_after {
+                if closes(inner, open) {
+                    self.open = None;
+                }
+                return true;
+            }
+        }
+        self.open = opened(line);
+        self.open.is_some()
+    }
+}
+
+/// Returns true if `line` opens fenced code.
+pub(super) fn opens(line: &str) -> bool {
+    opened(line).is_some()
+}
+
+fn opened(line: &str) -> Option<Fence> {
+    let inner = without_containers(line);
+    let mark = *inner.as_bytes().first()?;
+    let n_marks = n_leading(inner, mark);
+    let is_fence = matches!(mark, b'`' | b'~') && n_marks >= 3;
+    let is_code_span = mark == b'`' && inner[n_marks.min(inner.len())..].contains('`');
+    let before = &line[..line.len() - inner.len()];
+    (is_fence && !is_code_span).then(|| Fence {
+        mark,
+        n_marks,
+        is_nested: before.len() > 3 || !before.trim().is_empty(),
+    })
+}
+
+fn closes(inner: &str, open: &Fence) -> bool {
+    let n_marks = n_leading(inner, open.mark);
+    n_marks >= open.n_marks && inner[n_marks..].trim().is_empty()
+}
+
+/// Counts how often the ASCII character `mark` stands at the start of `text`.
+fn n_leading(text: &str, mark: u8) -> usize {
+    text.bytes().take_while(|&byte| byte == mark).count()
+}
+
+/// Returns `line` without the indentation and the marks of lists and quotes before its text.
+pub(super) fn without_containers(line: &str) -> &str {
+    let mut rest = line;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t']);
+        let n_digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let after = match n_digits {
+            0 => rest.strip_prefix(['-', '*', '+']),
+            _ => rest[n_digits..].strip_prefix(['.', ')']),
+        };
+        rest = match after.filter(|after| after.starts_with([' ', '\t'])) {
+            Some(after) => after,
+            None => match rest.strip_prefix('>') {
+                Some(after) => after,
+                None => return rest,
+            },
+        };
+    }
+}
