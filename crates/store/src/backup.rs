@@ -1,48 +1,96 @@
-//! Copies of the file that are made before it is brought to a newer format.
+//! Copies of the file: one a day, and one before it is brought to a newer format.
 //!
-//! Rule: the last few are kept, for this user only, until something is deleted: what a person
-//! deletes must not live on in a copy.
+//! Rule: the last seven are kept, for this user only. What a person deletes leaves them too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
+use rusqlite::OptionalExtension;
 
-use crate::conversation::Timestamp;
+use crate::conversation::{ConversationId, Timestamp};
 use crate::error::StoreError;
-use crate::open::make_private_folder;
+use crate::open::{connect, make_private_folder};
+use crate::store::Store;
+use crate::{conversations, examine, schema};
 
-/// Migrations are months apart.
-const N_KEPT: usize = 3;
+const N_KEPT: usize = 7;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+impl Store {
+    /// Copies the file unless there is a copy of the last 24 hours, and returns the copy's path. It reads the
+    /// file on a connection of its own, so other calls go on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When the copy cannot be written; the earlier copies stay.
+    pub fn back_up_if_due(&self, now: Timestamp) -> Result<Option<PathBuf>, StoreError> {
+        let Some(path) = &self.inner.path else {
+            return Ok(None);
+        };
+        let _turn = self.inner.backups();
+        let is_recent = |at: Timestamp| (0..DAY_MS).contains(&(now.0 - at.0));
+        let mut dates = all(path).into_iter().filter_map(|backup| made_at(&backup));
+        if dates.any(is_recent) {
+            return Ok(None);
+        }
+        make(path, "transom", now).map(Some)
+    }
+}
 
 /// Copies the whole database, log included, while it is open.
-pub(crate) fn make(
-    connection: &Connection,
-    path: &Path,
-    schema: u32,
-    now: Timestamp,
-) -> Result<PathBuf, StoreError> {
+pub(crate) fn make(path: &Path, stem: &str, now: Timestamp) -> Result<PathBuf, StoreError> {
     let folder = folder(path);
     make_private_folder(&folder).map_err(|source| StoreError::io(&folder, &source))?;
-    let backup = free_name(&folder, &format!("transom-format{schema}-{}", date(now)));
+    let backup = free_name(&folder, &format!("{stem}-{}", date(now)));
     let part = backup.with_extension("part");
-    let copy = || -> Result<(), StoreError> {
-        create_private(&part).map_err(|source| StoreError::io(&part, &source))?;
-        connection
-            .backup("main", &part, None::<fn(rusqlite::backup::Progress)>)
-            .map_err(|source| StoreError::from(source).at(&part))?;
-        // The log's mode goes along with the pages, but a copy needs no log beside it.
-        let to_disk = fs::File::open(&part).and_then(|file| file.sync_all());
-        to_disk.map_err(|source| StoreError::io(&part, &source))?;
-        fs::rename(&part, &backup).map_err(|source| StoreError::io(&backup, &source))
-    };
-    copy().inspect_err(|_| {
-        let _ = fs::remove_file(&part);
-    })?;
+    copy(path, &part)?;
+    fs::rename(&part, &backup).map_err(|source| StoreError::io(&backup, &source))?;
     for old in all(path).into_iter().rev().skip(N_KEPT) {
         let _ = fs::remove_file(old);
     }
     Ok(backup)
+}
+
+/// Writes a database, log included, to a new file, which is on the disk when this returns. Fails,
+/// and leaves no file, if a page cannot be read.
+fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let copy = || -> Result<(), StoreError> {
+        create_private(to).map_err(|source| StoreError::io(to, &source))?;
+        connect(from)?.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
+        let to_disk = fs::File::open(to).and_then(|file| file.sync_all());
+        to_disk.map_err(|source| StoreError::io(to, &source))
+    };
+    copy().map_err(|error| {
+        let _ = fs::remove_file(to);
+        error.at(from)
+    })
+}
+
+/// Removes a conversation from every copy. A copy from which it cannot be removed goes itself.
+pub(crate) fn forget(path: &Path, key: &str) {
+    for backup in all(path) {
+        if let Err(error) = forget_in(&backup, key) {
+            tracing::info!(path = %backup.display(), %error, "a backup is removed with the chat");
+            remove(&backup);
+        }
+    }
+}
+
+fn forget_in(backup: &Path, key: &str) -> Result<(), StoreError> {
+    let mut connection = connect(backup)?;
+    let version = schema::version(&connection)? as usize;
+    if version != schema::MIGRATIONS.len() {
+        return Err(examine::damaged(backup, "it has an older format"));
+    }
+    let tx = connection.transaction()?;
+    let find = "SELECT id FROM conversation WHERE key = ?1";
+    let found = tx.query_row(find, [key], |row| row.get(0)).optional()?;
+    if let Some(id) = found {
+        conversations::delete_rows(&tx, ConversationId(id))?;
+    }
+    tx.commit()?;
+    Ok(())
 }
 
 /// Those that are there, oldest first.
@@ -52,22 +100,31 @@ pub(crate) fn all(path: &Path) -> Vec<PathBuf> {
     };
     let mut dated: Vec<_> = entries
         .flatten()
-        .map(|entry| {
-            let changed = entry.metadata().and_then(|file| file.modified()).ok();
-            (changed, entry.path())
-        })
-        .filter(|(_, path)| path.extension().is_some_and(|kind| kind == "db"))
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "db"))
+        .map(|path| (made_at(&path), path))
         .collect();
     dated.sort();
     dated.into_iter().map(|(_, path)| path).collect()
 }
 
+/// When a copy was made, as its name says.
+pub(crate) fn made_at(backup: &Path) -> Option<Timestamp> {
+    let stem = backup.file_stem()?.to_str()?;
+    let digits = stem.get(stem.find("-20")? + 1..)?.get(..DATE_LENGTH)?;
+    let time = jiff::civil::DateTime::strptime(DATE, digits).ok()?;
+    let time = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(Timestamp(time.timestamp().as_millisecond()))
+}
+
 /// Removes all of them.
 pub(crate) fn remove_all(path: &Path) {
-    for backup in all(path) {
-        if let Err(error) = fs::remove_file(&backup) {
-            tracing::warn!(path = %backup.display(), %error, "a backup could not be removed");
-        }
+    all(path).iter().for_each(|backup| remove(backup));
+}
+
+fn remove(backup: &Path) {
+    if let Err(error) = fs::remove_file(backup) {
+        tracing::warn!(path = %backup.display(), %error, "a backup could not be removed");
     }
 }
 
@@ -98,10 +155,14 @@ pub(crate) fn free_name(folder: &Path, stem: &str) -> PathBuf {
     path
 }
 
-/// For names of files: `2026-11-21-125443`.
+/// Of a date in the name of a file, such as `2026-11-21-125443`, in UTC.
+const DATE: &str = "%Y-%m-%d-%H%M%S";
+const DATE_LENGTH: usize = 17;
+
+/// For names of files.
 pub(crate) fn date(now: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(now.0).map_or_else(
         |_| now.0.to_string(),
-        |time| time.strftime("%Y-%m-%d-%H%M%S").to_string(),
+        |time| time.strftime(DATE).to_string(),
     )
 }

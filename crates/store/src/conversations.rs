@@ -1,9 +1,10 @@
 //! The list of conversations: begin, name, pin, delete.
 //!
 //! Rule: what is deleted is in no file of the folder when the call returns. SQLite overwrites freed
-//! bytes, the index forgets the words, the log is cut, and copies from before migrations go.
+//! bytes, the index forgets the words, the log is cut, and the backups forget it too.
 
 use rusqlite::{OptionalExtension, Row, Transaction, named_params};
+use transom_files::visible;
 
 use crate::conversation::{Conversation, ConversationId, Timestamp};
 use crate::error::StoreError;
@@ -73,7 +74,7 @@ impl Store {
         })
     }
 
-    /// Gives it a title; blanks at the ends go.
+    /// Gives it a title; blanks at the ends go, and control characters become visible.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl Store {
     }
 
     /// Deletes it with all its branches, so that its words are in no file of the folder any more,
-    /// but for a damaged file that was set aside. Copies from before migrations go with it. An
+    /// but for a damaged file that was set aside. It leaves the backups too. An
     /// answer of it that is being written can no longer be: its calls fail with
     /// [`StoreError::NoMessage`].
     ///
@@ -120,23 +121,23 @@ impl Store {
     ///
     /// [`StoreError::NoConversation`] if there is none of that id.
     pub fn delete(&self, id: ConversationId) -> Result<(), StoreError> {
-        self.write(Flush::Now, |tx| {
-            let title = find(tx, id)?.title;
-            search::forget_title(tx, id, &title)?;
-            search::forget_messages(tx, id)?;
-            for table in ["piece", "body"] {
-                tx.execute(
-                    &format!(
-                        "DELETE FROM {table} WHERE message IN
-                         (SELECT id FROM message WHERE conversation = ?1)"
-                    ),
+        // A copy that is being made now would still have it.
+        let _backups = self.inner.backups();
+        let key = self.write(Flush::Now, |tx| {
+            let key = tx
+                .query_row(
+                    "SELECT key FROM conversation WHERE id = ?1",
                     [id.0],
-                )?;
-            }
-            tx.execute("DELETE FROM message WHERE conversation = ?1", [id.0])?;
-            tx.execute("DELETE FROM conversation WHERE id = ?1", [id.0])?;
-            Ok(())
+                    |row| text(row, 0),
+                )
+                .optional()?
+                .ok_or(StoreError::NoConversation(id))?;
+            delete_rows(tx, id)?;
+            Ok(key)
         })?;
+        if let Some(path) = &self.inner.path {
+            backup::forget(path, &key);
+        }
         self.erase_traces(false)
     }
 
@@ -146,6 +147,10 @@ impl Store {
     ///
     /// When it cannot be written.
     pub fn clear_history(&self) -> Result<(), StoreError> {
+        let _backups = self.inner.backups();
+        if let Some(path) = &self.inner.path {
+            backup::remove_all(path);
+        }
         self.write(Flush::Now, |tx| {
             tx.execute("INSERT INTO search (search) VALUES ('delete-all')", [])?;
             tx.execute("UPDATE conversation SET leaf = NULL", [])?;
@@ -157,12 +162,11 @@ impl Store {
         self.erase_traces(true)
     }
 
-    /// Folds the log into the file and cuts it, and removes copies.
+    /// Folds the log into the file and cuts it; with everything, damaged files go too.
     fn erase_traces(&self, is_everything: bool) -> Result<(), StoreError> {
         let Some(path) = &self.inner.path else {
             return Ok(());
         };
-        backup::remove_all(path);
         if is_everything {
             recovery::remove_set_aside(path);
         }
@@ -187,8 +191,27 @@ impl Store {
     }
 }
 
+/// Deletes the rows of a conversation, and its words from the index.
+pub(crate) fn delete_rows(tx: &Transaction<'_>, id: ConversationId) -> Result<(), StoreError> {
+    let title = find(tx, id)?.title;
+    search::forget_title(tx, id, &title)?;
+    search::forget_messages(tx, id)?;
+    for table in ["piece", "body"] {
+        tx.execute(
+            &format!(
+                "DELETE FROM {table} WHERE message IN
+                 (SELECT id FROM message WHERE conversation = ?1)"
+            ),
+            [id.0],
+        )?;
+    }
+    tx.execute("DELETE FROM message WHERE conversation = ?1", [id.0])?;
+    tx.execute("DELETE FROM conversation WHERE id = ?1", [id.0])?;
+    Ok(())
+}
+
 fn set_title(tx: &Transaction<'_>, id: ConversationId, title: &str) -> Result<(), StoreError> {
-    let title = title.trim();
+    let title: &str = &visible(title.trim());
     let old = find(tx, id)?.title;
     if old == title {
         return Ok(());

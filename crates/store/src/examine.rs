@@ -46,11 +46,8 @@ pub(crate) fn whole(
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if n_tables > 0 || schema::version(&connection)? > 0 {
         let version = check_version(&connection, path, migrations.len())?;
-        if !schema::is_as_made(&connection, &migrations[..version])? {
-            return Err(StoreError::Damaged {
-                path: path.to_path_buf(),
-                reason: "its tables are not as they were made".to_string(),
-            });
+        if !schema::has_tables(&connection, &migrations[..version])? {
+            return Err(damaged(path, "its tables are not as they were made"));
         }
         let is_suspected = suspicion(path).exists();
         if is_suspected || is_check_due(&connection, path, now)? {
@@ -89,10 +86,7 @@ fn check_version(connection: &Connection, path: &Path, known: usize) -> Result<u
     let found = schema::version(connection)?;
     let noted = schema::meta(connection, "schema")?;
     if noted.as_deref() != Some(found.to_string().as_str()) || found == 0 {
-        return Err(StoreError::Damaged {
-            path: path.to_path_buf(),
-            reason: "its version cannot be told".to_string(),
-        });
+        return Err(unknown_version(path));
     }
     if found as usize > known {
         return Err(StoreError::Newer {
@@ -103,6 +97,19 @@ fn check_version(connection: &Connection, path: &Path, known: usize) -> Result<u
         });
     }
     Ok(found as usize)
+}
+
+/// The error of a file whose version is damaged.
+pub(crate) fn unknown_version(path: &Path) -> StoreError {
+    damaged(path, "its version cannot be told")
+}
+
+/// The error of a file that is to be set aside.
+pub(crate) fn damaged(path: &Path, reason: &str) -> StoreError {
+    StoreError::Damaged {
+        path: path.to_path_buf(),
+        reason: reason.to_string(),
+    }
 }
 
 fn is_check_due(connection: &Connection, path: &Path, now: Timestamp) -> Result<bool, StoreError> {
@@ -122,8 +129,5 @@ fn check_pages(connection: &Connection, path: &Path, check: &str) -> Result<(), 
     if found == "ok" {
         return Ok(());
     }
-    Err(StoreError::Damaged {
-        path: path.to_path_buf(),
-        reason: found.replace('\n', " "),
-    })
+    Err(damaged(path, &found.replace('\n', " ")))
 }

@@ -167,19 +167,20 @@ fn take(tx: &Transaction<'_>, talk: &Talk, place: &str) -> Result<bool, StoreErr
 }
 
 fn begin(tx: &Transaction<'_>, talk: &Talk) -> Result<ConversationId, StoreError> {
+    let title = transom_files::visible(&talk.title);
     tx.prepare_cached(
         "INSERT INTO conversation (key, title, is_pinned, created_at, updated_at)
          VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
     .execute((
         &talk.key,
-        &talk.title,
+        &title,
         talk.is_pinned,
         talk.created_at,
         talk.updated_at,
     ))?;
     let id = ConversationId(tx.last_insert_rowid());
-    search::index_title(tx, id, &talk.title)?;
+    search::index_title(tx, id, &title)?;
     Ok(id)
 }
 

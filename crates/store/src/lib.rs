@@ -6,7 +6,6 @@
 //! Rule: this room imports no other room. Failures of answers and figures are JSON to it.
 
 mod backup;
-mod carve;
 mod conversations;
 mod error;
 mod examine;
@@ -16,12 +15,10 @@ mod fold;
 mod foreign;
 mod import;
 mod markdown;
-mod mend;
 mod messages;
 mod notice;
 mod open;
 mod recovery;
-mod salvage;
 mod schema;
 mod search;
 mod snippet;

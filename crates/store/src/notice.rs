@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backup;
+use crate::conversation::Timestamp;
 use crate::settings::SettingIssue;
 use crate::store::Store;
 
@@ -26,7 +28,8 @@ pub struct Opened {
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "notice", rename_all = "snake_case")]
 pub enum Notice {
-    /// The file was damaged. It was set aside as it was, and what could be read was saved.
+    /// The file was damaged. It was set aside as it was, and its conversations were saved from it
+    /// or from the newest backup.
     Recovered {
         /// The damaged file, under its new name.
         damaged: PathBuf,
@@ -36,9 +39,9 @@ pub enum Notice {
         conversations: u32,
         /// Messages that were saved.
         messages: u32,
-        /// A file of an older format that holds what was there before the last update, if nothing
-        /// could be read and it is still there.
-        backup: Option<PathBuf>,
+        /// When the backup was made that they are all from; `None` if the damaged file could still be
+        /// read, or nothing was saved.
+        backed_up_at: Option<Timestamp>,
     },
     /// The file came from an older version, and was copied before it was brought up to date.
     BackedUp {
@@ -77,21 +80,22 @@ impl fmt::Display for Notice {
                 reason,
                 conversations,
                 messages,
-                backup,
+                backed_up_at,
             } => {
-                write!(
-                    f,
-                    "Your conversations' file was damaged ({reason}). Saved: {conversations} conversations with {messages} messages. The damaged file was kept as {}.",
-                    damaged.display()
-                )?;
-                match backup {
-                    Some(backup) => write!(
+                write!(f, "Your chat history was damaged ({reason}). ")?;
+                match backed_up_at {
+                    Some(at) => write!(
                         f,
-                        " A copy from before the last update is in {}.",
-                        backup.display()
-                    ),
-                    None => Ok(()),
+                        "It was restored from the backup of {} UTC, with {conversations} chats and \
+                         {messages} messages; newer messages are in the damaged file only.",
+                        backup::date(*at)
+                    )?,
+                    None => write!(
+                        f,
+                        "{conversations} chats with {messages} messages were recovered."
+                    )?,
                 }
+                write!(f, " The damaged file was kept as {}.", damaged.display())
             }
             Self::BackedUp { backup } => write!(
                 f,

@@ -73,7 +73,7 @@ fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened,
     };
     let found = schema::version(&connection)?;
     if found > 0 && (found as usize) < migrations.len() {
-        let backup = backup::make(&connection, path, found, now)?;
+        let backup = backup::make(path, &format!("transom-format{found}"), now)?;
         notices.push(Notice::BackedUp { backup });
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -100,6 +100,7 @@ fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened,
         path: Some(path.to_path_buf()),
         writer: Mutex::new(writer),
         reader: Some(Mutex::new(reader)),
+        backups: Mutex::default(),
     };
     Ok(Opened {
         store: Store {
@@ -123,6 +124,7 @@ pub(crate) fn in_memory() -> Result<Store, StoreError> {
             path: None,
             writer: Mutex::new(Writer::new(connection)),
             reader: None,
+            backups: Mutex::default(),
         }),
     })
 }

@@ -4,10 +4,12 @@
 //! and `meta.schema` both hold the number of migrations that were made, so that a damaged header is
 //! told from a file of a later version. Later versions keep the table `meta`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::StoreError;
-use crate::store::{optional_text, text};
+use crate::store::text;
 
 /// Entry *n* leads from schema *n* to *n* + 1.
 pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS];
@@ -105,25 +107,48 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
     Ok(())
 }
 
-/// Whether the tables are those that the migrations make. The search's own tables are SQLite's to
-/// lay out, and are built anew when they do not work.
-pub(crate) fn is_as_made(connection: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
+/// Returns true if the file has every table that the migrations make, with their columns. The
+/// search's own tables are SQLite's to lay out, and are built anew when they do not work.
+pub(crate) fn has_tables(connection: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
     let mut made = Connection::open_in_memory()?;
     migrate(&mut made, migrations)?;
-    Ok(tables(connection)? == tables(&made)?)
+    let found = columns(connection)?;
+    Ok(columns(&made)?.is_subset(&found))
 }
 
-fn tables(connection: &Connection) -> Result<Vec<[Option<String>; 3]>, StoreError> {
+/// The tables that the migrations make, but for the search's own, and the names of their columns,
+/// separated by commas.
+pub(crate) fn tables(connection: &Connection) -> Result<BTreeMap<String, String>, StoreError> {
+    let mut tables: BTreeMap<String, String> = BTreeMap::new();
+    for (table, column, ..) in columns(connection)? {
+        let columns = tables.entry(table).or_default();
+        if !columns.is_empty() {
+            columns.push_str(", ");
+        }
+        columns.push_str(&column);
+    }
+    Ok(tables)
+}
+
+/// A column: table, name, type, whether it may be null, place in the key.
+type Column = (String, String, String, bool, u32);
+
+/// Every column of every table.
+fn columns(connection: &Connection) -> Result<BTreeSet<Column>, StoreError> {
     let mut statement = connection.prepare(
-        "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'search!_%' ESCAPE '!'
-         AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name",
+        "SELECT t.name, c.name, c.type, c.\"notnull\", c.pk
+         FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+         WHERE t.type = 'table' AND t.name NOT LIKE 'search%'
+         AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'",
     )?;
     let rows = statement.query_map([], |row| {
-        Ok([
-            optional_text(row, 0)?,
-            optional_text(row, 1)?,
-            optional_text(row, 2)?,
-        ])
+        Ok((
+            text(row, 0)?,
+            text(row, 1)?,
+            text(row, 2)?,
+            row.get(3)?,
+            row.get(4)?,
+        ))
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -28,6 +28,15 @@ pub(crate) struct Inner {
     pub(crate) writer: Mutex<Writer>,
     /// `None` in memory, where the writer reads.
     pub(crate) reader: Option<Mutex<Connection>>,
+    /// Held while backups are made or changed, so that none has what was just deleted.
+    pub(crate) backups: Mutex<()>,
+}
+
+impl Inner {
+    /// Waits for its turn to make or change backups.
+    pub(crate) fn backups(&self) -> MutexGuard<'_, ()> {
+        lock(&self.backups)
+    }
 }
 
 /// So many changes that may wait for the disk make the next one not wait, and it takes them along:

@@ -168,6 +168,8 @@ fn a_title_is_given_once_by_itself_and_any_time_by_hand() {
     assert!(store.set_title_if_empty(id, " First ").unwrap());
     assert!(!store.set_title_if_empty(id, "Second").unwrap());
     assert_eq!(store.conversation(id).unwrap().title, "First");
+    store.rename(id, "a\u{202e}b\u{1b}c\nd").unwrap();
+    assert_eq!(store.conversation(id).unwrap().title, "a�b�c d");
     store.rename(id, "Third").unwrap();
     assert_eq!(store.conversation(id).unwrap().title, "Third");
     assert_eq!(store.search("first", 0, 9).unwrap(), []);

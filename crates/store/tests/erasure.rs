@@ -105,11 +105,24 @@ fn a_deleted_conversation_is_in_no_file() {
         found(folder.path(), &all_words(7, 20)).len() > 150,
         "the test sees what is there"
     );
+    let copy = store.back_up_if_due(NOW).unwrap().unwrap();
     for number in [7, 20, 39] {
         store.delete(ids[number]).unwrap();
         let left = found(folder.path(), &all_words(number, 20));
         assert!(left.is_empty(), "of {number}: {left:?}");
     }
+    let others = found(&backups, &all_words(8, 20));
+    assert_eq!(
+        others.len(),
+        all_words(8, 20).len(),
+        "the copy keeps the others"
+    );
+    let other = tempfile::tempdir().unwrap();
+    fs::copy(&copy, other.path().join("transom.db")).unwrap();
+    let copied = Store::open(other.path(), NOW).unwrap();
+    assert_eq!(copied.notices, []);
+    assert_eq!(copied.store.conversations(0, 99).unwrap().len(), 37);
+    assert_eq!(copied.store.search(&word(8, 5), 0, 9).unwrap().len(), 1);
     let kept = store.search(&word(8, 5), 0, 9).unwrap();
     assert_eq!(kept[0].conversation.id, ids[8]);
     drop(store);
@@ -153,6 +166,7 @@ fn a_cleared_history_is_in_no_file_and_settings_stay() {
     store
         .patch_settings(&serde_json::json!({"model": "kept"}))
         .unwrap();
+    store.back_up_if_due(NOW).unwrap().unwrap();
     fs::write(folder.path().join("transom-damaged-2026.db"), word(3, 3)).unwrap();
     store.clear_history().unwrap();
     for number in 0..10 {

@@ -75,72 +75,180 @@ fn a_migration_that_fails_leaves_the_file_as_it_was() {
     assert_eq!(texts(&opened.store), ["kept"]);
 }
 
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+fn backups(folder: &Path) -> Vec<PathBuf> {
+    crate::backup::all(&folder.join(FILE))
+}
+
 #[test]
-fn the_last_few_copies_are_kept_until_something_is_deleted() {
+fn one_copy_a_day_is_made_and_seven_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), NOW).unwrap().store;
+    for day in 0..9 {
+        say(&store, &format!("day {day}"));
+        let now = Timestamp(NOW.0 + day * DAY_MS);
+        let made = store.back_up_if_due(now).unwrap().unwrap();
+        assert_eq!(backups(folder.path()).last(), Some(&made));
+        let later = Timestamp(now.0 + DAY_MS - 1000);
+        assert_eq!(store.back_up_if_due(later).unwrap(), None);
+    }
+    let kept = backups(folder.path());
+    assert_eq!(kept.len(), 7);
+    // The oldest that is kept is of the third day, and a whole store.
+    let other = tempfile::tempdir().unwrap();
+    fs::copy(&kept[0], other.path().join(FILE)).unwrap();
+    let opened = Store::open(other.path(), NOW).unwrap();
+    assert_eq!(opened.notices, []);
+    assert_eq!(texts(&opened.store), ["day 0", "day 1", "day 2"]);
+    assert_eq!(opened.store.search("day", 0, 9).unwrap().len(), 3);
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_stop_the_copies() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), NOW).unwrap().store;
+    store.back_up_if_due(NOW).unwrap().unwrap();
+    let before = Timestamp(NOW.0 - 30 * DAY_MS);
+    assert!(store.back_up_if_due(before).unwrap().is_some());
+}
+
+#[test]
+fn copies_before_migrations_are_made_and_go_with_a_deleted_chat() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     let id = say(&store, "kept");
     say(&store, "other");
     drop(store);
     let mut migrations = MIGRATIONS.to_vec();
-    for n in 0..5 {
+    for n in 0..9 {
         migrations.push("SELECT 1;");
-        let opened = open(folder.path(), Timestamp(NOW.0 + n), &migrations).unwrap();
+        let now = Timestamp(NOW.0 + n * 1000);
+        let opened = open(folder.path(), now, &migrations).unwrap();
         assert!(matches!(opened.notices[..], [Notice::BackedUp { .. }]));
     }
-    let backups = folder.path().join("backups");
-    let count = || fs::read_dir(&backups).unwrap().count();
-    assert_eq!(count(), 3);
+    assert_eq!(backups(folder.path()).len(), 7);
     let store = open(folder.path(), NOW, &migrations).unwrap().store;
     store.delete(id).unwrap();
-    assert_eq!(count(), 0);
+    assert_eq!(backups(folder.path()).len(), 0);
 }
 
-#[test]
-fn a_damaged_older_file_is_saved_and_then_brought_up_to_date() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), NOW).unwrap().store;
+/// Overwrites the first page of a table or an index.
+fn break_page_of(folder: &Path, name: &str) {
+    let path = folder.join(FILE);
+    let file = Connection::open(&path).unwrap();
+    let find = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let page: usize = file
+        .query_row(find, [name], |row| row.get::<_, u32>(0))
+        .unwrap() as usize;
+    drop(file);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[(page - 1) * 4096..page * 4096].fill(0xa5);
+    fs::write(&path, bytes).unwrap();
+}
+
+fn say_much(folder: &Path) -> Store {
+    let store = Store::open(folder, NOW).unwrap().store;
     for n in 0..200 {
         say(&store, &format!("{n} {}", "x".repeat(200)));
     }
-    drop(store);
-    let path = folder.path().join(FILE);
-    let mut bytes = fs::read(&path).unwrap();
-    let last = bytes.len() - 4096;
-    bytes[last..].fill(0xa5);
-    fs::write(&path, bytes).unwrap();
-    let opened = open(folder.path(), NOW, &next()).unwrap();
-    assert!(matches!(
-        opened.notices[..],
-        [
-            Notice::Recovered {
-                messages: 150..,
-                ..
-            },
-            Notice::BackedUp { .. }
-        ]
-    ));
+    store
 }
 
 #[test]
-fn a_file_of_which_nothing_is_left_comes_back_from_its_copy() {
+fn a_damaged_file_comes_back_from_its_newest_whole_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = say_much(folder.path());
+    store.back_up_if_due(NOW).unwrap();
+    say(&store, "later");
+    let broken = store.back_up_if_due(Timestamp(NOW.0 + DAY_MS)).unwrap();
+    drop(store);
+    fs::write(broken.unwrap(), "no copy at all").unwrap();
+    break_page_of(folder.path(), "body");
+    let damaged_bytes = fs::read(folder.path().join(FILE)).unwrap();
+    let opened = open(folder.path(), NOW, &next()).unwrap();
+    let [
+        Notice::Recovered {
+            damaged,
+            conversations: 200,
+            messages: 200,
+            backed_up_at: Some(at),
+            ..
+        },
+        Notice::BackedUp { .. },
+    ] = &opened.notices[..]
+    else {
+        panic!("{:?}", opened.notices);
+    };
+    assert_eq!(at.0 / 1000, NOW.0 / 1000);
+    assert!(fs::read(damaged).unwrap() == damaged_bytes);
+    let text = opened.notices[0].to_string();
+    assert!(text.contains("backup of 2026-"), "{text}");
+    assert_eq!(texts(&opened.store).len(), 200);
+    assert_eq!(opened.store.search("x", 0, 999).unwrap().len(), 200);
+}
+
+#[test]
+fn a_damaged_file_without_a_copy_leaves_an_empty_store_and_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(say_much(folder.path()));
+    break_page_of(folder.path(), "body");
+    let opened = Store::open(folder.path(), NOW).unwrap();
+    assert!(matches!(
+        opened.notices[..],
+        [Notice::Recovered {
+            messages: 0,
+            backed_up_at: None,
+            ..
+        }]
+    ));
+    say(&opened.store, "new");
+    assert_eq!(texts(&opened.store), ["new"]);
+}
+
+#[test]
+fn a_damaged_index_costs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = say_much(folder.path());
+    drop(store);
+    break_page_of(folder.path(), "message_by_parent");
+    let opened = Store::open(folder.path(), NOW).unwrap();
+    assert!(matches!(
+        opened.notices[..],
+        [Notice::Recovered {
+            conversations: 200,
+            messages: 200,
+            backed_up_at: None,
+            ..
+        }]
+    ));
+    assert_eq!(texts(&opened.store).len(), 200);
+}
+
+#[test]
+fn tables_are_compared_by_their_columns() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     say(&store, "kept");
     drop(store);
-    drop(open(folder.path(), NOW, &next()).unwrap());
-    let path = folder.path().join(FILE);
-    fs::write(&path, "This was a database. ".repeat(1000)).unwrap();
-    let opened = open(folder.path(), NOW, &next()).unwrap();
-    let Notice::Recovered {
-        damaged, backup, ..
-    } = &opened.notices[0]
-    else {
-        panic!("{:?}", opened.notices);
-    };
-    assert!(backup.is_some());
-    assert!(fs::read_to_string(damaged).unwrap().starts_with("This was"));
-    assert_eq!(texts(&opened.store), ["kept"]);
+    // The same table in another spelling, as another version of SQLite may write it.
+    let file = Connection::open(folder.path().join(FILE)).unwrap();
+    file.execute_batch(
+        "PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(sql, 'CREATE TABLE body (', 'CREATE TABLE \"body\"(')
+         WHERE name = 'body';",
+    )
+    .unwrap();
+    drop(file);
+    let opened = Store::open(folder.path(), NOW).unwrap();
+    assert_eq!(opened.notices, []);
+    drop(opened);
+    let file = Connection::open(folder.path().join(FILE)).unwrap();
+    file.execute_batch("ALTER TABLE body DROP COLUMN attachment")
+        .unwrap();
+    drop(file);
+    let opened = Store::open(folder.path(), NOW).unwrap();
+    assert!(matches!(opened.notices[..], [Notice::Recovered { .. }]));
 }
 
 #[test]
