@@ -21,7 +21,7 @@ use crate::unload::UnloadArgs;
 /// Chat with a language model that runs on this computer.
 ///
 /// Nothing leaves the machine: the model is a folder or file on your disk, and answers need no
-/// network. A tiny demonstration model is included, so this works right away:
+/// network. A very small model is included, so this works right away:
 ///
 ///   transom chat                       talk with the starter model
 ///

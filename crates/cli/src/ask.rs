@@ -23,7 +23,7 @@ use crate::sampling_args::GenerationArgs;
 /// Answer one prompt and end
 ///
 /// The prompt is what you write after `ask`, or what you pipe in, or both: then the piped text
-/// follows after a blank line.
+/// follows after a blank line. Standard input is read to its end whenever it is not a terminal.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -31,6 +31,7 @@ Examples:
   transom ask \"Explain this error:\" < build.log
   git diff | transom ask \"Write a commit message\" --system \"You are brief\"
   transom ask \"Name a colour\" --temperature 0 --stats
+  transom ask \"Hi\" < /dev/null     in a loop or a service, whose own input is not meant
   transom ask \"Hi\" --json          one JSON object a line: started, prefill, text, finished, error
                                      (before them queued and loading, while it waits)
 

@@ -112,12 +112,13 @@ fn greet(loaded: &Loaded, console: &mut Console) {
         let card = folder.join("README.md");
         let here = std::env::current_dir().unwrap_or_default();
         console.note(&format!(
-            "Only the bundled demonstration model: tiny, and often wrong. See {}",
+            "The bundled starter model: very small, and sometimes wrong. See {}",
             card.strip_prefix(here).unwrap_or(&card).display()
         ));
     }
     if console.is_interactive() {
-        console.note("Type a message. /help lists the commands; Ctrl-D ends the chat.\n");
+        console.note("Type a message. /help lists the commands; Ctrl-D ends the chat.");
+        console.note_plain("\n");
     }
 }
 

@@ -6,6 +6,8 @@
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
 
+use transom_files::visible;
+
 use crate::failure::Failure;
 
 /// The streams of one run.
@@ -36,7 +38,8 @@ pub(crate) struct Terminals {
 }
 
 impl Console<'_> {
-    /// Writes `text` to standard output at once.
+    /// Writes `text` to standard output at once, as it is: values from outside must be
+    /// [`visible`].
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
         write_now(self.out, text).map_err(Failure::Output)
     }
@@ -49,12 +52,14 @@ impl Console<'_> {
         let _ = write_now(self.err, &line);
     }
 
-    /// Writes `text` to standard error as it is, before something is typed.
+    /// Writes `text` to standard error as it is, before something is typed: values from outside must
+    /// be [`visible`].
     pub(crate) fn ask(&mut self, text: &str) {
         let _ = write_now(self.err, text);
     }
 
-    /// Writes whole lines to standard error as they are: what a person is about to agree to.
+    /// Writes whole lines to standard error as they are: what a person is about to agree to. Values
+    /// from outside must be [`visible`].
     pub(crate) fn note_plain(&mut self, lines: &str) {
         let _ = write_now(self.err, lines);
     }
@@ -80,8 +85,9 @@ pub(crate) const DIM: &str = "\x1b[2m";
 /// Ends any style.
 pub(crate) const RESET: &str = "\x1b[0m";
 
-/// A note as it is written, with its line end.
+/// A note as it is written, with its line end. Control characters in it become visible.
 pub(crate) fn line_of_note(text: &str, is_dimmed: bool) -> String {
+    let text = visible(text);
     if is_dimmed {
         format!("{DIM}{text}{RESET}\n")
     } else {

@@ -8,7 +8,8 @@ use clap::Args;
 use transom_catalog::measured::{self, Measured};
 use transom_engine::ModelSource;
 use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
-use transom_supervisor::{Budget, Governor, Tuning, variants};
+use transom_supervisor::settings::{self, Settings};
+use transom_supervisor::{Budget, Governor, variants};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -17,7 +18,7 @@ use crate::link::Link;
 use crate::measure::measure_bandwidth;
 use crate::output::json::write_line;
 
-use report::{Instance, Report};
+use report::{Instance, Report, SettingsReport};
 
 /// Show what this computer has, what it says and what models may use
 ///
@@ -76,21 +77,33 @@ fn gather(
     let measured = args
         .measure
         .then(|| measure_bandwidth(&hardware.chip_name, &data_folder, console));
-    let tuning = Tuning::default();
+    let (settings, settings_problem) = match Settings::read(&data_folder) {
+        Ok(settings) => (settings, None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let tuning = settings.clone().unwrap_or_default().tuning();
     // First, because it waits for services that take a moment to answer.
     let sources = source.report();
     let signals = args.simulate.unwrap_or_else(|| source.current());
     let mut governor = Governor::new(&hardware, &tuning);
     governor.observe(signals, std::time::Duration::ZERO);
-    let (process_id, problem) = match link.running() {
-        Ok(handle) => (
-            handle.map(|handle| handle.status().borrow().process_id),
-            None,
-        ),
+    let (running, problem) = match link.running() {
+        Ok(Some(_)) => (Some(link.status()?), None),
+        Ok(None) => (None, None),
         Err(failure) => (None, Some(failure.to_string())),
     };
+    // What a running instance goes by is in force; without one, what the next will go by.
+    let in_force = running.as_ref().filter(|_| args.simulate.is_none());
+    let budget_bytes = in_force.map_or_else(
+        || Budget::for_machine(&hardware, &tuning).total_bytes(signals.memory),
+        |status| status.budget_bytes,
+    );
+    let allowance = in_force.map_or_else(
+        || governor.allowance().clone(),
+        |status| status.allowance.clone(),
+    );
     Ok(Report {
-        budget_bytes: Budget::for_machine(&hardware, &tuning).total_bytes(signals.memory),
+        budget_bytes,
         bounds: Budget::bounds(&hardware, &tuning),
         bandwidth,
         measured_bandwidth: measured,
@@ -98,11 +111,17 @@ fn gather(
         hardware,
         sources,
         is_simulated: args.simulate.is_some(),
-        signals,
-        allowance: governor.allowance().clone(),
+        signals: in_force.map_or(signals, |status| status.signals),
+        allowance,
+        is_in_force: in_force.is_some(),
+        settings: SettingsReport {
+            path: data_folder.join(settings::FILE_NAME),
+            chosen: settings,
+            problem: settings_problem,
+        },
         instance: Instance {
             data_folder,
-            process_id,
+            process_id: running.map(|status| status.process_id),
             problem,
         },
     })

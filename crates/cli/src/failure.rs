@@ -7,6 +7,7 @@ use std::any::Any;
 use std::io::{self, Write};
 
 use transom_engine::EngineError;
+use transom_files::visible;
 use transom_hub::HubError;
 use transom_supervisor::AskError;
 
@@ -204,9 +205,10 @@ pub(crate) fn report(result: Result<(), Failure>, err: &mut dyn Write) -> u8 {
     failure.exit_code()
 }
 
-/// Joins the lines of a message, which may quote a library's own.
+/// Joins the lines of a message, which may quote a library or a file, and makes it safe to show.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    visible(&line).into_owned()
 }
 
 #[cfg(test)]
@@ -296,6 +298,12 @@ mod tests {
         check(several, 2, "Q8_0, Q5_K_M");
         check(HubError::Offline, 1, "HF_HUB_OFFLINE");
         check(HubError::NotAToken, 2, "not a token");
+    }
+
+    #[test]
+    fn a_message_that_quotes_a_file_has_no_control_characters() {
+        let failure = Failure::Model("a\x1b]0;b\x07 \u{202e}c\u{9b}2J".to_owned());
+        assert_eq!(failure.message().unwrap(), "transom: a�]0;b� �c�2J");
     }
 
     #[test]

@@ -204,6 +204,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interrupt::Interrupt;
     use crate::test_console::TestConsole;
 
     fn starter() -> PathBuf {
@@ -223,12 +224,12 @@ mod tests {
             .map(|need| need.context_length)
             .collect();
         assert_eq!(lengths, [4096, 8192]);
-        // 8 layers, 2 heads of 64 for keys and for values, 2 bytes each.
+        // 12 layers, 2 heads of 64 for keys and for values, 2 bytes each.
         let need = &needs(&facts)[1];
-        assert_eq!(need.kv_f16_bytes, facts.weight_bytes + 8192 * 4096);
+        assert_eq!(need.kv_f16_bytes, facts.weight_bytes + 8192 * 6144);
         assert_eq!(
             need.kv_q8_0_bytes,
-            facts.weight_bytes + 8192 * 4096 * 17 / 32
+            facts.weight_bytes + 8192 * 6144 * 17 / 32
         );
         facts.context_length = None;
         assert_eq!(needs(&facts), []);
@@ -241,13 +242,18 @@ mod tests {
             path: starter(),
             json: false,
         };
-        run(&args, &Link::new(), &mut console.console()).unwrap();
+        run(
+            &args,
+            &Link::new(Interrupt::detached()),
+            &mut console.console(),
+        )
+        .unwrap();
         let text = console.out_text();
         for line in [
             "model          starter (qwen3), safetensors",
-            "parameters     26.0M in 14 MB",
-            "layers         8, each with 8 heads of 64 and 2 for keys and values",
-            "vocabulary     8192",
+            "parameters     62.1M in 33 MB",
+            "layers         12, each with 10 heads of 64 and 2 for keys and values",
+            "vocabulary     16384",
             "chat template  yes",
         ] {
             assert!(
@@ -257,7 +263,12 @@ mod tests {
         }
         args.json = true;
         let mut console = TestConsole::default();
-        run(&args, &Link::new(), &mut console.console()).unwrap();
+        run(
+            &args,
+            &Link::new(Interrupt::detached()),
+            &mut console.console(),
+        )
+        .unwrap();
         let json: serde_json::Value = serde_json::from_str(&console.out_text()).unwrap();
         assert_eq!(json["architecture"], "qwen3");
         assert_eq!(json["memory"][0]["context_length"], 2048);
@@ -268,7 +279,12 @@ mod tests {
         let mut console = TestConsole::default();
         let path = starter().join("README.md");
         let args = InspectArgs { path, json: false };
-        let failure = run(&args, &Link::new(), &mut console.console()).unwrap_err();
+        let failure = run(
+            &args,
+            &Link::new(Interrupt::detached()),
+            &mut console.console(),
+        )
+        .unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         assert!(failure.to_string().contains("not a GGUF file"), "{failure}");
     }

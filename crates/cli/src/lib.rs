@@ -95,7 +95,7 @@ fn run(
         Err(error) => return help_or_failure(&error, console),
     };
     start_log(arguments.verbose, console)?;
-    let link = Link::new();
+    let link = Link::new(interrupt.clone());
     let result = match &arguments.command {
         Command::Ask(args) => ask::run(args, &link, console, interrupt),
         Command::Chat(args) => chat::run(args, &link, console, interrupt),

@@ -17,7 +17,9 @@ use transom_catalog::estimate::Machine;
 use transom_catalog::forms::{self, Forms};
 use transom_catalog::installed::{self, Elsewhere, MODELS_FOLDER, elsewhere};
 use transom_catalog::measured::{self, Measured};
-use transom_catalog::{Catalogue, Entry, Format, Installed, ModelFacts, Origin, Places, Variant};
+use transom_catalog::{
+    Catalogue, Entry, Format, Installed, ModelFacts, Origin, Places, Variant, read_list,
+};
 use transom_signals::Hardware;
 
 use crate::console::Console;
@@ -307,16 +309,12 @@ pub(crate) fn title_of(found: &ModelPath, data_folder: &Path) -> String {
 fn catalogue(data_folder: &Path) -> (Arc<Catalogue>, Option<String>) {
     let built_in = Catalogue::built_in();
     let file = data_folder.join(FILE_NAME);
-    let text = match std::fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return (built_in, None),
-        Err(error) => {
-            let problem = format!("{}: {error}; your own list is left out", file.display());
-            return (built_in, Some(problem));
-        }
-    };
-    match built_in.merged_with(&text, &file) {
-        Ok(merged) => (Arc::new(merged), None),
+    let merged = read_list(&file).and_then(|text| match text {
+        Some(text) => built_in.merged_with(&text, &file).map(Arc::new),
+        None => Ok(built_in.clone()),
+    });
+    match merged {
+        Ok(merged) => (merged, None),
         Err(mistake) => {
             let problem = format!("{mistake}; until it is mended your own list is left out");
             (built_in, Some(problem))

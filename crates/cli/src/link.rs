@@ -11,14 +11,17 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 use transom_engine::FinishReason;
 use transom_engine_host::ProcessWorkers;
 use transom_signals::Hardware;
 use transom_supervisor::{
-    AnswerEvent, Ask, AskError, Canceller, Handle, Outcome, Status, Supervisor, Tuning, Unload,
+    AnswerEvent, Ask, AskError, Canceller, Handle, Outcome, Status, Supervisor, Unload,
     instance::{self, Connection},
+    settings::Settings,
     status::UnloadRecord,
 };
 
@@ -40,7 +43,12 @@ pub(crate) struct Link {
     /// The data folder, in which a running instance is found, or why there is none.
     folder: Result<PathBuf, String>,
     connection: RefCell<Option<Connected>>,
+    interrupt: Interrupt,
 }
+
+/// How long an own supervisor may take to quit when a signal ends the program: longer than it gives
+/// a process before it kills it.
+const QUIT_WITHIN: Duration = Duration::from_secs(10);
 
 enum Connected {
     Opened(Connection),
@@ -58,12 +66,14 @@ impl Connected {
 }
 
 impl Link {
-    /// A link to the user's instance; opens nothing yet.
-    pub(crate) fn new() -> Self {
+    /// A link to the user's instance; opens nothing yet. An own supervisor quits before a signal ends
+    /// the program.
+    pub(crate) fn new(interrupt: Interrupt) -> Self {
         Self {
             runtime: OnceCell::new(),
             folder: instance::data_folder().map_err(|error| error.to_string()),
             connection: RefCell::new(None),
+            interrupt,
         }
     }
 
@@ -79,6 +89,7 @@ impl Link {
             runtime: OnceCell::from(runtime),
             folder: Ok(PathBuf::from("no data folder in tests")),
             connection: RefCell::new(Some(Connected::Visited(handle))),
+            interrupt: Interrupt::detached(),
         }
     }
 
@@ -102,10 +113,17 @@ impl Link {
         if let Some(connected) = &*self.connection.borrow() {
             return Ok(connected.handle());
         }
-        let opening = instance::open(self.folder()?, start);
+        let folder = self.folder()?;
+        let opening = instance::open(folder, || start(folder));
         let opened = self.runtime()?.block_on(opening);
         let opened = opened.map_err(Failure::instance)?;
         let handle = opened.handle();
+        if opened.is_own() {
+            let (runtime, quit) = (self.runtime()?.handle().clone(), opened.quit());
+            self.interrupt.on_end(move || {
+                let _ = runtime.block_on(async { timeout(QUIT_WITHIN, quit).await });
+            });
+        }
         self.connection.replace(Some(Connected::Opened(opened)));
         Ok(handle)
     }
@@ -149,6 +167,8 @@ impl Link {
         if !is_gone(&first.outcome) {
             return Ok(first);
         }
+        // A supervisor that a signal ends is not to be replaced.
+        interrupt.wait_if_ending();
         self.connection.replace(None);
         if has_begun.get() || first.was_interrupted {
             return Ok(first);
@@ -222,6 +242,7 @@ impl Link {
     /// Ends the instance if it is this process's own: after the answers that others still wait for,
     /// and with every model's memory given back.
     pub(crate) fn close(self, console: &mut Console, interrupt: &Interrupt) {
+        interrupt.wait_if_ending();
         interrupt.take_idle_presses_back();
         let Some(runtime) = self.runtime.into_inner() else {
             return;
@@ -250,12 +271,17 @@ fn runtime() -> Result<Runtime, Failure> {
         .map_err(Failure::System)
 }
 
-fn start() -> Supervisor {
+/// A supervisor with the settings of the app.
+fn start(data_folder: &Path) -> Supervisor {
+    let settings = Settings::read(data_folder).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the settings are not used");
+        None
+    });
     Supervisor::start(
         Arc::new(ProcessWorkers::this_executable()),
         Arc::from(transom_signals::system_signals()),
         &Hardware::detect(),
-        Tuning::default(),
+        settings.unwrap_or_default().tuning(),
     )
 }
 

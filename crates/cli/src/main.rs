@@ -12,6 +12,7 @@ use transom_engine_mlx::MlxEngine;
 use transom_signals::Hardware;
 
 fn main() -> ExitCode {
+    transom_files::make_new_files_private();
     if child::is_asked_for(std::env::args_os()) {
         return child::main(engines());
     }

@@ -18,7 +18,7 @@ use crate::library::{self, Library};
 pub(crate) struct ModelPath {
     /// Its name and its forms.
     pub(crate) forms: Forms,
-    /// The starter's folder, if it is the bundled demonstration model, which must say so.
+    /// The starter's folder, if the model is the bundled starter: its greeting says so.
     pub(crate) starter: Option<PathBuf>,
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "ID=BIAS", value_parser = id_and_bias)]
     logit_bias: Vec<(u32, f32)>,
 
-    /// Make the answer repeatable: same seed, prompt and settings, same answer
+    /// Repeat an answer: same seed, prompt and settings, same answer on this computer and engine
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
@@ -95,6 +95,7 @@ impl GenerationArgs {
             prefill_chunk: None,
             speculate: !self.no_speculation,
             shift_context: false,
+            conversation: None,
         }
     }
 

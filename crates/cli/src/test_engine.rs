@@ -193,7 +193,7 @@ impl LoadedModel for TestModel {
         self.seen.prompts.lock().unwrap().push(prompt.clone());
         Ok(PreparedPrompt {
             tokens,
-            starts_in_reasoning: false,
+            starts_in_reasoning: None,
             dropped_messages: 0,
             system_tokens: 0,
         })

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use transom_catalog::Installed;
+use transom_files::visible;
 use transom_supervisor::Unload;
 
 use crate::console::Console;
@@ -51,13 +52,14 @@ pub(crate) fn run(args: &UnloadArgs, link: &Link, console: &mut Console) -> Resu
     if !records.is_empty() {
         let lines = records
             .iter()
-            .map(|record| format!("{}: {}\n", record.name, unload_text(record)));
+            .map(|record| format!("{}: {}\n", visible(&record.name), unload_text(record)));
         return console.print(&lines.collect::<String>());
     }
     match name {
         Some(name) if !names.is_empty() => console.print(&format!(
-            "No model called {name} is loaded; there is {}.\n",
-            names.join(", ")
+            "No model called {} is loaded; there is {}.\n",
+            visible(&name),
+            visible(&names.join(", "))
         )),
         _ => console.print("No model is loaded.\n"),
     }

@@ -56,7 +56,7 @@ async fn make_room(handle: &Handle) {
 }
 
 fn n_kept(data: &Path) -> usize {
-    let folder = std::fs::read_dir(data.join("conversations"));
+    let folder = std::fs::read_dir(data.join("cache/saved-states"));
     folder.unwrap().count()
 }
 

@@ -233,3 +233,26 @@ fn where_nothing_runs_nothing_is_started_to_look() {
         assert_eq!(text(&output.stderr), "");
     }
 }
+
+/// SIGTERM as a service manager sends it, and SIGHUP as a terminal does that is closed: what was
+/// saved of a conversation does not stay behind.
+#[test]
+fn a_program_that_is_told_to_end_quits_in_order() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path();
+        let mut chat = Chat::open(data, &["--temperature", "0"]);
+        chat.say("Hello");
+        assert!(!chat.answer().is_empty());
+        let paused = run_on(data, &["pause"]);
+        assert_eq!(paused.status.code(), Some(0), "{}", text(&paused.stderr));
+        let saved = data.join("cache/saved-states");
+        let n_saved = || std::fs::read_dir(&saved).unwrap().count();
+        while !status(data)["models"].as_array().unwrap().is_empty() {}
+        assert_eq!(n_saved(), 1);
+        kill_process(Pid::from_child(&chat.child), signal).unwrap();
+        assert_eq!(chat.child.wait().unwrap().code(), Some(code));
+        assert_eq!(n_saved(), 0);
+    }
+}

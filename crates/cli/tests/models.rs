@@ -459,7 +459,7 @@ fn at_a_terminal_progress_is_one_line_that_fits_and_a_yes_removes() {
         let bytes: Vec<u8> = seen.chars().map(|byte| byte as u8).collect();
         let seen = String::from_utf8(bytes).unwrap();
         let drawn: Vec<&str> = seen.split("\r\x1b[2K").skip(1).collect();
-        let is_progress = |line: &&&str| line.contains('█') && line.contains("of 2.5 MB");
+        let is_progress = |line: &&&str| line.contains('█') && line.contains("of 4.9 MB");
         let n_progress = drawn.iter().filter(is_progress).count();
         assert!(n_progress > 0, "{seen:?}");
         for line in &drawn[..drawn.len() - 1] {
@@ -469,10 +469,10 @@ fn at_a_terminal_progress_is_one_line_that_fits_and_a_yes_removes() {
             );
         }
         let mut session = on_terminal(&shop, columns, "models remove tiny");
-        session.exp_string("Remove tiny (2.5 MB) from ").unwrap();
+        session.exp_string("Remove tiny (4.9 MB) from ").unwrap();
         session.exp_string("[y/N] ").unwrap();
         session.send_line("y").unwrap();
-        session.exp_string("tiny: removed, 2.5 MB freed.").unwrap();
+        session.exp_string("tiny: removed, 4.9 MB freed.").unwrap();
         session.exp_eof().unwrap();
         assert!(!shop.file().exists());
     }

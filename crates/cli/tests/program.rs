@@ -209,7 +209,7 @@ fn a_piped_chat_remembers_what_was_said_and_saves_it() {
     assert!(last.contains("Ada"), "{}", text(&output.stdout));
     let saved: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!(saved["messages"].as_array().unwrap().len(), 4);
-    assert!(text(&output.stderr).contains("bundled demonstration model"));
+    assert!(text(&output.stderr).contains("bundled starter model"));
 }
 
 #[test]

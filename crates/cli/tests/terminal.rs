@@ -51,7 +51,7 @@ fn check_exit(session: &PtySession, code: i32) {
 fn ctrl_c_stops_the_answer_and_the_chat_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let mut chat = on_terminal(&[&["chat"], &ENDLESS[..]].concat(), home.path());
-    chat.exp_string("bundled demonstration model").unwrap();
+    chat.exp_string("bundled starter model").unwrap();
     chat.exp_string("> ").unwrap();
     chat.send_line("What is the capital of France?").unwrap();
     chat.exp_string("Paris").unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use transom_engine::Stats;
+use transom_files::visible;
 use transom_supervisor::status::PassedOver;
 
 use crate::bench::{BenchArgs, Measured};
@@ -147,12 +148,14 @@ impl Report {
     /// The lines above the first table.
     pub(super) fn heading(&self) -> String {
         let passed_over = self.passed_over.iter().map(passed_over_text);
-        let passed_over: String = passed_over.map(|text| text + "\n").collect();
+        let passed_over: String = passed_over
+            .map(|text| format!("{}\n", visible(&text)))
+            .collect();
         format!(
             "{}\n{}: {}, loaded in {}\n{passed_over}\n{:<8} {:>14} {:>23}\n",
-            self.description,
-            self.engine,
-            self.computed_as,
+            visible(&self.description),
+            visible(&self.engine),
+            visible(&self.computed_as),
             seconds(Duration::from_secs_f64(self.load_seconds)),
             "",
             "median",

@@ -108,7 +108,7 @@ impl LineEditor {
 /// The history file in the data folder, whose folder is made if need be.
 fn history_path() -> Option<PathBuf> {
     let folder = transom_supervisor::instance::data_folder().ok()?;
-    std::fs::create_dir_all(&folder).ok()?;
+    transom_files::create_private_folder(&folder).ok()?;
     Some(folder.join("chat-history"))
 }
 

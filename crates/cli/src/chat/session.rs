@@ -3,7 +3,10 @@
 //!
 //! Rule: the transcript changes only when an answer stands; a failed message leaves it as it was.
 
-use transom_engine::{ChatPrompt, FinishReason, Fit, GenerationParams, Prompt, Stats};
+use transom_engine::{
+    ChatPrompt, ConversationId, FinishReason, Fit, GenerationParams, Prompt, Stats,
+};
+use transom_files::visible;
 use transom_supervisor::{Ask, Status};
 
 use crate::chat::ChatArgs;
@@ -50,6 +53,7 @@ impl<'a> Chat<'a> {
                 // as all of it goes round in circles.
                 shift_context: true,
                 max_tokens: params.max_tokens.or(Some(info.context_length)),
+                conversation: Some(ConversationId::random()),
                 ..params
             },
             args,
@@ -88,6 +92,7 @@ impl<'a> Chat<'a> {
             Command::Help => console.print(commands::HELP)?,
             Command::Reset => {
                 self.transcript.clear();
+                self.params.conversation = Some(ConversationId::random());
                 self.last_stats = None;
                 console.note("The conversation starts anew; the system prompt stays.");
             }
@@ -253,7 +258,7 @@ impl<'a> Chat<'a> {
         let status = self.link.status()?;
         let passed_over = self.loaded.passed_over.iter().map(passed_over_text);
         let passed_over: String = passed_over
-            .map(|text| format!("             {text}\n"))
+            .map(|text| format!("             {}\n", visible(&text)))
             .collect();
         Ok(format!(
             "last answer  {last}\n\
@@ -263,9 +268,9 @@ impl<'a> Chat<'a> {
             info.context_length,
             self.transcript.n_messages(),
             self.memory_text(&status),
-            info.name,
-            info.stored_as,
-            runs_text(info),
+            visible(&info.name),
+            visible(&info.stored_as),
+            visible(&runs_text(info)),
         ))
     }
 

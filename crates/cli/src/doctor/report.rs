@@ -7,6 +7,7 @@ use transom_catalog::estimate::{Bandwidth, BandwidthBasis};
 use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
 use transom_supervisor::Allowance;
 use transom_supervisor::budget::Bound;
+use transom_supervisor::settings::Settings;
 
 use crate::output::rows::{Rows, limits_text, signals_text};
 use crate::output::stats::{bytes_text, rough_time};
@@ -34,7 +35,21 @@ pub(super) struct Report {
     pub(super) is_simulated: bool,
     pub(super) signals: SystemSignals,
     pub(super) allowance: Allowance,
+    /// Whether budget, signals and allowance are those of the running instance.
+    pub(super) is_in_force: bool,
+    pub(super) settings: SettingsReport,
     pub(super) instance: Instance,
+}
+
+/// What the user chose, and where that is written.
+#[derive(Debug, Serialize)]
+pub(super) struct SettingsReport {
+    pub(super) path: PathBuf,
+    /// `None`: everything is left to the machine.
+    pub(super) chosen: Option<Settings>,
+    /// Why the file is not used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) problem: Option<String>,
 }
 
 /// Where a running instance would be, and whether it is there.
@@ -83,6 +98,7 @@ impl Report {
             "What follows now"
         });
         self.draw_consequences(&mut rows);
+        rows.row("  settings", &self.settings_text());
         rows.heading("Running instance");
         let process = match (self.instance.process_id, &self.instance.problem) {
             (Some(id), _) => format!("{id}; `transom status` shows what it does"),
@@ -112,7 +128,13 @@ impl Report {
         );
         let working_set = hardware.working_set_bytes.map_or_else(
             || "no GPU that shares the memory".to_owned(),
-            |bytes| format!("{} at most in use by the GPU", bytes_text(bytes)),
+            |bytes| {
+                let from = match hardware.working_set_is_estimated {
+                    true => ", estimated: Metal is not available to this terminal",
+                    false => "",
+                };
+                format!("{} at most in use by the GPU{from}", bytes_text(bytes))
+            },
         );
         rows.row("  working set", &working_set);
         rows.row("  bandwidth", &self.bandwidth_text());
@@ -170,6 +192,23 @@ impl Report {
         }
     }
 
+    fn settings_text(&self) -> String {
+        let SettingsReport {
+            path,
+            chosen,
+            problem,
+        } = &self.settings;
+        let origin = match (chosen, problem) {
+            (_, Some(problem)) => format!("defaults, because {problem}"),
+            (Some(_), None) => format!("from {}", path.display()),
+            (None, None) => format!("defaults; the app writes yours to {}", path.display()),
+        };
+        match self.is_in_force {
+            true => format!("as the running instance has them in force\n{origin}"),
+            false => origin,
+        }
+    }
+
     fn draw_consequences(&self, rows: &mut Rows) {
         let allowance = &self.allowance;
         rows.row("  signals", &signals_text(&self.signals));
@@ -216,6 +255,7 @@ mod tests {
                 n_performance_cores: 6,
                 n_cores: 12,
                 working_set_bytes: Some(12 << 30),
+                working_set_is_estimated: false,
             },
             engines: vec!["MLX", "llama.cpp"],
             bandwidth: Bandwidth::of_chip("Apple M3 Pro"),
@@ -250,6 +290,12 @@ mod tests {
                     because: Because::LowPower,
                 }],
             },
+            is_in_force: false,
+            settings: SettingsReport {
+                path: "data/supervisor.json".into(),
+                chosen: None,
+                problem: None,
+            },
             instance: Instance {
                 data_folder: "data".into(),
                 process_id: Some(4711),
@@ -283,6 +329,39 @@ mod tests {
             );
         }
         assert!(text.contains("\nWhat follows now\n"), "{text}");
+    }
+
+    #[test]
+    fn where_the_settings_come_from_is_told() {
+        let text = |chosen, problem, is_in_force| {
+            let report = report();
+            let settings = SettingsReport {
+                chosen,
+                problem,
+                ..report.settings
+            };
+            let report = Report {
+                settings,
+                is_in_force,
+                ..report
+            };
+            report.settings_text()
+        };
+        let chosen = || Some(Settings::default());
+        assert_eq!(
+            text(None, None, false),
+            "defaults; the app writes yours to data/supervisor.json"
+        );
+        assert_eq!(text(chosen(), None, false), "from data/supervisor.json");
+        assert_eq!(
+            text(chosen(), None, true),
+            "as the running instance has them in force\nfrom data/supervisor.json"
+        );
+        let problem = Some("it is damaged".to_owned());
+        assert_eq!(
+            text(None, problem, false),
+            "defaults, because it is damaged"
+        );
     }
 
     #[test]

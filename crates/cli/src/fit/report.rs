@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use transom_catalog::estimate::{Speed, Verdict};
+use transom_files::visible;
 
 use crate::console::{DIM, RESET};
 use crate::output::rows::{Rows, broken};
@@ -123,7 +124,7 @@ impl Report {
             format!(" with {}, {},", draft.model, draft.form)
         });
         let heading = format!("{}, {},{beside} on {}", self.model, self.form, self.machine);
-        let lines = broken(&heading, columns.saturating_sub(1));
+        let lines = broken(&visible(&heading), columns.saturating_sub(1));
         let mut text = lines.join("\n") + "\n\n";
         text.push_str(&self.bar(columns.saturating_sub(MARGIN.len() + 1), is_dimmed));
         text.push('\n');

@@ -3,6 +3,7 @@
 //! Rule: the choice is `catalog`'s; here it is only told.
 
 use transom_catalog::tiers::{PairKind, Pick, Tier, Why};
+use transom_files::visible;
 
 use crate::library::form_text;
 use crate::output::rows::broken;
@@ -81,7 +82,7 @@ const SECOND: &str =
 /// A sentence below a table, after a blank line.
 fn lines(text: &str, columns_of: Option<usize>) -> String {
     let width = columns_of.unwrap_or(80).min(80).saturating_sub(1);
-    let lines = broken(text, width).into_iter();
+    let lines = broken(&visible(text), width).into_iter();
     std::iter::once("\n".to_owned())
         .chain(lines.map(|line| line + "\n"))
         .collect()

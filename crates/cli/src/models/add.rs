@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use transom_catalog::installed::{self, AddedError, Addition};
+use transom_files::visible;
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -51,8 +52,9 @@ pub(super) fn run(
         let model = installed::given(path).map_err(failed)?;
         let place = tilde(&model.id);
         console.note_plain(&format!(
-            "{}: would be used where it lies, in {place}\n",
-            model.name()
+            "{}: would be used where it lies, in {}\n",
+            visible(model.name()),
+            visible(&place)
         ));
         return Ok(());
     }

@@ -4,14 +4,14 @@
 //! never lost.
 
 mod fetch;
+mod network;
 mod plan;
 mod wish;
 
 #[cfg(test)]
 mod tests;
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
@@ -63,6 +63,10 @@ pub(super) struct InstallArgs {
     /// Say what would be fetched, and fetch nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+
+    /// Give up after this long without a network [default: never at a terminal, else 120]
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) wait: Option<u64>,
 
     /// Write progress as JSON, one object a line
     #[arg(long)]
@@ -117,8 +121,10 @@ pub(super) fn run(
     if plans.is_empty() || args.dry_run {
         return Ok(());
     }
-    make_private(&library.data_folder)?;
-    let ends = fetch(&plans, hub, &parts, args.json, link, console, interrupt)?;
+    let data_folder = &library.data_folder;
+    transom_files::create_private_folder(data_folder)
+        .map_err(|error| Failure::Instance(format!("{}: {error}", data_folder.display())))?;
+    let ends = fetch(&plans, hub, &parts, args, link, console, interrupt)?;
     finish(&plans, &ends, args.json, console)
 }
 
@@ -193,17 +199,7 @@ fn has_file(path: &Path, name: &str) -> bool {
 /// Bytes that the disk of `folder` still has for this user.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let there = folder.ancestors().find(|folder| folder.is_dir())?;
-    let disk = rustix::fs::statvfs(there).ok()?;
-    disk.f_bavail.checked_mul(disk.f_frsize)
-}
-
-/// The data folder is this user's alone, whoever makes it.
-fn make_private(data_folder: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(data_folder);
-    made.map_err(|error| Failure::Instance(format!("{}: {error}", data_folder.display())))
+    transom_signals::free_disk_bytes(there).ok()
 }
 
 /// Says how to go on, and fails if anything failed.

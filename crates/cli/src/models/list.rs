@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use transom_catalog::estimate::Verdict;
+use transom_files::visible;
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -136,10 +137,10 @@ pub(super) fn run(
     console.print(&text)
 }
 
-/// A sentence in lines that fit.
+/// A sentence in lines that fit. Control characters in it become visible.
 fn told(text: &str, columns: Option<usize>) -> String {
     let width = columns.unwrap_or(80).min(80).saturating_sub(1);
-    let lines = broken(text, width).into_iter();
+    let lines = broken(&visible(text), width).into_iter();
     lines.map(|line| line + "\n").collect()
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use clap::Args;
 use transom_catalog::installed::{self, removal};
 use transom_catalog::{Installed, Origin};
+use transom_files::visible;
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -127,8 +128,8 @@ fn forget(
     forgotten.map_err(|error| Failure::Instance(error.to_string()))?;
     console.print(&format!(
         "{}: taken off the list{with_others}; its files stay in {}.\n",
-        library.name_of(model),
-        tilde(path)
+        visible(&library.name_of(model)),
+        visible(&tilde(path))
     ))
 }
 
@@ -146,7 +147,8 @@ fn remove(
     }
     let freed = installed::remove(model, &library.places).map_err(wrong)?;
     console.print(&format!(
-        "{name}: removed, {} freed.\n",
+        "{}: removed, {} freed.\n",
+        visible(&name),
         disk_text(freed.bytes)
     ))
 }
@@ -163,9 +165,10 @@ fn confirmed(
         )));
     }
     console.ask(&format!(
-        "Remove {name} ({}) from {}? [y/N] ",
+        "Remove {} ({}) from {}? [y/N] ",
+        visible(name),
         disk_text(bytes),
-        tilde(&model.id)
+        visible(&tilde(&model.id))
     ));
     let mut line = String::new();
     console.input.read_line(&mut line).map_err(Failure::Input)?;

@@ -6,6 +6,7 @@
 use clap::Args;
 use serde::Serialize;
 use transom_catalog::estimate::Verdict;
+use transom_files::visible;
 use transom_hub::{Found, Hub, HubError, Library as Kind, Listing};
 
 use crate::console::Console;
@@ -133,7 +134,7 @@ pub(super) fn run(
         text.push_str(&hub_text(&on_hub, columns, is_dimmed));
     }
     if text.is_empty() {
-        text = format!("Nothing was found for {words}.\n");
+        text = format!("Nothing was found for {}.\n", visible(&words));
     }
     console.print(&text)?;
     if let Some(problem) = problem {
@@ -316,7 +317,14 @@ a/b
             let mut streams = TestConsole::default();
             let interrupt = Interrupt::detached();
             let mut console = streams.console();
-            run(&args, &library, &Link::new(), &mut console, &interrupt).unwrap();
+            run(
+                &args,
+                &library,
+                &Link::new(interrupt.clone()),
+                &mut console,
+                &interrupt,
+            )
+            .unwrap();
             assert_eq!(streams.err_text(), "");
             streams.out_text()
         };

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use transom_engine::{Section, TokenEvent};
+use transom_files::is_control;
 use transom_supervisor::AnswerEvent;
 
 use crate::console::{Console, DIM, RESET};
@@ -176,9 +177,10 @@ pub(crate) fn dropped_at_start(event: &AnswerEvent) -> Option<usize> {
     }
 }
 
-/// A model can write escape sequences that move the cursor or rename the window.
+/// A model can write escape sequences that move the cursor or rename the window, and characters
+/// that turn the direction of text round.
 fn without_controls(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    let is_plain = |c: char| !is_control(c) || c == '\n' || c == '\t';
     if text.chars().all(is_plain) {
         Cow::Borrowed(text)
     } else {
@@ -250,10 +252,10 @@ mod tests {
 
     #[test]
     fn escape_sequences_of_the_model_reach_a_file_but_not_a_terminal() {
-        let pieces = [(Answer, "a\x1b]0;gone\x07\tb\u{9b}2J")];
+        let pieces = [(Answer, "a\x1b]0;gone\x07\tb\u{9b}2J\u{202e}")];
         assert_eq!(shown(true, Reasoning::Dimmed, &pieces), "a]0;gone\tb2J\n");
         let raw = shown(false, Reasoning::Hidden, &pieces);
-        assert_eq!(raw, "a\x1b]0;gone\x07\tb\u{9b}2J\n");
+        assert_eq!(raw, "a\x1b]0;gone\x07\tb\u{9b}2J\u{202e}\n");
     }
 
     #[test]

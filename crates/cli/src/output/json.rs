@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 use transom_engine::LoadProgress;
+use transom_files::is_control;
 use transom_supervisor::AnswerEvent;
 
 /// Writes each event as a line, and breaks when the reader has gone.
@@ -104,18 +105,46 @@ pub(crate) fn write_error(out: &mut dyn Write, exit_code: u8, message: &str) -> 
     write_line(out, &ErrorLine { exit_code, message })
 }
 
-/// Writes `value` as one line, at once.
+/// Writes `value` as one line, at once. The line means the same to a program, and is safe to show in
+/// a terminal.
 pub(crate) fn write_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_string(value)?;
+    let mut line = escaped(serde_json::to_string(value)?);
     line.push('\n');
     out.write_all(line.as_bytes())?;
     out.flush()
+}
+
+/// Escapes the control characters that `serde_json` leaves as they are. All of them are in strings,
+/// and none needs more than four digits.
+fn escaped(json: String) -> String {
+    if !json.contains(is_control) {
+        return json;
+    }
+    let mut safe = String::with_capacity(json.len());
+    for character in json.chars() {
+        match is_control(character) {
+            true => safe.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => safe.push(character),
+        }
+    }
+    safe
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use transom_supervisor::Because;
+
+    #[test]
+    fn control_characters_are_escaped_and_mean_the_same() {
+        let text = "a\x1b\x7f\u{9b}2J\u{202e}\n\u{feff}é";
+        let mut out = Vec::new();
+        write_line(&mut out, &text).unwrap();
+        let line = String::from_utf8(out).unwrap();
+        assert_eq!(line, "\"a\\u001b\\u007f\\u009b2J\\u202e\\n\u{feff}é\"\n");
+        let read: String = serde_json::from_str(&line).unwrap();
+        assert_eq!(read, text);
+    }
 
     #[test]
     fn a_load_of_many_steps_is_told_in_tenths_and_a_wait_with_its_reason() {

@@ -5,6 +5,7 @@
 use std::io::Write;
 
 use transom_engine::LoadProgress;
+use transom_files::visible;
 use transom_supervisor::AnswerEvent;
 
 use crate::console::{Console, line_of_note};
@@ -38,6 +39,7 @@ impl<'a> Progress<'a> {
             return;
         }
         text.clone_into(&mut self.shown);
+        let text = visible(text);
         self.draw(&format!("\r\x1b[2K\x1b[2m{text}\x1b[0m"));
     }
 
@@ -122,6 +124,18 @@ mod tests {
         let text = String::from_utf8(err).unwrap();
         assert_eq!(text.matches("50 %").count(), 1, "drawn once: {text:?}");
         assert!(text.ends_with("\r\x1b[2K"));
+    }
+
+    #[test]
+    fn a_name_with_escape_sequences_changes_nothing_but_the_line() {
+        let mut err = Vec::new();
+        let mut progress = Progress::on(&mut err, true);
+        progress.show_load("m\x1b]0;b\x07\nn", None);
+        progress.note("n\u{9b}2J\u{202e}");
+        drop(progress);
+        let text = String::from_utf8(err).unwrap();
+        assert!(text.contains("Loading m�]0;b� n …"), "{text:?}");
+        assert!(text.contains("n�2J�\x1b[0m\n"), "{text:?}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Rule: readable without colour; on a terminal labels step back behind what they label.
 
+use transom_files::visible;
 use transom_signals::SystemSignals;
 use transom_supervisor::Allowance;
 use transom_supervisor::status::{PassedOver, UnloadReason, UnloadRecord};
@@ -39,15 +40,17 @@ impl Rows {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
-        self.text.push_str(text);
+        self.text.push_str(&visible(text));
         self.text.push('\n');
     }
 
-    /// One row, of one or more lines; long ones are broken.
+    /// One row, of one or more lines; long ones are broken. Neither text may have styles: control
+    /// characters become visible.
     pub(crate) fn row(&mut self, label: &str, value: &str) {
-        let mut label = label;
+        let label = visible(label);
+        let mut label: &str = &label;
         let width = self.columns.saturating_sub(self.label_width).max(1);
-        for line in value.lines().flat_map(|line| broken(line, width)) {
+        for line in value.lines().flat_map(|line| broken(&visible(line), width)) {
             let padded = format!("{label:<width$}", width = self.label_width);
             let line = if self.is_dimmed && !label.is_empty() {
                 format!("{DIM}{padded}{RESET}{line}")
@@ -207,6 +210,14 @@ mod tests {
             format!("path    {path}\n"),
             "nowhere to break"
         );
+    }
+
+    #[test]
+    fn a_value_cannot_forge_a_label_or_hold_an_escape_sequence() {
+        let mut rows = Rows::new(6, false);
+        rows.heading("a\x1b[2J");
+        rows.row("b\u{202e}", "c\x1b]0;d\x07\nmodel e");
+        assert_eq!(rows.finish(), "a�[2J\nb�    c�]0;d�\n      model e\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Rule: nothing is cut off, for names in a table are what a person types next. Columns that can be
 //! spared go before the table does.
 
+use transom_files::visible;
 use unicode_width::UnicodeWidthStr;
 
 use crate::console::{DIM, RESET};
@@ -73,16 +74,17 @@ impl Table {
         }
     }
 
-    /// Adds an entry with a cell a column.
+    /// Adds an entry with a cell a column. Control characters in a cell become visible.
     pub(crate) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
-        let mut cells: Vec<String> = cells.into_iter().collect();
+        let cells = cells.into_iter().map(|cell| visible(&cell).into_owned());
+        let mut cells: Vec<String> = cells.collect();
         cells.resize(self.columns.len(), String::new());
         self.lines.push(Line::Entry(cells));
     }
 
     /// A line over the entries that follow.
     pub(crate) fn section(&mut self, text: String) {
-        self.lines.push(Line::Section(text));
+        self.lines.push(Line::Section(visible(&text).into_owned()));
     }
 
     /// Whether there is no entry.
@@ -239,6 +241,15 @@ mod tests {
         let expect = "qwen3-4b\n  GGUF Q4_K_M,\n  context 40k\n\
                       日本\n  MLX 4-bit,\n  context 8k\n";
         assert_eq!(table().text(Some(20), false), expect);
+    }
+
+    #[test]
+    fn a_cell_cannot_forge_a_row_or_hold_an_escape_sequence() {
+        let mut table = Table::new(&[words("NAME"), words("FORM")]);
+        table.add(["a\nb".to_owned(), "\x1b[31mc".to_owned()]);
+        table.section("d\x1b[2J".to_owned());
+        let expect = "NAME  FORM\na b   �[31mc\n\nd�[2J\n";
+        assert_eq!(table.text(None, false), expect);
     }
 
     #[test]

@@ -8,12 +8,16 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::sync::Notify;
+use tokio::time::timeout_at;
+use transom_files::visible;
 use transom_hub::{Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, State};
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::link::Link;
+use crate::models::install::InstallArgs;
+use crate::models::install::network::{NetworkWait, longest_wait};
 use crate::models::install::plan::Plan;
 use crate::output::json::write_line;
 use crate::output::size::disk_text;
@@ -40,12 +44,13 @@ struct Told<'a> {
     download: &'a Download,
 }
 
-/// Fetches `plans` in their order, with parts in `parts_folder`.
+/// Fetches `plans` in their order, with parts in `parts_folder`. Gives each of them up that reaches
+/// no network for as long as `args` say.
 pub(super) fn fetch(
     plans: &[Plan],
     hub: Hub,
     parts_folder: &Path,
-    json: bool,
+    args: &InstallArgs,
     link: &Link,
     console: &mut Console,
     interrupt: &Interrupt,
@@ -58,7 +63,8 @@ pub(super) fn fetch(
         at_once: 1,
         ..DownloadsOptions::in_folder(parts_folder)
     };
-    let mut screen = Screen::new(console, json);
+    let wait = longest_wait(args.wait, console.terminals.stderr && !args.json);
+    let mut screen = Screen::new(console, args.json);
     let ends = link.runtime()?.block_on(async {
         let downloads = Downloads::start(hub, options).await?;
         let mut ends = Vec::new();
@@ -67,7 +73,7 @@ pub(super) fn fetch(
             screen.begin(plan, place);
             let began = Instant::now();
             let end = tokio::select! {
-                end = one(&downloads, plan, &mut screen) => end?,
+                end = one(&downloads, plan, wait, &mut screen) => end?,
                 () = pressed.notified() => {
                     let done_bytes = stop(&downloads).await;
                     screen.stopped(plan, done_bytes);
@@ -91,6 +97,7 @@ pub(super) fn fetch(
 async fn one(
     downloads: &Downloads,
     plan: &Plan,
+    wait: Option<Duration>,
     screen: &mut Screen<'_, '_>,
 ) -> Result<Result<(), HubError>, Failure> {
     let id = match downloads.add(plan.wanted.clone()).await {
@@ -98,6 +105,7 @@ async fn one(
         Err(error) => return Ok(Err(error)),
     };
     let mut list = downloads.watch();
+    let mut wait = NetworkWait::new(wait);
     loop {
         let now = find(&list.borrow_and_update(), id);
         match now.as_ref().map(|download| &download.state) {
@@ -107,8 +115,20 @@ async fn one(
         }
         if let Some(download) = &now {
             screen.show(plan, download)?;
+            wait.look(download, Instant::now());
         }
-        if list.changed().await.is_err() {
+        let changed = match wait.end() {
+            Some((end, error)) => match timeout_at(end.into(), list.changed()).await {
+                Ok(changed) => changed,
+                Err(_) => {
+                    // What came is kept, and the next is not held up.
+                    downloads.pause(id).await.ok();
+                    return Ok(Err(error));
+                }
+            },
+            None => list.changed().await,
+        };
+        if changed.is_err() {
             return Ok(Err(HubError::Stopped));
         }
     }
@@ -202,7 +222,7 @@ impl<'a, 'c> Screen<'a, 'c> {
             return;
         }
         let text = match &line {
-            Some(line) => format!("\r\x1b[2K{line}"),
+            Some(line) => format!("\r\x1b[2K{}", visible(line)),
             None => "\r\x1b[2K".to_owned(),
         };
         self.console.ask(&text);

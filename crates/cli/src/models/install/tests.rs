@@ -36,7 +36,7 @@ fn a_plan() -> Plan {
     }
 }
 
-fn download(state: State, done_bytes: u64) -> Download {
+pub(super) fn download(state: State, done_bytes: u64) -> Download {
     Download {
         id: DownloadId(1),
         key: "qwen3-4b@Q4_K_M".to_owned(),

@@ -1,0 +1,189 @@
+//! The real program on files and a hub that mean harm: nothing of them reaches the terminal as a
+//! control character, and nothing that blocks or never ends holds a command up.
+//!
+//! Rule: output goes into a pipe, where the program has no styles of its own, so every control
+//! character but a line break is one that was let through.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that goes wrong"
+)]
+
+#[path = "fixtures/hub.rs"]
+#[expect(dead_code, reason = "other tests of the program need more of it")]
+mod hub;
+#[path = "fixtures/program.rs"]
+#[expect(dead_code, reason = "other tests of the program need more of it")]
+mod program;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hub::{REPOSITORY, Shop, err, out};
+use transom_catalog::gguf::{GgufWriter, TensorType};
+use transom_files::is_control;
+use transom_hub::test_support::{Fault, Route};
+
+/// A title, a color, a cleared screen, a turned direction, and a line break that could forge a row.
+const BAD: &str = "x\u{1b}]0;T\u{7}\u{1b}[31m\u{9b}2J\u{202e}\ny";
+/// The same as a string of JSON, without the quotes.
+const BAD_JSON: &str = r"x\u001b]0;T\u0007\u001b[31m\u009b2J\u202e\ny";
+
+const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
+
+/// Runs, and checks all that is written; returns both streams.
+fn checked(shop: &Shop, arguments: &[&str]) -> String {
+    let output = shop.run(arguments);
+    let text = out(&output) + &err(&output);
+    let found = text.chars().find(|&c| is_control(c) && c != '\n');
+    assert_eq!(found, None, "{arguments:?} wrote {text:?}");
+    text
+}
+
+fn copy_of_starter(shop: &Shop, name: &str) -> PathBuf {
+    let folder = shop.home().join(name);
+    fs::create_dir(&folder).unwrap();
+    for entry in fs::read_dir(STARTER).unwrap() {
+        let from = entry.unwrap().path();
+        if from.is_file() && from.extension().is_none_or(|end| end != "gguf") {
+            fs::copy(&from, folder.join(from.file_name().unwrap())).unwrap();
+        }
+    }
+    folder
+}
+
+fn replace(path: &Path, text: &str) {
+    fs::remove_file(path).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn gguf(path: &Path, name: &str, architecture: &str) {
+    let mut file = GgufWriter::new();
+    file.string("general.name", name)
+        .string("general.architecture", architecture)
+        .tensor("token_embd.weight", &[32], TensorType::F32, vec![0; 128]);
+    let mut bytes = Vec::new();
+    file.write(&mut bytes).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn no_control_character_of_a_file_is_written() {
+    let shop = Shop::open();
+    let file = shop.home().join("a.gguf");
+    let file = file.to_str().unwrap();
+    for (name, architecture) in [(BAD, "qwen3"), ("name", BAD)] {
+        gguf(Path::new(file), name, architecture);
+        let text = checked(&shop, &["inspect", file]);
+        assert!(text.contains("x�]0;T��[31m�2J�"), "{text}");
+        checked(&shop, &["inspect", file, "--json"]);
+        checked(&shop, &["ask", "Hello", "--model", file]);
+    }
+
+    let folder = copy_of_starter(&shop, "config");
+    let config = fs::read_to_string(folder.join("config.json")).unwrap();
+    let config = config.replace("\"qwen3\"", &format!("\"{BAD_JSON}\""));
+    replace(&folder.join("config.json"), &config);
+    let folder = folder.to_str().unwrap();
+    assert!(checked(&shop, &["inspect", folder]).contains("x�]0;T"));
+    let text = checked(&shop, &["ask", "Hello", "--model", folder]);
+    assert!(text.contains("]0;T"), "{text}");
+
+    let folder = copy_of_starter(&shop, "template");
+    let template = format!("{{{{ raise_exception('{BAD}') }}}}");
+    fs::write(folder.join("chat_template.jinja"), template).unwrap();
+    let text = checked(
+        &shop,
+        &["ask", "Hello", "--model", folder.to_str().unwrap()],
+    );
+    assert!(text.contains("]0;T"), "{text}");
+
+    let folder = copy_of_starter(&shop, "index");
+    let index = format!(r#"{{"weight_map": {{"a": "{BAD_JSON}"}}}}"#);
+    replace(&folder.join("model.safetensors.index.json"), &index);
+    let text = checked(
+        &shop,
+        &["ask", "Hello", "--model", folder.to_str().unwrap()],
+    );
+    assert!(text.contains("]0;T"), "{text}");
+}
+
+#[test]
+fn no_control_character_of_a_models_name_is_written() {
+    let shop = Shop::open();
+    let models = shop.data().join("models");
+    fs::create_dir(&models).unwrap();
+    let file = models.join(format!("{BAD}.gguf"));
+    gguf(&file, BAD, "qwen3");
+    let name = format!("{BAD}.gguf");
+    let text = checked(&shop, &["models", "list"]);
+    assert!(text.contains("x�]0;T��[31m�2J� y"), "{text}");
+    checked(&shop, &["models", "list", "--json"]);
+    checked(&shop, &["fit", file.to_str().unwrap()]);
+    checked(&shop, &["ask", "Hello", "--model", &name]);
+    checked(&shop, &["models", "add", file.to_str().unwrap()]);
+    let text = checked(&shop, &["models", "remove", BAD, "--yes"]);
+    assert!(text.contains(": removed, "), "{text}");
+}
+
+#[test]
+fn no_control_character_of_a_hub_is_written() {
+    let shop = Shop::open();
+    let answer = |route, json: String| shop.hub.fail(route, Fault::Answer(json), 1);
+    let found = format!(
+        r#"[{{"id": "o/{BAD_JSON}", "tags": ["gguf"]}},
+            {{"id": "o/good", "tags": ["gguf", "license:{BAD_JSON}"]}}]"#
+    );
+    answer(Route::Search, found);
+    let text = checked(&shop, &["models", "search", "foo"]);
+    assert!(text.contains("o/good"), "{text}");
+    assert!(!text.contains("o/x"), "{text}");
+
+    let listing = |id: &str, name: &str| {
+        let file = format!(r#"{{"rfilename": "{name}", "size": 5, "blobId": "00"}}"#);
+        format!(r#"{{"id": "{id}", "sha": "c", "siblings": [{file}]}}"#)
+    };
+    let install = ["models", "install", "o/n", "--dry-run", "--anyway"];
+    answer(Route::Listing, listing(BAD_JSON, "a-Q4_K_M.gguf"));
+    let text = checked(&shop, &install);
+    assert!(text.contains("o/n"), "the name that was asked for: {text}");
+    answer(Route::Listing, listing(REPOSITORY, "a-Q4_K_M.gguf"));
+    assert!(!checked(&shop, &install).contains(REPOSITORY));
+    answer(Route::Listing, listing("o/n", &format!("{BAD_JSON}.gguf")));
+    let text = checked(&shop, &install);
+    assert!(text.contains("cannot be the name"), "{text}");
+}
+
+#[test]
+fn files_that_block_or_never_end_hold_no_command_up() {
+    let shop = Shop::open();
+    let models = shop.data().join("models");
+    fs::create_dir(&models).unwrap();
+    for name in [
+        "model.safetensors",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+    ] {
+        for is_endless in [false, true] {
+            let folder = copy_of_starter(&shop, "bad");
+            let bad = folder.join(name);
+            let _ = fs::remove_file(&bad);
+            if is_endless {
+                symlink("/dev/zero", &bad).unwrap();
+            } else {
+                let made = Command::new("mkfifo").arg(&bad).status().unwrap();
+                assert!(made.success());
+            }
+            let in_list = models.join("bad");
+            fs::rename(&folder, &in_list).unwrap();
+            let text = checked(&shop, &["models", "list"]);
+            assert!(text.contains("bad: "), "{text}");
+            assert!(text.contains(name), "{text}");
+            let text = checked(&shop, &["inspect", in_list.to_str().unwrap()]);
+            assert!(text.contains("is not a regular file"), "{text}");
+            fs::remove_dir_all(&in_list).unwrap();
+        }
+    }
+}
