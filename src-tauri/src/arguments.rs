@@ -4,6 +4,7 @@
 //! deletes or changes anything. Its text has a bound.
 
 use tauri::Url;
+use transom_files::is_control;
 
 use crate::wire::Window;
 
@@ -77,7 +78,7 @@ fn pane(name: &str) -> Option<String> {
 
 /// Text fit for a composer: bounded, and without characters that nobody could see.
 fn composed(text: &str) -> String {
-    let is_text = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    let is_text = |c: &char| !is_control(*c) || matches!(c, '\n' | '\t');
     text.chars().filter(is_text).take(MAX_COMPOSED).collect()
 }
 
@@ -132,6 +133,7 @@ mod tests {
             compose("a b\nc&")
         );
         assert_eq!(of("transom://compose?text=a%1B%5B2Jb%00"), compose("a[2Jb"));
+        assert_eq!(of("transom://compose?text=a%E2%80%AEb"), compose("ab"));
         assert_eq!(of("transom://compose"), compose(""));
         let long = format!("transom://compose?text={}", "é".repeat(MAX_COMPOSED + 5));
         assert_eq!(of(&long), compose(&"é".repeat(MAX_COMPOSED)));

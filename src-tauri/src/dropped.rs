@@ -1,8 +1,10 @@
-//! A model that is dropped on a window is put on the list where it lies.
+//! What is dropped on a window: a model is added where it lies, and a text goes to the chat's
+//! composer.
 //!
-//! Rule: nothing is copied, moved or opened by it; what is no model is refused with a reason, and
-//! the quick prompt takes nothing.
+//! Rule: nothing is copied, moved or sent by it. What is neither is refused with a reason, and the
+//! quick prompt takes nothing.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tauri::{AppHandle, DragDropEvent, Manager};
@@ -10,16 +12,23 @@ use transom_catalog::installed;
 
 use crate::commands::models as of_models;
 use crate::shell::{Shell, blocking};
-use crate::wire::{DropView, News, Refusal, Window};
+use crate::windows;
+use crate::wire::{DropKind, DropView, News, Refusal, Window};
 
-/// Tells the window of what is dragged over it, and takes what is dropped.
+/// The longest text that is attached, in bytes: more than any context holds.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
+
+/// Tells the window what is dragged over it, and takes what is dropped.
 pub(crate) fn on_event(app: &AppHandle, window: Window, event: &DragDropEvent) {
     if window == Window::Prompt {
         return;
     }
     match event {
         DragDropEvent::Enter { paths, .. } => over(app.clone(), window, paths),
-        DragDropEvent::Drop { paths, .. } => dropped(app.clone(), window, paths.clone()),
+        DragDropEvent::Drop { paths, .. } => {
+            windows::raise(app, window);
+            dropped(app.clone(), window, paths.clone());
+        }
         DragDropEvent::Leave => tell(app, window, DropView::Left),
         _ => {}
     }
@@ -31,10 +40,38 @@ fn over(app: AppHandle, window: Window, paths: &[PathBuf]) {
     };
     tauri::async_runtime::spawn(async move {
         let name = name_of(&path);
-        let is_model = blocking(move || Ok(installed::given(&path).is_ok())).await;
-        let is_model = is_model.unwrap_or(false);
-        tell(&app, window, DropView::Over { name, is_model });
+        let kind = blocking(move || Ok(kind_of(window, &path))).await;
+        let kind = kind.unwrap_or(DropKind::Other);
+        tell(&app, window, DropView::Over { name, kind });
     });
+}
+
+/// What a file would be good for in this window.
+fn kind_of(window: Window, path: &Path) -> DropKind {
+    if installed::given(path).is_ok() {
+        return DropKind::Model;
+    }
+    match window == Window::Chat && text_of(path).is_ok() {
+        true => DropKind::Text,
+        false => DropKind::Other,
+    }
+}
+
+/// The text of a file that is one, whatever its name: source code has many endings.
+///
+/// # Errors
+/// Why it can't be attached, in English.
+fn text_of(path: &Path) -> Result<String, String> {
+    let read = transom_files::read_to_string(path, MAX_TEXT_BYTES);
+    let text = read.map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => "Only text files of up to 1 MB can be attached.".to_owned(),
+        ErrorKind::InvalidData => "Only text files can be attached.".to_owned(),
+        _ => format!("It can't be read: {error}."),
+    })?;
+    match text.contains('\0') {
+        true => Err("Only text files can be attached.".to_owned()),
+        false => Ok(text),
+    }
 }
 
 fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
@@ -44,7 +81,16 @@ fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
     }
     tauri::async_runtime::spawn(async move {
         for path in paths {
-            let drop = added(&app, path).await;
+            let name = name_of(&path);
+            let is_model_like = looks_like_a_model(&path);
+            let drop = match window == Window::Chat && !is_model_like {
+                true => match blocking(move || Ok(text_of(&path))).await {
+                    Ok(Ok(text)) => DropView::Attached { name, text },
+                    Ok(Err(reason)) => DropView::Refused { name, reason },
+                    Err(_) => DropView::Left,
+                },
+                false => added(&app, path).await,
+            };
             tell(&app, window, drop);
         }
     });
@@ -104,6 +150,36 @@ mod tests {
         assert!(looks_like_a_model(folder.path()));
         assert!(looks_like_a_model(Path::new("/a/Model.GGUF")));
         assert!(!looks_like_a_model(Path::new("/a/holiday.mov")));
+    }
+
+    #[test]
+    fn a_text_is_attached_in_the_chat_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = folder.path().join("notes.rs");
+        std::fs::write(&notes, "fn main() {}\n").unwrap();
+        assert_eq!(kind_of(Window::Chat, &notes), DropKind::Text);
+        assert_eq!(kind_of(Window::Settings, &notes), DropKind::Other);
+        assert_eq!(text_of(&notes).as_deref(), Ok("fn main() {}\n"));
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for bytes in [&b"%PDF-1.7\n\xff\xfe"[..], b"a\0b"] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(kind_of(Window::Chat, &path), DropKind::Other);
+            assert_eq!(
+                text_of(&path).unwrap_err(),
+                "Only text files can be attached."
+            );
+        }
+        std::fs::File::create(&path)
+            .unwrap()
+            .set_len(MAX_TEXT_BYTES + 1)
+            .unwrap();
+        assert!(text_of(&path).unwrap_err().contains("1 MB"));
+        assert!(text_of(folder.path()).is_err(), "a folder");
     }
 
     #[test]

@@ -10,10 +10,12 @@ mod names;
 
 mod about;
 mod arguments;
+mod backups;
 #[cfg(test)]
 mod bindings;
 mod catalogue;
 mod commands;
+mod desktop;
 mod diagnostics;
 mod dropped;
 mod focus;
@@ -33,7 +35,6 @@ mod start;
 mod status_view;
 mod taken_text;
 mod tray;
-mod tuning;
 mod windows;
 pub mod wire;
 mod words;

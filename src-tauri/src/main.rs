@@ -1,5 +1,6 @@
 //! The desktop app.
 
 fn main() -> anyhow::Result<()> {
+    transom_files::make_new_files_private();
     transom_app::run()
 }

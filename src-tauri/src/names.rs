@@ -18,7 +18,7 @@ macro_rules! commands {
                 hub_access, set_hub_token, set_hub_endpoint;
             app: status, settings, update_settings, set_hotkey, record_hotkey, take, copy,
                 open_link, about, licences, save_diagnostics, open_data_folder, show_window,
-                fit_prompt, hide_window, page_ready, quit;
+                fit_prompt, hide_window, page_ready;
         }
     };
 }

@@ -1,4 +1,4 @@
-//! Where windows go: pure arithmetic on rectangles, in physical pixels of the desktop.
+//! Where windows go: pure arithmetic on rectangles, in units of the desktop (see `desktop`).
 //!
 //! Rule: a window is always wholly on the work area of one monitor, whatever was remembered and
 //! whichever monitors there are now; one that is larger than the area becomes smaller.
@@ -10,18 +10,18 @@ pub(crate) struct Rect {
     pub(crate) x: i32,
     /// Upper edge.
     pub(crate) y: i32,
-    /// Pixels wide.
+    /// Units wide.
     pub(crate) width: i32,
-    /// Pixels high.
+    /// Units high.
     pub(crate) height: i32,
 }
 
-/// A monitor: what of it is free of bars and docks, and how many pixels make a point.
+/// A monitor: what of it is free of bars and docks, and how many units make a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Screen {
     /// Free of bars and docks.
     pub(crate) area: Rect,
-    /// Pixels a point.
+    /// Units a point.
     pub(crate) scale: f64,
 }
 

@@ -6,6 +6,7 @@
 //! Rule: opening blocks nobody; a command that comes before it is done waits for it.
 
 mod added;
+pub(crate) mod shared_settings;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,10 +23,10 @@ use transom_supervisor::{
     instance::{self, InstanceError},
 };
 
+use crate::backups::Backups;
 use crate::here::Here;
 use crate::models::{self, Names};
 use crate::shelf::Shelf;
-use crate::tuning;
 use crate::wire::News;
 
 /// Longest wait for answers to be saved, and for models to go, when the app ends.
@@ -49,6 +50,7 @@ pub(crate) struct Rooms {
     settings: Mutex<Settings>,
     names: Mutex<Names>,
     _added: AddedWatch,
+    _backups: Backups,
 }
 
 /// The way to the supervisor, which may change while the app runs.
@@ -90,7 +92,7 @@ impl Rooms {
             }
         });
         let hardware = Hardware::detect();
-        let tuned = tuning::of(&settings);
+        let tuned = tuning(&settings);
         let (connection, is_guest) =
             open_link(data_folder, tuned.clone(), &hardware, &mut notices).await;
         let handle = connection.handle();
@@ -104,7 +106,7 @@ impl Rooms {
         });
         let turns = Turns::new(link.handles.subscribe(), store.clone(), now, tell);
         let rooms = Self {
-            store,
+            store: store.clone(),
             turns,
             hardware,
             shelf,
@@ -112,6 +114,7 @@ impl Rooms {
             settings: Mutex::new(settings),
             names: Mutex::new(names.await.unwrap_or_default()),
             _added: AddedWatch::start(data_folder.to_owned(), on_models),
+            _backups: Backups::start(store.clone()),
         };
         (rooms, notices)
     }
@@ -147,14 +150,14 @@ impl Rooms {
         *self.link.is_guest.borrow()
     }
 
-    /// Looks for a supervisor anew, after the one that was another program's went away.
-    pub(crate) async fn reconnect(&self) {
+    /// Looks for a supervisor again after the last one went away. Returns what a person should know
+    /// of it; `None` when the app is closing.
+    pub(crate) async fn reconnect(&self) -> Option<Vec<News>> {
         let mut connection = self.link.connection.lock().await;
-        if connection.take().is_none() {
-            return;
-        }
+        // Dropped first: an own one still has the lock.
+        drop(connection.take()?);
         let mut notices = Vec::new();
-        let tuned = tuning::of(&self.settings());
+        let tuned = tuning(&self.settings());
         let folder = &self.link.data_folder;
         let (opened, is_guest) =
             open_link(folder, tuned.clone(), &self.hardware, &mut notices).await;
@@ -163,6 +166,7 @@ impl Rooms {
         self.link.is_guest.send_replace(is_guest);
         self.link.handles.send_replace(opened.handle());
         *connection = Some(opened);
+        Some(notices)
     }
 
     /// What the user chose.
@@ -185,7 +189,7 @@ impl Rooms {
 
     /// The settings are these now, as the store has them. They hold for the supervisor at once.
     pub(crate) fn settings_changed(&self, settings: Settings) {
-        self.handle().tune(tuning::of(&settings));
+        self.handle().tune(tuning(&settings));
         *lock(&self.settings) = settings;
     }
 
@@ -227,6 +231,11 @@ impl Rooms {
     }
 }
 
+/// The supervisor's tuning under these settings.
+fn tuning(settings: &Settings) -> Tuning {
+    shared_settings::of(&settings.behaviour).tuning()
+}
+
 /// What a panic left is whole: every change is one assignment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -258,8 +267,7 @@ async fn open_store(data_folder: PathBuf, notices: &mut Vec<News>) -> Store {
                     happened,
                     Notice::BackedUp { .. } | Notice::Interrupted { .. }
                 ) {
-                    let code = format!("store_{}", happened.code());
-                    notices.push(notice(&code, &happened.to_string()));
+                    notices.push(store_notice(happened));
                 }
             }
             return opened.store;
@@ -268,7 +276,7 @@ async fn open_store(data_folder: PathBuf, notices: &mut Vec<News>) -> Store {
         Err(error) => error.to_string(),
     };
     tracing::error!(reason, "the store cannot be opened");
-    notices.push(notice("store_unavailable", &reason));
+    notices.push(News::notice("store_unavailable", reason));
     Store::in_memory().unwrap_or_else(|error| {
         // Without memory for an empty database nothing else would run either.
         panic!("no store in memory: {error}")
@@ -279,18 +287,20 @@ async fn settings_of(store: &Store, data_folder: &Path, notices: &mut Vec<News>)
     let (store, data_folder) = (store.clone(), data_folder.to_owned());
     let read = tokio::task::spawn_blocking(move || {
         let settings = store.settings()?;
-        Ok::<_, StoreError>(added::moved(&store, settings, &data_folder))
+        let (settings, moved) = added::moved(&store, settings, &data_folder);
+        let (settings, shared) = shared_settings::read(&store, settings, &data_folder);
+        Ok::<_, StoreError>((settings, [moved, shared]))
     });
     match read.await {
-        Ok(Ok((settings, moved))) => {
-            if let Err(reason) = moved {
-                tracing::warn!(reason, "what was added by path is not known");
-                notices.push(notice("other", &reason));
+        Ok(Ok((settings, results))) => {
+            for reason in results.into_iter().filter_map(Result::err) {
+                tracing::warn!(reason, "a file of settings cannot be used as it is");
+                notices.push(News::notice("other", reason));
             }
             settings
         }
         Ok(Err(error)) => {
-            notices.push(notice("settings_unreadable", &error.to_string()));
+            notices.push(News::notice("settings_unreadable", error.to_string()));
             Settings::default()
         }
         Err(_) => Settings::default(),
@@ -308,17 +318,20 @@ async fn open_link(
     if !program.is_file() {
         let reason = format!("{} is not there; install the app again", program.display());
         tracing::error!(reason, "no program for answers");
-        notices.push(notice("engine_missing", &reason));
+        notices.push(News::notice("engine_missing", reason));
     }
     let start = || start(tuning.clone(), hardware);
     match instance::open(data_folder, start).await {
         Ok(connection) => {
+            if let Some(error) = connection.why_unshared() {
+                notices.push(News::notice(code_of(error), error.to_string()));
+            }
             let is_guest = !connection.is_own();
             (connection, is_guest)
         }
         Err(error) => {
             tracing::error!(%error, "no instance can be opened");
-            notices.push(notice(code_of(&error), &error.to_string()));
+            notices.push(News::notice(code_of(&error), error.to_string()));
             // Alone: others do not find it, but this app answers.
             (Connection::Running(start().handle()), false)
         }
@@ -345,9 +358,15 @@ fn code_of(error: &InstanceError) -> &'static str {
     }
 }
 
-fn notice(code: &str, detail: &str) -> News {
+/// What the store did when it was opened, with its counts and files for the sentence of the page.
+fn store_notice(happened: &Notice) -> News {
+    let values = match serde_json::to_value(happened) {
+        Ok(serde_json::Value::Object(values)) => values,
+        _ => serde_json::Map::new(),
+    };
     News::Notice {
-        code: code.to_owned(),
-        detail: detail.to_owned(),
+        code: format!("store_{}", happened.code()),
+        detail: happened.to_string(),
+        values,
     }
 }

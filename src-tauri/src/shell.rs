@@ -52,7 +52,7 @@ pub(crate) struct Shell {
     rooms: watch::Sender<Option<Arc<Rooms>>>,
     status: Mutex<StatusView>,
     downloads: Mutex<Vec<DownloadView>>,
-    /// What happened before there was a page to be told.
+    /// Notices for the next chat that opens.
     notices: Mutex<Vec<News>>,
     is_chat_pinned: Mutex<bool>,
     presses: Mutex<Presses>,
@@ -140,16 +140,21 @@ impl Shell {
         self.pages.tell_all(&self.app, news);
     }
 
-    /// Tells the pages of something that belongs to no command; the next page if there is none.
+    /// Tells the pages of something that belongs to no command. The chat shows notices, so it is
+    /// told when it opens if it is not open now.
     pub(crate) fn notice(&self, notice: News) {
-        if self.pages.tell_all(&self.app, &notice) == 0 {
+        self.pages.tell_all(&self.app, &notice);
+        if is_lasting(&notice) || !self.pages.is_ready(Window::Chat) {
             lock(&self.notices).push(notice);
         }
     }
 
-    /// What happened before there was a page to be told, for the first one.
+    /// The notices for a chat that opens: what happened while there was none, and what is still so.
     pub(crate) fn take_notices(&self) -> Vec<News> {
-        std::mem::take(&mut *lock(&self.notices))
+        let mut notices = lock(&self.notices);
+        let taken = notices.clone();
+        notices.retain(is_lasting);
+        taken
     }
 
     /// Whether the chat stays when the focus leaves it.
@@ -219,6 +224,12 @@ pub(crate) async fn guarded<T: Send + 'static>(
             reason: format!("this failed unexpectedly: {error}"),
         })
     })
+}
+
+/// Notices of a state that lasts until the app quits: every chat that opens shows them.
+fn is_lasting(notice: &News) -> bool {
+    matches!(notice, News::Notice { code, .. }
+        if ["store_unavailable", "engine_missing"].contains(&code.as_str()))
 }
 
 /// Pages that follow answers.

@@ -57,6 +57,19 @@ pub(crate) struct Showing {
     pub(crate) hidden_at: Option<Instant>,
     /// Dialogs of the system that are open on its behalf: they take the focus and give it back.
     pub(crate) n_dialogs: u32,
+    /// Files are being dragged over it.
+    pub(crate) is_dragged_over: bool,
+}
+
+/// What becomes of a window some time after it lost the focus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterBlur {
+    /// It hides.
+    Hide,
+    /// It stays.
+    Stay,
+    /// It stays for now: files may be on their way to it.
+    LookAgain,
 }
 
 impl Showing {
@@ -100,12 +113,22 @@ impl Showing {
         }
     }
 
-    /// Whether a window that lost the focus hides now, some time after.
-    pub(crate) fn blur_hides(&self, is_pinned: bool, now: Instant) -> bool {
+    /// What becomes of a window that lost the focus. As long as a button of the mouse is down, files
+    /// may be dragged to it from the program that took the focus.
+    pub(crate) fn after_blur(
+        &self,
+        is_pinned: bool,
+        is_button_down: bool,
+        now: Instant,
+    ) -> AfterBlur {
         let is_over = self
             .blurred_at
             .is_some_and(|at| now.saturating_duration_since(at) >= BLUR_GRACE);
-        self.is_visible && is_over && !is_pinned && self.n_dialogs == 0
+        match self.is_visible && is_over && !is_pinned && self.n_dialogs == 0 {
+            false => AfterBlur::Stay,
+            true if is_button_down || self.is_dragged_over => AfterBlur::LookAgain,
+            true => AfterBlur::Hide,
+        }
     }
 
     /// Whether a window that was hidden is let go now.
@@ -183,14 +206,46 @@ mod tests {
     fn losing_the_focus_hides_unless_it_comes_back_or_something_holds_the_window() {
         let (mut showing, now) = shown();
         showing.focused(false, now);
-        assert!(!showing.blur_hides(false, now + 50 * MS), "too soon");
-        assert!(showing.blur_hides(false, now + BLUR_GRACE));
-        assert!(!showing.blur_hides(true, now + BLUR_GRACE), "pinned");
+        let after =
+            |showing: &Showing, is_pinned, wait| showing.after_blur(is_pinned, false, now + wait);
+        assert_eq!(after(&showing, false, 50 * MS), AfterBlur::Stay, "too soon");
+        assert_eq!(after(&showing, false, BLUR_GRACE), AfterBlur::Hide);
+        assert_eq!(after(&showing, true, BLUR_GRACE), AfterBlur::Stay, "pinned");
         showing.n_dialogs = 1;
-        assert!(!showing.blur_hides(false, now + BLUR_GRACE), "a dialog");
+        assert_eq!(
+            after(&showing, false, BLUR_GRACE),
+            AfterBlur::Stay,
+            "a dialog"
+        );
         showing.n_dialogs = 0;
         showing.focused(true, now + 100 * MS);
-        assert!(!showing.blur_hides(false, now + BLUR_GRACE), "came back");
+        assert_eq!(
+            after(&showing, false, BLUR_GRACE),
+            AfterBlur::Stay,
+            "came back"
+        );
+    }
+
+    #[test]
+    fn a_drag_from_another_program_finds_the_window_there() {
+        let (mut showing, now) = shown();
+        showing.focused(false, now);
+        let later = now + 10 * BLUR_GRACE;
+        // The button went down in the other program, which took the focus.
+        assert_eq!(showing.after_blur(false, true, later), AfterBlur::LookAgain);
+        showing.is_dragged_over = true;
+        assert_eq!(
+            showing.after_blur(false, false, later),
+            AfterBlur::LookAgain
+        );
+        // It was let go elsewhere.
+        showing.is_dragged_over = false;
+        assert_eq!(showing.after_blur(false, false, later), AfterBlur::Hide);
+        assert_eq!(
+            showing.after_blur(true, true, later),
+            AfterBlur::Stay,
+            "pinned"
+        );
     }
 
     #[test]

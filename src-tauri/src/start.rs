@@ -185,7 +185,8 @@ async fn open(app: AppHandle) {
 }
 
 /// News of the status as it changes, at most one each [`STATUS_PACE`]; while nothing changes, this
-/// waits. A supervisor of another program that goes away is replaced.
+/// waits. A supervisor that goes away is replaced, also this app's own, which ends before the app only
+/// by a fault.
 async fn tell_status(app: &AppHandle, rooms: &Rooms) {
     let shell = app.state::<Shell>();
     loop {
@@ -203,11 +204,18 @@ async fn tell_status(app: &AppHandle, rooms: &Rooms) {
                 break;
             }
         }
-        if !rooms.is_guest() {
+        let was_guest = rooms.is_guest();
+        tracing::info!(was_guest, "the supervisor went away");
+        let Some(notices) = rooms.reconnect().await else {
             return;
+        };
+        if !was_guest {
+            let detail = "The part of Transom that runs models failed and was started again.";
+            shell.notice(News::notice("other", detail));
         }
-        tracing::info!("the other program went away");
-        rooms.reconnect().await;
+        for notice in notices {
+            shell.notice(notice);
+        }
     }
 }
 
@@ -242,10 +250,7 @@ fn on_happening(app: &AppHandle, happening: Happening) {
         Happening::Conversation { .. } => conversations_changed(app),
         Happening::Unsaved { reason, .. } => {
             tracing::error!(reason, "an answer cannot be saved");
-            app.state::<Shell>().notice(News::Notice {
-                code: "unsaved".to_owned(),
-                detail: reason,
-            });
+            app.state::<Shell>().notice(News::notice("unsaved", reason));
         }
         Happening::Saved { .. } => tracing::info!("the answer could be saved after all"),
     }
@@ -311,15 +316,17 @@ fn on_run_event(app: &AppHandle, event: RunEvent) {
 #[cfg(unix)]
 async fn end_on_signals(app: AppHandle) {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut end), Ok(mut interrupt)) = (
+    let (Ok(mut end), Ok(mut interrupt), Ok(mut hangup)) = (
         signal(SignalKind::terminate()),
         signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
     ) else {
         return;
     };
     tokio::select! {
         _ = end.recv() => {}
         _ = interrupt.recv() => {}
+        _ = hangup.recv() => {}
     }
     app.state::<Shell>().quit();
 }

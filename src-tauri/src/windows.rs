@@ -9,11 +9,15 @@ mod sizes;
 
 use std::time::{Duration, Instant};
 
-use tauri::{AppHandle, LogicalSize, Manager, PhysicalPosition, PhysicalSize, WebviewWindow};
+use tauri::{
+    AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalRect, PhysicalSize,
+    WebviewWindow,
+};
 
-use crate::place::{self, Rect, Screen, Size};
+use crate::desktop::{Desktop, Monitor, Unit};
+use crate::place::{self, Rect, Size};
 use crate::shell::Shell;
-use crate::showing::{BLUR_GRACE, CHAT_KEPT, Showing};
+use crate::showing::{AfterBlur, BLUR_GRACE, CHAT_KEPT, Showing};
 use crate::wire::{News, Window};
 pub(crate) use pages::Pages;
 pub(crate) use sizes::Sizes;
@@ -122,6 +126,15 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
                 hide_unless_it_comes_back(app.clone(), window);
             }
         }
+        tauri::WindowEvent::DragDrop(event) => {
+            let is_over = matches!(
+                event,
+                DragDropEvent::Enter { .. } | DragDropEvent::Over { .. }
+            );
+            shell
+                .pages
+                .change(window, |showing| showing.is_dragged_over = is_over);
+        }
         tauri::WindowEvent::CloseRequested { api, .. } if window != Window::Settings => {
             api.prevent_close();
             hide(app, window);
@@ -141,6 +154,19 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
         }
         _ => {}
     }
+}
+
+/// Brings a window that is on the screen to the front and gives it the keys.
+pub(crate) fn raise(app: &AppHandle, window: Window) {
+    on_main_thread(app, move |app| {
+        let is_visible = app.state::<Shell>().pages.showing(window).is_visible;
+        let found = app.get_webview_window(window.label());
+        if let (Some(found), true) = (found, is_visible)
+            && let Err(error) = build::present(window, &found)
+        {
+            tracing::warn!(%error, window = window.label(), "a window stays behind");
+        }
+    });
 }
 
 /// A dialog of the system is open on behalf of `window` while the result lives: the window does not
@@ -196,7 +222,7 @@ fn show_now(app: &AppHandle, window: Window, shown: News) -> tauri::Result<()> {
         }
         return Ok(());
     }
-    build::build(app, window, shell.sizes.of(window))?;
+    build::build(app, window, shell.sizes.of(window), &shell.data_folder)?;
     shell.pages.made(window);
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
@@ -227,7 +253,7 @@ fn bring_up(app: &AppHandle, window: Window, found: &WebviewWindow) {
     if !is_visible {
         // Some window systems place a window anew when it appears.
         if let (Some(at), false) = (place_of(app, window), window == Window::Settings) {
-            let _ = found.set_position(PhysicalPosition::new(at.x, at.y));
+            let _ = found.set_position(Unit::HERE.position(at));
         }
     }
     shell.tell_status(window);
@@ -238,9 +264,8 @@ fn put_in_place(app: &AppHandle, window: Window, found: &WebviewWindow) {
     let Some(at) = place_of(app, window) else {
         return;
     };
-    let size = PhysicalSize::new(at.width.unsigned_abs(), at.height.unsigned_abs());
-    let placed = build::resize(window, found, size)
-        .and_then(|()| found.set_position(PhysicalPosition::new(at.x, at.y)));
+    let placed = build::resize(window, found, Unit::HERE.size(at))
+        .and_then(|()| found.set_position(Unit::HERE.position(at)));
     if let Err(error) = placed {
         tracing::warn!(%error, "a window keeps its place");
     }
@@ -249,13 +274,12 @@ fn put_in_place(app: &AppHandle, window: Window, found: &WebviewWindow) {
 fn place_of(app: &AppHandle, window: Window) -> Option<Rect> {
     let shell = app.state::<Shell>();
     let size = shell.sizes.of(window);
-    let screens = screens(app);
-    let pointer = app.cursor_position().ok();
-    let pointer = pointer.map(|at| (at.x as i32, at.y as i32));
-    let screen = place::nearest(pointer.unwrap_or_default(), &screens)?;
+    let desktop = desktop(app);
+    let screen = desktop.screen_with_pointer()?;
     match window {
         Window::Chat => {
-            let under = icon_rect(app).and_then(|icon| place::under_icon(icon, size, &screens));
+            let icon = desktop.icon;
+            let under = icon.and_then(|icon| place::under_icon(icon, size, &desktop.screens));
             under.or_else(|| Some(place::corner(size, &screen)))
         }
         Window::Prompt => Some(place::upper_third(size, &screen)),
@@ -263,37 +287,42 @@ fn place_of(app: &AppHandle, window: Window) -> Option<Rect> {
     }
 }
 
-fn screens(app: &AppHandle) -> Vec<Screen> {
+fn desktop(app: &AppHandle) -> Desktop {
+    let primary = app.primary_monitor().ok().flatten();
+    let primary = primary.map(|monitor| *monitor.position());
     let monitors = app.available_monitors().unwrap_or_default();
-    let monitors = monitors.iter();
-    monitors
-        .map(|monitor| {
-            let area = monitor.work_area();
-            Screen {
-                area: Rect {
-                    x: area.position.x,
-                    y: area.position.y,
-                    width: i32::try_from(area.size.width).unwrap_or(i32::MAX),
-                    height: i32::try_from(area.size.height).unwrap_or(i32::MAX),
-                },
-                scale: monitor.scale_factor(),
-            }
+    let monitors: Vec<Monitor> = monitors
+        .iter()
+        .map(|monitor| Monitor {
+            whole: rect(*monitor.position(), *monitor.size()),
+            area: {
+                let PhysicalRect { position, size } = *monitor.work_area();
+                rect(position, size)
+            },
+            scale: monitor.scale_factor(),
+            is_primary: primary == Some(*monitor.position()),
         })
-        .collect()
+        .collect();
+    let pointer = app.cursor_position().ok();
+    let pointer = pointer.map(|at| (at.x as i32, at.y as i32));
+    Desktop::of(Unit::HERE, &monitors, pointer, icon_rect(app))
+}
+
+fn rect(position: PhysicalPosition<i32>, size: PhysicalSize<u32>) -> Rect {
+    Rect {
+        x: position.x,
+        y: position.y,
+        width: i32::try_from(size.width).unwrap_or(i32::MAX),
+        height: i32::try_from(size.height).unwrap_or(i32::MAX),
+    }
 }
 
 /// Where the icon is, on systems that say so.
 fn icon_rect(app: &AppHandle) -> Option<Rect> {
     let tray = app.tray_by_id(crate::tray::ID)?;
-    let rect = tray.rect().ok()??;
-    let at: PhysicalPosition<i32> = rect.position.to_physical(1.0);
-    let size: PhysicalSize<i32> = rect.size.to_physical(1.0);
-    (size.width > 0).then_some(Rect {
-        x: at.x,
-        y: at.y,
-        width: size.width,
-        height: size.height,
-    })
+    let found = tray.rect().ok()??;
+    let found = rect(found.position.to_physical(1.0), found.size.to_physical(1.0));
+    (found.width > 0).then_some(found)
 }
 
 fn hide_now(app: &AppHandle, window: Window, by_itself: bool) {
@@ -325,13 +354,16 @@ fn hide_unless_it_comes_back(app: AppHandle, window: Window) {
         tokio::time::sleep(BLUR_GRACE).await;
         on_main_thread(&app, move |app| {
             let shell = app.state::<Shell>();
+            let Some(found) = app.get_webview_window(window.label()) else {
+                return;
+            };
             let is_pinned = window == Window::Chat && shell.is_chat_pinned();
-            if shell
-                .pages
-                .showing(window)
-                .blur_hides(is_pinned, Instant::now())
-            {
-                hide_now(app, window, true);
+            let is_button_down = build::is_button_down(&found);
+            let showing = shell.pages.showing(window);
+            match showing.after_blur(is_pinned, is_button_down, Instant::now()) {
+                AfterBlur::Hide => hide_now(app, window, true),
+                AfterBlur::LookAgain => hide_unless_it_comes_back(app.clone(), window),
+                AfterBlur::Stay => {}
             }
         });
     });

@@ -364,6 +364,18 @@ pub enum Refusal {
     },
 }
 
+/// What a dropped file is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum DropKind {
+    /// A model, to be added.
+    Model,
+    /// A text, to be attached.
+    Text,
+    /// Nothing.
+    Other,
+}
+
 /// Files over a window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -372,8 +384,8 @@ pub enum DropView {
     Over {
         /// The name of the first.
         name: String,
-        /// It is a model, so that it may be dropped.
-        is_model: bool,
+        /// What it would be good for here.
+        kind: DropKind,
     },
     /// They went elsewhere.
     Left,
@@ -384,7 +396,14 @@ pub enum DropView {
         /// Its name for people.
         name: String,
     },
-    /// It was dropped and is no model that can be used.
+    /// A text was dropped, for the composer.
+    Attached {
+        /// The file's name.
+        name: String,
+        /// All of it.
+        text: String,
+    },
+    /// It was dropped and can't be used.
     Refused {
         /// Its name.
         name: String,
@@ -409,6 +428,8 @@ pub enum News {
     },
     /// Conversations were added, changed or deleted: ask again.
     Conversations,
+    /// All conversations were deleted: pages forget what they keep of them, drafts as well.
+    HistoryCleared,
     /// Models were added or removed: ask again.
     Models,
     /// The list of models that can be had changed, or what fits: ask again.
@@ -445,5 +466,19 @@ pub enum News {
         code: String,
         /// Detail in English; may be empty.
         detail: String,
+        /// What the code's sentence is filled with: `conversations`, `damaged`, ….
+        #[ts(type = "Record<string, unknown>")]
+        values: serde_json::Map<String, serde_json::Value>,
     },
+}
+
+impl News {
+    /// A notice whose sentence has nothing to fill in.
+    pub(crate) fn notice(code: &str, detail: impl Into<String>) -> Self {
+        Self::Notice {
+            code: code.to_owned(),
+            detail: detail.into(),
+            values: serde_json::Map::new(),
+        }
+    }
 }

@@ -13,6 +13,7 @@ use transom_store::{Appearance, ConversationId, Settings};
 use super::conversations::ask_where;
 use super::other;
 use crate::hotkey::{self, SystemShortcuts};
+use crate::rooms::shared_settings;
 use crate::shell::{Shell, blocking};
 use crate::start::{SystemRegistry, draw_tray};
 use crate::wire::{AboutView, HotkeyView, News, Refusal, StatusView, TakenFrom, TakenText, Window};
@@ -42,7 +43,21 @@ pub(crate) async fn change_settings(app: &AppHandle, patch: Value) -> Done<Setti
     let rooms = app.state::<Shell>().rooms().await?;
     let before = rooms.settings();
     let store = rooms.store.clone();
-    let settings = blocking(move || Ok(store.patch_settings(&patch)?)).await?;
+    let folder = rooms.data_folder().to_owned();
+    let was = before.behaviour.clone();
+    let (settings, shared) = blocking(move || {
+        let settings = store.patch_settings(&patch)?;
+        let shared = match settings.behaviour == was {
+            true => Ok(()),
+            false => shared_settings::write(&settings, &folder),
+        };
+        Ok((settings, shared))
+    })
+    .await?;
+    if let Err(detail) = shared {
+        tracing::warn!(detail, "other programs do not learn of the settings");
+        app.state::<Shell>().notice(News::notice("other", detail));
+    }
     rooms.settings_changed(settings.clone());
     apply(app, Some(&before), &settings);
     app.state::<Shell>().tell(&News::Settings {
@@ -100,10 +115,8 @@ fn launch_at_login(app: &AppHandle, is_wanted: bool) {
     };
     if let Err(error) = done {
         tracing::warn!(%error, "the login item could not be switched");
-        app.state::<Shell>().notice(News::Notice {
-            code: "login_item".to_owned(),
-            detail: error.to_string(),
-        });
+        app.state::<Shell>()
+            .notice(News::notice("login_item", error.to_string()));
     }
 }
 
@@ -116,10 +129,7 @@ fn register_hotkey(app: &AppHandle, chosen: Option<&str>) -> HotkeyView {
         .hotkey
         .set(wanted, &registry, &SystemShortcuts::read());
     if let HotkeyView::Taken { shortcut } = &view {
-        shell.notice(News::Notice {
-            code: "hotkey_taken".to_owned(),
-            detail: shortcut.clone(),
-        });
+        shell.notice(News::notice("hotkey_taken", shortcut.clone()));
     }
     view
 }
@@ -152,15 +162,10 @@ pub(crate) async fn record_hotkey(app: AppHandle, is_recording: bool) -> Done<()
 pub(crate) async fn take(app: AppHandle, source: TakenFrom) -> Done<TakenText> {
     let of = app.clone();
     let taken = blocking(move || Ok(of.state::<Shell>().board.take(source))).await?;
-    Ok(taken.unwrap_or_else(|reason| {
-        tracing::info!(reason, ?source, "nothing could be taken along");
-        app.state::<Shell>().notice(News::Notice {
-            code: "take_refused".to_owned(),
-            detail: reason,
-        });
-        let text = String::new();
-        TakenText { source, text }
-    }))
+    taken.map_err(|reason| {
+        tracing::info!(reason, ?source, "the text cannot be read");
+        other(reason)
+    })
 }
 
 #[tauri::command]
@@ -268,15 +273,11 @@ pub(crate) async fn page_ready(
 ) -> Done<()> {
     let window = Window::of_label(page.label()).ok_or(Refusal::NotFound)?;
     windows::ready(&app, window);
-    for notice in shell.take_notices() {
-        shell.pages.tell(&app, window, notice);
+    if window == Window::Chat {
+        for notice in shell.take_notices() {
+            shell.pages.tell(&app, window, notice);
+        }
     }
-    Ok(())
-}
-
-#[tauri::command]
-pub(crate) async fn quit(shell: State<'_, Shell>) -> Done<()> {
-    shell.quit();
     Ok(())
 }
 
@@ -290,16 +291,14 @@ where
     tauri::async_runtime::spawn(async move {
         if let Err(refusal) = work.await {
             tracing::warn!(?refusal, "the menu's wish was refused");
-            app.state::<Shell>().notice(News::Notice {
-                code: "other".to_owned(),
-                detail: match refusal {
-                    Refusal::Other { reason }
-                    | Refusal::Storage { reason }
-                    | Refusal::Invalid { reason, .. } => reason,
-                    Refusal::Hub { trouble } => trouble.reason,
-                    Refusal::NotFound | Refusal::Turn { .. } => String::new(),
-                },
-            });
+            let detail = match refusal {
+                Refusal::Other { reason }
+                | Refusal::Storage { reason }
+                | Refusal::Invalid { reason, .. } => reason,
+                Refusal::Hub { trouble } => trouble.reason,
+                Refusal::NotFound | Refusal::Turn { .. } => String::new(),
+            };
+            app.state::<Shell>().notice(News::notice("other", detail));
         }
     });
 }

@@ -1,8 +1,10 @@
 //! Conversations: listed, opened, named, deleted, and taken in and out as files.
 //!
-//! Rule: a conversation that is deleted is first stopped, so that its model is free at once.
+//! Rule: a conversation that is deleted is first stopped, so that its model is free at once, and last
+//! the supervisor forgets all it holds of conversations, so that nothing of it is left anywhere. That
+//! costs the others one prefill.
 
-use tauri::{AppHandle, State, WebviewWindow};
+use tauri::{AppHandle, Manager, State, WebviewWindow};
 use tauri_plugin_dialog::{DialogExt, FilePath};
 use tokio::sync::oneshot;
 use transom_chat::MessageView;
@@ -12,7 +14,7 @@ use super::{conversations_changed, other};
 use crate::rooms;
 use crate::shell::{Shell, blocking, guarded};
 use crate::windows;
-use crate::wire::{FileFormat, Opened, Refusal, Window};
+use crate::wire::{FileFormat, News, Opened, Refusal, Window};
 
 type Done<T> = Result<T, Refusal>;
 
@@ -92,6 +94,7 @@ pub(crate) async fn delete_conversation(
     }
     let store = rooms.store.clone();
     blocking(move || Ok(store.delete(id)?)).await?;
+    rooms.handle().forget_conversations();
     conversations_changed(&app);
     Ok(())
 }
@@ -104,6 +107,8 @@ pub(crate) async fn clear_history(app: AppHandle, shell: State<'_, Shell>) -> Do
     }
     let store = rooms.store.clone();
     blocking(move || Ok(store.clear_history()?)).await?;
+    rooms.handle().forget_conversations();
+    app.state::<Shell>().tell(&News::HistoryCleared);
     conversations_changed(&app);
     Ok(())
 }
@@ -199,7 +204,6 @@ pub(super) async fn ask_where(
 
 /// Keeps the calling window up while a dialog has the focus.
 pub(super) fn hold(page: &WebviewWindow) -> Option<windows::Held> {
-    use tauri::Manager;
     let window = Window::of_label(page.label())?;
     Some(windows::hold(page.app_handle(), window))
 }

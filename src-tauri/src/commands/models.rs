@@ -61,10 +61,7 @@ pub(crate) fn changed(app: &AppHandle) {
             draw_tray(&app);
         }
         if let Err(error) = added {
-            shell.notice(News::Notice {
-                code: "other".to_owned(),
-                detail: error.to_string(),
-            });
+            shell.notice(News::notice("other", error.to_string()));
         }
         Ok::<(), Refusal>(())
     });

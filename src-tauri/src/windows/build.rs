@@ -2,14 +2,26 @@
 //!
 //! Rule: a page shows only what came with the app. It cannot be led elsewhere, and opens no windows.
 
+use std::path::Path;
+
 use tauri::webview::NewWindowResponse;
-use tauri::{AppHandle, PhysicalSize, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
+use tauri::{AppHandle, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
+use transom_files::visible;
 
 use crate::place::Size;
 use crate::wire::Window;
 
+/// Name of the folder in the data folder for what the web view keeps, such as drafts of messages. On
+/// a Mac the system has its own place for it.
+const WEB_FOLDER: &str = "webview";
+
 /// Makes a window that is not yet seen.
-pub(super) fn build(app: &AppHandle, window: Window, size: Size) -> tauri::Result<WebviewWindow> {
+pub(super) fn build(
+    app: &AppHandle,
+    window: Window,
+    size: Size,
+    data_folder: &Path,
+) -> tauri::Result<WebviewWindow> {
     let page = WebviewUrl::App(format!("{}.html", window.label()).into());
     let builder = WebviewWindowBuilder::new(app, window.label(), page)
         .title("Transom")
@@ -17,8 +29,9 @@ pub(super) fn build(app: &AppHandle, window: Window, size: Size) -> tauri::Resul
         // Else the first show on X11 has no keyboard focus.
         .focused(true)
         .inner_size(size.width, size.height)
+        .data_directory(data_folder.join(WEB_FOLDER))
         .on_document_title_changed(|window, title| {
-            let _ = window.set_title(&title);
+            let _ = window.set_title(&visible(&title));
         })
         .on_navigation(is_ours)
         .on_new_window(|_, _| NewWindowResponse::Deny);
@@ -54,11 +67,16 @@ pub(super) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<(
     platform::put_away(window, built)
 }
 
+/// Returns true while the main button of the mouse is held down, anywhere on the desktop.
+pub(super) fn is_button_down(built: &WebviewWindow) -> bool {
+    platform::is_button_down(built)
+}
+
 /// Gives a window a size of the inside.
 pub(super) fn resize(
     window: Window,
     built: &WebviewWindow,
-    size: PhysicalSize<u32>,
+    size: tauri::Size,
 ) -> tauri::Result<()> {
     built.set_size(size)?;
     platform::resized(window, built, size)
@@ -80,7 +98,8 @@ mod platform;
 #[cfg(not(target_os = "macos"))]
 mod platform {
     use super::*;
-    use gtk::prelude::WidgetExt;
+    use gtk::gdk::ModifierType;
+    use gtk::prelude::{SeatExt, WidgetExt};
     use tauri::Wry;
 
     type Builder<'a> = WebviewWindowBuilder<'a, Wry, AppHandle>;
@@ -97,7 +116,7 @@ mod platform {
     pub(super) fn resized(
         window: Window,
         built: &WebviewWindow,
-        size: PhysicalSize<u32>,
+        size: tauri::Size,
     ) -> tauri::Result<()> {
         if window == Window::Prompt {
             let size = size.to_logical::<i32>(built.scale_factor()?);
@@ -119,6 +138,16 @@ mod platform {
 
     pub(super) fn put_away(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
         built.hide()
+    }
+
+    /// Wayland tells of a button only while the pointer is over a window of ours.
+    pub(super) fn is_button_down(built: &WebviewWindow) -> bool {
+        let state = || {
+            let window = built.gtk_window().ok()?.window()?;
+            let pointer = window.display().default_seat()?.pointer()?;
+            Some(window.device_position(&pointer).3)
+        };
+        state().is_some_and(|state| state.contains(ModifierType::BUTTON1_MASK))
     }
 }
 

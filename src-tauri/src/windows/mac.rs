@@ -5,9 +5,8 @@
 
 use tauri::utils::config::WindowEffectsConfig;
 use tauri::window::{Effect, EffectState, EffectsBuilder};
-use tauri::{
-    AppHandle, Manager, PhysicalSize, TitleBarStyle, WebviewWindow, WebviewWindowBuilder, Wry,
-};
+use tauri::{AppHandle, Manager, TitleBarStyle, WebviewWindow, WebviewWindowBuilder, Wry};
+use tauri_nspanel::objc2_app_kit::NSEvent;
 use tauri_nspanel::{CollectionBehavior, ManagerExt, PanelLevel, StyleMask, WebviewWindowExt};
 
 use crate::wire::Window;
@@ -74,7 +73,7 @@ pub(super) fn converted(window: Window, built: &WebviewWindow) -> tauri::Result<
     Ok(())
 }
 
-pub(super) fn resized(_: Window, _: &WebviewWindow, _: PhysicalSize<u32>) -> tauri::Result<()> {
+pub(super) fn resized(_: Window, _: &WebviewWindow, _: tauri::Size) -> tauri::Result<()> {
     Ok(())
 }
 
@@ -99,4 +98,9 @@ pub(super) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<(
         }
         Err(_) => built.hide(),
     }
+}
+
+pub(super) fn is_button_down(_: &WebviewWindow) -> bool {
+    const MAIN: usize = 1;
+    NSEvent::pressedMouseButtons() & MAIN != 0
 }
