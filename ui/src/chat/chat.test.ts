@@ -3,8 +3,12 @@ import { tick, unmount } from "svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { useIpc } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
+import { trouble } from "../ipc/fake/catalogue";
+import * as defaults from "../ipc/fake/defaults";
+import { GB } from "../ipc/fake/defaults";
 import { blocks } from "../ipc/fake/text";
 import { announcer } from "../state/announcer.svelte";
+import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { page } from "../state/page.svelte";
 import { transcript } from "../state/transcript.svelte";
@@ -25,7 +29,9 @@ afterEach(async () => {
   await transcript.open(null);
   page.isHistoryShown = page.isStatusShown = page.areShortcutsShown = false;
   page.link = null;
-  composer.clear();
+  composer.forgetAll();
+  app.notices = [];
+  app.status = null;
   announcer.said = [];
   await unmount(chat);
   target.remove();
@@ -99,7 +105,7 @@ describe("the chat", () => {
     ipc.refuse("ask", { code: "storage", reason: "transom.db: the disk is full" });
     await fireEvent.input(field(), { target: { value: "Keep me" } });
     await fireEvent.keyDown(field(), { key: "Enter" });
-    await screen.findByText("The conversation could not be saved.");
+    await screen.findByText("Can't access your chat history.");
     expect(field().value).toBe("Keep me");
   });
 
@@ -158,8 +164,8 @@ describe("the chat", () => {
   });
 
   it("copies code as it is, and says so", async () => {
-    const html = '<figure class="code"><figcaption><span class="language">rust</span><button class="copy"></button></figcaption><pre><code class="more">a &lt; <span class="hl-number">1</span>\n</code></pre></figure>';
-    await openWith(["Code?", { text: "x", blocks: [{ index: 0, continues: false, html }] }]);
+    const html = '<figure class="code"><figcaption><span class="language">rust</span><button class="copy"></button></figcaption><pre><code>a &lt; <span class="hl-number">1</span>\n</code></pre></figure>';
+    await openWith(["Code?", { text: "x", blocks: [{ is_inside: false, html }] }]);
     await fireEvent.click(screen.getByLabelText("Copy code"));
     await waitFor(() => expect(ipc.copied).toEqual(["a < 1\n"]));
     await screen.findByText("Copied", { selector: "button" });
@@ -213,7 +219,169 @@ describe("the chat", () => {
     await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
   });
 
-  it("speaks finished sentences, not words", async () => {
+  it("stays where it is read when it is read again, and goes to the end when it is asked to", async () => {
+    const { id } = ipc.addConversation("Long", Array.from({ length: 40 }, (_, index) => `Message ${index}`));
+    await open();
+    chat.open(id);
+    await screen.findByText("Message 39");
+    const view = document.querySelector<HTMLElement>("section.view")!;
+    Object.defineProperties(view, { scrollHeight: { value: 4000 }, clientHeight: { value: 400 } });
+    for (const top of [3600, 1000]) {
+      view.scrollTop = top;
+      await fireEvent.scroll(view);
+    }
+    const before = called("openConversation").length;
+    ipc.tell({ news: "conversations" });
+    await waitFor(() => expect(called("openConversation").length).toBeGreaterThan(before));
+    await new Promise((done) => setTimeout(done));
+    await tick();
+    expect(view.scrollTop).toBe(1000);
+    await fireEvent.keyDown(window, { key: "End", metaKey: true });
+    await waitFor(() => expect(view.scrollTop).toBe(4000));
+  });
+
+  it("sends nothing to the chat that is left while another one comes", async () => {
+    const other = ipc.addConversation("Other", ["x", "y"]);
+    await openWith(["What?", "That."]);
+    await fireEvent.input(field(), { target: { value: "For the first" } });
+    let release = () => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const { openConversation } = ipc;
+    ipc.openConversation = async (id) => {
+      const opened = await openConversation.call(ipc, id);
+      await held;
+      return opened;
+    };
+    chat.open(other.id);
+    await fireEvent.input(field(), { target: { value: "For the other" } });
+    expect(screen.getByLabelText<HTMLButtonElement>("Send").disabled).toBe(true);
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    expect(called("ask")).toHaveLength(0);
+    release();
+    await screen.findByText("y");
+    expect(field().value).toBe("For the other");
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")[0]?.values.slice(0, 2)).toEqual([other.id, "For the other"]));
+  });
+
+  it("keeps chat and draft together when another chat cannot be opened", async () => {
+    const other = ipc.addConversation("Other", ["x", "y"]);
+    const id = await openWith(["What?", "That."]);
+    await fireEvent.input(field(), { target: { value: "For the first" } });
+    ipc.refuse("openConversation", { code: "storage", reason: "the disk is busy" });
+    chat.open(other.id);
+    await screen.findByText("Can't access your chat history.");
+    expect(field().value).toBe("For the first");
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")[0]?.values.slice(0, 2)).toEqual([id, "For the first"]));
+  });
+
+  it("forgets the draft of the open chat when it is deleted", async () => {
+    const id = await openWith(["What?", "That."]);
+    await fireEvent.input(field(), { target: { value: "A secret draft" } });
+    composer.attach("A secret page");
+    await fireEvent.click(screen.getByLabelText("Show history"));
+    await fireEvent.click(await screen.findByLabelText("Actions for “A talk”"));
+    await fireEvent.click(await screen.findByRole("menuitem", { name: "Delete" }));
+    await fireEvent.click(within(await screen.findByRole("alertdialog")).getByText("Delete"));
+    await waitFor(() => expect(called("deleteConversation")[0]?.values).toEqual([id]));
+    await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
+    await waitFor(() => expect(field().value).toBe(""));
+    expect(localStorage.getItem("transom.drafts")).not.toContain("secret");
+    await fireEvent.input(field(), { target: { value: "For a new chat" } });
+    composer.keep();
+    expect(JSON.parse(localStorage.getItem("transom.drafts")!)).toEqual(
+      [["new", { text: "For a new chat", attachment: "" }]]);
+  });
+
+  it("forgets every draft when the history is cleared", async () => {
+    await openWith(["What?", "That."]);
+    await fireEvent.input(field(), { target: { value: "A secret draft" } });
+    composer.keep();
+    await ipc.clearHistory();
+    await waitFor(() => expect(field().value).toBe(""));
+    await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
+    composer.keep();
+    expect(localStorage.getItem("transom.drafts")).toBe("[]");
+  });
+
+  it("puts the text of a link below what is being written", async () => {
+    await open();
+    await fireEvent.input(field(), { target: { value: "Half a thought" } });
+    ipc.tell({ news: "compose", text: "From a page" });
+    await waitFor(() => expect(field().value).toBe("Half a thought\n\nFrom a page"));
+  });
+
+  it("warns of a prompt that does not exist, and sends the line at the second Enter", async () => {
+    await open();
+    await fireEvent.input(field(), { target: { value: "/sumary this" } });
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await screen.findByText(/no saved prompt called “\/sumary”/);
+    expect(called("ask")).toHaveLength(0);
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")[0]?.values[1]).toBe("/sumary this"));
+  });
+
+  it("types a question mark, and lists the shortcuts with Command-slash", async () => {
+    await open();
+    const isFree = await fireEvent.keyDown(field(), { key: "?", shiftKey: true });
+    expect(isFree).toBe(true);
+    expect(screen.queryByRole("dialog")).toBeNull();
+    await fireEvent.keyDown(field(), { key: "/", metaKey: true });
+    await screen.findByRole("dialog");
+  });
+
+  it("has the focus in the composer when the welcome is left, also when the disk refuses", async () => {
+    ipc.setSettings({ general: { ...(await ipc.settings()).general, was_welcomed: false } });
+    ipc.refuse("updateSettings", { code: "storage", reason: "full" });
+    await open();
+    const start = await screen.findByRole("button", { name: "Start" });
+    await fireEvent.click(start);
+    await waitFor(() => expect(document.activeElement).toBe(field()));
+  });
+
+  it("keeps a failed download when its note is dismissed", async () => {
+    await open();
+    ipc.shop.install("qwen3-8b/mlx/4-bit");
+    ipc.shop.come(1, 0.9);
+    ipc.shop.fail(1, trouble("unreachable", "no network", { host: "huggingface.co" }));
+    await screen.findByText(/could not be fetched/);
+    await fireEvent.click(screen.getByLabelText("Dismiss"));
+    await waitFor(() => expect(screen.queryByText(/could not be fetched/)).toBeNull());
+    expect(called("changeDownload")).toEqual([]);
+    expect(ipc.shop.downloads).toHaveLength(1);
+  });
+
+  it("shortens the context of no other model than the one that failed", async () => {
+    const failure = { code: "too_large", need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
+      context_that_fits: 4096 } as const;
+    await openWith(["What?", { text: "", model: "Mistral Small 24B", ending: { ending: "failed", failure } }]);
+    expect(screen.queryByText("Use a context of 4,096 tokens")).toBeNull();
+    await fireEvent.click(screen.getByText("Try again"));
+    await waitFor(() => expect(called("regenerate")).toHaveLength(1));
+    expect(called("updateSettings")).toEqual([]);
+  });
+
+  it("shows no green light beside a model that is not the loaded one", async () => {
+    await open();
+    const light = () => document.querySelector("[data-model-menu] .light")!;
+    await waitFor(() => expect(light().classList).toContain("on"));
+    await ipc.chooseModel("starter");
+    await screen.findByLabelText("Model: Starter");
+    await waitFor(() => expect(light().classList).not.toContain("on"));
+  });
+
+  it("says the same need as Settings", async () => {
+    const fit = { ...defaults.fit(ipc.shown[0]!, defaults.modelSettings()), fits: false,
+      context_that_fits: null, weight_bytes: 4 * GB, kv_cache_bytes: 2 * GB, headroom_bytes: GB,
+      draft_bytes: 3 * GB, prefix_bytes: 2 * GB, budget_bytes: 8 * GB };
+    ipc.fit = async () => fit;
+    await open();
+    await fireEvent.click(screen.getByLabelText(/^Model: /));
+    await screen.findAllByText(/Needs 12 GB, 8 GB allowed/);
+  });
+
+  it("speaks finished paragraphs, not words", async () => {
     await open();
     await ask("Hello?");
     const log = screen.getByRole("log");

@@ -26,6 +26,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+Shift+M", () => document.querySelector<HTMLElement>("[data-model-menu]")?.click()],
     ["Mod+Shift+P", pin],
     ["Mod+,", () => page.openSettings()],
+    ["Mod+/", () => (page.areShortcutsShown = true)],
     ["Mod+W", () => void ipc.hideWindow()],
   ];
 
@@ -46,17 +47,9 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     const found = table.find(([keys]) => isPressed(event, keys, app.isMac));
     if (found) found[1]();
     else if (event.key === "Escape") escape();
-    else if (event.key === "?" && !isTyping(event)) page.areShortcutsShown = true;
     else return;
     event.preventDefault();
   };
-}
-
-/** In a text that has something in it a question mark is one. */
-function isTyping(event: KeyboardEvent): boolean {
-  const { target } = event;
-  const isField = target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement;
-  return isField && target.value !== "";
 }
 
 function lastAnswer() {

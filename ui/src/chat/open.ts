@@ -21,7 +21,10 @@ export async function openChat(target: HTMLElement): Promise<ReturnType<typeof C
       if (!transcript.isAsking) void transcript.refresh();
     } else if (news.news === "compose") {
       page.open(null);
-      composer.text = news.text;
+      composer.append(news.text);
+    } else if (news.news === "drop" && news.drop.state === "attached") {
+      composer.attach(`${news.drop.name}:\n${news.drop.text}`);
+      page.focus();
     } else if (news.news === "shown" && news.window === "chat") {
       if (news.conversation !== null) page.open(news.conversation);
       else page.focus();

@@ -8,7 +8,8 @@ import Switch from "../parts/Switch.svelte";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { app, attempt } from "../state/app.svelte";
-import Notice from "./Notice.svelte";
+import { noticeView } from "./notices";
+import Notices from "./Notices.svelte";
 
 describe("a menu", () => {
   const view = { width: 400, height: 600 };
@@ -77,11 +78,56 @@ describe("a notice", () => {
     const ipc = new FakeIpc();
     useIpc(ipc);
     ipc.refuse("eject", { code: "other", reason: "the engine does not answer" });
-    render(Notice);
+    render(Notices);
     attempt(ipc.eject());
     await screen.findByText("Something went wrong: the engine does not answer");
     await fireEvent.click(screen.getByLabelText("Dismiss"));
     await waitFor(() => expect(screen.queryByRole("alert")).toBeNull());
-    expect(app.notice).toBeNull();
+    expect(app.notices).toEqual([]);
+  });
+
+  it("stays beside later ones, and one of a lasting state cannot be dismissed", async () => {
+    useIpc(new FakeIpc());
+    render(Notices);
+    app.notify({ code: "store_unavailable", detail: "transom.db: permission denied", values: {} });
+    app.notify({ code: "hotkey_taken", detail: "Alt+Space", values: {} });
+    app.notify({ code: "hotkey_taken", detail: "Alt+Space", values: {} });
+    await waitFor(() => expect(screen.getAllByRole("alert")).toHaveLength(2));
+    screen.getByText("transom.db: permission denied");
+    await fireEvent.click(screen.getByLabelText("Dismiss"));
+    await waitFor(() => expect(screen.getAllByRole("alert")).toHaveLength(1));
+    screen.getByText("Can't open your chat history. New chats will be lost when you quit.");
+    app.dismiss();
+    expect(app.notices).toHaveLength(1);
+    app.notices = [];
+  });
+
+  it("of a recovery says how much was saved and where the damaged file is", async () => {
+    const ipc = new FakeIpc();
+    useIpc(ipc);
+    render(Notices);
+    app.notify({ code: "store_recovered", detail: "database disk image is malformed",
+      values: { conversations: 1, messages: 1200, damaged: "/data/transom-damaged-2026-11-22.db" } });
+    await screen.findByText("Your chat history was damaged. 1 chat with 1,200 messages was recovered. " +
+      "The damaged file was kept: /data/transom-damaged-2026-11-22.db");
+    screen.getByText("database disk image is malformed");
+    await fireEvent.click(screen.getByRole("button", { name: "Show Folder" }));
+    expect(ipc.calls.map((call) => call.name)).toContain("openDataFolder");
+    app.notices = [];
+  });
+
+  it("of a recovery from a backup says from when it is", () => {
+    const at = new Date(2026, 10, 21, 12).getTime();
+    const view = noticeView({ code: "store_recovered", detail: "x",
+      values: { conversations: 2, messages: 8, damaged: "/d.db", backed_up_at: at } });
+    expect(view?.text).toMatch(/restored from the backup of November 21, 2026: 2 chats with 8 messages\./);
+  });
+
+  it("has a sentence for every code of the app", () => {
+    for (const code of ["hotkey_taken", "store_recovered", "store_unavailable", "store_setting_ignored",
+      "settings_unreadable", "engine_missing", "unsaved", "instance_other_version", "instance_silent",
+      "instance_alone"]) {
+      expect(noticeView({ code, detail: "x", values: {} })?.text, code).not.toMatch(/went wrong/);
+    }
   });
 });

@@ -1,116 +1,109 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Block } from "../ipc";
-import { settle } from "../state/settle";
+import { changed } from "../state/change";
 import { Prose } from "./prose";
 
-function block(index: number, html: string, continues = false): Block {
-  return { index, html, continues };
+function block(html: string, is_inside = false): Block {
+  return { is_inside, html };
 }
 
-const none = { continues: false, html: "" };
+function drawn(...blocks: Block[]) {
+  const root = document.createElement("div");
+  const prose = new Prose(root);
+  prose.update(blocks);
+  return { root, prose };
+}
+
+const code = "<figure><pre><code></code></pre></figure>";
 
 describe("a growing text", () => {
-  it("draws each block once and replaces only the tail", () => {
-    const root = document.createElement("div");
-    const prose = new Prose(root);
-    let blocks = [block(0, "<p>One</p>")];
-    prose.update(blocks, { continues: false, html: "<p>Tw</p>" });
-    const first = root.firstChild;
-    prose.update(blocks, { continues: false, html: "<p>Two</p>" });
-    blocks = settle(blocks, [block(1, "<p>Two.</p>")]);
-    prose.update(blocks, none);
-    expect(root.innerHTML).toBe("<p>One</p><p>Two.</p>");
-    expect(root.firstChild).toBe(first);
+  it("keeps the elements of blocks that do not change, and those of the one that grows", () => {
+    const { root, prose } = drawn(block("<p>One</p>"), block("<p>Tw</p>"));
+    const [first, second] = root.children;
+    prose.update([block("<p>One</p>"), block("<p>Two <em>th</em></p>")]);
+    prose.update([block("<p>One</p>"), block("<p>Two.</p>"), block("<p>Three</p>")]);
+    expect(root.innerHTML).toBe("<p>One</p><p>Two.</p><p>Three</p>");
+    expect([...root.children].slice(0, 2)).toEqual([first, second]);
+    expect(root.children[0]).toBe(first);
+    expect(root.children[1]).toBe(second);
   });
 
-  it("puts continuations and their tail into the open end of the group", () => {
-    const root = document.createElement("div");
-    const prose = new Prose(root);
-    let blocks = [block(0, '<figure><pre><code class="more">a\n</code></pre></figure>')];
-    prose.update(blocks, { continues: true, html: "b" });
-    expect(root.querySelector("code")!.textContent).toBe("a\nb");
-    const code = root.querySelector("code");
-    blocks = settle(blocks, [block(1, "<span>b\n</span>", true)]);
-    prose.update(blocks, { continues: true, html: "c" });
-    blocks = settle(blocks, [block(2, "c\n", true)]);
-    blocks = settle(blocks, [block(3, "<p>after</p>")]);
-    prose.update(blocks, none);
-    expect(root.querySelector("code")).toBe(code);
-    expect(root.innerHTML).toBe(
-      '<figure><pre><code class="more">a\n<span>b\n</span>c\n</code></pre></figure><p>after</p>',
-    );
-  });
-
-  it("takes rows and items alone, as tables and lists continue", () => {
-    const root = document.createElement("div");
-    const prose = new Prose(root);
-    prose.update([
-      block(0, '<table><tbody class="more"><tr><td>1</td></tr></tbody></table>'),
-      block(1, "<tr><td>2</td></tr>", true),
-      block(2, '<ul class="more"><li>a</li></ul>'),
-      block(3, "<li>b</li>", true),
-    ], none);
-    expect(root.querySelectorAll("tbody > tr")).toHaveLength(2);
-    expect(root.querySelectorAll("ul > li")).toHaveLength(2);
-  });
-
-  it("replaces a block and what continues it in place, and nothing else", () => {
-    const root = document.createElement("div");
-    const prose = new Prose(root);
-    let blocks = [
-      block(0, "<p>before</p>"), block(1, '<ul class="more"><li>a</li></ul>'),
-      block(2, "<li>b</li>", true), block(3, "<p>after</p>"),
-    ];
-    prose.update(blocks, none);
-    const [before, , after] = [...root.children];
-    blocks = settle(blocks, [
-      block(1, '<ul class="more"><li><p>a</p></li></ul>'), block(2, "<li><p>b</p></li>", true),
-    ]);
-    prose.update(blocks, none);
-    expect(root.innerHTML).toBe(
-      '<p>before</p><ul class="more"><li><p>a</p></li><li><p>b</p></li></ul><p>after</p>',
-    );
-    expect(root.children[0]).toBe(before);
-    expect(root.children[2]).toBe(after);
-  });
-
-  it("draws another text from the start", () => {
-    const root = document.createElement("div");
-    const prose = new Prose(root);
-    prose.update([block(0, "<p>a</p>"), block(1, "<p>b</p>")], none);
-    prose.update([block(0, "<p>c</p>")], none);
-    expect(root.innerHTML).toBe("<p>c</p>");
-  });
-
-  it("keeps the element of its unfinished end while that grows", () => {
-    const root = document.createElement("div");
-    const prose = new Prose(root);
-    const blocks = [block(0, "<p>One</p>")];
-    prose.update(blocks, { continues: false, html: "<p>Tw</p>" });
-    const [, tail] = root.children;
-    prose.update(blocks, { continues: false, html: "<p>Two <em>th</em></p>" });
-    expect(root.children[1]).toBe(tail);
-    expect(root.innerHTML).toBe("<p>One</p><p>Two <em>th</em></p>");
-    prose.update(blocks, none);
-    expect(root.innerHTML).toBe("<p>One</p>");
-  });
-
-  it("parts long code, and its text stays what came", () => {
-    const root = document.createElement("div");
-    const prose = new Prose(root);
-    let blocks = [block(0, '<figure><pre><code class="more">0\n</code></pre></figure>')];
-    const line = (index: number) => `<b>${index}</b>;\n`;
-    for (let index = 1; index <= 500; index++) {
-      prose.update(blocks, { continues: true, html: line(index).slice(0, 6) });
-      blocks = settle(blocks, [block(index, line(index), true)]);
-      prose.update(blocks, none);
+  it("keeps what is selected while it grows", () => {
+    const { root, prose } = drawn(block("<p>One</p>"), block("<p>Two</p>"));
+    document.body.append(root);
+    const selection = document.getSelection()!;
+    selection.selectAllChildren(root.firstElementChild!);
+    let blocks = [block("<p>One</p>"), block("<p>Two</p>")];
+    for (let n = 2; n < 20; n++) {
+      blocks = changed(blocks, { n_blocks: n + 1, blocks: [[n, block(`<p>${n}</p>`)]] });
+      prose.update(blocks);
     }
-    const code = root.querySelector("code")!;
-    const whole = Array.from({ length: 500 }, (_, index) => `${index + 1};\n`).join("");
-    expect(code.textContent).toBe(`0\n${whole}`);
-    expect(code.querySelectorAll(".lines").length).toBeGreaterThan(2);
-    for (const part of code.querySelectorAll(".lines")) expect(part.childNodes.length).toBeLessThan(205);
+    expect(selection.toString()).toBe("One");
+    root.remove();
+  });
+
+  it("puts lines, rows and items into the code, table or list before them", () => {
+    const { root } = drawn(
+      block(code), block('<span class="lines">a\n</span>', true), block('<span class="lines">b</span>', true),
+      block("<div><table><thead></thead><tbody></tbody></table></div>"),
+      block("<tr><td>1</td></tr>", true), block("<tr><td>2</td></tr>", true),
+      block("<ul></ul>"), block("<li>a</li>", true), block("<li>b<ul><li>c</li></ul></li>", true),
+      block("<p>after</p>"),
+    );
+    expect(root.querySelector("code")!.textContent).toBe("a\nb");
+    expect(root.querySelectorAll("tbody > tr")).toHaveLength(2);
+    expect([...root.children].map((one) => one.localName)).toEqual(["figure", "div", "ul", "p"]);
+    expect(root.querySelectorAll("div > ul > li")).toHaveLength(2);
+  });
+
+  it("keeps the lines of long code while more come", () => {
+    const { root, prose } = drawn(block(code), block('<span class="lines">0</span>', true));
+    const [first] = root.querySelectorAll(".lines");
+    let blocks = [block(code), block('<span class="lines">0</span>', true)];
+    for (let n = 2; n < 100; n++) {
+      const lines = block(`<span class="lines">${n}\n</span>`, true);
+      blocks = changed(blocks, { n_blocks: n + 1, blocks: [[n, lines]] });
+      prose.update(blocks);
+    }
+    expect(root.querySelectorAll(".lines")).toHaveLength(99);
+    expect(root.querySelector(".lines")).toBe(first);
+  });
+
+  it("changes a block in its place, and nothing else", () => {
+    const before = [
+      block("<p>before</p>"), block("<ul></ul>"), block("<li>a</li>", true),
+      block("<li>b</li>", true), block("<p>after</p>"),
+    ];
+    const { root, prose } = drawn(...before);
+    const [first, , last] = [...root.children];
+    prose.update(changed(before, {
+      n_blocks: 5,
+      blocks: [[2, block("<li><p>a</p></li>", true)], [3, block("<li><p>b</p></li>", true)]],
+    }));
+    expect(root.innerHTML).toBe(
+      "<p>before</p><ul><li><p>a</p></li><li><p>b</p></li></ul><p>after</p>",
+    );
+    expect(root.children[0]).toBe(first);
+    expect(root.children[2]).toBe(last);
+  });
+
+  it("becomes any other text", () => {
+    const texts = [
+      [block("<p>a</p>"), block("<p>b</p>")],
+      [block("<ul></ul>"), block("<li>a</li>", true), block("<li>b</li>", true)],
+      [block("<ol></ol>"), block("<li>a</li>", true), block("<p>c</p>")],
+      [block(code), block("a", true)],
+      [block("<p>a</p>"), block("<ul></ul>"), block("<li>a</li>", true)],
+      [],
+    ];
+    for (const from of texts) {
+      for (const to of texts) {
+        const { root, prose } = drawn(...from);
+        prose.update(to);
+        expect(root.innerHTML).toBe(drawn(...to).root.innerHTML);
+      }
+    }
   });
 
   it("has no style that makes a browser lay out all of it anew for each block", () => {

@@ -50,7 +50,7 @@ export class ScrollView<T extends { id: number }> {
     return () => this.observer.unobserve(element);
   };
 
-  /** Other rows: what is read stays in place, if it still exists. */
+  /** Other rows: what is read stays in place; a row that is gone gives its place to the next. */
   setItems(items: readonly T[]): void {
     const anchor = this.heights.anchor(this.lastTop);
     const anchored = this.items[anchor.index]?.id;
@@ -58,7 +58,8 @@ export class ScrollView<T extends { id: number }> {
     this.indexes = new Map(items.map((item, index) => [item.id, index]));
     this.build();
     const index = anchored === undefined ? undefined : this.indexes.get(anchored);
-    if (this.isFollowing || index === undefined) this.toEnd();
+    if (this.isFollowing || anchored === undefined) this.toEnd();
+    else if (index === undefined) void this.moveTo(this.heights.top(anchor.index));
     else void this.moveTo(this.heights.scrollTop({ ...anchor, index }));
   }
 

@@ -43,6 +43,10 @@ export function statusLine(status: StatusView, stage: Stage | null, chosen: stri
     return line(t("chat.status.restrained", { reason: because(reason.because) }), "calm");
   }
   if (model?.is_leaving) return line(t("chat.status.leaving", { model: model.name }), "busy");
+  // Another model that is loaded gives way to the chosen one; its memory is not that one's.
+  if (model && chosen && model.name !== chosen) {
+    return { ...line(t("chat.status.resting", { model: chosen }), "calm"), figures: waiting };
+  }
   if (model) return line(t("chat.status.ready", { model: model.name }), "calm");
   const gone = status.last_unload;
   if (gone?.held_bytes) {

@@ -2,10 +2,15 @@ import { describe, expect, it } from "vitest";
 import type { StatusView } from "../ipc";
 import { GB, loaded, status } from "../ipc/fake/defaults";
 import { group, groups } from "./days";
+import { statusText } from "../prompt/status";
 import { statusLine } from "./status-words";
 
-const line = (change: Partial<StatusView>, stage: Parameters<typeof statusLine>[1] = null) => {
-  const { text, figures } = statusLine({ ...status(), ...change }, stage, "Qwen3 4B");
+const QWEN = "Qwen3 4B · 4-bit";
+
+const line = (
+  change: Partial<StatusView>, stage: Parameters<typeof statusLine>[1] = null, chosen = QWEN,
+) => {
+  const { text, figures } = statusLine({ ...status(), ...change }, stage, chosen);
   return [text, ...figures].join(" | ");
 };
 
@@ -30,7 +35,13 @@ describe("the status line", () => {
     const gone = { name: "Qwen3 4B", held_bytes: 1.2 * GB, was_idle: true };
     expect(line({ model: null, last_unload: gone })).toBe("Unloaded after a rest; 1.2 GB returned");
     expect(line({ model: null, last_unload: { ...gone, was_idle: false } })).toBe("Unloaded; 1.2 GB returned");
-    expect(line({ model: null })).toBe("Qwen3 4B loads when you ask");
+    expect(line({ model: null })).toBe("Qwen3 4B · 4-bit will load when you send a message");
+  });
+
+  it("calls no model ready but the chosen one", () => {
+    expect(line({}, null, "Starter")).toBe("Starter will load when you send a message");
+    expect(statusText(null, status(), QWEN)).toBe("Ready");
+    expect(statusText(null, status(), "Starter")).toBe("The model will load when you ask");
   });
 });
 

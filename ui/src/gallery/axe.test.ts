@@ -5,11 +5,13 @@ import { afterEach, describe, expect, it } from "vitest";
 import { openChat } from "../chat/open";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
+import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
+import { history } from "../state/history.svelte";
 import { page } from "../state/page.svelte";
 import { transcript } from "../state/transcript.svelte";
 import { states } from "./states";
-import { wait } from "./steps";
+import { claim, wait } from "./steps";
 
 let chat: Awaited<ReturnType<typeof openChat>> | null = null;
 
@@ -18,6 +20,9 @@ afterEach(async () => {
   page.link = null;
   page.isHistoryShown = page.isStatusShown = page.areShortcutsShown = false;
   composer.clear();
+  app.status = null;
+  app.notices = [];
+  history.query = "";
   if (chat) await unmount(chat);
   document.body.replaceChildren();
 });
@@ -34,11 +39,12 @@ describe("for assistive technology nothing is wrong in", () => {
     document.title = "Transom";
     chat = await openChat(target);
     const last = [...ipc.tree.conversations.keys()].at(-1);
-    if (last !== undefined) chat.open(last);
+    if (last !== undefined && state.opens !== "none") chat.open(last);
     await wait(30);
     await state.after?.(ipc);
     await wait(30);
     await tick();
+    claim(state);
     const found = await axe.run(document, { rules: { "color-contrast": { enabled: false } } });
     const wrong = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ; ")}`);
     expect(wrong).toEqual([]);

@@ -6,7 +6,7 @@ import { bench } from "./bench";
 import { promptStates } from "./prompt-states";
 import { settingsStates, type GalleryState } from "./settings-states";
 import { states, type ChatState } from "./states";
-import { wait } from "./steps";
+import { claim, wait } from "./steps";
 
 const query = new URLSearchParams(location.search);
 const target = document.getElementById("app")!;
@@ -33,11 +33,15 @@ async function open(): Promise<void> {
 
 async function show(name: string, ipc: FakeIpc): Promise<void> {
   const chat = states.find((state) => state.name === name);
-  if (chat) return showChat(chat, ipc);
+  if (chat) {
+    await showChat(chat, ipc);
+    return claim(chat);
+  }
   const others: GalleryState[] = [...promptStates, ...settingsStates];
   const other = others.find((state) => state.name === name);
   if (!other) throw new Error(`there is no state ${name}`);
   await other.show(ipc, target);
+  claim(other);
 }
 
 async function showChat(state: ChatState, ipc: FakeIpc): Promise<void> {
@@ -50,4 +54,6 @@ async function showChat(state: ChatState, ipc: FakeIpc): Promise<void> {
   await state.after?.(ipc);
 }
 
-void open();
+open().catch((error: unknown) => {
+  document.documentElement.dataset.wrong = String(error);
+});

@@ -2,7 +2,7 @@
 import { onDisk, trouble } from "../ipc/fake/catalogue";
 import type { FakeIpc } from "../ipc/fake";
 import { shelf } from "../state/shelf.svelte";
-import { click, pane, settled, speaking, write, type GalleryState } from "./settings-stage";
+import { click, pane, scrolled, settled, speaking, write, type GalleryState } from "./settings-stage";
 
 const GB = 2 ** 30;
 
@@ -53,8 +53,7 @@ async function showTiers(target: HTMLElement): Promise<void> {
 }
 
 async function scrolledTo(target: HTMLElement, selector: string): Promise<void> {
-  await settled();
-  target.querySelector(selector)?.scrollIntoView({ block: "start" });
+  await scrolled(selector)(target);
 }
 
 async function searched(target: HTMLElement): Promise<void> {
@@ -68,26 +67,32 @@ async function searched(target: HTMLElement): Promise<void> {
 export const modelsStates: GalleryState[] = [
   {
     name: "settings-models-installed",
+    shows: "Mistral Small 24B",
     show: pane("models"),
   },
   {
     name: "settings-models-recommended",
+    shows: "Recommended",
     show: pane("models", undefined, (target) => scrolledTo(target, recommended)),
   },
   {
     name: "settings-models-tiers",
+    shows: "192 GB",
     show: pane("models", undefined, showTiers),
   },
   {
     name: "settings-models-disk",
+    shows: "Not enough room on the disk",
     show: pane("models", full, (target) => scrolledTo(target, recommended)),
   },
   {
     name: "settings-models-list",
+    shows: "Get",
     show: pane("models", undefined, (target) => scrolledTo(target, list)),
   },
   {
     name: "settings-models-list-all",
+    shows: "Does not fit: needs",
     show: pane("models", undefined, async (target) => {
       await click(target, ".hidden button");
       await scrolledTo(target, `${list} .entry:nth-child(6)`);
@@ -95,6 +100,7 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-details",
+    shows: "Licence",
     show: pane("models", undefined, async (target) => {
       await click(target, `${recommended} .entry:first-child [aria-expanded]`);
       await scrolledTo(target, recommended);
@@ -102,26 +108,32 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-downloads",
+    shows: "Paused",
     show: pane("models", busy),
   },
   {
     name: "settings-models-downloads-trouble",
+    shows: "Checking",
     show: pane("models", retrying),
   },
   {
     name: "settings-models-hub",
+    shows: "SmolLM",
     show: pane("models", undefined, searched),
   },
   {
     name: "settings-models-mistake",
+    shows: "“licence” is missing",
     show: pane("models", mistaken),
   },
   {
     name: "settings-models-remove",
+    shows: "becomes free",
     show: pane("models", undefined, (target) => click(target, ".list li:first-child button:last-child")),
   },
   {
     name: "settings-models-advanced",
+    shows: "https://huggingface.co",
     show: pane("models", undefined, async (target) => {
       await click(target, ".fold");
       await scrolledTo(target, ".fold");
@@ -129,13 +141,15 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-drop",
+    shows: "Qwen3-4B-Q4_K_M.gguf",
     show: pane("models", undefined, async () => {
-      shelf.drop = { state: "over", name: "Qwen3-4B-Q4_K_M.gguf", is_model: true };
+      shelf.drop = { state: "over", name: "Qwen3-4B-Q4_K_M.gguf", kind: "model" };
       await settled();
     }),
   },
   {
     name: "settings-models-drop-refused",
+    shows: "Holiday.mov",
     show: pane("models", undefined, async () => {
       shelf.drop = { state: "refused", name: "Holiday.mov", reason: "" };
       await settled();
@@ -143,10 +157,12 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-german",
+    shows: "Angehalten",
     show: pane("models", speaking("de", busy)),
   },
   {
     name: "settings-models-german-list",
+    shows: "Laden",
     show: pane("models", speaking("de"), async (target) => {
       await click(target, ".hidden button");
       await scrolledTo(target, list);
@@ -154,10 +170,12 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-german-tiers",
+    shows: "192 GB",
     show: pane("models", speaking("de"), showTiers),
   },
   {
     name: "settings-models-japanese",
+    shows: "一時停止",
     show: pane("models", speaking("ja", busy)),
   },
 ];

@@ -4,6 +4,7 @@ import { pieces, type FakeIpc, type Script } from "../ipc/fake";
 import Prompt from "../prompt/Prompt.svelte";
 import { Session } from "../prompt/session.svelte";
 import { startApp } from "../state/app.svelte";
+import { wait } from "./steps";
 import type { GalleryState } from "./settings-states";
 
 const answer = pieces(
@@ -16,7 +17,7 @@ const article =
 
 function prompt(
   setUp: (fake: FakeIpc, session: Session) => void = () => {},
-  then: (session: Session) => Promise<void> = async () => {},
+  then: (session: Session, fake: FakeIpc) => Promise<void> = async () => {},
   script: Partial<Script> = {},
 ) {
   return async (fake: FakeIpc, target: HTMLElement) => {
@@ -26,7 +27,7 @@ function prompt(
     await startApp();
     const drawn = mount(Prompt, { target, props: { session } });
     await tick();
-    await then(session);
+    await then(session, fake);
     await tick();
     return drawn;
   };
@@ -48,14 +49,17 @@ const hasSelection = (fake: FakeIpc) => {
 export const promptStates: GalleryState[] = [
   {
     name: "prompt-empty",
+    shows: "/summarize",
     show: prompt(),
   },
   {
     name: "prompt-chip",
+    shows: "characters",
     show: prompt(hasSelection, take),
   },
   {
     name: "prompt-completion",
+    shows: "/summarize",
     show: prompt(hasSelection, async (session) => {
       await take(session);
       session.text = "/";
@@ -63,32 +67,44 @@ export const promptStates: GalleryState[] = [
   },
   {
     name: "prompt-loading",
-    show: prompt(undefined, ask, { stages: [{ stage: "loading", fraction: 0.62 }] }),
+    shows: "Loading the model, 62%",
+    show: prompt(undefined, (session) => ask(session), { stages: [{ stage: "loading", fraction: 0.62 }] }),
   },
   {
     name: "prompt-streaming",
-    show: prompt(undefined, ask, { begun: 32 }),
+    shows: "Stop",
+    show: prompt(undefined, (session) => ask(session), { begun: 32 }),
   },
   {
     name: "prompt-answered",
-    show: prompt(undefined, ask, { rate: 4000 }),
+    shows: "The word is also used for the flat back of a boat.",
+    show: prompt(undefined, async (session, fake) => {
+      await ask(session);
+      fake.player().end({ ending: "stop" });
+      await tick();
+    }, { begun: 999 }),
   },
   {
     name: "prompt-held",
+    shows: "the computer is very hot",
     show: prompt((fake) => fake.setStatus({ activity: "held", held: "heat_critical" })),
   },
   {
     name: "prompt-error",
-    show: prompt((fake) => fake.refuse("ask", {
-      code: "turn",
-      failure: {
+    shows: "This model does not fit in memory now.",
+    show: prompt((fake) => fake.setStatus({ model: null, in_use_bytes: 0 }), async (session, fake) => {
+      await ask(session);
+      fake.player().end({ ending: "failed", failure: {
         code: "too_large", need_bytes: 15.2 * 2 ** 30, budget_bytes: 10.5 * 2 ** 30,
         context_that_fits: null,
-      },
-    }), ask),
+      } });
+      // An answer is drawn with the next frame.
+      await wait(150);
+    }),
   },
   {
     name: "prompt-no-shortcut",
+    shows: "Choose a Shortcut…",
     show: prompt((fake) => {
       fake.aboutView = {
         ...fake.aboutView, platform: "linux",
@@ -98,10 +114,12 @@ export const promptStates: GalleryState[] = [
   },
   {
     name: "prompt-german",
+    shows: "/zusammenfassen",
     show: prompt((fake) => void fake.updateSettings({ general: { language: "de" } })),
   },
   {
     name: "prompt-japanese",
-    show: prompt((fake) => void fake.updateSettings({ general: { language: "ja" } }), ask, { begun: 12 }),
+    shows: "What is a transom?",
+    show: prompt((fake) => void fake.updateSettings({ general: { language: "ja" } }), (session) => ask(session), { begun: 12 }),
   },
 ];

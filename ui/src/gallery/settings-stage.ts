@@ -12,6 +12,8 @@ import { shown } from "../settings/shown.svelte";
  * resolves to what `unmount` takes. */
 export interface GalleryState {
   name: string;
+  /** What the page says in this state, and no other: see `claim`. */
+  shows: string;
   show: (fake: FakeIpc, target: HTMLElement) => Promise<Drawn>;
 }
 
@@ -21,10 +23,17 @@ export type SetUp = (fake: FakeIpc) => void;
 
 const nothing: SetUp = () => {};
 
+/** The first element that matches; a state that lacks it is not the state it is called. */
+function found<E extends Element>(target: HTMLElement, selector: string): E {
+  const element = target.querySelector<E>(selector);
+  if (!element) throw new Error(`there is no ${selector}`);
+  return element;
+}
+
 /** What follows when the page is drawn: a click on the button with these words, or on this element. */
 export async function click(target: HTMLElement, selector: string): Promise<void> {
   await settled();
-  target.querySelector<HTMLElement>(selector)?.click();
+  found<HTMLElement>(target, selector).click();
   await settled();
 }
 
@@ -58,18 +67,18 @@ async function begin(pane: Pane): Promise<void> {
 export function picked(value: string) {
   return async (target: HTMLElement) => {
     await settled();
-    const select = target.querySelector("select");
-    if (select) select.value = value;
-    select?.dispatchEvent(new Event("change"));
+    const select = found<HTMLSelectElement>(target, "select");
+    select.value = value;
+    select.dispatchEvent(new Event("change", { bubbles: true }));
     await settled();
   };
 }
 
 /** Types into the field, as a person does. */
 export async function write(target: HTMLElement, selector: string, text: string): Promise<void> {
-  const field = target.querySelector<HTMLInputElement>(selector);
-  if (field) field.value = text;
-  field?.dispatchEvent(new Event("input", { bubbles: true }));
+  const field = found<HTMLInputElement>(target, selector);
+  field.value = text;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
   await settled();
 }
 
@@ -77,7 +86,7 @@ export async function write(target: HTMLElement, selector: string, text: string)
 export function scrolled(selector: string) {
   return async (target: HTMLElement) => {
     await settled();
-    target.querySelector(selector)?.scrollIntoView({ block: "start" });
+    found(target, selector).scrollIntoView({ block: "start" });
   };
 }
 

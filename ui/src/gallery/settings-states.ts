@@ -83,10 +83,12 @@ export const settingsStates: GalleryState[] = [
   ...modelsStates,
   {
     name: "settings-model",
+    shows: "It is the model in use",
     show: pane("model"),
   },
   {
     name: "settings-model-answers",
+    shows: "0.40",
     show: pane("model", (fake) => {
       void fake.updateSettings({
         models: { "/models/Qwen3-4B-4bit": { temperature: 0.4, top_k: 0, max_tokens: 1024 } },
@@ -95,79 +97,97 @@ export const settingsStates: GalleryState[] = [
   },
   {
     name: "settings-model-too-large",
+    shows: "Does not fit",
     show: pane("model", withContext(32_768, "/models/Mistral-Small-24B-Q4_K_M.gguf"),
       picked("/models/Mistral-Small-24B-Q4_K_M.gguf")),
   },
   {
     name: "settings-model-tight",
+    shows: "Fits with 24,000 tokens of context",
     show: pane("model", isTight),
   },
   {
     name: "settings-model-german",
+    shows: "24.576",
     show: pane("model", speaking("de", withContext(24_576))),
   },
   {
     name: "settings-model-japanese",
+    shows: "メモリ",
     show: pane("model", speaking("ja")),
   },
   {
     name: "settings-behaviour",
+    shows: "A polite guest",
     show: pane("behaviour"),
   },
   {
     name: "settings-behaviour-lit",
+    shows: "memory is short",
     show: pane("behaviour", (fake) => fake.setStatus(hot), scrolled("section:nth-of-type(3)")),
   },
   {
     name: "settings-behaviour-german",
+    shows: "Strom",
     show: pane("behaviour", speaking("de", (fake) => fake.setStatus(hot)),
       scrolled("section:nth-of-type(3)")),
   },
   {
     name: "settings-general",
+    shows: "Show in the Dock",
     show: pane("general"),
   },
   {
     name: "settings-general-recording",
+    shows: "Press the keys…",
     show: pane("general", onLinux(), (target) => click(target, ".well")),
   },
   {
     name: "settings-general-conflict",
+    shows: "Another program uses Ctrl+Space",
     show: pane("general", isTaken),
   },
   {
     name: "settings-general-prompts",
+    shows: "Summarize this",
     show: pane("general", nothing, async (target) => {
       await click(target, ".prompt .head");
-      target.querySelector("section:nth-of-type(3)")?.scrollIntoView({ block: "start" });
+      await scrolled("section:nth-of-type(3)")(target);
     }),
   },
   {
     name: "settings-general-clear",
+    shows: "Delete every chat?",
     show: pane("general", nothing, (target) => click(target, "section:nth-of-type(4) .row:last-child button")),
   },
   {
     name: "settings-general-japanese",
+    shows: "あなたのデータ",
     show: pane("general", speaking("ja")),
   },
   {
     name: "settings-about",
+    shows: "Apple M4",
     show: pane("about"),
   },
   {
     name: "settings-about-missing",
+    shows: "What this session lacks",
     show: pane("about", onLinux({ missing: ["global_shortcut", "selection", "tray"] })),
   },
   {
     name: "settings-shortcuts",
+    shows: "Open the quick prompt",
     show: alone(ShortcutsSheet, { platform: "macos", onclose: () => {} }),
   },
   {
     name: "welcome",
+    shows: "Qwen3 8B suits this computer",
     show: alone(Welcome, { onDone: () => {} }),
   },
   {
     name: "welcome-downloading",
+    shows: "A small starter model answers meanwhile.",
     show: alone(Welcome, { onDone: () => {} }, (fake) => {
       fake.shop.install("qwen3-8b/mlx/4-bit");
       fake.shop.come(1, 0.4);
@@ -176,12 +196,14 @@ export const settingsStates: GalleryState[] = [
   },
   {
     name: "welcome-disk",
+    shows: "Not enough room on the disk",
     show: alone(Welcome, { onDone: () => {} }, (fake) => {
       fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
     }),
   },
   {
     name: "welcome-conflict",
+    shows: "Another program uses Ctrl+Space",
     show: alone(Welcome, { onDone: () => {} }, isTaken),
   },
 ];

@@ -12,6 +12,8 @@ import { answered, click, key, longConversation, manyConversations, showHistory,
 export interface ChatState {
   /** As in `?state=`; written on a line of its own, for the list is read from here. */
   name: string;
+  /** What the page says in this state, and no other: see `claim`. */
+  shows: string;
   set?: (ipc: FakeIpc) => void;
   /** The conversation that is opened: the one that was added last, unless "none". */
   opens?: "last" | "none";
@@ -28,13 +30,16 @@ const asks = (ipc: FakeIpc, text = question) => async () => {
 export const states: ChatState[] = [
   {
     name: "chat-empty",
+    shows: "What is on your mind?",
   },
   {
     name: "chat-starter",
+    shows: "This is the small starter model",
     set: (ipc) => void ipc.chooseModel("starter"),
   },
   {
     name: "chat-starter-coming",
+    shows: "is on its way",
     set: (ipc) => {
       void ipc.chooseModel("starter");
       ipc.shop.install("qwen3-8b/mlx/4-bit");
@@ -43,6 +48,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-model-ready",
+    shows: "Use It Now",
     set: (ipc) => {
       void ipc.chooseModel("starter");
       ipc.shop.install("qwen3-8b/mlx/4-bit");
@@ -51,6 +57,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-model-failed",
+    shows: "could not be fetched",
     set: (ipc) => {
       ipc.shop.install("qwen3-8b/mlx/4-bit");
       ipc.shop.come(1, 0.4);
@@ -59,9 +66,10 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-loading",
+    shows: "Loading Qwen3 4B · 4-bit, 62%",
     set: (ipc) => {
       ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "loading", fraction: 0.62 }] };
-      ipc.setStatus({ activity: "loading", model: { name: "Qwen3 4B", load_fraction: 0.62,
+      ipc.setStatus({ activity: "loading", model: { name: "Qwen3 4B · 4-bit", load_fraction: 0.62,
         is_ready: false, is_leaving: false, memory_bytes: null, engine: null, context_length: null,
         unloads_in_seconds: null } });
     },
@@ -69,6 +77,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-prefill",
+    shows: "Reading the conversation",
     set: (ipc) => {
       ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "prefill", done: 2900, total: 6400 }] };
       ipc.setStatus({ activity: "answering" });
@@ -77,13 +86,15 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-waiting",
+    shows: "Waiting for 2 other answers",
     set: (ipc) => {
-      ipc.script = { answer: pieces(prose), rate: 0 };
+      ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "waiting", position: 2 }] };
     },
     after: (ipc) => asks(ipc)(),
   },
   {
     name: "chat-streaming",
+    shows: "Stop",
     set: (ipc) => {
       ipc.script = { answer: pieces(prose), rate: 0, begun: 78 };
       ipc.setStatus({ activity: "answering" });
@@ -92,27 +103,33 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-long",
+    shows: "Bread and how it rises",
     set: (ipc) => void longConversation(ipc, 24),
   },
   {
     name: "chat-code",
+    shows: "Copy code",
     set: (ipc) => answered(ipc, "Count the words of a text in Rust.", codeAnswer),
   },
   {
     name: "chat-table-maths",
+    shows: "Mercury",
     set: (ipc) => answered(ipc, "Compare Mercury, Earth and Mars.", tableAnswer),
   },
   {
     name: "chat-marks",
+    shows: "Show me all that an answer may hold",
     set: (ipc) => answered(ipc, "Show me all that an answer may hold.", marksAnswer),
   },
   {
     name: "chat-reasoning",
+    shows: "Thoughts",
     set: (ipc) => answered(ipc, question, pieces(prose), { reasoning: blocks(pieces(thoughts)) }),
     after: () => click(".reasoning button"),
   },
   {
     name: "chat-thinking",
+    shows: "Thinking",
     set: (ipc) => {
       ipc.script = { reasoning: thoughts, answer: pieces(prose), rate: 0, begun: 14 };
       ipc.setStatus({ activity: "answering" });
@@ -124,6 +141,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-stats",
+    shows: "first word after",
     set: (ipc) => answered(ipc, question, pieces(prose), { stats: { prompt_tokens: 412,
       cached_tokens: 380, generated_tokens: 168, time_to_first_token_seconds: 0.41,
       tokens_per_second: 41.8, dropped_messages: 0 } }),
@@ -131,33 +149,46 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-stopped",
+    shows: "You stopped it here.",
     set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 1), { ending: { ending: "cancelled" } }),
   },
   {
     name: "chat-length",
+    shows: "It reached its length limit.",
     set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 2), { ending: { ending: "length" } }),
   },
   {
     name: "chat-shed",
+    shows: "It ended early because memory was short.",
     set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 2), { ending: { ending: "shed" } }),
   },
   {
     name: "chat-error-crash",
+    shows: "The model stopped unexpectedly.",
     set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 1),
       { ending: { ending: "failed", failure: { code: "engine_crashed" } } }),
   },
   {
     name: "chat-too-large",
-    set: (ipc) => answered(ipc, question, [], { ending: { ending: "failed", failure: {
-      code: "too_large", need_bytes: 15.4 * GB, budget_bytes: 10.5 * GB, context_that_fits: 4096 } } }),
+    shows: "Use a context of 4,096 tokens",
+    set: (ipc) => {
+      ipc.setStatus({ model: null, in_use_bytes: 0 });
+      answered(ipc, question, [], { ending: { ending: "failed", failure: {
+        code: "too_large", need_bytes: 15.4 * GB, budget_bytes: 10.5 * GB, context_that_fits: 4096 } } });
+    },
   },
   {
     name: "chat-unusable",
-    set: (ipc) => answered(ipc, question, [], { ending: { ending: "failed", failure: {
-      code: "model_unusable", reason: "model.safetensors: the file ends after 1.2 GB of 2.3 GB" } } }),
+    shows: "This model cannot be used.",
+    set: (ipc) => {
+      ipc.setStatus({ model: null, in_use_bytes: 0 });
+      answered(ipc, question, [], { ending: { ending: "failed", failure: {
+        code: "model_unusable", reason: "model.safetensors: the file ends after 1.2 GB of 2.3 GB" } } });
+    },
   },
   {
     name: "chat-held-heat",
+    shows: "Waiting: the computer is hot",
     set: (ipc) => {
       ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "waiting", position: 0 }] };
       ipc.setStatus({ activity: "held", held: "heat_serious",
@@ -167,6 +198,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-status",
+    shows: "Limits in force",
     set: (ipc) => {
       longConversation(ipc, 4);
       ipc.setStatus({ restraints: [
@@ -179,6 +211,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-unloaded",
+    shows: "Unloaded after a rest",
     set: (ipc) => {
       longConversation(ipc, 4);
       ipc.setStatus({ model: null, in_use_bytes: 0,
@@ -187,11 +220,13 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-history",
+    shows: "Packing list for the coast",
     set: manyConversations,
     after: showHistory,
   },
   {
     name: "chat-search",
+    shows: "1 chat found",
     set: manyConversations,
     after: async () => {
       await showHistory();
@@ -201,6 +236,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-delete",
+    shows: "There is no way back.",
     set: manyConversations,
     after: async () => {
       await showHistory();
@@ -210,11 +246,13 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-models",
+    shows: "Eject Qwen3 4B",
     set: (ipc) => void longConversation(ipc, 4),
     after: () => click("[data-model-menu]"),
   },
   {
     name: "chat-branches",
+    shows: "2/2",
     set: (ipc) => {
       const { id } = answered(ipc, question, pieces(prose).slice(0, 1));
       const parent = ipc.tree.path(id)[0]!.id;
@@ -224,29 +262,62 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-edit",
+    shows: "The old version is kept",
     set: (ipc) => answered(ipc, question, pieces(prose)),
     after: () => click(".mine .buttons button:last-child"),
   },
   {
     name: "chat-link",
+    shows: "Open this link?",
     set: (ipc) => answered(ipc, "Count the words of a text in Rust.", codeAnswer),
     after: () => click(".prose a"),
   },
   {
     name: "chat-prompts",
+    shows: "/summarize",
     after: () => type("/"),
   },
   {
     name: "chat-attachment",
+    shows: "Minutes of the meeting",
     set: (ipc) => void longConversation(ipc, 2),
     after: async () => {
       const { composer } = await import("../state/composer.svelte");
       composer.attach(`Minutes of the meeting\n\n${prose}\n\n${prose}`);
-      await type("/summarise ");
+      await type("/summarize ");
     },
   },
   {
+    name: "chat-unknown-prompt",
+    shows: "There is no saved prompt called “/sumary”",
+    after: async () => {
+      await type("/sumary of the attached report");
+      key("Enter");
+    },
+  },
+  {
+    name: "chat-notices",
+    shows: "12 chats with 340 messages were recovered",
+    set: (ipc) => void longConversation(ipc, 4),
+    after: async (ipc) => {
+      ipc.tell({ news: "notice", code: "store_recovered", detail: "database disk image is malformed",
+        values: { conversations: 12, messages: 340,
+          damaged: "~/Library/Application Support/Transom/transom-damaged-2026-11-22.db" } });
+      ipc.tell({ news: "notice", code: "hotkey_taken", detail: "Alt+Space", values: {} });
+      ipc.tell({ news: "notice", code: "engine_missing", detail: "/Applications/Transom.app/Contents/MacOS/transom is not there",
+        values: {} });
+      await wait(20);
+    },
+  },
+  {
+    name: "chat-wide",
+    shows: "Packing list for the coast",
+    set: manyConversations,
+    after: showHistory,
+  },
+  {
     name: "chat-5000",
+    shows: "Bread and how it rises",
     set: (ipc) => void longConversation(ipc, 5000),
   },
 ];

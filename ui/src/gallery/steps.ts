@@ -10,6 +10,19 @@ export function wait(milliseconds: number): Promise<void> {
   return new Promise((done) => setTimeout(done, milliseconds));
 }
 
+/**
+ * Fails unless the page says what the state is called after, in its text or to a screen reader, so
+ * that no picture is taken of another state.
+ */
+export function claim(state: { name: string; shows: string }): void {
+  const named = ["aria-label", "title", "placeholder"];
+  const said = [...document.querySelectorAll<HTMLElement>("body *")].flatMap((element) =>
+    named.flatMap((name) => element.getAttribute(name) ?? []));
+  const typed = [...document.querySelectorAll<HTMLInputElement>("input, textarea")].map((field) => field.value);
+  const text = [document.body.textContent, ...said, ...typed].join("\n").replace(/\s+/g, " ");
+  if (!text.includes(state.shows)) throw new Error(`the state ${state.name} does not show “${state.shows}”`);
+}
+
 /** Clicks the first that is found, as soon as it is there. */
 export async function click(selector: string): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {

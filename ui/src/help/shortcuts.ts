@@ -1,5 +1,6 @@
 /** Every shortcut by area, for the sheet. The keys that act are beside the pages that act on them. */
 import type { Key } from "../i18n";
+import { PANES } from "../settings/pages";
 import { chatShortcuts, type Shortcut } from "../state/shortcuts";
 
 /** A line of the sheet. */
@@ -20,18 +21,20 @@ const promptShortcuts: Shortcut[] = [
   { keys: ["Mod+Enter"], does: "prompt.shortcut.open_in_chat" },
   { keys: ["Escape"], does: "prompt.shortcut.hide" },
   { keys: ["Mod+."], does: "prompt.shortcut.stop" },
+  { keys: ["Mod+C"], does: "prompt.shortcut.copy" },
   { keys: ["Mod+E"], does: "prompt.shortcut.selection" },
   { keys: ["Mod+Shift+V"], does: "prompt.shortcut.clipboard" },
   { keys: ["Backspace"], does: "prompt.shortcut.drop" },
   { keys: ["/"], does: "prompt.shortcut.prompts" },
   { keys: ["ArrowUp"], does: "prompt.shortcut.recall" },
   { keys: ["Mod+N"], does: "prompt.shortcut.fresh" },
+  { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];
 
 const settingsShortcuts: Listed[] = [
-  { keys: ["Mod+1", "Mod+4"], isRange: true, does: "help.panes" },
+  { keys: ["Mod+1", `Mod+${PANES.length}`], isRange: true, does: "help.panes" },
   { keys: ["Mod+W"], does: "chat.shortcut.close" },
-  { keys: ["?"], does: "chat.shortcut.help" },
+  { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];
 
 /** All groups; `hotkey` is the shortcut that works everywhere, empty if there is none. */

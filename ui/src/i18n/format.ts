@@ -72,3 +72,8 @@ function unit(value: number, name: string, digits: number): string {
     maximumFractionDigits: digits,
   }).format(value);
 }
+
+/** A day, such as “November 21, 2026”; `at` counts milliseconds since 1970. */
+export function date(at: number): string {
+  return new Intl.DateTimeFormat(language(), { dateStyle: "long" }).format(at);
+}

@@ -105,6 +105,5 @@ export interface Ipc {
   hideWindow(): Promise<void>;
   /** The page is drawn and takes keys. */
   pageReady(): Promise<void>;
-  quit(): Promise<void>;
   onNews(listener: (news: News) => void): Unsubscribe;
 }

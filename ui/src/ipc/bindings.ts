@@ -129,31 +129,25 @@ keep_loaded: boolean,
 memory_budget_bytes: number | null, };
 
 /**
- * A finished piece of Markdown, sent once.
+ * A piece of rendered Markdown.
  *
- * How a page keeps the blocks of one text (see also [`settle`]):
- *
- * 1. It keeps a list of groups. A block that does not continue begins a group: its HTML is one or
- *    more elements in the flow of the text.
- * 2. A block that `continues` belongs to the group before it, and its HTML goes to the end of the
- *    one element with the class `more` in there, after what earlier continuations put there. It
- *    is then lines of code (in a `<code>`), items (in a list) or rows (in a `<tbody>`).
- * 3. A block whose `index` is new comes last. A block whose `index` is known is never a
- *    continuation; it replaces that block **and the continuations in it**, which are sent again
- *    after it, in order, with the indexes that they had. This is rare: a list turns loose, or a
- *    link's or footnote's definition came only at the end of the text.
- *
- * Nothing else changes a block that was sent. To parse the HTML a page puts it into a
- * `<template>`, where items and rows may stand alone.
+ * A text is a list of blocks. A block is one element in the flow of the text: a paragraph, a
+ * heading, a quote. Three kinds are split further, because they grow long: a list is an empty
+ * list followed by one block for each item, a table is its head followed by one block for each
+ * row, and code is an empty frame followed by blocks of some lines. These following blocks are
+ * `is_inside`: their HTML goes to the end of the list, of the table's `tbody` or of the `code`
+ * that the last block before them holds that is not inside. To parse an item or row, a page puts
+ * it into a `<template>`, where it may stand alone.
  *
  * Classes and attributes that a page styles or acts on:
  *
  * - `figure.code[data-language]` holds `figcaption` (with `span.language` and an empty
  *   `button.copy`, whose label and action are the page's) and `pre > code`. In the code are
- *   `span`s with one of the classes `hl-comment`, `hl-string`, `hl-escape`, `hl-number`,
- *   `hl-constant`, `hl-keyword`, `hl-operator`, `hl-function`, `hl-type`, `hl-tag`,
- *   `hl-attribute`, `hl-variable`, `hl-heading`, `hl-emphasis`, `hl-strong`, `hl-link`,
- *   `hl-inserted`, `hl-deleted`, `hl-invalid`. `data-language` is missing where none was named.
+ *   `span.lines`, and in these `span`s with one of the classes `hl-comment`, `hl-string`,
+ *   `hl-escape`, `hl-number`, `hl-constant`, `hl-keyword`, `hl-operator`, `hl-function`,
+ *   `hl-type`, `hl-tag`, `hl-attribute`, `hl-variable`, `hl-heading`, `hl-emphasis`, `hl-strong`,
+ *   `hl-link`, `hl-inserted`, `hl-deleted`, `hl-invalid`. `data-language` is missing where none
+ *   was named.
  * - `div.table[tabindex="0"] > table`: the `div` scrolls. Cells have `align-left`,
  *   `align-center` or `align-right`.
  * - `li.task > input[type=checkbox][disabled][aria-label]`: the label is the item's text.
@@ -162,25 +156,22 @@ memory_budget_bytes: number | null, };
  *   address.
  * - `sup.footnote-reference > a[href="#fn-…"]` and `div.footnote[id="fn-…"]` with
  *   `sup.footnote-label`. An id is unique in its text only, so a page looks for it there.
- * - `math` (MathML; `display="block"` for formulas on their own), and `code.math-error` for the
- *   source of a formula that cannot be set, `code.math-pending` for one that is still written.
- *   A formula in a box is `math.boxed`. Cells (`mtd`) have some of `cell-left`, `cell-right`
- *   (where their text stands), `cell-apart` (1 em before them), `rule-left`, `rule-right`,
- *   `rule-top` and `rule-bottom` (lines); edges of a formula's table have no padding.
+ * - `math` (MathML; `display="block"` for formulas on their own, `alttext` is its TeX), and
+ *   `code.math-error` for the source of a formula that cannot be set, `code.math-pending` for one
+ *   that is still written. A formula in a box is `math.boxed`. Cells (`mtd`) have some of
+ *   `cell-left`, `cell-right` (where their text stands), `cell-apart` (1 em before them),
+ *   `rule-left`, `rule-right`, `rule-top` and `rule-bottom` (lines); edges of a formula's table
+ *   have no padding.
  * - `p.raw`: HTML that the text contains, shown as it was written.
  * - `blockquote.alert-note`, `-tip`, `-important`, `-warning`, `-caution`.
  */
 export type Block = {
 /**
- * Its place in the text, from 0, continuations counted.
+ * Whether it belongs inside the list, table or code before it.
  */
-index: number,
+is_inside: boolean,
 /**
- * Whether it belongs inside the group before it.
- */
-continues: boolean,
-/**
- * Sanitised HTML: nothing in it runs, loads or styles anything.
+ * Sanitized HTML: nothing in it runs, loads or styles anything.
  */
 html: string, };
 
@@ -224,6 +215,19 @@ mistake: MistakeView | null,
  * Where the user's own list is, or would be.
  */
 user_file: string, };
+
+/**
+ * How the blocks of a growing text differ from what a follower knows.
+ */
+export type Change = {
+/**
+ * How many blocks the text has now. Known blocks beyond are gone.
+ */
+n_blocks: number,
+/**
+ * The new and the changed blocks, each with its index, in ascending order.
+ */
+blocks: Array<[number, Block]>, };
 
 /**
  * A conversation, without its messages.
@@ -331,6 +335,11 @@ bytes_per_second: number | null,
 seconds_left: number | null, };
 
 /**
+ * What a dropped file is good for.
+ */
+export type DropKind = "model" | "text" | "other";
+
+/**
  * Files over a window.
  */
 export type DropView = { "state": "over",
@@ -339,9 +348,9 @@ export type DropView = { "state": "over",
  */
 name: string,
 /**
- * It is a model, so that it may be dropped.
+ * What it would be good for here.
  */
-is_model: boolean, } | { "state": "left" } | { "state": "added",
+kind: DropKind, } | { "state": "left" } | { "state": "added",
 /**
  * The model.
  */
@@ -349,7 +358,15 @@ id: string,
 /**
  * Its name for people.
  */
-name: string, } | { "state": "refused",
+name: string, } | { "state": "attached",
+/**
+ * The file's name.
+ */
+name: string,
+/**
+ * All of it.
+ */
+text: string, } | { "state": "refused",
 /**
  * Its name.
  */
@@ -976,7 +993,7 @@ status: StatusView, } | { "news": "settings",
 /**
  * All of them.
  */
-settings: Settings, } | { "news": "conversations" } | { "news": "models" } | { "news": "catalogue" } | { "news": "downloads",
+settings: Settings, } | { "news": "conversations" } | { "news": "history_cleared" } | { "news": "models" } | { "news": "catalogue" } | { "news": "downloads",
 /**
  * All of them, in their order.
  */
@@ -1012,7 +1029,11 @@ code: string,
 /**
  * Detail in English; may be empty.
  */
-detail: string, };
+detail: string,
+/**
+ * What the code's sentence is filled with: `conversations`, `damaged`, ….
+ */
+values: Record<string, unknown>, };
 
 /**
  * A conversation that was opened.
@@ -1255,17 +1276,9 @@ prompts: Array<SavedPrompt> | null, };
  */
 export type Snapshot = {
 /**
- * The message so far; its blocks are the committed ones.
+ * The message so far.
  */
 message: MessageView,
-/**
- * The unfinished end of the reasoning.
- */
-reasoning_tail: Tail,
-/**
- * The unfinished end of the answer.
- */
-tail: Tail,
 /**
  * What it does now.
  */
@@ -1394,19 +1407,6 @@ is_guest: boolean, };
 export type TagView = "chat" | "code" | "reasoning" | "embedding";
 
 /**
- * The unfinished end of a growing text, drawn anew with each update.
- */
-export type Tail = {
-/**
- * Whether it is drawn inside the last group, as a [`Block`] that continues is; else after it.
- */
-continues: boolean,
-/**
- * Sanitised HTML; empty when everything so far is committed.
- */
-html: string, };
-
-/**
  * Where a text is from.
  */
 export type TakenFrom = "selection" | "clipboard";
@@ -1513,29 +1513,13 @@ stage: Stage, } | { "update": "text",
  */
 section: Section,
 /**
- * Blocks that were finished since the last update: apply them with `settle`.
+ * How its blocks changed since the last update.
  */
-blocks: Array<Block>,
-/**
- * Replaces the section's tail.
- */
-tail: Tail,
-/**
- * Sentences that were finished since the last update, as plain text, for screen readers.
- */
-sentences: Array<string>,
+change: Change,
 /**
  * Tokens a second of late.
  */
 tokens_per_second: number | null, } | { "update": "ended",
-/**
- * Blocks that were finished since the last update, of the reasoning.
- */
-reasoning: Array<Block>,
-/**
- * Blocks that were finished since the last update, of the answer.
- */
-blocks: Array<Block>,
 /**
  * The source of the whole answer.
  */
@@ -1547,11 +1531,7 @@ ending: EndingView,
 /**
  * What it took.
  */
-stats: AnswerStats | null,
-/**
- * Sentences that were finished since the last update.
- */
-sentences: Array<string>, };
+stats: AnswerStats | null, };
 
 /**
  * A form of a model that can be had.

@@ -97,6 +97,5 @@ export const commands: Ipc = {
     await Promise.all(settling);
     await invoke("page_ready");
   },
-  quit: () => invoke("quit"),
   onNews,
 };

@@ -128,6 +128,8 @@ export class FakeIpc implements Ipc {
 
   async conversations(search: string, offset: number, limit: number) {
     this.call("conversations", search, offset, limit);
+    // As the app does.
+    limit = Math.min(limit, 500);
     const found: FoundConversation[] = [];
     const words = search.trim().toLowerCase();
     for (const conversation of this.tree.conversations.values()) {
@@ -187,6 +189,7 @@ export class FakeIpc implements Ipc {
   async clearHistory() {
     this.call("clearHistory");
     for (const id of [...this.tree.conversations.keys()]) this.tree.remove(id);
+    this.tell({ news: "history_cleared" });
     this.tell({ news: "conversations" });
   }
 
@@ -437,10 +440,6 @@ export class FakeIpc implements Ipc {
 
   async pageReady() {
     this.call("pageReady");
-  }
-
-  async quit() {
-    this.call("quit");
   }
 
   onNews(listener: (news: News) => void) {

@@ -387,13 +387,13 @@ describe("files over the window", () => {
     await open();
     const drop = (news: Extract<Parameters<FakeIpc["tell"]>[0], { news: "drop" }>["drop"]) =>
       fake.tell({ news: "drop", window: "settings", drop: news });
-    drop({ state: "over", name: "a.gguf", is_model: true });
-    await screen.findByText("Drop a.gguf to use it where it lies");
+    drop({ state: "over", name: "a.gguf", kind: "model" });
+    await screen.findByText("Drop to add a.gguf");
     drop({ state: "left" });
-    await waitFor(() => expect(screen.queryByText(/^Drop a\.gguf/)).toBeNull());
+    await waitFor(() => expect(screen.queryByText(/^Drop to add/)).toBeNull());
     drop({ state: "refused", name: "a.mov", reason: "" });
-    await screen.findByText(/^a\.mov is no model\. A model is a GGUF file/);
+    await screen.findByText(/^a\.mov can't be used here\. A model is a GGUF file/);
     drop({ state: "added", id: "/a.gguf", name: "A" });
-    await screen.findByText("A is on the list now.");
+    await screen.findByText("Added A.");
   });
 });

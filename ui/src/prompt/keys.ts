@@ -3,7 +3,7 @@ import { isPressed } from "../state/shortcuts";
 
 export type Action =
   | "ask" | "hand_off" | "hide" | "stop" | "selection" | "clipboard" | "drop" | "fresh" | "help"
-  | "older" | "newer" | "next" | "previous" | "complete" | "choose" | "close_list";
+  | "copy" | "older" | "newer" | "next" | "previous" | "complete" | "choose" | "close_list";
 
 /** What decides, beside the key. */
 export interface Here {
@@ -13,6 +13,8 @@ export interface Here {
   text: string;
   isWriting: boolean;
   hasTaken: boolean;
+  /** Text is selected, in the input or in the answer. */
+  hasSelection: boolean;
 }
 
 export function actionOf(event: KeyboardEvent, here: Here): Action | null {
@@ -30,18 +32,24 @@ export function actionOf(event: KeyboardEvent, here: Here): Action | null {
   if (is("Mod+E")) return "selection";
   if (is("Mod+Shift+V")) return "clipboard";
   if (is("Mod+N")) return "fresh";
+  if (is("Mod+/")) return "help";
+  // With something selected the key copies that, as everywhere.
+  if (is("Mod+C") && !here.hasSelection) return "copy";
   // Elsewhere Enter presses the button that has the focus, and arrows scroll.
-  if (!(event.target instanceof HTMLTextAreaElement)) return isHelp(event, here) ? "help" : null;
+  if (!(event.target instanceof HTMLTextAreaElement)) return null;
   if (is("Enter")) return here.isWriting ? null : "ask";
   if (is("Backspace") && here.text === "" && here.hasTaken) return "drop";
   if (is("ArrowUp") && isAtStart(event.target)) return "older";
   if (is("ArrowDown") && isAtEnd(event.target)) return "newer";
-  return isHelp(event, here) ? "help" : null;
+  return null;
 }
 
-/** In an empty line "?" asks for help; in any other it is a question mark. */
-function isHelp(event: KeyboardEvent, here: Here): boolean {
-  return here.text === "" && isPressed(event, "?", here.isMac);
+/** Whether text is selected, in the input or on the page. */
+export function hasSelection(): boolean {
+  const { activeElement } = document;
+  const isInField = activeElement instanceof HTMLTextAreaElement &&
+    activeElement.selectionStart !== activeElement.selectionEnd;
+  return isInField || getSelection()?.isCollapsed === false;
 }
 
 function isAtStart(area: HTMLTextAreaElement): boolean {

@@ -9,6 +9,7 @@ import { Session } from "./session.svelte";
 const session = new Session();
 await startApp((news) => {
   if (news.news === "shown" && news.window === "prompt") session.shown();
+  else if (news.news === "history_cleared") session.forgetAll();
 });
 const target = document.getElementById("app");
 if (target) mount(Prompt, { target, props: { session } });

@@ -1,13 +1,13 @@
 /** The quick prompt from the first key to the hand-off, played against the fake app. */
 import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
 import { violations } from "../settings/parts/axe";
 import { startApp } from "../state/app.svelte";
 import Prompt from "./Prompt.svelte";
-import { composed, Session } from "./session.svelte";
+import { composed, EXCHANGE_KEPT_MS, Session } from "./session.svelte";
 
 let fake: FakeIpc;
 let session: Session;
@@ -26,6 +26,7 @@ beforeEach(() => {
   useIpc(fake);
   session = new Session();
   chooseLanguage("en");
+  localStorage.clear();
 });
 
 function input(): HTMLTextAreaElement {
@@ -105,6 +106,65 @@ describe("asking", () => {
     expect(called("ask").map((values) => values[1])).toEqual(["Hello", "Hello"]);
   });
 
+  it("answers again, and asks no second time, when the answer failed", async () => {
+    await open();
+    await ask("Hello");
+    const { conversation } = session;
+    const failure = { code: "too_large" as const, need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
+      context_that_fits: null };
+    const failed = session.answer!.id;
+    fake.player().end({ ending: "failed", failure });
+    await fireEvent.click(await screen.findByRole("button", { name: "Try anyway" }));
+    await waitFor(() => expect(called("regenerate")).toEqual([[failed, true]]));
+    const again = session.answer!.id;
+    fake.player().end({ ending: "failed", failure });
+    await fireEvent.click(await screen.findByRole("button", { name: "Try again" }));
+    await waitFor(() => expect(called("regenerate")).toHaveLength(2));
+    expect(called("regenerate")[1]).toEqual([again, false]);
+    expect(called("ask")).toHaveLength(1);
+    const stored = [...fake.tree.messages.values()].filter(({ view }) => view.speaker === "user");
+    expect(stored.map(({ view }) => [view.conversation, view.text])).toEqual([[conversation, "Hello"]]);
+  });
+
+  it("begins another conversation where the one it followed up was deleted", async () => {
+    await open();
+    await ask("one");
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.isWriting).toBe(false));
+    fake.refuse("ask", { code: "not_found" });
+    await type("two");
+    await press("Enter");
+    await waitFor(() => expect(called("ask")).toHaveLength(3));
+    expect(called("ask")[2]!.slice(0, 2)).toEqual([null, "two"]);
+    await waitFor(() => expect(session.failure).toBeNull());
+  });
+
+  it("copies the answer with Command-C, unless something is selected", async () => {
+    await open();
+    await ask();
+    fake.player().write(99);
+    expect(screen.queryByRole("button", { name: /^Copy/ })).toBeNull();
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.answerText).not.toBe(""));
+    await press("c", command);
+    await waitFor(() => expect(fake.copied).toEqual(["It is a small window.\n\nAbove a door."]));
+    await screen.findByRole("button", { name: /^Copied/ });
+    await type("selected");
+    input().select();
+    await press("c", command);
+    expect(fake.copied).toHaveLength(1);
+  });
+
+  it("warns of a saved prompt that does not exist", async () => {
+    await open();
+    await type("/sumary this");
+    await press("Enter");
+    await screen.findByText(/no saved prompt called “\/sumary”/);
+    expect(called("ask")).toEqual([]);
+    await press("Enter");
+    await waitFor(() => expect(called("ask")[0]?.[1]).toBe("/sumary this"));
+  });
+
   it("stops on Command-full stop", async () => {
     await open();
     await ask();
@@ -139,15 +199,57 @@ describe("leaving and coming back", () => {
     await within(screen.getByRole("region", { name: "Answer" })).findByText("Above a door.");
   });
 
-  it("is fresh when it comes back after the answer has ended", async () => {
+  it("shows the exchange when it comes back within ten minutes, and is fresh after them", async () => {
+    const clock = vi.spyOn(Date, "now");
+    const start = 1_800_000_000_000;
+    clock.mockReturnValue(start);
     await open();
     await ask();
+    fake.player().write(99);
     fake.player().end({ ending: "stop" });
     await waitFor(() => expect(session.isWriting).toBe(false));
+    session.left();
+    clock.mockReturnValue(start + EXCHANGE_KEPT_MS);
+    session.shown();
+    await within(screen.getByRole("region", { name: "Answer" })).findByText("Above a door.");
+    const { conversation } = session;
+    expect(conversation).not.toBeNull();
+    session.left();
+    clock.mockReturnValue(start + 2 * EXCHANGE_KEPT_MS + 1);
     session.shown();
     await waitFor(() => expect(session.answer).toBeNull());
     expect(session.conversation).toBeNull();
     expect(document.activeElement).toBe(input());
+    clock.mockRestore();
+  });
+
+  it("keeps what is typed and attached until it is sent", async () => {
+    await open((fake) => (fake.taken = { source: "clipboard", text: "Copied words" }));
+    await press("V", { ...command, shiftKey: true });
+    await screen.findByText("12 characters");
+    await type("Expl");
+    const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 10 * EXCHANGE_KEPT_MS);
+    session.shown();
+    await press("n", command);
+    clock.mockRestore();
+    expect(input().value).toBe("Expl");
+    screen.getByText("12 characters");
+    await ask("Explain");
+    expect(called("ask")).toEqual([[null, "Explain", "Copied words", false]]);
+    expect(session.taken).toBeNull();
+  });
+
+  it("forgets the exchange, the attachment and what was asked before when the history is cleared", async () => {
+    await open((fake) => (fake.taken = { source: "clipboard", text: "Copied words" }));
+    await ask("one");
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.isWriting).toBe(false));
+    await press("V", { ...command, shiftKey: true });
+    session.forgetAll();
+    await waitFor(() => expect(session.answer).toBeNull());
+    expect([session.conversation, session.taken, session.question]).toEqual([null, null, ""]);
+    await press("ArrowUp");
+    expect(input().value).toBe("");
   });
 
   it("hands the exchange to the chat window on Command-Enter", async () => {
@@ -198,7 +300,7 @@ describe("saved prompts", () => {
     await press("Enter");
     await waitFor(() => expect(called("ask")).toHaveLength(1));
     const [, text, attachment] = called("ask")[0]!;
-    expect(text).toMatch(/^Summarise .*\n\nA long text\.$/s);
+    expect(text).toMatch(/^Summarize .*\n\nA long text\.$/s);
     expect(attachment).toBe("");
   });
 
@@ -229,6 +331,15 @@ describe("taking along", () => {
     await screen.findByText("Nothing is selected.");
   });
 
+  it("says why the system does not let it be read", async () => {
+    await open((fake) => {
+      fake.aboutView = { ...fake.aboutView, platform: "linux" };
+      fake.refuse("take", { code: "other", reason: "no portal" });
+    });
+    await press("e", { ctrlKey: true });
+    await screen.findByText("It could not be read: no portal");
+  });
+
   it("does not offer the selection where it cannot be read", async () => {
     await open((fake) => (fake.aboutView = { ...fake.aboutView, missing: ["selection"] }));
     expect(screen.queryByRole("button", { name: /^Selection/ })).toBeNull();
@@ -250,14 +361,12 @@ describe("the panel", () => {
     expect(called("showWindow")).toEqual([["settings", null, "general"]]);
   });
 
-  it("opens the sheet of shortcuts with a question mark in an empty line only", async () => {
+  it("opens the sheet of shortcuts with Command-slash, and leaves the question mark a letter", async () => {
     await open();
-    await type("Why");
-    await press("?");
-    expect(screen.queryByText("Keyboard shortcuts")).toBeNull();
-    await type("");
-    await press("?");
-    await screen.findByText("Keyboard shortcuts");
+    await press("?", { shiftKey: true });
+    expect(screen.queryByText("Keyboard shortcuts", { selector: "h2" })).toBeNull();
+    await press("/", command);
+    await screen.findByText("Keyboard shortcuts", { selector: "h2" });
   });
 
   it("has nothing that axe finds wrong: empty, completing, answering, refused", async () => {

@@ -1,28 +1,36 @@
 /**
- * One visit to the quick prompt: what is typed, what is taken along, the answer. Hiding ends nothing:
- * an answer that is being written is still there when the panel comes back, and in the history.
+ * What the quick prompt shows: what is typed and attached, and the last question with its answer.
+ * Hiding the panel ends nothing: an answer goes on, and the exchange is shown again for a while.
+ *
+ * Rule: what is typed or attached stays until it is sent or removed.
  */
-import { ipc, type Failure, type TakenFrom, type TakenText } from "../ipc";
+import { ipc, type Begun, type Failure, type TakenFrom, type TakenText } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
-import { app } from "../state/app.svelte";
 import { Answer } from "../state/answer.svelte";
-import { fill, matching, prompts } from "../state/prompts.svelte";
-import { failureOf } from "../state/refusal";
+import { copyText } from "../state/clipboard.svelte";
+import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
+import { failureOf, refusal } from "../state/refusal";
 
 /** Prompts that arrow-up goes back to; kept in memory only, so that clearing the history is true. */
 const KEPT = 50;
 
+/** How long an exchange that was left is shown again, and followed up. */
+export const EXCHANGE_KEPT_MS = 10 * 60_000;
+
 export class Session {
   text = $state("");
   taken = $state.raw<TakenText | null>(null);
-  /** Nothing was selected, or nothing copied. */
+  /** Nothing was selected, or nothing copied; or the system gave this reason not to read it. */
   nothingTaken = $state<TakenFrom | null>(null);
+  takeRefused = $state("");
   /** What was asked, as it was typed. */
   question = $state("");
   conversation = $state<number | null>(null);
   answer = $state.raw<Answer | null>(null);
   failure = $state.raw<Failure | null>(null);
   isAsking = $state(false);
+  /** The answer was just copied. */
+  isCopied = $state(false);
   /** Raised when the input shall have the focus, all of it selected. */
   focuses = $state(0);
 
@@ -30,6 +38,12 @@ export class Session {
   #at = 0;
   #draft = "";
   #last: { text: string; attachment: string } | null = null;
+  /** The answer to the last question, once that was taken. */
+  #lastAnswer: number | null = null;
+  /** When the panel was left, or the answer ended if that was later. */
+  #leftAt = 0;
+  /** The line that was asked for though it calls a prompt that does not exist. */
+  #warnedOf = $state<string | null>(null);
 
   get isWriting(): boolean {
     return this.isAsking || (this.answer?.isWriting ?? false);
@@ -40,18 +54,40 @@ export class Session {
     return matching(this.text) ?? [];
   }
 
+  /** The answer's text; empty while it is written. */
+  get answerText(): string {
+    return this.isWriting ? "" : (this.answer?.message?.text ?? "");
+  }
+
+  /** The name that the line calls though no saved prompt has it; it is sent at the second Enter. */
+  get unknown(): string | null {
+    return this.text === this.#warnedOf ? unknownCall(this.text.trim()) : null;
+  }
+
   /** The panel was shown again. */
   shown(): void {
-    if (!this.isWriting) this.#forget();
+    this.nothingTaken = null;
+    if (!this.isWriting && Date.now() - this.#leftAt > EXCHANGE_KEPT_MS) this.#forget();
     this.focuses += 1;
+  }
+
+  /** The panel was hidden. */
+  left(): void {
+    this.#leftAt = Date.now();
   }
 
   async take(source: TakenFrom): Promise<void> {
     this.nothingTaken = null;
-    app.notice = null;
-    const taken = await ipc.take(source).catch((): TakenText => ({ source, text: "" }));
-    if (taken.text.trim() === "") this.nothingTaken = source;
-    else this.taken = taken;
+    this.takeRefused = "";
+    try {
+      const taken = await ipc.take(source);
+      if (taken.text.trim() === "") this.nothingTaken = source;
+      else this.taken = taken;
+    } catch (error) {
+      const said = refusal(error);
+      this.nothingTaken = source;
+      this.takeRefused = "reason" in said ? said.reason : said.code;
+    }
     this.focuses += 1;
   }
 
@@ -60,24 +96,39 @@ export class Session {
     this.nothingTaken = null;
   }
 
+  async copy(): Promise<void> {
+    if (this.answerText === "") return;
+    await copyText(this.answerText);
+    this.isCopied = true;
+    setTimeout(() => (this.isCopied = false), 1600);
+  }
+
   /** Asks what is typed; resolves when the answer has begun or was refused. */
   async ask(): Promise<void> {
     const typed = this.text.trim();
     if (this.isWriting || (typed === "" && !this.taken)) return;
     const { text, attachment } = composed(typed, this.taken?.text ?? "");
     if (text === "" && attachment === "") return;
+    if (unknownCall(typed) !== null && this.text !== this.#warnedOf) {
+      this.#warnedOf = this.text;
+      return;
+    }
     this.#remember(typed);
     this.question = typed || (this.taken?.text ?? "");
     this.#last = { text, attachment };
+    this.#lastAnswer = null;
+    this.#warnedOf = null;
     this.text = "";
     this.drop();
-    await this.#begin(false);
+    this.#leaveAnswer();
+    await this.#begin(() => this.#ask(false));
   }
 
   /** The same again after it failed; `insist` though the model does not fit. */
   async again(insist = false): Promise<void> {
     if (!this.#last || this.isWriting) return;
-    await this.#begin(insist);
+    const answer = this.#lastAnswer;
+    await this.#begin(() => answer === null ? this.#ask(insist) : ipc.regenerate(answer, insist));
   }
 
   async stop(): Promise<void> {
@@ -97,12 +148,20 @@ export class Session {
     await ipc.hideWindow();
   }
 
-  /** Begins anew: the next question is no follow-up. */
+  /** The next question is no follow-up. What is typed and attached stays for it. */
   fresh(): void {
     if (this.isWriting) return;
     this.#forget();
-    this.text = "";
     this.focuses += 1;
+  }
+
+  /** The history was cleared: nothing of it stays here. */
+  forgetAll(): void {
+    this.#forget();
+    this.text = this.#draft = "";
+    this.drop();
+    this.#past = [];
+    this.#at = 0;
   }
 
   /** One step back (-1) or forth (1) in what was asked before. */
@@ -121,26 +180,47 @@ export class Session {
   }
 
   #forget(): void {
-    this.answer?.leave();
-    this.answer = null;
+    this.#leaveAnswer();
+    this.#last = null;
+    this.#lastAnswer = null;
     this.conversation = null;
     this.failure = null;
     this.question = "";
-    this.drop();
   }
 
-  async #begin(insist: boolean): Promise<void> {
+  #leaveAnswer(): void {
+    this.answer?.leave();
+    this.answer = null;
+    this.isCopied = false;
+  }
+
+  /** Asks the last question. If its conversation was deleted, another one is begun. */
+  async #ask(insist: boolean): Promise<Begun> {
     const { text, attachment } = this.#last!;
+    try {
+      return await ipc.ask(this.conversation, text, attachment, insist);
+    } catch (error) {
+      if (this.conversation === null || refusal(error).code !== "not_found") throw error;
+      this.conversation = null;
+      return ipc.ask(null, text, attachment, insist);
+    }
+  }
+
+  async #begin(call: () => Promise<Begun>): Promise<void> {
     this.failure = null;
     this.isAsking = true;
     try {
-      const begun = await ipc.ask(this.conversation, text, attachment, insist);
+      const begun = await call();
       this.conversation = begun.conversation;
-      this.answer?.leave();
-      this.answer = new Answer(begun.answer, { sentences: (said) => announcer.say(...said) });
+      this.#lastAnswer = begun.answer;
+      this.#leaveAnswer();
+      this.answer = new Answer(begun.answer, {
+        finished: (texts) => announcer.say(...texts),
+        ended: () => this.left(),
+      });
       await this.answer.follow();
     } catch (error) {
-      this.answer = null;
+      this.#leaveAnswer();
       this.failure = failureOf(error);
     } finally {
       this.isAsking = false;
@@ -153,10 +233,9 @@ export class Session {
  * typed after the name, else what was taken along, which then is not sent a second time.
  */
 export function composed(typed: string, taken: string): { text: string; attachment: string } {
-  const called = /^\/(\S+)(?:\s+([\s\S]*))?$/.exec(typed);
-  const prompt = called && prompts().find((one) => one.name.toLowerCase() === called[1]?.toLowerCase());
-  if (!prompt) return { text: typed, attachment: taken };
-  const more = called[2]?.trim() ?? "";
+  const found = called(typed);
+  if (!found) return { text: typed, attachment: taken };
+  const { prompt, more } = found;
   // Without a place for it the taken text stays an attachment, which the page can fold.
   const isFilled = more === "" && taken !== "" && prompt.text.includes("{text}");
   return {

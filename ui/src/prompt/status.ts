@@ -4,13 +4,15 @@ import type { StatusView } from "../ipc";
 import { because } from "../chat/words";
 import type { Answer } from "../state/answer.svelte";
 
-export function statusText(answer: Answer | null, status: StatusView | null): string {
+/** `chosen` is the name of the model that is asked. */
+export function statusText(answer: Answer | null, status: StatusView | null, chosen: string): string {
   if (answer?.isWriting) return writingText(answer, status);
   if (status?.is_paused) return t("chat.status.paused");
   if (status?.held) return t("chat.status.held", { reason: because(status.held) });
   if (answer) return endedText(answer);
   const model = status?.model;
-  if (!model) return t("prompt.resting");
+  // Another model that is loaded gives way to the chosen one.
+  if (!model || model.name !== chosen) return t("prompt.resting");
   if (model.is_ready) return t("prompt.ready");
   return loadingText(model.load_fraction);
 }

@@ -4,15 +4,18 @@ import { unmount } from "svelte";
 import { afterEach, describe, expect, it } from "vitest";
 import { promptStates } from "../gallery/prompt-states";
 import { settingsStates } from "../gallery/settings-states";
+import { claim } from "../gallery/steps";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
+import { app } from "../state/app.svelte";
 import { NEED_LAYOUT } from "./parts/axe";
 
 const all = [...settingsStates, ...promptStates];
 
 afterEach(() => {
   document.body.replaceChildren();
+  app.status = null;
   chooseLanguage("en");
 });
 
@@ -24,6 +27,7 @@ describe("for assistive technology nothing is wrong in", () => {
     document.body.append(target);
     document.title = "Transom";
     const drawn = await state.show(fake, target);
+    claim(state);
     const rules = Object.fromEntries(NEED_LAYOUT.map((rule) => [rule, { enabled: false }]));
     const found = await axe.run(document, { rules });
     const wrong = found.violations.map(

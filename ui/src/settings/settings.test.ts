@@ -186,9 +186,9 @@ describe("the general pane", () => {
   it("edits, adds, removes and restores saved prompts", async () => {
     await open("general");
     await fireEvent.click(screen.getByRole("button", { name: "Remove /fix" }));
-    await waitFor(() => expect(names()).toEqual(["summarise", "translate", "explain"]));
+    await waitFor(() => expect(names()).toEqual(["summarize", "translate", "explain"]));
     await fireEvent.click(screen.getByRole("button", { name: "Add" }));
-    await waitFor(() => expect(names()).toEqual(["summarise", "translate", "explain", "new"]));
+    await waitFor(() => expect(names()).toEqual(["summarize", "translate", "explain", "new"]));
     const name = screen.getByLabelText("Name");
     await fireEvent.input(name, { target: { value: "explain" } });
     await screen.findByText("Another prompt has this name.");

@@ -1,6 +1,6 @@
 /**
- * What a screen reader shall say: finished sentences of the answer that is watched, and short notes
- * of what happened. A live region shows it; old sentences leave it, or it would be read again.
+ * What a screen reader shall say: finished paragraphs of the answer that is watched, and short notes
+ * of what happened. A live region shows it; old ones leave it, or it would be read again.
  */
 const MAX_KEPT = 6;
 const KEPT_MS = 10_000;

@@ -1,14 +1,15 @@
 /**
  * An answer that grows. Used by the chat and by the quick prompt.
  *
- * Rule: an update costs the tail and what is new, however long the answer is. What comes between
- * two frames is applied together, and soon where there are no frames.
+ * Rule: an update costs what changed, however long the answer is. What comes between two frames is
+ * applied together, and soon where there are no frames.
  */
 import {
   ipc, type AnswerStats, type Block, type EndingView, type MessageId, type MessageView,
-  type Section, type Stage, type Tail, type Unsubscribe, type Update,
+  type Section, type Stage, type Unsubscribe, type Update,
 } from "../ipc";
-import { settle } from "./settle";
+import { spoken } from "./spoken";
+import { changed } from "./change";
 
 /**
  * Time between two drawings, less than two frames of a usual screen so that every second frame is
@@ -19,15 +20,11 @@ const PACE_MS = 26;
 /** Longest wait for a frame: hidden windows have none. */
 const MAX_WAIT_MS = 100;
 
-const NO_TAIL: Tail = { continues: false, html: "" };
-
 export class Answer {
   /** As of the snapshot, and whole again when it ended. */
   message = $state.raw<MessageView | null>(null);
   reasoning = $state.raw<Block[]>([]);
   blocks = $state.raw<Block[]>([]);
-  reasoningTail = $state.raw<Tail>(NO_TAIL);
-  tail = $state.raw<Tail>(NO_TAIL);
   stage = $state.raw<Stage>({ stage: "waiting", position: 0 });
   section = $state<Section>("answer");
   ending = $state.raw<EndingView>({ ending: "writing" });
@@ -37,6 +34,8 @@ export class Answer {
   thoughtFor = $state<number | null>(null);
 
   private waiting: Update[] = [];
+  /** So many blocks are finished, and were told or were there before. */
+  private finishedBlocks = 0;
   private cancelFrame: (() => void) | null = null;
   private unfollow: Unsubscribe | null = null;
   private isLeft = false;
@@ -44,7 +43,7 @@ export class Answer {
 
   constructor(
     readonly id: MessageId,
-    private hear: { sentences?: (said: string[]) => void; ended?: (message: MessageView) => void } = {},
+    private hear: { finished?: (texts: string[]) => void; ended?: (message: MessageView) => void } = {},
   ) {}
 
   get isWriting(): boolean {
@@ -79,30 +78,20 @@ export class Answer {
     this.drawnAt = performance.now();
     const updates = this.waiting;
     this.waiting = [];
-    const grown: Record<Section, Block[]> = { reasoning: [], answer: [] };
-    const said: string[] = [];
-    for (const update of updates) this.apply(update, grown, said);
-    this.reasoning = settle(this.reasoning, grown.reasoning);
-    this.blocks = settle(this.blocks, grown.answer);
-    if (said.length) this.hear.sentences?.(said);
+    for (const update of updates) this.apply(update);
+    this.tellFinished();
     if (!this.isWriting && updates.length) this.finish();
   }
 
-  private apply(update: Update, grown: Record<Section, Block[]>, said: string[]): void {
+  private apply(update: Update): void {
     if (update.update === "snapshot") this.begin(update.snapshot);
     else if (update.update === "stage") this.stage = update.stage;
     else if (update.update === "text") {
-      grown[update.section].push(...update.blocks);
-      if (update.section === "reasoning") this.reasoningTail = update.tail;
-      else this.tail = update.tail;
+      if (update.section === "reasoning") this.reasoning = changed(this.reasoning, update.change);
+      else this.blocks = changed(this.blocks, update.change);
       this.see(update.section);
       this.stage = { stage: "writing", tokens_per_second: update.tokens_per_second };
-      said.push(...update.sentences);
     } else {
-      grown.reasoning.push(...update.reasoning);
-      grown.answer.push(...update.blocks);
-      this.reasoningTail = NO_TAIL;
-      this.tail = NO_TAIL;
       this.ending = update.ending;
       this.stats = update.stats;
       this.see("answer");
@@ -110,8 +99,15 @@ export class Answer {
         const { text, ending, stats } = update;
         this.message = { ...this.message, text, ending, stats };
       }
-      said.push(...update.sentences);
     }
+  }
+
+  /** Tells the texts of the blocks that are finished by now: the last one grows until the end. */
+  private tellFinished(): void {
+    const count = this.blocks.length - (this.isWriting ? 1 : 0);
+    const texts = this.blocks.slice(this.finishedBlocks, count).map(spoken).filter(Boolean);
+    this.finishedBlocks = Math.max(this.finishedBlocks, count);
+    if (texts.length) this.hear.finished?.(texts);
   }
 
   private begin(snapshot: Extract<Update, { update: "snapshot" }>["snapshot"]): void {
@@ -119,14 +115,12 @@ export class Answer {
     this.message = message;
     this.reasoning = message.reasoning;
     this.blocks = message.blocks;
-    this.reasoningTail = snapshot.reasoning_tail;
-    this.tail = snapshot.tail;
     this.stage = snapshot.stage;
     this.ending = message.ending;
     this.stats = message.stats;
-    const answers = message.blocks.length > 0 || this.tail.html !== "";
-    if (answers) this.see("answer");
-    else if (message.reasoning.length || this.reasoningTail.html) this.see("reasoning");
+    this.finishedBlocks = message.blocks.length - (this.isWriting ? 1 : 0);
+    if (message.blocks.length) this.see("answer");
+    else if (message.reasoning.length) this.see("reasoning");
   }
 
   private see(section: Section): void {

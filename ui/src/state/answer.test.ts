@@ -9,29 +9,35 @@ async function begun(text = "One two three. Four five.\n\nSix seven.") {
   ipc.script = { reasoning: "Let me think.", answer: pieces(text), rate: 0 };
   const { answer: id } = await ipc.ask(null, "Count", "", false);
   const said: string[] = [];
-  const answer = new Answer(id, { sentences: (more) => said.push(...more) });
+  const answer = new Answer(id, { finished: (texts) => said.push(...texts) });
   await answer.follow();
   return { ipc, answer, said, player: ipc.player() };
 }
 
 describe("an answer that grows", () => {
-  it("first thinks, then writes, and says only finished sentences", async () => {
+  it("first thinks, then writes, and says only finished paragraphs", async () => {
     const { answer, player, said } = await begun();
     player.write(2);
     answer.flush();
     expect(answer.section).toBe("reasoning");
-    expect(answer.reasoningTail.html).toContain("Let me");
+    expect(answer.reasoning.map((block) => block.html)).toEqual(["<p>Let me </p>"]);
     player.write(3);
     answer.flush();
     expect(answer.section).toBe("answer");
     expect(answer.reasoning.map((block) => block.html)).toEqual(["<p>Let me think.</p>"]);
-    expect(answer.tail.html).toBe("<p>One two </p>");
-    expect(said).toEqual([]);
+    expect(answer.blocks.map((block) => block.html)).toEqual(["<p>One two </p>"]);
     player.write(3);
     answer.flush();
     expect(answer.blocks).toHaveLength(1);
-    expect(answer.tail.html).toBe("");
-    expect(said).toEqual(["One two three.", "Four five."]);
+    expect(said).toEqual([]);
+    player.write(1);
+    answer.flush();
+    expect(answer.blocks).toHaveLength(2);
+    expect(said).toEqual(["One two three. Four five."]);
+    player.write(1);
+    player.end({ ending: "stop" });
+    answer.flush();
+    expect(said).toEqual(["One two three. Four five.", "Six seven."]);
   });
 
   it("keeps a block the same object whatever follows", async () => {
@@ -53,27 +59,25 @@ describe("an answer that grows", () => {
     const drawn: string[] = [];
     for (let word = 0; word < 5; word++) {
       player.write(1);
-      drawn.push(answer.tail.html + answer.reasoningTail.html);
+      drawn.push([...answer.reasoning, ...answer.blocks].map((block) => block.html).join(""));
     }
     expect(new Set(drawn)).toEqual(new Set([""]));
     answer.flush();
-    expect(answer.tail.html).toBe("<p>One two </p>");
+    expect(answer.blocks.map((block) => block.html)).toEqual(["<p>One two </p>"]);
   });
 
-  it("puts a block that comes again in the place of the old one", async () => {
-    const { answer, ipc } = await begun();
+  it("changes and removes blocks as it is told", async () => {
+    const { answer } = await begun();
     const tell = (update: Update) =>
       (answer as unknown as { queue(update: Update): void }).queue(update);
-    const text = (index: number, html: string): Update => ({
-      update: "text", section: "answer", blocks: [{ index, continues: false, html }],
-      tail: { continues: false, html: "" }, sentences: [], tokens_per_second: null,
+    const text = (n_blocks: number, ...html: [number, string][]): Update => ({
+      update: "text", section: "answer", tokens_per_second: null,
+      change: { n_blocks, blocks: html.map(([index, html]) => [index, { is_inside: false, html }]) },
     });
-    tell(text(0, "<ul><li>a</li></ul>"));
-    tell(text(1, "<p>b</p>"));
-    tell(text(0, "<ul><li><p>a</p></li></ul>"));
+    tell(text(3, [0, "<p>a</p>"], [1, "<p>b</p>"], [2, "<p>c</p>"]));
+    tell(text(2, [0, "<p>d</p>"]));
     answer.flush();
-    expect(answer.blocks.map((block) => block.html)).toEqual(["<ul><li><p>a</p></li></ul>", "<p>b</p>"]);
-    expect(ipc.calls.map((call) => call.name)).toContain("follow");
+    expect(answer.blocks.map((block) => block.html)).toEqual(["<p>d</p>", "<p>b</p>"]);
   });
 
   it("hears nothing more once it is left", async () => {
@@ -81,6 +85,6 @@ describe("an answer that grows", () => {
     answer.leave();
     player.write(5);
     answer.flush();
-    expect(answer.tail.html).toBe("");
+    expect(answer.blocks).toEqual([]);
   });
 });

@@ -4,16 +4,26 @@
  */
 import { chooseLanguage } from "../i18n";
 import { ipc, type AboutView, type ModelView, type News, type Refusal, type Settings, type StatusView } from "../ipc";
+import { composer } from "./composer.svelte";
 import { refusal } from "./refusal";
 import { heedShelf } from "./shelf.svelte";
+
+export type Notice = Omit<Extract<News, { news: "notice" }>, "news">;
+
+/** What stays so until the app quits: it cannot be dismissed. */
+const LASTING = ["store_unavailable", "engine_missing"];
+
+export function isLasting(notice: Notice): boolean {
+  return LASTING.includes(notice.code);
+}
 
 class App {
   settings = $state.raw<Settings | null>(null);
   status = $state.raw<StatusView | null>(null);
   models = $state.raw<ModelView[]>([]);
   about = $state.raw<AboutView | null>(null);
-  /** A notice of the app that belongs to no command, until it is dismissed. */
-  notice = $state.raw<{ code: string; detail: string } | null>(null);
+  /** What the app told that belongs to no command, oldest first, each until it is dismissed. */
+  notices = $state.raw<Notice[]>([]);
 
   /** The model that is asked. */
   get model(): ModelView | null {
@@ -22,6 +32,19 @@ class App {
 
   get isMac(): boolean {
     return this.about?.platform === "macos";
+  }
+
+  /** Shows a notice below the others; one that says the same is there once. */
+  notify(notice: Notice): void {
+    const others = this.notices.filter(
+      (one) => one.code !== notice.code || one.detail !== notice.detail,
+    );
+    this.notices = [...others, notice];
+  }
+
+  /** Takes a notice away; without one, all that can be. */
+  dismiss(notice?: Notice): void {
+    this.notices = this.notices.filter((one) => isLasting(one) || (notice && one !== notice));
   }
 }
 
@@ -36,6 +59,7 @@ export async function startApp(onNews: (news: News) => void = () => {}): Promise
   });
   const [settings, status, about] = await Promise.all([ipc.settings(), ipc.status(), ipc.about()]);
   app.about = about;
+  document.documentElement.classList.toggle("scroll-bars", about.platform !== "macos");
   app.status ??= status;
   show(settings);
   // Models' files are read for it; nothing waits for that.
@@ -47,14 +71,17 @@ function heed(news: News): void {
   if (news.news === "status") app.status = news.status;
   else if (news.news === "settings") show(news.settings);
   else if (news.news === "models") void refreshModels();
-  else if (news.news === "notice") app.notice = { code: news.code, detail: news.detail };
+  else if (news.news === "history_cleared") composer.forgetAll();
+  else if (news.news === "notice") {
+    app.notify({ code: news.code, detail: news.detail, values: news.values });
+  }
 }
 
 /** Calls that have no place of their own for a refusal: it is shown as a notice. */
 export function attempt(call: Promise<unknown>): void {
   call.catch((error: unknown) => {
     const said = refusal(error);
-    app.notice = { code: said.code, detail: reasonOf(said) };
+    app.notify({ code: said.code, detail: reasonOf(said), values: {} });
   });
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Composer, isLongPaste, LONG_PASTE_CHARS } from "./composer.svelte";
-import { expand, fill, matching } from "./prompts.svelte";
+import { called, expand, fill, matching, unknownCall } from "./prompts.svelte";
 import { isPressed } from "./shortcuts";
 
 function storage() {
@@ -32,9 +32,82 @@ describe("drafts", () => {
     const composer = new Composer(disk);
     composer.switchTo(7);
     composer.text = "secret";
+    composer.attach("a secret page");
     composer.switchTo(null);
     composer.forget(7);
     expect(disk.getItem("transom.drafts")).not.toContain("secret");
+  });
+
+  it("go with a conversation that is deleted while it is shown, or while its message is sent", () => {
+    const disk = storage();
+    const composer = new Composer(disk);
+    composer.switchTo(7);
+    composer.text = "secret";
+    composer.keep();
+    composer.forget(7);
+    composer.switchTo(null);
+    expect([composer.text, disk.getItem("transom.drafts")]).toEqual(["", "[]"]);
+    composer.switchTo(8);
+    composer.text = "secret";
+    composer.take();
+    composer.forget(8);
+    composer.sent(false);
+    composer.switchTo(null);
+    expect([composer.text, disk.getItem("transom.drafts")]).toEqual(["", "[]"]);
+  });
+
+  it("go with the history, also the one that is being written", () => {
+    const disk = storage();
+    const composer = new Composer(disk);
+    composer.text = "secret";
+    composer.switchTo(7);
+    composer.attach("a secret page");
+    composer.take();
+    composer.text = "more secret";
+    composer.forgetAll();
+    composer.sent(false);
+    composer.switchTo(null);
+    expect([composer.text, composer.attachment, disk.getItem("transom.drafts")]).toEqual(["", "", "[]"]);
+  });
+
+  it("come back to the conversation they were written in when they are refused", () => {
+    const composer = new Composer(storage());
+    composer.switchTo(7);
+    composer.text = "for seven";
+    composer.take();
+    composer.switchTo(8);
+    composer.text = "for eight";
+    composer.sent(false);
+    expect(composer.text).toBe("for eight");
+    composer.switchTo(7);
+    expect(composer.text).toBe("for seven");
+    composer.take();
+    composer.text = "typed meanwhile";
+    composer.sent(false);
+    expect(composer.text).toBe("for seven\n\ntyped meanwhile");
+  });
+
+  it("of a question that was sent do not stay with the next new chat", () => {
+    const composer = new Composer(storage());
+    composer.text = "Hello?";
+    composer.keep();
+    composer.take();
+    composer.settle(7);
+    composer.sent(true);
+    composer.switchTo(null);
+    expect(composer.text).toBe("");
+  });
+
+  it("keep what was typed where there is no room for what was attached", () => {
+    const disk = storage();
+    const small = { ...disk, setItem(key: string, value: string) {
+      if (value.length > 200) throw new DOMException("full", "QuotaExceededError");
+      disk.setItem(key, value);
+    } };
+    const composer = new Composer(small);
+    composer.text = "Sum it up";
+    composer.attach("page ".repeat(100));
+    expect(disk.getItem("transom.drafts")).toContain("Sum it up");
   });
 
   it("that cannot be read are none", () => {
@@ -65,6 +138,28 @@ describe("saved prompts", () => {
     expect(expand("/plan a party", all)).toBe("Make a plan.\n\na party");
     expect(expand("/etc/hosts", all)).toBeNull();
     expect(fill(all[1]!, "")).toBe("Make a plan.");
+  });
+
+  it("take text as it is, dollar signs too", () => {
+    const text = "$$5$$ and $& and $` and $'";
+    expect(fill(all[0]!, text)).toBe(`Fix:\n${text}`);
+  });
+
+  it("are found in British and in American spelling", () => {
+    const prompts = [{ name: "summarize", text: "Sum up: {text}" }, { name: "organise", text: "Sort: {text}" }];
+    for (const line of ["/summarise", "/summarize", "/Summarise", "/organize", "/organise"]) {
+      expect(called(line, prompts), line).not.toBeNull();
+      expect(matching(line, prompts), line).toHaveLength(1);
+    }
+    expect(expand("/summarise this", prompts)).toBe("Sum up: this");
+  });
+
+  it("that do not exist are told apart from paths and texts", () => {
+    expect(unknownCall("/sumary this", all)).toBe("sumary");
+    expect(unknownCall("/sumary", all)).toBe("sumary");
+    for (const text of ["/fix this", "/etc/hosts is empty", "either/or", "/", "a /sumary"]) {
+      expect(unknownCall(text, all), text).toBeNull();
+    }
   });
 });
 

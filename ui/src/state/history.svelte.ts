@@ -1,8 +1,12 @@
 /** The list of conversations: all of them, or those that a search found. A page at a time. */
 import { ipc, type ConversationId, type FileFormat, type FoundConversation } from "../ipc";
+import { composer } from "./composer.svelte";
 import { refusal } from "./refusal";
 
 const PAGE = 60;
+
+/** The app gives no more than this at once. */
+const MOST = 500;
 
 export class History {
   query = $state("");
@@ -34,14 +38,12 @@ export class History {
     const turn = ++this.turn;
     try {
       // One more than is shown tells whether there are more.
-      const found = await ipc.conversations(this.query.trim(), offset, limit + 1);
+      const found = await list(this.query.trim(), offset, limit + 1);
       if (turn !== this.turn) return;
       this.hasMore = found.length > limit;
       // One that moved up while a page was read would come twice.
-      const before = this.found.slice(0, offset);
-      const known = new Set(before.map((one) => one.conversation.id));
-      const fresh = found.slice(0, limit).filter((one) => !known.has(one.conversation.id));
-      this.found = [...before, ...fresh];
+      const shown = [...this.found.slice(0, offset), ...found.slice(0, limit)];
+      this.found = [...new Map(shown.map((one) => [one.conversation.id, one])).values()];
     } catch (error) {
       if (turn === this.turn) this.fail(error);
     } finally {
@@ -65,7 +67,10 @@ export class History {
   }
 
   delete(id: ConversationId): Promise<void> {
-    return this.do(() => ipc.deleteConversation(id));
+    return this.do(async () => {
+      await ipc.deleteConversation(id);
+      composer.forget(id);
+    });
   }
 
   export(id: ConversationId | null, format: FileFormat): Promise<void> {
@@ -96,6 +101,18 @@ export class History {
     const said = refusal(error);
     this.note = { kind: "failed", reason: "reason" in said ? said.reason : said.code };
   }
+}
+
+/** The conversations from `offset` on, `limit` of them or all that there are. */
+async function list(query: string, offset: number, limit: number): Promise<FoundConversation[]> {
+  const found: FoundConversation[] = [];
+  for (let left = limit; left > 0; left = limit - found.length) {
+    const page = Math.min(left, MOST);
+    const more = await ipc.conversations(query, offset + found.length, page);
+    found.push(...more);
+    if (more.length < page) break;
+  }
+  return found;
 }
 
 export const history = new History();

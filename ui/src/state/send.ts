@@ -4,13 +4,7 @@ import { expand } from "./prompts.svelte";
 import { transcript } from "./transcript.svelte";
 
 export async function sendDraft(): Promise<void> {
-  const { text, attachment } = composer;
+  const { text, attachment } = composer.take();
   const asked = (expand(text.trim()) ?? text).trim();
-  composer.text = "";
-  composer.attachment = "";
-  if (await transcript.ask(asked, attachment)) composer.keep();
-  else if (!composer.text && !composer.attachment) {
-    composer.text = text;
-    composer.attachment = attachment;
-  }
+  composer.sent(await transcript.ask(asked, attachment));
 }

@@ -3,6 +3,7 @@
  * chat know of them. The list is read when a page first needs it; downloads are told by the app.
  */
 import { ipc, type CatalogueView, type DownloadView, type EntryView, type News } from "../ipc";
+import { dismissed } from "./dismissed.svelte";
 import { refusal } from "./refusal";
 
 class Shelf {
@@ -42,6 +43,7 @@ export async function readCatalogue(): Promise<void> {
 
 export async function readDownloads(): Promise<void> {
   shelf.downloads = await ipc.downloads();
+  dismissed.update(shelf.downloads);
 }
 
 /** Which downloads are going to write, however far they are. */
@@ -56,10 +58,14 @@ export function heedShelf(news: News): void {
   if (news.news === "downloads") {
     const before = spokenFor(shelf.downloads);
     shelf.downloads = news.downloads;
+    dismissed.update(news.downloads);
     // Another one takes room on the disk, or takes it no more.
     if (shelf.catalogue && spokenFor(news.downloads) !== before) void readCatalogue();
   }
-  else if (news.news === "drop") shelf.drop = news.drop.state === "left" ? null : news.drop;
+  else if (news.news === "drop") {
+    const isOver = news.drop.state === "left" || news.drop.state === "attached";
+    shelf.drop = isOver ? null : news.drop;
+  }
   else if ((news.news === "catalogue" || news.news === "models") && shelf.catalogue) void readCatalogue();
 }
 

@@ -24,7 +24,7 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["Mod+End"], does: "chat.shortcut.latest" },
   { keys: ["Mod+Shift+P"], does: "chat.shortcut.pin" },
   { keys: ["Mod+,"], does: "chat.shortcut.settings" },
-  { keys: ["?"], does: "chat.shortcut.help" },
+  { keys: ["Mod+/"], does: "chat.shortcut.help" },
   { keys: ["Mod+W"], does: "chat.shortcut.close" },
 ];
 
@@ -35,8 +35,8 @@ export function isPressed(event: KeyboardEvent, keys: string, isMac: boolean): b
   const wants = (name: string) => parts.includes(name);
   const isMod = isMac ? event.metaKey : event.ctrlKey;
   const isOther = isMac ? event.ctrlKey : event.metaKey;
-  // "?" needs Shift on most keyboards and not on others.
-  const isShiftRight = key === "?" || event.shiftKey === wants("Shift");
+  // "/" needs Shift on some keyboards and not on others.
+  const isShiftRight = key === "/" || event.shiftKey === wants("Shift");
   return isMod === wants("Mod") && !isOther && !event.altKey && isShiftRight &&
     event.key.toLowerCase() === key.toLowerCase();
 }

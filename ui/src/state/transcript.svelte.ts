@@ -11,13 +11,19 @@ import {
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
-import { failureOf } from "./refusal";
+import { composer } from "./composer.svelte";
+import { failureOf, refusal } from "./refusal";
 
 /** Messages kept at most; those that were looked at longest ago go. */
 const MAX_VIEWS = 600;
 
+/** Answers that grew here and have ended, kept as they were drawn; older ones become views. */
+const MAX_ENDED = 8;
+
 export class Transcript {
   conversation = $state.raw<Conversation | null>(null);
+  /** The conversation that was opened last, also while its messages are still on their way. */
+  target = $state<ConversationId | null>(null);
   heads = $state.raw<MessageHead[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
@@ -34,6 +40,14 @@ export class Transcript {
   private isFetching = false;
   private opening = 0;
 
+  /** `begun` is told when a question began a conversation, before that one is shown. */
+  constructor(private begun: (id: ConversationId) => void = () => {}) {}
+
+  /** The messages of `target` are on their way: what is shown is another conversation. */
+  get isOpening(): boolean {
+    return this.target !== (this.conversation?.id ?? null);
+  }
+
   /** The answer that is being written, if it is on the path. */
   get writing(): Answer | null {
     const last = this.heads.at(-1);
@@ -41,34 +55,42 @@ export class Transcript {
     return answer?.isWriting ? answer : null;
   }
 
-  /** Shows a conversation, or an empty page. */
+  /** Shows a conversation, or an empty page. If it cannot be opened, the one before stays. */
   async open(id: ConversationId | null): Promise<void> {
     const turn = ++this.opening;
+    const isWanted = () => turn === this.opening;
+    this.target = id;
     this.failure = null;
     this.editing = null;
     if (id === null) return this.clear();
     try {
       const opened = await ipc.openConversation(id);
-      if (turn !== this.opening) return;
-      if (this.conversation?.id !== id) this.clear();
-      await this.take(opened.conversation, opened.messages, turn);
-      if (turn === this.opening) this.jumps += 1;
+      if (isWanted()) await this.take(opened.conversation, opened.messages, isWanted);
+      if (isWanted()) this.jumps += 1;
     } catch (error) {
-      if (turn === this.opening) this.fail(error);
+      if (!isWanted()) return;
+      this.target = this.conversation?.id ?? null;
+      this.fail(error);
     }
   }
 
-  /** Asks again what is on the path, after a change. */
+  /** Reads again what is on the path, after a change. */
   async refresh(): Promise<void> {
-    if (!this.conversation) return;
+    const id = this.conversation?.id;
+    if (id === undefined) return;
     const turn = this.opening;
-    const { id } = this.conversation;
+    const isShown = () => turn === this.opening && this.conversation?.id === id;
     try {
       const opened = await ipc.openConversation(id);
-      if (turn === this.opening) await this.take(opened.conversation, opened.messages, turn);
-    } catch {
-      // It was deleted, here or in another window.
-      if (turn === this.opening) this.clear();
+      if (isShown()) await this.take(opened.conversation, opened.messages, isShown);
+    } catch (error) {
+      if (!isShown()) return;
+      if (refusal(error).code !== "not_found") this.fail(error);
+      else {
+        // It was deleted, here or in another window.
+        this.clear();
+        if (this.target === id) this.target = null;
+      }
     }
   }
 
@@ -82,13 +104,13 @@ export class Transcript {
   }
 
   private async take(
-    conversation: Conversation, heads: MessageHead[], turn: number,
+    conversation: Conversation, heads: MessageHead[], isWanted: () => boolean,
   ): Promise<void> {
     // The end is what is looked at first: have it before it is drawn.
     const unknown = heads.slice(-8).map((head) => head.id)
       .filter((id) => !this.views.has(id) && !this.answers.has(id));
     const views = unknown.length ? await ipc.messages(unknown) : [];
-    if (turn !== this.opening) return;
+    if (!isWanted()) return;
     this.keep(views);
     this.conversation = conversation;
     this.forgetBeside(heads);
@@ -134,7 +156,9 @@ export class Transcript {
       // All that was asked for while the last page came is one page.
       for (let page = [...this.asked]; page.length; page = [...this.asked]) {
         const views = await ipc.messages(page);
-        this.keep(views);
+        // Those of a conversation that was left meanwhile are not kept, nor followed.
+        const path = new Set(this.heads.map((head) => head.id));
+        this.keep(views.filter((view) => path.has(view.id)));
         for (const id of page) this.asked.delete(id);
       }
     } catch (error) {
@@ -149,11 +173,12 @@ export class Transcript {
     const known = this.answers.get(id);
     if (known) return known;
     const answer = new Answer(id, {
-      sentences: (said) => announcer.say(...said),
+      finished: (texts) => announcer.say(...texts),
       ended: (message) => this.settle(message),
     });
     this.answers.set(id, answer);
     answer.follow().catch((error: unknown) => {
+      if (this.answers.get(id) !== answer) return;
       // It ended before it could be followed.
       this.answers.delete(id);
       this.views.delete(id);
@@ -167,12 +192,19 @@ export class Transcript {
 
   private settle(message: MessageView): void {
     this.views.set(message.id, message);
+    const ended = [...this.answers.values()].filter((answer) => !answer.isWriting);
+    for (const answer of ended.slice(0, -MAX_ENDED)) this.answers.delete(answer.id);
     void this.refresh();
   }
 
-  /** Asks; resolves to whether the question was taken. */
-  ask(text: string, attachment = "", insist = false): Promise<boolean> {
-    return this.begin(() => ipc.ask(this.conversation?.id ?? null, text, attachment, insist));
+  /**
+   * Asks in the conversation that is shown; resolves to whether the question was taken. While
+   * another one is being opened nothing is asked.
+   */
+  async ask(text: string, attachment = "", insist = false): Promise<boolean> {
+    const { target } = this;
+    if (this.isOpening) return false;
+    return this.begin(() => ipc.ask(target, text, attachment, insist));
   }
 
   regenerate(answer: MessageId, insist = false): Promise<boolean> {
@@ -185,21 +217,32 @@ export class Transcript {
 
   private async begin(call: () => Promise<Begun>): Promise<boolean> {
     const turn = ++this.opening;
+    const isWanted = () => turn === this.opening;
+    const before = this.conversation?.id ?? null;
+    this.target = before;
     this.failure = null;
     this.isAsking = true;
+    let isTaken = false;
     try {
       const begun = await call();
-      if (turn !== this.opening) return true;
+      isTaken = true;
+      if (!isWanted()) return true;
+      if (before === null) this.begun(begun.conversation);
+      this.target = begun.conversation;
       this.editing = null;
       const opened = await ipc.openConversation(begun.conversation);
-      if (turn !== this.opening) return true;
+      if (!isWanted()) return true;
       this.follow(begun.answer);
-      await this.take(opened.conversation, opened.messages, turn);
-      this.jumps += 1;
+      await this.take(opened.conversation, opened.messages, isWanted);
+      if (isWanted()) this.jumps += 1;
       return true;
     } catch (error) {
-      this.fail(error);
-      return false;
+      if (isWanted()) {
+        this.target = before;
+        this.fail(error);
+        if (refusal(error).code === "not_found") void this.refresh();
+      }
+      return isTaken;
     } finally {
       this.isAsking = false;
     }
@@ -239,4 +282,4 @@ function isSame(some: MessageHead[], others: MessageHead[]): boolean {
     some.every((head, index) => head.id === others[index]?.id && head.n_chars === others[index].n_chars);
 }
 
-export const transcript = new Transcript();
+export const transcript = new Transcript((id) => composer.settle(id));

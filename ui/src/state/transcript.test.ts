@@ -95,6 +95,110 @@ describe("a conversation", () => {
     expect(transcript.conversation).toBeNull();
   });
 
+  it("keeps what is shown when it cannot be read again", async () => {
+    const { id } = ipc.addConversation("Kept", ["a", "b"]);
+    await transcript.open(id);
+    ipc.refuse("openConversation", { code: "storage", reason: "the disk is busy" });
+    await transcript.refresh();
+    expect(transcript.heads).toHaveLength(2);
+    expect(transcript.failure).toEqual({ code: "storage", reason: "the disk is busy" });
+  });
+
+  it("stays at the one before when another cannot be opened, and asks there", async () => {
+    const one = ipc.addConversation("One", ["a", "b"]);
+    const two = ipc.addConversation("Two", ["c", "d"]);
+    await transcript.open(one.id);
+    ipc.refuse("openConversation", { code: "storage", reason: "the disk is busy" });
+    await transcript.open(two.id);
+    expect([transcript.target, transcript.conversation?.id]).toEqual([one.id, one.id]);
+    expect(transcript.isOpening).toBe(false);
+    await transcript.ask("Where?");
+    expect(ipc.calls.find((call) => call.name === "ask")?.values[0]).toBe(one.id);
+  });
+
+  it("asks nothing while another conversation is being opened", async () => {
+    const one = ipc.addConversation("One", ["a", "b"]);
+    const two = ipc.addConversation("Two", ["c", "d"]);
+    await transcript.open(one.id);
+    const opening = transcript.open(two.id);
+    expect(transcript.target).toBe(two.id);
+    expect(await transcript.ask("For whom?")).toBe(false);
+    await opening;
+    expect(ipc.calls.map((call) => call.name)).not.toContain("ask");
+    await transcript.ask("For whom?");
+    expect(ipc.calls.find((call) => call.name === "ask")?.values[0]).toBe(two.id);
+  });
+
+  it("does not come back when it is read again while another is opened", async () => {
+    const one = ipc.addConversation("One", ["a", "b"]);
+    const two = ipc.addConversation("Two", ["c", "d"]);
+    await transcript.open(one.id);
+    let release = () => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const { openConversation } = ipc;
+    ipc.openConversation = async (id) => {
+      const opened = await openConversation.call(ipc, id);
+      if (id === one.id) await held;
+      return opened;
+    };
+    const opening = transcript.open(two.id);
+    const refreshing = transcript.refresh();
+    await opening;
+    release();
+    await refreshing;
+    expect(transcript.conversation?.title).toBe("Two");
+  });
+
+  it("does not show in one conversation why a question in another was refused", async () => {
+    const one = ipc.addConversation("One", ["a", "b"]);
+    const two = ipc.addConversation("Two", ["c", "d"]);
+    await transcript.open(one.id);
+    ipc.refuse("ask", { code: "turn", failure: { code: "busy" } });
+    const asked = transcript.ask("Hello?");
+    await transcript.open(two.id);
+    expect(await asked).toBe(false);
+    expect(transcript.failure).toBeNull();
+  });
+
+  it("does not take a question for refused that was asked but cannot be shown", async () => {
+    ipc.refuse("openConversation", { code: "storage", reason: "the disk is busy" });
+    expect(await transcript.ask("Hello?")).toBe(true);
+    expect(transcript.failure).toEqual({ code: "storage", reason: "the disk is busy" });
+    expect(transcript.isOpening).toBe(false);
+  });
+
+  it("follows no answer of a conversation that was left while its messages came", async () => {
+    const texts = Array.from({ length: 40 }, (_, index) => `Message ${index}`);
+    const one = ipc.addConversation("One", texts);
+    const two = ipc.addConversation("Two", ["c", "d"]);
+    await transcript.open(one.id);
+    const first = transcript.heads[1]!.id;
+    ipc.tree.messages.get(first)!.view.ending = { ending: "writing" };
+    let release = () => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const { messages } = ipc;
+    ipc.messages = async (ids) => {
+      const views = await messages.call(ipc, ids);
+      if (ids.includes(first)) await held;
+      return views;
+    };
+    transcript.need([first]);
+    await transcript.open(two.id);
+    release();
+    await vi.waitFor(() => expect(transcript["isFetching"]).toBe(false));
+    expect(ipc.calls.map((call) => call.name)).not.toContain("follow");
+    expect(transcript.answers.size).toBe(0);
+  });
+
+  it("keeps few of the answers that grew in it once they have ended", async () => {
+    for (let n = 0; n < 12; n++) {
+      await transcript.ask(`Question ${n}`);
+      await finish();
+    }
+    expect(transcript.answers.size).toBeLessThanOrEqual(8);
+    expect(transcript.heads.every((head) => transcript.views.has(head.id))).toBe(true);
+  });
+
   it("shows the conversation that was opened last, however slow the others are", async () => {
     const one = ipc.addConversation("One", ["a", "b"]);
     const two = ipc.addConversation("Two", ["c", "d"]);

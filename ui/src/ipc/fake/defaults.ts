@@ -47,9 +47,9 @@ export function models(): ModelView[] {
       is_added: true, size_bytes: 4.1 * GB, facts: null,
       problem: "config.json: the architecture \"rwkv\" is not known" },
     { ...common, id: "starter", name: "Starter", origin: { origin: "starter" }, is_starter: true,
-      entry: "starter", size_bytes: 29 * MB,
-      facts: { ...facts, architecture: "llama", n_parameters: 26e6, quantisation: "4-bit",
-        formats: ["mlx", "gguf"], size_bytes: 29 * MB, max_context_length: 2048 } },
+      entry: "starter", size_bytes: 71 * MB,
+      facts: { ...facts, architecture: "qwen3", n_parameters: 62e6, quantisation: "4-bit",
+        formats: ["mlx", "gguf"], size_bytes: 71 * MB, max_context_length: 2048 } },
   ];
 }
 

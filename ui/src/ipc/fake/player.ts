@@ -3,9 +3,9 @@
  * `write` and `end` do what the app would tell.
  */
 import type {
-  AnswerStats, Block, EndingView, MessageView, Section, Stage, Tail, Update,
+  AnswerStats, EndingView, MessageView, Section, Stage, Update,
 } from "../bindings";
-import { blocks, inline, sentences, source, type Piece } from "./text";
+import { blocks, source, type Piece } from "./text";
 
 /** What an answer shall do. */
 export interface Script {
@@ -29,9 +29,6 @@ export class Player {
   private words: { section: Section; piece: number; text: string }[] = [];
   private at = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private tails: Record<Section, Tail> = {
-    reasoning: { continues: false, html: "" }, answer: { continues: false, html: "" },
-  };
   /** What is said so far of the piece that grows. */
   private open = { section: "answer" as Section, piece: -1, said: "" };
   private now: Stage;
@@ -58,7 +55,7 @@ export class Player {
     const snapshot = {
       message: { ...this.message, blocks: [...this.message.blocks],
         reasoning: [...this.message.reasoning] },
-      reasoning_tail: this.tails.reasoning, tail: this.tails.answer, stage: this.now,
+      stage: this.now,
     };
     listener({ update: "snapshot", snapshot });
     this.listeners.add(listener);
@@ -108,32 +105,25 @@ export class Player {
     const isBegun = this.open.section === section && this.open.piece === piece;
     const said = (isBegun ? this.open.said : "") + fresh;
     this.open = { section, piece, said };
-    const next = this.words[this.at];
-    const isDone = !next || next.section !== section || next.piece !== piece;
-    const done: Block[] = isDone ? blocks([one], piece) : [];
-    const tail = isDone || !("words" in one) ? "" : `<p>${inline(said)}</p>`;
-    this.tails[section] = { continues: false, html: tail };
-    (section === "answer" ? this.message.blocks : this.message.reasoning).push(...done);
+    const [block] = blocks(["words" in one ? { words: said } : one]);
+    const all = section === "answer" ? this.message.blocks : this.message.reasoning;
+    all[piece] = block!;
     this.now = { stage: "writing", tokens_per_second: 42 };
     this.tell({
-      update: "text", section, blocks: done, tail: this.tails[section], tokens_per_second: 42,
-      sentences: isDone && section === "answer" ? sentences(said) : [],
+      update: "text", section, tokens_per_second: 42,
+      change: { n_blocks: all.length, blocks: [[piece, block!]] },
     });
   }
 
   end(ending: EndingView): void {
     clearTimeout(this.timer);
     if (this.message.ending.ending !== "writing") return;
-    const { html } = this.tails.answer;
-    const left = html ? [{ index: this.message.blocks.length, continues: false, html }] : [];
-    this.message.blocks.push(...left);
     const n = this.message.blocks.length;
     this.message.text = source(this.whole.answer.slice(0, n));
     this.message.ending = ending;
     this.message.stats = n ? this.stats() : null;
     this.tell({
-      update: "ended", reasoning: [], blocks: left, text: this.message.text, ending,
-      stats: this.message.stats, sentences: [],
+      update: "ended", text: this.message.text, ending, stats: this.message.stats,
     });
     this.listeners.clear();
   }

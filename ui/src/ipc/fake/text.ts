@@ -27,20 +27,13 @@ export function pieces(text: string): Piece[] {
     .map((words) => ({ words }));
 }
 
-/** As blocks, the first of them at the place `from`. */
-export function blocks(all: Piece[], from = 0): Block[] {
-  return all.map((piece, at) => ({
-    index: from + at,
-    continues: false,
+export function blocks(all: Piece[]): Block[] {
+  return all.map((piece) => ({
+    is_inside: false,
     html: "words" in piece ? `<p>${inline(piece.words)}</p>` : piece.html,
   }));
 }
 
 export function source(all: Piece[]): string {
   return all.map((piece) => ("words" in piece ? piece.words : piece.source)).join("\n\n");
-}
-
-/** The sentences that `text` has finished. */
-export function sentences(text: string): string[] {
-  return text.match(/[^.!?]+[.!?]+(?=\s|$)/g)?.map((one) => one.trim()) ?? [];
 }

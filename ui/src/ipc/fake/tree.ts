@@ -30,7 +30,7 @@ export class Tree {
     const id = ++this.last;
     const view: MessageView = {
       id, conversation, speaker, reasoning: [], blocks: [], text: "", attachment: "",
-      ending: { ending: "stop" }, model: speaker === "assistant" ? "Qwen3 4B" : null, stats: null,
+      ending: { ending: "stop" }, model: speaker === "assistant" ? "Qwen3 4B · 4-bit" : null, stats: null,
       created_at: Date.now(), siblings: [], ...more,
     };
     this.messages.set(id, { view, parent });

@@ -1,0 +1,49 @@
+/** Notices of the app as sentences, with what can be done about them. */
+import { date } from "../i18n/format";
+import { t, type Key, type Params } from "../i18n";
+import { catalogue } from "../i18n/catalogues";
+import { ipc } from "../ipc";
+import { attempt, type Notice } from "../state/app.svelte";
+import { page } from "../state/page.svelte";
+
+/** These have their place in the settings window. */
+const elsewhere = ["login_item"];
+
+export interface NoticeView {
+  text: string;
+  /** More of it in English, where the sentence does not say it already. */
+  detail: string;
+  action: { label: string; run: () => void } | null;
+}
+
+/** How the chat shows a notice; null where another window does. */
+export function noticeView(notice: Notice): NoticeView | null {
+  const { code, detail, values } = notice;
+  if (elsewhere.includes(code)) return null;
+  if (code === "not_found") return { text: t("chat.failure.not_found"), detail: "", action: null };
+  const isRestored = code === "store_recovered" && typeof values.backed_up_at === "number";
+  const key = isRestored ? "notice.store_restored" : `notice.${code}`;
+  if (code === "other" || !(key in catalogue("en", "chat"))) {
+    return { text: t("chat.notice.other", { detail: detail || code }), detail: "", action: null };
+  }
+  const text = t(`chat.${key}` as Key, { n: Number(values.conversations ?? 0), ...named(values) });
+  // The detail of a shortcut is the shortcut.
+  return { text, detail: code === "hotkey_taken" ? "" : detail, action: actionOf(code) };
+}
+
+function named(values: Notice["values"]): Params {
+  const named: Params = Object.fromEntries(Object.entries(values).map(
+    ([name, value]) => [name, typeof value === "number" ? value : String(value)],
+  ));
+  return typeof values.backed_up_at === "number" ? { ...named, date: date(values.backed_up_at) } : named;
+}
+
+function actionOf(code: string): NoticeView["action"] {
+  if (code === "hotkey_taken") {
+    return { label: t("chat.notice.change_shortcut"), run: () => page.openSettings("general") };
+  }
+  if (code === "store_recovered") {
+    return { label: t("chat.notice.show_folder"), run: () => attempt(ipc.openDataFolder()) };
+  }
+  return null;
+}

@@ -1,0 +1,55 @@
+/** Each window may call what its page calls, and nothing else. */
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+
+const source = resolve(import.meta.dirname, "..");
+const capabilities = resolve(source, "../../src-tauri/capabilities");
+
+/** The files that a page is made of, found by their imports. */
+function filesOf(page: string): string[] {
+  const found = new Set<string>();
+  const left = [join(source, page, "main.ts")];
+  for (let file = left.pop(); file; file = left.pop()) {
+    if (found.has(file)) continue;
+    found.add(file);
+    const text = readFileSync(file, "utf8");
+    for (const [, path] of text.matchAll(/(?:from|import) "(\.{1,2}\/[^"]+)"/g)) {
+      const near = join(dirname(file), path!);
+      const names = readdirSync(dirname(near)).map((name) => join(dirname(near), name));
+      const next = [near, `${near}.ts`, join(near, "index.ts")].find((one) =>
+        names.includes(one) || one.endsWith("index.ts"));
+      if (next && /\.(ts|svelte)$/.test(next)) left.push(next);
+    }
+  }
+  return [...found].filter((file) => !file.includes("/ipc/"));
+}
+
+const commands = readFileSync(join(source, "ipc/commands.ts"), "utf8");
+
+/** The commands behind a method of `ipc`. */
+function commandsOf(method: string): string[] {
+  if (method === "onNews") return [];
+  if (method === "follow") return ["follow", "unfollow"];
+  const line = new RegExp(`^  ${method}:[^"]*?invoke\\(\\s*"(\\w+)"`, "ms").exec(commands);
+  if (line) return [line[1]!];
+  return method === "pageReady" ? ["page_ready"] : [];
+}
+
+/** What a page imports and never calls: the quick prompt reads no list of models. */
+const unreached: Record<string, string[]> = { prompt: ["catalogue", "downloads"] };
+
+describe.each(["chat", "prompt", "settings"])("the window %s", (page) => {
+  it("is allowed the commands that its page calls", () => {
+    const called = new Set(filesOf(page).flatMap((file) =>
+      [...readFileSync(file, "utf8").matchAll(/\bipc\s*\.(\w+)\(/g)].flatMap(([, method]) => commandsOf(method!))));
+    const { permissions } = JSON.parse(readFileSync(join(capabilities, `${page}.json`), "utf8")) as {
+      permissions: string[];
+    };
+    const allowed = permissions.filter((one) => one.startsWith("allow-"))
+      .map((one) => one.slice("allow-".length).replaceAll("-", "_"));
+    const uncalled = allowed.filter((name) => !called.has(name));
+    const forbidden = [...called].filter((name) => !allowed.includes(name));
+    expect({ uncalled, forbidden }).toEqual({ uncalled: [], forbidden: unreached[page] ?? [] });
+  });
+});

@@ -1,0 +1,9 @@
+/** Applies what changed of a text's blocks. */
+import type { Block, Change } from "../ipc";
+
+/** Returns the blocks that stand after `change`; those that did not change are the same objects. */
+export function changed(known: readonly Block[], change: Change): Block[] {
+  const blocks = known.slice(0, change.n_blocks);
+  for (const [index, block] of change.blocks) blocks[index] = block;
+  return blocks;
+}

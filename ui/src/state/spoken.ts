@@ -1,0 +1,18 @@
+/** The text of finished blocks, as a screen reader says it when they come. */
+import { t } from "../i18n";
+import type { Block } from "../ipc";
+
+/** Returns the text of a block: formulas as TeX, code by its language only. Empty if it has none. */
+export function spoken(block: Block): string {
+  const { body: content } = new DOMParser().parseFromString(block.html, "text/html");
+  for (const code of content.querySelectorAll("figure.code")) {
+    const language = code.querySelector(".language")?.textContent;
+    code.replaceWith([t("chat.code.block"), language].filter(Boolean).join(", "), " ");
+  }
+  for (const lines of content.querySelectorAll("span.lines")) lines.remove();
+  for (const math of content.querySelectorAll("math[alttext]")) {
+    math.replaceWith(math.getAttribute("alttext")!);
+  }
+  for (const cell of content.querySelectorAll(":is(th, td):not(:last-child)")) cell.append(", ");
+  return (content.textContent ?? "").replace(/\s+/g, " ").trim();
+}
