@@ -47,7 +47,7 @@ TASKS = {
     "hills before noon. Bread, cheese and tea are sold on board. When the weather is kind, the windows "
     "are open and the children count the bridges. The evening train comes back with the people who "
     "walked.",
-    "telling": "Tell me about the history of Rome.",
+    "telling": "Tell me a story about a dragon.",
 }
 
 

@@ -41,7 +41,7 @@ const MACHINE_PATHS: [&str; 6] = [
 
 type Rule = fn(&SourceFile) -> Vec<String>;
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     lines_end_cleanly,
     is_not_too_long,
     has_a_header,
@@ -49,6 +49,7 @@ const RULES: [Rule; 8] = [
     names_say_something,
     nothing_is_unfinished,
     no_sleeping_in_tests,
+    no_random_seeds_in_tests,
     no_paths_of_one_machine,
 ];
 
@@ -168,6 +169,32 @@ fn no_sleeping_in_tests(file: &SourceFile) -> Vec<String> {
         .into_iter()
         .filter(|wrong| line_number(wrong) > n_product_lines)
         .collect()
+}
+
+/// A test that draws other cases each time fails for whoever did not cause it. Cargo fixes proptest's
+/// seed for all of them.
+fn no_random_seeds_in_tests(file: &SourceFile) -> Vec<String> {
+    let sources = [
+        concat!("from_", "os_rng"),
+        concat!("from_", "entropy"),
+        concat!("RngSeed::", "Random"),
+    ];
+    let n_product_lines = product_lines(file);
+    let is_random = |line: &str| sources.iter().any(|source| line.contains(source));
+    lines_where(file, "draws a random seed in a test", is_random)
+        .into_iter()
+        .filter(|wrong| line_number(wrong) > n_product_lines)
+        .collect()
+}
+
+#[test]
+fn property_tests_have_a_fixed_seed() {
+    let seed = std::env::var("PROPTEST_RNG_SEED");
+    let seed = seed.map(|seed| seed.parse::<u64>());
+    assert!(
+        matches!(seed, Ok(Ok(_))),
+        "{seed:?}: .cargo/config.toml names it"
+    );
 }
 
 fn no_paths_of_one_machine(file: &SourceFile) -> Vec<String> {
@@ -304,6 +331,14 @@ mod rules_can_fail {
             &["tests/a.rs:1: sleeps in a test"],
         );
         check(no_sleeping_in_tests, "a.rs", &sleep, &[]);
+    }
+
+    #[test]
+    fn random_seeds() {
+        let seed = format!("let draws = Rng::{}();\n", concat!("from_", "os_rng"));
+        let wrong = &["tests/a.rs:1: draws a random seed in a test"];
+        check(no_random_seeds_in_tests, "tests/a.rs", &seed, wrong);
+        check(no_random_seeds_in_tests, "a.rs", &seed, &[]);
     }
 
     #[test]

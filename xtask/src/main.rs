@@ -6,10 +6,12 @@
 
 mod cache;
 mod chores;
+mod fuzz;
 mod problem;
 mod progress;
 mod run;
 mod setup;
+mod skipped;
 mod test;
 mod ui;
 mod windows;
@@ -25,6 +27,7 @@ Usage: cargo xtask <chore>
   run               set up, build and open the app; without a display, a chat in the terminal
   run -- ARGS       the command line, as in: cargo xtask run -- ask \"What is a haiku?\"
   test              set up and run every check: format, clippy, the pages, all tests
+  fuzz [MINUTES]    property tests with random seeds and the readers' fuzzers [default: 10]
   setup             only the set-up, of all that run and test need, kept in one cache folder
   screenshots       set up, build, and write pictures of every state to docs/screenshots
   measure           set up, build, and measure the app: start, memory, work for a token
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     let outcome = match (chore.as_str(), rest.as_slice()) {
         ("run", _) => run::run(&rest),
         ("test", []) => test::test(),
+        ("fuzz", args) => fuzz::fuzz(args),
         ("setup", []) => setup::set_up(Purpose::Tests).map(|_| ExitCode::SUCCESS),
         ("screenshots", args) => windows::screenshots(args),
         ("measure", args) => windows::measure(args),

@@ -118,13 +118,22 @@ pub(crate) fn tiny_tokens(subject: &Subject, text: &str) -> Vec<u32> {
     tiny_tokenizer(subject).encode(text, false).unwrap()
 }
 
-/// The tokens of a conversation as the tiny model's template renders it.
+/// The tokens of a conversation as the tiny model's template renders it, in which special tokens are
+/// text if they are part of what was said.
 pub(crate) fn tiny_chat_tokens(subject: &Subject, turns: &[(Role, &str)]) -> Vec<u32> {
-    let mut text = String::new();
+    let tokenizer = tiny_tokenizer(subject);
+    let encode = |text: &str| tokenizer.encode(text, false).unwrap();
+    let mut tokens = Vec::new();
     for (role, content) in turns {
-        text += &format!("<|im_start|>{}\n{content}<|im_end|>\n", role.as_str());
+        tokens.extend(encode(&format!("<|im_start|>{}\n", role.as_str())));
+        // Each byte has its token, so a text can be cut anywhere.
+        let parts: Vec<Vec<u32>> = content.split("<|").map(encode).collect();
+        let cut = [encode("<"), encode("|")].concat();
+        tokens.extend(parts.join(&cut[..]));
+        tokens.extend(encode("<|im_end|>\n"));
     }
-    tiny_tokens(subject, &(text + "<|im_start|>assistant\n"))
+    tokens.extend(encode("<|im_start|>assistant\n"));
+    tokens
 }
 
 /// How many tokens two prompts begin with alike.

@@ -18,6 +18,7 @@ fn hardware(machine: &Machine) -> Hardware {
         n_performance_cores: 4,
         n_cores: 8,
         working_set_bytes: machine.working_set_bytes,
+        working_set_is_estimated: false,
     }
 }
 

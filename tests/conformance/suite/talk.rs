@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use transom_engine::{
     EngineError, FinishReason, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
@@ -110,17 +111,22 @@ impl Talk {
         self.worker.commands.send(command).unwrap();
     }
 
+    /// The next report that answers something: footprints come unasked.
     async fn hear(&mut self) -> WorkerReport {
-        match timeout(SILENCE, self.worker.reports.recv()).await {
-            Ok(Some(report)) => report,
-            Ok(None) => panic!("nothing more is said after {}", self.last),
-            Err(_) => panic!("nothing was said for {SILENCE:?} after {}", self.last),
+        loop {
+            match timeout(SILENCE, self.worker.reports.recv()).await {
+                Ok(Some(WorkerReport::Said(Report::Footprint { .. }))) => {}
+                Ok(Some(report)) => return report,
+                Ok(None) => panic!("nothing more is said after {}", self.last),
+                Err(_) => panic!("nothing was said for {SILENCE:?} after {}", self.last),
+            }
         }
     }
 
     pub(crate) async fn report(&mut self) -> Report {
         match self.hear().await {
             WorkerReport::Said(report) => report,
+            stuck @ WorkerReport::Stuck { .. } => panic!("{stuck:?}, after {}", self.last),
             WorkerReport::Gone(end) => panic!("{end}, after {}", self.last),
         }
     }
@@ -211,7 +217,7 @@ impl Talk {
                 WorkerReport::Gone(end) => return Err(end),
                 WorkerReport::Said(Report::LoadFailed { error }) => return Ok(Some(error)),
                 WorkerReport::Said(Report::Loaded { .. }) => return Ok(None),
-                WorkerReport::Said(_) => {}
+                WorkerReport::Said(_) | WorkerReport::Stuck { .. } => {}
             }
         }
     }
@@ -328,17 +334,12 @@ impl Talk {
     }
 
     /// Lets go of the process, which must leave as told.
-    pub(crate) async fn leave(self) {
-        let Worker {
-            commands,
-            mut reports,
-            ..
-        } = self.worker;
-        drop(commands);
-        let end = timeout(SILENCE, reports.recv()).await;
-        let end = end.expect("it leaves in time");
-        assert_eq!(end, Some(WorkerReport::Gone(WorkerEnd::AsTold)));
-        assert_eq!(reports.recv().await, None);
+    pub(crate) async fn leave(mut self) {
+        // What is sent to nobody is lost, and the sender is dropped.
+        self.worker.commands = mpsc::unbounded_channel().0;
+        let end = self.hear().await;
+        assert_eq!(end, WorkerReport::Gone(WorkerEnd::AsTold));
+        assert_eq!(self.worker.reports.recv().await, None);
     }
 
     /// Hears the running answer and the process's end, which must be told once; the text so far.
@@ -350,7 +351,7 @@ impl Talk {
                     event: TokenEvent::Text { text: piece, .. },
                     ..
                 }) => text.push_str(&piece),
-                WorkerReport::Said(_) => {}
+                WorkerReport::Said(_) | WorkerReport::Stuck { .. } => {}
                 WorkerReport::Gone(end) => {
                     let more = timeout(SILENCE, self.worker.reports.recv()).await;
                     assert_eq!(more.expect("the reports end"), None);

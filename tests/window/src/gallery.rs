@@ -71,6 +71,10 @@ impl Gallery {
         self.goto(&format!("state={state}&appearance={look}"))
             .await?;
         until(&format!("the state {state} is drawn"), async || {
+            let wrong = self.run(WRONG, vec![]).await?;
+            if let Some(wrong) = wrong.as_str() {
+                return Err(Failure::Wrong(wrong.to_owned()));
+            }
             let ready = self.run(IS_STILL, vec![]).await?;
             Ok((ready == json!(true)).then_some(()))
         })
@@ -176,6 +180,9 @@ impl Look {
 }
 
 const INNER: &str = "return [innerWidth, innerHeight];";
+
+/// Why the page is not in the state that it is called after.
+const WRONG: &str = "return document.documentElement.dataset.wrong ?? null;";
 
 /// The page says so itself, and no motion runs that ends.
 const IS_STILL: &str = "

@@ -2,7 +2,7 @@
 
 use transom_window_tests::models;
 use transom_window_tests::page::keys;
-use transom_window_tests::{Failure, check, on_stage, until};
+use transom_window_tests::{Failure, Outcome, Page, check, on_stage, until};
 
 use crate::talk;
 
@@ -25,6 +25,82 @@ async fn the_chat_opens_with_the_focus_in_the_composer() {
             Ok((typed == "h").then_some(()))
         })
         .await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn after_the_welcome_keys_go_to_the_composer_a_question_mark_too() {
+    on_stage("after_the_welcome", async |stage| {
+        let chat = stage.open_as_new().await?;
+        chat.click("button", "^Start$").await?;
+        until("the composer has the focus", async || {
+            let focused = chat.focused().await?;
+            let is_ready = focused == "textbox: Message" && chat.has_keyboard().await?;
+            is_ready.then_some(Some(())).ok_or(Failure::Wrong(focused))
+        })
+        .await?;
+        stage.desktop.press("question")?;
+        stage.desktop.press("h")?;
+        until("what is typed is in the composer", async || {
+            let typed = chat
+                .run("return document.activeElement.value;", vec![])
+                .await?;
+            let seen = Failure::Wrong(format!("{typed}"));
+            (typed == "?h").then_some(Some(())).ok_or(seen)
+        })
+        .await?;
+        check(chat.find("dialog", "").await?.is_none(), || {
+            "a question mark opened a dialog".into()
+        })
+    })
+    .await;
+}
+
+/// Points that the transcript is scrolled down.
+async fn scrolled(chat: &Page) -> Outcome<f64> {
+    let top = chat
+        .run("return document.querySelector('.view').scrollTop;", vec![])
+        .await?;
+    let wrong = || Failure::Wrong(format!("{top} is no place"));
+    top.as_f64().ok_or_else(wrong)
+}
+
+#[tokio::test]
+async fn whoever_scrolls_up_while_an_answer_streams_stays_there() {
+    on_stage("scrolling_up", async |stage| {
+        models::add(&stage.desktop)?;
+        let chat = stage.open().await?;
+        models::choose(&chat, models::TALKATIVE).await?;
+        // Long enough to fill the window by itself.
+        let question = format!("Tell me a story. {}", "It has a fox and a hen. ".repeat(55));
+        talk::ask(&chat, &question).await?;
+        talk::until_written(&chat, 1).await?;
+        until("the chat is longer than the window", async || {
+            let more = "const view = document.querySelector('.view');
+                return view ? view.scrollHeight - view.clientHeight : 0;";
+            let more = chat.run(more, vec![]).await?.as_f64().unwrap_or_default();
+            let seen = Failure::Wrong(format!("{more} points more"));
+            (more > 100.0).then_some(Some(())).ok_or(seen)
+        })
+        .await?;
+        let up = "document.querySelector('.view').scrollTop = 20;";
+        chat.run(up, vec![]).await?;
+        chat.by("button", "^Jump to the latest").await?;
+        // By key: the answer may just have ended by itself.
+        stage.desktop.press("ctrl+period")?;
+        talk::until_ended(&chat).await?;
+
+        // A new title is told to the whole window, which reads the chat again.
+        chat.click("button", "^Tell me a story").await?;
+        chat.type_text("A long one").await?;
+        chat.type_text(keys::ENTER).await?;
+        talk::show_history(&chat).await?;
+        talk::until_listed(&chat, "A long one", true).await?;
+        let top = scrolled(&chat).await?;
+        check((top - 20.0).abs() < 2.0, || {
+            format!("the reader was at 20 points and is at {top}")
+        })
     })
     .await;
 }

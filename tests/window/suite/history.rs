@@ -1,7 +1,7 @@
 //! Finding, naming, pinning and deleting chats.
 
 use transom_window_tests::page::keys;
-use transom_window_tests::{Outcome, Page, Stage, on_stage};
+use transom_window_tests::{Failure, Outcome, Page, Stage, check, on_stage, until};
 
 use crate::talk::{self, show_history};
 
@@ -30,6 +30,46 @@ async fn search_finds_a_chat_by_a_word_in_it() {
         search.send_keys("xylophone").await?;
         chat.until_says("Nothing found").await?;
         Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn clearing_the_history_clears_what_was_being_written() {
+    on_stage("clearing_the_history", async |stage| {
+        let chat = stage.open().await?;
+        talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
+        let composer = chat.by("textbox", "^Message$").await?;
+        composer.send_keys("An unsent secret").await?;
+        chat.run("document.activeElement.blur();", vec![]).await?;
+        let kept = "return localStorage.getItem('transom.drafts') ?? '';";
+        until("the draft is kept", async || {
+            let kept = chat.run(kept, vec![]).await?;
+            Ok(kept
+                .as_str()
+                .unwrap_or_default()
+                .contains("secret")
+                .then_some(()))
+        })
+        .await?;
+
+        stage.desktop.follow("transom://settings").await?;
+        let settings = stage.window("settings").await?;
+        settings.click("tab", "^General$").await?;
+        settings.click("button", "^Clear History").await?;
+        settings.click("button", "^Delete All$").await?;
+        settings.until_says("The history is empty").await?;
+        until("the chat is empty, and so is the composer", async || {
+            let text = "return document.querySelector('textarea').value;";
+            let text = chat.run(text, vec![]).await?;
+            let questions = talk::questions(&chat).await?;
+            let seen = Failure::Wrong(format!("{questions:?}, {text}"));
+            let is_empty = questions.is_empty() && text == "";
+            is_empty.then_some(Some(())).ok_or(seen)
+        })
+        .await?;
+        let kept = chat.run(kept, vec![]).await?;
+        check(kept == "[]", || format!("drafts are kept: {kept}"))
     })
     .await;
 }

@@ -1,7 +1,9 @@
 //! What comes from outside the windows: links, the system's dialogs and start of session, the
 //! tray's menu, and another program of ours that has the models.
 
-use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use transom_window_tests::{
     Failure, Page, check, models, on_stage, on_stage_with_tray, programs, until,
@@ -29,6 +31,40 @@ async fn a_link_fills_the_composer_and_sends_nothing() {
         check(questions.is_empty(), || format!("it asked {questions:?}"))
     })
     .await;
+}
+
+#[tokio::test]
+async fn what_is_kept_lies_in_the_data_folder_and_is_open_to_no_other_user() {
+    on_stage("kept_private", async |stage| {
+        let chat = stage.open().await?;
+        talk::ask_to_the_end(&chat, "Hello").await?;
+        let data = stage.desktop.data();
+        check(data.join("webview").is_dir(), || {
+            "the web view keeps nothing in the data folder".to_owned()
+        })?;
+        let elsewhere = stage.desktop.home().join("user/share/app.transom");
+        check(!elsewhere.join("localstorage").exists(), || {
+            format!("drafts lie in {}", elsewhere.display())
+        })?;
+        let mut open = Vec::new();
+        open_to_others(&data, &mut open).map_err(Failure::doing("look at the data folder"))?;
+        check(open.is_empty(), || format!("other users may use {open:?}"))
+    })
+    .await;
+}
+
+/// Adds everything at and below `path` that other users may read, write or enter.
+fn open_to_others(path: &Path, open: &mut Vec<PathBuf>) -> io::Result<()> {
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.permissions().mode() & 0o077 != 0 && !metadata.is_symlink() {
+        open.push(path.to_owned());
+    }
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path)? {
+            open_to_others(&entry?.path(), open)?;
+        }
+    }
+    Ok(())
 }
 
 #[tokio::test]

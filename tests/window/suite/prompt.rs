@@ -2,6 +2,7 @@
 
 use transom_window_tests::page::keys;
 use transom_window_tests::{Failure, Outcome, Page, Stage, check, on_stage, until};
+use transom_window_tests::{models, processes};
 
 use crate::talk;
 
@@ -118,6 +119,84 @@ async fn the_quick_prompt_hands_off_to_the_chat() {
         })
         .await?;
         until_hidden(stage, &prompt).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn trying_again_in_the_quick_prompt_asks_no_second_time() {
+    on_stage("quick_prompt_tries_again", async |stage| {
+        models::add(&stage.desktop)?;
+        let chat = stage.open().await?;
+        models::choose(&chat, models::TALKATIVE).await?;
+        other_program(stage).await?;
+        let prompt = open_prompt(stage).await?;
+        prompt.type_text("Tell me a story.").await?;
+        prompt.type_text(keys::ENTER).await?;
+        let answer = "return document.querySelector('.view .prose')?.innerText.length ?? 0;";
+        let is_written = async || {
+            let written = prompt.run(answer, vec![]).await?.as_u64();
+            Ok(written.is_some_and(|written| written > 20).then_some(()))
+        };
+        until("an answer is written", is_written).await?;
+        for engine in stage.app()?.engines(&stage.desktop) {
+            processes::kill(engine.pid);
+        }
+        prompt.until_says("The model stopped unexpectedly").await?;
+        prompt.click("button", "^Try again$").await?;
+        until("the failure is gone", async || {
+            let is_shown = "return document.querySelector('.view .failure') !== null;";
+            Ok((prompt.run(is_shown, vec![]).await? == false).then_some(()))
+        })
+        .await?;
+        until("another answer is written", is_written).await?;
+        stage.desktop.press("ctrl+period")?;
+        prompt.by("button", "^Copy").await?;
+
+        stage.desktop.press("ctrl+Return")?;
+        chat.until_says("2 ?(/|of) ?2").await?;
+        let questions = talk::questions(&chat).await?;
+        check(questions == ["Tell me a story."], || {
+            format!("these questions are stored: {questions:?}")
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_quick_prompt_shows_its_exchange_again() {
+    on_stage("quick_prompt_shows_again", async |stage| {
+        stage.open().await?;
+        let other = other_program(stage).await?;
+        let prompt = open_prompt(stage).await?;
+        prompt.type_text("What is the capital of France?").await?;
+        prompt.type_text(keys::ENTER).await?;
+        prompt.until_says("Paris|capital of France is").await?;
+        prompt.by("button", "^Copy").await?;
+        stage.desktop.press("Escape")?;
+        until("the other program has the focus again", async || {
+            let now = stage.desktop.active_window()?;
+            (now == other)
+                .then_some(Some(()))
+                .ok_or(Failure::Wrong(now))
+        })
+        .await?;
+        until_hidden(stage, &prompt).await?;
+        let prompt = open_prompt(stage).await?;
+        prompt.until_says("Paris|capital of France is").await?;
+        prompt.type_text("And of Italy?").await?;
+        prompt.type_text(keys::ENTER).await?;
+        prompt.until_says("And of Italy").await?;
+        prompt.by("button", "^Copy").await?;
+        stage.desktop.press("ctrl+Return")?;
+        let chat = stage.window("chat").await?;
+        until("both questions are in one chat", async || {
+            let questions = talk::questions(&chat).await?;
+            let is_both = questions == ["What is the capital of France?", "And of Italy?"];
+            let seen = Failure::Wrong(format!("{questions:?}"));
+            is_both.then_some(Some(())).ok_or(seen)
+        })
+        .await
     })
     .await;
 }

@@ -119,6 +119,33 @@ fn noted_bytes(folder: &Path) -> u64 {
 }
 
 #[tokio::test]
+async fn dismissing_a_failed_download_keeps_what_came_of_it() {
+    on_stage("dismissing_a_download", async |stage| {
+        let _hub = Hub::start(
+            &stage.desktop,
+            &["blob:drop=3000000*1", "blob:status=403*5"],
+        )?;
+        let chat = stage.open().await?;
+        let settings = get(stage).await?;
+        chat.until_says("could not be fetched").await?;
+        let parts = stage.desktop.data().join("models/.downloads");
+        let before = noted_bytes(&parts);
+        check(before > 0, || "nothing had come of it".into())?;
+        chat.click("button", "^Dismiss$").await?;
+        chat.until_gone("alert", "could not be fetched").await?;
+        settings.by("button", "^Try Again$").await?;
+        let after = noted_bytes(&parts);
+        check(after == before, || {
+            format!("{before} bytes had come, and {after} are left")
+        })?;
+        settings.click("button", "^Try Again$").await?;
+        settings.by("button", "^Use Tiny").await?;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_download_goes_on_from_where_it_was_after_the_app_was_killed() {
     on_stage("a_download_goes_on", async |stage| {
         let _hub = Hub::start(&stage.desktop, &["blob:slow=300000"])?;
@@ -242,16 +269,18 @@ async fn a_model_that_is_dropped_is_on_the_list_and_what_is_none_is_refused() {
         .await?;
 
         let drag = Drag::over(&stage.desktop, &film).await?;
-        settings.until_says(r"Holiday\.mov is no model").await?;
-        drag.drop().await?;
-        settings.by("alert", r"Holiday\.mov is no model").await?;
-
-        let drag = Drag::over(&stage.desktop, &outside).await?;
         settings
-            .until_says("Drop Dropped to use it where it lies")
+            .until_says(r"Holiday\.mov can.t be used here")
             .await?;
         drag.drop().await?;
-        settings.until_says("is on the list now").await?;
+        settings
+            .by("alert", r"Holiday\.mov can.t be used here")
+            .await?;
+
+        let drag = Drag::over(&stage.desktop, &outside).await?;
+        settings.until_says("Drop to add Dropped").await?;
+        drag.drop().await?;
+        settings.until_says("Added Dropped").await?;
         settings.by("button", "^Take Dropped off the list").await?;
         check(outside.join("config.json").is_file(), || {
             "the model was moved".into()

@@ -9,7 +9,7 @@ use crate::subject::Subject;
 use crate::talk::{Talk, limits};
 
 /// Parameters of the starter model, its tied matrix counted once.
-const STARTER_PARAMETERS: u64 = 26_000_000;
+const STARTER_PARAMETERS: u64 = 62_000_000;
 
 pub(crate) async fn a_load_tells_its_progress_and_what_was_loaded(subject: &Subject) {
     let mut talk = Talk::start(subject);
@@ -27,10 +27,12 @@ pub(crate) async fn a_load_tells_its_progress_and_what_was_loaded(subject: &Subj
     let share = info.n_parameters as f64 / STARTER_PARAMETERS as f64;
     assert!((0.9..1.1).contains(&share), "{}", info.n_parameters);
     assert!(!info.stored_as.is_empty() && !info.computed_as.is_empty());
-    assert_eq!((info.context_length, info.vocab_size), (2048, 8192));
+    assert_eq!((info.context_length, info.vocab_size), (2048, 16_384));
     assert!(info.has_chat_template);
     let recommended = info.recommended_sampling.validate(info.vocab_size);
     assert_eq!(recommended, Ok(()));
+    // The starter's card recommends greedy decoding.
+    assert_eq!(info.recommended_sampling.temperature, 0.0);
 
     assert!(loaded.memory.weight_bytes > 1_000_000);
     assert!(loaded.memory.peak_bytes >= loaded.memory.weight_bytes);

@@ -1,0 +1,323 @@
+//! `cargo xtask fuzz`: looks for failures that the fixed cases of `cargo xtask test` do not reach.
+//!
+//! Half of the time goes to the property tests, each round with another random seed, and half to
+//! the fuzz targets in `crates/*/fuzz`, by libFuzzer. Time is counted without the builds.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use crate::chores;
+use crate::problem::Problem;
+use crate::progress;
+use crate::setup::{self, Host, Purpose};
+use crate::test::TEST_SUPPORT;
+
+const DEFAULT_MINUTES: u64 = 10;
+
+/// proptest's variable for its seed; `.cargo/config.toml` fixes it for every other run.
+const SEED: &str = "PROPTEST_RNG_SEED";
+
+/// Adds libFuzzer's coverage by options that a stable compiler takes.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+                        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+                        -Cllvm-args=-sanitizer-coverage-pc-table \
+                        -Cllvm-args=-sanitizer-coverage-trace-compares \
+                        --cfg fuzzing -Ccodegen-units=1";
+
+pub(crate) fn fuzz(args: &[String]) -> Result<ExitCode, Problem> {
+    let half = minutes(args)? / 2;
+    let workspace = setup::set_up(Purpose::Tests)?;
+    let properties = Properties::of(&chores::workspace())?;
+    properties.build()?;
+    let started = Instant::now();
+    while started.elapsed() < half {
+        properties.check(random())?;
+    }
+    let targets = Target::all(&chores::workspace())?;
+    for target in &targets {
+        target.run(half / targets.len() as u32, &workspace.target)?;
+    }
+    progress::say("✓ nothing failed");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn minutes(args: &[String]) -> Result<Duration, Problem> {
+    let minutes = match args {
+        [] => Some(DEFAULT_MINUTES),
+        [minutes] => minutes.parse().ok().filter(|minutes| *minutes > 0),
+        _ => None,
+    };
+    let minutes = minutes.ok_or_else(|| {
+        let args = args.join(" ");
+        Problem::new(format!(
+            "`{args}` is not a number of minutes, such as: cargo xtask fuzz 30"
+        ))
+    })?;
+    Ok(Duration::from_secs(60 * minutes))
+}
+
+fn random() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
+/// The property tests of all rooms.
+#[derive(Debug, Default, PartialEq)]
+struct Properties {
+    /// Integration tests that hold some; the others are in libraries.
+    targets: BTreeSet<String>,
+    names: BTreeSet<String>,
+}
+
+impl Properties {
+    fn of(workspace: &Path) -> Result<Self, Problem> {
+        let mut all = Self::default();
+        for room in folders(&workspace.join("crates"))? {
+            all.collect(&room.join("src"), None)?;
+            let tests = room.join("tests");
+            for path in entries(&tests)? {
+                let target = path.file_stem().unwrap_or_default().to_string_lossy();
+                all.collect(&path, Some(&target))?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Adds those of a source file, or of all below a folder.
+    fn collect(&mut self, path: &Path, target: Option<&str>) -> Result<(), Problem> {
+        if path.is_dir() {
+            for path in entries(path)? {
+                self.collect(&path, target)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(path).map_err(unreadable(path))?;
+            let names = property_names(&source);
+            if !names.is_empty() {
+                self.targets.extend(target.map(str::to_owned));
+                self.names.extend(names.into_iter().map(str::to_owned));
+            }
+        }
+        Ok(())
+    }
+
+    /// Only what holds properties, with the features of `cargo xtask test`, so that nothing is built
+    /// twice.
+    fn cargo(&self) -> Command {
+        let mut cargo = chores::cargo();
+        cargo.args(["test", "--workspace", "--features", TEST_SUPPORT, "--lib"]);
+        for target in &self.targets {
+            cargo.args(["--test", target]);
+        }
+        cargo
+    }
+
+    fn build(&self) -> Result<(), Problem> {
+        run(self.cargo().arg("--no-run"), "build the tests")
+    }
+
+    /// Tries other cases of every property.
+    fn check(&self, seed: u64) -> Result<(), Problem> {
+        progress::say(&format!("  {} properties, {SEED}={seed}", self.names.len()));
+        let mut cargo = self.cargo();
+        cargo
+            .arg("--quiet")
+            .arg("--")
+            .args(&self.names)
+            .env(SEED, seed.to_string());
+        run(&mut cargo, "test the properties").map_err(|_| {
+            Problem::new(format!(
+                "a property failed, see above; repeat it with `{SEED}={seed} cargo test -p ROOM \
+                 NAME`, and commit its case: what proptest wrote to proptest-regressions, or a test"
+            ))
+        })
+    }
+}
+
+/// Names of the tests in the `proptest!` blocks of a source file.
+fn property_names(source: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    // The indentation of the block that is open: its end has the same.
+    let mut open = None;
+    for line in source.lines() {
+        let code = line.trim_start();
+        let indentation = line.len() - code.len();
+        if code.starts_with("proptest! {") {
+            open = Some(indentation);
+        } else if code == "}" && open == Some(indentation) {
+            open = None;
+        } else if let (Some(_), Some(rest)) = (open, code.strip_prefix("fn ")) {
+            names.extend(rest.split('(').next());
+        }
+    }
+    names
+}
+
+/// A fuzz target.
+#[derive(Debug, PartialEq)]
+struct Target {
+    /// The folder of its package.
+    package: PathBuf,
+    name: String,
+}
+
+impl Target {
+    fn all(workspace: &Path) -> Result<Vec<Self>, Problem> {
+        let mut all = Vec::new();
+        for room in folders(&workspace.join("crates"))? {
+            for path in entries(&room.join("fuzz/fuzz_targets"))? {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                all.push(Self {
+                    package: room.join("fuzz"),
+                    name: name.into_owned(),
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Runs it for `time`. What it finds out is kept in `target/fuzz` for the next run.
+    fn run(&self, time: Duration, target: &Path) -> Result<(), Problem> {
+        let (folder, triple) = (target.join("fuzz"), Host::detect()?.triple());
+        let mut build = chores::cargo();
+        build
+            .current_dir(&self.package)
+            // The triple is named so that build scripts are built without coverage.
+            .args([
+                "build",
+                "--release",
+                "--bin",
+                &self.name,
+                "--target",
+                triple,
+            ])
+            .arg("--target-dir")
+            .arg(&folder)
+            .env("RUSTFLAGS", COVERAGE);
+        run(&mut build, &format!("build the fuzz target {}", self.name))?;
+        let (found, failed) = (folder.join("corpus"), folder.join("failed"));
+        let found = found.join(&self.name);
+        for folder in [&found, &failed] {
+            fs::create_dir_all(folder).map_err(unreadable(folder))?;
+        }
+        let seed = random() as u32;
+        progress::say(&format!("  {}, -seed={seed}", self.name));
+        let mut fuzzer = Command::new(folder.join(triple).join("release").join(&self.name));
+        fuzzer
+            .arg(format!("-max_total_time={}", time.as_secs()))
+            .arg(format!("-seed={seed}"))
+            .arg("-print_final_stats=1")
+            .arg("-verbosity=0")
+            .arg(format!("-artifact_prefix={}/", failed.display()))
+            .arg(found)
+            .arg(self.package.join("corpus").join(&self.name));
+        run(&mut fuzzer, &format!("fuzz {}", self.name)).map_err(|_| {
+            Problem::new(format!(
+                "the fuzz target {} failed, see above; its input is in {}: put it into {} under a \
+                 name that says what it shows",
+                self.name,
+                failed.display(),
+                self.package.join("corpus").join(&self.name).display()
+            ))
+        })
+    }
+}
+
+fn run(command: &mut Command, doing: &str) -> Result<(), Problem> {
+    let status = command.status();
+    let status = status.map_err(|error| chores::not_started(command, doing, &error))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Problem::new(format!("could not {doing}; see above")))
+}
+
+/// What lies in a folder, sorted; nothing where there is none.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let read = fs::read_dir(folder).and_then(|entries| {
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+        paths.collect::<Result<Vec<_>, _>>()
+    });
+    let mut paths = read.map_err(unreadable(folder))?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn folders(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
+    let mut paths = entries(folder)?;
+    paths.retain(|path| path.is_dir());
+    Ok(paths)
+}
+
+fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> Problem {
+    move |error| Problem::new(format!("could not use {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_given_in_whole_minutes() {
+        let minutes = |args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+            minutes(&args).map(|time| time.as_secs())
+        };
+        assert_eq!(minutes(&[]).unwrap(), 600);
+        assert_eq!(minutes(&["3"]).unwrap(), 180);
+        for wrong in [&["0"][..], &["ten"], &["1", "2"]] {
+            let problem = minutes(wrong).unwrap_err().to_string();
+            assert!(problem.contains(&wrong.join(" ")), "{problem}");
+        }
+    }
+
+    #[test]
+    fn properties_are_found_by_their_block() {
+        let source = "\
+fn helper() {}
+mod tests {
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_text_comes_back(text in \"\\\\PC*\") {
+            if text.is_empty() {
+            }
+        }
+
+        #[test]
+        fn long_signature(
+            one in 0..3,
+        ) {
+        }
+    }
+    #[test]
+    fn plain() {}
+}
+";
+        assert_eq!(
+            property_names(source),
+            ["any_text_comes_back", "long_signature"]
+        );
+    }
+
+    #[test]
+    fn the_rooms_have_properties_and_fuzz_targets() {
+        let properties = Properties::of(&chores::workspace()).unwrap();
+        assert!(properties.names.len() > 50, "{:?}", properties.names);
+        assert!(
+            properties.targets.contains("entries"),
+            "{:?}",
+            properties.targets
+        );
+        let targets = Target::all(&chores::workspace()).unwrap();
+        assert!(
+            targets.iter().any(|target| target.name == "gguf"),
+            "{targets:?}"
+        );
+    }
+}
