@@ -115,7 +115,6 @@ fn restraint(restraint: &Restraint) -> RestraintView {
             tokens: whole(tokens as u128),
         },
         Of::Speculation => Limit::Speculation,
-        Of::BackgroundWork => Limit::BackgroundWork,
         Of::Repaint { milliseconds } => Limit::Repaint {
             milliseconds: whole(milliseconds.into()),
         },
@@ -212,7 +211,7 @@ pub(crate) mod tests {
             "allowance": {
                 "memory": "normal", "stop_answers": false, "context_length": null,
                 "prefill_chunk": null, "max_tokens": null, "speculation": true,
-                "background_work": true, "repaint_interval_seconds": 0.016,
+                "repaint_interval_seconds": 0.016,
                 "idle_unload_seconds": null, "held": null, "offer_smaller_model": false,
                 "restraints": []
             },

@@ -128,8 +128,6 @@ pub enum Limit {
     },
     /// Nothing is guessed ahead.
     Speculation,
-    /// No work that nobody waits for.
-    BackgroundWork,
     /// Answers are repainted less often.
     Repaint {
         /// Least milliseconds between two.

@@ -17,12 +17,12 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use transom_engine::Engine;
-use transom_signals::{Urgency, set_thread_urgency};
+use transom_signals::{MemoryNotices, Urgency, set_thread_urgency};
 
 use crate::frame::{self, FrameError, FrameReader};
 use crate::wire::{Command, PROTOCOL, Report};
@@ -94,9 +94,11 @@ pub fn serve(
 ) -> Result<(), FrameError> {
     let shared = Shared {
         inbox: Inbox::default(),
-        outbox: Outbox::default(),
+        outbox: Arc::default(),
         pulse: Pulse::new(),
     };
+    let of_notices = shared.outbox.clone();
+    let _notices = MemoryNotices::listen(move || of_notices.push(Report::MemoryNotice));
     let reading = stream.try_clone()?;
     let (settled, has_settled) = mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -124,7 +126,7 @@ pub fn serve(
 /// What the three threads share.
 struct Shared {
     inbox: Inbox,
-    outbox: Outbox,
+    outbox: Arc<Outbox>,
     pulse: Pulse,
 }
 

@@ -16,7 +16,7 @@ use transom_engine::{
 };
 
 /// Version of the messages in this file. Raised with every change to them.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Longest frame accepted, in bytes: a prompt of any real context, with room.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
@@ -168,6 +168,9 @@ pub enum Report {
         /// Bytes of the whole process.
         bytes: u64,
     },
+    /// The system told the process that memory pressure changed. Sent unasked, on macOS, which tells
+    /// the largest processes first.
+    MemoryNotice,
     /// The model is dropped.
     Unloaded {
         /// The process's footprint before and after the drop; `None` where the system does not

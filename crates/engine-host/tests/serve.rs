@@ -59,11 +59,11 @@ impl Served {
         frame::write(&mut self.stream, command).unwrap();
     }
 
-    /// The next report, but for footprints, which come unasked.
+    /// The next report, but for those that come unasked.
     fn next(&mut self) -> Report {
         loop {
             match self.frames.read().unwrap().expect("a report") {
-                Report::Footprint { .. } => {}
+                Report::Footprint { .. } | Report::MemoryNotice => {}
                 report => return report,
             }
         }

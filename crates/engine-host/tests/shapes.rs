@@ -205,7 +205,7 @@ fn reports() -> Vec<Report> {
         },
     ];
     all.extend(events.map(|event| Report::Event { job: JOB, event }));
-    all.push(Report::Footprint { bytes: 1 });
+    all.extend([Report::Footprint { bytes: 1 }, Report::MemoryNotice]);
     let failed = |error| Report::LoadFailed { error };
     all.extend(errors().into_iter().map(failed));
     let broken = |error| Report::Broken { error };
@@ -222,6 +222,7 @@ fn reports() -> Vec<Report> {
             | Report::Trimmed { .. }
             | Report::Broken { .. }
             | Report::Footprint { .. }
+            | Report::MemoryNotice
             | Report::Unloaded { .. }
             | Report::Pong { .. } => {}
         }

@@ -10,7 +10,7 @@ mod text;
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 pub use text::{is_control, visible};
@@ -48,6 +48,18 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
+}
+
+/// Returns the bytes that the files below `folder` take on the disk, without holes and without what
+/// links point to; 0 where there is no folder.
+pub fn taken_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let taken = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => taken_bytes(&entry.path()),
+        Ok(metadata) => metadata.blocks().saturating_mul(512),
+        Err(_) => 0,
+    });
+    taken.fold(0, u64::saturating_add)
 }
 
 /// Creates a folder that only this user can enter, and its parents. An existing folder keeps its
@@ -143,6 +155,25 @@ mod tests {
         fs::write(&path, [b'a', 0xff]).unwrap();
         let error = read_to_string(&path, 5).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_folder_takes_what_its_files_take_without_holes_and_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert_eq!(taken_bytes(&at("none")), 0);
+        fs::create_dir(at("below")).unwrap();
+        let empty = taken_bytes(folder.path());
+        File::create(at("hole")).unwrap().set_len(1 << 30).unwrap();
+        symlink(folder.path(), at("below/round")).unwrap();
+        assert!(taken_bytes(folder.path()) < empty + (1 << 20));
+        File::create(at("below/full"))
+            .and_then(|mut file| {
+                file.write_all(&vec![1; 2 << 20])?;
+                file.sync_all()
+            })
+            .unwrap();
+        assert!(taken_bytes(folder.path()) >= empty + (2 << 20));
     }
 
     #[test]

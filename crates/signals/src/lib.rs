@@ -23,6 +23,7 @@ mod keep_awake;
 mod linux;
 #[cfg(target_os = "macos")]
 mod mac;
+mod memory_notices;
 #[cfg(any(target_os = "macos", test))]
 mod pressure_poll;
 mod report;
@@ -40,6 +41,7 @@ pub use hardware::Hardware;
 pub use keep_awake::KeepAwake;
 #[cfg(target_os = "linux")]
 pub use linux::{LinuxSignals, Paths};
+pub use memory_notices::MemoryNotices;
 pub use scripted::{ScriptedSignals, SimulationError, parse_simulation};
 pub use signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
 pub use urgency::{Urgency, set_thread_urgency};

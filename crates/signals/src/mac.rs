@@ -11,6 +11,7 @@ mod sysctl;
 use std::sync::Arc;
 
 pub(crate) use disk::clearable_disk_bytes;
+pub(crate) use memory::Notices;
 
 use objc2_metal::{MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice};
 
@@ -63,6 +64,10 @@ impl SignalSource for MacSignals {
 
     fn set_watchful(&self, is_watchful: bool) {
         self.sources.0.set_watchful(is_watchful);
+    }
+
+    fn look_again(&self) {
+        self.sources.0.look_again();
     }
 
     fn report(&self) -> Vec<SourceReport> {

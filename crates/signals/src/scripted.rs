@@ -1,6 +1,6 @@
 //! Signals that somebody sets: for tests, and for showing what would happen.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::board::Board;
@@ -12,6 +12,7 @@ use crate::signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, T
 pub struct ScriptedSignals {
     board: Arc<Board>,
     is_watchful: Arc<AtomicBool>,
+    unnoticed: Arc<Mutex<Option<SystemSignals>>>,
 }
 
 impl ScriptedSignals {
@@ -25,6 +26,15 @@ impl ScriptedSignals {
     /// Says something else, and tells whoever watches if it is news.
     pub fn set(&self, signals: SystemSignals) {
         self.board.update(|present| *present = signals);
+    }
+
+    /// Changes to `signals` without notice: only [`SignalSource::look_again`] finds them.
+    pub fn set_unnoticed(&self, signals: SystemSignals) {
+        *self.unnoticed() = Some(signals);
+    }
+
+    fn unnoticed(&self) -> MutexGuard<'_, Option<SystemSignals>> {
+        self.unnoticed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what [`SignalSource::set_watchful`] was last called with.
@@ -44,6 +54,13 @@ impl SignalSource for ScriptedSignals {
 
     fn set_watchful(&self, is_watchful: bool) {
         self.is_watchful.store(is_watchful, Ordering::SeqCst);
+    }
+
+    fn look_again(&self) {
+        let found = self.unnoticed().take();
+        if let Some(signals) = found {
+            self.set(signals);
+        }
     }
 
     fn report(&self) -> Vec<SourceReport> {

@@ -93,6 +93,10 @@ pub trait SignalSource: Send + Sync + 'static {
     /// is read every few seconds as long as one is.
     fn set_watchful(&self, _is_watchful: bool) {}
 
+    /// Reads memory pressure anew, because another process was told of a change
+    /// ([`crate::MemoryNotices`]).
+    fn look_again(&self) {}
+
     /// What it listens to, for people: one line a source, in a fixed order. It may take half a
     /// second, for which what answers late is waited for; [`SignalSource::current`] knows it then.
     fn report(&self) -> Vec<SourceReport>;

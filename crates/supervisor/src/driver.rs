@@ -233,6 +233,8 @@ impl Driver {
                 let event = WorkerEvent::Footprint(bytes);
                 return self.step(Event::Worker(worker, event), News::Progress);
             }
+            // The machine's own source knows the level, which is one for all processes.
+            Report::MemoryNotice => return self.machine.source.look_again(),
             Report::Unloaded { footprint } => WorkerEvent::Unloaded(footprint),
             // They end at the parent's side of the wire.
             Report::Hello { .. } | Report::Pong { .. } => return,

@@ -1,15 +1,14 @@
 //! From the machine's signals to what is allowed now, and why.
 //!
-//! | while | context | answers | prefill step | speculation | background | repaint | unused models go after (≤ 16 GB) | new asks | smaller model |
-//! |---|---|---|---|---|---|---|---|---|---|
-//! | all is well | | | | yes | yes | 16 ms | 3 min (2 min); 10 min from 32 GB | | |
-//! | memory warning, or thrashing | 4096 | 1024 | 512 | | no | | 60 s (30 s) | | |
-//! | memory critical | 4096 | 1024 | 512 | no | no | | at once | wait | |
-//! | heat fair | | | | | no | | | | |
-//! | heat serious | | 1024 | 256 | no | no | 100 ms | | | offered |
-//! | heat critical | | 1024 | 256 | no | no | 100 ms | | wait | offered |
-//! | Low Power Mode | 4096 | 1024 | | no | no | 100 ms | 90 s (60 s) | | offered |
-//! | on battery | | | | | no | | 2 min (90 s) | | |
+//! | while | context | answers | prefill step | speculation | repaint | unused models go after (≤ 16 GB) | new asks | smaller model |
+//! |---|---|---|---|---|---|---|---|---|
+//! | all is well | | | | yes | 16 ms | 3 min (2 min); 10 min from 32 GB | | |
+//! | memory warning, or thrashing | 4096 | 1024 | 512 | | | 60 s (30 s) | | |
+//! | memory critical | 4096 | 1024 | 512 | no | | at once | wait | |
+//! | heat serious | | 1024 | 256 | no | 100 ms | | | offered |
+//! | heat critical | | 1024 | 256 | no | 100 ms | | wait | offered |
+//! | Low Power Mode | 4096 | 1024 | | no | 100 ms | 90 s (60 s) | | offered |
+//! | on battery | | | | | | 2 min (90 s) | | |
 //!
 //! While the user pauses, new asks wait, whatever the machine says.
 //!
@@ -117,8 +116,6 @@ pub struct Allowance {
     pub max_tokens: Option<usize>,
     /// Whether tokens may be guessed ahead.
     pub speculation: bool,
-    /// Whether prefetch, embeddings and other work that nobody waits for may run.
-    pub background_work: bool,
     /// Least time between two repaints of a streaming answer.
     #[serde(rename = "repaint_interval_seconds", with = "transom_engine::seconds")]
     pub repaint_interval: Duration,
@@ -170,8 +167,6 @@ pub enum Limit {
     },
     /// No token is guessed ahead.
     Speculation,
-    /// No work runs that nobody waits for.
-    BackgroundWork,
     /// Growing answers are repainted less often.
     Repaint {
         /// Least milliseconds between two repaints.

@@ -54,6 +54,8 @@ pub struct WorkerScript {
     pub token_interval: Duration,
     /// How long freeing its model takes.
     pub unload_time: Duration,
+    /// Whether it hears of memory pressure when it begins an answer.
+    pub has_memory_notice: bool,
     /// What goes wrong.
     pub fault: Fault,
 }
@@ -89,6 +91,7 @@ impl Default for WorkerScript {
                 .to_vec(),
             token_interval: Duration::from_millis(20),
             unload_time: Duration::from_millis(50),
+            has_memory_notice: false,
             fault: Fault::None,
         }
     }
@@ -277,6 +280,9 @@ impl Life {
     }
 
     async fn generate(&mut self, job: JobId, request: &Request) -> Result<(), End> {
+        if self.script.has_memory_notice {
+            self.say(Report::MemoryNotice).await;
+        }
         let prompt_tokens = 1;
         self.tell(
             job,

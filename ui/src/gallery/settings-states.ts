@@ -49,7 +49,6 @@ const hot: Partial<StatusView> = {
     { limit: { limit: "idle_unload", seconds: 60 }, because: "memory_warning" },
     { limit: { limit: "speculation" }, because: "low_power" },
     { limit: { limit: "smaller_model" }, because: "low_power" },
-    { limit: { limit: "background_work" }, because: "battery" },
   ],
 };
 

@@ -712,7 +712,7 @@ tokens: number, } | { "limit": "prefill_step",
 /**
  * Most tokens.
  */
-tokens: number, } | { "limit": "speculation" } | { "limit": "background_work" } | { "limit": "repaint",
+tokens: number, } | { "limit": "speculation" } | { "limit": "repaint",
 /**
  * Least milliseconds between two.
  */

@@ -280,7 +280,6 @@ mod tests {
                 prefill_chunk: None,
                 max_tokens: None,
                 speculation: true,
-                background_work: true,
                 repaint_interval: Duration::from_millis(16),
                 idle_unload: Some(Duration::from_secs(180)),
                 held: None,

@@ -11,7 +11,6 @@ mod wish;
 #[cfg(test)]
 mod tests;
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
@@ -149,7 +148,8 @@ fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result<(
         .iter()
         .filter_map(|plan| plan.size_bytes)
         .fold(0, u64::saturating_add);
-    let came_bytes = taken_bytes(parts, 2);
+    // A part has its whole length from the start, so its length says nothing.
+    let came_bytes = transom_files::taken_bytes(parts);
     match free_bytes {
         Some(free_bytes) if needed_bytes > free_bytes.saturating_add(came_bytes) => {
             Err(Failure::Hub(HubError::DiskFull {
@@ -160,18 +160,6 @@ fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result<(
         }
         _ => Ok(()),
     }
-}
-
-/// What the files in `folder`, and in folders below it to this depth, take of the disk: a part has
-/// its whole length from the start.
-fn taken_bytes(folder: &Path, depth: usize) -> u64 {
-    let entries = folder.read_dir().into_iter().flatten().flatten();
-    let taken = entries.map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() && depth > 0 => taken_bytes(&entry.path(), depth - 1),
-        Ok(metadata) => metadata.blocks().saturating_mul(512),
-        Err(_) => 0,
-    });
-    taken.fold(0, u64::saturating_add)
 }
 
 /// Where the model of `plan` lies if it is here already.

@@ -20,7 +20,6 @@ fn allowance() -> Allowance {
         prefill_chunk: None,
         max_tokens: Some(1024),
         speculation: true,
-        background_work: true,
         repaint_interval: Duration::from_millis(16),
         idle_unload: None,
         held: None,

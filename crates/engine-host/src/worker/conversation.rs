@@ -73,7 +73,7 @@ impl Conversation {
         let next = self.asked.front().copied();
         let is_last = match (&report, next) {
             (Report::Pong { silent_seconds, .. }, _) => return Ok(Heard::Pong(*silent_seconds)),
-            (Report::Broken { .. } | Report::Footprint { .. }, _) => false,
+            (Report::Broken { .. } | Report::Footprint { .. } | Report::MemoryNotice, _) => false,
             (Report::LoadProgress { .. }, Some(Asked::Load)) => false,
             (Report::Event { job, event }, Some(Asked::Generate(asked)))
                 if *job == asked && !matches!(event, TokenEvent::Finished { .. }) =>
@@ -121,6 +121,7 @@ fn out_of_turn(report: &Report, next: Option<Asked>) -> String {
         Report::Unloaded { .. } => "the end of an unload",
         Report::Broken { .. } => "a broken model",
         Report::Footprint { .. } => "its footprint",
+        Report::MemoryNotice => "memory pressure",
         Report::Pong { .. } => "a pong",
     };
     match next {

@@ -14,7 +14,7 @@ use transom_signals::KeepAwake;
 
 use super::kept::{keep, restore};
 use super::{DownloadsOptions, Freed};
-use crate::disk::{make_folder, taken_bytes, trouble};
+use crate::disk::{make_folder, trouble};
 use crate::job::{Job, News, Order, Shared, Teller};
 use crate::lock::Lock;
 use crate::queue::{Effect, Kept, Queue};
@@ -263,7 +263,7 @@ impl Driver {
                     Err(HubError::InUse { .. }) => return Ok(Freed { bytes: 0 }),
                     lock => lock?,
                 };
-                let bytes = taken_bytes(&folder);
+                let bytes = transom_files::taken_bytes(&folder);
                 let removed = fs::remove_dir_all(&folder);
                 removed.map_err(|error| trouble(&folder, &error))?;
                 Ok(Freed { bytes })

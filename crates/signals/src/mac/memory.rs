@@ -24,6 +24,8 @@ enum Wake {
     Notice(MemoryPressure),
     /// A model came into memory (true), or the last one left (false).
     Watchful(bool),
+    /// Another process was told of a change.
+    LookAgain,
 }
 
 /// The running watch. Dropping it ends the thread.
@@ -61,6 +63,11 @@ impl MemoryWatch {
     /// See [`crate::SignalSource::set_watchful`].
     pub(super) fn set_watchful(&self, is_watchful: bool) {
         let _ = self.wake.send(Wake::Watchful(is_watchful));
+    }
+
+    /// See [`crate::SignalSource::look_again`].
+    pub(super) fn look_again(&self) {
+        let _ = self.wake.send(Wake::LookAgain);
     }
 
     /// Fails with the reason if nothing is watched.
@@ -126,7 +133,7 @@ fn follow(wakes: &Receiver<Wake>, board: &Board) {
                 poll.set_watchful(is_watchful);
                 None
             }
-            Err(RecvTimeoutError::Timeout) => None,
+            Ok(Wake::LookAgain) | Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
         };
         board.update(|signals| {

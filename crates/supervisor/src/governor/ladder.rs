@@ -34,7 +34,6 @@ struct Rung {
     max_tokens: Option<usize>,
     prefill_chunk: Option<usize>,
     stops_speculation: bool,
-    stops_background: bool,
     repaint: Option<Duration>,
     idle: Option<Idle>,
     holds: bool,
@@ -74,7 +73,6 @@ const fn nothing(because: Because) -> Rung {
         max_tokens: None,
         prefill_chunk: None,
         stops_speculation: false,
-        stops_background: false,
         repaint: None,
         idle: None,
         holds: false,
@@ -94,7 +92,6 @@ const MEMORY_WARNING: Rung = Rung {
     context_length: Some(4096),
     max_tokens: Some(1024),
     prefill_chunk: Some(512),
-    stops_background: true,
     idle: idle(60, 30, Wish::Setting),
     ..nothing(memory(MemoryPressure::Warning))
 };
@@ -112,19 +109,13 @@ const THRASHING: Rung = Rung {
     ..MEMORY_WARNING
 };
 
-const HEAT_FAIR: Rung = Rung {
-    stops_background: true,
-    ..nothing(heat(ThermalState::Fair))
-};
-
 const HEAT_SERIOUS: Rung = Rung {
-    because: heat(ThermalState::Serious),
     max_tokens: Some(1024),
     prefill_chunk: Some(256),
     stops_speculation: true,
     repaint: Some(Duration::from_millis(100)),
     offers_smaller: true,
-    ..HEAT_FAIR
+    ..nothing(heat(ThermalState::Serious))
 };
 
 const HEAT_CRITICAL: Rung = Rung {
@@ -137,7 +128,6 @@ const LOW_POWER: Rung = Rung {
     context_length: Some(4096),
     max_tokens: Some(1024),
     stops_speculation: true,
-    stops_background: true,
     repaint: Some(Duration::from_millis(100)),
     idle: idle(90, 60, Wish::Default),
     offers_smaller: true,
@@ -145,20 +135,18 @@ const LOW_POWER: Rung = Rung {
 };
 
 const BATTERY: Rung = Rung {
-    stops_background: true,
     idle: idle(120, 90, Wish::Default),
     ..nothing(Because::Battery)
 };
 
 /// The reason that is named first when two demand the same comes first.
-const LADDER: [Rung; 8] = [
+const LADDER: [Rung; 7] = [
     MEMORY_CRITICAL,
     HEAT_CRITICAL,
     MEMORY_WARNING,
     THRASHING,
     HEAT_SERIOUS,
     LOW_POWER,
-    HEAT_FAIR,
     BATTERY,
 ];
 
@@ -225,7 +213,6 @@ pub(super) fn allowance(
         prefill_chunk: demands.prefill_chunk.map(|(n, _)| n),
         max_tokens: demands.max_tokens.map(|(n, _)| n),
         speculation: demands.no_speculation.is_none(),
-        background_work: demands.no_background.is_none(),
         repaint_interval: demands.repaint.map_or(frame, |(wait, _)| wait.max(frame)),
         idle_unload: demands.idle.map(|(wait, _)| wait),
         held: demands.held,
@@ -242,7 +229,6 @@ pub(super) struct Demands {
     pub(super) context_length: Option<(usize, Because)>,
     pub(super) prefill_chunk: Option<(usize, Because)>,
     pub(super) no_speculation: Option<Because>,
-    pub(super) no_background: Option<Because>,
     pub(super) repaint: Option<(Duration, Because)>,
     /// `None` keeps models; no reason, if it is this machine's usual wait.
     pub(super) idle: Option<(Duration, Option<Because>)>,
@@ -263,7 +249,6 @@ impl Demands {
             context_length: climbed.tightest(|rung| rung.context_length),
             prefill_chunk: climbed.tightest(|rung| rung.prefill_chunk),
             no_speculation: climbed.first(|rung| rung.stops_speculation),
-            no_background: climbed.first(|rung| rung.stops_background),
             repaint: climbed.slowest(|rung| rung.repaint),
             idle: climbed.idle(size, tuning),
             smaller_model: climbed.first(|rung| rung.offers_smaller),

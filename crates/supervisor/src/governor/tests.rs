@@ -69,7 +69,6 @@ fn brief(allowance: &Allowance) -> String {
         parts.extend(is_set.then(|| name.to_owned()));
     };
     flag("no speculation", !allowance.speculation);
-    flag("no background", !allowance.background_work);
     flag("slow paint", allowance.repaint_interval.as_millis() == 100);
     flag("smaller model", allowance.offer_smaller_model);
     flag("HELD", allowance.held.is_some());
@@ -127,7 +126,7 @@ fn a_warning_holds_at_once_and_eases_after_a_quiet_spell() {
         24,
         "
         5s warning
-        → context 4096, answers 1024, step 512, no background, idle 60s
+        → context 4096, answers 1024, step 512, idle 60s
         8s quiet
         23s → idle 180s
         30s end
@@ -142,11 +141,11 @@ fn critical_pressure_comes_down_to_the_worst_that_was_seen_meanwhile() {
         24,
         "
         0s critical
-        → context 4096, answers 1024, step 512, no speculation, no background, HELD, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, HELD, idle 0ns
         10s quiet
         12s warning
         14s quiet
-        25s → context 4096, answers 1024, step 512, no background, idle 60s
+        25s → context 4096, answers 1024, step 512, idle 60s
         40s → idle 180s
         60s end
         ",
@@ -159,7 +158,7 @@ fn flapping_pressure_does_not_make_the_allowance_flap() {
         24,
         "
         0s warning
-        → context 4096, answers 1024, step 512, no background, idle 60s
+        → context 4096, answers 1024, step 512, idle 60s
         1s quiet
         2s warning
         3s quiet
@@ -180,14 +179,14 @@ fn thrashing_counts_as_a_warning_and_ends_answers_only_together_with_critical_pr
         24,
         "
         0s thrashing
-        → context 4096, answers 1024, step 512, no background, idle 60s
+        → context 4096, answers 1024, step 512, idle 60s
         10s quiet
         20s critical
-        → context 4096, answers 1024, step 512, no speculation, no background, HELD, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, HELD, idle 0ns
         22s critical thrashing
-        → context 4096, answers 1024, step 512, no speculation, no background, HELD, STOP, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, HELD, STOP, idle 0ns
         30s quiet
-        45s → context 4096, answers 1024, step 512, no background, idle 60s
+        45s → context 4096, answers 1024, step 512, idle 60s
         60s → idle 180s
         70s end
         ",
@@ -201,7 +200,7 @@ fn low_power_mode_holds_at_once_and_goes_soon() {
         24,
         "
         0s low-power
-        → context 4096, answers 1024, no speculation, no background, slow paint, smaller model, idle 90s
+        → context 4096, answers 1024, no speculation, slow paint, smaller model, idle 90s
         60s quiet
         62s low-power
         64s quiet
@@ -218,17 +217,15 @@ fn heat_climbs_the_ladder_at_once_and_comes_down_a_minute_at_a_time() {
         24,
         "
         0s fair
-        → no background, idle 180s
         10s serious
-        → answers 1024, step 256, no speculation, no background, slow paint, smaller model, idle 180s
+        → answers 1024, step 256, no speculation, slow paint, smaller model, idle 180s
         20s overheated
-        → answers 1024, step 256, no speculation, no background, slow paint, smaller model, HELD, idle 180s
+        → answers 1024, step 256, no speculation, slow paint, smaller model, HELD, idle 180s
         30s serious
         40s fair
-        90s → answers 1024, step 256, no speculation, no background, slow paint, smaller model, idle 180s
+        90s → answers 1024, step 256, no speculation, slow paint, smaller model, idle 180s
         100s quiet
-        150s → no background, idle 180s
-        210s → idle 180s
+        150s → idle 180s
         220s end
         ",
     );
@@ -241,13 +238,13 @@ fn models_are_kept_for_as_long_as_the_machine_can_spare_them() {
         64,
         "
         0s battery
-        → no background, idle 120s
+        → idle 120s
         1s battery low-power
-        → context 4096, answers 1024, no speculation, no background, slow paint, smaller model, idle 90s
+        → context 4096, answers 1024, no speculation, slow paint, smaller model, idle 90s
         2s battery low-power warning
-        → context 4096, answers 1024, step 512, no speculation, no background, slow paint, smaller model, idle 60s
+        → context 4096, answers 1024, step 512, no speculation, slow paint, smaller model, idle 60s
         3s quiet
-        8s → context 4096, answers 1024, step 512, no background, idle 60s
+        8s → context 4096, answers 1024, step 512, idle 60s
         18s → idle 600s
         20s end
         ",
@@ -256,9 +253,9 @@ fn models_are_kept_for_as_long_as_the_machine_can_spare_them() {
         8,
         "
         0s battery
-        → no background, idle 90s
+        → idle 90s
         1s warning
-        → context 4096, answers 1024, step 512, no background, idle 30s
+        → context 4096, answers 1024, step 512, idle 30s
         2s quiet
         17s → idle 120s
         20s end
@@ -275,14 +272,14 @@ fn the_users_wait_yields_to_memory_only_and_a_wish_to_keep_to_critical_pressure_
         0s tune 1800
         → idle 1800s
         1s battery low-power
-        → context 4096, answers 1024, no speculation, no background, slow paint, smaller model, idle 1800s
+        → context 4096, answers 1024, no speculation, slow paint, smaller model, idle 1800s
         2s warning
-        → context 4096, answers 1024, step 512, no speculation, no background, slow paint, smaller model, idle 60s
+        → context 4096, answers 1024, step 512, no speculation, slow paint, smaller model, idle 60s
         3s tune keep
-        → context 4096, answers 1024, step 512, no speculation, no background, slow paint, smaller model, kept
-        7s → context 4096, answers 1024, step 512, no background, kept
+        → context 4096, answers 1024, step 512, no speculation, slow paint, smaller model, kept
+        7s → context 4096, answers 1024, step 512, kept
         20s critical
-        → context 4096, answers 1024, step 512, no speculation, no background, HELD, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, HELD, idle 0ns
         30s tune 10
         31s quiet
         46s → idle 10s
@@ -300,7 +297,7 @@ fn a_late_tick_and_an_observation_in_its_place_ease_as_well() {
     governor.observe(signals("warning"), at(0));
     governor.observe(signals("quiet"), at(1));
     governor.observe(signals("battery"), at(500));
-    assert_eq!(brief(governor.allowance()), "no background, idle 120s");
+    assert_eq!(brief(governor.allowance()), "idle 120s");
     governor.observe(signals("quiet"), at(501));
     governor.tick(at(9000));
     assert_eq!(brief(governor.allowance()), "idle 180s");

@@ -27,7 +27,6 @@ impl Demands {
             tokens(|tokens| Limit::Context { tokens }, self.context_length),
             tokens(|tokens| Limit::PrefillStep { tokens }, self.prefill_chunk),
             of(Limit::Speculation, self.no_speculation),
-            of(Limit::BackgroundWork, self.no_background),
             repaint,
             idle,
             of(Limit::SmallerModel, self.smaller_model),
@@ -61,7 +60,6 @@ impl fmt::Display for Limit {
                 write!(f, "prompts are read in smaller steps ({tokens} tokens)")
             }
             Self::Speculation => write!(f, "no speculation"),
-            Self::BackgroundWork => write!(f, "background work paused"),
             Self::Repaint { milliseconds } => {
                 write!(f, "text appears in larger steps (every {milliseconds} ms)")
             }

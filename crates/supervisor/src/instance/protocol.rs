@@ -16,10 +16,10 @@ use crate::request::{Ask, AskError, AskId, Unload};
 use crate::status::{Status, UnloadRecord};
 
 /// Version of the messages in this file, raised with every change to them or to what they carry.
-pub(super) const PROTOCOL: u32 = 7;
+pub(super) const PROTOCOL: u32 = 8;
 
 /// The oldest version whose messages still have the same meaning.
-pub(super) const OLDEST_PROTOCOL: u32 = 7;
+pub(super) const OLDEST_PROTOCOL: u32 = 8;
 
 /// Longest [`Hello`] of a client, in bytes.
 pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;

@@ -34,6 +34,25 @@ async fn memory_is_watched_closely_while_a_model_is_in_it() {
     assert!(!world.signals.is_watchful());
 }
 
+/// D075: of all processes that of a model hears of memory pressure first.
+#[tokio::test(start_paused = true)]
+async fn a_notice_to_the_process_of_a_model_counts_as_one_to_this() {
+    let script = WorkerScript {
+        has_memory_notice: true,
+        ..WorkerScript::default()
+    };
+    let world = start(ScriptedWorkers::all(script), tuning());
+    world.signals.set_unnoticed(SystemSignals {
+        memory: MemoryPressure::Warning,
+        ..SystemSignals::default()
+    });
+    let memory = || world.handle.status().borrow().signals.memory;
+    pass(MINUTE).await;
+    assert_eq!(memory(), MemoryPressure::Normal);
+    finish(&mut world.handle.ask(ask("chat"))).await;
+    assert_eq!(memory(), MemoryPressure::Warning);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_ask_in_time_puts_the_idle_unload_off() {
     let world = world();

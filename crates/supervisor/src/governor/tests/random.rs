@@ -64,7 +64,6 @@ fn is_as_tight(a: &Allowance, b: &Allowance) -> bool {
         && least(a.prefill_chunk) <= least(b.prefill_chunk)
         && least(a.max_tokens) <= least(b.max_tokens)
         && a.speculation <= b.speculation
-        && a.background_work <= b.background_work
         && a.repaint_interval >= b.repaint_interval
         && wait(a.idle_unload) <= wait(b.idle_unload)
         && a.held.is_some() >= b.held.is_some()

@@ -43,7 +43,6 @@ fn every_level_of_every_signal_says_what_it_costs_and_why() {
         shorter answers (1024 tokens): memory is short
         conversations remember less (4096 tokens): memory is short
         prompts are read in smaller steps (512 tokens): memory is short
-        background work paused: memory is short
         models unload after 60 s unused: memory is short
         # critical
         new questions wait: memory is critically short
@@ -51,21 +50,17 @@ fn every_level_of_every_signal_says_what_it_costs_and_why() {
         conversations remember less (4096 tokens): memory is critically short
         prompts are read in smaller steps (512 tokens): memory is critically short
         no speculation: memory is critically short
-        background work paused: memory is critically short
         models unload at once: memory is critically short
         # thrashing
         shorter answers (1024 tokens): memory is being moved to disk
         conversations remember less (4096 tokens): memory is being moved to disk
         prompts are read in smaller steps (512 tokens): memory is being moved to disk
-        background work paused: memory is being moved to disk
         models unload after 60 s unused: memory is being moved to disk
         # fair
-        background work paused: this computer is warm
         # serious
         shorter answers (1024 tokens): this computer is hot
         prompts are read in smaller steps (256 tokens): this computer is hot
         no speculation: this computer is hot
-        background work paused: this computer is hot
         text appears in larger steps (every 100 ms): this computer is hot
         a smaller model is suggested: this computer is hot
         # overheated
@@ -73,19 +68,16 @@ fn every_level_of_every_signal_says_what_it_costs_and_why() {
         shorter answers (1024 tokens): this computer is too hot
         prompts are read in smaller steps (256 tokens): this computer is too hot
         no speculation: this computer is too hot
-        background work paused: this computer is too hot
         text appears in larger steps (every 100 ms): this computer is too hot
         a smaller model is suggested: this computer is too hot
         # low-power
         shorter answers (1024 tokens): Low Power Mode
         conversations remember less (4096 tokens): Low Power Mode
         no speculation: Low Power Mode
-        background work paused: Low Power Mode
         text appears in larger steps (every 100 ms): Low Power Mode
         models unload after 90 s unused: Low Power Mode
         a smaller model is suggested: Low Power Mode
         # battery
-        background work paused: on battery
         models unload after 2 min unused: on battery
         ",
     );
@@ -102,7 +94,6 @@ fn where_several_apply_each_limit_names_the_tightest() {
         conversations remember less (4096 tokens): memory is short
         prompts are read in smaller steps (256 tokens): this computer is hot
         no speculation: this computer is hot
-        background work paused: memory is short
         text appears in larger steps (every 100 ms): this computer is hot
         models unload after 60 s unused: memory is short
         a smaller model is suggested: this computer is hot
@@ -113,7 +104,6 @@ fn where_several_apply_each_limit_names_the_tightest() {
         conversations remember less (4096 tokens): memory is critically short
         prompts are read in smaller steps (256 tokens): this computer is too hot
         no speculation: memory is critically short
-        background work paused: memory is critically short
         text appears in larger steps (every 100 ms): this computer is too hot
         models unload at once: memory is critically short
         a smaller model is suggested: this computer is too hot
@@ -144,7 +134,6 @@ fn the_idle_wait_names_the_machine_or_the_setting_that_chose_it() {
         # quiet
         models unload after 2 min unused: this computer has little memory
         # battery
-        background work paused: on battery
         models unload after 90 s unused: on battery
         ",
     );
@@ -155,7 +144,6 @@ fn the_idle_wait_names_the_machine_or_the_setting_that_chose_it() {
         # quiet
         models unload after 45 s unused: your setting
         # fair battery
-        background work paused: this computer is warm
         models unload after 45 s unused: your setting
         ",
     );
@@ -165,7 +153,6 @@ fn the_idle_wait_names_the_machine_or_the_setting_that_chose_it() {
         "
         # quiet
         # battery
-        background work paused: on battery
         ",
     );
 }
