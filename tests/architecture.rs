@@ -137,8 +137,8 @@ const SAID_IN: &[(&str, &str)] = &[
     // Tests and the gallery have no app below them.
     ("@tauri-apps", "ui/src/ipc/"),
     // Sanitised blocks, and nothing else, become elements.
-    ("innerHTML", "ui/src/chat/prose.ts"),
-    ("{@html", "ui/src/chat/prose.ts"),
+    ("innerHTML", "ui/src/state/elements.ts"),
+    ("{@html", "ui/src/state/elements.ts"),
 ];
 
 struct Package {

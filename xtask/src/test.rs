@@ -53,7 +53,13 @@ const CARGO_CHECKS: [(&str, &[&str]); 3] = [
     ),
     (
         "tests",
-        &["test", "--workspace", "--features", TEST_SUPPORT],
+        &[
+            "test",
+            "--workspace",
+            "--no-fail-fast",
+            "--features",
+            TEST_SUPPORT,
+        ],
     ),
 ];
 

@@ -1,7 +1,7 @@
 //! Signals that somebody sets: for tests, and for showing what would happen.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::board::Board;
 use crate::report::{Sources, rows};
@@ -34,7 +34,9 @@ impl ScriptedSignals {
     }
 
     fn unnoticed(&self) -> MutexGuard<'_, Option<SystemSignals>> {
-        self.unnoticed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unnoticed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what [`SignalSource::set_watchful`] was last called with.

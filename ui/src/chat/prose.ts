@@ -5,6 +5,7 @@
  * its layout survive whatever follows.
  */
 import type { Block } from "../ipc";
+import { elements } from "../state/elements";
 import { morph } from "./morph";
 
 /** What a page adds to fresh elements, such as names of buttons. */
@@ -61,9 +62,8 @@ export class Prose {
   }
 
   private parse(html: string): DocumentFragment {
-    const template = document.createElement("template");
-    template.innerHTML = html;
-    this.finish(template.content);
-    return template.content;
+    const parsed = elements(html);
+    this.finish(parsed);
+    return parsed;
   }
 }

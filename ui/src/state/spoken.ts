@@ -1,10 +1,11 @@
 /** The text of finished blocks, as a screen reader says it when they come. */
 import { t } from "../i18n";
 import type { Block } from "../ipc";
+import { elements } from "./elements";
 
 /** Returns the text of a block: formulas as TeX, code by its language only. Empty if it has none. */
 export function spoken(block: Block): string {
-  const { body: content } = new DOMParser().parseFromString(block.html, "text/html");
+  const content = elements(block.html);
   for (const code of content.querySelectorAll("figure.code")) {
     const language = code.querySelector(".language")?.textContent;
     code.replaceWith([t("chat.code.block"), language].filter(Boolean).join(", "), " ");

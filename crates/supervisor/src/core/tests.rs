@@ -9,6 +9,7 @@ mod loads;
 mod memory;
 mod pauses;
 mod pressure;
+mod quits;
 mod random;
 mod settings;
 mod shed;

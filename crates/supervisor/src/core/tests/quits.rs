@@ -1,0 +1,149 @@
+//! The end of the program, from every state.
+
+use super::timeline::check;
+
+#[test]
+fn quit_with_nothing_loaded_is_done_at_once() {
+    check(
+        "
+        0s quit
+        → forget all
+        0s show
+        → done
+        1s ask 1 chat
+        → 1 ENDED quitting
+        ",
+    );
+}
+
+#[test]
+fn quit_while_measuring() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s quit
+        → forget all, 1 ENDED quitting, release w1, asleep
+        1s w1 gone
+        1s show
+        → done
+        ",
+    );
+}
+
+#[test]
+fn quit_while_loading() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        1s quit
+        → forget all, 1 ENDED quitting, stop w1 load Cancelled, asleep
+        2s w1 failed stopped
+        → release w1
+        2s w1 gone
+        2s show
+        → unloaded chat (Quit), held None, freed None, by force false, took 1s; done
+        ",
+    );
+}
+
+#[test]
+fn quit_while_ready() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        6s quit
+        → forget all, unload w1
+        6s ask 2 chat
+        → 2 ENDED quitting
+        7s w1 freed 100
+        → release w1
+        7s w1 gone
+        7s show
+        → unloaded chat (Quit), held Some(3180800000), freed Some(3180800000), by force false, took 1s; done
+        ",
+    );
+}
+
+#[test]
+fn quit_while_generating_settles_first() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        3s ask 2 chat
+        → 2 waits at 1
+        4s quit
+        → forget all, 2 ENDED quitting, stop w1 1 Cancelled
+        5s w1 ended 1 cancelled
+        → 1 ENDED Cancelled, unload w1, asleep
+        5s w1 freed 100
+        → release w1
+        5s w1 gone
+        5s show
+        → unloaded chat (Quit), held Some(3180800000), freed Some(3180800000), by force false, took 0ns; done
+        ",
+    );
+}
+
+#[test]
+fn quit_while_generating_kills_what_does_not_settle() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        4s quit
+        → forget all, stop w1 1 Cancelled
+        5s quit
+        → forget all
+        7s wait
+        → 1 ENDED quitting, kill w1, asleep
+        8s w1 died
+        8s show
+        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 3 s and was ended, while stopping; what was written stays, and asking again starts a new one; done
+        ",
+    );
+}
+
+#[test]
+fn quit_while_unloading() {
+    check(
+        "
+        0s ask 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        6s unload chat
+        → forget chat, unload w1
+        7s quit
+        → forget all
+        8s w1 freed 100
+        → release w1
+        8s w1 gone
+        8s show
+        → unloaded chat (Asked), held Some(3180800000), freed Some(3180800000), by force false, took 2s; done
+        ",
+    );
+}
