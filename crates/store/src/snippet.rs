@@ -3,7 +3,9 @@
 //! Rule: words are marked by the same comparison by which the index found them, and a piece never
 //! ends inside a character.
 
-use crate::conversation::{Message, Snippet};
+use pulldown_cmark::{Event, Options, Parser, TagEnd};
+
+use crate::conversation::{Message, Snippet, Speaker};
 use crate::fold::{self, Word};
 use crate::search::Phrase;
 
@@ -25,9 +27,14 @@ pub(crate) fn has_all(text: &str, phrases: &[Phrase]) -> bool {
     (0..phrases.len()).all(|phrase| found.iter().any(|found| found.phrase == phrase))
 }
 
-/// The stretch of the message with most of the phrases; `None` if it has none.
+/// The stretch of the message with most of the phrases; `None` if it has none. An answer is shown
+/// without its Markdown, unless the words are in that alone, as in a link's address.
 pub(crate) fn around(message: &Message, phrases: &[Phrase]) -> Option<Snippet> {
-    let candidates = [&message.text, &message.attachment];
+    let plain = match message.speaker {
+        Speaker::Assistant => plain_text(&message.text),
+        Speaker::User => String::new(),
+    };
+    let candidates = [&plain, &message.text, &message.attachment];
     let best = candidates
         .into_iter()
         .filter_map(|text| {
@@ -41,6 +48,23 @@ pub(crate) fn around(message: &Message, phrases: &[Phrase]) -> Option<Snippet> {
         message: message.id,
         pieces: cut(text, &found, first),
     })
+}
+
+/// Returns what people read of a Markdown text, with a space between its blocks.
+fn plain_text(markdown: &str) -> String {
+    let mut plain = String::with_capacity(markdown.len());
+    for event in Parser::new_ext(markdown, Options::all()) {
+        match event {
+            Event::Text(text) | Event::Code(text) => plain.push_str(&text),
+            Event::InlineMath(tex) | Event::DisplayMath(tex) => plain.push_str(&tex),
+            Event::End(
+                TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link,
+            )
+            | Event::Start(_) => {}
+            _ => plain.push(' '),
+        }
+    }
+    plain
 }
 
 /// Every place where a phrase is; the last phrase may end in an unfinished word.

@@ -13,11 +13,15 @@ const NOW: Timestamp = Timestamp(1_795_000_000_000);
 const NONE: [usize; 0] = [];
 
 fn say(store: &Store, id: ConversationId, text: &str, attachment: &str) {
+    say_as(Speaker::User, store, id, text, attachment);
+}
+
+fn say_as(speaker: Speaker, store: &Store, id: ConversationId, text: &str, attachment: &str) {
     let parent = store.path(id).unwrap().last().map(|head| head.id);
     let message = NewMessage {
         conversation: id,
         parent,
-        speaker: Speaker::User,
+        speaker,
         text: text.to_string(),
         attachment: attachment.to_string(),
         ending: Ending::Stop,
@@ -234,6 +238,22 @@ fn snippets_show_the_words_in_their_surroundings() {
         "{shown}"
     );
     assert!(shown.len() < 300, "{shown}");
+}
+
+#[test]
+fn snippets_of_answers_are_plain_text() {
+    let (store, ids) = with(&["first"]);
+    let answer = "# Bread\n\nUse **half the yeast** and `warm` water.\n\n\
+                  | a | b |\n|---|---|\n| salt | 5 g |\n\n1. [rise](https://example.org/oven)";
+    say_as(Speaker::Assistant, &store, ids[0], answer, "");
+    let whole = snippet(&store, "half yeast");
+    assert_eq!(
+        whole,
+        "Bread Use [half] the [yeast] and warm water. a b salt 5 g rise "
+    );
+    assert!(snippet(&store, "oven").contains("example.org/[oven]"));
+    say(&store, ids[0], "my **bold** question", "");
+    assert!(snippet(&store, "bold").contains("**[bold]** question"));
 }
 
 #[test]

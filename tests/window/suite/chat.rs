@@ -138,7 +138,7 @@ async fn stopping_keeps_what_was_written() {
         models::choose(&chat, models::TALKATIVE).await?;
         talk::ask(&chat, "Tell me a story.").await?;
         let before = talk::until_written(&chat, 60).await?;
-        chat.type_text(keys::ESCAPE).await?;
+        stage.desktop.press("ctrl+period")?;
         talk::until_ended(&chat).await?;
         let kept = talk::last_answer(&chat).await?;
         talk::check_kept(&talk::first_half(&before), &kept)?;

@@ -87,17 +87,26 @@ describe("the chat", () => {
     expect(called("ask")).toHaveLength(0);
   });
 
-  it("stops with Escape and with the button, and keeps what was written", async () => {
+  it("stops with a key and with the button, and keeps what was written", async () => {
     await open();
     await ask("Go on");
     ipc.player().write(1);
-    await fireEvent.keyDown(window, { key: "Escape" });
+    await fireEvent.keyDown(window, { key: ".", ctrlKey: true });
     await screen.findByText("You stopped it here.");
     expect(called("stop")).toHaveLength(1);
     expect(called("hideWindow")).toHaveLength(0);
     await ask("Again");
     await fireEvent.click(await screen.findByLabelText("Stop"));
     await waitFor(() => expect(called("stop")).toHaveLength(2));
+  });
+
+  it("hides with Escape and lets the answer go on", async () => {
+    await open();
+    await ask("Go on");
+    ipc.player().write(1);
+    await fireEvent.keyDown(window, { key: "Escape" });
+    expect(called("hideWindow")).toHaveLength(1);
+    expect(called("stop")).toHaveLength(0);
   });
 
   it("puts a question back that could not be asked, and says why", async () => {

@@ -36,9 +36,9 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     else actions.focus();
   }
 
+  /** An answer goes on, as in the quick prompt: Esc puts things away and ends nothing. */
   function escape() {
-    if (transcript.writing) void transcript.stop();
-    else if (page.isHistoryShown && !page.isWide) toggleHistory();
+    if (page.isHistoryShown && !page.isWide) toggleHistory();
     else void ipc.hideWindow();
   }
 

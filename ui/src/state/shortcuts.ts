@@ -11,7 +11,7 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["Mod+N"], does: "chat.shortcut.new" },
   { keys: ["Enter"], does: "chat.shortcut.send" },
   { keys: ["Shift+Enter"], does: "chat.shortcut.newline" },
-  { keys: ["Escape", "Mod+."], does: "chat.shortcut.stop" },
+  { keys: ["Mod+."], does: "chat.shortcut.stop" },
   { keys: ["ArrowUp"], does: "chat.shortcut.edit_last" },
   { keys: ["Mod+R"], does: "chat.shortcut.regenerate" },
   { keys: ["Mod+Shift+C"], does: "chat.shortcut.copy_answer" },
@@ -25,7 +25,7 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["Mod+Shift+P"], does: "chat.shortcut.pin" },
   { keys: ["Mod+,"], does: "chat.shortcut.settings" },
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
-  { keys: ["Mod+W"], does: "chat.shortcut.close" },
+  { keys: ["Escape", "Mod+W"], does: "chat.shortcut.close" },
 ];
 
 /** Whether a key press is `keys`, such as `Mod+Shift+S`. */
