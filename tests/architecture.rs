@@ -103,7 +103,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("notify*", &["transom-catalog"]),
     ("ammonia", &["transom-chat"]),
     ("math-core", &["transom-chat"]),
-    ("pulldown-cmark*", &["transom-chat"]),
+    // The store shows plain text of what was found.
+    ("pulldown-cmark*", &["transom-chat", "transom-store"]),
     ("syntect", &["transom-chat"]),
     ("two-face", &["transom-chat"]),
     // Engines block: async has no place below the rooms that talk to processes and sockets.
