@@ -3,6 +3,10 @@
 //! The pages are built before anything that compiles the app, for the app holds them; and they and
 //! every program before the tests, for tests of windows start `transom-app` and `transom` themselves,
 //! and a browser on the gallery.
+//!
+//! Clippy compiles what is tested: its driver is a compiler that lints, and takes the place of rustc
+//! for the workspace's own crates, as in `cargo clippy`. So dependencies are compiled once, and not a
+//! second time for a check alone.
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -22,44 +26,21 @@ pub(crate) const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engi
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 
+/// Features of both builds below: the same, so that nothing is built twice.
+const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
+
 /// Cargo's checks after the pages are there, by name.
-const CARGO_CHECKS: [(&str, &[&str]); 3] = [
+const CARGO_CHECKS: [(&str, &[&str]); 2] = [
+    ("clippy", &["build", "--workspace", "--all-targets"]),
+    ("tests", &["test", "--workspace", "--no-fail-fast"]),
+];
+
+/// What `cargo clippy -- -D warnings` sets for its driver, which parts arguments so.
+const CLIPPY: [(&str, &str); 2] = [
+    ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"),
     (
-        "clippy",
-        &[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--features",
-            "xtask/bindings",
-            "--features",
-            TEST_SUPPORT,
-            "--",
-            "-D",
-            "warnings",
-        ],
-    ),
-    // With the same targets and features as the tests, so that nothing is built twice.
-    (
-        "programs",
-        &[
-            "build",
-            "--workspace",
-            "--bins",
-            "--tests",
-            "--features",
-            TEST_SUPPORT,
-        ],
-    ),
-    (
-        "tests",
-        &[
-            "test",
-            "--workspace",
-            "--no-fail-fast",
-            "--features",
-            TEST_SUPPORT,
-        ],
+        "CLIPPY_ARGS",
+        "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
     ),
 ];
 
@@ -68,7 +49,8 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     require_components()?;
     let workspace = setup::set_up(Purpose::Tests)?;
     let mut skipped = Skipped::start(&workspace.target)?;
-    cargo_check("format", FORMAT, &skipped)?;
+    let mut format = chores::cargo();
+    check("format", "cargo fmt --all --check", format.args(FORMAT))?;
     facts(&mut skipped)?;
     let ui = Ui::of(&workspace)?;
     ui.installed()?;
@@ -80,7 +62,12 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
         ui.built(pages)?;
     }
     for (name, args) in CARGO_CHECKS {
-        cargo_check(name, args, &skipped)?;
+        let args = [args, FEATURES].concat();
+        let shown = format!("cargo {}", args.join(" "));
+        let mut cargo = chores::cargo();
+        cargo.args(args).envs(CLIPPY);
+        cargo.env(skipped::VARIABLE, skipped.file());
+        check(name, &shown, &mut cargo)?;
     }
     if !cfg!(target_os = "linux") {
         skipped.add(
@@ -118,13 +105,6 @@ fn facts(skipped: &mut Skipped) -> Result<(), Problem> {
         check(name, &shown, &mut python(args))?;
     }
     Ok(())
-}
-
-fn cargo_check(name: &str, args: &[&str], skipped: &Skipped) -> Result<(), Problem> {
-    let shown = format!("cargo {}", args.join(" "));
-    let mut cargo = chores::cargo();
-    cargo.args(args).env(skipped::VARIABLE, skipped.file());
-    check(name, &shown, &mut cargo)
 }
 
 /// `shown` is how a person repeats it.

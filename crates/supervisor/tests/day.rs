@@ -94,6 +94,7 @@ fn script(number: usize) -> WorkerScript {
         tokens: vec!["word ".to_owned(); 1 + dice.below(400) as usize],
         token_interval: Duration::from_millis(5 + dice.below(60)),
         unload_time: Duration::from_millis(dice.below(500)),
+        has_memory_notice: dice.once_in(3),
         fault,
     }
 }

@@ -91,7 +91,7 @@ describe("the chat", () => {
     await open();
     await ask("Go on");
     ipc.player().write(1);
-    await fireEvent.keyDown(window, { key: ".", ctrlKey: true });
+    await fireEvent.keyDown(window, { key: ".", metaKey: true });
     await screen.findByText("You stopped it here.");
     expect(called("stop")).toHaveLength(1);
     expect(called("hideWindow")).toHaveLength(0);
