@@ -30,7 +30,7 @@ impl App {
         let app = Self::start(desktop, &["transom://chat"]).await?;
         let chat = app.window("chat").await?;
         until("the chat takes messages", async || {
-            if let Some(start) = chat.find("button", "^Start$").await? {
+            if let Some(start) = chat.find("button", "^Get Started$").await? {
                 start.click().await?;
             }
             Ok(chat.find("textbox", "^Message$").await?.map(drop))

@@ -33,7 +33,7 @@ async fn the_chat_opens_with_the_focus_in_the_composer() {
 async fn after_the_welcome_keys_go_to_the_composer_a_question_mark_too() {
     on_stage("after_the_welcome", async |stage| {
         let chat = stage.open_as_new().await?;
-        chat.click("button", "^Start$").await?;
+        chat.click("button", "^Get Started$").await?;
         until("the composer has the focus", async || {
             let focused = chat.focused().await?;
             let is_ready = focused == "textbox: Message" && chat.has_keyboard().await?;
@@ -86,7 +86,7 @@ async fn whoever_scrolls_up_while_an_answer_streams_stays_there() {
         .await?;
         let up = "document.querySelector('.view').scrollTop = 20;";
         chat.run(up, vec![]).await?;
-        chat.by("button", "^Jump to the latest").await?;
+        chat.by("button", "^Jump to latest").await?;
         // By key: the answer may just have ended by itself.
         stage.desktop.press("ctrl+period")?;
         talk::until_ended(&chat).await?;
@@ -142,7 +142,7 @@ async fn stopping_keeps_what_was_written() {
         talk::until_ended(&chat).await?;
         let kept = talk::last_answer(&chat).await?;
         talk::check_kept(&talk::first_half(&before), &kept)?;
-        chat.until_says("You stopped it here").await?;
+        chat.until_says(r"Stopped\.").await?;
 
         let kept = talk::last_answer(&chat).await?;
         let chat = stage.restart().await?;
@@ -157,7 +157,7 @@ async fn answering_again_keeps_the_old_answer_as_a_branch() {
     on_stage("answering_again", async |stage| {
         let chat = stage.open().await?;
         let first = talk::ask_to_the_end(&chat, "What is a haiku?").await?;
-        chat.click("button", "^Answer again").await?;
+        chat.click("button", "^Regenerate").await?;
         chat.until_says("2 ?(/|of) ?2").await?;
         talk::until_ended(&chat).await?;
         let second = talk::last_answer(&chat).await?;

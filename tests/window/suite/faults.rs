@@ -26,7 +26,7 @@ async fn a_killed_engine_costs_no_word_and_trying_again_works() {
         let shown = talk::last_answer(&chat).await?;
         talk::check_kept(&talk::first_half(&before), &shown)?;
 
-        chat.click("button", "^Try again").await?;
+        chat.click("button", "^Try Again").await?;
         let again = talk::until_written(&chat, 40).await?;
         check(!again.is_empty(), || "nothing was written".into())?;
         chat.click("button", "^Stop").await?;
@@ -65,7 +65,7 @@ async fn after_the_app_was_killed_the_history_has_question_and_partial_answer() 
         check(questions == ["Tell me a story."], || {
             format!("these questions are kept: {questions:?}")
         })?;
-        chat.until_says("cut off when Transom ended").await?;
+        chat.until_says("Interrupted when Transom quit").await?;
         Ok(())
     })
     .await;

@@ -28,7 +28,7 @@ async fn search_finds_a_chat_by_a_word_in_it() {
         let search = chat.by("textbox", "^Search$").await?;
         search.clear().await?;
         search.send_keys("xylophone").await?;
-        chat.until_says("Nothing found").await?;
+        chat.until_says("No results for").await?;
         Ok(())
     })
     .await;
@@ -58,7 +58,7 @@ async fn clearing_the_history_clears_what_was_being_written() {
         settings.click("tab", "^General$").await?;
         settings.click("button", "^Clear History").await?;
         settings.click("button", "^Delete All$").await?;
-        settings.until_says("The history is empty").await?;
+        settings.until_says("History cleared").await?;
         until("the chat is empty, and so is the composer", async || {
             let text = "return document.querySelector('textarea').value;";
             let text = chat.run(text, vec![]).await?;
@@ -80,7 +80,7 @@ async fn a_chat_is_renamed_pinned_and_deleted() {
         let chat = two_chats(stage).await?;
         chat.click("button", "^Actions for .*France").await?;
         chat.click("menuitem", "^Rename").await?;
-        let title = chat.by("textbox", "^Title of this chat").await?;
+        let title = chat.by("textbox", "^Chat title").await?;
         // All of the old title is selected.
         title.send_keys("Cities").await?;
         title.send_keys(keys::ENTER).await?;

@@ -13,7 +13,7 @@ async fn another_model_answers_after_it_was_chosen() {
         talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
         models::choose(&chat, models::SECOND).await?;
         talk::ask_to_the_end(&chat, "What is the capital of Italy?").await?;
-        chat.by("article", "^Answer by Second").await?;
+        chat.by("article", "^Response from Second").await?;
         Ok(())
     })
     .await;
@@ -28,8 +28,7 @@ async fn ejecting_gives_the_memory_back_and_says_so() {
         check(engines.len() == 1, || format!("no engine: {engines:?}"))?;
         chat.click("button", "^Model: ").await?;
         chat.click("menuitem", "^Eject").await?;
-        chat.until_says(r"Unloaded; \d[\d.,]*\s?.B returned")
-            .await?;
+        chat.until_says(r"Unloaded · \d[\d.,]*\s?.B freed").await?;
         until("the engine's process is gone", async || {
             let engines = stage.app()?.engines(&stage.desktop);
             let left = Failure::Wrong(format!("{engines:?}"));

@@ -143,7 +143,7 @@ async fn trying_again_in_the_quick_prompt_asks_no_second_time() {
             processes::kill(engine.pid);
         }
         prompt.until_says("The model stopped unexpectedly").await?;
-        prompt.click("button", "^Try again$").await?;
+        prompt.click("button", "^Try Again$").await?;
         until("the failure is gone", async || {
             let is_shown = "return document.querySelector('.view .failure') !== null;";
             Ok((prompt.run(is_shown, vec![]).await? == false).then_some(()))
@@ -235,7 +235,7 @@ async fn escape_gives_the_focus_back_to_the_window_that_had_it() {
 async fn beside_a_pinned_chat_escape_gives_the_focus_back_too() {
     on_stage("escape_beside_a_pinned_chat", async |stage| {
         let chat = stage.open().await?;
-        chat.click("button", "^Keep this window open").await?;
+        chat.click("button", "^Pin window").await?;
         let other = other_program(stage).await?;
         let prompt = open_prompt(stage).await?;
         stage.desktop.press("Escape")?;

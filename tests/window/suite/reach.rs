@@ -32,9 +32,9 @@ async fn check_with_axe(page: &Page, view: &str) -> Outcome {
 async fn axe_finds_nothing_in_any_view() {
     on_stage("axe", async |stage| {
         let chat = stage.open_as_new().await?;
-        chat.by("button", "^Start$").await?;
+        chat.by("button", "^Get Started$").await?;
         check_with_axe(&chat, "the welcome").await?;
-        chat.click("button", "^Start$").await?;
+        chat.click("button", "^Get Started$").await?;
         chat.by("textbox", "^Message$").await?;
         check_with_axe(&chat, "the empty chat").await?;
         talk::ask_to_the_end(&chat, "What is a haiku?").await?;
@@ -52,7 +52,13 @@ async fn axe_finds_nothing_in_any_view() {
 
         stage.desktop.follow("transom://settings").await?;
         let settings = stage.window("settings").await?;
-        for pane in ["Models", "Model settings", "Behaviour", "General", "About"] {
+        for pane in [
+            "Models",
+            "Model settings",
+            "Performance",
+            "General",
+            "About",
+        ] {
             let tab = format!("^{pane}$");
             settings.click("tab", &tab).await?;
             check_with_axe(&settings, &format!("settings, {pane}")).await?;
@@ -134,7 +140,7 @@ async fn the_main_flows_work_with_the_keyboard_alone() {
         let chat = stage.open_as_new().await?;
         until("the welcome's button has the focus", async || {
             let focused = chat.focused().await?;
-            (focused == "button: Start")
+            (focused == "button: Get Started")
                 .then_some(Some(()))
                 .ok_or(Failure::Wrong(focused))
         })
@@ -152,7 +158,7 @@ async fn the_main_flows_work_with_the_keyboard_alone() {
         talk::until_written(&chat, 1).await?;
         talk::until_ended(&chat).await?;
 
-        tab_to(&chat, "^button: Answer again").await?;
+        tab_to(&chat, "^button: Regenerate").await?;
         chat.type_text(keys::ENTER).await?;
         chat.until_says("2 ?(/|of) ?2").await?;
         talk::until_ended(&chat).await?;

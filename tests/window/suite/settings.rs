@@ -45,7 +45,7 @@ async fn a_deep_link_opens_the_settings() {
         stage.open().await?;
         stage.desktop.follow("transom://settings").await?;
         let settings = stage.window("settings").await?;
-        settings.by("tab", "^Behaviour").await?;
+        settings.by("tab", "^Performance").await?;
         until("the settings have the keyboard", async || {
             Ok(settings.has_keyboard().await?.then_some(()))
         })

@@ -73,7 +73,7 @@ describe("the chat", () => {
     ipc.player().write(9);
     ipc.player().end({ ending: "stop" });
     await screen.findByText("Second part.", { selector: ".prose p" });
-    await screen.findByLabelText("Answer again");
+    await screen.findByLabelText("Regenerate");
     expect(screen.getByText("First part.", { selector: ".prose p" })).toBe(first);
   });
 
@@ -92,7 +92,7 @@ describe("the chat", () => {
     await ask("Go on");
     ipc.player().write(1);
     await fireEvent.keyDown(window, { key: ".", metaKey: true });
-    await screen.findByText("You stopped it here.");
+    await screen.findByText("Stopped.");
     expect(called("stop")).toHaveLength(1);
     expect(called("hideWindow")).toHaveLength(0);
     await ask("Again");
@@ -114,7 +114,7 @@ describe("the chat", () => {
     ipc.refuse("ask", { code: "storage", reason: "transom.db: the disk is full" });
     await fireEvent.input(field(), { target: { value: "Keep me" } });
     await fireEvent.keyDown(field(), { key: "Enter" });
-    await screen.findByText("Can't access your chat history.");
+    await screen.findByText("Can’t access your chat history.");
     expect(field().value).toBe("Keep me");
   });
 
@@ -135,7 +135,7 @@ describe("the chat", () => {
 
   it("answers again and goes between the versions", async () => {
     await openWith(["What?", "That."]);
-    await fireEvent.click(screen.getByLabelText("Answer again"));
+    await fireEvent.click(screen.getByLabelText("Regenerate"));
     await waitFor(() => expect(called("regenerate")).toHaveLength(1));
     ipc.player().write(20);
     ipc.player().end({ ending: "stop" });
@@ -148,15 +148,15 @@ describe("the chat", () => {
   it("offers what a model that is too large leaves to do", async () => {
     await openWith(["What?", { text: "", ending: { ending: "failed", failure: { code: "too_large",
       need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30, context_that_fits: 4096 } } }]);
-    screen.getByText("It needs 12 GB. Transom may use 8 GB at present.");
-    await fireEvent.click(screen.getByText("Try anyway"));
+    screen.getByText("The model needs 12 GB, and 8 GB is available.");
+    await fireEvent.click(screen.getByText("Load Anyway"));
     expect(called("regenerate")[0]?.values[1]).toBe(true);
   });
 
   it("shortens the context of a model that is too large, and tries again", async () => {
     await openWith(["What?", { text: "", ending: { ending: "failed", failure: { code: "too_large",
       need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30, context_that_fits: 4096 } } }]);
-    await fireEvent.click(screen.getByText("Use a context of 4,096 tokens"));
+    await fireEvent.click(screen.getByText("Use 4,096-Token Context"));
     await waitFor(() => expect(called("regenerate")[0]?.values[1]).toBe(false));
     expect(called("updateSettings")[0]?.values[0]).toEqual(
       { models: { "/models/Qwen3-4B-4bit": { context_length: 4096 } } });
@@ -186,7 +186,7 @@ describe("the chat", () => {
     const clipboardData = { getData: () => text };
     await fireEvent.paste(field(), { clipboardData });
     expect(field().value).toBe("");
-    await fireEvent.click(await screen.findByLabelText("Remove the attached text"));
+    await fireEvent.click(await screen.findByLabelText("Remove attachment"));
     expect(composer.attachment).toBe("");
     await fireEvent.paste(field(), { clipboardData });
     await ask("Sum it up");
@@ -279,7 +279,7 @@ describe("the chat", () => {
     await fireEvent.input(field(), { target: { value: "For the first" } });
     ipc.refuse("openConversation", { code: "storage", reason: "the disk is busy" });
     chat.open(other.id);
-    await screen.findByText("Can't access your chat history.");
+    await screen.findByText("Can’t access your chat history.");
     expect(field().value).toBe("For the first");
     await fireEvent.keyDown(field(), { key: "Enter" });
     await waitFor(() => expect(called("ask")[0]?.values.slice(0, 2)).toEqual([id, "For the first"]));
@@ -325,7 +325,7 @@ describe("the chat", () => {
     await open();
     await fireEvent.input(field(), { target: { value: "/sumary this" } });
     await fireEvent.keyDown(field(), { key: "Enter" });
-    await screen.findByText(/no saved prompt called “\/sumary”/);
+    await screen.findByText(/no saved prompt named “\/sumary”/);
     expect(called("ask")).toHaveLength(0);
     await fireEvent.keyDown(field(), { key: "Enter" });
     await waitFor(() => expect(called("ask")[0]?.values[1]).toBe("/sumary this"));
@@ -344,19 +344,19 @@ describe("the chat", () => {
     ipc.setSettings({ general: { ...(await ipc.settings()).general, was_welcomed: false } });
     ipc.refuse("updateSettings", { code: "storage", reason: "full" });
     await open();
-    const start = await screen.findByRole("button", { name: "Start" });
+    const start = await screen.findByRole("button", { name: "Get Started" });
     await fireEvent.click(start);
     await waitFor(() => expect(document.activeElement).toBe(field()));
   });
 
   it("keeps a failed download when its note is dismissed", async () => {
     await open();
-    ipc.shop.install("qwen3-8b/mlx/4-bit");
+    ipc.shop.install("qwen3-8b@4-bit");
     ipc.shop.come(1, 0.9);
     ipc.shop.fail(1, trouble("unreachable", "no network", { host: "huggingface.co" }));
-    await screen.findByText(/could not be fetched/);
+    await screen.findByText(/Can’t download/);
     await fireEvent.click(screen.getByLabelText("Dismiss"));
-    await waitFor(() => expect(screen.queryByText(/could not be fetched/)).toBeNull());
+    await waitFor(() => expect(screen.queryByText(/Can’t download/)).toBeNull());
     expect(called("changeDownload")).toEqual([]);
     expect(ipc.shop.downloads).toHaveLength(1);
   });
@@ -365,8 +365,8 @@ describe("the chat", () => {
     const failure = { code: "too_large", need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
       context_that_fits: 4096 } as const;
     await openWith(["What?", { text: "", model: "Mistral Small 24B", ending: { ending: "failed", failure } }]);
-    expect(screen.queryByText("Use a context of 4,096 tokens")).toBeNull();
-    await fireEvent.click(screen.getByText("Try again"));
+    expect(screen.queryByText("Use 4,096-Token Context")).toBeNull();
+    await fireEvent.click(screen.getByText("Try Again"));
     await waitFor(() => expect(called("regenerate")).toHaveLength(1));
     expect(called("updateSettings")).toEqual([]);
   });
@@ -387,7 +387,7 @@ describe("the chat", () => {
     ipc.fit = async () => fit;
     await open();
     await fireEvent.click(screen.getByLabelText(/^Model: /));
-    await screen.findAllByText(/Needs 12 GB, 8 GB allowed/);
+    await screen.findAllByText(/Too large: needs 12 GB, 8 GB available/);
   });
 
   it("speaks finished paragraphs, not words", async () => {

@@ -96,7 +96,7 @@ describe("a notice", () => {
     screen.getByText("transom.db: permission denied");
     await fireEvent.click(screen.getByLabelText("Dismiss"));
     await waitFor(() => expect(screen.getAllByRole("alert")).toHaveLength(1));
-    screen.getByText("Can't open your chat history. New chats will be lost when you quit.");
+    screen.getByText("Can’t open your chat history. New chats will be lost when you quit.");
     app.dismiss();
     expect(app.notices).toHaveLength(1);
     app.notices = [];
@@ -108,8 +108,8 @@ describe("a notice", () => {
     render(Notices);
     app.notify({ code: "store_recovered", detail: "database disk image is malformed",
       values: { conversations: 1, messages: 1200, damaged: "/data/transom-damaged-2026-11-22.db" } });
-    await screen.findByText("Your chat history was damaged. 1 chat with 1,200 messages was recovered. " +
-      "The damaged file was kept: /data/transom-damaged-2026-11-22.db");
+    await screen.findByText("Your chat history was damaged. Transom recovered 1 chat with 1,200 messages " +
+      "and kept the damaged file: /data/transom-damaged-2026-11-22.db");
     screen.getByText("database disk image is malformed");
     await fireEvent.click(screen.getByRole("button", { name: "Show Folder" }));
     expect(ipc.calls.map((call) => call.name)).toContain("openDataFolder");
@@ -120,7 +120,7 @@ describe("a notice", () => {
     const at = new Date(2026, 10, 21, 12).getTime();
     const view = noticeView({ code: "store_recovered", detail: "x",
       values: { conversations: 2, messages: 8, damaged: "/d.db", backed_up_at: at } });
-    expect(view?.text).toMatch(/restored from the backup of November 21, 2026: 2 chats with 8 messages\./);
+    expect(view?.text).toMatch(/restored 2 chats with 8 messages from the backup of November 21, 2026\./);
   });
 
   it("has a sentence for every code of the app", () => {

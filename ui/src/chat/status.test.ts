@@ -20,21 +20,21 @@ describe("the status line", () => {
     expect(line({})).toBe("Qwen3 4B · 4-bit is ready | 2.8 GB");
     expect(line({ model: { ...isLoading, load_fraction: 0.4 } })).toBe("Loading Qwen3 4B · 4-bit, 40%");
     expect(line({ model: { ...isLoading, load_fraction: null } })).toBe("Loading Qwen3 4B · 4-bit");
-    expect(line({}, { stage: "prefill", done: 512, total: 2048 })).toBe("Reading, 25% | 2.8 GB");
-    expect(line({}, { stage: "writing", tokens_per_second: 41.6 })).toBe("Answering | 42 tokens/s | 2.8 GB");
-    expect(line({ n_waiting: 2 }, { stage: "writing", tokens_per_second: null })).toBe("Answering | 2 wait | 2.8 GB");
-    expect(line({ held: "heat_serious" })).toBe("Holding back: the computer is hot | 2.8 GB");
+    expect(line({}, { stage: "prefill", done: 512, total: 2048 })).toBe("Processing prompt, 25% | 2.8 GB");
+    expect(line({}, { stage: "writing", tokens_per_second: 41.6 })).toBe("Generating | 42 tokens/s | 2.8 GB");
+    expect(line({ n_waiting: 2 }, { stage: "writing", tokens_per_second: null })).toBe("Generating | 2 queued | 2.8 GB");
+    expect(line({ held: "heat_serious" })).toBe("Paused: high temperature | 2.8 GB");
     expect(line({ held: "paused", is_paused: true })).toBe("Paused | 2.8 GB");
     expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "low_power" }] }))
-      .toBe("Taking it easy: Low Power Mode is on | 2.8 GB");
+      .toBe("Limited: Low Power Mode | 2.8 GB");
     expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "setting" }] }))
       .toBe("Qwen3 4B · 4-bit is ready | 2.8 GB");
   });
 
   it("says what an unloaded model gave back", () => {
     const gone = { name: "Qwen3 4B", held_bytes: 1.2 * GB, was_idle: true };
-    expect(line({ model: null, last_unload: gone })).toBe("Unloaded after a rest; 1.2 GB returned");
-    expect(line({ model: null, last_unload: { ...gone, was_idle: false } })).toBe("Unloaded; 1.2 GB returned");
+    expect(line({ model: null, last_unload: gone })).toBe("Unloaded while idle · 1.2 GB freed");
+    expect(line({ model: null, last_unload: { ...gone, was_idle: false } })).toBe("Unloaded · 1.2 GB freed");
     expect(line({ model: null })).toBe("Qwen3 4B · 4-bit will load when you send a message");
   });
 

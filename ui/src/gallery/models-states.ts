@@ -9,8 +9,8 @@ const GB = 2 ** 30;
 /** One of each: comes, is checked, waits, is paused, failed, is done. */
 function busy(fake: FakeIpc): void {
   const { shop } = fake;
-  for (const key of ["qwen3-8b/mlx/4-bit", "gemma-3-4b/mlx/4-bit", "qwen2.5-coder-7b/mlx/4-bit",
-    "phi-4/mlx/4-bit", "qwen3-0.6b/mlx/4-bit"]) shop.install(key);
+  for (const key of ["qwen3-8b@4-bit", "gemma-3-4b@4-bit", "qwen2.5-coder-7b@4-bit",
+    "phi-4@4-bit", "qwen3-0.6b@4-bit"]) shop.install(key);
   shop.come(1, 0.42);
   shop.come(4, 0.18);
   shop.set(4, { state: "paused" });
@@ -24,8 +24,8 @@ function busy(fake: FakeIpc): void {
 
 function retrying(fake: FakeIpc): void {
   const { shop } = fake;
-  shop.install("qwen3-8b/mlx/4-bit");
-  shop.install("gemma-3-4b/mlx/4-bit");
+  shop.install("qwen3-8b@4-bit");
+  shop.install("gemma-3-4b@4-bit");
   shop.come(1, 0.42);
   shop.set(1, { state: "retrying", seconds: 32,
     because: trouble("unreachable", "no network", { host: "huggingface.co", reason: "dns" }) });
@@ -82,17 +82,17 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-disk",
-    shows: "Not enough room on the disk",
+    shows: "Not enough disk space",
     show: pane("models", full, (target) => scrolledTo(target, recommended)),
   },
   {
     name: "settings-models-list",
-    shows: "Get",
+    shows: "Download",
     show: pane("models", undefined, (target) => scrolledTo(target, list)),
   },
   {
     name: "settings-models-list-all",
-    shows: "Does not fit: needs",
+    shows: "Too large: needs",
     show: pane("models", undefined, async (target) => {
       await click(target, ".hidden button");
       await scrolledTo(target, `${list} .entry:nth-child(6)`);
@@ -100,7 +100,7 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-details",
-    shows: "Licence",
+    shows: "License",
     show: pane("models", undefined, async (target) => {
       await click(target, `${recommended} .entry:first-child [aria-expanded]`);
       await scrolledTo(target, recommended);
@@ -113,7 +113,7 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-downloads-trouble",
-    shows: "Checking",
+    shows: "Verifying",
     show: pane("models", retrying),
   },
   {
@@ -128,7 +128,7 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-remove",
-    shows: "becomes free",
+    shows: "This deletes its files",
     show: pane("models", undefined, (target) => click(target, ".list li:first-child button:last-child")),
   },
   {
@@ -162,7 +162,7 @@ export const modelsStates: GalleryState[] = [
   },
   {
     name: "settings-models-german-list",
-    shows: "Laden",
+    shows: "Herunterladen",
     show: pane("models", speaking("de"), async (target) => {
       await click(target, ".hidden button");
       await scrolledTo(target, list);

@@ -86,12 +86,12 @@ export const promptStates: GalleryState[] = [
   },
   {
     name: "prompt-held",
-    shows: "the computer is very hot",
+    shows: "Paused: very high temperature",
     show: prompt((fake) => fake.setStatus({ activity: "held", held: "heat_critical" })),
   },
   {
     name: "prompt-error",
-    shows: "This model does not fit in memory now.",
+    shows: "Not enough memory for this model right now.",
     show: prompt((fake) => fake.setStatus({ model: null, in_use_bytes: 0 }), async (session, fake) => {
       await ask(session);
       fake.player().end({ ending: "failed", failure: {

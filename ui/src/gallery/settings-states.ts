@@ -82,7 +82,7 @@ export const settingsStates: GalleryState[] = [
   ...modelsStates,
   {
     name: "settings-model",
-    shows: "It is the model in use",
+    shows: "This model is in use",
     show: pane("model"),
   },
   {
@@ -96,13 +96,13 @@ export const settingsStates: GalleryState[] = [
   },
   {
     name: "settings-model-too-large",
-    shows: "Does not fit",
+    shows: "Too large",
     show: pane("model", withContext(32_768, "/models/Mistral-Small-24B-Q4_K_M.gguf"),
       picked("/models/Mistral-Small-24B-Q4_K_M.gguf")),
   },
   {
     name: "settings-model-tight",
-    shows: "Fits with 24,000 tokens of context",
+    shows: "Fits with a 24,000-token context",
     show: pane("model", isTight),
   },
   {
@@ -117,12 +117,12 @@ export const settingsStates: GalleryState[] = [
   },
   {
     name: "settings-behaviour",
-    shows: "A polite guest",
+    shows: "Automatic limits",
     show: pane("behaviour"),
   },
   {
     name: "settings-behaviour-lit",
-    shows: "memory is short",
+    shows: "Now:",
     show: pane("behaviour", (fake) => fake.setStatus(hot), scrolled("section:nth-of-type(3)")),
   },
   {
@@ -138,12 +138,12 @@ export const settingsStates: GalleryState[] = [
   },
   {
     name: "settings-general-recording",
-    shows: "Press the keys…",
+    shows: "Type a shortcut",
     show: pane("general", onLinux(), (target) => click(target, ".well")),
   },
   {
     name: "settings-general-conflict",
-    shows: "Another program uses Ctrl+Space",
+    shows: "Another app uses Ctrl+Space",
     show: pane("general", isTaken),
   },
   {
@@ -156,12 +156,12 @@ export const settingsStates: GalleryState[] = [
   },
   {
     name: "settings-general-clear",
-    shows: "Delete every chat?",
+    shows: "Delete all chats?",
     show: pane("general", nothing, (target) => click(target, "section:nth-of-type(4) .row:last-child button")),
   },
   {
     name: "settings-general-japanese",
-    shows: "あなたのデータ",
+    shows: "データフォルダ",
     show: pane("general", speaking("ja")),
   },
   {
@@ -171,7 +171,7 @@ export const settingsStates: GalleryState[] = [
   },
   {
     name: "settings-about-missing",
-    shows: "What this session lacks",
+    shows: "Not available in this session",
     show: pane("about", onLinux({ missing: ["global_shortcut", "selection", "tray"] })),
   },
   {
@@ -181,28 +181,28 @@ export const settingsStates: GalleryState[] = [
   },
   {
     name: "welcome",
-    shows: "Qwen3 8B suits this computer",
+    shows: "Recommended: Qwen3 8B",
     show: alone(Welcome, { onDone: () => {} }),
   },
   {
     name: "welcome-downloading",
-    shows: "A small starter model answers meanwhile.",
+    shows: "You can use the small starter model in the meantime.",
     show: alone(Welcome, { onDone: () => {} }, (fake) => {
-      fake.shop.install("qwen3-8b/mlx/4-bit");
+      fake.shop.install("qwen3-8b@4-bit");
       fake.shop.come(1, 0.4);
       shelf.downloads = fake.shop.downloads;
     }),
   },
   {
     name: "welcome-disk",
-    shows: "Not enough room on the disk",
+    shows: "Not enough disk space",
     show: alone(Welcome, { onDone: () => {} }, (fake) => {
       fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
     }),
   },
   {
     name: "welcome-conflict",
-    shows: "Another program uses Ctrl+Space",
+    shows: "Another app uses Ctrl+Space",
     show: alone(Welcome, { onDone: () => {} }, isTaken),
   },
 ];

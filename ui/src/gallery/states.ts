@@ -30,7 +30,7 @@ const asks = (ipc: FakeIpc, text = question) => async () => {
 export const states: ChatState[] = [
   {
     name: "chat-empty",
-    shows: "What is on your mind?",
+    shows: "What would you like to know?",
   },
   {
     name: "chat-starter",
@@ -39,27 +39,27 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-starter-coming",
-    shows: "is on its way",
+    shows: "in the meantime",
     set: (ipc) => {
       void ipc.chooseModel("starter");
-      ipc.shop.install("qwen3-8b/mlx/4-bit");
+      ipc.shop.install("qwen3-8b@4-bit");
       ipc.shop.come(1, 0.4);
     },
   },
   {
     name: "chat-model-ready",
-    shows: "Use It Now",
+    shows: "Use Now",
     set: (ipc) => {
       void ipc.chooseModel("starter");
-      ipc.shop.install("qwen3-8b/mlx/4-bit");
+      ipc.shop.install("qwen3-8b@4-bit");
       ipc.setModels([...ipc.shown, ipc.shop.finish(1)]);
     },
   },
   {
     name: "chat-model-failed",
-    shows: "could not be fetched",
+    shows: "Can’t download",
     set: (ipc) => {
-      ipc.shop.install("qwen3-8b/mlx/4-bit");
+      ipc.shop.install("qwen3-8b@4-bit");
       ipc.shop.come(1, 0.4);
       ipc.shop.fail(1, trouble("token_refused", "", { host: "huggingface.co" }));
     },
@@ -77,7 +77,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-prefill",
-    shows: "Reading the conversation",
+    shows: "Processing prompt",
     set: (ipc) => {
       ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "prefill", done: 2900, total: 6400 }] };
       ipc.setStatus({ activity: "answering" });
@@ -86,7 +86,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-waiting",
-    shows: "Waiting for 2 other answers",
+    shows: "Waiting for 2 other responses",
     set: (ipc) => {
       ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "waiting", position: 2 }] };
     },
@@ -123,7 +123,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-reasoning",
-    shows: "Thoughts",
+    shows: "Reasoning",
     set: (ipc) => answered(ipc, question, pieces(prose), { reasoning: blocks(pieces(thoughts)) }),
     after: () => click(".reasoning button"),
   },
@@ -141,7 +141,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-stats",
-    shows: "first word after",
+    shows: "first token in",
     set: (ipc) => answered(ipc, question, pieces(prose), { stats: { prompt_tokens: 412,
       cached_tokens: 380, generated_tokens: 168, time_to_first_token_seconds: 0.41,
       tokens_per_second: 41.8, dropped_messages: 0 } }),
@@ -149,17 +149,17 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-stopped",
-    shows: "You stopped it here.",
+    shows: "Stopped.",
     set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 1), { ending: { ending: "cancelled" } }),
   },
   {
     name: "chat-length",
-    shows: "It reached its length limit.",
+    shows: "Stopped at the length limit.",
     set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 2), { ending: { ending: "length" } }),
   },
   {
     name: "chat-shed",
-    shows: "It ended early because memory was short.",
+    shows: "Stopped early because memory was low.",
     set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 2), { ending: { ending: "shed" } }),
   },
   {
@@ -170,7 +170,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-too-large",
-    shows: "Use a context of 4,096 tokens",
+    shows: "Use 4,096-Token Context",
     set: (ipc) => {
       ipc.setStatus({ model: null, in_use_bytes: 0 });
       answered(ipc, question, [], { ending: { ending: "failed", failure: {
@@ -179,7 +179,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-unusable",
-    shows: "This model cannot be used.",
+    shows: "Can’t load this model.",
     set: (ipc) => {
       ipc.setStatus({ model: null, in_use_bytes: 0 });
       answered(ipc, question, [], { ending: { ending: "failed", failure: {
@@ -188,7 +188,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-held-heat",
-    shows: "Waiting: the computer is hot",
+    shows: "Waiting: high temperature",
     set: (ipc) => {
       ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "waiting", position: 0 }] };
       ipc.setStatus({ activity: "held", held: "heat_serious",
@@ -198,7 +198,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-status",
-    shows: "Limits in force",
+    shows: "Active limits",
     set: (ipc) => {
       longConversation(ipc, 4);
       ipc.setStatus({ restraints: [
@@ -211,7 +211,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-unloaded",
-    shows: "Unloaded after a rest",
+    shows: "Unloaded while idle",
     set: (ipc) => {
       longConversation(ipc, 4);
       ipc.setStatus({ model: null, in_use_bytes: 0,
@@ -236,7 +236,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-delete",
-    shows: "There is no way back.",
+    shows: "You can’t undo this.",
     set: manyConversations,
     after: async () => {
       await showHistory();
@@ -262,7 +262,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-edit",
-    shows: "The old version is kept",
+    shows: "Transom keeps the original message",
     set: (ipc) => answered(ipc, question, pieces(prose)),
     after: () => click(".mine .buttons button:last-child"),
   },
@@ -289,7 +289,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-unknown-prompt",
-    shows: "There is no saved prompt called “/sumary”",
+    shows: "There’s no saved prompt named “/sumary”",
     after: async () => {
       await type("/sumary of the attached report");
       key("Enter");
@@ -297,7 +297,7 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-notices",
-    shows: "12 chats with 340 messages were recovered",
+    shows: "recovered 12 chats with 340 messages",
     set: (ipc) => void longConversation(ipc, 4),
     after: async (ipc) => {
       ipc.tell({ news: "notice", code: "store_recovered", detail: "database disk image is malformed",

@@ -20,7 +20,7 @@ async function open(setUp: (fake: FakeIpc) => void = () => {}) {
   shown.pane = "models";
   const drawn = render(Settings, { live: new Live() });
   await waitFor(() => expect(app.models.length).toBeGreaterThan(0));
-  await screen.findByRole("heading", { name: "Recommended for this computer" });
+  await screen.findByRole("heading", { name: "Recommended models" });
   return drawn;
 }
 
@@ -50,9 +50,9 @@ beforeEach(() => {
 describe("models that are there", () => {
   it("say where they are from, and are chosen, forgotten and added", async () => {
     await open();
-    within(group("On this computer")).getByText("From LM Studio");
+    within(group("Installed")).getByText("From LM Studio");
     await fireEvent.click(screen.getByRole("button", { name: "Use Mistral Small 24B" }));
-    await fireEvent.click(screen.getByRole("button", { name: /^Take old-model off/ }));
+    await fireEvent.click(screen.getByRole("button", { name: /^Remove old-model from/ }));
     await fireEvent.click(screen.getByRole("button", { name: "Add Folder…" }));
     const done = fake.calls.filter((call) => /Model$/.test(call.name));
     expect(done.map((call) => [call.name, call.values[0]])).toEqual([
@@ -64,26 +64,26 @@ describe("models that are there", () => {
   it("are removed only after it was said what that frees, and say it again after", async () => {
     await open();
     await fireEvent.click(screen.getByRole("button", { name: "Remove Qwen3 4B · 4-bit…" }));
-    screen.getByText(/2\.3 GB of the disk becomes free/);
-    screen.getByText(/goes on with the starter/);
+    screen.getByText(/frees 2\.3 GB/);
+    screen.getByText(/switch to the starter/);
     expect(called("removeModel")).toEqual([]);
     await fireEvent.click(screen.getByRole("button", { name: "Remove" }));
-    await screen.findByText("Qwen3 4B · 4-bit is removed. 2.3 GB became free.");
+    await screen.findByText("Removed Qwen3 4B · 4-bit and freed 2.3 GB.");
     expect(screen.queryByRole("button", { name: /^Remove Mistral/ })).toBeNull();
   });
 
   it("lead to their settings", async () => {
     await open();
-    await fireEvent.click(screen.getByRole("button", { name: "Settings of Mistral Small 24B" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Mistral Small 24B settings" }));
     await screen.findByRole("heading", { name: "Model settings" });
-    expect((screen.getByLabelText("Settings of") as HTMLSelectElement).value).toContain("Mistral");
+    expect((screen.getByLabelText("Model") as HTMLSelectElement).value).toContain("Mistral");
   });
 });
 
 describe("which models for which Mac", () => {
   async function openTiers() {
-    await fireEvent.click(screen.getByRole("button", { name: "Which Models for Which Mac…" }));
-    const dialog = screen.getByRole("dialog", { name: "Which models for which Mac" });
+    await fireEvent.click(screen.getByRole("button", { name: "Models by Memory Size…" }));
+    const dialog = screen.getByRole("dialog", { name: "Models by memory size" });
     const table = await within(dialog).findByRole("table");
     return { dialog, rows: within(table).getAllByRole("row") };
   }
@@ -93,7 +93,7 @@ describe("which models for which Mac", () => {
     expect(called("tiers")).toEqual([]);
     const { dialog, rows } = await openTiers();
     expect(within(rows[0]!).getAllByRole("columnheader").map((head) => head.textContent)).toEqual([
-      "Memory", "For conversation", "For code", "Small and quick", "Two at once"]);
+      "Memory", "Chat", "Coding", "Small and fast", "Model pair"]);
     expect(rows.length).toBe(10);
     const own = rows.filter((row) => within(row).queryByText("This computer"));
     expect(own.length).toBe(1);
@@ -112,7 +112,7 @@ describe("which models for which Mac", () => {
     });
     const { rows } = await openTiers();
     const own = rows.find((row) => within(row).queryByText("This computer"))!;
-    expect(within(own).getAllByText("Nothing suits").length).toBe(2);
+    expect(within(own).getAllByText("No model fits").length).toBe(2);
   });
 
   it("follows a list that changes while it is open", async () => {
@@ -125,7 +125,7 @@ describe("which models for which Mac", () => {
 
   it("that cannot be had closes and says why", async () => {
     await open((fake) => fake.refuse("tiers", { code: "other", reason: "no room answers" }));
-    await fireEvent.click(screen.getByRole("button", { name: "Which Models for Which Mac…" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Models by Memory Size…" }));
     await screen.findByText(/no room answers/);
     expect(screen.queryByRole("dialog")).toBeNull();
   });
@@ -134,8 +134,8 @@ describe("which models for which Mac", () => {
 describe("two at once", () => {
   it("are told with what they need, and without a promise", async () => {
     await open();
-    const pair = row("Qwen3 8B with Qwen3 0.6B", "Recommended for this computer");
-    within(pair).getByText(/guess ahead for the larger; Transom does not do that yet/);
+    const pair = row("Qwen3 8B and Qwen3 0.6B", "Recommended models");
+    within(pair).getByText(/doesn’t use the smaller model for speculative decoding yet/);
     within(pair).getByText("Qwen3 0.6B 4-bit: 1.6 GB");
     within(pair).getByText("7.8 GB together");
     expect(within(pair).queryByRole("button")).toBeNull();
@@ -146,7 +146,7 @@ describe("two at once", () => {
       const { catalogue } = fake.shop;
       fake.shop.catalogue = { ...catalogue, pair: { ...catalogue.pair!, kind: "embedding" } };
     });
-    screen.getByText(/finds texts that mean the same, and cannot talk; Transom has no use for it yet/);
+    screen.getByText(/finds similar texts and can’t chat\. Transom doesn’t use embedding models yet/);
   });
 });
 
@@ -157,48 +157,48 @@ describe("the disk", () => {
 
   it("says how much is free, and with downloads under way how much stays free", async () => {
     await open();
-    within(group("Recommended for this computer")).getByText(/212 GB of its disk are free\.$/);
-    await fireEvent.click(within(row("Qwen3 8B", "Recommended for this computer"))
-      .getByRole("button", { name: /^Get Qwen3 8B/ }));
-    await screen.findByText(/207\.4 GB of its disk stay free when the downloads are here\.$/);
+    within(group("Recommended models")).getByText(/212 GB of disk space is free\.$/);
+    await fireEvent.click(within(row("Qwen3 8B", "Recommended models"))
+      .getByRole("button", { name: /^Download Qwen3 8B/ }));
+    await screen.findByText(/207\.4 GB of disk space will be free after the downloads\.$/);
   });
 
   it("says nothing of itself where the system does not tell", async () => {
     await open((fake) => {
       fake.shop.catalogue = { ...fake.shop.catalogue, disk_free_bytes: null };
     });
-    expect(screen.queryByText(/its disk/)).toBeNull();
+    expect(screen.queryByText(/disk space/)).toBeNull();
   });
 
   it("that has no room for a model says so in words, and the model is not offered until it has", async () => {
     await open(full);
-    const first = row("Qwen3 8B", "Recommended for this computer");
-    within(first).getByText("Not enough room on the disk: 922 MB more must be free");
-    expect(within(first).queryByRole("button", { name: /^Get / })).toBeNull();
-    within(row("Gemma 3 4B", "Recommended for this computer")).getByRole("button", { name: /^Get Gemma/ });
+    const first = row("Qwen3 8B", "Recommended models");
+    within(first).getByText("Not enough disk space. Free up 922 MB more.");
+    expect(within(first).queryByRole("button", { name: /^Download / })).toBeNull();
+    within(row("Gemma 3 4B", "Recommended models")).getByRole("button", { name: /^Download Gemma/ });
     fake.shop.catalogue = onDisk(fake.shop.catalogue, 40);
     await fireEvent.focus(window);
-    await within(first).findByRole("button", { name: /^Get Qwen3 8B/ });
+    await within(first).findByRole("button", { name: /^Download Qwen3 8B/ });
   });
 
   it("marks each version of a model by itself", async () => {
     await open(full);
-    const more = row("Qwen3 8B", "Recommended for this computer");
+    const more = row("Qwen3 8B", "Recommended models");
     await fireEvent.click(within(more).getByRole("button", { name: "More about Qwen3 8B" }));
     const versions = within(more).getAllByRole("radio").map((radio) => radio.closest("label")!.textContent);
     expect(versions.length).toBe(3);
-    for (const version of versions) expect(version).toMatch(/Not enough room on the disk/);
-    const small = row("Gemma 3 4B", "Recommended for this computer");
+    for (const version of versions) expect(version).toMatch(/Not enough disk space/);
+    const small = row("Gemma 3 4B", "Recommended models");
     await fireEvent.click(within(small).getByRole("button", { name: "More about Gemma 3 4B" }));
-    expect(within(small).queryByText(/Not enough room/)).toBeNull();
+    expect(within(small).queryByText(/Not enough disk space/)).toBeNull();
   });
 });
 
 describe("the list", () => {
   it("recommends for this machine, with size, verdict and speed", async () => {
     await open();
-    const first = row("Qwen3 8B", "Recommended for this computer");
-    within(first).getByText("For conversation");
+    const first = row("Qwen3 8B", "Recommended models");
+    within(first).getByText("Chat");
     within(first).getByText("Fits");
     within(first).getByText("4.6 GB");
     within(first).getByText("13–20 tokens/s");
@@ -206,24 +206,24 @@ describe("the list", () => {
 
   it("shows what fits, and the rest with its numbers when asked", async () => {
     await open();
-    expect(within(group("Get more")).queryByText("Llama 3.3 70B")).toBeNull();
+    expect(within(group("More models")).queryByText("Llama 3.3 70B")).toBeNull();
     await fireEvent.click(screen.getByRole("button", { name: "Show All" }));
-    const large = row("Llama 3.3 70B", "Get more");
-    within(large).getByText(/^Does not fit: needs 41\.1 GB, this computer has 10\.5 GB/);
-    expect(within(large).queryByRole("button", { name: /^Get / })).toBeNull();
+    const large = row("Llama 3.3 70B", "More models");
+    within(large).getByText(/^Too large: needs 41\.1 GB, 10\.5 GB available/);
+    expect(within(large).queryByRole("button", { name: /^Download / })).toBeNull();
     await fireEvent.click(within(large).getByRole("button", { name: "More about Llama 3.3 70B" }));
-    within(large).getByText("Get Anyway");
+    within(large).getByText("Download Anyway");
   });
 
   it("says of a model that cannot talk that it is of no use yet", async () => {
     await open();
-    within(row("Nomic Embed v1.5", "Get more")).getByText("Transom has no use for it yet");
-    expect(within(row("Phi-4", "Get more")).queryByText(/no use/)).toBeNull();
+    within(row("Nomic Embed v1.5", "More models")).getByText("Transom doesn’t use embedding models yet");
+    expect(within(row("Phi-4", "More models")).queryByText(/doesn’t use/)).toBeNull();
   });
 
   it("is searched by words and narrowed by purpose", async () => {
     await open();
-    const more = group("Get more");
+    const more = group("More models");
     await fireEvent.change(screen.getByLabelText("Purpose"), { target: { value: "code" } });
     expect(within(more).getAllByRole("listitem").length).toBe(1);
     await fireEvent.change(screen.getByLabelText("Purpose"), { target: { value: "all" } });
@@ -233,11 +233,11 @@ describe("the list", () => {
 
   it("gets the version that was chosen", async () => {
     await open();
-    const first = row("Qwen3 8B", "Recommended for this computer");
+    const first = row("Qwen3 8B", "Recommended models");
     await fireEvent.click(within(first).getByRole("button", { name: "More about Qwen3 8B" }));
     await fireEvent.click(within(first).getByRole("radio", { name: /^Q4_K_M/ }));
-    await fireEvent.click(within(first).getByRole("button", { name: /^Get Qwen3 8B/ }));
-    expect(called("install")).toEqual([["qwen3-8b/gguf/Q4_K_M"]]);
+    await fireEvent.click(within(first).getByRole("button", { name: /^Download Qwen3 8B/ }));
+    expect(called("install")).toEqual([["qwen3-8b@Q4_K_M"]]);
   });
 
   it("goes on to the hub only when asked, and looks into a repository first", async () => {
@@ -246,10 +246,10 @@ describe("the list", () => {
     expect(called("searchHub")).toEqual([]);
     await fireEvent.click(screen.getByRole("button", { name: "Search Hugging Face for “smollm”" }));
     const found = (await screen.findByText("bartowski/SmolLM3-3B-GGUF")).closest("li")!;
-    await fireEvent.click(within(found).getByRole("button", { name: /^Look/ }));
+    await fireEvent.click(within(found).getByRole("button", { name: /^Show versions/ }));
     await within(found).findByRole("radio", { name: /^Q8_0/ });
-    await fireEvent.click(within(found).getByRole("button", { name: /^Get / }));
-    expect(called("install")).toEqual([["hub:bartowski/SmolLM3-3B-GGUF/Q4_K_M"]]);
+    await fireEvent.click(within(found).getByRole("button", { name: /^Download / }));
+    expect(called("install")).toEqual([["bartowski/SmolLM3-3B-GGUF:Q4_K_M"]]);
   });
 
   it("tells a mistake of the user's own list with its place, and takes it away when it is gone", async () => {
@@ -267,8 +267,8 @@ describe("the list", () => {
 describe("a download", () => {
   async function begin() {
     await open();
-    const first = row("Qwen3 8B", "Recommended for this computer");
-    await fireEvent.click(within(first).getByRole("button", { name: /^Get Qwen3 8B/ }));
+    const first = row("Qwen3 8B", "Recommended models");
+    await fireEvent.click(within(first).getByRole("button", { name: /^Download Qwen3 8B/ }));
     await screen.findByRole("heading", { name: "Downloads" });
     return first;
   }
@@ -286,8 +286,8 @@ describe("a download", () => {
 
   it("that begins leaves the keys in its row", async () => {
     await open();
-    const first = row("Qwen3 8B", "Recommended for this computer");
-    const get = within(first).getByRole("button", { name: /^Get Qwen3 8B/ });
+    const first = row("Qwen3 8B", "Recommended models");
+    const get = within(first).getByRole("button", { name: /^Download Qwen3 8B/ });
     get.focus();
     await fireEvent.click(get);
     await waitFor(() => expect(get.isConnected).toBe(false));
@@ -297,10 +297,10 @@ describe("a download", () => {
 
   it("is paused, resumed, put first and cancelled", async () => {
     await begin();
-    await fireEvent.click(within(row("Gemma 3 4B", "Recommended for this computer"))
-      .getByRole("button", { name: /^Get Gemma/ }));
+    await fireEvent.click(within(row("Gemma 3 4B", "Recommended models"))
+      .getByRole("button", { name: /^Download Gemma/ }));
     const strip = await waitFor(() => group("Downloads"));
-    await fireEvent.click(await within(strip).findByRole("button", { name: "Get Gemma 3 4B · 4-bit first" }));
+    await fireEvent.click(await within(strip).findByRole("button", { name: "Move Gemma 3 4B · 4-bit to the top" }));
     await fireEvent.click(within(strip).getByRole("button", { name: "Pause Qwen3 8B · 4-bit" }));
     await fireEvent.click(await within(strip).findByRole("button", { name: "Resume Qwen3 8B · 4-bit" }));
     await fireEvent.click(within(strip).getByRole("button", { name: "Cancel Gemma 3 4B · 4-bit" }));
@@ -316,7 +316,7 @@ describe("a download", () => {
     const strip = group("Downloads");
     await within(strip).findByText(/^2\.3 GB of/);
     await fireEvent.click(within(strip).getByRole("button", { name: "Cancel Qwen3 8B · 4-bit" }));
-    screen.getByText("The 2.3 GB that are already here are deleted.");
+    screen.getByText("Transom will delete the 2.3 GB downloaded so far.");
     expect(called("changeDownload")).toEqual([]);
     await fireEvent.click(screen.getByRole("button", { name: "Cancel Download" }));
     expect(called("changeDownload")).toEqual([[1, { change: "cancel" }]]);
@@ -326,7 +326,7 @@ describe("a download", () => {
     const first = await begin();
     fake.shop.fail(1, trouble("disk_full", "full",
       { needed_bytes: 2 * 2 ** 30, free_bytes: 2 ** 29 }));
-    await within(first).findByText("The disk is too full: 2 GB more are needed, 512 MB are free.");
+    await within(first).findByText("Not enough disk space: the download needs 2 GB, and 512 MB is free.");
     await fireEvent.click(within(first).getByRole("button", { name: "Try Again" }));
     expect(called("changeDownload")).toEqual([[1, { change: "resume" }]]);
   });
@@ -340,9 +340,9 @@ describe("a download", () => {
   it("that is refused at once says so at the top", async () => {
     await open((fake) => fake.refuse("install", { code: "hub",
       trouble: trouble("unreachable", "no route", { host: "huggingface.co" }) }));
-    await fireEvent.click(within(row("Qwen3 8B", "Recommended for this computer"))
-      .getByRole("button", { name: /^Get Qwen3 8B/ }));
-    await screen.findByText("huggingface.co cannot be reached. Is there a network?");
+    await fireEvent.click(within(row("Qwen3 8B", "Recommended models"))
+      .getByRole("button", { name: /^Download Qwen3 8B/ }));
+    await screen.findByText("Can’t reach huggingface.co. Check your internet connection.");
   });
 });
 
@@ -353,9 +353,9 @@ describe("the way to the hub", () => {
     const field = await screen.findByLabelText("New token");
     await fireEvent.input(field, { target: { value: "hf_secret" } });
     await fireEvent.click(screen.getAllByRole("button", { name: "Save" })[0]!);
-    await screen.findByText("There is one in the keychain.");
+    await screen.findByText("A token is saved in your keychain.");
     expect(document.body.innerHTML).not.toContain("hf_secret");
-    await fireEvent.click(screen.getByRole("button", { name: "Take Out" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Remove Token" }));
     await screen.findByLabelText("New token");
     expect(called("setHubToken")).toEqual([["hf_secret"], [null]]);
   });
@@ -371,7 +371,7 @@ describe("the way to the hub", () => {
   it("takes another address, and the usual one for none", async () => {
     await open();
     await fireEvent.click(screen.getByRole("button", { name: "Advanced" }));
-    const field = await screen.findByLabelText("Hub address");
+    const field = await screen.findByLabelText("Hugging Face endpoint");
     const save = () => screen.getAllByRole("button", { name: "Save" }).at(-1)!;
     await fireEvent.input(field, { target: { value: "https://mirror.example" } });
     await fireEvent.click(save());
@@ -392,7 +392,7 @@ describe("files over the window", () => {
     drop({ state: "left" });
     await waitFor(() => expect(screen.queryByText(/^Drop to add/)).toBeNull());
     drop({ state: "refused", name: "a.mov", reason: "" });
-    await screen.findByText(/^a\.mov can't be used here\. A model is a GGUF file/);
+    await screen.findByText(/^a\.mov can’t be used here\. A model is a GGUF file/);
     drop({ state: "added", id: "/a.gguf", name: "A" });
     await screen.findByText("Added A.");
   });

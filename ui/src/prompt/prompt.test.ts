@@ -61,11 +61,11 @@ describe("asking", () => {
     expect(called("ask")).toEqual([[null, "What is a transom?", "", false]]);
     expect(input().value).toBe("");
     fake.player().write(3);
-    await within(screen.getByRole("region", { name: "Answer" })).findByText(/It is a/);
+    await within(screen.getByRole("region", { name: "Response" })).findByText(/It is a/);
     fake.player().write(99);
     fake.player().end({ ending: "stop" });
-    await within(screen.getByRole("region", { name: "Answer" })).findByText("Above a door.");
-    await screen.findByText(/tokens a second/);
+    await within(screen.getByRole("region", { name: "Response" })).findByText("Above a door.");
+    await screen.findByText(/tokens\/s/);
   });
 
   it("goes on in the same conversation, until it begins anew", async () => {
@@ -101,7 +101,7 @@ describe("asking", () => {
     await type("Hello");
     await press("Enter");
     await screen.findByText("The model stopped unexpectedly.");
-    await fireEvent.click(screen.getByRole("button", { name: "Try again" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Try Again" }));
     await waitFor(() => expect(session.answer).not.toBeNull());
     expect(called("ask").map((values) => values[1])).toEqual(["Hello", "Hello"]);
   });
@@ -114,11 +114,11 @@ describe("asking", () => {
       context_that_fits: null };
     const failed = session.answer!.id;
     fake.player().end({ ending: "failed", failure });
-    await fireEvent.click(await screen.findByRole("button", { name: "Try anyway" }));
+    await fireEvent.click(await screen.findByRole("button", { name: "Load Anyway" }));
     await waitFor(() => expect(called("regenerate")).toEqual([[failed, true]]));
     const again = session.answer!.id;
     fake.player().end({ ending: "failed", failure });
-    await fireEvent.click(await screen.findByRole("button", { name: "Try again" }));
+    await fireEvent.click(await screen.findByRole("button", { name: "Try Again" }));
     await waitFor(() => expect(called("regenerate")).toHaveLength(2));
     expect(called("regenerate")[1]).toEqual([again, false]);
     expect(called("ask")).toHaveLength(1);
@@ -159,7 +159,7 @@ describe("asking", () => {
     await open();
     await type("/sumary this");
     await press("Enter");
-    await screen.findByText(/no saved prompt called “\/sumary”/);
+    await screen.findByText(/no saved prompt named “\/sumary”/);
     expect(called("ask")).toEqual([]);
     await press("Enter");
     await waitFor(() => expect(called("ask")[0]?.[1]).toBe("/sumary this"));
@@ -196,7 +196,7 @@ describe("leaving and coming back", () => {
     expect(called("stop")).toEqual([]);
     fake.player().write(99);
     session.shown();
-    await within(screen.getByRole("region", { name: "Answer" })).findByText("Above a door.");
+    await within(screen.getByRole("region", { name: "Response" })).findByText("Above a door.");
   });
 
   it("shows the exchange when it comes back within ten minutes, and is fresh after them", async () => {
@@ -211,7 +211,7 @@ describe("leaving and coming back", () => {
     session.left();
     clock.mockReturnValue(start + EXCHANGE_KEPT_MS);
     session.shown();
-    await within(screen.getByRole("region", { name: "Answer" })).findByText("Above a door.");
+    await within(screen.getByRole("region", { name: "Response" })).findByText("Above a door.");
     const { conversation } = session;
     expect(conversation).not.toBeNull();
     session.left();
@@ -328,7 +328,7 @@ describe("taking along", () => {
   it("says when there is nothing", async () => {
     await open();
     await press("e", command);
-    await screen.findByText("Nothing is selected.");
+    await screen.findByText("No text is selected.");
   });
 
   it("says why the system does not let it be read", async () => {
@@ -337,7 +337,7 @@ describe("taking along", () => {
       fake.refuse("take", { code: "other", reason: "no portal" });
     });
     await press("e", { ctrlKey: true });
-    await screen.findByText("It could not be read: no portal");
+    await screen.findByText("Can’t read the text: no portal");
   });
 
   it("does not offer the selection where it cannot be read", async () => {
@@ -350,7 +350,7 @@ describe("the panel", () => {
   it("says what holds it back", async () => {
     await open();
     fake.setStatus({ activity: "held", held: "heat_critical" });
-    await screen.findByText("Holding back: the computer is very hot");
+    await screen.findByText("Paused: very high temperature");
   });
 
   it("says that the shortcut could not be had, and leads to another one", async () => {
@@ -377,7 +377,7 @@ describe("the panel", () => {
     expect(await violations(container)).toEqual([]);
     await ask("Why?");
     fake.player().write(4);
-    await within(screen.getByRole("region", { name: "Answer" })).findByText(/It is a/);
+    await within(screen.getByRole("region", { name: "Response" })).findByText(/It is a/);
     expect(await violations(container)).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * What happens when, for the table of the Behaviour pane, and which of it happens now. The steps
+ * What happens when, for the table of the Performance pane, and which of it happens now. The steps
  * themselves are the supervisor's; this only names them and reads which are in force.
  */
 import { because } from "../chat/words";

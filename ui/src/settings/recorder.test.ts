@@ -36,7 +36,7 @@ describe("the recorder", () => {
   it("records a shortcut, shows its keys and says that it works", async () => {
     const well = draw();
     await fireEvent.click(well);
-    expect(well.textContent).toContain("Press the keys…");
+    expect(well.textContent).toContain("Type a shortcut");
     await press(well, "ShiftLeft", { shiftKey: true, ctrlKey: true }, "Shift");
     expect(well.textContent).toContain("⌃⇧");
     await press(well, "KeyK", { shiftKey: true, ctrlKey: true }, "K");
@@ -64,7 +64,7 @@ describe("the recorder", () => {
     const well = draw();
     await fireEvent.click(well);
     await press(well, "KeyK", {}, "k");
-    await screen.findByText(/^Hold at least one/);
+    await screen.findByText(/^Include Control/);
     expect(fake.calls.some((call) => call.name === "setHotkey")).toBe(false);
   });
 
@@ -80,7 +80,7 @@ describe("the recorder", () => {
     const well = draw(works, "linux");
     await fireEvent.click(well);
     await press(well, "Space", { ctrlKey: true });
-    await screen.findByText("Another program uses Ctrl+Space. Alt+Space stays.");
+    await screen.findByText("Another app uses Ctrl+Space. Transom still uses Alt+Space.");
     expect(well.textContent).toContain("Alt");
   });
 
@@ -89,17 +89,17 @@ describe("the recorder", () => {
     const well = draw(works, "linux");
     await fireEvent.click(well);
     await press(well, "F4", { altKey: true });
-    await screen.findByText("Alt+F4 cannot be a shortcut. Choose another one.");
+    await screen.findByText("Alt+F4 can’t be used as a shortcut. Choose a different shortcut.");
   });
 
   it("shows from the start that the shortcut could not be had", async () => {
     draw({ hotkey: "taken", shortcut: "Alt+Space" });
-    await waitFor(() => expect(screen.getByRole("status").textContent).toContain("Another program uses ⌥"));
+    await waitFor(() => expect(screen.getByRole("status").textContent).toContain("Another app uses ⌥"));
   });
 
   it("cannot be used where the session has no shortcuts", () => {
     const well = draw({ hotkey: "unavailable", reason: "no portal" });
     expect((well as HTMLButtonElement).disabled).toBe(true);
-    expect(screen.getByRole("status").textContent).toContain("This session has no shortcuts");
+    expect(screen.getByRole("status").textContent).toContain("Global shortcuts aren’t available");
   });
 });

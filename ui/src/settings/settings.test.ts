@@ -61,13 +61,13 @@ describe("the model pane", () => {
 
   it("takes a choice back to the recommended one", async () => {
     await open("model", (fake) => void fake.updateSettings({ models: { [id]: { top_k: 5 } } }));
-    await fireEvent.click(screen.getByRole("button", { name: "Top-k: back to Advised: 20" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Reset Top-k to 20 (default)" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ models: { [id]: { top_k: null } } }));
   });
 
   it("changes keys and values, reasoning, the system prompt and the seed", async () => {
     await open("model");
-    await fireEvent.change(screen.getByLabelText("Memory of the context"), { target: { value: "small" } });
+    await fireEvent.change(screen.getByLabelText("KV cache"), { target: { value: "small" } });
     await fireEvent.click(within(screen.getByRole("radiogroup", { name: "Reasoning" })).getByText("Off"));
     await fireEvent.input(screen.getByLabelText("System prompt"), { target: { value: "Be brief." } });
     await fireEvent.blur(screen.getByLabelText("System prompt"));
@@ -83,7 +83,7 @@ describe("the model pane", () => {
   it("does not send a seed that is none", async () => {
     await open("model");
     await fireEvent.input(screen.getByLabelText("Seed"), { target: { value: "many" } });
-    await screen.findByText(/^A whole number/);
+    await screen.findByText(/^Enter a whole number/);
     await fireEvent.blur(screen.getByLabelText("Seed"));
     expect(patches()).toEqual([]);
   });
@@ -97,10 +97,10 @@ describe("the model pane", () => {
   it("shows what the authors advise, with its number", async () => {
     await open("model");
     const slider = screen.getByRole("slider", { name: /^Temperature/ });
-    expect(slider.getAttribute("aria-valuetext")).toBe("Advised: 0.60");
+    expect(slider.getAttribute("aria-valuetext")).toBe("0.60 (default)");
     expect((slider as HTMLInputElement).value).toBe("0.6");
     const unknown = screen.getByRole("slider", { name: /^Repetition/ });
-    expect(unknown.getAttribute("aria-valuetext")).toBe("Recommended");
+    expect(unknown.getAttribute("aria-valuetext")).toBe("Default");
   });
 
   it("says how fast it answers beside whether it fits", async () => {
@@ -110,7 +110,7 @@ describe("the model pane", () => {
 
   it("shows the settings of another model when it is picked", async () => {
     await open("model");
-    await fireEvent.change(screen.getByLabelText("Settings of"),
+    await fireEvent.change(screen.getByLabelText("Model"),
       { target: { value: "/models/Mistral-Small-24B-Q4_K_M.gguf" } });
     await slide(/^Temperature/, "0.3");
     await waitFor(() => expect(patches()).toEqual([
@@ -122,9 +122,9 @@ describe("the model pane", () => {
     await open("model", (fake) =>
       fake.refuse("updateSettings", { code: "invalid", field: `models.${id}.top_p`, reason: "too small" }));
     await slide(/^Top-p/, "0.05");
-    await screen.findByText("This was not accepted: too small");
+    await screen.findByText("Invalid value: too small");
     const slider = screen.getByRole("slider", { name: /^Top-p/ });
-    await waitFor(() => expect(slider.getAttribute("aria-valuetext")).toBe("Advised: 0.95"));
+    await waitFor(() => expect(slider.getAttribute("aria-valuetext")).toBe("0.95 (default)"));
   });
 });
 
@@ -133,29 +133,29 @@ describe("the behaviour pane", () => {
     await open("behaviour");
     await slide(/^Unload after/, "5");
     await waitFor(() => expect(patches()).toEqual([{ behaviour: { idle_unload_seconds: 300 } }]));
-    await slide(/^Memory for models/, String(8 * 2 ** 30));
+    await slide(/^Memory limit/, String(8 * 2 ** 30));
     await waitFor(() => expect(patches().at(-1)).toEqual({ behaviour: { memory_budget_bytes: 8 * 2 ** 30 } }));
-    await fireEvent.click(screen.getByRole("switch", { name: "Keep the model loaded" }));
+    await fireEvent.click(screen.getByRole("switch", { name: "Keep model loaded" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ behaviour: { keep_loaded: true } }));
     expect(screen.queryByRole("slider", { name: /^Unload after/ })).toBeNull();
   });
 
   it("lights the rows that are in force, as news come", async () => {
     await open("behaviour");
-    await screen.findByText("Nothing is held back now.");
+    await screen.findByText("No limits are active.");
     fake.setStatus({
       machine: { memory: "normal", heat: "serious", is_low_power: false, is_on_battery: false, is_thrashing: false },
       restraints: [{ limit: { limit: "answer_length", tokens: 1024 }, because: "heat_serious" }],
     });
-    const row = (await screen.findByText("The computer is hot")).closest("tr")!;
-    await within(row).findByText(/shorter answers \(1,024 tokens\)/);
-    expect(screen.queryByText("Nothing is held back now.")).toBeNull();
+    const row = (await screen.findByText("High temperature")).closest("tr")!;
+    await within(row).findByText(/responses limited to 1,024 tokens/);
+    expect(screen.queryByText("No limits are active.")).toBeNull();
   });
 
   it("ejects and pauses", async () => {
     await open("behaviour");
     await fireEvent.click(screen.getByRole("button", { name: "Eject" }));
-    await fireEvent.click(screen.getByRole("switch", { name: "Pause" }));
+    await fireEvent.click(screen.getByRole("switch", { name: "Pause Transom" }));
     const done = fake.calls.filter((call) => ["eject", "pause"].includes(call.name));
     expect(done.map((call) => [call.name, ...call.values])).toEqual([["eject"], ["pause", true]]);
   });
@@ -191,10 +191,10 @@ describe("the general pane", () => {
     await waitFor(() => expect(names()).toEqual(["summarize", "translate", "explain", "new"]));
     const name = screen.getByLabelText("Name");
     await fireEvent.input(name, { target: { value: "explain" } });
-    await screen.findByText("Another prompt has this name.");
+    await screen.findByText("Another prompt already has this name.");
     await fireEvent.input(name, { target: { value: "/to verse" } });
     await waitFor(() => expect(names().at(-1)).toBe("to-verse"));
-    await fireEvent.click(screen.getByRole("button", { name: "Restore the Built-in Ones" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Restore Defaults" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ prompts: null }));
   });
 
@@ -208,7 +208,7 @@ describe("the general pane", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Clear History…" }));
     expect(fake.calls.some((call) => call.name === "clearHistory")).toBe(false);
     await fireEvent.click(screen.getByRole("button", { name: "Delete All" }));
-    await screen.findByText("The history is empty.");
+    await screen.findByText("History cleared.");
     expect(fake.calls.some((call) => call.name === "clearHistory")).toBe(true);
   });
 });
@@ -217,7 +217,7 @@ describe("the settings window", () => {
   it("opens the pane that the app asks for, and goes through them by arrow keys", async () => {
     await open("model");
     shown.open("behaviour");
-    const tab = await screen.findByRole("tab", { name: "Behaviour", selected: true });
+    const tab = await screen.findByRole("tab", { name: "Performance", selected: true });
     await fireEvent.keyDown(tab, { key: "ArrowDown" });
     expect(document.activeElement?.textContent).toContain("General");
     await fireEvent.keyDown(window, { key: "5", metaKey: true });
@@ -227,7 +227,7 @@ describe("the settings window", () => {
   it("shows a refusal that has no field at the top", async () => {
     await open("about", (fake) => fake.refuse("saveDiagnostics", { code: "storage", reason: "disk full" }));
     await fireEvent.click(screen.getByRole("button", { name: "Save…" }));
-    await screen.findByText("It could not be saved: disk full");
+    await screen.findByText("Can’t save: disk full");
   });
 
   it.each(PANES)("lets the keyboard reach everything in the %s pane", async (pane) => {

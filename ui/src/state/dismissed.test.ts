@@ -3,7 +3,7 @@ import type { DownloadState } from "../ipc";
 import { download, trouble } from "../ipc/fake/catalogue";
 import { dismissed } from "./dismissed.svelte";
 
-const inState = (state: DownloadState) => ({ ...download(1, "a/mlx/4-bit", "A", 100), state });
+const inState = (state: DownloadState) => ({ ...download(1, "a@4-bit", "A", 100), state });
 const failed = inState({ state: "failed", because: trouble("unreachable", "no network", {}) });
 
 describe("a failed download that was dismissed", () => {
@@ -11,7 +11,7 @@ describe("a failed download that was dismissed", () => {
     dismissed.add(failed);
     dismissed.update([failed]);
     expect(dismissed.has(failed)).toBe(true);
-    expect(localStorage.getItem("transom.dismissed_downloads")).toBe('["a/mlx/4-bit"]');
+    expect(localStorage.getItem("transom.dismissed_downloads")).toBe('["a@4-bit"]');
     dismissed.update([inState({ state: "downloading" })]);
     dismissed.update([failed]);
     expect(dismissed.has(failed)).toBe(false);

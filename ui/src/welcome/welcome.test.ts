@@ -35,10 +35,10 @@ function called(name: string): unknown[][] {
 describe("the welcome", () => {
   it("says where it lives, the shortcut, and that all stays here; then never comes again", async () => {
     await open();
-    screen.getByText("It lives in the menu bar");
+    screen.getByText("In the menu bar");
     screen.getByText("⌥");
-    screen.getByText("Everything stays on this computer");
-    const start = screen.getByRole("button", { name: "Start" });
+    screen.getByText("Private by design");
+    const start = screen.getByRole("button", { name: "Get Started" });
     expect(document.activeElement).toBe(start);
     await fireEvent.click(start);
     expect(called("updateSettings")).toEqual([[{ general: { was_welcomed: true } }]]);
@@ -47,7 +47,7 @@ describe("the welcome", () => {
 
   it("lets go though the disk refuses", async () => {
     await open((fake) => fake.refuse("updateSettings", { code: "storage", reason: "full" }));
-    await fireEvent.click(screen.getByRole("button", { name: "Start" }));
+    await fireEvent.click(screen.getByRole("button", { name: "Get Started" }));
     await waitFor(() => expect(onDone).toHaveBeenCalledOnce());
   });
 
@@ -55,30 +55,30 @@ describe("the welcome", () => {
     await open((fake) => (fake.aboutView = {
       ...fake.aboutView, platform: "linux", hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" },
     }));
-    screen.getByText("Another program uses Ctrl+Space. Choose another one.");
+    screen.getByText("Another app uses Ctrl+Space. Choose a different shortcut.");
     await fireEvent.click(screen.getByRole("button", { name: "Choose…" }));
     expect(called("showWindow")).toEqual([["settings", null, "general"]]);
     fake.aboutView = {
       ...fake.aboutView, hotkey: { hotkey: "registered", shortcut: "Alt+Space" },
     };
     await fake.updateSettings({ general: { hotkey: "Alt+Space" } });
-    await screen.findByText(/Press it in any program/);
+    await screen.findByText(/Press the shortcut in any app/);
   });
 
   it("does not point to a tray that is not there", async () => {
     await open((fake) => (fake.aboutView = { ...fake.aboutView, platform: "linux", missing: ["tray"] }));
-    screen.getByText(/This session shows no tray icons/);
+    screen.getByText(/This session doesn’t show tray icons/);
   });
 });
 
 describe("the model that the welcome proposes", () => {
   it("is named with its size and speed, and fetched with one button while the starter answers", async () => {
     await open();
-    await screen.findByText("Qwen3 8B suits this computer");
+    await screen.findByText("Recommended: Qwen3 8B");
     screen.getByText(/4\.6 GB · 13–20 tokens\/s/);
-    await fireEvent.click(screen.getByRole("button", { name: "Get Qwen3 8B" }));
-    expect(called("install")).toEqual([["qwen3-8b/mlx/4-bit"]]);
-    await screen.findByText("A small starter model answers meanwhile.");
+    await fireEvent.click(screen.getByRole("button", { name: "Download Qwen3 8B" }));
+    expect(called("install")).toEqual([["qwen3-8b@4-bit"]]);
+    await screen.findByText("You can use the small starter model in the meantime.");
     fake.shop.come(1, 0.25);
     await waitFor(() => expect(screen.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25"));
   });
@@ -87,17 +87,17 @@ describe("the model that the welcome proposes", () => {
     await open((fake) => {
       fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
     });
-    await screen.findByText("Not enough room on the disk: 922 MB more must be free");
-    expect(screen.queryByRole("button", { name: /^Get / })).toBeNull();
+    await screen.findByText("Not enough disk space. Free up 922 MB more.");
+    expect(screen.queryByRole("button", { name: /^Download / })).toBeNull();
   });
 
   it("is not proposed when it is here already", async () => {
     await open((fake) => {
       const { catalogue } = fake.shop;
       fake.shop.catalogue = { ...catalogue, recommended: [
-        { purpose: "chat", entry: "qwen3-4b", variant: "qwen3-4b/mlx/4-bit" }] };
+        { purpose: "chat", entry: "qwen3-4b", variant: "qwen3-4b@4-bit" }] };
     });
     await waitFor(() => expect(shelf.catalogue).not.toBeNull());
-    expect(screen.queryByText(/suits this computer/)).toBeNull();
+    expect(screen.queryByText(/^Recommended:/)).toBeNull();
   });
 });

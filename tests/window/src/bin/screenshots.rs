@@ -112,9 +112,9 @@ mod linux {
 
     fn write_index(folder: &Path, states: &[String]) -> Outcome {
         let mut page = String::from(
-            "# Every state, light and dark\n\nMade by `cargo xtask screenshots` from the gallery of \
-             states in `ui/`, with WebKitGTK on Linux. On a Mac the system's own font and window \
-             frames are used.\n",
+            "# Screenshots of every state\n\n`cargo xtask screenshots` makes these pictures, light \
+             and dark, from the gallery of states in `ui/`, with WebKitGTK on Linux. On a Mac the \
+             app uses the system's own font and window frames.\n",
         );
         for state in states {
             page += &format!(

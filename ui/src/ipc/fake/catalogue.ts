@@ -17,7 +17,7 @@ export function variant(
   const speed = gigabytes > 10.2 ? null
     : { low: 60 / gigabytes, high: 92 / gigabytes, is_measured: false };
   return {
-    key: `${entry}/${format}/${packing}`, format, packing, repository: `mlx-community/${entry}`,
+    key: `${entry}@${packing}`, format, packing, repository: `mlx-community/${entry}`,
     size_bytes, disk_missing_bytes: null, verdict: verdict(gigabytes), speed, model: null, ...change,
   };
 }
@@ -88,9 +88,9 @@ export function catalogue(): CatalogueView {
   return {
     entries: entries(),
     recommended: [
-      { purpose: "chat", entry: "qwen3-8b", variant: "qwen3-8b/mlx/4-bit" },
-      { purpose: "code", entry: "qwen2.5-coder-7b", variant: "qwen2.5-coder-7b/mlx/4-bit" },
-      { purpose: "small", entry: "gemma-3-4b", variant: "gemma-3-4b/mlx/4-bit" },
+      { purpose: "chat", entry: "qwen3-8b", variant: "qwen3-8b@4-bit" },
+      { purpose: "code", entry: "qwen2.5-coder-7b", variant: "qwen2.5-coder-7b@4-bit" },
+      { purpose: "small", entry: "gemma-3-4b", variant: "gemma-3-4b@4-bit" },
     ],
     pair: tiers().find((tier) => tier.is_here)?.pair ?? null,
     memory_bytes: 16 * GB, room_bytes: ROOM, disk_free_bytes: 212 * GB, disk_coming_bytes: 0,
@@ -125,7 +125,7 @@ export function found(): EntryView[] {
 
 export function hubEntry(id: string): EntryView {
   const known = found().find((one) => one.id === id) ?? found()[0]!;
-  const key = (packing: string) => ({ key: `hub:${id}/${packing}`, repository: id, speed: null });
+  const key = (packing: string) => ({ key: `${id}:${packing}`, repository: id, speed: null });
   return {
     ...known,
     variants: id.includes("GGUF")
