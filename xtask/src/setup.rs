@@ -3,7 +3,7 @@
 //!
 //! mlx-sys would build MLX from its repository with Xcode. Instead we take Apple's own compiled
 //! wheel, compile the C layer that mlx-sys carries, generate its bindings, and tell cargo through
-//! `.cargo/native.toml` to use these. llama-cpp-sys-2 builds itself, given cmake. `crates/README.md`
+//! `.cargo/native.toml` to use these. llama-cpp-sys-2 builds itself, given cmake. `docs/building.md`
 //! says why. The rule: each step first looks whether its result is there, so set-up can be cut off
 //! anywhere and repeated at no cost.
 

@@ -2,7 +2,7 @@
 //! socket.
 //!
 //! `cargo bench -p transom-engine-host --features test-support` prints a table. The paced engine
-//! works 200 µs for each token, as a fast model would, so that nothing is joined; the flat-out one
+//! works 200 µs for each token, as a fast model would, so that nothing is joined; the unpaced one
 //! does no work, which shows the ceiling. CPU time is that of all threads of both processes, from
 //! the scheduler's own counts (Linux only).
 
@@ -48,7 +48,7 @@ fn main() {
     let mut rows = Vec::new();
     for (name, mode, n_tokens) in [
         ("paced", format!("busy:{N_PACED}"), N_PACED),
-        ("flat out", format!("flat:{N_FLAT}"), N_FLAT),
+        ("unpaced", format!("flat:{N_FLAT}"), N_FLAT),
     ] {
         // In turns, so that both meet the same machine.
         let mut inside = Vec::new();

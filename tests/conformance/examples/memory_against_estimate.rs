@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use serde_json::{Value, json};
-use transom_catalog::fit::{self, KvChoice, Machine};
+use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
+use transom_catalog::fit::{self, Machine};
 use transom_catalog::test_support::{Packing, TinyModel};
 use transom_engine::{
     Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadedModel, ModelSource, Prompt,
@@ -23,8 +24,6 @@ use transom_engine_llama::LlamaEngine;
 use transom_engine_mlx::MlxEngine;
 
 const MIB: f64 = 1_048_576.0;
-/// Freed buffers that MLX may keep: no part of its peak.
-const ALLOCATOR_CACHE_BYTES: u64 = 256 << 20;
 /// Largest difference, as a share of what was taken.
 const MOST_OFF: f64 = 0.1;
 /// Tokens of the answer; the prompt takes the rest of the context.
@@ -39,7 +38,7 @@ fn main() -> ExitCode {
         println!("{}", measure(engine, Path::new(path), context, kv));
         return ExitCode::SUCCESS;
     }
-    println!("| engine | model | weights | context | KV | estimated | taken | off |");
+    println!("| engine | model | weights | context | KV | estimated | measured | difference |");
     println!("|---|---|---:|---:|---|---:|---:|---:|");
     let mut are_near = gguf_rows();
     for path in arguments.iter().map(PathBuf::from) {
@@ -165,10 +164,7 @@ fn estimated(path: &Path, limits: &Limits) -> (u64, Value) {
         // All these models are small enough to be held dense.
         memory_bytes: 1 << 40,
     };
-    let kv = match limits.kv_cache {
-        KvCacheChoice::Small => KvChoice::Small,
-        _ => KvChoice::Full,
-    };
+    let kv = limits.kv_cache;
     let need = fit::need(&facts, &machine, kv, limits.context_length as u64);
     let kind = fit::kv_type(&facts, &machine, kv);
     let kind = kind.map_or(json!("f32"), |kind| json!(kind));
@@ -190,7 +186,7 @@ fn measure_llama(path: &Path, limits: &Limits) -> Value {
     json!({ "weights": weights, "kv": kv, "estimated": estimated, "taken": taken })
 }
 
-/// MLX's own count, which leaves out freed buffers that it keeps.
+/// MLX's own count, of which freed buffers that it keeps are no part.
 fn measure_mlx(path: &Path, limits: &Limits) -> Value {
     let engine = MlxEngine::new();
     let source = ModelSource {
