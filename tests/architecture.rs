@@ -16,14 +16,15 @@ const LEAF: &str = "transom-files";
 /// Each package, and the packages of the workspace that it may depend on besides [`LEAF`].
 const ARROWS: &[(&str, &[&str])] = &[
     (LEAF, &[]),
-    ("transom-engine", &[]),
-    ("transom-engine-mlx", &["transom-engine"]),
+    ("transom-fit", &[]),
+    ("transom-engine", &["transom-fit"]),
+    ("transom-engine-mlx", &["transom-catalog", "transom-engine"]),
     (
         "transom-engine-llama",
         &["transom-catalog", "transom-engine"],
     ),
     ("transom-signals", &[]),
-    ("transom-catalog", &[]),
+    ("transom-catalog", &["transom-fit"]),
     // Room on the disk, and a machine that stays awake.
     ("transom-hub", &["transom-signals"]),
     (
@@ -32,7 +33,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "transom-supervisor",
-        &["transom-engine", "transom-engine-host", "transom-signals"],
+        &[
+            "transom-engine",
+            "transom-engine-host",
+            "transom-fit",
+            "transom-signals",
+        ],
+    ),
+    (
+        "transom-library",
+        &[
+            "transom-catalog",
+            "transom-engine",
+            "transom-hub",
+            "transom-signals",
+            "transom-supervisor",
+        ],
     ),
     (
         "transom-cli",
@@ -43,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-engine-llama",
             "transom-engine-mlx",
             "transom-hub",
+            "transom-library",
             "transom-signals",
             "transom-supervisor",
         ],
@@ -61,11 +78,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "transom-app",
         &[
-            "transom-catalog",
             "transom-chat",
             "transom-engine",
             "transom-engine-host",
             "transom-hub",
+            "transom-library",
             "transom-signals",
             "transom-store",
             "transom-supervisor",
@@ -80,8 +97,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-engine-host",
             "transom-engine-llama",
             "transom-engine-mlx",
-            "transom-signals",
-            "transom-supervisor",
         ],
     ),
     // Sees the programs from outside only.
@@ -142,6 +157,22 @@ const SAID_IN: &[(&str, &str)] = &[
     ("{@html", "ui/src/state/elements.ts"),
 ];
 
+/// What no shell may name, because the library decides it, and the files that may, with reasons.
+const LIBRARY_DECIDES: &[(&str, &[&str])] = &[
+    (
+        "transom_catalog",
+        &[
+            // Describes one file, which need not be in the library.
+            "crates/cli/src/inspect.rs",
+            // Plans the memory of two models side by side, which no other shell does.
+            "crates/cli/src/fit/subject.rs",
+        ],
+    ),
+    // Which files of which repository are downloaded where.
+    ("WantedFile", &[]),
+    ("Wanted {", &[]),
+];
+
 struct Package {
     name: String,
     dependencies: BTreeSet<String>,
@@ -175,6 +206,35 @@ fn the_pages_reach_the_app_and_write_markup_in_one_place_each() {
     let pages = files_with(&["ts", "svelte"]).unwrap();
     assert!(pages.iter().any(|page| page.path.starts_with("ui/src/")));
     assert_nothing_wrong(&said(&pages, SAID_IN));
+}
+
+#[test]
+fn shells_leave_decisions_about_models_to_the_library() {
+    let sources = files_with(&["rs"]).unwrap();
+    assert!(sources.iter().any(|source| is_of_shell(&source.path)));
+    assert_nothing_wrong(&decided(&sources, LIBRARY_DECIDES));
+}
+
+/// Product code of a shell: a test may make up what the library would decide.
+fn is_of_shell(path: &str) -> bool {
+    let shells = ["crates/cli/src/", "src-tauri/src/"];
+    shells.iter().any(|shell| path.starts_with(shell)) && !path.ends_with("tests.rs")
+}
+
+fn decided(sources: &[SourceFile], rules: &[(&str, &[&str])]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for source in sources.iter().filter(|source| is_of_shell(&source.path)) {
+        let product = source.text.split("#[cfg(test)]\nmod tests {").next();
+        for (text, exceptions) in rules {
+            if product.is_some_and(|product| product.contains(text))
+                && !exceptions.contains(&&*source.path)
+            {
+                let path = &source.path;
+                wrong.push(format!("{path} says {text}, which crates/library decides"));
+            }
+        }
+    }
+    wrong
 }
 
 /// Product code only: a test may look at what a place made.
@@ -354,6 +414,21 @@ mod rules_can_fail {
         );
         let allowed = [page("ui/src/ipc/a.ts"), page("ui/src/chat/a.test.ts")];
         assert!(said(&allowed, SAID_IN).is_empty());
+    }
+
+    #[test]
+    fn a_shell_that_decides_what_the_library_does() {
+        let source = |path: &str| SourceFile {
+            path: path.to_owned(),
+            text: "use transom_catalog::choice;".to_owned(),
+        };
+        let wrong = decided(&[source("src-tauri/src/a.rs")], LIBRARY_DECIDES);
+        assert_eq!(
+            wrong,
+            ["src-tauri/src/a.rs says transom_catalog, which crates/library decides"]
+        );
+        let allowed = ["crates/cli/src/inspect.rs", "crates/library/src/lib.rs"];
+        assert!(decided(&allowed.map(source), LIBRARY_DECIDES).is_empty());
     }
 
     #[test]

@@ -1,57 +1,39 @@
-//! The list of models that can be had, in a window's terms: what fits here, how fast it would be, and
-//! what of it is here already.
+//! The models that can be downloaded, in a window's terms: what fits here, how fast it would be, and
+//! what of it is installed.
 //!
-//! Rule: every figure is that of a room below; here they are only put side by side.
+//! Rule: every figure and choice is the library's; here they are only put side by side.
 
-mod best;
-mod disk;
 pub(crate) mod tiers;
 
 use std::cmp::Reverse;
 
-use transom_catalog::entries::{Catalogue, Entry, Tag, Variant};
-use transom_catalog::estimate::DEFAULT_CONTEXT;
-use transom_catalog::fit::KvChoice;
-use transom_catalog::tiers::Tier;
-use transom_catalog::{Format, Installed, Mistake};
 use transom_hub::{Found, Listing, Offer};
+use transom_library::Tier;
+use transom_library::{DiskRoom, Library, download};
+use transom_library::{Entry, Tag, Variant};
+use transom_library::{Estimate, Verdict};
+use transom_library::{Format, Installed, Mistake};
 
-use crate::here::{Here, speed_view, verdict_view};
-use crate::models;
 use crate::wire::{
-    CatalogueView, EntryView, MistakeView, Purpose, RecommendedView, TagView, VariantView,
-    VerdictView,
+    CatalogueView, EntryView, MistakeView, Purpose, RecommendedView, SpeedView, TagView,
+    VariantView, VerdictView,
 };
-pub(crate) use disk::DiskRoom;
 
-/// Before the key of what is in no list.
-const HUB: &str = "hub:";
-
-/// The packing of a folder of safetensors of which nothing more is known.
-const FOLDER: &str = "safetensors";
-
-/// The whole list.
-pub(crate) fn view(
-    list: &Catalogue,
-    mistake: Option<&Mistake>,
-    here: &Here,
-    disk: &DiskRoom,
-    installed: &[Installed],
-) -> CatalogueView {
-    let entries = list
-        .entries
-        .iter()
-        .filter(|entry| !entry.variants.is_empty());
+/// Returns the whole catalog.
+pub(crate) fn view(library: &Library, mistake: Option<&Mistake>, disk: &DiskRoom) -> CatalogueView {
+    let entries = library.catalog().entries.iter();
+    let entries = entries.filter(|entry| !entry.variants.is_empty());
     let entries: Vec<EntryView> = entries
-        .map(|entry| entry_view(entry, list, here, disk, installed))
+        .map(|entry| entry_view(entry, library, disk))
         .collect();
-    let mut tier = tiers::of(list, here);
+    let mut tier = library.recommended();
+    let machine = library.machine();
     CatalogueView {
         pair: tier.pair.take().map(tiers::pair_view),
         recommended: recommended(tier, &entries),
         entries,
-        memory_bytes: here.machine.memory_bytes,
-        room_bytes: here.room.budget_bytes,
+        memory_bytes: machine.numbers().memory_bytes,
+        room_bytes: machine.room().budget_bytes,
         disk_free_bytes: disk.free_bytes,
         disk_coming_bytes: disk.coming_bytes(),
         mistake: mistake.map(mistake_view),
@@ -77,7 +59,7 @@ fn recommended(tier: Tier, entries: &[EntryView]) -> Vec<RecommendedView> {
     let mut recommended: Vec<RecommendedView> = Vec::new();
     for (purpose, pick) in picks {
         let Some(pick) = pick else { continue };
-        let variant = key(&pick.id, pick.format, &pick.packing);
+        let variant = format!("{}@{}", pick.id, pick.packing);
         let is_listed = entries.iter().any(|entry| entry.id == pick.id);
         let is_twice = recommended.iter().any(|before| before.entry == pick.id);
         if is_listed && !is_twice {
@@ -91,19 +73,11 @@ fn recommended(tier: Tier, entries: &[EntryView]) -> Vec<RecommendedView> {
     recommended
 }
 
-fn entry_view(
-    entry: &Entry,
-    list: &Catalogue,
-    here: &Here,
-    disk: &DiskRoom,
-    installed: &[Installed],
-) -> EntryView {
+fn entry_view(entry: &Entry, library: &Library, disk: &DiskRoom) -> EntryView {
     let numbers = &entry.architecture;
-    let views: Vec<VariantView> = entry
-        .variants
-        .iter()
-        .map(|variant| variant_view(entry, variant, list, here, disk, installed))
-        .collect();
+    let variants = entry.variants.iter();
+    let best = library.suggested_variant(entry);
+    let is_best = |variant: &Variant| Some(variant) == best;
     EntryView {
         id: entry.id.clone(),
         name: entry.name.clone(),
@@ -118,31 +92,23 @@ fn entry_view(
         is_users: entry.is_users,
         is_from_hub: false,
         n_fetched: None,
-        best: best::variant(entry, &views, here),
-        variants: views,
+        best: whole(entry.variants.iter().position(is_best).unwrap_or(0) as u64),
+        variants: variants
+            .map(|variant| variant_view(entry, variant, library, disk))
+            .collect(),
     }
 }
 
 fn variant_view(
     entry: &Entry,
     variant: &Variant,
-    list: &Catalogue,
-    here: &Here,
+    library: &Library,
     disk: &DiskRoom,
-    installed: &[Installed],
 ) -> VariantView {
     let size_bytes = variant.size_bytes();
-    let facts = entry.facts(variant);
-    let model = installed.iter().find(|model| {
-        let known = model.entry(list);
-        known.is_some_and(|(of, as_variant)| {
-            of.id == entry.id && as_variant.is_some_and(|one| one == variant)
-        })
-    });
-    let path = model.map(|model| model.id.as_path());
-    let estimate =
-        size_bytes.map(|_| here.estimate(&facts, path, KvChoice::Automatic, DEFAULT_CONTEXT));
-    let key = key(&entry.id, variant.format, &variant.packing);
+    let model = library.installed_variant(entry, variant);
+    let estimate = library.estimate_variant(entry, variant);
+    let key = Library::id_of_variant(entry, variant);
     VariantView {
         disk_missing_bytes: missing_bytes(disk, model, &key, size_bytes),
         key,
@@ -152,46 +118,21 @@ fn variant_view(
         size_bytes,
         verdict: estimate.as_ref().map(verdict_view),
         speed: estimate.as_ref().and_then(speed_view),
-        model: model.map(models::id_of),
+        model: model.map(|model| library.id_of(model)),
     }
 }
 
-/// Bytes that the disk lacks for a variant; what is here already needs none.
+/// Bytes that the disk lacks for a variant; an installed one needs none.
 fn missing_bytes(
     disk: &DiskRoom,
     model: Option<&Installed>,
-    key: &str,
+    id: &str,
     size_bytes: Option<u64>,
 ) -> Option<u64> {
     match model {
         Some(_) => None,
-        None => disk.missing_bytes(key, size_bytes),
+        None => disk.missing_bytes(id, size_bytes),
     }
-}
-
-/// By which a variant of the list is installed, and its download known.
-pub(crate) fn key(entry: &str, format: Format, packing: &str) -> String {
-    format!("{entry}/{}/{packing}", format_name(format))
-}
-
-/// By which what is in no list is installed.
-pub(crate) fn hub_key(repository: &str, packing: &str) -> String {
-    format!("{HUB}{repository}/{packing}")
-}
-
-/// The repository and the packing of a key of what is in no list.
-pub(crate) fn of_hub_key(key: &str) -> Option<(&str, &str)> {
-    let (repository, packing) = key.strip_prefix(HUB)?.rsplit_once('/')?;
-    repository.contains('/').then_some((repository, packing))
-}
-
-/// The entry and the variant of a key of the list.
-pub(crate) fn of_key<'a>(list: &'a Catalogue, wanted: &str) -> Option<(&'a Entry, &'a Variant)> {
-    let mut all = list.entries.iter().flat_map(|entry| {
-        let variants = entry.variants.iter();
-        variants.map(move |variant| (entry, variant))
-    });
-    all.find(|(entry, variant)| key(&entry.id, variant.format, &variant.packing) == wanted)
 }
 
 /// What a search of the hub found, most used first; what Transom cannot run is left out.
@@ -210,22 +151,17 @@ pub(crate) fn found_views(mut found: Vec<Found>) -> Vec<EntryView> {
         .collect()
 }
 
-/// What one repository of the hub has. Of a file only its size is known, so a verdict is given only
-/// where that is too much.
-pub(crate) fn listing_view(
-    listing: &Listing,
-    here: &Here,
-    disk: &DiskRoom,
-    installed: &[Installed],
-) -> EntryView {
+/// What one repository of the hub has. Only the size of a file is known, so there is a verdict only if
+/// that is too large.
+pub(crate) fn listing_view(listing: &Listing, library: &Library, disk: &DiskRoom) -> EntryView {
     let offers = listing.offers();
-    let variants: Vec<VariantView> = offers
-        .iter()
-        .map(|offer| offer_view(&listing.repository, offer, here, disk, installed))
-        .collect();
+    let best = library.suggested_offer(&listing.repository, &offers);
+    let variants = offers.iter();
     EntryView {
-        best: best::offer(&offers, &variants, here),
-        variants,
+        best: whole(best.unwrap_or(0) as u64),
+        variants: variants
+            .map(|offer| offer_view(&listing.repository, offer, &offers, library, disk))
+            .collect(),
         ..of_repository(&listing.repository)
     }
 }
@@ -233,48 +169,31 @@ pub(crate) fn listing_view(
 fn offer_view(
     repository: &str,
     offer: &Offer,
-    here: &Here,
+    offers: &[Offer],
+    library: &Library,
     disk: &DiskRoom,
-    installed: &[Installed],
 ) -> VariantView {
-    let format = offer_format(offer);
-    let room_bytes = here.room.budget_bytes;
-    let too_large = offer.size_bytes.filter(|size| *size > room_bytes);
-    let model = installed.iter().find(|model| {
-        model.repository.as_deref() == Some(repository) && is_of(model, &offer.packing)
-    });
-    let key = hub_key(repository, &offer.packing);
+    let room_bytes = library.machine().room().budget_bytes;
+    let is_too_large = |size: &u64| !library.verdict_of_weights(*size).is_usable();
+    let model = library.installed_offer(repository, offer);
+    let key = library.id_of_offer(repository, offer, offers);
     VariantView {
         disk_missing_bytes: missing_bytes(disk, model, &key, offer.size_bytes),
         key,
-        format: format_name(format).to_owned(),
-        packing: match offer.packing == FOLDER {
-            true => String::new(),
-            false => offer.packing.clone(),
-        },
+        format: format_name(download::format_of(offer)).to_owned(),
+        packing: download::packing_of(offer).to_owned(),
         repository: repository.to_owned(),
         size_bytes: offer.size_bytes,
-        verdict: too_large.map(|need_bytes| VerdictView::TooLarge {
-            need_bytes,
-            room_bytes,
-        }),
+        verdict: offer
+            .size_bytes
+            .filter(is_too_large)
+            .map(|need_bytes| VerdictView::TooLarge {
+                need_bytes,
+                room_bytes,
+            }),
         speed: None,
-        model: model.map(models::id_of),
+        model: model.map(|model| library.id_of(model)),
     }
-}
-
-fn offer_format(offer: &Offer) -> Format {
-    match offer.is_gguf {
-        true => Format::Gguf,
-        false => Format::Safetensors,
-    }
-}
-
-/// Whether a model is in this packing, by the name of its file; a folder is in the only one it has.
-pub(crate) fn is_of(model: &Installed, packing: &str) -> bool {
-    let file = model.id.file_name().unwrap_or_default().to_string_lossy();
-    let is_file = model.formats().contains(&Format::Gguf);
-    !is_file || file.to_lowercase().contains(&packing.to_lowercase())
 }
 
 fn of_repository(repository: &str) -> EntryView {
@@ -312,6 +231,32 @@ pub(crate) fn format_name(format: Format) -> &'static str {
         Format::Gguf => "gguf",
         Format::Safetensors => "mlx",
     }
+}
+
+/// A verdict in a window's terms.
+pub(crate) fn verdict_view(estimate: &Estimate) -> VerdictView {
+    match estimate.verdict {
+        Verdict::Fits => VerdictView::Fits,
+        Verdict::FitsWithContext { context_length } => VerdictView::Context {
+            tokens: u32::try_from(context_length).unwrap_or(u32::MAX),
+        },
+        Verdict::FitsIfOthersClose { needs_bytes_free } => VerdictView::OthersClose {
+            bytes: needs_bytes_free,
+        },
+        Verdict::DoesNotFit { .. } => VerdictView::TooLarge {
+            need_bytes: estimate.need.total_bytes(),
+            room_bytes: estimate.room_bytes,
+        },
+    }
+}
+
+/// A speed in a window's terms.
+pub(crate) fn speed_view(estimate: &Estimate) -> Option<SpeedView> {
+    estimate.speed.map(|speed| SpeedView {
+        low: speed.low,
+        high: speed.high,
+        is_measured: speed.is_measured,
+    })
 }
 
 fn whole(figure: u64) -> u32 {

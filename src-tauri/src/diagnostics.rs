@@ -6,7 +6,6 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use transom_catalog::installed;
 use transom_store::Settings;
 
 use crate::log;
@@ -24,7 +23,7 @@ pub(crate) fn last_of_log(data_folder: &Path) -> String {
 
 /// What the user added by path, a line each, or why that is not known.
 pub(crate) fn added(data_folder: &Path) -> String {
-    match installed::read_added(data_folder) {
+    match transom_library::read_added(data_folder) {
         Ok(paths) => {
             let lines = paths.iter().map(|path| format!("{}\n", path.display()));
             lines.collect()
@@ -124,7 +123,7 @@ mod tests {
             ..Settings::default()
         };
         let folder = tempfile::tempdir().unwrap();
-        installed::keep_added(folder.path(), &[format!("{home}/Mine.gguf").into()]).unwrap();
+        transom_library::keep_added(folder.path(), &[format!("{home}/Mine.gguf").into()]).unwrap();
         let log = format!("INFO transom: opened {home}/data\n");
         let text = text(
             &about(),

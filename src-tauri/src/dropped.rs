@@ -8,7 +8,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tauri::{AppHandle, DragDropEvent, Manager};
-use transom_catalog::installed;
 
 use crate::commands::models as of_models;
 use crate::shell::{Shell, blocking};
@@ -48,7 +47,7 @@ fn over(app: AppHandle, window: Window, paths: &[PathBuf]) {
 
 /// What a file would be good for in this window.
 fn kind_of(window: Window, path: &Path) -> DropKind {
-    if installed::given(path).is_ok() {
+    if transom_library::given(path).is_ok() {
         return DropKind::Model;
     }
     match window == Window::Chat && text_of(path).is_ok() {

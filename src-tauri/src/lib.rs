@@ -21,7 +21,6 @@ mod dropped;
 mod focus;
 #[cfg(target_os = "linux")]
 mod hand_over;
-mod here;
 mod hotkey;
 mod log;
 mod measuring;

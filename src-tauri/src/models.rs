@@ -1,23 +1,20 @@
-//! The models that there are, in a window's terms, and what is asked of the one that was chosen.
+//! The installed models in a window's terms, and the requests for the chosen one.
 //!
 //! Rule: reading files blocks, so all of this runs where it may.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use transom_catalog::entries::{Catalogue, Sampling};
-use transom_catalog::fit::KvChoice;
-use transom_catalog::installed::AddedError;
-use transom_catalog::{Installed, ModelFacts, Origin, Places, installed};
+use serde_json::{Value, json};
 use transom_chat::turns::Asking;
-use transom_engine::{KvCacheChoice, Limits, ModelSource};
-use transom_signals::Hardware;
+use transom_engine::KvCacheChoice;
+use transom_library::AddedError;
+use transom_library::Sampling;
+use transom_library::{Installed, ModelFacts, Origin, Places};
+use transom_library::{Library, LoadSettings, LookupError};
 use transom_store::{KvCache, ModelSettings, Settings};
-use transom_supervisor::{Correction, ModelSpec, Role, variants};
 
 use crate::catalogue;
-use crate::here::{self, Here};
 use crate::wire::{FactsView, FitView, ModelView, OriginView, Refusal, SamplingView};
 
 /// Most models that are remembered as recently used.
@@ -26,8 +23,8 @@ pub(crate) const MAX_RECENT: usize = 8;
 /// Names of models for people, by id.
 pub(crate) type Names = BTreeMap<String, String>;
 
-/// Where to look for models. What the user added stands in a file there, but for what an older version
-/// kept in the settings and could not be moved yet.
+/// Returns where to look for models. The models that the user added are listed in a file there, except
+/// those that an older version kept in the settings and that could not be moved yet.
 pub(crate) fn places(data_folder: &Path, settings: &Settings) -> Places {
     Places {
         added: settings.added_models.clone(),
@@ -35,35 +32,36 @@ pub(crate) fn places(data_folder: &Path, settings: &Settings) -> Places {
     }
 }
 
-/// Every model that is there, and the chosen one also if it is not. `list` knows their names.
-pub(crate) fn list(places: &Places, settings: &Settings, list: &Catalogue) -> Vec<ModelView> {
-    let models = installed::list(places);
-    let chosen = chosen_id(&models, settings);
+/// Returns every installed model, and the chosen one also if it is not installed any more.
+pub(crate) fn list(library: &Library, settings: &Settings) -> Vec<ModelView> {
+    let chosen = chosen_id(library, settings);
+    let models = library.installed().iter();
     let mut views: Vec<ModelView> = models
-        .iter()
-        .map(|model| view(model, chosen.as_deref(), list))
+        .map(|model| view(model, chosen.as_deref(), library))
         .collect();
     if let Some(id) = &chosen
         && !views.iter().any(|view| view.is_chosen)
-        && let Ok(model) = Installed::of_places(id, places)
     {
-        views.push(view(&model, Some(&model.id), list));
+        views.push(match library.resolve(id) {
+            Ok(model) => view(&model, Some(id), library),
+            Err(error) => missing_view(id, &error, library),
+        });
     }
     views
 }
 
-/// The model that is asked: the chosen one, else the starter, else the first that there is.
-fn chosen_id(models: &[Installed], settings: &Settings) -> Option<PathBuf> {
-    let chosen = settings.model.as_ref().map(PathBuf::from);
-    // The starter stands first.
-    chosen.or_else(|| Some(models.first()?.id.clone()))
+/// The id of the model that answers: the chosen one, else the starter, else the first.
+fn chosen_id(library: &Library, settings: &Settings) -> Option<String> {
+    // The starter is listed first.
+    let first = || Some(library.id_of(library.installed().first()?));
+    settings.model.clone().or_else(first)
 }
 
-fn view(model: &Installed, chosen: Option<&Path>, list: &Catalogue) -> ModelView {
-    let entry = model.entry(list).map(|(entry, _)| entry);
+fn view(model: &Installed, chosen: Option<&str>, library: &Library) -> ModelView {
+    let entry = model.entry(library.catalog()).map(|(entry, _)| entry);
+    let id = library.id_of(model);
     ModelView {
-        id: id_of(model),
-        name: model.title(list),
+        name: model.title(library.catalog()),
         origin: match &model.origin {
             Origin::Starter => OriginView::Starter,
             Origin::ModelsFolder => OriginView::Ours,
@@ -75,7 +73,8 @@ fn view(model: &Installed, chosen: Option<&Path>, list: &Catalogue) -> ModelView
         is_starter: model.origin == Origin::Starter,
         is_added: matches!(model.origin, Origin::Added { .. }),
         can_be_removed: model.origin == Origin::ModelsFolder,
-        is_chosen: chosen == Some(&*model.id),
+        is_chosen: chosen == Some(&id),
+        id,
         entry: entry.map(|entry| entry.id.clone()),
         size_bytes: model.size_bytes,
         sampling: entry.map(|entry| sampling_view(&entry.sampling)),
@@ -88,19 +87,73 @@ fn view(model: &Installed, chosen: Option<&Path>, list: &Catalogue) -> ModelView
     }
 }
 
-/// The name by which commands and settings know a model.
-pub(crate) fn id_of(model: &Installed) -> String {
-    model.id.to_string_lossy().into_owned()
+/// The chosen model, which is not installed any more.
+fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
+    ModelView {
+        id: id.to_owned(),
+        name: name_of_missing(id, library),
+        origin: OriginView::Ours,
+        is_starter: false,
+        is_added: false,
+        can_be_removed: false,
+        is_chosen: true,
+        entry: None,
+        size_bytes: 0,
+        sampling: None,
+        facts: None,
+        problem: Some(error.to_string()),
+    }
 }
 
-/// Names of the models that were used last.
-pub(crate) fn names_of_recent(places: &Places, settings: &Settings, list: &Catalogue) -> Names {
+/// The name of a model of which only the id is left.
+fn name_of_missing(id: &str, library: &Library) -> String {
+    let (entry, packing) = id.split_once('@').unwrap_or((id, ""));
+    match library.catalog().find(entry) {
+        Some(entry) => entry.title(packing),
+        None => id.to_owned(),
+    }
+}
+
+/// Returns the names of the models that were used last.
+pub(crate) fn names_of_recent(library: &Library, settings: &Settings) -> Names {
     let ids = settings.recent_models.iter();
-    let names = ids.filter_map(|id| {
-        let model = Installed::of_places(Path::new(id), places).ok()?;
-        Some((id.clone(), model.title(list)))
+    let names = ids.map(|id| {
+        let name = match library.resolve(id) {
+            Ok(model) => model.title(library.catalog()),
+            Err(_) => name_of_missing(id, library),
+        };
+        (id.clone(), name)
     });
     names.collect()
+}
+
+/// Returns the change to `settings` that replaces paths by ids: older versions knew models by path.
+pub(crate) fn with_ids(library: &Library, settings: &Settings) -> Option<Value> {
+    let new_id = |old: &String| -> Option<String> {
+        let model = library
+            .resolve(old)
+            .ok()
+            .filter(|_| Path::new(old).is_absolute())?;
+        Some(library.id_of(&model)).filter(|id| id != old)
+    };
+    let mut patch = json!({});
+    if let Some(id) = settings.model.as_ref().and_then(new_id) {
+        patch["model"] = id.into();
+    }
+    let recent = &settings.recent_models;
+    if recent.iter().any(|old| new_id(old).is_some()) {
+        let ids = recent
+            .iter()
+            .map(|old| new_id(old).unwrap_or_else(|| old.clone()));
+        patch["recent_models"] = ids.collect();
+    }
+    for (old, chosen) in &settings.models {
+        if let Some(id) = new_id(old) {
+            patch["models"][old] = Value::Null;
+            patch["models"][id] = json!(chosen);
+        }
+    }
+    (patch != json!({})).then_some(patch)
 }
 
 fn facts_view(model: &Installed, facts: &ModelFacts) -> FactsView {
@@ -133,7 +186,7 @@ fn tokens(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// What is asked, and of which model.
+/// A request to the chosen model.
 pub(crate) struct Asked {
     /// What the turns take.
     pub(crate) asking: Asking,
@@ -141,78 +194,44 @@ pub(crate) struct Asked {
     pub(crate) model: Installed,
 }
 
-/// What is asked of the chosen model.
+/// Returns a request to the chosen model.
 pub(crate) fn asking(
-    places: &Places,
+    library: &Library,
     settings: &Settings,
-    list: &Catalogue,
-    here: &Here,
     insist: bool,
 ) -> Result<Asked, Refusal> {
-    let model = match &settings.model {
-        Some(id) => at(places, Path::new(id))?,
-        None => {
-            let mut models = installed::list(places).into_iter();
-            // The starter stands first.
-            models.next().ok_or_else(|| Refusal::Other {
-                reason: "there is no model; get one in Settings".to_owned(),
-            })?
-        }
-    };
-    let chosen = settings
-        .models
-        .get(&id_of(&model))
-        .cloned()
-        .unwrap_or_default();
+    let id = chosen_id(library, settings).ok_or_else(|| Refusal::Other {
+        reason: "there is no model; get one in Settings".to_owned(),
+    })?;
+    let model = library.resolve(&id)?;
+    let chosen = settings.models.get(&id).cloned().unwrap_or_default();
     let asking = Asking {
-        model: spec(&model, &chosen, list, here),
+        model: library.spec(&model, &load_settings(&chosen)),
         settings: chosen,
         insist,
     };
     Ok(Asked { asking, model })
 }
 
-fn spec(model: &Installed, settings: &ModelSettings, list: &Catalogue, here: &Here) -> ModelSpec {
-    let kv = kv_choice(settings);
-    let corrections = sources(model).into_iter().filter_map(|form| {
-        let facts = model.facts_of(&form.path).ok()?;
-        let bytes = here.correction(&facts, &form.path, kv);
-        (bytes != 0).then_some(Correction {
-            path: form.path,
-            bytes,
-        })
-    });
-    ModelSpec {
-        name: model.title(list),
-        role: Role::Chat,
-        variants: sources(model),
+/// What of a model's settings its load depends on.
+pub(crate) fn load_settings(settings: &ModelSettings) -> LoadSettings {
+    LoadSettings {
         context_length: settings.context_length.map(|tokens| tokens as usize),
         kv_cache: match settings.kv_cache {
             KvCache::Automatic => KvCacheChoice::Automatic,
             KvCache::Full => KvCacheChoice::Full,
             KvCache::Small => KvCacheChoice::Small,
         },
-        corrections: corrections.collect(),
     }
 }
 
-/// The model of an id.
-pub(crate) fn find(places: &Places, id: &str) -> Result<Installed, Refusal> {
-    let path = Path::new(id);
-    let mut listed = installed::list(places).into_iter();
-    match listed.find(|model| model.id == path) {
-        Some(model) => Ok(model),
-        None => at(places, path),
+impl From<LookupError> for Refusal {
+    fn from(error: LookupError) -> Self {
+        Self::Invalid {
+            field: "model".to_owned(),
+            reason: error.to_string(),
+        }
     }
-}
-
-/// The model at a path, which need not be on the list.
-fn at(places: &Places, path: &Path) -> Result<Installed, Refusal> {
-    let found = Installed::of_places(path, places);
-    found.map_err(|error| Refusal::Invalid {
-        field: "model".to_owned(),
-        reason: error.to_string(),
-    })
 }
 
 impl From<AddedError> for Refusal {
@@ -231,20 +250,15 @@ impl From<AddedError> for Refusal {
     }
 }
 
-/// Whether a model fits here under `settings`.
+/// Returns whether a model fits here under `settings`.
 pub(crate) fn fit(
+    library: &Library,
     model: &Installed,
     settings: &ModelSettings,
-    hardware: &Hardware,
-    here: &Here,
 ) -> Result<FitView, Refusal> {
-    let (path, facts) =
-        form_that_runs(model, hardware).map_err(|reason| Refusal::Other { reason })?;
-    let context_length = settings
-        .context_length
-        .map_or(Limits::default().context_length as u64, u64::from);
-    let estimate = here.estimate(&facts, Some(&path), kv_choice(settings), context_length);
-    let need = &estimate.need;
+    let estimate = library.estimate(model, &load_settings(settings));
+    let estimate = estimate.map_err(|reason| Refusal::Other { reason })?;
+    let (need, room) = (&estimate.need, library.machine().room());
     let parts = need.weight_bytes + need.kv_cache_bytes + need.draft_bytes + need.cache_bytes;
     let total = need.total_bytes();
     Ok(FitView {
@@ -253,46 +267,15 @@ pub(crate) fn fit(
         headroom_bytes: total.saturating_sub(parts),
         draft_bytes: need.draft_bytes,
         prefix_bytes: need.cache_bytes,
-        budget_bytes: here.room.budget_bytes,
-        taken_bytes: here.room.taken_bytes,
+        budget_bytes: room.budget_bytes,
+        taken_bytes: room.taken_bytes,
         context_length: tokens(need.context_length),
         context_that_fits: estimate.context_that_fits.map(tokens),
         fits: total <= estimate.room_bytes,
-        verdict: here::verdict_view(&estimate),
-        speed: here::speed_view(&estimate),
+        verdict: catalogue::verdict_view(&estimate),
+        speed: catalogue::speed_view(&estimate),
         is_measured: estimate.is_corrected,
     })
-}
-
-/// How keys and values are kept, in the catalogue's terms.
-pub(crate) fn kv_choice(settings: &ModelSettings) -> KvChoice {
-    match settings.kv_cache {
-        KvCache::Automatic => KvChoice::Automatic,
-        KvCache::Full => KvChoice::Full,
-        KvCache::Small => KvChoice::Small,
-    }
-}
-
-/// The form that is tried first here, of those that can be used, with what it is.
-fn form_that_runs(
-    model: &Installed,
-    hardware: &Hardware,
-) -> Result<(PathBuf, Arc<ModelFacts>), String> {
-    let forms = variants::in_order(sources(model), hardware).into_iter();
-    let mut usable = forms.filter_map(|form| {
-        let facts = model.facts_of(&form.path).ok()?;
-        Some((form.path, facts))
-    });
-    match usable.next() {
-        Some(usable) => Ok(usable),
-        None => Ok((model.id.clone(), model.facts.clone()?)),
-    }
-}
-
-/// A model's forms, as an engine takes them.
-fn sources(model: &Installed) -> Vec<ModelSource> {
-    let paths = model.variants().into_iter();
-    paths.map(|path| ModelSource { path }).collect()
 }
 
 /// The models last used, with `id` as the latest.
@@ -307,14 +290,11 @@ pub(crate) fn with_recent(recent: &[String], id: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::here::tests::mac;
+    use transom_library::Catalogue;
+    use transom_library::test_support::mac;
 
-    /// A list that knows no names.
-    fn nothing() -> Catalogue {
-        Catalogue::default()
-    }
-
-    fn places_with_starter() -> (tempfile::TempDir, Places) {
+    /// The starter and a damaged model, in a catalog that knows no names.
+    fn library_with_starter() -> (tempfile::TempDir, Library) {
         let root = tempfile::tempdir().unwrap();
         let starter = root.path().join("assets/starter");
         std::fs::create_dir_all(&starter).unwrap();
@@ -324,92 +304,110 @@ mod tests {
         let places = Places {
             executable: Some(root.path().join("transom-app")),
             data_folder: Some(root.path().join("data")),
-            added: Vec::new(),
-            elsewhere: Vec::new(),
+            ..Places::default()
         };
-        (root, places)
+        let library = Library::new(Catalogue::built_in(), places, mac(16));
+        (root, library)
     }
 
     #[test]
-    fn the_starter_is_asked_until_another_is_chosen() {
-        let (_root, places) = places_with_starter();
+    fn the_starter_answers_until_another_is_chosen() {
+        let (_root, library) = library_with_starter();
         let mut settings = Settings::default();
-        let models = list(&places, &settings, &nothing());
+        let models = list(&library, &settings);
         assert_eq!(models.len(), 2);
         assert!(models[0].is_starter && models[0].is_chosen);
+        assert_eq!(models[0].id, "starter");
         settings.model = Some(models[1].id.clone());
-        let models = list(&places, &settings, &nothing());
+        let models = list(&library, &settings);
         assert!(!models[0].is_chosen && models[1].is_chosen);
-        let asking = asking(&places, &settings, &nothing(), &mac(16), true)
-            .unwrap()
-            .asking;
+        let asking = asking(&library, &settings, true).unwrap().asking;
         assert_eq!(asking.model.name, "own");
         assert!(asking.insist);
     }
 
     #[test]
     fn a_damaged_model_is_listed_with_its_problem() {
-        let (_root, places) = places_with_starter();
-        let models = list(&places, &Settings::default(), &nothing());
+        let (_root, library) = library_with_starter();
+        let models = list(&library, &Settings::default());
         assert!(models[1].problem.is_some() && models[1].facts.is_none());
     }
 
     #[test]
-    fn a_chosen_model_that_went_away_is_shown_with_its_problem_and_not_replaced() {
-        let (_root, places) = places_with_starter();
-        let settings = Settings {
-            model: Some("/nowhere/gone.gguf".to_owned()),
-            ..Settings::default()
-        };
-        let models = list(&places, &settings, &nothing());
-        let chosen = models.iter().find(|model| model.is_chosen).unwrap();
-        assert_eq!(chosen.id, "/nowhere/gone.gguf");
-        assert!(chosen.problem.is_some());
-        assert_eq!(
-            asking(&places, &settings, &nothing(), &mac(16), false)
-                .unwrap()
-                .asking
-                .model
-                .name,
-            "gone"
-        );
+    fn a_chosen_model_that_is_gone_is_shown_with_its_problem_and_not_replaced() {
+        let (_root, library) = library_with_starter();
+        for (id, name) in [
+            ("/nowhere/gone.gguf", "gone"),
+            ("qwen3-4b@Q4_K_M", "Qwen3 4B · Q4_K_M"),
+            ("owner/gone", "owner/gone"),
+        ] {
+            let settings = Settings {
+                model: Some(id.to_owned()),
+                recent_models: vec![id.to_owned()],
+                ..Settings::default()
+            };
+            let models = list(&library, &settings);
+            let chosen = models.iter().find(|model| model.is_chosen).unwrap();
+            assert_eq!((&*chosen.id, &*chosen.name), (id, name));
+            assert!(chosen.problem.is_some());
+            assert_eq!(names_of_recent(&library, &settings)[id], name);
+        }
     }
 
     #[test]
     fn each_model_is_asked_with_its_own_settings() {
-        let (_root, places) = places_with_starter();
+        let (_root, library) = library_with_starter();
         let mut settings = Settings::default();
-        let id = list(&places, &settings, &nothing())[0].id.clone();
         let chosen = ModelSettings {
             context_length: Some(1024),
             kv_cache: KvCache::Small,
             ..ModelSettings::default()
         };
-        settings.models.insert(id, chosen.clone());
-        let asking = asking(&places, &settings, &nothing(), &mac(16), false)
-            .unwrap()
-            .asking;
+        settings.models.insert("starter".to_owned(), chosen.clone());
+        let asking = asking(&library, &settings, false).unwrap().asking;
         assert_eq!(asking.model.context_length, Some(1024));
         assert_eq!(asking.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(asking.settings, chosen);
     }
 
     #[test]
-    fn recent_models_have_the_names_that_lists_show() {
-        let (_root, places) = places_with_starter();
-        let built_in = Catalogue::built_in();
-        let shown = list(&places, &Settings::default(), &built_in);
-        let mut recent: Vec<String> = shown.iter().map(|view| view.id.clone()).collect();
-        recent.push("/nowhere/gone.gguf".to_owned());
+    fn settings_of_older_versions_keep_their_models_under_new_ids() {
+        let (root, library) = library_with_starter();
+        let path = root.path().join("assets/starter").canonicalize().unwrap();
+        let path = path.to_string_lossy().into_owned();
+        let chosen = ModelSettings {
+            context_length: Some(1024),
+            ..ModelSettings::default()
+        };
         let settings = Settings {
-            recent_models: recent,
+            model: Some(path.clone()),
+            recent_models: vec!["/nowhere/gone.gguf".to_owned(), path.clone()],
+            models: [(path.clone(), chosen)].into(),
             ..Settings::default()
         };
-        let names = names_of_recent(&places, &settings, &built_in);
+        let store = transom_store::Store::in_memory().unwrap();
+        store.patch_settings(&json!(settings)).unwrap();
+        let patch = with_ids(&library, &store.settings().unwrap()).unwrap();
+        let moved = store.patch_settings(&patch).unwrap();
+        assert_eq!(moved.model.as_deref(), Some("starter"));
+        assert_eq!(moved.recent_models, ["/nowhere/gone.gguf", "starter"]);
+        assert_eq!(moved.models["starter"].context_length, Some(1024));
+        assert!(!moved.models.contains_key(&path));
+        assert_eq!(with_ids(&library, &moved), None, "once is enough");
+    }
+
+    #[test]
+    fn recent_models_have_the_names_that_lists_show() {
+        let (_root, library) = library_with_starter();
+        let shown = list(&library, &Settings::default());
+        let settings = Settings {
+            recent_models: shown.iter().map(|view| view.id.clone()).collect(),
+            ..Settings::default()
+        };
+        let names = names_of_recent(&library, &settings);
         for view in shown {
             assert_eq!(names[&view.id], view.name);
         }
-        assert_eq!(names["/nowhere/gone.gguf"], "gone");
         assert!(names.values().any(|name| name == "Starter"));
     }
 

@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
-use transom_catalog::installed::AddedWatch;
 use transom_chat::{Happening, Turns};
 use transom_engine_host::ProcessWorkers;
+use transom_library::AddedWatch;
+use transom_library::{Library, ThisMachine};
 use transom_signals::Hardware;
 use transom_store::{Notice, Settings, Store, StoreError, Timestamp};
 use transom_supervisor::{
@@ -24,7 +25,6 @@ use transom_supervisor::{
 };
 
 use crate::backups::Backups;
-use crate::here::Here;
 use crate::models::{self, Names};
 use crate::shelf::Shelf;
 use crate::wire::News;
@@ -82,16 +82,15 @@ impl Rooms {
                 on_models();
             }
         });
-        // Files are read for it, while the supervisor is looked for.
-        let names = tokio::task::spawn_blocking({
-            let (data_folder, settings) = (data_folder.to_owned(), settings.clone());
-            let list = shelf.list();
-            move || {
-                let places = models::places(&data_folder, &settings);
-                models::names_of_recent(&places, &settings, &list)
-            }
-        });
         let hardware = Hardware::detect();
+        // Files are read for it, while the supervisor is looked for.
+        let recent = tokio::task::spawn_blocking({
+            let machine = ThisMachine::read(&hardware, data_folder);
+            let places = models::places(data_folder, &settings);
+            let library = Library::new(shelf.list(), places, machine);
+            let (store, settings) = (store.clone(), settings.clone());
+            move || recent_models(&library, &store, settings)
+        });
         let tuned = tuning(&settings);
         let (connection, is_guest) =
             open_link(data_folder, tuned.clone(), &hardware, &mut notices).await;
@@ -105,6 +104,7 @@ impl Rooms {
             connection: tokio::sync::Mutex::new(Some(connection)),
         });
         let turns = Turns::new(link.handles.subscribe(), store.clone(), now, tell);
+        let (names, settings) = recent.await.unwrap_or((Names::default(), settings));
         let rooms = Self {
             store: store.clone(),
             turns,
@@ -112,7 +112,7 @@ impl Rooms {
             shelf,
             link,
             settings: Mutex::new(settings),
-            names: Mutex::new(names.await.unwrap_or_default()),
+            names: Mutex::new(names),
             _added: AddedWatch::start(data_folder.to_owned(), on_models),
             _backups: Backups::start(store.clone()),
         };
@@ -129,20 +129,24 @@ impl Rooms {
         &self.link.data_folder
     }
 
-    /// This machine as it is now, for estimates. Reads a file.
-    pub(crate) fn here(&self) -> Here {
+    /// Returns the models of this person on this machine as it is now. Reads files.
+    pub(crate) fn library(&self) -> Library {
         let (budget_bytes, in_use_bytes) = {
             let status = self.handle().status();
             let status = status.borrow();
             (status.budget_bytes, status.in_use_bytes)
         };
         let folder = &self.link.data_folder;
-        Here::now(&self.hardware, budget_bytes, in_use_bytes, folder)
+        let machine = ThisMachine::read(&self.hardware, folder);
+        let machine = machine.with_status(budget_bytes, in_use_bytes);
+        let places = models::places(folder, &self.settings());
+        Library::new(self.shelf.list(), places, machine)
     }
 
-    /// The same with how fast its memory is, as [`Here::timed`].
-    pub(crate) fn here_timed(&self) -> Here {
-        self.here().timed(&self.hardware, self.data_folder())
+    /// The same, with the speed of the memory; see [`ThisMachine::with_bandwidth`].
+    pub(crate) fn timed_library(&self) -> Library {
+        let library = self.library();
+        library.on(library.machine().clone().with_bandwidth(|| {}))
     }
 
     /// Whether the supervisor is another program's.
@@ -229,6 +233,19 @@ impl Rooms {
             tracing::warn!("the supervisor did not end in time");
         }
     }
+}
+
+/// Returns the names of the models that were used last, and the settings with the ids of models in
+/// place of the paths that older versions wrote.
+fn recent_models(library: &Library, store: &Store, settings: Settings) -> (Names, Settings) {
+    let settings = match models::with_ids(library, &settings) {
+        Some(patch) => store.patch_settings(&patch).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the settings keep paths of models");
+            settings
+        }),
+        None => settings,
+    };
+    (models::names_of_recent(library, &settings), settings)
 }
 
 /// The supervisor's tuning under these settings.

@@ -13,16 +13,18 @@ use std::time::Duration;
 
 use tokio::sync::{RwLock, watch};
 use tokio::time::timeout;
-use transom_catalog::entries::{self, Catalogue};
-use transom_catalog::installed::{self, MODELS_FOLDER, PARTS_FOLDER};
-use transom_catalog::{Format, Mistake, Watch};
 use transom_hub::{
-    Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Library, Listing, Place,
-    Token, Wanted, WantedFile, choice,
+    Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Library as Kind, Listing,
+    Place, Token, choice,
+};
+use transom_library::download::{PlanError, Reference};
+use transom_library::{
+    CATALOG_FILE, Catalogue, DiskRoom, Library, MODELS_FOLDER, Mistake, PARTS_FOLDER, Watch,
+    own_executable, starter_near,
 };
 
-use crate::catalogue::{self, DiskRoom};
-use crate::wire::{DownloadChange, EntryView, HubAccessView};
+use crate::catalogue;
+use crate::wire::{DownloadChange, EntryView, HubAccessView, Refusal};
 pub(crate) use views::{download_views, trouble};
 
 /// What came is written by then on all but the slowest disk.
@@ -48,7 +50,7 @@ impl Shelf {
     /// Reads the list and watches it. `on_list` is called on a thread of its own when another list
     /// is in force, or another mistake.
     pub(crate) fn new(data_folder: &Path, on_list: impl FnMut() + Send + 'static) -> Self {
-        let user = data_folder.join(entries::FILE_NAME);
+        let user = data_folder.join(CATALOG_FILE);
         Self {
             list: Watch::start(built_in(), Some(user), on_list),
             data_folder: data_folder.to_owned(),
@@ -69,7 +71,7 @@ impl Shelf {
 
     /// The user's own list, which need not be there.
     pub(crate) fn user_file(&self) -> PathBuf {
-        self.data_folder.join(entries::FILE_NAME)
+        self.data_folder.join(CATALOG_FILE)
     }
 
     /// Where models go.
@@ -153,8 +155,8 @@ impl Shelf {
     pub(crate) async fn search(&self, words: &str) -> Result<Vec<EntryView>, HubError> {
         let hub = self.opened().await?.hub;
         let (mlx, gguf) = tokio::join!(
-            hub.search(words, Some(Library::Mlx)),
-            hub.search(words, Some(Library::Gguf)),
+            hub.search(words, Some(Kind::Mlx)),
+            hub.search(words, Some(Kind::Gguf)),
         );
         let mut found = mlx?;
         found.extend(gguf?);
@@ -169,56 +171,27 @@ impl Shelf {
         self.opened().await?.hub.files(repository, "main").await
     }
 
-    /// Begins to fetch the variant of this key, or goes on with it.
+    /// Begins to download the model with this key, or goes on with it.
     ///
     /// # Errors
-    /// The hub's, where it had to be asked what there is.
-    pub(crate) async fn install(&self, key: &str) -> Result<(), HubError> {
+    /// When nothing has that key, and the hub's where it had to be asked what there is.
+    pub(crate) async fn install(&self, key: &str, library: &Library) -> Result<(), Refusal> {
         let open = self.opened().await?;
-        let wanted = self.wanted(key, &open.hub).await?;
-        tracing::info!(key, repository = wanted.repository, "fetching a model");
-        open.queue.add(wanted).await.map(drop)
-    }
-
-    async fn wanted(&self, key: &str, hub: &Hub) -> Result<Wanted, HubError> {
-        if let Some((repository, packing)) = catalogue::of_hub_key(key) {
-            let files = offered(hub, repository, "main", packing).await?;
-            return Ok(self.want(key, repository.to_owned(), repository, "main", files));
-        }
-        let list = self.list();
-        let Some((entry, variant)) = catalogue::of_key(&list, key) else {
-            return Err(HubError::BadName {
-                name: key.to_owned(),
-            });
+        let reference = Reference::parse(key, library.catalog(), open.hub.endpoint());
+        let reference = reference.map_err(|error| Refusal::Invalid {
+            field: "variant".to_owned(),
+            reason: error.to_string(),
+        })?;
+        // The queue finds what is not required by itself, also later when there is a network again.
+        let query = library.listing_of(&reference)?;
+        let listing = match query.filter(|query| query.is_required) {
+            Some(query) => Some(open.hub.files(&query.repository, &query.revision).await?),
+            None => None,
         };
-        let (repository, revision) = (&*variant.repository, &*variant.revision);
-        let files = match (variant.lists_all_files(), variant.format) {
-            (true, _) => listed(variant),
-            // There is one folder of safetensors in a repository, so that the queue finds it, also
-            // later when there is a network again.
-            (false, Format::Safetensors) => Vec::new(),
-            (false, Format::Gguf) => offered(hub, repository, revision, &variant.packing).await?,
-        };
-        let name = entry.title(&variant.packing);
-        Ok(self.want(key, name, repository, revision, files))
-    }
-
-    fn want(
-        &self,
-        key: &str,
-        name: String,
-        repository: &str,
-        revision: &str,
-        files: Vec<WantedFile>,
-    ) -> Wanted {
-        Wanted {
-            key: key.to_owned(),
-            name,
-            repository: repository.to_owned(),
-            revision: revision.to_owned(),
-            files,
-            folder: self.models_folder().join(repository),
-        }
+        let wanted = library.plan(&reference, listing.as_ref())?.wanted;
+        tracing::info!(key, repository = wanted.repository, "downloading a model");
+        open.queue.add(wanted).await?;
+        Ok(())
     }
 
     /// Changes a download.
@@ -289,43 +262,25 @@ impl Shelf {
     }
 }
 
+impl From<PlanError> for Refusal {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Lookup(error) => error.into(),
+            PlanError::Hub(error) => error.into(),
+            PlanError::Bundled { .. } => Self::Invalid {
+                field: "variant".to_owned(),
+                reason: error.to_string(),
+            },
+        }
+    }
+}
+
 /// The list beside the starter, as in a checkout, where it may change; else the built-in one.
 fn built_in() -> Option<PathBuf> {
-    let executable = installed::own_executable()?;
-    let starter = installed::starter_near(&executable)?;
-    let list = starter.ancestors().nth(2)?.join(entries::FILE_NAME);
+    let executable = own_executable()?;
+    let starter = starter_near(&executable)?;
+    let list = starter.ancestors().nth(2)?.join(CATALOG_FILE);
     list.is_file().then_some(list)
-}
-
-fn listed(variant: &transom_catalog::Variant) -> Vec<WantedFile> {
-    let files = variant.files.iter();
-    files
-        .map(|file| WantedFile {
-            name: file.name.clone(),
-            size_bytes: file.size_bytes,
-            sha256: file.sha256.clone(),
-        })
-        .collect()
-}
-
-/// The files of one packing of a repository, as the hub lists them.
-async fn offered(
-    hub: &Hub,
-    repository: &str,
-    revision: &str,
-    packing: &str,
-) -> Result<Vec<WantedFile>, HubError> {
-    let listing = hub.files(repository, revision).await?;
-    let offers = listing.offers();
-    let packings = offers.iter().map(|offer| offer.packing.clone()).collect();
-    let mut offers = offers.into_iter();
-    let offer = offers.find(|offer| offer.packing.eq_ignore_ascii_case(packing));
-    offer
-        .map(|offer| offer.files)
-        .ok_or_else(|| HubError::SeveralPackings {
-            repository: repository.to_owned(),
-            packings,
-        })
 }
 
 /// Where in the queue the place with this number is, for `id`.

@@ -231,7 +231,7 @@ async fn tell_downloads(app: AppHandle, rooms: Arc<Rooms>) {
     let mut n_done = 0;
     while changes.changed().await.is_ok() {
         changes.borrow_and_update();
-        let Ok(downloads) = of_catalogue::download_views(&app, &rooms).await else {
+        let Ok(downloads) = of_catalogue::download_views(&rooms).await else {
             continue;
         };
         let is_done = |one: &&DownloadView| matches!(one.state, DownloadState::Done { .. });

@@ -22,7 +22,8 @@ use crate::ui::{Pages, Ui};
 /// generated files are not stale.
 pub(crate) const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
                             transom-engine-host/test-support,transom-hub/test-support,\
-                            transom-signals/test-support,transom-supervisor/test-support";
+                            transom-library/test-support,transom-signals/test-support,\
+                            transom-supervisor/test-support";
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 

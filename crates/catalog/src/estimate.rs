@@ -1,9 +1,8 @@
 //! Whether a model fits a machine, in plain verdicts with their numbers, and how fast it will be:
 //! before a download, before a load, and corrected by what earlier uses measured.
 //!
-//! The bytes are those of [`crate::fit`], which are the engines' own; the room is that of the
-//! supervisor, which decides at load. Rule: what is said here is what is enforced there; the
-//! conformance suite holds budget, need and correction of both side by side.
+//! The bytes are those of [`crate::fit`], which the engines use; the budget is that of
+//! `transom_fit`, which the supervisor uses. So what is said here is what is enforced at a load.
 
 mod bandwidth;
 mod machine;
@@ -12,21 +11,16 @@ mod speed;
 mod tests;
 
 use serde::Serialize;
+use transom_fit::KvCacheChoice;
 
 pub use bandwidth::{Bandwidth, BandwidthBasis};
-pub use machine::{Bound, BoundKind, Budget, Machine};
+pub use machine::Machine;
 pub use speed::Speed;
+pub use transom_fit::{Budget, DEFAULT_CONTEXT, LEAST_CONTEXT};
 
 use crate::facts::ModelFacts;
-use crate::fit::{self, KvChoice};
+use crate::fit;
 use crate::measured::Record;
-
-/// Fewest tokens of context worth having: below that, a question with a page of text no longer
-/// fits. The supervisor chooses no fewer without asking.
-pub const LEAST_CONTEXT: u64 = 2048;
-
-/// Tokens of context that a model is loaded with unless somebody chose.
-pub const DEFAULT_CONTEXT: u64 = 8192;
 
 /// What is to be loaded.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +28,7 @@ pub struct Wish<'a> {
     /// The form that will run.
     pub facts: &'a ModelFacts,
     /// How keys and values shall be kept.
-    pub kv: KvChoice,
+    pub kv: KvCacheChoice,
     /// Tokens of prompt and answer together.
     pub context_length: u64,
     /// A smaller model that is loaded beside it and guesses for it.
@@ -48,7 +42,7 @@ impl<'a> Wish<'a> {
     pub fn of(facts: &'a ModelFacts) -> Self {
         Self {
             facts,
-            kv: KvChoice::Automatic,
+            kv: KvCacheChoice::Automatic,
             context_length: DEFAULT_CONTEXT,
             draft: None,
             known: None,
@@ -188,11 +182,11 @@ pub fn need(wish: &Wish<'_>, machine: &Machine, context_length: u64) -> Need {
     Need {
         weight_bytes: own.weight_bytes,
         kv_cache_bytes: own.kv_cache_bytes,
-        activation_bytes: own.headroom_bytes.saturating_sub(own.cache_bytes),
+        activation_bytes: own.activation_bytes,
         draft_bytes: draft,
         cache_bytes: own.cache_bytes,
         correction_bytes: known.map_or(0, |known| known.correction(wish.facts, machine, wish.kv)),
-        context_length: own.context_length,
+        context_length: own.context_length as u64,
     }
 }
 

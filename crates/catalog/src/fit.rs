@@ -1,32 +1,17 @@
 //! What a model will need in memory on a machine, and the longest context that fits, from its facts
 //! alone: for people who move a slider, long before anything is loaded.
 //!
-//! The sums are those of the engines' own `memory_need`, which decides when a model is loaded:
-//! llama.cpp's is the one here, MLX's the same but for weights that a load leaves out. The
-//! conformance suite holds both side by side. Rule: nothing is read or asked here, and no number of
-//! a file can overflow.
+//! The engines take their `memory_need`, which decides when a model is loaded, from these sums.
+//! Rule: nothing is read or asked here, and no number of a file can overflow.
 
 pub mod llama;
-mod mlx;
+pub mod mlx;
 #[cfg(test)]
 mod tests;
 
+use transom_fit::{CONTEXT_STEP, KvCacheChoice, MemoryNeed};
+
 use crate::facts::{Format, KvType, ModelFacts};
-
-/// Context lengths are chosen in multiples of this, the step in which KV caches grow.
-const CONTEXT_STEP: u64 = 256;
-
-/// How a user wants keys and values kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KvChoice {
-    /// As is fastest on the machine.
-    #[default]
-    Automatic,
-    /// In 16 bits or more.
-    Full,
-    /// In 8 bits, where the engine can.
-    Small,
-}
 
 /// The machine, as far as the sums care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,44 +22,41 @@ pub struct Machine {
     pub memory_bytes: u64,
 }
 
-/// Bytes that a model needs, by part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Need {
-    /// Weights, as this machine computes with them.
-    pub weight_bytes: u64,
-    /// Keys and values with the context full; 0 where the files do not say enough.
-    pub kv_cache_bytes: u64,
-    /// What steps hold at once, and caches that may be dropped.
-    pub headroom_bytes: u64,
-    /// Of the headroom, the caches that may be dropped.
-    pub cache_bytes: u64,
-    /// Tokens of context that these are for: what was asked for, at most the model's own.
-    pub context_length: u64,
-}
-
-impl Need {
-    /// All parts together.
-    pub fn total_bytes(&self) -> u64 {
-        let of_context = self.kv_cache_bytes.saturating_add(self.headroom_bytes);
-        self.weight_bytes.saturating_add(of_context)
-    }
-}
-
 /// What the form that `facts` are of needs on `machine` with `context_length` tokens.
-pub fn need(facts: &ModelFacts, machine: &Machine, kv: KvChoice, context_length: u64) -> Need {
+pub fn need(
+    facts: &ModelFacts,
+    machine: &Machine,
+    kv: KvCacheChoice,
+    context_length: u64,
+) -> MemoryNeed {
     let own = facts.context_length.filter(|&n| n > 0);
     let context_length = context_length.min(own.unwrap_or(u64::MAX)).max(1);
     match facts.format {
         Format::Gguf => llama::need(facts, machine.has_gpu, kv, u64::MAX, context_length),
-        Format::Safetensors => mlx::need(facts, machine, context_length),
+        Format::Safetensors => {
+            let weights = mlx_weights(facts, machine);
+            mlx::need(facts, weights, mlx::PREFILL_CHUNK, context_length)
+        }
+    }
+}
+
+fn mlx_weights(facts: &ModelFacts, machine: &Machine) -> mlx::Weights {
+    let limit = mlx::dense_limit_bytes(machine.memory_bytes);
+    match machine.has_gpu {
+        true => mlx::Weights::AsStored,
+        false if mlx::fits_dense(facts, limit) => mlx::Weights::Dense,
+        false => mlx::Weights::Packed,
     }
 }
 
 /// How the cache of this form will be kept on `machine`; `None` for wider than [`KvType`] knows.
-pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvChoice) -> Option<KvType> {
+pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvCacheChoice) -> Option<KvType> {
     match facts.format {
         Format::Gguf => Some(llama::kv_type(facts, machine.has_gpu, kv)),
-        Format::Safetensors => (mlx::element_bytes(facts, machine) == 2).then_some(KvType::F16),
+        Format::Safetensors => {
+            let element_bytes = mlx::element_bytes(facts, mlx_weights(facts, machine));
+            (element_bytes == 2).then_some(KvType::F16)
+        }
     }
 }
 
@@ -82,7 +64,7 @@ pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvChoice) -> Option<Kv
 /// memory for it, which is many times faster.
 pub(crate) fn stays_quantised(facts: &ModelFacts, machine: &Machine) -> bool {
     let is_packed = facts.mix.iter().any(|packed| packed.kind == "U32");
-    is_packed && mlx::stays_packed(facts, machine)
+    is_packed && mlx_weights(facts, machine) != mlx::Weights::Dense
 }
 
 /// Tokens of context for which an engine made room to hold `n_tokens`.
@@ -111,6 +93,11 @@ pub(crate) fn longest(facts: &ModelFacts, fits: impl Fn(u64) -> bool) -> Option<
         }
     }
     (least > 0).then_some(least * CONTEXT_STEP)
+}
+
+/// Tokens of context as engines count them.
+fn tokens(context_length: u64) -> usize {
+    usize::try_from(context_length).unwrap_or(usize::MAX)
 }
 
 /// Numbers of a file, added up and multiplied without overflow.

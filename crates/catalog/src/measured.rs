@@ -14,10 +14,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use transom_fit::KvCacheChoice;
 
 use crate::estimate::{Bandwidth, Machine};
 use crate::facts::{Format, KvType, ModelFacts};
-use crate::fit::{self, KvChoice};
+use crate::fit;
 
 /// Its name in the data folder.
 pub const FILE_NAME: &str = "measured.json";
@@ -114,7 +115,7 @@ impl Record {
     /// Bytes by which the need of this model is to be corrected: what it took beyond what is computed
     /// for as many tokens. A model that took less corrects by half of that and at most a tenth of
     /// what is computed, for a longer context may find what a shorter did not need.
-    pub fn correction(&self, facts: &ModelFacts, machine: &Machine, kv: KvChoice) -> i64 {
+    pub fn correction(&self, facts: &ModelFacts, machine: &Machine, kv: KvCacheChoice) -> i64 {
         let Some(peak) = self.peak else {
             return 0;
         };

@@ -254,9 +254,10 @@ impl Tally {
 }
 
 /// Whether a tensor is loaded: what a checkpoint has for pictures, sounds and guesses is left where it
-/// lies, and no part of the model that runs. The same choice as the engine's.
-fn is_for_text(name: &str) -> bool {
+/// lies, and no part of the model that runs.
+pub fn is_for_text(name: &str) -> bool {
     const OTHERS: [&str; 9] = [
+        // Heads that guess further tokens.
         "mtp.",
         "vision_tower.",
         "vision_embedder.",
@@ -272,19 +273,27 @@ fn is_for_text(name: &str) -> bool {
     !OTHERS.iter().any(|other| name.starts_with(other))
 }
 
-/// All weight files, in order. Beside `model*.safetensors` some folders hold the same weights in
-/// another form (`consolidated.safetensors`), or adapters; where there are none, all files count.
+/// All weight files, in order: those that the index names, else `model*.safetensors`, else all.
+/// Some folders hold the same weights again in another form (`consolidated.safetensors`), or
+/// adapters.
 pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
     let entries = fs::read_dir(folder).map_err(|error| FolderError::new(folder, error))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut files: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|end| end == "safetensors"))
         .collect();
-    let is_usual = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("model")
+    let indexed = indexed_files(folder).unwrap_or_default();
+    let name = |path: &PathBuf| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     };
-    if files.iter().any(is_usual) {
+    let is_indexed = |path: &PathBuf| indexed.contains(&name(path));
+    let is_usual = |path: &PathBuf| name(path).starts_with("model");
+    if files.iter().any(is_indexed) {
+        files.retain(is_indexed);
+    } else if files.iter().any(is_usual) {
         files.retain(is_usual);
     }
     files.sort();

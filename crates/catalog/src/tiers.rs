@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::choice::{self, Suited};
 use crate::entries::{Catalogue, Entry, Tag, Variant};
-use crate::estimate::{Budget, Estimate, Machine, Verdict};
+use crate::estimate::{Estimate, Machine, Verdict};
 use crate::facts::Format;
 
 const GIB: u64 = 1 << 30;
@@ -110,7 +110,7 @@ pub fn recommended(memory_bytes: u64, catalogue: &Catalogue) -> Tier {
 
 /// What to recommend for `machine`; `setting` is a budget that somebody set.
 pub fn recommended_for(machine: &Machine, setting: Option<u64>, catalogue: &Catalogue) -> Tier {
-    let budget_bytes = Budget::of(machine, setting).total_bytes;
+    let budget_bytes = machine.budget(setting).total_bytes;
     let shop = Shop::new(machine, budget_bytes, catalogue);
     Tier {
         memory_bytes: machine.memory_bytes,

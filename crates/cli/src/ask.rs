@@ -104,7 +104,7 @@ fn answer_one(
     };
     let was_interrupted = followed.was_interrupted;
     let (reason, stats) = followed.finished()?;
-    loaded.remember(&stats, link);
+    loaded.remember(&stats);
     if args.stats {
         console.note(&stats_line(&stats));
     }

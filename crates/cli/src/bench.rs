@@ -264,7 +264,7 @@ impl Bench<'_> {
         let ask = self.loaded.ask(prompt, Fit::Whole, params);
         let go_on = &mut |_| ControlFlow::Continue(());
         let (reason, stats) = self.link.follow(&ask, self.interrupt, go_on)?.finished()?;
-        self.loaded.remember(&stats, self.link);
+        self.loaded.remember(&stats);
         match reason {
             FinishReason::Cancelled => Err(Failure::Interrupted),
             FinishReason::Shed => Err(Failure::Restrained(format!(

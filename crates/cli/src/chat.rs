@@ -17,6 +17,7 @@ use crate::load::{Loaded, load};
 use crate::output::stats::parameters_text;
 use crate::sampling_args::GenerationArgs;
 use clap::Args;
+use transom_library::Origin;
 
 use editor::{Line, Lines};
 use session::{Chat, Next};
@@ -108,8 +109,8 @@ fn greet(loaded: &Loaded, console: &mut Console) {
         parameters_text(info.n_parameters),
         info.context_length
     ));
-    if let Some(folder) = &loaded.found.starter {
-        let card = folder.join("README.md");
+    if loaded.model.origin == Origin::Starter {
+        let card = loaded.model.id.join("README.md");
         let here = std::env::current_dir().unwrap_or_default();
         console.note(&format!(
             "The bundled starter model: very small, and sometimes wrong. See {}",

@@ -5,18 +5,17 @@
 mod report;
 
 use clap::Args;
-use transom_catalog::measured::{self, Measured};
 use transom_engine::ModelSource;
+use transom_library::ThisMachine;
 use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
 use transom_supervisor::settings::{self, Settings};
-use transom_supervisor::{Budget, Governor, variants};
+use transom_supervisor::{Governor, budget, variants};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::library::judge::machine_of;
 use crate::link::Link;
-use crate::measure::measure_bandwidth;
 use crate::output::json::write_line;
+use crate::output::progress::Progress;
 
 use report::{Instance, Report, SettingsReport};
 
@@ -72,11 +71,11 @@ fn gather(
 ) -> Result<Report, Failure> {
     let hardware = Hardware::detect();
     let data_folder = link.folder()?.to_path_buf();
-    let before = Measured::read(&data_folder.join(measured::FILE_NAME));
-    let bandwidth = machine_of(&hardware, before.bandwidth(&hardware.chip_name)).bandwidth;
-    let measured = args
-        .measure
-        .then(|| measure_bandwidth(&hardware.chip_name, &data_folder, console));
+    let machine = ThisMachine::read(&hardware, &data_folder);
+    let measured = args.measure.then(|| {
+        Progress::new(console).show("Measuring the memory …");
+        machine.measure_bandwidth()
+    });
     let (settings, settings_problem) = match Settings::read(&data_folder) {
         Ok(settings) => (settings, None),
         Err(error) => (None, Some(error.to_string())),
@@ -94,8 +93,9 @@ fn gather(
     };
     // What a running instance goes by is in force; without one, what the next will go by.
     let in_force = running.as_ref().filter(|_| args.simulate.is_none());
+    let budget = budget::of_machine(&hardware, &tuning);
     let budget_bytes = in_force.map_or_else(
-        || Budget::for_machine(&hardware, &tuning).total_bytes(signals.memory),
+        || budget::bytes_under(signals.memory, &budget),
         |status| status.budget_bytes,
     );
     let allowance = in_force.map_or_else(
@@ -104,8 +104,8 @@ fn gather(
     );
     Ok(Report {
         budget_bytes,
-        bounds: Budget::bounds(&hardware, &tuning),
-        bandwidth,
+        bounds: budget.bounds,
+        bandwidth: machine.numbers().bandwidth,
         measured_bandwidth: measured,
         engines: engines(&hardware),
         hardware,

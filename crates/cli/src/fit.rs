@@ -11,17 +11,13 @@ mod table;
 mod tests;
 
 use clap::{Args, ValueEnum};
-use transom_catalog::estimate::{Budget, Machine, Room};
-use transom_catalog::fit::KvChoice;
-use transom_catalog::tiers::{self, recommended, recommended_for};
-use transom_signals::{Hardware, available_bytes};
+use transom_engine::KvCacheChoice;
+use transom_library::{Library, MEMORY_SIZES, Machine, ThisMachine};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::library::Library;
-use crate::library::judge::machine_of;
+use crate::library;
 use crate::link::Link;
-use crate::measure::measure_bandwidth;
 use crate::output::json::write_line;
 
 use subject::{Case, Subject};
@@ -90,11 +86,11 @@ pub(crate) enum Kv {
 }
 
 impl Kv {
-    fn choice(self) -> KvChoice {
+    fn choice(self) -> KvCacheChoice {
         match self {
-            Self::Auto => KvChoice::Automatic,
-            Self::Full => KvChoice::Full,
-            Self::Small => KvChoice::Small,
+            Self::Auto => KvCacheChoice::Automatic,
+            Self::Full => KvCacheChoice::Full,
+            Self::Small => KvCacheChoice::Small,
         }
     }
 }
@@ -138,72 +134,74 @@ fn memory(text: &str) -> Result<u64, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &FitArgs, link: &Link, console: &mut Console) -> Result<(), Failure> {
-    let library = Library::open(link, console)?;
-    let catalogue = &library.catalogue;
+    let library = library::open(link, console)?;
     let columns = console.result_columns();
     let is_dimmed = console.dims_results();
     if args.tiers {
-        let sizes = tiers::MEMORY_SIZES.into_iter();
-        let tiers: Vec<_> = sizes.map(|bytes| recommended(bytes, catalogue)).collect();
+        let macs = MEMORY_SIZES.map(|bytes| ThisMachine::made_up(Machine::with_memory(bytes)));
+        let tiers = macs.map(|mac| library.on(mac).recommended());
         return match args.json {
             true => write_line(console.out, &tiers).map_err(Failure::Output),
             false => console.print(&table::many(&tiers, columns, is_dimmed)),
         };
     }
     let (machine, called) = machine(args, &library, console);
-    if let Some(model) = &args.model {
-        let room = match args.memory {
-            Some(_) => Room::all_of(&Budget::of(&machine, None)),
-            None => room_now(&machine, link),
-        };
-        let case = Case {
-            args,
-            library: &library,
-            machine: &machine,
-            room: &room,
-        };
-        let subject = Subject::find(model, &case)?;
-        let draft = match &args.draft {
-            Some(draft) => Some(subject.beside(draft, &case)?),
-            None => None,
-        };
-        if let Some(doubt) = draft.as_ref().and_then(|draft| subject.doubt(draft)) {
-            console.note(&doubt);
-        }
-        let report = subject.report(draft, &case, called);
+    let Some(model) = &args.model else {
+        let tier = library.on(machine).recommended();
         return match args.json {
-            true => write_line(console.out, &report).map_err(Failure::Output),
-            false => console.print(&report.text(columns, is_dimmed)),
+            true => write_line(console.out, &tier).map_err(Failure::Output),
+            false => console.print(&table::one(&tier, &capital(&called), columns, is_dimmed)),
         };
+    };
+    let machine = match args.memory {
+        Some(_) => machine,
+        None => as_it_is_now(machine, link),
+    };
+    let case = Case {
+        args,
+        library: &library.on(machine),
+    };
+    let subject = Subject::find(model, &case)?;
+    let draft = match &args.draft {
+        Some(draft) => Some(subject.beside(draft, &case)?),
+        None => None,
+    };
+    if let Some(doubt) = draft.as_ref().and_then(|draft| subject.doubt(draft)) {
+        console.note(&doubt);
     }
-    let tier = recommended_for(&machine, None, catalogue);
+    let report = subject.report(draft, &case, called);
     match args.json {
-        true => write_line(console.out, &tier).map_err(Failure::Output),
-        false => console.print(&table::one(&tier, &capital(&called), columns, is_dimmed)),
+        true => write_line(console.out, &report).map_err(Failure::Output),
+        false => console.print(&report.text(columns, is_dimmed)),
     }
 }
 
 /// The machine in question, and what to call it.
-fn machine(args: &FitArgs, library: &Library, console: &mut Console) -> (Machine, String) {
+fn machine(args: &FitArgs, library: &Library, console: &mut Console) -> (ThisMachine, String) {
     if let Some(bytes) = args.memory {
         let called = format!("a Mac with {}", table::memory_text(bytes));
-        return (Machine::with_memory(bytes), called);
+        return (ThisMachine::made_up(Machine::with_memory(bytes)), called);
     }
-    let hardware = Hardware::detect();
-    let chip = &hardware.chip_name;
-    let measured = library.measured();
-    let mut rate = measured.bandwidth(chip);
-    // Where nothing is published of a chip, half a second is well spent.
-    if measured.wants_bandwidth(chip) {
-        rate = rate.max(Some(measure_bandwidth(chip, &library.data_folder, console)));
-    }
-    let machine = machine_of(&hardware, rate);
-    let memory = table::memory_text(hardware.memory_bytes);
-    let called = match hardware.chip_name.as_str() {
+    let machine = library::timed(library.machine().clone(), console);
+    let memory = table::memory_text(machine.numbers().memory_bytes);
+    let called = match machine.chip_name() {
         "" => format!("this computer with {memory}"),
         chip => format!("this computer ({chip}) with {memory}"),
     };
     (machine, called)
+}
+
+/// The machine with what it has for models now. Loaded models make room for another one.
+fn as_it_is_now(machine: ThisMachine, link: &Link) -> ThisMachine {
+    let (budget_bytes, in_use_bytes) = match link.running().ok().flatten() {
+        Some(handle) => {
+            let status = handle.status();
+            let status = status.borrow();
+            (status.budget_bytes, status.in_use_bytes)
+        }
+        None => (machine.room().budget_bytes, 0),
+    };
+    machine.with_status(budget_bytes, in_use_bytes)
 }
 
 /// At the beginning of a sentence.
@@ -211,14 +209,4 @@ fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()
-}
-
-/// What this machine has for models now. What our own models hold they would give back.
-fn room_now(machine: &Machine, link: &Link) -> Room {
-    let running = link.running().ok().flatten();
-    let ours = running.map_or(0, |handle| handle.status().borrow().in_use_bytes);
-    Room {
-        available_bytes: available_bytes().map(|bytes| bytes.saturating_add(ours)),
-        ..Room::all_of(&Budget::of(machine, None))
-    }
 }

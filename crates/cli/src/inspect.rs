@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use transom_catalog::{Format, KvType, ModelFacts};
+use transom_library::is_path;
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::library::{self, Library};
+use crate::library;
 use crate::link::Link;
 use crate::output::json::write_line;
 use crate::output::rows::Rows;
@@ -61,12 +62,12 @@ const CONTEXTS: [u64; 3] = [4096, 8192, 32_768];
 
 /// Runs the command.
 pub(crate) fn run(args: &InspectArgs, link: &Link, console: &mut Console) -> Result<(), Failure> {
-    let path = match library::is_path(&args.path) || args.path.exists() {
+    let name = args.path.to_string_lossy();
+    let path = match is_path(&name) || args.path.exists() {
         true => args.path.clone(),
         false => {
-            let library = Library::open(link, console)?;
-            let name = args.path.to_string_lossy();
-            match library.named(&name).first() {
+            let library = library::open(link, console)?;
+            match library.find(&name) {
                 Some(model) => model.id.clone(),
                 None => return card::show(&name, args.json, &library, console),
             }

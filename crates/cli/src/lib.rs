@@ -22,8 +22,6 @@ mod interrupt;
 mod library;
 mod link;
 mod load;
-mod measure;
-mod model_path;
 mod models;
 mod output;
 mod pause;

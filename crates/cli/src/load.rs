@@ -1,30 +1,21 @@
 //! Finds a model and has it loaded, with progress and Ctrl-C, for every command.
 
-use std::cell::OnceCell;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use transom_catalog::forms::Forms;
-use transom_catalog::installed;
-use transom_engine::{
-    EngineError, FinishReason, Fit, GenerationParams, ModelInfo, ModelSource, Prompt, Stats,
-};
+use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, ModelInfo, Prompt, Stats};
 use transom_engine_host::wire::Request;
-use transom_signals::Hardware;
+use transom_library::Installed;
+use transom_library::{LoadSettings, Usage};
 use transom_supervisor::status::{ModelStatus, PassedOver};
-use transom_supervisor::{
-    AnswerEvent, Ask, KvCacheChoice, ModelSpec, Outcome, Role, Status, WhenHeld, Work, variants,
-};
+use transom_supervisor::{AnswerEvent, Ask, ModelSpec, Outcome, Status, WhenHeld, Work};
 
 use crate::arguments::ModelArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::library::{self, Library};
+use crate::library;
 use crate::link::Link;
-use crate::measure::{self, Place};
-use crate::model_path::{self, ModelPath};
 use crate::output::json::JsonLines;
 use crate::output::progress::Progress;
 
@@ -33,35 +24,23 @@ use crate::output::progress::Progress;
 pub(crate) struct Loaded {
     /// What it is.
     pub(crate) info: ModelInfo,
-    /// Where it was found.
-    pub(crate) found: ModelPath,
+    /// The model.
+    pub(crate) model: Installed,
     /// How long its load took.
     pub(crate) load_time: Duration,
     /// Its forms that were tried before, and why they do not run.
     pub(crate) passed_over: Vec<PassedOver>,
     spec: ModelSpec,
     over_budget: bool,
-    /// Where its uses are remembered, once there was one.
-    place: OnceCell<Option<Place>>,
+    /// Where its measurements are written.
+    usage: Option<Usage>,
 }
 
 impl Loaded {
-    /// The form that runs, as far as this machine's order and what was passed over say.
-    pub(crate) fn running_form(&self) -> Option<&Path> {
-        let forms = variants::in_order(self.spec.variants.clone(), &Hardware::detect());
-        let mut forms = forms.into_iter();
-        let runs = forms.find(|form| !self.passed_over.iter().any(|no| no.path == form.path))?;
-        let mut variants = self.spec.variants.iter();
-        variants
-            .find(|form| form.path == runs.path)
-            .map(|form| &*form.path)
-    }
-
-    /// Remembers what an answer of this model took, for later estimates.
-    pub(crate) fn remember(&self, stats: &Stats, link: &Link) {
-        let place = self.place.get_or_init(|| Place::of(self, link));
-        if let Some(place) = place {
-            place.record(stats);
+    /// Writes down what an answer of this model took, for later estimates.
+    pub(crate) fn remember(&self, stats: &Stats) {
+        if let Some(usage) = &self.usage {
+            usage.record(stats);
         }
     }
 
@@ -85,7 +64,7 @@ impl Loaded {
         let is_it = |model: &&ModelStatus| model.info.as_ref() == Some(&self.info);
         let models = status.models.iter();
         // Another shell may have called it otherwise.
-        let likely = models.filter(|model| model.name == self.spec.name || is_it(model));
+        let likely = models.filter(|model| model.id == self.spec.id || is_it(model));
         // One that is just being replaced by another is there twice.
         likely.max_by_key(is_it)
     }
@@ -100,18 +79,15 @@ pub(crate) fn load(
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<Loaded, Failure> {
-    let found = model_path::find(
-        args.model.as_deref(),
-        std::env::var_os("TRANSOM_MODEL"),
-        installed::own_executable().as_deref(),
-        || Library::open(link, console),
-    )?;
+    let library = library::open(link, console)?;
+    let from_environment = std::env::var_os("TRANSOM_MODEL");
+    let model = library::chosen(&library, args.model.as_deref(), from_environment)?;
+    let settings = LoadSettings {
+        context_length: args.context_length,
+        ..LoadSettings::default()
+    };
     let ask = Ask {
-        model: ModelSpec {
-            name: library::title_of(&found, link.folder()?),
-            corrections: measure::corrections(&found.forms, link),
-            ..spec(&found.forms, args.context_length)
-        },
+        model: library.spec(&model, &settings),
         work: Work::Load,
         over_budget: args.over_budget,
         when_held: WhenHeld::Wait,
@@ -146,31 +122,18 @@ pub(crate) fn load(
     };
     let mut loaded = Loaded {
         info,
-        found,
+        model,
         load_time: began.elapsed(),
         passed_over: Vec::new(),
         spec: ask.model,
         over_budget: args.over_budget,
-        place: OnceCell::new(),
+        usage: None,
     };
     let status = link.status()?;
     if let Some(model) = loaded.find_in(&status).cloned() {
         loaded.load_time = model.load_time.unwrap_or(loaded.load_time);
+        loaded.usage = library.usage(&loaded.model, &settings, &model);
         loaded.passed_over = model.passed_over;
     }
     Ok(loaded)
-}
-
-/// The model as every process names it: the instance that loads it may have been started in another
-/// folder.
-fn spec(forms: &Forms, context_length: Option<usize>) -> ModelSpec {
-    let variants = forms.paths.iter().cloned();
-    ModelSpec {
-        kv_cache: KvCacheChoice::Automatic,
-        name: forms.name.clone(),
-        role: Role::Chat,
-        variants: variants.map(|path| ModelSource { path }).collect(),
-        context_length,
-        corrections: Vec::new(),
-    }
 }

@@ -17,7 +17,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::inspect::{self, InspectArgs};
 use crate::interrupt::Interrupt;
-use crate::library::Library;
+use crate::library;
 use crate::link::Link;
 
 use install::InstallArgs;
@@ -78,17 +78,17 @@ pub(crate) fn run(
     match &args.command {
         ModelsCommand::Inspect(args) => inspect::run(args, link, console),
         ModelsCommand::Token(args) => token::run(args, link, console, interrupt),
-        ModelsCommand::List(args) => list::run(args, &Library::open(link, console)?, console),
+        ModelsCommand::List(args) => list::run(args, &library::open(link, console)?, console),
         ModelsCommand::Search(args) => {
-            let library = Library::open(link, console)?;
+            let library = library::open(link, console)?;
             search::run(args, &library, link, console, interrupt)
         }
         ModelsCommand::Install(args) => {
-            let library = Library::open(link, console)?;
+            let library = library::open(link, console)?;
             install::run(args, &library, link, console, interrupt)
         }
         ModelsCommand::Remove(args) => {
-            let library = Library::open(link, console)?;
+            let library = library::open(link, console)?;
             remove::run(args, &library, link, console)
         }
     }

@@ -1,15 +1,14 @@
 //! `transom unload`: gives a model's memory back now, and shows that it came back.
 
-use std::path::Path;
-
 use clap::Args;
-use transom_catalog::Installed;
 use transom_files::visible;
+use transom_library::Library;
 use transom_supervisor::Unload;
+use transom_supervisor::status::ModelStatus;
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::library::Library;
+use crate::library;
 use crate::link::Link;
 use crate::output::json::write_line;
 use crate::output::rows::unload_text;
@@ -41,10 +40,10 @@ pub(crate) fn run(args: &UnloadArgs, link: &Link, console: &mut Console) -> Resu
         return say(args, console, "Nothing is running, so no model is loaded.");
     };
     let loaded = handle.status().borrow().clone();
-    let names: Vec<&str> = loaded.models.iter().map(|model| &*model.name).collect();
-    let name = args.model.as_deref();
-    let name = name.map(|text| model_name(text, &names, || Library::open(link, console)));
-    let unload = name.clone().map_or(Unload::All, Unload::Named);
+    let unload = match &args.model {
+        Some(text) => Unload::Model(id_of(text, &loaded.models, || library::open(link, console))),
+        None => Unload::All,
+    };
     let records = link.unload(unload)?;
     if args.json {
         return write_line(console.out, &records).map_err(Failure::Output);
@@ -55,10 +54,11 @@ pub(crate) fn run(args: &UnloadArgs, link: &Link, console: &mut Console) -> Resu
             .map(|record| format!("{}: {}\n", visible(&record.name), unload_text(record)));
         return console.print(&lines.collect::<String>());
     }
-    match name {
-        Some(name) if !names.is_empty() => console.print(&format!(
+    let names: Vec<&str> = loaded.models.iter().map(|model| &*model.name).collect();
+    match &args.model {
+        Some(text) if !names.is_empty() => console.print(&format!(
             "No model called {} is loaded; there is {}.\n",
-            visible(&name),
+            visible(text),
             visible(&names.join(", "))
         )),
         _ => console.print("No model is loaded.\n"),
@@ -73,47 +73,36 @@ fn say(args: &UnloadArgs, console: &mut Console, text: &str) -> Result<(), Failu
     }
 }
 
-/// Under which name of `loaded` the model is that was given by its name, by its id in the list, or by
-/// its folder or file; else the name that it would have.
-fn model_name(
+/// Returns the id of the model that `text` names: a loaded one, else one of the library.
+fn id_of(
     text: &str,
-    loaded: &[&str],
+    loaded: &[ModelStatus],
     library: impl FnOnce() -> Result<Library, Failure>,
 ) -> String {
-    if let Some(name) = loaded.iter().find(|name| name.eq_ignore_ascii_case(text)) {
-        return (*name).to_owned();
+    let is_named = |model: &&ModelStatus| {
+        [&model.id, &model.name]
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(text))
+    };
+    if let Some(model) = loaded.iter().find(is_named) {
+        return model.id.clone();
     }
-    let Ok(library) = library() else {
-        return text.to_owned();
-    };
-    let path = Path::new(text);
-    let is_path =
-        path.components().count() > 1 || text.ends_with(std::path::is_separator) || path.is_file();
-    let at_path = || Installed::of_places(path, &library.places).ok();
-    let model = match is_path && path.exists() {
-        true => at_path(),
-        false => library.named(text).first().copied().cloned(),
-    };
-    // A model may have gone from the disk and still be in memory.
-    let Some(model) = model.or_else(|| at_path().filter(|_| is_path)) else {
-        return text.to_owned();
-    };
-    let mut names = loaded.iter();
-    let name = names.find(|name| model.is_called(name, &library.catalogue));
-    name.map_or_else(
-        || model.title(&library.catalogue),
-        |name| (*name).to_owned(),
-    )
+    // A model that was deleted from the disk may still be loaded, under its path.
+    let found = library().ok().and_then(|library| {
+        let model = library.resolve(text).ok()?;
+        Some(library.id_of(&model))
+    });
+    found.unwrap_or_else(|| text.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::interrupt::Interrupt;
-    use crate::library::tests::{install, library, machine};
     use crate::load::load;
     use crate::test_console::TestConsole;
     use crate::test_engine::TestEngine;
+    use transom_library::test_support::{computer, install, library};
 
     fn unload(link: &Link, model: Option<&str>) -> String {
         let mut streams = TestConsole::default();
@@ -150,34 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_named_by_its_name_its_folder_or_its_file() {
+    fn a_model_is_named_by_its_id_its_name_its_folder_or_its_file() {
         let data = tempfile::tempdir().unwrap();
         let path = install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
-        let library = || Ok(library(data.path(), machine()));
-        let check = |text: &str, loaded: &[&str], expect: &str| {
-            assert_eq!(model_name(text, loaded, library), expect, "{text}");
+        let check = |text: &str, id: &str| {
+            let library = || Ok(library(data.path(), computer()));
+            assert_eq!(id_of(text, &[], library), id, "{text}");
         };
         let path = path.to_str().unwrap();
-        for text in [
-            "tiny",
-            "tiny@q8_0",
-            "tiny-Q8_0",
-            "owner/tiny-GGUF",
-            "Tiny 1B · Q8_0",
-            path,
-        ] {
-            check(text, &["other", "Tiny 1B · Q8_0"], "Tiny 1B · Q8_0");
-            check(text, &["tiny-Q8_0"], "tiny-Q8_0");
-            check(text, &[], "Tiny 1B · Q8_0");
+        for text in ["tiny", "tiny@q8_0", "tiny-Q8_0", "Tiny 1B · Q8_0", path] {
+            check(text, "tiny@Q8_0");
         }
-        // What is gone from the disk, and what nobody knows.
-        check(
-            "/nowhere/Qwen3-4B-4bit",
-            &["Qwen3-4B-4bit"],
-            "Qwen3-4B-4bit",
-        );
-        check("models/Qwen3-4B-Q4_K_M.gguf", &[], "Qwen3-4B-Q4_K_M");
-        check("qwen", &["Qwen"], "Qwen");
-        check("nothing", &["Qwen"], "nothing");
+        check("/nowhere/Qwen3-4B-4bit", "/nowhere/Qwen3-4B-4bit");
+        check("nothing", "nothing");
     }
 }

@@ -13,10 +13,9 @@
 //! Rule: the same model on the same machine always takes the same steps, so that the same prompt
 //! rounds the same way.
 
-use transom_catalog::fit::KvChoice;
 use transom_catalog::fit::llama::{self, MAX_DRAFT};
 use transom_catalog::{KvType, ModelFacts};
-use transom_engine::{KvCacheChoice, Limits};
+use transom_engine::Limits;
 
 use crate::native::{self, ContextParams};
 
@@ -41,7 +40,7 @@ impl Device {
 
     /// How keys and values are kept under `limits`.
     pub(crate) fn cache_type(self, limits: &Limits, facts: &ModelFacts) -> KvType {
-        llama::kv_type(facts, self == Self::Gpu, kv_choice(limits))
+        llama::kv_type(facts, self == Self::Gpu, limits.kv_cache)
     }
 
     /// Most tokens of a prefill step.
@@ -110,15 +109,6 @@ fn describe_type(cache_type: KvType) -> &'static str {
     match cache_type {
         KvType::F16 => "f16",
         KvType::Q8_0 => "q8_0",
-    }
-}
-
-/// The choice of `limits` in the catalogue's words.
-pub(crate) fn kv_choice(limits: &Limits) -> KvChoice {
-    match limits.kv_cache {
-        KvCacheChoice::Automatic => KvChoice::Automatic,
-        KvCacheChoice::Full => KvChoice::Full,
-        KvCacheChoice::Small => KvChoice::Small,
     }
 }
 

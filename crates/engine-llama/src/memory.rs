@@ -7,25 +7,17 @@ use transom_catalog::ModelFacts;
 use transom_catalog::fit::llama;
 use transom_engine::{Limits, MemoryNeed};
 
-use crate::device::{self, Device};
+use crate::device::Device;
 
 /// The need of the model with these facts.
 pub(crate) fn memory_need(facts: &ModelFacts, device: Device, limits: &Limits) -> MemoryNeed {
-    let context_length = context_length(facts, limits);
-    let need = llama::need(
+    llama::need(
         facts,
         device == Device::Gpu,
-        device::kv_choice(limits),
+        limits.kv_cache,
         limits.prefill_chunk as u64,
-        context_length as u64,
-    );
-    MemoryNeed {
-        weight_bytes: need.weight_bytes,
-        kv_cache_bytes: need.kv_cache_bytes,
-        activation_bytes: need.headroom_bytes,
-        cache_bytes: need.cache_bytes,
-        context_length,
-    }
+        context_length(facts, limits) as u64,
+    )
 }
 
 /// Tokens that a model attends to under `limits`.

@@ -1,6 +1,8 @@
 //! What this machine's MLX computes on, and how: the one place that knows the difference.
 
 use mlx_rs::{Device, DeviceType};
+use transom_catalog::ModelFacts;
+use transom_catalog::fit::mlx;
 
 use crate::error::MlxResult;
 
@@ -22,17 +24,24 @@ pub(crate) enum Compute {
 }
 
 impl Compute {
-    /// Chooses for a model of `n_parameters`, of which dense f32 copies may take up to
+    /// Chooses for the model with these facts, of which dense f32 copies may take up to
     /// `dense_limit_bytes`.
-    pub(crate) fn choose(n_parameters: u64, dense_limit_bytes: u64) -> MlxResult<Self> {
+    pub(crate) fn choose(facts: &ModelFacts, dense_limit_bytes: u64) -> MlxResult<Self> {
         Ok(match Device::try_default()?.get_type()? {
             DeviceType::Gpu if is_metal() => Self::Metal,
             DeviceType::Gpu => Self::Cuda,
-            DeviceType::Cpu if n_parameters.saturating_mul(4) <= dense_limit_bytes => {
-                Self::CpuDense
-            }
+            DeviceType::Cpu if mlx::fits_dense(facts, dense_limit_bytes) => Self::CpuDense,
             DeviceType::Cpu => Self::CpuQuantized,
         })
+    }
+
+    /// The form of the weights, for the sum of what the model needs.
+    pub(crate) fn weights(self) -> mlx::Weights {
+        match self {
+            Self::Metal | Self::Cuda => mlx::Weights::AsStored,
+            Self::CpuDense => mlx::Weights::Dense,
+            Self::CpuQuantized => mlx::Weights::Packed,
+        }
     }
 
     /// Whether products run on a CPU.
@@ -51,7 +60,7 @@ impl Compute {
     pub(crate) fn prefill_chunk(self) -> usize {
         match self {
             Self::Cuda => 2048,
-            Self::Metal | Self::CpuDense | Self::CpuQuantized => 512,
+            Self::Metal | Self::CpuDense | Self::CpuQuantized => mlx::PREFILL_CHUNK as usize,
         }
     }
 
@@ -66,10 +75,9 @@ impl Compute {
     }
 }
 
-/// A quarter of this machine's memory: dense f32 weights of up to this size leave room for a
-/// browser beside them.
+/// Bytes that dense f32 weights may take on this machine.
 pub(crate) fn dense_limit_bytes() -> u64 {
-    physical_memory_bytes() / 4
+    mlx::dense_limit_bytes(physical_memory_bytes())
 }
 
 #[expect(unsafe_code, reason = "sysconf has no safe form in libc")]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_engine::{
     ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
     ModelInfo, ModelSource, Tokenizer,
@@ -10,7 +11,7 @@ use transom_engine::{
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
-use crate::memory::{ALLOCATOR_CACHE_BYTES, context_length, memory_need};
+use crate::memory::{context_length, facts, memory_need};
 use crate::model::{MlxModel, Parts};
 use crate::models::architecture;
 use crate::weights::{LoadContext, Loader, WeightFiles};
@@ -57,8 +58,8 @@ impl MlxEngine {
         let control_tokens = tokenizer.control_tokens();
         let template = ChatTemplate::from_folder(folder, tokenizer.config(), control_tokens)?;
         let files = WeightFiles::open(folder)?;
-        let n_parameters = n_parameters(&files, &config);
-        let compute = Compute::choose(n_parameters, self.dense_limit_bytes).during("device")?;
+        let facts = facts(folder)?;
+        let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
         prepare_allocator().during("allocator")?;
         let context = LoadContext {
             control,
@@ -70,7 +71,7 @@ impl MlxEngine {
             name: folder_name(folder),
             architecture: architecture.model_type.to_owned(),
             engine: self.name().to_owned(),
-            n_parameters,
+            n_parameters: facts.n_parameters,
             stored_as: stored_as(&files, &config),
             computed_as: compute.describe().to_owned(),
             context_length: context_length(&size, limits),
@@ -118,10 +119,11 @@ impl Engine for MlxEngine {
         check_folder(folder)?;
         let config = ModelConfig::from_folder(folder, limits.context_length)?;
         let size = (architecture(&config)?.size)(&config)?;
-        let files = WeightFiles::open(folder)?;
-        let n_parameters = n_parameters(&files, &config);
-        let compute = Compute::choose(n_parameters, self.dense_limit_bytes).during("device")?;
-        Ok(memory_need(&files, &size, n_parameters, compute, limits))
+        // Says what is wrong with the files as a load would.
+        WeightFiles::open(folder)?;
+        let facts = facts(folder)?;
+        let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
+        Ok(memory_need(&facts, &size, compute, limits))
     }
 
     fn load(
@@ -156,29 +158,8 @@ fn check_folder(folder: &Path) -> Result<(), EngineError> {
 }
 
 fn prepare_allocator() -> crate::error::MlxResult<()> {
-    mlx_rs::memory::set_cache_limit(ALLOCATOR_CACHE_BYTES)?;
+    mlx_rs::memory::set_cache_limit(ALLOCATOR_CACHE_BYTES as usize)?;
     mlx_rs::memory::reset_peak_memory()
-}
-
-/// Parameters of the model: elements of plain tensors, and for a quantised matrix its packed words
-/// times the weights in each (scales and biases are storage, not parameters).
-fn n_parameters(files: &WeightFiles, config: &ModelConfig) -> u64 {
-    files
-        .iter()
-        .map(|(name, tensor)| {
-            if name.ends_with(".scales") || name.ends_with(".biases") {
-                return 0;
-            }
-            let layer = name.strip_suffix(".weight").unwrap_or(name);
-            let quantization = config.quantization.as_ref().and_then(|all| all.of(layer));
-            match quantization {
-                Some(quantization) if files.contains(&format!("{layer}.scales")) => {
-                    tensor.n_elements() * 32 / quantization.bits as u64
-                }
-                _ => tensor.n_elements(),
-            }
-        })
-        .sum()
 }
 
 fn stored_as(files: &WeightFiles, config: &ModelConfig) -> String {

@@ -15,6 +15,7 @@ mod tests;
 
 use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
+use transom_catalog::fit::mlx;
 
 pub(crate) use growing::GrowingCache;
 pub(crate) use rotating::RotatingCache;
@@ -23,9 +24,8 @@ pub(crate) use state::StateCache;
 use crate::error::MlxResult;
 use crate::ops::{slice_axis, slice_update};
 
-/// Tokens by which the buffers grow: rare enough to make copies cheap, small enough to waste little
-/// (mlx-lm grows by the same step).
-const STEP: i32 = 256;
+/// Tokens by which the buffers grow.
+const STEP: i32 = mlx::GROWTH_STEP as i32;
 
 /// A layer's memory.
 #[derive(Debug)]
@@ -205,24 +205,6 @@ impl LayerCache {
         }
     }
 }
-
-/// Tokens that the buffers of a layer without a window have room for at most when they hold
-/// `n_tokens`.
-pub(crate) fn capacity(n_tokens: usize) -> usize {
-    n_tokens + STEP as usize
-}
-
-/// Tokens that the buffers of a layer with a window of `window` tokens have room for at most after
-/// `n_tokens`: never more than window + 271, however long the conversation. While a chunk is
-/// prefilled, its keys and those of the window before it live beside them. Each pinned place (one,
-/// or two where [`SMALL_PIN_BYTES`] allows) takes at most as much again, once the window has moved
-/// past it.
-pub(crate) fn windowed_capacity(n_tokens: usize, window: usize) -> usize {
-    capacity(n_tokens).min(rotating::limit(window as i32) as usize)
-}
-
-/// Where a pin of all layers takes no more than this, two are kept, else one.
-pub(crate) const SMALL_PIN_BYTES: u64 = 64 << 20;
 
 fn rounded_up(n_tokens: i32) -> i32 {
     (n_tokens + STEP - 1) / STEP * STEP

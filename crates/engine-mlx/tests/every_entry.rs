@@ -19,7 +19,8 @@ use serde_json::Value;
 use support::{fixtures, hold_mlx, load};
 use tempfile::TempDir;
 use transom_engine::{
-    FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Prompt, SamplingParams,
+    Engine, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, ModelSource, Prompt,
+    SamplingParams,
 };
 use transom_engine_mlx::MlxEngine;
 
@@ -135,12 +136,22 @@ fn assemble(name: &str) -> TempDir {
     folder
 }
 
-/// Loads the model and lets it answer a prompt that is longer than its windows.
+/// Loads the model and lets it answer a prompt that is longer than its windows, and compares what its
+/// caches hold with what was computed.
 fn check(name: &str) {
     let folder = assemble(name);
     for dense_limit_bytes in [0, u64::MAX] {
         let engine = MlxEngine::new().with_dense_limit_bytes(dense_limit_bytes);
-        let model = load(&engine, folder.path(), &Limits::default());
+        // The prompt and the answer fill it.
+        let limits = Limits {
+            context_length: 32,
+            ..Limits::default()
+        };
+        let source = ModelSource {
+            path: folder.path().to_owned(),
+        };
+        let need = engine.memory_need(&source, &limits).expect("it is sound");
+        let model = load(&engine, folder.path(), &limits);
         let mut model = model.unwrap_or_else(|error| panic!("{name}: {error}"));
         let tokens: Vec<u32> = (20..40).collect();
         let rows = model.logits(&tokens).expect("logits");
@@ -162,6 +173,9 @@ fn check(name: &str) {
         let answer = model.generate(&prompt, &params, &control, &mut |_| {});
         let (reason, stats) = answer.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((reason, stats.generated_tokens), (FinishReason::Length, 12));
+        let held = model.memory().kv_cache_bytes;
+        let is_near = held <= need.kv_cache_bytes && held >= need.kv_cache_bytes / 2;
+        assert!(is_near, "{name}: {held}, {need:?}");
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use transom_fit::{DEFAULT_CONTEXT, KvCacheChoice, MemoryNeed};
 
 use crate::chat::ChatPrompt;
 use crate::error::EngineError;
@@ -39,24 +40,11 @@ pub struct Limits {
     pub kv_cache: KvCacheChoice,
 }
 
-/// How keys and values are kept. An engine with one form of cache has that one whatever is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KvCacheChoice {
-    /// As is fastest on this device.
-    #[default]
-    Automatic,
-    /// In 16 bits or more, even where fewer are faster.
-    Full,
-    /// In as few bytes as the engine can without visible loss, even where that is slower.
-    Small,
-}
-
 impl Default for Limits {
     /// 8,192 tokens of context, 2,048 tokens a prefill step.
     fn default() -> Self {
         Self {
-            context_length: 8192,
+            context_length: DEFAULT_CONTEXT as usize,
             prefill_chunk: 2048,
             kv_cache: KvCacheChoice::Automatic,
         }
@@ -410,36 +398,6 @@ impl ModelInfo {
             ),
         })?;
         template.render(chat, now)
-    }
-}
-
-/// Bytes that a model will need, by part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct MemoryNeed {
-    /// Weights, in the form in which this machine computes with them.
-    pub weight_bytes: u64,
-    /// KV cache with the context full.
-    pub kv_cache_bytes: u64,
-    /// Activations at their peak: a prefill step, or the logits.
-    pub activation_bytes: u64,
-    /// Caches that may be dropped: freed buffers kept for reuse, prompt cache.
-    pub cache_bytes: u64,
-    /// Tokens of context that `kv_cache_bytes` is for: the least of the model's own limit and the
-    /// caller's.
-    pub context_length: usize,
-}
-
-impl MemoryNeed {
-    /// All parts together.
-    pub fn total_bytes(&self) -> u64 {
-        [
-            self.weight_bytes,
-            self.kv_cache_bytes,
-            self.activation_bytes,
-            self.cache_bytes,
-        ]
-        .into_iter()
-        .fold(0, u64::saturating_add)
     }
 }
 

@@ -22,9 +22,8 @@ pub mod tokenizer;
 
 pub use chat::{ChatPrompt, Message, Role};
 pub use contract::{
-    ConversationId, Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadProgress,
-    LoadedModel, MemoryNeed, MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink,
-    Trim,
+    ConversationId, Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel,
+    MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
 pub use error::EngineError;
 pub use event::{FinishReason, Section, Stats, TokenEvent};
@@ -34,3 +33,4 @@ pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
 pub use text::{OpenReasoning, TextStream};
 pub use tokenizer::{Detokenizer, Tokenizer, TokenizerConfig};
+pub use transom_fit::{KvCacheChoice, MemoryNeed};

@@ -10,9 +10,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use transom_fit::MemoryNeed;
+
 use crate::contract::{
-    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
+    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryUse, ModelInfo,
+    ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};

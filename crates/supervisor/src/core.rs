@@ -30,10 +30,11 @@ use transom_engine::{
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
+use transom_fit::Budget;
 use transom_signals::{Hardware, MemoryPressure, SystemSignals};
 
 use crate::answer::AnswerEvent;
-use crate::budget::Budget;
+use crate::budget;
 use crate::governor::{Governor, Tuning};
 use crate::request::{Ask, AskError, AskId, Unload};
 use crate::status::{UnloadReason, UnloadRecord};
@@ -131,8 +132,8 @@ pub enum Effect {
     Start(WorkerId),
     /// Have it read what the model would need.
     Measure(WorkerId, ModelSource, Limits),
-    /// Have it load this form of the model of that name, and take up the conversation that was
-    /// kept of it, if there is one.
+    /// Have it load this form of the model with that id, and restore its saved state, if there is
+    /// one.
     Load(WorkerId, String, ModelSource, Limits),
     /// Have it answer.
     Generate(WorkerId, AskId, Box<Request>),
@@ -193,7 +194,7 @@ impl Core {
     pub fn new(hardware: &Hardware, tuning: Tuning) -> Self {
         Self {
             governor: Governor::new(hardware, &tuning),
-            budget: Budget::for_machine(hardware, &tuning),
+            budget: budget::of_machine(hardware, &tuning),
             hardware: hardware.clone(),
             tuning,
             models: Vec::new(),
@@ -261,7 +262,7 @@ impl Core {
     /// New settings. They never end a running answer.
     fn tune(&mut self, tuning: Tuning) {
         self.governor.tune(&tuning);
-        self.budget = Budget::for_machine(&self.hardware, &tuning);
+        self.budget = budget::of_machine(&self.hardware, &tuning);
         self.tuning = tuning;
     }
 

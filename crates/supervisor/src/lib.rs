@@ -23,10 +23,10 @@ pub mod test_support;
 pub mod variants;
 
 pub use answer::{Answer, AnswerEvent, Canceller, Outcome};
-pub use budget::Budget;
 pub use governor::{Allowance, Because, Governor, Limit, Restraint, Tuning};
 pub use handle::{Handle, Supervisor};
 pub use instance::{Connection, InstanceError};
 pub use request::{Ask, AskError, AskId, Correction, ModelSpec, Role, Unload, WhenHeld, Work};
 pub use status::Status;
 pub use transom_engine::KvCacheChoice;
+pub use transom_fit::{Bound, BoundKind, Budget};

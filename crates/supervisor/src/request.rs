@@ -21,13 +21,15 @@ pub struct AskId(pub u64);
 /// A model as it shall be loaded.
 ///
 /// Rule: one model is loaded once. The role and the variants, in whatever order, say which model it
-/// is ([`ModelSpec::is_same_model`]); its name is for people. A loaded model serves each request
+/// is ([`ModelSpec::is_same_model`]); its name is for people and its id for programs. A loaded model serves each request
 /// that leaves context length and KV cache open (`None`, [`KvCacheChoice::Automatic`]), or chooses
 /// no larger context and the same kind of cache. Otherwise the supervisor reloads it in place of
 /// what was there: after its running answer, and only once the new one is known to fit. Requests
 /// with equal choices (`==`) share one fate: a load that fails for one fails for all of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelSpec {
+    /// Id of the model, as every program of the user knows it.
+    pub id: String,
     /// Name for people.
     pub name: String,
     /// What it is for.
@@ -157,8 +159,8 @@ pub enum WhenHeld {
 pub enum Unload {
     /// Every model.
     All,
-    /// Those of this name.
-    Named(String),
+    /// Those with this id.
+    Model(String),
 }
 
 /// Why an ask ended without its result. What was streamed until then stands.

@@ -52,6 +52,8 @@ impl Status {
 /// One model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelStatus {
+    /// Its id, as in [`crate::ModelSpec::id`].
+    pub id: String,
     /// Name for people.
     pub name: String,
     /// What it is for.

@@ -446,6 +446,7 @@ pub fn hardware() -> Hardware {
 pub fn spec(name: &str) -> ModelSpec {
     ModelSpec {
         kv_cache: Default::default(),
+        id: name.to_owned(),
         name: name.to_owned(),
         role: Role::Chat,
         variants: vec![ModelSource { path: name.into() }],

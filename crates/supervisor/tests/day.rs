@@ -175,7 +175,7 @@ async fn live(
             8 => {
                 let name = dice.one_of(&MODELS).to_owned();
                 let which = dice.once_in(2).then_some(Unload::All);
-                let which = which.unwrap_or(Unload::Named(name));
+                let which = which.unwrap_or(Unload::Model(name));
                 unload(handle, which).await;
             }
             _ => handle.tune(Tuning {

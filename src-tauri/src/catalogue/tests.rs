@@ -1,16 +1,51 @@
 //! The list as pages see it, on machines of several sizes.
 
-use super::disk::tests::free;
+use std::sync::Arc;
+
+use transom_hub::{Disk, DownloadsOptions};
+use transom_library::download::Reference;
+use transom_library::test_support::mac;
+use transom_library::{Catalogue, Places};
+
 use super::*;
-use crate::here::tests::mac;
+
+/// A disk with so much room; nothing is written to it.
+#[derive(Debug)]
+struct Small(u64);
+
+impl Disk for Small {
+    fn free_bytes(&self, _: &std::path::Path) -> std::io::Result<u64> {
+        Ok(self.0)
+    }
+
+    fn write_at(&self, _: &std::fs::File, _: &[u8], _: u64) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync(&self, _: &std::fs::File) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+}
+
+fn free(bytes: u64) -> DiskRoom {
+    let options = DownloadsOptions {
+        spare_bytes: 1 << 30,
+        disk: Arc::new(Small(bytes)),
+        ..DownloadsOptions::in_folder("/not/there/models/.downloads")
+    };
+    DiskRoom::now(&options, &[])
+}
+
+fn library(gigabytes: u64) -> Library {
+    Library::new(Catalogue::built_in(), Places::default(), mac(gigabytes))
+}
 
 fn shown(gigabytes: u64) -> CatalogueView {
     on_disk(gigabytes, 1 << 50)
 }
 
 fn on_disk(gigabytes: u64, free_bytes: u64) -> CatalogueView {
-    let disk = free(free_bytes);
-    view(&Catalogue::built_in(), None, &mac(gigabytes), &disk, &[])
+    view(&library(gigabytes), None, &free(free_bytes))
 }
 
 fn entry<'a>(view: &'a CatalogueView, id: &str) -> &'a EntryView {
@@ -19,18 +54,18 @@ fn entry<'a>(view: &'a CatalogueView, id: &str) -> &'a EntryView {
 }
 
 #[test]
-fn every_variant_has_a_key_of_its_own_that_finds_it() {
-    let list = Catalogue::built_in();
+fn the_key_of_every_variant_is_what_a_download_of_it_has() {
+    let library = library(16);
     let mut keys = std::collections::HashSet::new();
-    for shown in shown(16).entries {
+    for shown in view(&library, None, &free(1 << 50)).entries {
         for variant in shown.variants {
-            let (entry, found) = of_key(&list, &variant.key).unwrap();
-            assert_eq!(entry.id, shown.id);
-            assert_eq!(found.repository, variant.repository);
+            let reference = Reference::parse(&variant.key, library.catalog(), "hub");
+            let plan = library.plan(&reference.unwrap(), None).unwrap();
+            assert_eq!(plan.wanted.key, variant.key);
+            assert_eq!(plan.wanted.repository, variant.repository);
             assert!(keys.insert(variant.key.clone()), "{} twice", variant.key);
         }
     }
-    assert!(of_key(&list, "qwen3-4b").is_none());
 }
 
 #[test]
@@ -86,14 +121,6 @@ fn a_mac_is_offered_mlx_and_the_smallest_packing_that_fits() {
 }
 
 #[test]
-fn a_key_of_the_hub_names_its_repository_and_packing() {
-    let key = hub_key("owner/name-GGUF", "Q4_K_M");
-    assert_eq!(of_hub_key(&key), Some(("owner/name-GGUF", "Q4_K_M")));
-    assert_eq!(of_hub_key("qwen3-4b/mlx/4-bit"), None);
-    assert_eq!(of_hub_key("hub:name/Q4"), None);
-}
-
-#[test]
 fn what_the_hub_found_is_told_once_and_only_what_runs() {
     let found = |repository: &str, downloads, libraries: &[transom_hub::Library]| Found {
         repository: repository.to_owned(),
@@ -129,7 +156,7 @@ fn a_repository_is_told_with_every_packing_and_what_cannot_fit() {
         is_gated: false,
         files: vec![file("b-Q8_0.gguf", 40), file("b-Q4_K_M.gguf", 2)],
     };
-    let view = listing_view(&listing, &mac(16), &free(20 << 30), &[]);
+    let view = listing_view(&listing, &library(16), &free(20 << 30));
     let of = |packing: &str| {
         let mut variants = view.variants.iter();
         variants.find(|variant| variant.packing == packing).unwrap()
@@ -138,7 +165,7 @@ fn a_repository_is_told_with_every_packing_and_what_cannot_fit() {
     let large = of("Q8_0").verdict;
     assert!(matches!(large, Some(VerdictView::TooLarge { .. })));
     assert_eq!(view.variants[view.best as usize].packing, "Q4_K_M");
-    assert_eq!(of("Q4_K_M").key, "hub:a/b-GGUF/Q4_K_M");
+    assert_eq!(of("Q4_K_M").key, "a/b-GGUF:Q4_K_M");
     assert_eq!(of("Q4_K_M").disk_missing_bytes, None);
     assert_eq!(of("Q8_0").disk_missing_bytes, Some(21 << 30));
 }

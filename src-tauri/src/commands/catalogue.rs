@@ -5,12 +5,9 @@
 use std::sync::Arc;
 
 use tauri::{AppHandle, Manager, State};
-use transom_catalog::{Installed, installed};
 use transom_hub::HubError;
 
 use crate::catalogue as views;
-use crate::here::Here;
-use crate::models;
 use crate::rooms::Rooms;
 use crate::shelf;
 use crate::shell::{Shell, blocking};
@@ -31,23 +28,14 @@ impl From<HubError> for Refusal {
 #[tauri::command]
 pub(crate) async fn catalogue(shell: State<'_, Shell>) -> Done<CatalogueView> {
     let rooms = shell.rooms().await?;
-    with_here(
-        &shell,
-        move |rooms: &Rooms, here, installed| {
-            let (list, mistake) = (rooms.shelf.list(), rooms.shelf.mistake());
-            CatalogueView {
-                user_file: rooms.shelf.user_file().to_string_lossy().into_owned(),
-                ..views::view(
-                    &list,
-                    mistake.as_ref(),
-                    here,
-                    &rooms.shelf.disk(),
-                    installed,
-                )
-            }
-        },
-        rooms,
-    )
+    blocking(move || {
+        let mistake = rooms.shelf.mistake();
+        let disk = rooms.shelf.disk();
+        Ok(CatalogueView {
+            user_file: rooms.shelf.user_file().to_string_lossy().into_owned(),
+            ..views::view(&rooms.timed_library(), mistake.as_ref(), &disk)
+        })
+    })
     .await
 }
 
@@ -55,11 +43,7 @@ pub(crate) async fn catalogue(shell: State<'_, Shell>) -> Done<CatalogueView> {
 #[tauri::command]
 pub(crate) async fn tiers(shell: State<'_, Shell>) -> Done<Vec<TierView>> {
     let rooms = shell.rooms().await?;
-    blocking(move || {
-        let here = rooms.here_timed();
-        Ok(views::tiers::views(&rooms.shelf.list(), &here))
-    })
-    .await
+    blocking(move || Ok(views::tiers::views(&rooms.timed_library()))).await
 }
 
 #[tauri::command]
@@ -71,25 +55,25 @@ pub(crate) async fn search_hub(shell: State<'_, Shell>, words: String) -> Done<V
 pub(crate) async fn hub_entry(shell: State<'_, Shell>, repository: String) -> Done<EntryView> {
     let rooms = shell.rooms().await?;
     let listing = rooms.shelf.files(&repository).await?;
-    with_here(
-        &shell,
-        move |rooms: &Rooms, here, installed| {
-            views::listing_view(&listing, here, &rooms.shelf.disk(), installed)
-        },
-        rooms,
-    )
+    blocking(move || {
+        let disk = rooms.shelf.disk();
+        Ok(views::listing_view(&listing, &rooms.timed_library(), &disk))
+    })
     .await
 }
 
 #[tauri::command]
 pub(crate) async fn install(shell: State<'_, Shell>, variant: String) -> Done<()> {
-    Ok(shell.rooms().await?.shelf.install(&variant).await?)
+    let rooms = shell.rooms().await?;
+    let of = rooms.clone();
+    let library = blocking(move || Ok(of.library())).await?;
+    rooms.shelf.install(&variant, &library).await
 }
 
 #[tauri::command]
 pub(crate) async fn downloads(app: AppHandle) -> Done<Vec<DownloadView>> {
     let rooms = app.state::<Shell>().rooms().await?;
-    download_views(&app, &rooms).await
+    download_views(&rooms).await
 }
 
 #[tauri::command]
@@ -127,27 +111,12 @@ pub(crate) async fn set_hub_endpoint(
 }
 
 /// The downloads as they are now. Files are read only where one is done, for the model it became.
-pub(crate) async fn download_views(app: &AppHandle, rooms: &Rooms) -> Done<Vec<DownloadView>> {
+pub(crate) async fn download_views(rooms: &Arc<Rooms>) -> Done<Vec<DownloadView>> {
     let list = rooms.shelf.downloads().borrow().clone();
     let is_done = |one: &transom_hub::Download| one.state == transom_hub::State::Done;
     if !list.iter().any(is_done) {
-        return Ok(shelf::download_views(&list, &[]));
+        return Ok(shelf::download_views(&list, None));
     }
-    let places = models::places(&app.state::<Shell>().data_folder, &rooms.settings());
-    blocking(move || Ok(shelf::download_views(&list, &installed::list(&places)))).await
-}
-
-/// Asks for a view that needs this machine and the models that are here: both are read from files.
-async fn with_here<T: Send + 'static>(
-    shell: &Shell,
-    view: impl FnOnce(&Rooms, &Here, &[Installed]) -> T + Send + 'static,
-    rooms: Arc<Rooms>,
-) -> Done<T> {
-    let data_folder = shell.data_folder.clone();
-    blocking(move || {
-        let places = models::places(&data_folder, &rooms.settings());
-        let here = rooms.here_timed();
-        Ok(view(&rooms, &here, &installed::list(&places)))
-    })
-    .await
+    let rooms = rooms.clone();
+    blocking(move || Ok(shelf::download_views(&list, Some(&rooms.library())))).await
 }

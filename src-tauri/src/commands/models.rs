@@ -2,14 +2,14 @@
 //!
 //! Rule: choosing a model takes effect with the next answer; it never ends a running one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
 use tauri::{AppHandle, Manager, State, WebviewWindow};
 use tauri_plugin_dialog::DialogExt;
 use tokio::sync::oneshot;
-use transom_catalog::{Installed, Origin, installed};
+use transom_library::{Installed, read_added};
 use transom_store::ModelSettings;
 use transom_supervisor::{Ask, Outcome, Unload, WhenHeld, Work};
 
@@ -28,10 +28,8 @@ type Done<T> = Result<T, Refusal>;
 pub(crate) async fn models(app: AppHandle) -> Done<Vec<ModelView>> {
     let shell = app.state::<Shell>();
     let rooms = shell.rooms().await?;
-    let settings = rooms.settings();
-    let places = models::places(&shell.data_folder, &settings);
     let of = rooms.clone();
-    let views = blocking(move || Ok(models::list(&places, &settings, &of.shelf.list()))).await?;
+    let views = blocking(move || Ok(models::list(&of.library(), &of.settings()))).await?;
     let names = views
         .iter()
         .map(|view| (view.id.clone(), view.name.clone()));
@@ -49,12 +47,10 @@ pub(crate) fn changed(app: &AppHandle) {
     tauri::async_runtime::spawn(async move {
         let shell = app.state::<Shell>();
         let rooms = shell.rooms().await?;
-        let settings = rooms.settings();
-        let places = models::places(&shell.data_folder, &settings);
         let of = rooms.clone();
         let read = blocking(move || {
-            let names = models::names_of_recent(&places, &settings, &of.shelf.list());
-            Ok((names, installed::read_added(of.data_folder())))
+            let names = models::names_of_recent(&of.library(), &of.settings());
+            Ok((names, read_added(of.data_folder())))
         });
         let (names, added) = read.await?;
         if rooms.learn(names) {
@@ -74,8 +70,7 @@ pub(crate) async fn choose_model(app: AppHandle, id: String) -> Done<()> {
 
 /// Asks a model from now on.
 pub(crate) async fn choose(app: AppHandle, id: String) -> Done<()> {
-    let (rooms, model) = find(&app, id).await?;
-    let id = models::id_of(&model);
+    let (rooms, model) = find(&app, id.clone()).await?;
     // Known before the menu is drawn, as the change of settings has it.
     rooms.learn([(id.clone(), model.title(&rooms.shelf.list()))].into());
     let recent = models::with_recent(&rooms.settings().recent_models, &id);
@@ -87,11 +82,7 @@ pub(crate) async fn choose(app: AppHandle, id: String) -> Done<()> {
 #[tauri::command]
 pub(crate) async fn fit(app: AppHandle, id: String, settings: ModelSettings) -> Done<FitView> {
     let (rooms, model) = find(&app, id).await?;
-    blocking(move || {
-        let here = rooms.here_timed();
-        models::fit(&model, &settings, &rooms.hardware, &here)
-    })
-    .await
+    blocking(move || models::fit(&rooms.timed_library(), &model, &settings)).await
 }
 
 #[tauri::command]
@@ -122,13 +113,12 @@ pub(crate) async fn add_model(
 pub(crate) async fn add(app: &AppHandle, path: PathBuf) -> Done<ModelView> {
     let shell = app.state::<Shell>();
     let rooms = shell.rooms().await?;
-    let settings = rooms.settings();
-    let places = models::places(&shell.data_folder, &settings);
     let view = blocking(move || {
-        let id = installed::add(&path, &places)?.model.id;
-        let mut models = models::list(&places, &settings, &rooms.shelf.list()).into_iter();
-        let added = models.find(|model| Path::new(&model.id) == id);
-        added.ok_or(Refusal::NotFound)
+        let added = rooms.library().add(&path)?;
+        let library = rooms.library();
+        let id = library.id_of(&added.model);
+        let mut models = models::list(&library, &rooms.settings()).into_iter();
+        models.find(|model| model.id == id).ok_or(Refusal::NotFound)
     });
     let view = view.await?;
     shell.tell(&News::Models);
@@ -138,36 +128,31 @@ pub(crate) async fn add(app: &AppHandle, path: PathBuf) -> Done<ModelView> {
 #[tauri::command]
 pub(crate) async fn forget_model(app: AppHandle, id: String) -> Done<()> {
     let (rooms, model) = find(&app, id.clone()).await?;
-    let Origin::Added { path } = model.origin else {
+    let of = rooms.clone();
+    if blocking(move || Ok(of.library().forget(&model)?))
+        .await?
+        .is_none()
+    {
         return Err(Refusal::Invalid {
             field: "model".to_owned(),
             reason: "only a model that you added can be taken off the list".to_owned(),
         });
-    };
-    let data_folder = rooms.data_folder().to_owned();
-    blocking(move || Ok(installed::forget(&data_folder, &path)?)).await?;
+    }
     leave(&app, &rooms, &id).await
 }
 
 #[tauri::command]
 pub(crate) async fn remove_model(app: AppHandle, id: String) -> Done<u64> {
     let (rooms, model) = find(&app, id.clone()).await?;
-    let shell = app.state::<Shell>();
-    let settings = rooms.settings();
-    let places = models::places(&shell.data_folder, &settings);
     // A file that is mapped keeps its space until its process is gone.
-    let status = rooms.handle().look().await.clone();
-    let list = rooms.shelf.list();
-    for loaded in &status.models {
-        if model.is_called(&loaded.name, &list) {
-            let named = Unload::Named(loaded.name.clone());
-            rooms.handle().unload(named).await?;
-        }
-    }
+    rooms.handle().unload(Unload::Model(id.clone())).await?;
+    let of = rooms.clone();
     let freed = blocking(move || {
-        installed::remove(&model, &places).map_err(|error| Refusal::Storage {
-            reason: error.to_string(),
-        })
+        of.library()
+            .remove(&model)
+            .map_err(|error| Refusal::Storage {
+                reason: error.to_string(),
+            })
     })
     .await?;
     leave(&app, &rooms, &id).await?;
@@ -192,13 +177,9 @@ async fn leave(app: &AppHandle, rooms: &Rooms, id: &str) -> Done<()> {
 #[tauri::command]
 pub(crate) async fn load_model(shell: State<'_, Shell>) -> Done<()> {
     let rooms = shell.rooms().await?;
-    let settings = rooms.settings();
-    let places = models::places(&shell.data_folder, &settings);
     let of = rooms.clone();
-    let asking =
-        blocking(move || models::asking(&places, &settings, &of.shelf.list(), &of.here(), false))
-            .await?
-            .asking;
+    let asked = blocking(move || models::asking(&of.library(), &of.settings(), false));
+    let asking = asked.await?.asking;
     let mut answer = rooms.handle().ask(Ask {
         model: asking.model,
         work: Work::Load,
@@ -246,7 +227,7 @@ pub(crate) async fn set_pause(app: AppHandle, is_paused: bool) -> Done<()> {
 async fn find(app: &AppHandle, id: String) -> Done<(Arc<Rooms>, Installed)> {
     let shell = app.state::<Shell>();
     let rooms = shell.rooms().await?;
-    let places = models::places(&shell.data_folder, &rooms.settings());
-    let model = blocking(move || models::find(&places, &id)).await?;
+    let of = rooms.clone();
+    let model = blocking(move || Ok(of.library().resolve(&id)?)).await?;
     Ok((rooms, model))
 }

@@ -97,19 +97,7 @@ pub(crate) async fn unfollow(shell: State<'_, Shell>, follower: u32) -> Done<()>
 /// The rooms, and what is asked of the model that is chosen now.
 async fn asking(shell: &Shell, insist: bool) -> Done<(Arc<Rooms>, Asked)> {
     let rooms = shell.rooms().await?;
-    let settings = rooms.settings();
-    let places = models::places(&shell.data_folder, &settings);
-    let asked = blocking({
-        let rooms = rooms.clone();
-        move || {
-            models::asking(
-                &places,
-                &settings,
-                &rooms.shelf.list(),
-                &rooms.here(),
-                insist,
-            )
-        }
-    });
+    let of = rooms.clone();
+    let asked = blocking(move || models::asking(&of.library(), &of.settings(), insist));
     Ok((rooms, asked.await?))
 }

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use transom_catalog::installed;
+use transom_library::{keep_added, read_added};
 use transom_store::{Settings, Store};
 
 /// Moves what older versions kept in the settings, if that was not done; where it cannot be done it is
@@ -18,11 +18,11 @@ pub(super) fn moved(
     data_folder: &Path,
 ) -> (Settings, Result<(), String>) {
     if settings.added_models.is_empty() {
-        let read = installed::read_added(data_folder);
+        let read = read_added(data_folder);
         return (settings, read.map(drop).map_err(|error| error.to_string()));
     }
     // First written there, then taken out here: a crash between the two costs nothing.
-    if let Err(error) = installed::keep_added(data_folder, &settings.added_models) {
+    if let Err(error) = keep_added(data_folder, &settings.added_models) {
         return (settings, Err(error.to_string()));
     }
     match store.patch_settings(&json!({ "added_models": null })) {
@@ -48,23 +48,23 @@ mod tests {
     #[test]
     fn what_an_older_version_kept_in_the_settings_is_moved_once() {
         let folder = tempfile::tempdir().unwrap();
-        installed::keep_added(folder.path(), &["/b".into()]).unwrap();
+        keep_added(folder.path(), &["/b".into()]).unwrap();
         let store = store_with(&["/a", "/b"]);
         let at_start = || moved(&store, store.settings().unwrap(), folder.path());
         let (settings, told) = at_start();
         assert_eq!((settings.added_models, told), (Vec::new(), Ok(())));
-        let kept = || installed::read_added(folder.path()).unwrap();
+        let kept = || read_added(folder.path()).unwrap();
         assert_eq!(kept(), ["/b", "/a"].map(PathBuf::from));
         // What is forgotten later does not come back.
-        installed::forget(folder.path(), Path::new("/a")).unwrap();
+        std::fs::remove_file(folder.path().join(transom_library::ADDED_FILE)).unwrap();
         assert_eq!(at_start().1, Ok(()));
-        assert_eq!(kept(), ["/b"].map(PathBuf::from));
+        assert_eq!(kept(), Vec::<PathBuf>::new());
     }
 
     #[test]
     fn where_it_cannot_be_moved_it_stays_and_counts_and_the_reason_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join(installed::ADDED_FILE);
+        let file = folder.path().join(transom_library::ADDED_FILE);
         std::fs::write(&file, "oops").unwrap();
         let store = store_with(&["/a"]);
         let settings = store.settings().unwrap();

@@ -8,7 +8,7 @@ use crate::wire::DownloadState;
 fn download(id: u64, state: State) -> Download {
     Download {
         id: DownloadId(id),
-        key: "qwen3-4b/mlx/4-bit".to_owned(),
+        key: "qwen3-4b@4-bit".to_owned(),
         name: "Qwen3 4B · 4-bit".to_owned(),
         repository: "a/b".to_owned(),
         folder: "/nowhere/a/b".into(),
@@ -33,7 +33,7 @@ fn a_download_is_told_with_its_state_and_a_rate_only_while_it_has_one() {
         ),
         download(4, State::Done),
     ];
-    let views = download_views(&list, &[]);
+    let views = download_views(&list, None);
     assert_eq!(views[0].state, DownloadState::Verifying { fraction: 0.25 });
     assert_eq!(views[0].bytes_per_second, None);
     assert_eq!(views[0].seconds_left, Some(90));
@@ -61,29 +61,6 @@ fn a_download_is_moved_before_the_one_at_its_new_place() {
     assert_eq!(to(3, 1), Place::Before(DownloadId(2)));
     assert_eq!(to(1, 1), Place::Before(DownloadId(3)));
     assert_eq!(to(1, 7), Place::Last);
-}
-
-#[tokio::test]
-async fn a_variant_of_the_list_is_wanted_with_what_the_list_knows() {
-    let folder = tempfile::tempdir().unwrap();
-    let shelf = Shelf::new(folder.path(), || {});
-    let hub = Hub::new(transom_hub::HubOptions::default()).unwrap();
-    let list = shelf.list();
-    let mut variants = list.entries.iter().flat_map(|entry| &entry.variants);
-    let known = variants.find(|variant| variant.lists_all_files()).unwrap();
-    let entry = list
-        .entries
-        .iter()
-        .find(|entry| entry.variants.contains(known))
-        .unwrap();
-    let key = catalogue::key(&entry.id, known.format, &known.packing);
-    let wanted = shelf.wanted(&key, &hub).await.unwrap();
-    assert_eq!(wanted.files.len(), known.files.len());
-    assert_eq!(wanted.revision, known.revision);
-    assert!(wanted.folder.ends_with(&known.repository));
-    assert!(wanted.folder.starts_with(folder.path().join("models")));
-    let error = shelf.wanted("no/such/thing", &hub).await.unwrap_err();
-    assert_eq!(error.code(), "bad_name");
 }
 
 #[test]

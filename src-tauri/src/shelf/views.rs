@@ -1,26 +1,22 @@
 //! Downloads and what went wrong with them, in a window's terms.
 
-use std::path::Path;
-
 use serde_json::Value;
-use transom_catalog::Installed;
 use transom_hub::{Download, HubError, State};
+use transom_library::Library;
 
-use crate::catalogue;
-use crate::models;
 use crate::wire::{DownloadState, DownloadView, TroubleView};
 
-/// All downloads, in their order. `installed` is asked for the models that the done ones became.
-pub(crate) fn download_views(list: &[Download], installed: &[Installed]) -> Vec<DownloadView> {
-    list.iter().map(|one| view(one, installed)).collect()
+/// Returns all downloads, in their order. `library` knows the models that finished ones became.
+pub(crate) fn download_views(list: &[Download], library: Option<&Library>) -> Vec<DownloadView> {
+    list.iter().map(|one| view(one, library)).collect()
 }
 
-fn view(download: &Download, installed: &[Installed]) -> DownloadView {
+fn view(download: &Download, library: Option<&Library>) -> DownloadView {
     DownloadView {
         id: download.id.0,
         key: download.key.clone(),
         name: download.name.clone(),
-        state: state(download, installed),
+        state: state(download, library),
         done_bytes: download.done_bytes,
         total_bytes: download.total_bytes,
         bytes_per_second: Some(download.bytes_per_second).filter(|rate| *rate > 0),
@@ -28,7 +24,7 @@ fn view(download: &Download, installed: &[Installed]) -> DownloadView {
     }
 }
 
-fn state(download: &Download, installed: &[Installed]) -> DownloadState {
+fn state(download: &Download, library: Option<&Library>) -> DownloadState {
     match &download.state {
         State::Waiting => DownloadState::Waiting,
         State::Downloading => DownloadState::Downloading,
@@ -44,24 +40,12 @@ fn state(download: &Download, installed: &[Installed]) -> DownloadState {
         },
         State::Paused => DownloadState::Paused,
         State::Done => DownloadState::Done {
-            model: model_of(download, installed).map(models::id_of),
+            model: library.and_then(|library| Some(library.id_of(library.find(&download.key)?))),
         },
         State::Failed(error) => DownloadState::Failed {
             because: trouble(error),
         },
     }
-}
-
-/// The model that a download became: it lies in the download's folder, in its packing.
-fn model_of<'a>(download: &Download, installed: &'a [Installed]) -> Option<&'a Installed> {
-    let packing = download.key.rsplit('/').next().unwrap_or_default();
-    let folder: &Path = &download.folder;
-    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let mut here = installed.iter().filter(|model| {
-        let path = model.id.canonicalize();
-        path.is_ok_and(|path| path.starts_with(&folder)) && model.facts.is_ok()
-    });
-    here.find(|model| catalogue::is_of(model, packing))
 }
 
 /// What went wrong, as a code with what its sentence is filled with.

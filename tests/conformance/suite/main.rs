@@ -11,7 +11,6 @@
 
 mod answer;
 mod ask;
-mod budget;
 mod cases;
 mod damage;
 mod files;
@@ -127,8 +126,7 @@ conformance! {
         a_trim_of_everything_forgets_the_conversation
         a_trim_in_mid_answer_changes_nothing_of_it
         a_full_context_stays_within_what_was_measured
-        a_small_kv_cache_needs_no_more_than_the_usual
-        the_estimate_without_loading_is_what_the_engine_measures;
+        a_small_kv_cache_needs_no_more_than_the_usual;
     state:
         a_kept_conversation_goes_on_in_a_new_process
         a_file_that_is_no_kept_conversation_does_no_harm

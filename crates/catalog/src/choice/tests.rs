@@ -9,13 +9,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::entries::Catalogue;
-use crate::estimate::Budget;
 use crate::tiers::{MEMORY_SIZES, Pick, recommended_for};
 
 const GIB: u64 = 1 << 30;
 
 fn budget_of(machine: &Machine) -> u64 {
-    Budget::of(machine, None).total_bytes
+    machine.budget(None).total_bytes
 }
 
 /// Macs of every size that the table shows, and PCs of the same.

@@ -1,18 +1,13 @@
 //! A machine, real or made up, and what models may use of it.
-//!
-//! Rule: the budget is the supervisor's, figure for figure; it stands here as well because rooms that
-//! decide before a load do not know the supervisor. The conformance suite holds both side by side.
 
 use serde::Serialize;
+use transom_fit::Budget;
 
 use super::Bandwidth;
 use crate::facts::Format;
 use crate::fit;
 
 const GIB: u64 = 1 << 30;
-
-/// Of the GPU's working set, what other programs' windows need.
-const WORKING_SET_RESERVE_BYTES: u64 = GIB / 2;
 
 /// Up to this much memory macOS lets a GPU keep two thirds of it in use, beyond that three quarters.
 ///
@@ -62,6 +57,11 @@ impl Machine {
         }
     }
 
+    /// What models may use together here; `setting` is what somebody set, in place of the defaults.
+    pub fn budget(&self, setting: Option<u64>) -> Budget {
+        Budget::new(self.memory_bytes, self.working_set_bytes, setting)
+    }
+
     /// The form that goes first here: MLX where it has a GPU, else llama.cpp, which is many times
     /// faster on a processor.
     pub fn first_format(&self) -> Format {
@@ -85,90 +85,4 @@ fn working_set_bytes(memory_bytes: u64) -> u64 {
         true => memory_bytes / 3 * 2,
         false => memory_bytes / 4 * 3,
     }
-}
-
-/// What models may use together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Budget {
-    /// The least of the bounds.
-    pub total_bytes: u64,
-    /// What it follows from.
-    pub bounds: Vec<Bound>,
-}
-
-/// One of the bounds of a budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Bound {
-    /// Of what.
-    pub kind: BoundKind,
-    /// How much there is.
-    pub of_bytes: u64,
-    /// How much of it is left to the system and other programs.
-    pub kept_bytes: u64,
-}
-
-/// What bounds a budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BoundKind {
-    /// The memory.
-    Memory,
-    /// What the GPU keeps in use without slowing down.
-    WorkingSet,
-    /// What somebody set.
-    Setting,
-}
-
-impl Bound {
-    /// What it leaves to models.
-    pub fn bytes(&self) -> u64 {
-        self.of_bytes.saturating_sub(self.kept_bytes)
-    }
-}
-
-impl Budget {
-    /// The budget of `machine`; `setting` is what somebody set, in place of the defaults.
-    pub fn of(machine: &Machine, setting: Option<u64>) -> Self {
-        let memory = machine.memory_bytes;
-        let of_memory = |kept_bytes| Bound {
-            kind: BoundKind::Memory,
-            of_bytes: memory,
-            kept_bytes,
-        };
-        let bounds: Vec<Bound> = match setting {
-            Some(of_bytes) => vec![
-                Bound {
-                    kind: BoundKind::Setting,
-                    of_bytes,
-                    kept_bytes: 0,
-                },
-                of_memory(least_headroom_bytes(memory)),
-            ],
-            None => {
-                let of_gpu = machine.working_set_bytes.map(|of_bytes| Bound {
-                    kind: BoundKind::WorkingSet,
-                    of_bytes,
-                    kept_bytes: WORKING_SET_RESERVE_BYTES,
-                });
-                let of_memory = of_memory(headroom_bytes(memory));
-                [of_memory].into_iter().chain(of_gpu).collect()
-            }
-        };
-        let total_bytes = bounds.iter().map(Bound::bytes).min();
-        Self {
-            total_bytes: total_bytes.unwrap_or(0),
-            bounds,
-        }
-    }
-}
-
-/// What the system and other programs keep in any case: 2 GB, or half of a very small memory.
-fn least_headroom_bytes(memory_bytes: u64) -> u64 {
-    (2 * GIB).min(memory_bytes / 2)
-}
-
-/// What the system and other programs keep by default: a quarter of the memory, within 2 and 4 GB.
-fn headroom_bytes(memory_bytes: u64) -> u64 {
-    let quarter = memory_bytes / 4;
-    quarter.clamp(least_headroom_bytes(memory_bytes), 4 * GIB)
 }

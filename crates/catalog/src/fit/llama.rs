@@ -4,7 +4,9 @@
 //! llama.cpp reserves its worst case when a context is made. The sums follow what it allocates for
 //! that; that room's `tests/memory_need.rs` holds them against what a process really takes.
 
-use super::{CONTEXT_STEP, KvChoice, Need, product, sum};
+use transom_fit::{CONTEXT_STEP, KvCacheChoice, MemoryNeed};
+
+use super::{product, sum, tokens};
 use crate::facts::{KvType, LayerKind, ModelFacts};
 
 /// Most tokens that are guessed ahead and checked in one step.
@@ -27,10 +29,10 @@ const PROCESS_BYTES: u64 = 8 << 20;
 pub fn need(
     facts: &ModelFacts,
     has_gpu: bool,
-    kv: KvChoice,
+    kv: KvCacheChoice,
     prefill_chunk: u64,
     context_length: u64,
-) -> Need {
+) -> MemoryNeed {
     let kind = kv_type(facts, has_gpu, kv);
     let chunk = prefill_chunk.min(most_prefill(facts, has_gpu));
     let is_flash = uses_flash_attention(has_gpu, kind);
@@ -41,16 +43,16 @@ pub fn need(
         .unwrap_or(context_length);
     // Each checkpoint once, and once more while it goes to disk or comes back.
     let checkpoints = product(&[2, MAX_CHECKPOINTS as u64, kv_cache_bytes(facts, 0, kind)]);
-    Need {
+    MemoryNeed {
         weight_bytes: facts.weight_bytes,
         kv_cache_bytes: kv_cache_bytes(facts, n_kept, kind),
-        headroom_bytes: sum(&[
+        activation_bytes: sum(&[
             step_bytes(facts, is_flash, chunk, context_length),
             product(&[vocab, TOKENIZER_BYTES_A_TOKEN]),
             PROCESS_BYTES,
         ]),
         cache_bytes: checkpoints,
-        context_length,
+        context_length: tokens(context_length),
     }
 }
 
@@ -63,13 +65,13 @@ pub fn kv_cache_bytes(facts: &ModelFacts, n_tokens: u64, kind: KvType) -> u64 {
 }
 
 /// How keys and values are kept; blocks of Q8_0 need heads of whole blocks.
-pub fn kv_type(facts: &ModelFacts, has_gpu: bool, kv: KvChoice) -> KvType {
+pub fn kv_type(facts: &ModelFacts, has_gpu: bool, kv: KvCacheChoice) -> KvType {
     let sizes = [facts.key_length, facts.value_length].map(Option::unwrap_or_default);
     let has_whole_blocks = sizes.iter().all(|size| *size > 0 && size % 32 == 0);
     let is_wanted = match kv {
-        KvChoice::Automatic => has_gpu,
-        KvChoice::Full => false,
-        KvChoice::Small => true,
+        KvCacheChoice::Automatic => has_gpu,
+        KvCacheChoice::Full => false,
+        KvCacheChoice::Small => true,
     };
     match has_whole_blocks && is_wanted {
         true => KvType::Q8_0,

@@ -52,7 +52,7 @@ const PC: Machine = Machine {
 fn the_bar_moves_with_the_context_and_ends_at_the_models_own() {
     for format in [Format::Gguf, Format::Safetensors] {
         let facts = four_billion(format);
-        let at = |n| need(&facts, &MAC, KvChoice::Automatic, n);
+        let at = |n| need(&facts, &MAC, KvCacheChoice::Automatic, n);
         assert!(at(8192).kv_cache_bytes > at(4096).kv_cache_bytes);
         assert_eq!(at(8192).weight_bytes, at(4096).weight_bytes);
         assert_eq!(at(1 << 40), at(40_960));
@@ -64,27 +64,30 @@ fn the_bar_moves_with_the_context_and_ends_at_the_models_own() {
 fn keys_and_values_are_kept_as_the_engine_would() {
     let facts = four_billion(Format::Gguf);
     let kept = |machine, choice| kv_type(&facts, machine, choice);
-    assert_eq!(kept(&MAC, KvChoice::Automatic), Some(KvType::Q8_0));
-    assert_eq!(kept(&PC, KvChoice::Automatic), Some(KvType::F16));
-    assert_eq!(kept(&MAC, KvChoice::Full), Some(KvType::F16));
-    assert_eq!(kept(&PC, KvChoice::Small), Some(KvType::Q8_0));
+    assert_eq!(kept(&MAC, KvCacheChoice::Automatic), Some(KvType::Q8_0));
+    assert_eq!(kept(&PC, KvCacheChoice::Automatic), Some(KvType::F16));
+    assert_eq!(kept(&MAC, KvCacheChoice::Full), Some(KvType::F16));
+    assert_eq!(kept(&PC, KvCacheChoice::Small), Some(KvType::Q8_0));
     let odd = ModelFacts {
         key_length: Some(80),
         ..facts
     };
-    assert_eq!(kv_type(&odd, &PC, KvChoice::Small), Some(KvType::F16));
+    assert_eq!(kv_type(&odd, &PC, KvCacheChoice::Small), Some(KvType::F16));
     // MLX has one kind of cache, so a wish changes nothing.
     let folder = four_billion(Format::Safetensors);
     let with = |choice| need(&folder, &MAC, choice, 8192);
-    assert_eq!(with(KvChoice::Small), with(KvChoice::Full));
-    assert_eq!(kv_type(&folder, &MAC, KvChoice::Small), Some(KvType::F16));
-    assert_eq!(kv_type(&folder, &PC, KvChoice::Small), None);
+    assert_eq!(with(KvCacheChoice::Small), with(KvCacheChoice::Full));
+    assert_eq!(
+        kv_type(&folder, &MAC, KvCacheChoice::Small),
+        Some(KvType::F16)
+    );
+    assert_eq!(kv_type(&folder, &PC, KvCacheChoice::Small), None);
 }
 
 #[test]
 fn less_room_is_for_less_context_and_then_for_none() {
     let facts = four_billion(Format::Gguf);
-    let takes = |n| need(&facts, &MAC, KvChoice::Full, n).total_bytes();
+    let takes = |n| need(&facts, &MAC, KvCacheChoice::Full, n).total_bytes();
     let lengths: Vec<_> = (1..=8)
         .map(|room| longest(&facts, |n| takes(n) <= room * GIB))
         .collect();
@@ -99,7 +102,7 @@ fn a_file_that_says_nothing_needs_its_weights_at_least() {
     facts.context_length = None;
     facts.n_kv_heads.clear();
     facts.n_heads = None;
-    let need = need(&facts, &PC, KvChoice::Automatic, 4096);
+    let need = need(&facts, &PC, KvCacheChoice::Automatic, 4096);
     assert_eq!(need.kv_cache_bytes, 0);
     assert!(need.total_bytes() > facts.weight_bytes);
 }
@@ -122,7 +125,7 @@ proptest! {
         facts.feed_forward_length = Some(numbers[6]);
         facts.vocab_size = Some(numbers[7]);
         let machine = Machine { has_gpu, ..PC };
-        let takes = |n| need(&facts, &machine, KvChoice::Small, n).total_bytes();
+        let takes = |n| need(&facts, &machine, KvCacheChoice::Small, n).total_bytes();
         let found = longest(&facts, |n| takes(n) <= room);
         if let Some(n) = found {
             prop_assert!(takes(n) <= room);

@@ -154,7 +154,8 @@ fn less_corrects_by_half_and_at_most_a_tenth() {
     let starter = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
     let facts = crate::inspect(&starter).unwrap();
     let machine = Machine::with_memory(16 << 30);
-    let computed = fit::need(&facts, &machine.for_fit(), KvChoice::Automatic, 1000).total_bytes();
+    let computed =
+        fit::need(&facts, &machine.for_fit(), KvCacheChoice::Automatic, 1000).total_bytes();
     let with = |bytes| {
         let known = Record {
             peak: Some(Peak {
@@ -163,7 +164,7 @@ fn less_corrects_by_half_and_at_most_a_tenth() {
             }),
             ..Record::default()
         };
-        known.correction(&facts, &machine, KvChoice::Automatic)
+        known.correction(&facts, &machine, KvCacheChoice::Automatic)
     };
     assert_eq!(with(computed), 0);
     assert_eq!(with(computed + 1000), 1000);

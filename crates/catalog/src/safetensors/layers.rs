@@ -40,7 +40,40 @@ impl<'a> Config<'a> {
     }
 
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
-        self.get(key)?.as_u64()
+        match self.get(key) {
+            Some(value) => value.as_u64(),
+            None => self.left_out(key),
+        }
+    }
+
+    /// What the files of Gemma leave out because it is the reference implementation's default.
+    fn left_out(&self, key: &str) -> Option<u64> {
+        let defaults: &[(&str, u64)] = match self.family() {
+            "gemma3" => &[
+                ("head_dim", 256),
+                ("hidden_size", 2304),
+                ("intermediate_size", 9216),
+                ("max_position_embeddings", 131_072),
+                ("num_attention_heads", 8),
+                ("num_hidden_layers", 26),
+                ("num_key_value_heads", 4),
+                ("vocab_size", 262_208),
+            ],
+            "gemma4" => &[
+                ("global_head_dim", 512),
+                ("head_dim", 256),
+                ("hidden_size", 1536),
+                ("intermediate_size", 6144),
+                ("max_position_embeddings", 131_072),
+                ("num_attention_heads", 8),
+                ("num_hidden_layers", 35),
+                ("num_key_value_heads", 1),
+                ("vocab_size", 262_144),
+            ],
+            _ => &[],
+        };
+        let found = defaults.iter().find(|(name, _)| *name == key);
+        found.map(|(_, number)| *number)
     }
 
     fn number_or(&self, key: &str, default: u64) -> u64 {
@@ -169,7 +202,8 @@ impl<'a> Config<'a> {
     fn window(&self) -> Option<u64> {
         let default = match self.family() {
             "gpt_oss" => Some(128),
-            "gemma3" | "gemma4" => Some(512),
+            "gemma3" => Some(4096),
+            "gemma4" => Some(512),
             "cohere2" => Some(4096),
             _ => None,
         };
@@ -229,7 +263,9 @@ impl<'a> Config<'a> {
             false => kind,
         };
         let sliding = |default| {
-            let each = self.number_or("sliding_window_pattern", default);
+            let each = self.number("sliding_window_pattern");
+            let each = each.or_else(|| self.number("_sliding_window_pattern"));
+            let each = each.unwrap_or(default);
             all_but_each(each, LayerKind::Sliding)
         };
         match self.family() {

@@ -95,6 +95,13 @@ fn weights_of_other_programs_are_not_counted() {
     fs::write(copy, weights(ONE, 12)).unwrap();
     let facts = facts(folder.path()).unwrap();
     assert_eq!((facts.n_parameters, facts.n_files), (6, 1));
+    let parts = folder.path().join("model-part.safetensors");
+    fs::rename(folder.path().join("model.safetensors"), &parts).unwrap();
+    fs::write(folder.path().join("model.safetensors"), weights(ONE, 12)).unwrap();
+    let index = r#"{"weight_map": {"a.weight": "model-part.safetensors"}}"#;
+    fs::write(folder.path().join("model.safetensors.index.json"), index).unwrap();
+    let indexed = super::facts(folder.path()).unwrap();
+    assert_eq!((indexed.n_parameters, indexed.n_files), (6, 1));
 }
 
 #[test]
@@ -227,6 +234,20 @@ fn a_linear_layer_keeps_a_state_of_one_size() {
     let kept = |n| facts.kv_cache_bytes(n, KvType::F16).unwrap();
     assert_eq!(kept(1001) - kept(1), 1000 * 12 * 2 * 256 * 2 * 2);
     assert_eq!(kept(0), 36 * facts.linear_state_bytes);
+}
+
+/// The authors' own files of Gemma 3 4B, which leave out all that is the default.
+#[test]
+fn numbers_that_gemma_leaves_out_are_those_of_the_reference() {
+    let config = r#"{"model_type": "gemma3", "text_config": {"num_hidden_layers": 34,
+        "hidden_size": 2560, "intermediate_size": 10240, "sliding_window": 1024}}"#;
+    let folder = folder_with(config, &weights(ONE, 12));
+    let facts = facts(folder.path()).unwrap();
+    assert_eq!(facts.n_heads, Some(8));
+    assert_eq!(facts.context_length, Some(131_072));
+    let kept = |n| facts.kv_cache_bytes(n, KvType::F16).unwrap();
+    assert_eq!(kept(1), 34 * 2 * 2 * 4 * 256);
+    assert_eq!(kept(4096) - kept(1024), 3072 * 5 * 2 * 2 * 4 * 256);
 }
 
 /// Gemma 4 31B has 16 heads of 256 in layers that slide, and 4 of 512 in those that do not.

@@ -64,7 +64,7 @@ fn a_model_of_70_billion_parameters_is_not_for_36_gigabytes() {
     let entry = catalogue.find("llama-3.3-70b").unwrap();
     let on = |gigabytes: u64| {
         let machine = Machine::with_memory(gigabytes * GIB);
-        let budget = Budget::of(&machine, None);
+        let budget = machine.budget(None);
         let verdicts = entry.variants.iter().map(|variant| {
             let facts = entry.facts(variant);
             estimate(&Wish::of(&facts), &machine, &Room::all_of(&budget)).verdict

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use transom_catalog::convert::{Packing, convert};
-use transom_catalog::fit::{self, KvChoice, Machine};
+use transom_catalog::fit::{self, Machine};
 use transom_catalog::{Entry, Format, KvType, ModelFacts, inspect};
+use transom_fit::KvCacheChoice;
 
 use super::read;
 
@@ -81,7 +82,7 @@ fn check_agree(before: &ModelFacts, after: &ModelFacts) {
                     has_gpu,
                     memory_bytes,
                 };
-                let need = |facts| fit::need(facts, &machine, KvChoice::Automatic, context);
+                let need = |facts| fit::need(facts, &machine, KvCacheChoice::Automatic, context);
                 let (before, after) = (need(before), need(after));
                 close("need", before.total_bytes(), after.total_bytes());
                 assert_eq!(before.kv_cache_bytes, after.kv_cache_bytes);

@@ -140,7 +140,7 @@ impl<'a> Chat<'a> {
             Ok((reason, stats)) => {
                 self.transcript.push_assistant(text);
                 self.last_stats = Some(stats);
-                self.loaded.remember(&stats, self.link);
+                self.loaded.remember(&stats);
                 if stats.shifted_tokens > 0 {
                     console.note(FORGOT_ON_THE_WAY);
                 }

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use transom_catalog::estimate::{Bandwidth, BandwidthBasis};
+use transom_library::{Bandwidth, BandwidthBasis};
 use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
-use transom_supervisor::Allowance;
-use transom_supervisor::budget::Bound;
 use transom_supervisor::settings::Settings;
+use transom_supervisor::{Allowance, Bound};
 
 use crate::output::rows::{Rows, limits_text, signals_text};
 use crate::output::stats::{bytes_text, rough_time};
@@ -80,7 +79,7 @@ impl Report {
                     bytes_text(kept)
                 ),
             };
-            rows.row(&format!("  {}", bound.what), &text);
+            rows.row(&format!("  {}", bound.kind), &text);
         }
         rows.row("  together", &self.budget_text());
         rows.heading("Signals");
@@ -239,7 +238,7 @@ fn figure(bytes: u64) -> String {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use transom_supervisor::{Because, Limit, Restraint};
+    use transom_supervisor::{Because, BoundKind, Limit, Restraint};
 
     fn report() -> Report {
         let source = |signal: &str, is_available| SourceReport {
@@ -262,7 +261,7 @@ mod tests {
             measured_bandwidth: Some(121_000_000_000),
             budget_bytes: 10 << 30,
             bounds: vec![Bound {
-                what: "GPU working set".into(),
+                kind: BoundKind::WorkingSet,
                 of_bytes: 12 << 30,
                 kept_bytes: 512 << 20,
                 bytes: 23 << 29,

@@ -5,8 +5,8 @@
 
 use serde::Serialize;
 
-use transom_catalog::estimate::{Speed, Verdict};
 use transom_files::visible;
+use transom_library::{Speed, Verdict};
 
 use crate::console::{DIM, RESET};
 use crate::output::rows::{Rows, broken};

@@ -7,24 +7,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use transom_catalog::estimate::{
-    DEFAULT_CONTEXT, Estimate, Machine, Room, Verdict, Wish, estimate,
-};
-use transom_catalog::fit::KvChoice;
+use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, Machine, Verdict, Wish, estimate};
 use transom_catalog::forms::format_of;
-use transom_catalog::{Entry, Format, Installed, ModelFacts, Origin, Variant, choice};
+use transom_catalog::{Entry, Format, Installed, ModelFacts, Variant, choice};
+use transom_engine::KvCacheChoice;
+use transom_library::{Library, is_path, variant_text};
 
 use crate::failure::Failure;
 use crate::fit::FitArgs;
 use crate::fit::report::{Beside, Part, PartKind, Report, Suggestion};
-use crate::library::{self, Library, form_text};
 
 /// What is asked, and of which machine.
 pub(super) struct Case<'a> {
     pub(super) args: &'a FitArgs,
+    /// On the machine that is asked about.
     pub(super) library: &'a Library,
-    pub(super) machine: &'a Machine,
-    pub(super) room: &'a Room,
 }
 
 /// A model that is asked about.
@@ -41,14 +38,14 @@ pub(super) struct Subject {
 impl Subject {
     /// What `text` names.
     pub(super) fn find(text: &str, case: &Case<'_>) -> Result<Self, Failure> {
-        Self::of(text, None, case.room.budget_bytes, case)
+        Self::of(text, None, case.library.machine().room().budget_bytes, case)
     }
 
     /// What `text` names, to be loaded beside this model: in what room that leaves, and in the same
     /// form where it is there in that, for one engine runs both.
     pub(super) fn beside(&self, text: &str, case: &Case<'_>) -> Result<Self, Failure> {
         let alone = self.estimate(case, None);
-        let budget_bytes = case.room.budget_bytes;
+        let budget_bytes = case.library.machine().room().budget_bytes;
         let left_bytes = budget_bytes.saturating_sub(alone.need.total_bytes());
         Self::of(text, Some(self.facts.format), left_bytes, case)
     }
@@ -60,14 +57,8 @@ impl Subject {
         case: &Case<'_>,
     ) -> Result<Self, Failure> {
         let library = case.library;
-        let path = Path::new(text);
-        if library::forms_at(path)?.is_some() {
-            let origin = Origin::Added {
-                path: path.to_owned(),
-            };
-            let model = Installed::at(path, origin);
-            let model = model.map_err(|e| Failure::Model(e.to_string()))?;
-            return Self::of_installed(model, form, library);
+        if is_path(text) || Path::new(text).exists() {
+            return Self::of_installed(library.resolve(text)?, form, library);
         }
         let has_form =
             |model: &&&Installed| form.is_some_and(|form| model.formats().contains(&form));
@@ -76,11 +67,11 @@ impl Subject {
             return Self::of_installed((*model).clone(), form, library);
         }
         let (id, packing) = text.split_once('@').unwrap_or((text, ""));
-        let Some(entry) = library.catalogue.find(id) else {
-            return Err(library.not_here(text));
+        let Some(entry) = library.catalog().find(id) else {
+            return Err(library.not_found(text).into());
         };
         let variant = match packing {
-            "" => suited(entry, form, case.machine, room_bytes),
+            "" => suited(entry, form, library.machine().numbers(), room_bytes),
             packing => Some(library.variant_named(entry, packing)?),
         };
         let Some(variant) = variant else {
@@ -91,13 +82,13 @@ impl Subject {
         if variant.size_bytes().is_none() {
             return Err(Failure::Model(format!(
                 "the list does not say how large {id} is as {}",
-                form_text(variant.format, &variant.packing)
+                variant_text(variant.format, &variant.packing)
             )));
         }
         let unverified = entry.unverified.iter().chain(&variant.unverified);
         Ok(Self {
             title: entry.name.clone(),
-            form: form_text(variant.format, &variant.packing),
+            form: variant_text(variant.format, &variant.packing),
             facts: Arc::new(entry.facts(variant)),
             installed: None,
             draft: entry.draft.clone(),
@@ -113,14 +104,14 @@ impl Subject {
         let mut paths = model.forms.paths.iter();
         let path = paths.find(|path| form == Some(format_of(path)));
         let in_form = path.and_then(|path| model.facts_of(path).ok());
-        let Some(facts) = in_form.or_else(|| library.facts_that_run(&model)) else {
-            let problem = model.facts.err().unwrap_or_default();
-            return Err(Failure::Model(problem));
+        let facts = match in_form {
+            Some(facts) => facts,
+            None => library.form_that_runs(&model).map_err(Failure::Model)?.1,
         };
-        let entry = library.entry_of(&model).map(|(entry, _)| entry);
+        let entry = model.entry(library.catalog()).map(|(entry, _)| entry);
         Ok(Self {
             title: entry.map_or(model.name(), |entry| &entry.name).to_owned(),
-            form: form_text(facts.format, &library.packing(&model)),
+            form: variant_text(facts.format, &model.packing(library.catalog())),
             draft: entry.and_then(|entry| entry.draft.clone()),
             facts,
             installed: Some(model),
@@ -146,18 +137,20 @@ impl Subject {
     }
 
     fn estimate(&self, case: &Case<'_>, draft: Option<&Self>) -> Estimate {
-        let facts = &*self.facts;
-        let kv = case.args.kv.map_or(KvChoice::Automatic, super::Kv::choice);
-        let is_here = case.args.memory.is_none();
-        let installed = self.installed.as_ref().filter(|_| is_here);
+        let (facts, machine) = (&*self.facts, case.library.machine());
+        let kv = case
+            .args
+            .kv
+            .map_or(KvCacheChoice::Automatic, super::Kv::choice);
+        let installed = self.installed.as_ref();
         let wish = Wish {
             kv,
             context_length: case.args.context.unwrap_or(DEFAULT_CONTEXT),
             draft: draft.map(|draft| &*draft.facts),
-            known: installed.and_then(|model| case.library.known(model, facts, kv)),
+            known: installed.and_then(|model| case.library.record(model, facts, kv)),
             ..Wish::of(facts)
         };
-        estimate(&wish, case.machine, case.room)
+        estimate(&wish, machine.numbers(), machine.room())
     }
 
     /// The smaller model that the list names to guess for this one, where both would fit.

@@ -2,10 +2,10 @@
 //!
 //! Rule: the choice is `catalog`'s; here it is only told.
 
-use transom_catalog::tiers::{PairKind, Pick, Tier, Why};
 use transom_files::visible;
+use transom_library::variant_text;
+use transom_library::{PairKind, Pick, Tier, Why};
 
-use crate::library::form_text;
 use crate::output::rows::broken;
 use crate::output::size::disk_text;
 use crate::output::stats::{GB, bytes_text};
@@ -94,7 +94,7 @@ fn add(table: &mut Table, tier: &Tier) {
         table.add([
             role.to_owned(),
             pick.id.clone(),
-            form_text(pick.format, &pick.packing),
+            variant_text(pick.format, &pick.packing),
             pick.size_bytes.map_or(String::new(), disk_text),
             bytes_text(need),
             pick.estimate.speed.map_or(String::new(), speed_range),

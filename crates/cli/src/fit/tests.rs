@@ -2,32 +2,23 @@
 //!
 //! Rule: figures follow from the lists, so only what is told of them is held here.
 
-use std::sync::Arc;
-
 use serde_json::Value;
-use transom_catalog::entries::Catalogue;
-use transom_catalog::tiers::MEMORY_SIZES;
-use transom_catalog::{Format, choice};
+use transom_library::test_support::computer;
+use transom_library::{Catalogue, Format, Places};
 
 use super::*;
-use crate::library::tests::machine as pc;
 
-fn built_in(data: &std::path::Path, machine: Machine) -> Library {
-    let mut library = Library::new(Catalogue::built_in(), data.to_owned(), machine, Vec::new());
-    library.places.executable = None;
-    library
+/// The built-in catalog on a machine, with nothing installed.
+fn built_in(machine: Machine) -> Library {
+    let machine = ThisMachine::made_up(machine);
+    Library::new(Catalogue::built_in(), Places::default(), machine)
 }
 
 fn report(args: &FitArgs) -> Value {
-    let data = tempfile::tempdir().unwrap();
-    let library = built_in(data.path(), pc());
-    let machine = Machine::with_memory(args.memory.unwrap());
-    let room = Room::all_of(&Budget::of(&machine, None));
+    let library = built_in(Machine::with_memory(args.memory.unwrap()));
     let case = Case {
         args,
         library: &library,
-        machine: &machine,
-        room: &room,
     };
     let subject = Subject::find(args.model.as_deref().unwrap(), &case).unwrap();
     let draft = args.draft.as_deref();
@@ -79,16 +70,11 @@ fn the_lists_draft_is_mentioned_where_both_would_fit_and_only_there() {
 
 #[test]
 fn a_second_model_that_cannot_guess_is_doubted() {
-    let data = tempfile::tempdir().unwrap();
-    let library = built_in(data.path(), pc());
-    let machine = Machine::with_memory(64 << 30);
-    let room = Room::all_of(&Budget::of(&machine, None));
+    let library = built_in(Machine::with_memory(64 << 30));
     let args = FitArgs::default();
     let case = Case {
         args: &args,
         library: &library,
-        machine: &machine,
-        room: &room,
     };
     let find = |id: &str| Subject::find(id, &case).unwrap();
     let doubt = |main: &str, draft: &str| find(main).doubt(&find(draft));
@@ -99,32 +85,6 @@ fn a_second_model_that_cannot_guess_is_doubted() {
     assert!(larger.contains("no smaller"), "{larger}");
 }
 
-#[test]
-fn every_command_takes_the_variant_that_the_recommendations_take() {
-    let data = tempfile::tempdir().unwrap();
-    let list: Arc<Catalogue> = Catalogue::built_in();
-    for size in MEMORY_SIZES {
-        let without_gpu = Machine {
-            working_set_bytes: None,
-            ..Machine::with_memory(size)
-        };
-        for machine in [Machine::with_memory(size), without_gpu] {
-            let library = built_in(data.path(), machine.clone());
-            let tier = recommended_for(&machine, None, &list);
-            for entry in list.entries.iter().filter(|one| !one.variants.is_empty()) {
-                let installed = library.variant_for(entry).unwrap();
-                let suited = choice::variant_for(entry, &machine, tier.budget_bytes);
-                assert_eq!(installed, suited.unwrap().variant, "{}", entry.id);
-                let picks = [&tier.chat, &tier.code, &tier.small].into_iter().flatten();
-                for pick in picks.filter(|pick| pick.id == entry.id) {
-                    let packing = (installed.format, &installed.packing);
-                    assert_eq!(packing, (pick.format, &pick.packing), "{}", entry.id);
-                }
-            }
-        }
-    }
-}
-
 /// The list is asked what suits the Mac in question, not the computer that asks.
 #[test]
 fn a_made_up_mac_is_told_what_would_run_there() {
@@ -133,7 +93,7 @@ fn a_made_up_mac_is_told_what_would_run_there() {
         on_a_mac["form"].as_str().unwrap().starts_with("MLX"),
         "{on_a_mac}"
     );
-    assert_eq!(pc().first_format(), Format::Gguf);
+    assert_eq!(computer().first_format(), Format::Gguf);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 //! Rule: it is told that this is the list's word, and what in it nobody could verify.
 
 use serde::Serialize;
-use transom_catalog::Entry;
-use transom_catalog::estimate::Verdict;
+use transom_library::Entry;
+use transom_library::Verdict;
+use transom_library::{Library, variant_text};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::library::{Library, form_text};
 use crate::output::json::write_line;
 use crate::output::rows::Rows;
 use crate::output::size::disk_text;
@@ -46,15 +46,17 @@ pub(super) fn show(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let id = name.split('@').next().unwrap_or(name);
-    let Some(entry) = library.catalogue.find(id) else {
-        return Err(library.not_here(name));
+    let Some(entry) = library.catalog().find(id) else {
+        return Err(library.not_found(name).into());
     };
     let variants = entry.variants.iter().map(|variant| Variant {
-        name: format!("{}@{}", entry.id, variant.packing),
-        form: form_text(variant.format, &variant.packing),
+        name: Library::id_of_variant(entry, variant),
+        form: variant_text(variant.format, &variant.packing),
         size_bytes: variant.size_bytes(),
         repository: variant.repository.clone(),
-        verdict: library.fit_of(entry, variant).map(|fit| fit.verdict),
+        verdict: library
+            .estimate_variant(entry, variant)
+            .map(|estimate| estimate.verdict),
     });
     let variants: Vec<Variant> = variants.collect();
     if json {

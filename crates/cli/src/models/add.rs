@@ -6,12 +6,11 @@
 use std::path::Path;
 
 use serde::Serialize;
-use transom_catalog::installed::{self, AddedError, Addition};
 use transom_files::visible;
+use transom_library::{AddedError, Addition, Library, given, is_path};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::library::{self, Library};
 use crate::models::install::tilde;
 use crate::output::json::write_line;
 
@@ -26,9 +25,8 @@ struct Told<'a> {
 
 /// Whether `text` means a path and no name: it can be nothing else, or something lies there that no
 /// hub has.
-pub(super) fn is_path(text: &str) -> bool {
-    let path = Path::new(text);
-    text.starts_with(['/', '.', '~']) || (library::is_path(path) && path.exists())
+pub(super) fn is_on_disk(text: &str) -> bool {
+    text.starts_with(['/', '.', '~']) || (is_path(text) && Path::new(text).exists())
 }
 
 /// Puts the model at `path` on the list; with `dry_run` it is only said what would be.
@@ -49,7 +47,7 @@ pub(super) fn run(
         | AddedError::NotWritable { .. } => Failure::Instance(error.to_string()),
     };
     if dry_run {
-        let model = installed::given(path).map_err(failed)?;
+        let model = given(path).map_err(failed)?;
         let place = tilde(&model.id);
         console.note_plain(&format!(
             "{}: would be used where it lies, in {}\n",
@@ -58,10 +56,10 @@ pub(super) fn run(
         ));
         return Ok(());
     }
-    let Addition { model, is_new } = installed::add(path, &library.places).map_err(failed)?;
+    let Addition { model, is_new } = library.add(path).map_err(failed)?;
     // With the new one, for its name must be the only one of its kind.
-    let library = library.read_again();
-    let name = library.name_of(&model);
+    let library = library.refreshed();
+    let name = library.short_name(&model);
     if json {
         let told = Told {
             name: &name,
@@ -86,9 +84,10 @@ pub(super) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::tests::{install, library, machine};
     use crate::test_console::TestConsole;
     use transom_catalog::test_support::TinyModel;
+    use transom_library::test_support::{computer, install, library};
+    use transom_library::{ADDED_FILE, Origin};
 
     #[test]
     fn a_path_is_told_from_names_and_addresses() {
@@ -101,7 +100,7 @@ mod tests {
             "~/models/a",
             file.to_str().unwrap(),
         ] {
-            assert!(is_path(text), "{text}");
+            assert!(is_on_disk(text), "{text}");
         }
         for text in [
             "qwen3-4b",
@@ -112,7 +111,7 @@ mod tests {
             "hf.co/a/b:Q4_K_M",
             "nowhere.gguf",
         ] {
-            assert!(!is_path(text), "{text}");
+            assert!(!is_on_disk(text), "{text}");
         }
     }
 
@@ -124,7 +123,7 @@ mod tests {
         TinyModel::default().write(&mine);
         let added = |dry_run: bool, json: bool| {
             let mut streams = TestConsole::default();
-            let library = library(&data, machine());
+            let library = library(&data, computer());
             run(&mine, dry_run, json, &library, &mut streams.console()).unwrap();
             (streams.out_text(), streams.err_text())
         };
@@ -136,12 +135,10 @@ mod tests {
         assert!(!data.exists(), "nothing was done");
         let (_, told) = added(false, false);
         assert!(told.contains("mine is on the list now") && told.contains("chat --model mine"));
-        let library = library(&data, machine());
-        assert_eq!(library.here()[0].origin, "added");
-        assert_eq!(
-            library.forms("mine").unwrap().paths,
-            [mine.canonicalize().unwrap()]
-        );
+        let library = library(&data, computer());
+        let model = library.find("mine").unwrap();
+        assert_eq!(model.origin, Origin::Added { path: mine.clone() });
+        assert_eq!(model.forms.paths, [mine.canonicalize().unwrap()]);
         let (_, told) = added(false, false);
         assert!(told.contains("mine is here already"), "{told}");
         let (told, _) = added(false, true);
@@ -157,7 +154,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("data");
         install(&data, "owner/other-GGUF", "other-F16.gguf");
-        let library = library(&data, machine());
+        let library = library(&data, computer());
         let mut streams = TestConsole::default();
         let mut refused = |path: &Path| {
             let failure = run(path, false, false, &library, &mut streams.console());
@@ -168,7 +165,7 @@ mod tests {
         assert!(failure.to_string().contains("gone.gguf"), "{failure}");
         let mine = root.path().join("mine.gguf");
         TinyModel::default().write(&mine);
-        std::fs::write(data.join(installed::ADDED_FILE), "oops").unwrap();
+        std::fs::write(data.join(ADDED_FILE), "oops").unwrap();
         let failure = refused(&mine);
         assert_eq!(failure.exit_code(), 1);
         assert!(failure.to_string().contains("mend the file"), "{failure}");

@@ -6,7 +6,6 @@
 mod fetch;
 mod network;
 mod plan;
-mod wish;
 
 #[cfg(test)]
 mod tests;
@@ -14,21 +13,21 @@ mod tests;
 use std::path::Path;
 
 use clap::Args;
-use transom_catalog::installed::PARTS_FOLDER;
 use transom_hub::HubError;
+use transom_library::Library;
+use transom_library::download::Plan;
+use transom_library::{MODELS_FOLDER, PARTS_FOLDER};
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::library::Library;
 use crate::link::Link;
 use crate::models::{add, elsewhere};
 use crate::output::stats::bytes_text;
 
 use fetch::{End, fetch};
+use plan::plan;
 pub(crate) use plan::tilde;
-use plan::{Plan, plan};
-use wish::Wish;
 
 /// Fetch models, from the list or from the hub
 ///
@@ -81,7 +80,7 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let (paths, names): (Vec<&String>, Vec<&String>) =
-        args.models.iter().partition(|text| add::is_path(text));
+        args.models.iter().partition(|text| add::is_on_disk(text));
     for path in paths {
         add::run(path.as_ref(), args.dry_run, args.json, library, console)?;
     }
@@ -91,18 +90,16 @@ pub(super) fn run(
     let hub = elsewhere::hub(link)?;
     let mut plans: Vec<Plan> = Vec::new();
     for text in names {
-        let wish = Wish::read(text, &library.catalogue, hub.endpoint())?;
-        let plan = plan(&wish, library, &hub, link, interrupt)?;
-        if let Some(place) = is_here(&plan, library) {
-            console.note(&format!("{} is here already, in {place}.", plan.name));
-        } else if plans
-            .iter()
-            .all(|other| other.wanted.key != plan.wanted.key)
-        {
+        let plan = plan(text, library, &hub, link, interrupt)?;
+        if let Some(model) = library.installed_plan(&plan) {
+            let place = tilde(&model.id);
+            console.note(&format!("{} is installed already, in {place}.", plan.name));
+        } else if plans.iter().all(|other| other.id != plan.id) {
             plans.push(plan);
         }
     }
-    let models_folder = library.models_folder();
+    let data_folder = link.folder()?;
+    let models_folder = data_folder.join(MODELS_FOLDER);
     let free_bytes = free_bytes(&models_folder);
     for (index, plan) in plans.iter().enumerate() {
         if !args.json {
@@ -110,7 +107,7 @@ pub(super) fn run(
                 console.note_plain("\n");
             }
             let columns = (console.columns)();
-            let text = plan.text(elsewhere::name_of(&hub), free_bytes, columns);
+            let text = plan::text(plan, elsewhere::name_of(&hub), free_bytes, columns);
             console.note_plain(&text);
         }
         check(plan, args.anyway)?;
@@ -120,7 +117,6 @@ pub(super) fn run(
     if plans.is_empty() || args.dry_run {
         return Ok(());
     }
-    let data_folder = &library.data_folder;
     transom_files::create_private_folder(data_folder)
         .map_err(|error| Failure::Instance(format!("{}: {error}", data_folder.display())))?;
     let ends = fetch(&plans, hub, &parts, args, link, console, interrupt)?;
@@ -159,28 +155,6 @@ fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result<(
             }))
         }
         _ => Ok(()),
-    }
-}
-
-/// Where the model of `plan` lies if it is here already.
-fn is_here(plan: &Plan, library: &Library) -> Option<String> {
-    let wanted = &plan.wanted;
-    let found = library.installed().iter().find(|model| {
-        let is_of_it = model.repository.as_deref() == Some(&*wanted.repository);
-        is_of_it
-            && wanted
-                .files
-                .iter()
-                .all(|file| has_file(&model.id, &file.name))
-    })?;
-    Some(tilde(&found.id))
-}
-
-/// Whether the model at `path`, a folder or a file, has the file of this name in its repository.
-fn has_file(path: &Path, name: &str) -> bool {
-    match path.is_dir() {
-        true => path.join(name).is_file(),
-        false => path.ancestors().any(|folder| folder.join(name).is_file()),
     }
 }
 

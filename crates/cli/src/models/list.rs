@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use transom_catalog::estimate::Verdict;
 use transom_files::visible;
+use transom_library::Verdict;
+use transom_library::{Entry, Installed, Origin};
+use transom_library::{Library, LoadSettings, format_name, variant_text};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::library::Library;
 use crate::output::json::write_line;
 use crate::output::rows::broken;
 use crate::output::size::disk_text;
@@ -47,9 +48,11 @@ pub(super) struct ListArgs {
 
 /// A model that is here.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Here {
-    /// What `--model` takes, as short as can be.
+pub(crate) struct InstalledRow {
+    /// A short name that `--model` takes.
     pub(crate) name: String,
+    /// Its id, which stays the same whatever else is installed; `--model` takes that too.
+    pub(crate) id: String,
     /// What windows call it; `--model` takes that too.
     pub(crate) title: String,
     /// `MLX 4-bit`, `GGUF Q4_K_M`.
@@ -72,7 +75,7 @@ pub(crate) struct Here {
 
 /// A model that may be installed, in the variant that suits this computer.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedRow {
     /// What `install` takes.
     pub(crate) id: String,
     /// `MLX 4-bit`, `GGUF Q4_K_M`.
@@ -93,9 +96,65 @@ pub(crate) struct Offered {
 /// What is written as JSON.
 #[derive(Serialize)]
 struct Lists<'a> {
-    installed: &'a [Here],
+    installed: &'a [InstalledRow],
     #[serde(skip_serializing_if = "Option::is_none")]
-    offered: Option<&'a [Offered]>,
+    offered: Option<&'a [OfferedRow]>,
+}
+
+/// Returns every installed model.
+fn installed(library: &Library) -> Vec<InstalledRow> {
+    let row = |model: &Installed| {
+        let facts = model.facts.as_ref();
+        let estimate = library.estimate(model, &LoadSettings::default());
+        InstalledRow {
+            name: library.short_name(model),
+            id: library.id_of(model),
+            title: model.title(library.catalog()),
+            form: form(model, library),
+            size_bytes: model.size_bytes,
+            context_length: facts.ok().and_then(|facts| facts.context_length),
+            verdict: estimate.ok().map(|estimate| estimate.verdict),
+            origin: match &model.origin {
+                Origin::Starter => STARTER.to_owned(),
+                Origin::ModelsFolder => "models folder".to_owned(),
+                Origin::Added { .. } => "added".to_owned(),
+                Origin::Elsewhere { app } => app.name().to_owned(),
+            },
+            path: model.id.clone(),
+            problem: facts.err().cloned(),
+        }
+    };
+    library.installed().iter().map(row).collect()
+}
+
+/// The formats of a model and its packing: `MLX+GGUF 4-bit`.
+fn form(model: &Installed, library: &Library) -> String {
+    let packing = model.packing(library.catalog());
+    let mut formats: Vec<&str> = model.formats().into_iter().map(format_name).collect();
+    formats.sort_unstable_by(|a, b| b.cmp(a));
+    let text = format!("{} {packing}", formats.join("+"));
+    text.trim().to_owned()
+}
+
+/// Returns the entries of the catalog with these words that can be installed, each in the variant that
+/// suits this machine. No words match all.
+pub(super) fn offered(words: &str, library: &Library) -> Vec<OfferedRow> {
+    let row = |entry: &Entry| {
+        let variant = library.suggested_variant(entry)?;
+        let tags = entry.tags.iter().map(|tag| tag.name());
+        let estimate = library.estimate_variant(entry, variant);
+        Some(OfferedRow {
+            id: entry.id.clone(),
+            form: variant_text(variant.format, &variant.packing),
+            size_bytes: variant.size_bytes(),
+            context_length: entry.context_length,
+            good_for: tags.collect::<Vec<_>>().join(", "),
+            verdict: estimate.map(|estimate| estimate.verdict),
+            is_here: !library.named(&entry.id).is_empty(),
+        })
+    };
+    let found = library.catalog().search(words).into_iter();
+    found.filter_map(row).collect()
 }
 
 /// Runs the command.
@@ -106,10 +165,10 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let does_count =
         |verdict: Option<Verdict>| !args.fits || verdict.is_some_and(|verdict| verdict.is_usable());
-    let mut here = library.here();
+    let mut here = installed(library);
     here.retain(|model| does_count(model.verdict));
     let mut offered = match args.all {
-        true => library.offered(""),
+        true => offered("", library),
         false => Vec::new(),
     };
     offered.retain(|model| does_count(model.verdict) && !model.is_here);
@@ -148,7 +207,7 @@ fn told(text: &str, columns: Option<usize>) -> String {
 pub(crate) const STARTER: &str = "with Transom";
 
 /// The models that are here, for people.
-fn here_text(models: &[Here], columns: Option<usize>, is_dimmed: bool) -> String {
+fn here_text(models: &[InstalledRow], columns: Option<usize>, is_dimmed: bool) -> String {
     if models.is_empty() {
         return "No model is here.\n".to_owned();
     }
@@ -185,7 +244,11 @@ fn here_text(models: &[Here], columns: Option<usize>, is_dimmed: bool) -> String
 }
 
 /// Models that may be installed, for people.
-pub(super) fn offered_text(models: &[Offered], columns: Option<usize>, is_dimmed: bool) -> String {
+pub(super) fn offered_text(
+    models: &[OfferedRow],
+    columns: Option<usize>,
+    is_dimmed: bool,
+) -> String {
     let mut table = Table::new(&[
         words("NAME"),
         words("FORM"),
@@ -213,12 +276,13 @@ pub(super) fn offered_text(models: &[Offered], columns: Option<usize>, is_dimmed
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::tests::{install, library, machine};
     use crate::test_console::TestConsole;
+    use transom_library::test_support::{computer, install, library};
 
-    fn here() -> Vec<Here> {
-        let model = |name: &str, form: &str, verdict, origin: &str| Here {
+    fn here() -> Vec<InstalledRow> {
+        let model = |name: &str, form: &str, verdict, origin: &str| InstalledRow {
             name: name.to_owned(),
+            id: name.to_owned(),
             title: name.to_owned(),
             form: form.to_owned(),
             size_bytes: 2_497_280_256,
@@ -237,7 +301,7 @@ mod tests {
                 Verdict::FitsWithContext { context_length },
                 "models folder",
             ),
-            Here {
+            InstalledRow {
                 problem: Some("m.gguf ends too early".to_owned()),
                 context_length: None,
                 verdict: None,
@@ -284,7 +348,7 @@ broken: m.gguf ends too early
     }
 
     fn listed(args: &ListArgs, data: &std::path::Path) -> String {
-        let library = library(data, machine());
+        let library = library(data, computer());
         let mut streams = TestConsole::default();
         run(args, &library, &mut streams.console()).unwrap();
         streams.out_text()

@@ -7,13 +7,11 @@
 use std::path::Path;
 
 use clap::Args;
-use transom_catalog::installed::{self, removal};
-use transom_catalog::{Installed, Origin};
 use transom_files::visible;
+use transom_library::{Installed, Library, Origin, RemoveError};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::library::Library;
 use crate::link::Link;
 use crate::models::install::tilde;
 use crate::output::size::disk_text;
@@ -64,12 +62,12 @@ pub(super) fn run(
 fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a Installed, Failure> {
     let models = library.named(text);
     let is_removable = |model: &&Installed| {
-        matches!(model.origin, Origin::Added { .. }) || removal(model, &library.places).is_ok()
+        matches!(model.origin, Origin::Added { .. }) || library.removal(model).is_ok()
     };
     let removable: Vec<&Installed> = models.iter().copied().filter(is_removable).collect();
     match (removable.as_slice(), models.as_slice()) {
         ([only], _) => Ok(only),
-        ([], [first, ..]) => match removal(first, &library.places) {
+        ([], [first, ..]) => match library.removal(first) {
             Err(error) => Err(Failure::Usage(error.to_string())),
             Ok(_) => Ok(first),
         },
@@ -80,7 +78,7 @@ fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a Installed, Failur
             )))
         }
         (several, _) => {
-            let names = several.iter().map(|model| library.name_of(model));
+            let names = several.iter().map(|model| library.short_name(model));
             Err(Failure::Usage(format!(
                 "{text} may be {}; name one of them",
                 names.collect::<Vec<_>>().join(" or ")
@@ -101,7 +99,8 @@ fn check_unloaded(
     };
     let status = handle.status().borrow().clone();
     let mut loaded = status.models.iter();
-    match loaded.find(|loaded| model.is_called(&loaded.name, &library.catalogue)) {
+    let id = library.id_of(model);
+    match loaded.find(|loaded| loaded.id == id) {
         None => Ok(()),
         Some(loaded) => Err(Failure::Restrained(format!(
             "{} is loaded; `transom unload {text}` gives its memory back first",
@@ -117,18 +116,16 @@ fn forget(
     library: &Library,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let is_with_it = |other: &&Installed| other.origin == model.origin;
-    let n_others = library.installed().iter().filter(is_with_it).count() - 1;
-    let with_others = match n_others {
+    let forgotten = library.forget(model);
+    let n_others = forgotten.map_err(|error| Failure::Instance(error.to_string()))?;
+    let with_others = match n_others.unwrap_or(0) {
         0 => String::new(),
         1 => ", with another model in the same folder".to_owned(),
         n => format!(", with {n} other models in the same folder"),
     };
-    let forgotten = installed::forget(&library.data_folder, path);
-    forgotten.map_err(|error| Failure::Instance(error.to_string()))?;
     console.print(&format!(
         "{}: taken off the list{with_others}; its files stay in {}.\n",
-        visible(&library.name_of(model)),
+        visible(&library.short_name(model)),
         visible(&tilde(path))
     ))
 }
@@ -139,13 +136,13 @@ fn remove(
     library: &Library,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let name = library.name_of(model);
-    let wrong = |error: installed::RemoveError| Failure::Instance(error.to_string());
-    let removal = removal(model, &library.places).map_err(wrong)?;
+    let name = library.short_name(model);
+    let wrong = |error: RemoveError| Failure::Instance(error.to_string());
+    let removal = library.removal(model).map_err(wrong)?;
     if !yes && !confirmed(model, &name, removal.bytes, console)? {
         return Err(Failure::Usage(format!("{name} stays: nothing was removed")));
     }
-    let freed = installed::remove(model, &library.places).map_err(wrong)?;
+    let freed = library.remove(model).map_err(wrong)?;
     console.print(&format!(
         "{}: removed, {} freed.\n",
         visible(&name),
@@ -183,11 +180,12 @@ fn confirmed(
 mod tests {
     use super::*;
     use crate::console::Terminals;
-    use crate::library::tests::{install, library, machine};
     use crate::test_console::TestConsole;
     use crate::test_engine::TestEngine;
     use std::path::PathBuf;
     use transom_catalog::test_support::TinyModel;
+    use transom_library::test_support::{computer, install, library};
+    use transom_library::{ADDED_FILE, keep_added, read_added};
 
     fn removed(
         streams: &mut TestConsole,
@@ -219,7 +217,7 @@ mod tests {
         let path = install(data.path(), "owner/other-GGUF", "other-F16.gguf");
         for typed in ["n\n", "\n", "", "yesterday\n"] {
             let mut streams = at_terminal(typed);
-            let library = library(data.path(), machine());
+            let library = library(data.path(), computer());
             let failure = removed(&mut streams, "other-F16", false, &library).unwrap_err();
             assert_eq!(failure.exit_code(), 2);
             assert!(path.is_file(), "{typed:?}");
@@ -235,7 +233,7 @@ mod tests {
             &mut streams,
             "other-F16",
             false,
-            &library(data.path(), machine()),
+            &library(data.path(), computer()),
         )
         .unwrap();
         assert!(!path.exists());
@@ -249,7 +247,7 @@ mod tests {
     fn without_a_person_it_takes_the_flag() {
         let data = tempfile::tempdir().unwrap();
         let path = install(data.path(), "owner/other-GGUF", "other-F16.gguf");
-        let library = library(data.path(), machine());
+        let library = library(data.path(), computer());
         let mut streams = TestConsole::default();
         let failure = removed(&mut streams, "other-F16", false, &library).unwrap_err();
         assert!(failure.to_string().contains("--yes"), "{failure}");
@@ -264,7 +262,7 @@ mod tests {
         for file in ["other-F16.gguf", "other-F32.gguf"] {
             install(data.path(), "owner/other-GGUF", file);
         }
-        let library = library(data.path(), machine());
+        let library = library(data.path(), computer());
         let mut streams = TestConsole::default();
         let failure = removed(&mut streams, "owner/other-GGUF", true, &library).unwrap_err();
         assert_eq!(failure.exit_code(), 2);
@@ -286,8 +284,8 @@ mod tests {
         let mine = root.path().join("mine.gguf");
         TinyModel::default().write(&mine);
         let mine = mine.canonicalize().unwrap();
-        installed::keep_added(&data, std::slice::from_ref(&mine)).unwrap();
-        let library = library(&data, machine());
+        keep_added(&data, std::slice::from_ref(&mine)).unwrap();
+        let library = library(&data, computer());
         assert_eq!(library.installed().len(), 2);
         let mut streams = TestConsole::default();
         removed(&mut streams, "mine", false, &library).unwrap();
@@ -298,9 +296,9 @@ mod tests {
         );
         assert_eq!(told, expect);
         assert!(mine.is_file());
-        assert_eq!(installed::read_added(&data).unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(read_added(&data).unwrap(), Vec::<PathBuf>::new());
         // A list that is damaged is no reason to forget what is in it.
-        std::fs::write(data.join(installed::ADDED_FILE), "oops").unwrap();
+        std::fs::write(data.join(ADDED_FILE), "oops").unwrap();
         let failure = removed(&mut streams, "mine", false, &library).unwrap_err();
         assert!(
             failure.to_string().contains("added.json, line 1"),

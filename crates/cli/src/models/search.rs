@@ -5,18 +5,17 @@
 
 use clap::Args;
 use serde::Serialize;
-use transom_catalog::estimate::Verdict;
 use transom_files::visible;
 use transom_hub::{Found, Hub, HubError, Library as Kind, Listing};
+use transom_library::Verdict;
+use transom_library::{Library, download, variant_text};
 
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::library::Library;
-use crate::library::judge::offer_text;
 use crate::link::Link;
 use crate::models::elsewhere;
-use crate::models::list::{Offered, offered_text};
+use crate::models::list::{OfferedRow, offered, offered_text};
 use crate::output::json::write_line;
 use crate::output::progress::Progress;
 use crate::output::size::disk_text;
@@ -57,7 +56,7 @@ pub(super) struct SearchArgs {
 /// What was found.
 #[derive(Serialize)]
 struct Results {
-    listed: Vec<Offered>,
+    listed: Vec<OfferedRow>,
     hub: Vec<OnHub>,
     /// Why the hub was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +91,7 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let words = args.words.join(" ");
-    let mut listed = library.offered(&words);
+    let mut listed = offered(&words, library);
     if args.fits {
         listed.retain(|model| model.verdict.is_some_and(|verdict| verdict.is_usable()));
     }
@@ -196,12 +195,13 @@ async fn listings(hub: &Hub, repositories: Vec<String>) -> Result<Vec<Option<Lis
 /// What `install` would take of a repository, where its size is known.
 fn sized(listing: &Listing, library: &Library) -> Option<SizedOffer> {
     let offers = listing.offers();
-    let offer = library.offer_among(&offers)?;
+    let place = library.suggested_offer(&listing.repository, &offers)?;
+    let offer = &offers[place];
     let size_bytes = offer.size_bytes?;
     Some(SizedOffer {
-        form: offer_text(offer),
+        form: variant_text(download::format_of(offer), download::packing_of(offer)),
         size_bytes,
-        verdict: library.fit_of_weights(size_bytes).verdict,
+        verdict: library.verdict_of_weights(size_bytes),
     })
 }
 
@@ -253,8 +253,8 @@ fn count_short(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::tests::{library, machine};
     use crate::test_console::TestConsole;
+    use transom_library::test_support::{computer, library};
 
     fn found(repository: &str, downloads: u64, is_gated: bool) -> OnHub {
         OnHub {
@@ -306,7 +306,7 @@ a/b
     #[test]
     fn the_list_is_searched_without_a_network_and_all_words_must_be_there() {
         let data = tempfile::tempdir().unwrap();
-        let library = library(data.path(), machine());
+        let library = library(data.path(), computer());
         let searched = |words: &str, json: bool| {
             let args = SearchArgs {
                 words: words.split(' ').map(str::to_owned).collect(),
@@ -361,7 +361,7 @@ a/b
     #[test]
     fn of_a_repository_what_would_be_installed_is_shown() {
         let data = tempfile::tempdir().unwrap();
-        let library = library(data.path(), machine());
+        let library = library(data.path(), computer());
         let sizes = [
             ("m-Q2_K.gguf", 3_000_000_000),
             ("m-Q4_K_M.gguf", 5_000_000_000),

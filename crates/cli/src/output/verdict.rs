@@ -2,9 +2,9 @@
 //!
 //! Rule: the verdict is `catalog`'s, and so is every number; an estimate says that it is one.
 
-use transom_catalog::estimate::{Speed, Verdict};
+use transom_library::{Speed, Verdict};
 
-use crate::output::stats::rate_text;
+use crate::output::stats::{bytes_text, rate_text};
 use crate::output::tokens::tokens_short;
 
 /// A verdict in a column.
@@ -16,6 +16,21 @@ pub(crate) fn verdict_short(verdict: Verdict) -> String {
         }
         Verdict::FitsIfOthersClose { .. } => "if others close".to_owned(),
         Verdict::DoesNotFit { .. } => "too large".to_owned(),
+    }
+}
+
+/// A verdict in a sentence, with these numbers.
+pub(crate) fn verdict_text(verdict: Verdict, numbers: &str) -> String {
+    match verdict {
+        Verdict::Fits => format!("fits: {numbers}"),
+        Verdict::FitsWithContext { context_length } => {
+            format!("fits with a context of {context_length} tokens: {numbers}")
+        }
+        Verdict::FitsIfOthersClose { needs_bytes_free } => format!(
+            "fits if other apps free {}: {numbers}",
+            bytes_text(needs_bytes_free)
+        ),
+        Verdict::DoesNotFit { .. } => format!("does not fit: {numbers}"),
     }
 }
 

@@ -33,6 +33,7 @@ fn allowance() -> Allowance {
 
 fn model() -> ModelStatus {
     ModelStatus {
+        id: "qwen".into(),
         name: "qwen".into(),
         role: Role::Chat,
         phase: PhaseStatus::Ready,

@@ -5,8 +5,9 @@
 //! can be had is taken, and what follows is read anew.
 
 use mlx_rs::Array;
+use transom_catalog::fit::mlx::SMALL_PIN_BYTES;
 
-use crate::kv_cache::{LayerCache, SMALL_PIN_BYTES};
+use crate::kv_cache::LayerCache;
 use crate::nn::Transformer;
 
 /// Tokens at the end of a prompt that open the answer rather than belong to what was said: the next

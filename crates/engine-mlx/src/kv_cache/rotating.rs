@@ -5,17 +5,17 @@
 //! one copy is made in 256 steps. Rule: memory depends on the window, never on the text's length.
 
 use mlx_rs::{Array, ops};
+use transom_catalog::fit::mlx;
 
 use super::{STEP, empty, grown, rounded_up, written};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// Tokens that are kept beyond the window, so that a conversation whose last few tokens come back
-/// in another form is still taken up where they begin.
-const SLACK: i32 = 16;
+/// Tokens that are kept beyond the window.
+const SLACK: i32 = mlx::WINDOW_SLACK as i32;
 
 /// Tokens that a buffer has room for at most.
-pub(super) fn limit(window: i32) -> i32 {
+fn limit(window: i32) -> i32 {
     kept(window) + STEP
 }
 

@@ -152,7 +152,7 @@ fn a_windows_memory_does_not_grow_with_the_text() {
             long.extend((0..400).map(|_| Event::Read(n)));
         }
         let bytes_of_token = 2 * 2 * 4;
-        let buffers = 3 * windowed_capacity(usize::MAX / 2, window as usize) as u64;
+        let buffers = 3 * mlx::windowed_capacity(u64::MAX, window as u64);
         let most = run_without_stores(window, &long);
         assert!(
             most <= buffers * bytes_of_token,
@@ -187,7 +187,7 @@ fn a_short_conversation_takes_no_whole_window() {
     let new = keys(0, 10, 0);
     cache.append(&new, &new).expect("MLX appends");
     assert_eq!(cache.bytes(), 256 * 2 * 2 * 4);
-    assert_eq!(windowed_capacity(10, 4096), 266);
+    assert_eq!(mlx::windowed_capacity(10, 4096), 266);
 }
 
 #[test]

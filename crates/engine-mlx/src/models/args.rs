@@ -12,40 +12,12 @@ use crate::nn::{Attention, AttentionShape, GatedMlp, Mixer, Rope, Transformer};
 use crate::weights::Loader;
 
 /// Sizes that matter outside the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ModelSize {
     /// Tokens that the model was made to attend to.
     pub(crate) context_length: usize,
     /// Tokens in the vocabulary.
     pub(crate) vocab_size: usize,
-    /// Transformer layers.
-    pub(crate) n_layers: usize,
-    /// Query heads of a layer.
-    pub(crate) n_heads: usize,
-    /// Key-value heads of a layer.
-    pub(crate) n_kv_heads: usize,
-    /// Size of a head.
-    pub(crate) head_dim: usize,
-    /// Width of the residual stream.
-    pub(crate) hidden_size: usize,
-    /// Width inside the MLP.
-    pub(crate) intermediate_size: usize,
-    /// Layers that see only the last `window` tokens; the others keep all.
-    pub(crate) n_windowed_layers: usize,
-    /// Their window, the token that looks included; 0 where there are none.
-    pub(crate) window: usize,
-    /// Features of all layers' keys together, where heads differ from layer to layer: of layers that
-    /// keep all, and of those with the window. Values have as many.
-    pub(crate) kv_widths: Option<(usize, usize)>,
-    /// Layers that carry a state of fixed size in place of keys and values.
-    pub(crate) n_recurrent_layers: usize,
-    /// Numbers in the memory of one of them, which are f32 on every device.
-    pub(crate) memory_elements: usize,
-    /// Numbers that its convolution carries, in the type of activations.
-    pub(crate) conv_elements: usize,
-    /// Experts that a token passes through in a layer, each of which works on a copy of the token;
-    /// 0 without experts. `intermediate_size` is that of all of them together.
-    pub(crate) n_used_experts: usize,
 }
 
 /// The entries of `config.json` that Llama and its kin have in common.
@@ -156,18 +128,11 @@ impl DecoderArgs {
             .unwrap_or(self.hidden_size / self.num_attention_heads)
     }
 
-    /// Sizes for the limits and the memory that the model needs.
+    /// Sizes that matter outside the model.
     pub(crate) fn size(&self) -> ModelSize {
         ModelSize {
             context_length: self.max_position_embeddings as usize,
             vocab_size: self.vocab_size as usize,
-            n_layers: self.num_hidden_layers as usize,
-            n_heads: self.num_attention_heads as usize,
-            n_kv_heads: self.n_kv_heads() as usize,
-            head_dim: self.head_dim() as usize,
-            hidden_size: self.hidden_size as usize,
-            intermediate_size: self.intermediate_size as usize,
-            ..ModelSize::default()
         }
     }
 

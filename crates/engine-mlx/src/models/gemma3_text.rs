@@ -208,20 +208,13 @@ impl Args {
         )
     }
 
-    /// Sizes for the limits and the memory that the model needs.
+    /// Sizes that matter outside the model.
     pub(super) fn size(&self, config: &ModelConfig) -> Result<ModelSize, EngineError> {
-        let size = ModelSize {
+        self.windows(config)?;
+        Ok(ModelSize {
             context_length: self.max_position_embeddings as usize,
             vocab_size: self.vocab_size as usize,
-            n_layers: self.num_hidden_layers as usize,
-            n_heads: self.num_attention_heads as usize,
-            n_kv_heads: self.num_key_value_heads as usize,
-            head_dim: self.head_dim as usize,
-            hidden_size: self.hidden_size as usize,
-            intermediate_size: self.intermediate_size as usize,
-            ..ModelSize::default()
-        };
-        Ok(self.windows(config)?.applied_to(size))
+        })
     }
 
     /// The rope of layers that see all, and that of those that see a window.

@@ -80,14 +80,9 @@ fn windows(config: &ModelConfig, args: &DecoderArgs) -> Result<Windows, EngineEr
 
 fn size(config: &ModelConfig) -> Result<ModelSize, EngineError> {
     let args = DecoderArgs::from_config(config)?;
-    let own = Args::from_config(config)?;
-    let size = windows(config, &args)?.applied_to(args.size());
-    Ok(ModelSize {
-        // Of all the experts that a token passes through.
-        intermediate_size: size.intermediate_size * own.n_used() as usize,
-        n_used_experts: own.n_used() as usize,
-        ..size
-    })
+    Args::from_config(config)?;
+    windows(config, &args)?;
+    Ok(args.size())
 }
 
 fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {

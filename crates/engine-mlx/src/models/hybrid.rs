@@ -155,21 +155,9 @@ impl HybridArgs {
         })
     }
 
-    /// Sizes for the limits and the memory that the model needs.
+    /// Sizes that matter outside the model.
     pub(crate) fn size(&self) -> ModelSize {
-        let size = self.decoder.size();
-        let shape = self.own.shape(self.decoder.hidden_size);
-        let layers = 0..self.decoder.num_hidden_layers;
-        let size = ModelSize {
-            n_recurrent_layers: layers.filter(|&n| self.own.is_recurrent(n)).count(),
-            memory_elements: shape.memory_elements(),
-            conv_elements: shape.conv_elements(),
-            ..size
-        };
-        match &self.mixture {
-            Some(mixture) => mixture.applied_to(size),
-            None => size,
-        }
+        self.decoder.size()
     }
 
     /// Builds the model.

@@ -69,7 +69,8 @@ fn query_scale(config: &ModelConfig, args: &DecoderArgs) -> Result<QueryScale, E
 
 pub(super) fn size(config: &ModelConfig) -> Result<ModelSize, EngineError> {
     let args = args(config)?;
-    Ok(windows(config, &args)?.applied_to(args.size()))
+    windows(config, &args)?;
+    Ok(args.size())
 }
 
 pub(super) fn load(

@@ -28,7 +28,8 @@ fn windows(config: &ModelConfig, args: &DecoderArgs) -> Result<Windows, EngineEr
 
 pub(super) fn size(config: &ModelConfig) -> Result<ModelSize, EngineError> {
     let args = DecoderArgs::from_config(config)?;
-    Ok(windows(config, &args)?.applied_to(args.size()))
+    windows(config, &args)?;
+    Ok(args.size())
 }
 
 pub(super) fn load(

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use transom_engine::EngineError;
 
-use super::args::{DecoderArgs, ModelSize};
+use super::args::DecoderArgs;
 use crate::config::{ModelConfig, bad};
 use crate::nn::{Activation, ExpertShape, Experts, Gate, GatedMlp, Mlp, Routing, SharedExpert};
 use crate::weights::Loader;
@@ -111,19 +111,5 @@ impl MixtureArgs {
             gate: Some(loader.linear(&format!("{path}.shared_expert_gate"), hidden_size, 1)?),
         };
         Ok(experts.with_shared(shared).into())
-    }
-
-    /// Puts into `size` what a token passes through: the experts that it uses and the shared one, or
-    /// a dense layer that is wider.
-    pub(crate) fn applied_to(&self, size: ModelSize) -> ModelSize {
-        let used = self.num_experts_per_tok * self.moe_intermediate_size;
-        let mixture = (used + self.shared_expert_intermediate_size) as usize;
-        let has_dense = (0..size.n_layers as i32).any(|layer| !self.is_mixture(layer));
-        let dense = if has_dense { size.intermediate_size } else { 0 };
-        ModelSize {
-            intermediate_size: mixture.max(dense),
-            n_used_experts: self.num_experts_per_tok as usize,
-            ..size
-        }
     }
 }

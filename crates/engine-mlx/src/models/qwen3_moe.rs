@@ -19,8 +19,8 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
 
 fn size(config: &ModelConfig) -> Result<ModelSize, EngineError> {
     let args = DecoderArgs::from_config(config)?;
-    let mixture = MixtureArgs::from_config(config, false)?;
-    Ok(mixture.applied_to(args.size()))
+    MixtureArgs::from_config(config, false)?;
+    Ok(args.size())
 }
 
 fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {

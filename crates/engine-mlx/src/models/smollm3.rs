@@ -76,7 +76,8 @@ impl Args {
 fn size(config: &ModelConfig) -> Result<ModelSize, EngineError> {
     let args = DecoderArgs::from_config(config)?;
     let own = Args::from_config(config, args.num_hidden_layers)?;
-    Ok(own.windows(config, &args)?.applied_to(args.size()))
+    own.windows(config, &args)?;
+    Ok(args.size())
 }
 
 fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {

@@ -2,7 +2,6 @@
 
 use transom_engine::EngineError;
 
-use super::ModelSize;
 use crate::config::{ModelConfig, bad};
 
 /// The largest window that is believed.
@@ -86,15 +85,5 @@ impl Windows {
     /// What this layer sees.
     pub(crate) fn of(&self, layer: i32) -> Option<i32> {
         self.0.get(layer as usize).copied().flatten()
-    }
-
-    /// Puts into `size` what the windows save.
-    pub(crate) fn applied_to(&self, size: ModelSize) -> ModelSize {
-        let windows: Vec<i32> = self.0.iter().copied().flatten().collect();
-        ModelSize {
-            n_windowed_layers: windows.len(),
-            window: windows.iter().copied().max().unwrap_or(0) as usize,
-            ..size
-        }
     }
 }

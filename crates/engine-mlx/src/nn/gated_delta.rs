@@ -47,16 +47,6 @@ impl GatedDeltaShape {
     fn n_mixed(&self) -> i32 {
         2 * self.n_keys() + self.n_values()
     }
-
-    /// Numbers in the memory of one layer, which are f32 on every device.
-    pub(crate) fn memory_elements(&self) -> usize {
-        (self.n_value_heads * self.key_dim * self.value_dim) as usize
-    }
-
-    /// Numbers of the convolution's state of one layer, in the type of activations.
-    pub(crate) fn conv_elements(&self) -> usize {
-        ((self.conv_width - 1) * self.n_mixed()) as usize
-    }
 }
 
 /// How the layer's inputs are laid out in the checkpoint.

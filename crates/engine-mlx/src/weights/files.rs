@@ -13,6 +13,7 @@ use memmap2::Mmap;
 use mlx_rs::{Array, Dtype};
 use safetensors::SafeTensors;
 use serde::Deserialize;
+use transom_catalog::safetensors::is_for_text;
 use transom_engine::EngineError;
 
 use crate::config::{bad, read_json};
@@ -112,11 +113,6 @@ impl Tensor {
     /// Element type.
     pub(crate) fn dtype(&self) -> Dtype {
         self.dtype
-    }
-
-    /// Elements.
-    pub(crate) fn n_elements(&self) -> u64 {
-        self.shape.iter().map(|&size| size as u64).product()
     }
 
     /// Bytes in the file.
@@ -259,29 +255,6 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
         }
     }
     Ok(())
-}
-
-/// Whether a tensor may be of use: this engine reads text, so what checkpoints have for pictures,
-/// sounds and guesses is left where it is, and not counted.
-fn is_for_text(name: &str) -> bool {
-    const OTHERS: [&str; 9] = [
-        // Heads that guess further tokens.
-        "mtp.",
-        "vision_tower.",
-        "vision_embedder.",
-        "vision_model.",
-        "visual.",
-        "multi_modal_projector.",
-        "audio_tower.",
-        "embed_audio.",
-        "embed_vision.",
-    ];
-    let name = ["model.", "language_model."]
-        .iter()
-        .fold(name, |name, prefix| {
-            name.strip_prefix(prefix).unwrap_or(name)
-        });
-    !OTHERS.iter().any(|other| name.starts_with(other))
 }
 
 fn mlx_dtype(dtype: safetensors::Dtype) -> Option<Dtype> {

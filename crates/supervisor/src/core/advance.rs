@@ -2,8 +2,6 @@
 //!
 //! Rule: what is given back comes before what is begun, so nothing begins that must end at once.
 
-use transom_signals::MemoryPressure;
-
 use super::{Core, Effect, Model, Now};
 use crate::status::UnloadReason;
 
@@ -38,7 +36,7 @@ impl Core {
     /// While models take more than the budget, which a person may have lowered, the one that was not
     /// used for longest goes. Running answers and models that a person insisted on stay.
     fn obey_budget(&mut self, now: Now) {
-        while self.staying_bytes() > self.budget.total_bytes(MemoryPressure::Normal) {
+        while self.staying_bytes() > self.budget.total_bytes {
             let Some(index) = self.least_recently_used(|model| !model.is_over_budget) else {
                 return;
             };

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use transom_engine::{EngineError, KvCacheChoice, Limits, MemoryNeed, ModelSource};
+use transom_fit::{Verdict, decide};
 use transom_signals::MemoryPressure;
 
 use super::model::Model;
 use super::{Core, Effect, Now, Phase, WorkerId};
-use crate::budget::Verdict;
+use crate::budget::bytes_under;
 use crate::request::{AskError, ModelSpec};
 use crate::status::{PassedOver, UnloadReason};
 
@@ -69,9 +70,8 @@ impl Core {
             Some(_) => 0,
         };
         let in_use = self.staying_bytes();
-        let pressure = self.governor.allowance().memory;
         let evictable = self.evictable_bytes();
-        match self.budget.decide(&need, in_use, evictable, pressure) {
+        match decide(self.budget_bytes(), &need, in_use, evictable) {
             Verdict::Fits => self.replace(index, now) || self.load_when_clear(index, now),
             Verdict::FitsAfterEviction if self.replace(index, now) => true,
             Verdict::FitsAfterEviction => match self.next_to_evict(&need) {
@@ -130,11 +130,10 @@ impl Core {
             self.models[index].is_over_budget = true;
             return self.load_when_clear(index, now);
         }
-        let pressure = self.governor.allowance().memory;
         let error = self.refused_by_stuck(&need).unwrap_or(AskError::TooLarge {
             name: spec.name.clone(),
             need,
-            budget_bytes: self.budget.total_bytes(pressure),
+            budget_bytes: self.budget_bytes(),
             in_use_bytes: self.staying_bytes().saturating_sub(self.evictable_bytes()),
             context_that_fits,
         });
@@ -156,8 +155,8 @@ impl Core {
         };
         model.phase = Phase::Loading { progress: None };
         model.load_began = Some(now);
-        let name = model.spec.name.clone();
-        let effect = Effect::Load(model.worker, name, source, model.limits.clone());
+        let id = model.spec.id.clone();
+        let effect = Effect::Load(model.worker, id, source, model.limits.clone());
         self.effects.push(effect);
         true
     }
@@ -209,6 +208,11 @@ impl Core {
             .fold(stuck, u64::saturating_add)
     }
 
+    /// Bytes that models may use together under the memory pressure that there is.
+    pub(super) fn budget_bytes(&self) -> u64 {
+        bytes_under(self.governor.allowance().memory, &self.budget)
+    }
+
     pub(super) fn evictable_bytes(&self) -> u64 {
         let ready = self.models.iter().filter(|model| model.is_ready());
         ready.map(Model::held_bytes).fold(0, u64::saturating_add)
@@ -217,9 +221,8 @@ impl Core {
     /// Of the ready models, the one to make room for `need`: where one alone is enough, no other
     /// is unloaded first.
     fn next_to_evict(&self, need: &MemoryNeed) -> Option<usize> {
-        let budget = self.budget.total_bytes(self.governor.allowance().memory);
         let wanted = self.staying_bytes().saturating_add(need.total_bytes());
-        let missing = wanted.saturating_sub(budget);
+        let missing = wanted.saturating_sub(self.budget_bytes());
         self.least_recently_used(|model| model.held_bytes() >= missing)
             .or_else(|| self.least_recently_used(|_| true))
     }

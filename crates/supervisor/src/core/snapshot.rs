@@ -20,7 +20,7 @@ impl Core {
                 .map(|model| self.describe(model, now))
                 .collect(),
             queue: queue.collect(),
-            budget_bytes: self.budget.total_bytes(allowance.memory),
+            budget_bytes: self.budget_bytes(),
             in_use_bytes: models.map(Model::held_bytes).fold(0, u64::saturating_add),
             signals: self.governor.signals(),
             allowance: allowance.clone(),
@@ -33,6 +33,7 @@ impl Core {
 
     fn describe(&self, model: &Model, now: Now) -> ModelStatus {
         ModelStatus {
+            id: model.spec.id.clone(),
             name: model.spec.name.clone(),
             role: model.spec.role,
             phase: describe_phase(&model.phase),

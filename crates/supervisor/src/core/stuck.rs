@@ -5,10 +5,10 @@
 
 use transom_engine::MemoryNeed;
 use transom_engine_host::WorkerEnd;
+use transom_fit::{Verdict, decide};
 
 use super::model::{Model, UnloadStep};
 use super::{Core, Now, Phase, WorkerId};
-use crate::budget::Verdict;
 use crate::request::AskError;
 use crate::status::UnloadReason;
 
@@ -40,9 +40,7 @@ impl Core {
     /// end; `None` if it would not.
     pub(super) fn refused_by_stuck(&self, need: &MemoryNeed) -> Option<AskError> {
         let in_use = self.staying_bytes().saturating_sub(self.stuck_bytes());
-        let pressure = self.governor.allowance().memory;
-        let evictable = self.evictable_bytes();
-        match self.budget.decide(need, in_use, evictable, pressure) {
+        match decide(self.budget_bytes(), need, in_use, self.evictable_bytes()) {
             Verdict::Fits | Verdict::FitsAfterEviction => self.models.iter().find_map(Model::stuck),
             Verdict::FitsWithContext(_) | Verdict::TooLarge { .. } => None,
         }

@@ -310,6 +310,6 @@ fn conversation_of(model: &Model, why: UnloadReason) -> (Conversation, Duration)
 fn is_meant(which: &Unload, spec: &ModelSpec) -> bool {
     match which {
         Unload::All => true,
-        Unload::Named(name) => *name == spec.name,
+        Unload::Model(id) => *id == spec.id,
     }
 }

@@ -111,8 +111,8 @@ impl Hands {
             Effect::Measure(worker, source, limits) => {
                 self.tell(worker, Command::Measure { source, limits });
             }
-            Effect::Load(worker, name, source, limits) => {
-                let file = self.saved_states.place(worker, &name);
+            Effect::Load(worker, id, source, limits) => {
+                let file = self.saved_states.place(worker, &id);
                 self.tell_after(worker, move || Command::Load {
                     state: file.and_then(|file| file.locate(&source, &limits)),
                     source,

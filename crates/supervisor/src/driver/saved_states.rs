@@ -106,10 +106,10 @@ impl SavedStates {
     }
 
     /// The state file of `worker`, which loads the model of that name; `None` where none is kept.
-    pub(super) fn place(&mut self, worker: WorkerId, name: &str) -> Option<StateFile> {
+    pub(super) fn place(&mut self, worker: WorkerId, id: &str) -> Option<StateFile> {
         let file = StateFile {
             folder: self.folder.clone()?,
-            model: half_name(name),
+            model: half_name(id),
             path: Arc::default(),
         };
         let place = Place {
@@ -132,7 +132,7 @@ impl SavedStates {
     pub(super) fn forget(&mut self, which: &Unload) {
         let model = match which {
             Unload::All => None,
-            Unload::Named(name) => Some(half_name(name)),
+            Unload::Model(id) => Some(half_name(id)),
         };
         let is_meant = move |other: &str| model.as_deref().is_none_or(|model| model == other);
         for place in self.places.values_mut() {

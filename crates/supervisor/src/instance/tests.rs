@@ -176,7 +176,7 @@ async fn when_the_owner_dies_every_ask_ends_and_the_next_opener_owns() {
     first_text(&mut answer).await;
     let unload = tokio::spawn({
         let guest = guest.clone();
-        async move { guest.unload(Unload::Named("other".to_owned())).await }
+        async move { guest.unload(Unload::Model("other".to_owned())).await }
     });
     in_time(unload).await.unwrap().unwrap();
     process.shutdown_background();

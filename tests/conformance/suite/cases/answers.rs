@@ -370,6 +370,7 @@ pub(crate) async fn every_family_answers_from_what_is_cached_as_from_nothing(sub
         talk.leave().await;
 
         let mut talk = Talk::start(subject);
+        let need = talk.measure(&model, &limits(512)).await.unwrap();
         talk.load_with(&model, &limits(512), &state).await.unwrap();
         let kept = talk.ask(&second).await;
         assert_eq!(kept.everything(), expected.everything(), "{what}");
@@ -382,6 +383,12 @@ pub(crate) async fn every_family_answers_from_what_is_cached_as_from_nothing(sub
         let full = talk.ask(&first.clone().endless()).await;
         let stats = full.stats();
         assert_eq!(stats.prompt_tokens + stats.generated_tokens, 512, "{what}");
+        let held = full.summary().memory.kv_cache_bytes;
+        let pinned = need.cache_bytes;
+        assert!(
+            held <= need.kv_cache_bytes + pinned && held >= need.kv_cache_bytes / 2,
+            "{what}: {held}, {need:?}"
+        );
         talk.leave().await;
     }
 }

@@ -1,6 +1,5 @@
 //! What a model takes, what it says that it takes, and what it gives back.
 
-use transom_catalog::fit::{self, KvChoice, Machine};
 use transom_engine::{KvCacheChoice, Limits, Role, TokenEvent, Trim};
 use transom_engine_host::wire::Command;
 
@@ -125,46 +124,5 @@ pub(crate) async fn a_small_kv_cache_needs_no_more_than_the_usual(subject: &Subj
     let answer = talk.ask(&Ask::user(FIRST).max_tokens(12)).await;
     assert!(answer.summary().memory.kv_cache_bytes <= small.kv_cache_bytes);
     assert!(!answer.text().contains('\u{fffd}'), "{}", answer.text());
-    talk.leave().await;
-}
-
-/// What people are shown before a load, from the files' headers alone, is what the engine says that
-/// it needs. Of MLX's weights a load may leave some out that the headers name.
-pub(crate) async fn the_estimate_without_loading_is_what_the_engine_measures(subject: &Subject) {
-    let machine = Machine {
-        has_gpu: cfg!(target_os = "macos"),
-        // The models are tiny, so any machine holds them dense.
-        memory_bytes: 16 << 30,
-    };
-    let choices = [
-        (KvCacheChoice::Automatic, KvChoice::Automatic),
-        (KvCacheChoice::Full, KvChoice::Full),
-        (KvCacheChoice::Small, KvChoice::Small),
-    ];
-    let folder = tempfile::tempdir().unwrap();
-    let mut models = (subject.families)(folder.path());
-    models.extend([subject.tiny.clone(), subject.starter.clone()]);
-    let mut talk = Talk::start(subject);
-    for path in models {
-        let facts = transom_catalog::inspect(&path).unwrap();
-        for (context_length, (kv_cache, choice)) in [64, 1000, 8192]
-            .into_iter()
-            .zip(choices.into_iter().cycle())
-        {
-            let limits = Limits {
-                kv_cache,
-                ..limits(context_length)
-            };
-            let need = talk.measure(&path, &limits).await.unwrap();
-            let shown = fit::need(&facts, &machine, choice, context_length as u64);
-            let both = format!("{}: {shown:?} {need:?}", path.display());
-            assert_eq!(shown.context_length, need.context_length as u64, "{both}");
-            assert_eq!(shown.kv_cache_bytes, need.kv_cache_bytes, "{both}");
-            let headroom = need.activation_bytes + need.cache_bytes;
-            assert_eq!(shown.headroom_bytes, headroom, "{both}");
-            let difference = shown.weight_bytes.abs_diff(need.weight_bytes);
-            assert!(difference <= need.weight_bytes / 100, "{both}");
-        }
-    }
     talk.leave().await;
 }

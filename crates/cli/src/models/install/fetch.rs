@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout_at;
 use transom_files::visible;
 use transom_hub::{Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, State};
+use transom_library::download::Plan;
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -18,7 +19,6 @@ use crate::interrupt::Interrupt;
 use crate::link::Link;
 use crate::models::install::InstallArgs;
 use crate::models::install::network::{NetworkWait, longest_wait};
-use crate::models::install::plan::Plan;
 use crate::output::json::write_line;
 use crate::output::size::disk_text;
 use crate::output::stats::rough_time;

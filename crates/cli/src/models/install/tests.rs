@@ -1,21 +1,25 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use transom_catalog::estimate::Verdict;
 use transom_hub::{Download, DownloadId, HubError, State, Wanted, WantedFile};
+use transom_library::Format;
+use transom_library::Verdict;
+
+use transom_library::download::Fit;
 
 use super::fetch::{End, Screen};
 use super::*;
 use crate::console::Terminals;
-use crate::library::judge::Fit;
 use crate::test_console::TestConsole;
 
 fn a_plan() -> Plan {
     Plan {
+        id: "qwen3-4b@Q4_K_M".to_owned(),
         name: "qwen3-4b".to_owned(),
         title: "Qwen3 4B".to_owned(),
-        form: "GGUF Q4_K_M".to_owned(),
-        licence: "Apache-2.0".to_owned(),
+        format: Format::Gguf,
+        packing: "Q4_K_M".to_owned(),
+        license: "Apache-2.0".to_owned(),
         wanted: Wanted {
             key: "qwen3-4b@Q4_K_M".to_owned(),
             name: "qwen3-4b".to_owned(),
@@ -104,16 +108,14 @@ Qwen3 4B, GGUF Q4_K_M (Apache-2.0)
   disk     41.2 GB free
   goes to  /data/models/Qwen/Qwen3-4B-GGUF
 ";
-    assert_eq!(
-        a_plan().text("huggingface.co", Some(41_200_000_000), 80),
-        expect
-    );
+    let shown = plan::text(&a_plan(), "huggingface.co", Some(41_200_000_000), 80);
+    assert_eq!(shown, expect);
 }
 
 #[test]
 fn what_is_not_known_is_said_and_a_narrow_terminal_breaks_lines() {
     let plan = Plan {
-        licence: String::new(),
+        license: String::new(),
         size_bytes: None,
         fit: None,
         unverified: vec!["files".to_owned()],
@@ -130,7 +132,7 @@ Qwen3 4B, GGUF Q4_K_M
   note     its authors ask you to accept their
            conditions on its page first
 ";
-    assert_eq!(plan.text("huggingface.co", None, 50), expect);
+    assert_eq!(plan::text(&plan, "huggingface.co", None, 50), expect);
 }
 
 #[test]

@@ -293,41 +293,12 @@ impl Args {
         })
     }
 
-    /// Sizes for the limits and the memory that the model needs.
+    /// Sizes that matter outside the model.
     pub(in crate::models) fn size(&self, config: &ModelConfig) -> Result<ModelSize, EngineError> {
-        let windows = self.windows(config)?;
-        let widths = |slides: bool| -> usize {
-            let layers = (0..self.n_own()).filter(|&layer| windows.of(layer).is_some() == slides);
-            layers
-                .map(|layer| {
-                    let shape = self.shape(self.slides(layer));
-                    (shape.n_kv_heads * shape.head_dim) as usize
-                })
-                .sum()
-        };
-        let global = self.shape(false);
-        let experts = self.experts();
-        let of_experts = experts.map_or(0, |e| e.n_used * e.intermediate_size);
-        let widest = if self.use_double_wide_mlp && self.num_kv_shared_layers > 0 {
-            2 * self.intermediate_size
-        } else {
-            self.intermediate_size
-        };
-        let size = ModelSize {
+        self.windows(config)?;
+        Ok(ModelSize {
             context_length: self.max_position_embeddings as usize,
             vocab_size: self.vocab_size as usize,
-            n_layers: self.num_hidden_layers as usize,
-            n_heads: global.n_heads as usize,
-            n_kv_heads: global.n_kv_heads as usize,
-            head_dim: global.head_dim as usize,
-            hidden_size: self.hidden_size as usize,
-            intermediate_size: (widest + of_experts) as usize,
-            n_used_experts: experts.map_or(0, |e| e.n_used as usize),
-            ..ModelSize::default()
-        };
-        Ok(ModelSize {
-            kv_widths: Some((widths(false), widths(true))),
-            ..windows.applied_to(size)
         })
     }
 

@@ -58,6 +58,7 @@ pub(super) fn spec(name: &str) -> ModelSpec {
     let (name, settings) = name.split_once('/').unwrap_or((name, ""));
     let source = |path: &str| ModelSource { path: path.into() };
     ModelSpec {
+        id: name.to_owned(),
         name: name.to_owned(),
         role: match name {
             "embed" | "embed2" | "embed3" => Role::Embedder,

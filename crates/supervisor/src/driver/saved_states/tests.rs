@@ -207,7 +207,7 @@ async fn what_is_forgotten_is_gone_also_where_it_is_just_being_saved() {
     let path = place(&mut states, worker, "chat");
     let saving = states.begin_saving(worker).unwrap();
     assert_eq!(saving.with_room_for(1), Some(path.clone()));
-    states.forget(&Unload::Named("chat".to_owned()));
+    states.forget(&Unload::Model("chat".to_owned()));
     settled(&states).await;
     assert!(!before.exists() && other.exists());
     fs::write(&path, "text").unwrap();

@@ -58,7 +58,7 @@ async fn an_unload_by_hand_removes_the_conversation_before_it_is_answered() {
     pass(4 * MINUTE).await;
     assert_eq!(n_kept(data.path()), 2);
     finish(&mut world.handle.ask(ask("chat"))).await;
-    let unload = world.handle.unload(Unload::Named("chat".to_owned()));
+    let unload = world.handle.unload(Unload::Model("chat".to_owned()));
     assert_eq!(unload.await.map(|records| records.len()), Ok(1));
     assert_eq!(n_kept(data.path()), 1);
     let unload = world.handle.unload(Unload::All);
@@ -101,7 +101,7 @@ async fn critical_pressure_keeps_nothing() {
 
 /// Returns when every change to the folder so far is done: an unload is answered after them.
 async fn files_are_settled(world: &World) {
-    let nobody = Unload::Named("nobody".to_owned());
+    let nobody = Unload::Model("nobody".to_owned());
     assert_eq!(world.handle.unload(nobody).await, Ok(Vec::new()));
 }
 

@@ -69,7 +69,7 @@ async fn whoever_unloads_hears_what_came_back_when_the_process_is_gone() {
     assert_eq!(world.handle.unload(Unload::All).await, Ok(Vec::new()));
     finish(&mut world.handle.ask(ask("chat"))).await;
     finish(&mut world.handle.ask(ask("other"))).await;
-    let none = Unload::Named("nobody".to_owned());
+    let none = Unload::Model("nobody".to_owned());
     assert_eq!(world.handle.unload(none).await, Ok(Vec::new()));
     assert_eq!(world.workers.n_alive(), 2);
     let records = world.handle.unload(Unload::All).await.unwrap();
@@ -92,7 +92,7 @@ async fn two_equal_unloads_in_a_row_are_two_records() {
         finish(&mut world.handle.ask(ask("chat"))).await;
         let (one, two) = tokio::join!(
             world.handle.unload(Unload::All),
-            world.handle.unload(Unload::Named("chat".to_owned())),
+            world.handle.unload(Unload::Model("chat".to_owned())),
         );
         assert_eq!(one.as_ref().unwrap().len(), 1);
         assert_eq!(one, two);

@@ -83,7 +83,7 @@ async fn a_guest_has_conversations_forgotten() {
         status_where(&guest, |status| status.models.is_empty()).await;
         guest.tune(Tuning::default());
         // It is answered after all that was done to files.
-        let nobody = Unload::Named("nobody".to_owned());
+        let nobody = Unload::Model("nobody".to_owned());
         in_time(guest.unload(nobody)).await.unwrap();
     };
 
@@ -91,7 +91,7 @@ async fn a_guest_has_conversations_forgotten() {
     unload_saving().await;
     assert_eq!(n_saved(), 1);
     guest.forget_conversations();
-    in_time(guest.unload(Unload::Named("nobody".to_owned())))
+    in_time(guest.unload(Unload::Model("nobody".to_owned())))
         .await
         .unwrap();
     assert_eq!(n_saved(), 0);

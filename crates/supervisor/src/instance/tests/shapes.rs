@@ -69,7 +69,7 @@ fn to_server() -> Vec<ToServer> {
         },
         ToServer::Unload {
             number: 1,
-            which: Unload::Named("chat".to_owned()),
+            which: Unload::Model("chat".to_owned()),
         },
         ToServer::Tune {
             tuning: Tuning::default(),
@@ -194,6 +194,7 @@ fn status() -> Status {
     let unloading = |why| PhaseStatus::Unloading { why };
     phases.extend(unload_reasons().into_iter().map(unloading));
     let model = |phase| ModelStatus {
+        id: "id".to_owned(),
         name: "name".to_owned(),
         role: Role::Chat,
         phase,

@@ -1,25 +1,24 @@
-//! The disk that models are fetched to: what is free, and what of it is spoken for.
+//! The disk that models are downloaded to: how much is free, and how much of it other downloads need.
 //!
-//! Rule: what is said here before a download is what the hub's own check finds when it begins, with
-//! the same disk and the same spare room.
+//! Rule: this agrees with the hub's own check at the start of a download: same disk, same reserve.
 
 use std::path::Path;
 
 use transom_hub::{Download, DownloadsOptions, State};
 
-/// See the head of this file.
+/// The room on the disk that models are downloaded to.
 #[derive(Debug, Clone)]
-pub(crate) struct DiskRoom {
-    /// Bytes that this user may still write; `None` where the system does not tell.
-    pub(crate) free_bytes: Option<u64>,
+pub struct DiskRoom {
+    /// Bytes that this user may still write; `None` where the system doesn't say.
+    pub free_bytes: Option<u64>,
     spare_bytes: u64,
-    /// Downloads that are not done, by key, with what each is going to write.
+    /// The ids of unfinished downloads, with the bytes that each is going to write.
     coming: Vec<(String, u64)>,
 }
 
 impl DiskRoom {
-    /// As it is now, for the downloads that there are. Asks the system.
-    pub(crate) fn now(options: &DownloadsOptions, downloads: &[Download]) -> Self {
+    /// Reads the disk now, with these downloads in the queue.
+    pub fn now(options: &DownloadsOptions, downloads: &[Download]) -> Self {
         // The folder is made with the first download.
         let mut folders = options.parts_folder.ancestors();
         let free = |folder: &Path| options.disk.free_bytes(folder).ok();
@@ -33,15 +32,15 @@ impl DiskRoom {
         }
     }
 
-    /// Bytes that downloads under way are going to write.
-    pub(crate) fn coming_bytes(&self) -> u64 {
+    /// Returns the bytes that running downloads are going to write.
+    pub fn coming_bytes(&self) -> u64 {
         let bytes = self.coming.iter().map(|(_, bytes)| *bytes);
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Bytes that must become free before the variant of this key can be fetched. `None` where there
-    /// is room, where nobody knows, and where its download has begun and says so itself.
-    pub(crate) fn missing_bytes(&self, key: &str, size_bytes: Option<u64>) -> Option<u64> {
+    /// Returns the bytes that must become free before the model with this id can be downloaded. `None`
+    /// if there is room, if nobody knows, or if its download has begun and reports it itself.
+    pub fn missing_bytes(&self, key: &str, size_bytes: Option<u64>) -> Option<u64> {
         if self.coming.iter().any(|(of, _)| of == key) {
             return None;
         }
@@ -52,7 +51,7 @@ impl DiskRoom {
     }
 }
 
-/// What a download is going to write without being told to: nothing while it is paused.
+/// Returns the bytes that a download is going to write by itself: none while it is paused.
 fn left_bytes(download: &Download) -> u64 {
     let is_still = download.state == State::Paused || download.state.is_over();
     match download.total_bytes {
@@ -62,7 +61,7 @@ fn left_bytes(download: &Download) -> u64 {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::fs::File;
     use std::io;
     use std::sync::Arc;
@@ -103,7 +102,7 @@ pub(crate) mod tests {
     }
 
     /// A disk with so many bytes free, and nothing on its way.
-    pub(crate) fn free(bytes: u64) -> DiskRoom {
+    fn free(bytes: u64) -> DiskRoom {
         DiskRoom::now(&options(bytes), &[])
     }
 

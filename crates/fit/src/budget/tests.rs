@@ -7,28 +7,13 @@ use proptest::prelude::*;
 use super::*;
 
 /// A Mac whose GPU may use two thirds of the memory, three quarters above 36 GB.
-fn mac(gigabytes: u64) -> Hardware {
+fn mac(gigabytes: u64, setting: Option<u64>) -> u64 {
     let memory_bytes = gigabytes << 30;
     let working_set = match gigabytes {
         ..=36 => memory_bytes / 3 * 2,
         _ => memory_bytes / 4 * 3,
     };
-    machine(memory_bytes, Some(working_set))
-}
-
-fn machine(memory_bytes: u64, working_set_bytes: Option<u64>) -> Hardware {
-    Hardware {
-        chip_name: "test".to_owned(),
-        memory_bytes,
-        n_performance_cores: 4,
-        n_cores: 8,
-        working_set_bytes,
-        working_set_is_estimated: false,
-    }
-}
-
-fn budget(hardware: &Hardware) -> Budget {
-    Budget::for_machine(hardware, &Tuning::default())
+    Budget::new(memory_bytes, Some(working_set), setting).total_bytes
 }
 
 /// 4-bit weights at 0.5625 bytes a parameter, KV cache at 16 bits for 8,192 tokens.
@@ -56,10 +41,6 @@ fn brief(verdict: Verdict) -> String {
     }
 }
 
-fn gib(bytes: u64) -> String {
-    format!("{:.2}", bytes as f64 / (1u64 << 30) as f64)
-}
-
 /// D001, D017, D018, D028. Sizes in GiB; models at 4 bits with 8,192 tokens.
 #[test]
 fn macs_of_every_size_have_a_budget_that_leaves_room_for_the_system() {
@@ -70,31 +51,30 @@ fn macs_of_every_size_have_a_budget_that_leaves_room_for_the_system() {
         model(32, 262_144),
         model(70, 327_680),
     ];
-    let mut text = "memory budget warning | 1B | 8B | 14B | 32B | 70B\n".to_owned();
+    let mut text = "memory budget | 1B | 8B | 14B | 32B | 70B\n".to_owned();
     for gigabytes in [8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192] {
-        let budget = budget(&mac(gigabytes));
-        let total = budget.total_bytes(MemoryPressure::Normal);
-        let warned = budget.total_bytes(MemoryPressure::Warning);
-        write!(text, "{gigabytes} {} {}", gib(total), gib(warned)).unwrap();
+        let budget = mac(gigabytes, None);
+        let gib = budget as f64 / GIB as f64;
+        write!(text, "{gigabytes} {gib:.2}").unwrap();
         for need in &models {
-            let verdict = budget.decide(need, 0, 0, MemoryPressure::Normal);
+            let verdict = decide(budget, need, 0, 0);
             write!(text, " | {}", brief(verdict)).unwrap();
         }
         text.push('\n');
     }
     let expected = "\
-memory budget warning | 1B | 8B | 14B | 32B | 70B
-8 4.83 3.62 | fits | with 2816 | too large | too large | too large
-16 10.17 7.62 | fits | fits | fits | too large | too large
-18 11.50 8.62 | fits | fits | fits | too large | too large
-24 15.50 11.62 | fits | fits | fits | too large | too large
-32 20.83 15.62 | fits | fits | fits | fits | too large
-36 23.50 17.62 | fits | fits | fits | fits | too large
-48 35.50 26.62 | fits | fits | fits | fits | too large
-64 47.50 35.62 | fits | fits | fits | fits | fits
-96 71.50 53.62 | fits | fits | fits | fits | fits
-128 95.50 71.62 | fits | fits | fits | fits | fits
-192 143.50 107.62 | fits | fits | fits | fits | fits
+memory budget | 1B | 8B | 14B | 32B | 70B
+8 4.83 | fits | with 2816 | too large | too large | too large
+16 10.17 | fits | fits | fits | too large | too large
+18 11.50 | fits | fits | fits | too large | too large
+24 15.50 | fits | fits | fits | too large | too large
+32 20.83 | fits | fits | fits | fits | too large
+36 23.50 | fits | fits | fits | fits | too large
+48 35.50 | fits | fits | fits | fits | too large
+64 47.50 | fits | fits | fits | fits | fits
+96 71.50 | fits | fits | fits | fits | fits
+128 95.50 | fits | fits | fits | fits | fits
+192 143.50 | fits | fits | fits | fits | fits
 ";
     assert_eq!(text, expected, "\n--- got ---\n{text}");
 }
@@ -102,47 +82,35 @@ memory budget warning | 1B | 8B | 14B | 32B | 70B
 #[test]
 fn without_a_gpu_the_systems_headroom_alone_counts() {
     for (gigabytes, expected) in [(2, 1), (4, 2), (8, 6), (12, 9), (16, 12), (64, 60)] {
-        let budget = budget(&machine(gigabytes << 30, None));
-        assert_eq!(budget.total_bytes(MemoryPressure::Normal), expected << 30);
+        let budget = Budget::new(gigabytes << 30, None, None);
+        assert_eq!(budget.total_bytes, expected << 30);
     }
 }
 
 /// D017: the GPU's limit may have been raised above all that the system can spare.
 #[test]
 fn a_raised_gpu_limit_does_not_take_the_systems_headroom() {
-    let raised = machine(32 << 30, Some(32 << 30));
-    assert_eq!(
-        budget(&raised).total_bytes(MemoryPressure::Normal),
-        28 << 30
-    );
+    let raised = Budget::new(32 << 30, Some(32 << 30), None);
+    assert_eq!(raised.total_bytes, 28 << 30);
 }
 
 /// D027, D028.
 #[test]
 fn the_users_budget_goes_up_or_down_but_leaves_the_system_two_gigabytes() {
     for (wanted, expected) in [(0, 0), (3, 3), (13, 13), (14, 14), (15, 14), (1 << 30, 14)] {
-        let tuning = Tuning {
-            memory_budget_bytes: Some(wanted << 30),
-            ..Tuning::default()
-        };
-        let budget = Budget::for_machine(&mac(16), &tuning);
-        assert_eq!(budget.total_bytes(MemoryPressure::Normal), expected << 30);
+        assert_eq!(mac(16, Some(wanted << 30)), expected << 30);
     }
 }
 
 #[test]
 fn models_that_can_go_make_room_and_those_that_cannot_do_not() {
-    let budget = Budget {
-        total_bytes: 10_000,
-    };
     let need = MemoryNeed {
         weight_bytes: 5_000,
         kv_cache_bytes: 2_000,
         context_length: 20_000,
         ..MemoryNeed::default()
     };
-    let decide =
-        |in_use, evictable| brief(budget.decide(&need, in_use, evictable, MemoryPressure::Normal));
+    let decide = |in_use, evictable| brief(decide(10_000, &need, in_use, evictable));
     assert_eq!(decide(3_000, 0), "fits");
     assert_eq!(decide(3_001, 1), "after eviction");
     assert_eq!(decide(9_000, 9_000), "after eviction");
@@ -151,24 +119,6 @@ fn models_that_can_go_make_room_and_those_that_cannot_do_not() {
     assert_eq!(decide(4_900, 0), "only 768");
     assert_eq!(decide(4_990, 0), "too large");
     assert_eq!(decide(5_001, 0), "too large");
-}
-
-/// D076: what no longer fits under pressure is loaded with less context, or not at all.
-#[test]
-fn pressure_lowers_what_fits() {
-    let budget = Budget {
-        total_bytes: 10_000,
-    };
-    let need = MemoryNeed {
-        weight_bytes: 6_000,
-        kv_cache_bytes: 4_000,
-        context_length: 8192,
-        ..MemoryNeed::default()
-    };
-    let decide = |pressure| brief(budget.decide(&need, 0, 0, pressure));
-    assert_eq!(decide(MemoryPressure::Normal), "fits");
-    assert_eq!(decide(MemoryPressure::Warning), "with 3072");
-    assert_eq!(decide(MemoryPressure::Critical), "too large");
 }
 
 fn any_need() -> impl Strategy<Value = MemoryNeed> {
@@ -192,23 +142,20 @@ proptest! {
         need in any_need(), memory in any::<u64>(), gpu in any::<Option<u64>>(),
         wanted in any::<Option<u64>>(), in_use in 0..1u64 << 40, evictable in 0..1u64 << 40,
     ) {
-        let tuning = Tuning { memory_budget_bytes: wanted, ..Tuning::default() };
-        let budget = Budget::for_machine(&machine(memory, gpu), &tuning);
-        let verdict = budget.decide(&need, in_use, evictable, MemoryPressure::Normal);
+        let budget = Budget::new(memory, gpu, wanted).total_bytes;
+        let verdict = decide(budget, &need, in_use, evictable);
         if let Verdict::FitsWithContext(tokens) = verdict {
-            prop_assert!((LEAST_CONTEXT..need.context_length).contains(&tokens));
-            prop_assert_eq!(tokens % CONTEXT_STEP, 0);
+            prop_assert!((LEAST_CONTEXT as usize..need.context_length).contains(&tokens));
+            prop_assert_eq!(tokens % CONTEXT_STEP as usize, 0);
             let kv = u128::from(need.kv_cache_bytes) * tokens as u128 / need.context_length as u128;
             let shorter = MemoryNeed {
                 kv_cache_bytes: u64::try_from(kv).unwrap(),
                 context_length: tokens,
                 ..need
             };
-            let verdict = budget.decide(&shorter, in_use, evictable, MemoryPressure::Normal);
+            let verdict = decide(budget, &shorter, in_use, evictable);
             prop_assert!(matches!(verdict, Verdict::Fits | Verdict::FitsAfterEviction));
         }
-        prop_assert!(budget.total_bytes(MemoryPressure::Warning)
-            <= budget.total_bytes(MemoryPressure::Normal));
-        prop_assert!(budget.total_bytes(MemoryPressure::Normal) <= memory);
+        prop_assert!(budget <= memory);
     }
 }

@@ -1,0 +1,147 @@
+//! Whether models fit on this machine, how fast they would be, and which variant suits it.
+//!
+//! Every sum and choice is the catalog's; this says which facts, form and measurements go into it.
+
+use transom_catalog::choice::{self, Files};
+use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, Verdict, Wish, estimate};
+use transom_catalog::forms::format_of;
+use transom_catalog::measured::Record;
+use transom_catalog::tiers::{self, MEMORY_SIZES, Tier};
+use transom_catalog::{Entry, Format, Installed, ModelFacts, Variant};
+use transom_hub::Offer;
+use transom_supervisor::KvCacheChoice;
+
+use crate::{Library, LoadSettings, download};
+
+impl Library {
+    /// Estimates an installed model in the form that runs here, with these settings.
+    ///
+    /// # Errors
+    /// The problem of its files, if none can be read.
+    pub fn estimate(&self, model: &Installed, settings: &LoadSettings) -> Result<Estimate, String> {
+        let (path, facts) = self.form_that_runs(model)?;
+        let kv = settings.kv_cache;
+        let wish = Wish {
+            kv,
+            context_length: settings
+                .context_length
+                .map_or(DEFAULT_CONTEXT, |n| n as u64),
+            known: self.machine.record(&facts, &path, kv),
+            ..Wish::of(&facts)
+        };
+        Ok(self.estimate_of(&wish))
+    }
+
+    /// Estimates a variant of the catalog with default settings, corrected by what an installed copy
+    /// measured. `None` if the catalog doesn't say how large it is.
+    pub fn estimate_variant(&self, entry: &Entry, variant: &Variant) -> Option<Estimate> {
+        variant.size_bytes()?;
+        let facts = entry.facts(variant);
+        let installed = self.installed_variant(entry, variant);
+        let wish = Wish {
+            known: installed.and_then(|model| self.record(model, &facts, KvCacheChoice::Automatic)),
+            ..Wish::of(&facts)
+        };
+        Some(self.estimate_of(&wish))
+    }
+
+    /// Returns what answers measured of the form of an installed model that has the format of `facts`.
+    pub fn record(
+        &self,
+        model: &Installed,
+        facts: &ModelFacts,
+        kv: KvCacheChoice,
+    ) -> Option<&Record> {
+        let mut paths = model.forms.paths.iter();
+        let path = paths.find(|path| format_of(path) == facts.format)?;
+        self.machine.record(facts, path, kv)
+    }
+
+    fn estimate_of(&self, wish: &Wish<'_>) -> Estimate {
+        estimate(wish, self.machine.numbers(), self.machine.room())
+    }
+
+    /// Returns whether weights of so many bytes fit, of a model of which nothing else is known.
+    pub fn verdict_of_weights(&self, bytes: u64) -> Verdict {
+        match bytes.checked_sub(self.machine.room().budget_bytes) {
+            None | Some(0) => Verdict::Fits,
+            Some(missing_bytes) => Verdict::DoesNotFit { missing_bytes },
+        }
+    }
+
+    /// Returns the variant to propose: an installed one, else the one that suits this machine. `None`
+    /// only of an entry without variants.
+    pub fn suggested_variant<'a>(&self, entry: &'a Entry) -> Option<&'a Variant> {
+        let is_installed = |variant: &&Variant| self.installed_variant(entry, variant).is_some();
+        let installed = entry.variants.iter().filter(is_installed);
+        let installed = self.variant_among(entry, installed);
+        installed.or_else(|| self.variant_among(entry, &entry.variants))
+    }
+
+    /// Returns which of these variants of an entry suits this machine.
+    pub fn variant_among<'a>(
+        &self,
+        entry: &Entry,
+        variants: impl IntoIterator<Item = &'a Variant>,
+    ) -> Option<&'a Variant> {
+        let budget_bytes = self.machine.room().budget_bytes;
+        let suited = choice::variant_among(entry, variants, self.machine.numbers(), budget_bytes);
+        suited.map(|suited| suited.variant)
+    }
+
+    /// Returns the place of what to propose among what a repository of the hub offers: an installed
+    /// one, else the one that suits this machine. `None` only of nothing.
+    pub fn suggested_offer(&self, repository: &str, offers: &[Offer]) -> Option<usize> {
+        let is_installed =
+            |place: &usize| self.installed_offer(repository, &offers[*place]).is_some();
+        let installed: Vec<usize> = (0..offers.len()).filter(is_installed).collect();
+        let places = match installed.is_empty() {
+            true => (0..offers.len()).collect(),
+            false => installed,
+        };
+        let files = places.iter().map(|place| Files {
+            format: download::format_of(&offers[*place]),
+            packing: &offers[*place].packing,
+            size_bytes: offers[*place].size_bytes,
+        });
+        let files: Vec<Files<'_>> = files.collect();
+        let budget_bytes = self.machine.room().budget_bytes;
+        let best = choice::files_among(&files, self.machine.numbers(), budget_bytes);
+        best.map(|best| places[best])
+    }
+
+    /// Returns the installed model that an offer of a repository became.
+    pub fn installed_offer(&self, repository: &str, offer: &Offer) -> Option<&Installed> {
+        let is_it = |model: &&Installed| {
+            model.repository.as_deref() == Some(repository) && has_packing(model, &offer.packing)
+        };
+        self.installed().iter().find(is_it)
+    }
+
+    /// Returns what is recommended for this machine, under its budget.
+    pub fn recommended(&self) -> Tier {
+        let budget_bytes = self.machine.room().budget_bytes;
+        tiers::recommended_for(self.machine.numbers(), Some(budget_bytes), &self.catalog)
+    }
+
+    /// Returns what is recommended for Macs of every size, smallest first. This machine stands in place
+    /// of a Mac with as much memory; its `memory_bytes` tell which it is.
+    pub fn all_tiers(&self) -> Vec<Tier> {
+        let own = self.recommended();
+        let others = MEMORY_SIZES.into_iter();
+        let others = others.filter(|bytes| *bytes != own.memory_bytes);
+        let mut all: Vec<Tier> = others
+            .map(|bytes| tiers::recommended(bytes, &self.catalog))
+            .collect();
+        all.push(own);
+        all.sort_by_key(|tier| tier.memory_bytes);
+        all
+    }
+}
+
+/// Returns true if the name of a model's file has this packing. A folder has only one.
+pub(crate) fn has_packing(model: &Installed, packing: &str) -> bool {
+    let file = model.id.file_name().unwrap_or_default().to_string_lossy();
+    let is_file = model.formats().contains(&Format::Gguf);
+    !is_file || file.to_lowercase().contains(&packing.to_lowercase())
+}

@@ -1,0 +1,157 @@
+//! What a shell sends to the supervisor to load a model, and what it writes down after an answer.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use transom_catalog::forms::{Forms, format_of};
+use transom_catalog::measured::{self, Key, Sample};
+use transom_catalog::{Format, Installed, ModelFacts};
+use transom_engine::{ModelSource, Stats};
+use transom_supervisor::status::ModelStatus;
+use transom_supervisor::{Correction, KvCacheChoice, ModelSpec, Role};
+
+use crate::Library;
+
+/// What a person may choose about a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadSettings {
+    /// Tokens of prompt and answer together; `None` leaves the choice to the supervisor.
+    pub context_length: Option<usize>,
+    /// The KV cache's type.
+    pub kv_cache: KvCacheChoice,
+}
+
+impl Library {
+    /// Returns the request that loads `model` for chat, with every form that is installed and what
+    /// earlier answers measured of each.
+    pub fn spec(&self, model: &Installed, settings: &LoadSettings) -> ModelSpec {
+        let Forms { paths, .. } = &model.forms;
+        let corrections = paths.iter().filter_map(|path| {
+            let facts = model.facts_of(path).ok()?;
+            let record = self.machine.record(&facts, path, settings.kv_cache)?;
+            let bytes = record.correction(&facts, self.machine.numbers(), settings.kv_cache);
+            (bytes != 0).then(|| Correction {
+                path: path.clone(),
+                bytes,
+            })
+        });
+        let sources = paths.iter().cloned();
+        ModelSpec {
+            id: self.id_of(model),
+            name: model.title(&self.catalog),
+            role: Role::Chat,
+            variants: sources.map(|path| ModelSource { path }).collect(),
+            context_length: settings.context_length,
+            kv_cache: settings.kv_cache,
+            corrections: corrections.collect(),
+        }
+    }
+
+    /// Returns the form of `model` that runs on this machine, with its facts: the first that can be
+    /// read, in the order in which the supervisor tries them.
+    ///
+    /// # Errors
+    /// The problem of the model's files, if none can be read.
+    pub fn form_that_runs(&self, model: &Installed) -> Result<(PathBuf, Arc<ModelFacts>), String> {
+        let first = self.machine.numbers().first_format();
+        let mut paths: Vec<&PathBuf> = model.forms.paths.iter().collect();
+        paths.sort_by_key(|path| format_of(path) != first);
+        let usable = |path: &PathBuf| Some((path.clone(), model.facts_of(path).ok()?));
+        match paths.into_iter().find_map(usable) {
+            Some(usable) => Ok(usable),
+            None => Ok((model.id.clone(), model.facts.clone()?)),
+        }
+    }
+
+    /// Returns where an answer of `model` is written down: by the form that the supervisor loaded.
+    /// `None` if it isn't loaded any more or its form can't be told.
+    pub fn usage(
+        &self,
+        model: &Installed,
+        settings: &LoadSettings,
+        loaded: &ModelStatus,
+    ) -> Option<Usage> {
+        let format = match &*loaded.info.as_ref()?.engine {
+            "mlx" => Format::Safetensors,
+            _ => Format::Gguf,
+        };
+        let is_passed_over =
+            |path: &Path| loaded.passed_over.iter().any(|other| other.path == path);
+        let mut paths = model.forms.paths.iter();
+        let path = paths.find(|path| format_of(path) == format && !is_passed_over(path))?;
+        let facts = model.facts_of(path).ok()?;
+        Some(Usage::of_form(self, &facts, path, settings))
+    }
+}
+
+/// Where the measurements of one form of a model are written.
+#[derive(Debug, Clone)]
+pub struct Usage {
+    file: PathBuf,
+    key: Key,
+}
+
+impl Usage {
+    pub(crate) fn of_form(
+        library: &Library,
+        facts: &ModelFacts,
+        path: &Path,
+        settings: &LoadSettings,
+    ) -> Self {
+        Self {
+            file: library.machine.measured_file().to_owned(),
+            key: library.machine.key(facts, path, settings.kv_cache),
+        }
+    }
+
+    /// Writes down what an answer took, so that later estimates are closer. Failures are logged: they
+    /// never affect the answer. Blocks on the disk.
+    pub fn record(&self, stats: &Stats) {
+        if let Err(error) = measured::record(&self.file, &self.key, &sample(stats)) {
+            tracing::info!(%error, "the measurements of an answer can't be saved");
+        }
+    }
+}
+
+/// Returns what an answer measured, without the tokens that were cached or shifted out.
+fn sample(stats: &Stats) -> Sample {
+    let count = |n: usize| n as u64;
+    let in_context = stats.prompt_tokens + stats.generated_tokens;
+    Sample {
+        prompt_tokens: count(stats.prompt_tokens.saturating_sub(stats.cached_tokens)),
+        prefill_tokens_per_second: stats.prefill_tokens_per_second(),
+        answer_tokens: count(stats.generated_tokens),
+        decode_tokens_per_second: stats.decode_tokens_per_second(),
+        context_tokens: count(in_context.saturating_sub(stats.shifted_tokens)),
+        peak_bytes: stats.peak_memory_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_sample_leaves_out_cached_and_shifted_tokens() {
+        let stats = Stats {
+            prompt_tokens: 300,
+            cached_tokens: 200,
+            generated_tokens: 101,
+            shifted_tokens: 50,
+            prefill_time: Duration::from_secs(1),
+            decode_time: Duration::from_secs(2),
+            peak_memory_bytes: 7,
+            ..Stats::default()
+        };
+        let expected = Sample {
+            prompt_tokens: 100,
+            prefill_tokens_per_second: Some(100.0),
+            answer_tokens: 101,
+            decode_tokens_per_second: Some(50.0),
+            context_tokens: 351,
+            peak_bytes: 7,
+        };
+        assert_eq!(sample(&stats), expected);
+    }
+}

@@ -1,0 +1,150 @@
+//! This machine: its memory and speed, what models may use, and what earlier answers measured.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use transom_catalog::estimate::{Bandwidth, Machine, Room};
+use transom_catalog::fit::kv_type;
+use transom_catalog::measured::{self, Key, Measured, Record};
+use transom_catalog::{ModelFacts, forms};
+use transom_signals::{Hardware, available_bytes};
+use transom_supervisor::KvCacheChoice;
+use transom_supervisor::settings::Settings;
+
+/// This machine, as estimates see it.
+#[derive(Debug, Clone)]
+pub struct ThisMachine {
+    machine: Machine,
+    room: Room,
+    chip_name: String,
+    measured: Measured,
+    measured_file: PathBuf,
+}
+
+impl ThisMachine {
+    /// Reads the machine with this `hardware`: its budget under the settings in `data_folder`, and what
+    /// earlier answers measured. Programs that run now don't count against the room, so the answer is
+    /// the same tomorrow; see [`Self::with_status`].
+    pub fn read(hardware: &Hardware, data_folder: &Path) -> Self {
+        let measured_file = data_folder.join(measured::FILE_NAME);
+        let measured = Measured::read(&measured_file);
+        let chip_name = hardware.chip_name.clone();
+        let machine = Machine::new(
+            hardware.memory_bytes,
+            hardware.working_set_bytes,
+            &chip_name,
+            measured.bandwidth(&chip_name),
+        );
+        // Whoever starts the supervisor reports settings that can't be read.
+        let settings = Settings::read(data_folder).ok().flatten();
+        let chosen = settings.unwrap_or_default().memory_budget_bytes;
+        Self {
+            room: Room::all_of(&machine.budget(chosen)),
+            machine,
+            chip_name,
+            measured,
+            measured_file,
+        }
+    }
+
+    /// Returns a made-up machine that does nothing else and has measured nothing.
+    pub fn made_up(machine: Machine) -> Self {
+        Self {
+            room: Room::all_of(&machine.budget(None)),
+            machine,
+            chip_name: String::new(),
+            measured: Measured::default(),
+            measured_file: PathBuf::new(),
+        }
+    }
+
+    /// Returns the same machine with the budget that the supervisor has in force, and with the memory
+    /// that other programs leave. The `in_use_bytes` of loaded models count as free: they make room for
+    /// the next one.
+    pub fn with_status(mut self, budget_bytes: u64, in_use_bytes: u64) -> Self {
+        self.room = Room {
+            budget_bytes,
+            taken_bytes: 0,
+            available_bytes: available_bytes().map(|bytes| bytes.saturating_add(in_use_bytes)),
+        };
+        self
+    }
+
+    /// Returns the same machine with the speed of its memory. Where nobody published it for the chip, it
+    /// is measured for half a second, once in this process, and written to `measured.json`. Call it for
+    /// views of models, never while somebody waits for an answer. `on_measure` is called before it
+    /// measures.
+    pub fn with_bandwidth(self, on_measure: impl FnOnce()) -> Self {
+        static MEASURED: OnceLock<u64> = OnceLock::new();
+        let this = self.clone();
+        self.with_bandwidth_by(&MEASURED, || {
+            on_measure();
+            this.measure_bandwidth()
+        })
+    }
+
+    /// Measures how many bytes a second the memory delivers, for half a second, and writes it down.
+    pub fn measure_bandwidth(&self) -> u64 {
+        let rate = transom_signals::measure_bandwidth();
+        let written = measured::record_bandwidth(&self.measured_file, &self.chip_name, rate);
+        if let Err(error) = written {
+            tracing::info!(%error, "the measured memory speed can't be saved");
+        }
+        rate
+    }
+
+    /// As [`Self::with_bandwidth`], by this measurement.
+    pub(crate) fn with_bandwidth_by(
+        mut self,
+        once: &OnceLock<u64>,
+        measure: impl FnOnce() -> u64,
+    ) -> Self {
+        if self.measured.wants_bandwidth(&self.chip_name) {
+            let known = self.measured.bandwidth(&self.chip_name).unwrap_or(0);
+            let rate = (*once.get_or_init(measure)).max(known);
+            self.machine.bandwidth = Some(Bandwidth::measured(rate));
+        }
+        self
+    }
+
+    /// Returns the numbers that estimates depend on.
+    pub fn numbers(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Returns the name of the chip; empty if the system doesn't say.
+    pub fn chip_name(&self) -> &str {
+        &self.chip_name
+    }
+
+    /// Returns the memory that models may use.
+    pub fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// Returns the file of measurements.
+    pub(crate) fn measured_file(&self) -> &Path {
+        &self.measured_file
+    }
+
+    /// Returns what earlier answers of the form at `path` measured.
+    pub(crate) fn record(
+        &self,
+        facts: &ModelFacts,
+        path: &Path,
+        kv: KvCacheChoice,
+    ) -> Option<&Record> {
+        self.measured.of(&self.key(facts, path, kv))
+    }
+
+    /// Returns the key under which answers of the form at `path` are measured.
+    pub(crate) fn key(&self, facts: &ModelFacts, path: &Path, kv: KvCacheChoice) -> Key {
+        let kv = kv_type(facts, &self.machine.for_fit(), kv);
+        Key::of_path(path, forms::format_of(path), kv)
+    }
+
+    #[cfg(feature = "test-support")]
+    pub(crate) fn set_room(&mut self, room: Room) {
+        self.room = room;
+    }
+}

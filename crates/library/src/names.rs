@@ -1,0 +1,257 @@
+//! What models are called: one stable id each, and the names that people may type instead.
+//!
+//! An id says what a model is, not where its files lie: `qwen3-4b@Q4_K_M` for a variant of the catalog,
+//! `owner/name` or `owner/name:Q4_K_M` for a repository of the hub. A model of which neither is known,
+//! or a second copy, has its path. Settings, status, the wire protocol and commands use the id.
+
+use std::path::Path;
+
+use transom_catalog::{Entry, Format, InspectError, Installed, Origin, Variant, forms};
+
+use crate::Library;
+
+/// Why a text names no installed model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// The catalog has it.
+    #[error("{title} is not installed")]
+    NotInstalled {
+        /// The text.
+        text: String,
+        /// The entry's name for people.
+        title: String,
+        /// Packings that can be installed, if another one is installed; else empty.
+        packings: Vec<String>,
+    },
+    /// The entry has no such packing or format.
+    #[error("{entry} is not available as {text}; choose {}", packings.join(", "))]
+    NoVariant {
+        /// The entry's id.
+        entry: String,
+        /// The packing or format that was named.
+        text: String,
+        /// Those that there are.
+        packings: Vec<String>,
+    },
+    /// It looks like a repository of the hub.
+    #[error("nothing is at {text}, and no model of that name is installed")]
+    Repository {
+        /// The text.
+        text: String,
+    },
+    /// Nothing has that name.
+    #[error("no model is called {text}")]
+    Unknown {
+        /// The text.
+        text: String,
+    },
+    /// It is a path, and no model lies there.
+    #[error("{0}")]
+    Path(String),
+}
+
+impl From<InspectError> for LookupError {
+    fn from(error: InspectError) -> Self {
+        Self::Path(error.to_string())
+    }
+}
+
+impl Library {
+    /// Returns the id of a model. It stays the same while the model is installed, whatever else is.
+    pub fn id_of(&self, model: &Installed) -> String {
+        let path = || model.id.to_string_lossy().into_owned();
+        let Some(id) = self.id_by_origin(model) else {
+            return path();
+        };
+        if model.origin == Origin::Starter {
+            return id;
+        }
+        // Of several copies only one has the id.
+        let mut copies = self.installed().iter();
+        let holder = copies.find(|other| self.id_by_origin(other).as_ref() == Some(&id));
+        match holder {
+            Some(holder) if holder.id != model.id => path(),
+            _ => id,
+        }
+    }
+
+    /// The id that follows from the catalog or the hub; `None` if neither knows the model.
+    fn id_by_origin(&self, model: &Installed) -> Option<String> {
+        match (model.entry(&self.catalog), &model.repository) {
+            (Some((entry, _)), _) if model.origin == Origin::Starter => Some(entry.id.clone()),
+            (Some((entry, Some(variant))), _) => Some(Self::id_of_variant(entry, variant)),
+            (_, Some(repository)) => match model.packing(&self.catalog) {
+                packing if !packing.is_empty() && model.formats() == [Format::Gguf] => {
+                    Some(format!("{repository}:{packing}"))
+                }
+                _ => Some(repository.clone()),
+            },
+            (_, None) => None,
+        }
+    }
+
+    /// Returns the installed model with this id, at this path, or with this name. Ids go first, then
+    /// paths; of several with the name the one in the form that runs first on this machine.
+    pub fn find(&self, text: &str) -> Option<&Installed> {
+        let mut installed = self.installed().iter();
+        let by_id = installed.find(|model| self.id_of(model).eq_ignore_ascii_case(text));
+        let by_path = || {
+            let path = forms::of(Path::new(text)).ok()?.paths.swap_remove(0);
+            self.installed().iter().find(|model| model.id == path)
+        };
+        by_id
+            .or_else(by_path)
+            .or_else(|| self.named(text).into_iter().next())
+    }
+
+    /// Returns the model at the path that `text` is, else the one that [`Self::find`] finds. Nothing at
+    /// a path is a model with a problem, so that a chosen model that was deleted is still shown.
+    ///
+    /// # Errors
+    /// [`LookupError`], with what the text could have meant.
+    pub fn resolve(&self, text: &str) -> Result<Installed, LookupError> {
+        if is_path(text) || Path::new(text).exists() {
+            return Ok(Installed::of_places(Path::new(text), &self.places)?);
+        }
+        let found = self.find(text).cloned();
+        found.ok_or_else(|| self.not_found(text))
+    }
+
+    /// Returns a short name that only this model has.
+    pub fn short_name(&self, model: &Installed) -> String {
+        let entry = model
+            .entry(&self.catalog)
+            .map(|(entry, _)| entry.id.clone());
+        let names = [
+            entry,
+            Some(self.id_of(model)),
+            Some(model.name().to_owned()),
+        ];
+        let is_unique = |name: &String| self.named(name).len() == 1;
+        let short = names.into_iter().flatten().find(is_unique);
+        short.unwrap_or_else(|| self.id_of(model))
+    }
+
+    /// Returns the installed models that go by this name: the id of an entry, perhaps with `@packing`,
+    /// a repository, perhaps with `:packing`, the name of a file or folder, or the title that windows
+    /// show. A format counts as a packing. Those in the form that runs first on this machine come first.
+    pub fn named(&self, text: &str) -> Vec<&Installed> {
+        let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+        let (base, packing) = match text.split_once(['@', ':']) {
+            Some((base, packing)) => (base, Some(packing)),
+            None => (text, None),
+        };
+        let goes_by = |model: &&Installed| {
+            if is(model.name(), text) || is(&model.title(&self.catalog), text) {
+                return true;
+            }
+            let has_packing = packing.is_none_or(|wanted| {
+                let formats = model.formats();
+                is(&model.packing(&self.catalog), wanted)
+                    || formats
+                        .iter()
+                        .any(|format| is(format_name(*format), wanted))
+            });
+            let id = model.entry(&self.catalog).map(|(entry, _)| &*entry.id);
+            let repository = model.repository.as_deref();
+            has_packing
+                && (id.is_some_and(|id| is(id, base)) || repository.is_some_and(|r| is(r, base)))
+        };
+        let mut models: Vec<&Installed> = self.installed().iter().filter(goes_by).collect();
+        let first = self.machine.numbers().first_format();
+        models.sort_by_key(|model| {
+            let is_elsewhere = matches!(model.origin, Origin::Elsewhere { .. });
+            (!model.formats().contains(&first), is_elsewhere)
+        });
+        models
+    }
+
+    /// Returns what `text` could have meant, as no installed model has that name.
+    pub fn not_found(&self, text: &str) -> LookupError {
+        let base = text.split(['@', ':']).next().unwrap_or(text);
+        let text = text.to_owned();
+        if let Some(entry) = self.catalog.find(base) {
+            return LookupError::NotInstalled {
+                packings: match self.named(base).is_empty() {
+                    true => Vec::new(),
+                    false => packings_of(entry),
+                },
+                title: entry.name.clone(),
+                text,
+            };
+        }
+        match is_repository(base) {
+            true => LookupError::Repository { text },
+            false => LookupError::Unknown { text },
+        }
+    }
+
+    /// Returns the variant of an entry with this packing or format; of several the one that suits this
+    /// machine.
+    ///
+    /// # Errors
+    /// [`LookupError::NoVariant`], with the packings that there are.
+    pub fn variant_named<'a>(
+        &self,
+        entry: &'a Entry,
+        text: &str,
+    ) -> Result<&'a Variant, LookupError> {
+        let is = |name: &str| name.eq_ignore_ascii_case(text);
+        let with = |suits: &dyn Fn(&Variant) -> bool| {
+            let variants = entry.variants.iter().filter(|variant| suits(variant));
+            self.variant_among(entry, variants)
+        };
+        let found = with(&|variant| is(&variant.packing));
+        let found = found.or_else(|| with(&|variant| is(format_name(variant.format))));
+        found.ok_or_else(|| LookupError::NoVariant {
+            entry: entry.id.clone(),
+            text: text.to_owned(),
+            packings: packings_of(entry),
+        })
+    }
+}
+
+/// Returns the packings of an entry, each once.
+pub fn packings_of(entry: &Entry) -> Vec<String> {
+    let mut packings: Vec<String> = Vec::new();
+    for variant in &entry.variants {
+        if !packings.contains(&variant.packing) {
+            packings.push(variant.packing.clone());
+        }
+    }
+    packings
+}
+
+/// Returns the word for a format that people know: `GGUF`, `MLX`.
+pub fn format_name(format: Format) -> &'static str {
+    match format {
+        Format::Gguf => "GGUF",
+        Format::Safetensors => "MLX",
+    }
+}
+
+/// Returns a format and a packing: `GGUF Q4_K_M`.
+pub fn variant_text(format: Format, packing: &str) -> String {
+    format!("{} {packing}", format_name(format))
+        .trim_end()
+        .to_owned()
+}
+
+/// Returns true if `text` can be `owner/name` of a hub.
+pub fn is_repository(text: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && !name.starts_with('.')
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
+    let parts: Vec<&str> = text.split('/').collect();
+    matches!(parts.as_slice(), [owner, name] if is_name(owner) && is_name(name))
+}
+
+/// Returns true if `text` can only be a path.
+pub fn is_path(text: &str) -> bool {
+    let is_file = text.to_ascii_lowercase().ends_with(".gguf") && !text.contains(':');
+    is_file || text.starts_with(['/', '.', '~']) || text.split('/').count() > 2
+}

@@ -1,0 +1,84 @@
+//! A made-up library for tests of every room above.
+//!
+//! Rule: nothing depends on this machine, or on the models and lists of the person who runs the tests.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use transom_catalog::entries::FILE_NAME;
+use transom_catalog::estimate::{Machine, Room};
+use transom_catalog::installed::MODELS_FOLDER;
+use transom_catalog::test_support::TinyModel;
+use transom_catalog::{Catalogue, Places};
+
+use crate::{Library, ThisMachine};
+
+const GIB: u64 = 1 << 30;
+
+/// A catalog of two entries, one of them in several variants.
+pub const CATALOG: &str = r#"
+[[model]]
+id = "tiny"
+name = "Tiny 1B"
+licence = "MIT"
+tags = ["chat"]
+variant = [
+  { format = "gguf", packing = "Q8_0", repository = "owner/tiny-GGUF", files = [
+    { name = "tiny-Q8_0.gguf", size_bytes = 1_100_000_000 } ] },
+  { format = "gguf", packing = "Q4_K_M", repository = "owner/tiny-GGUF", files = [
+    { name = "tiny-Q4_K_M.gguf", size_bytes = 700_000_000 } ] },
+  { format = "mlx", packing = "4-bit", repository = "owner/tiny-4bit", size_bytes = 650_000_000 },
+]
+architecture = { model_type = "llama", parameters = 1_000_000_000, layers = 16, heads = 32, kv_heads = 8, hidden_size = 2048, head_dim = 64, intermediate_size = 8192, vocabulary = 128_256, context_length = 131_072 }
+
+[[model]]
+id = "huge"
+name = "Huge 400B"
+description = "Too large for any laptop."
+licence = "MIT"
+tags = ["code"]
+variant = [
+  { format = "gguf", packing = "Q4_K_M", repository = "owner/huge-GGUF", files = [
+    { name = "huge-Q4_K_M.gguf", size_bytes = 230_000_000_000 } ] },
+]
+architecture = { model_type = "llama", parameters = 400_000_000_000, layers = 126, heads = 128, kv_heads = 8, hidden_size = 16_384, head_dim = 128, intermediate_size = 53_248, vocabulary = 128_256, context_length = 131_072 }
+"#;
+
+/// A computer with 16 GB of memory, without a GPU that shares it.
+pub fn computer() -> Machine {
+    Machine {
+        working_set_bytes: None,
+        ..Machine::with_memory(16 * GIB)
+    }
+}
+
+/// A Mac with so much memory that runs nothing else.
+pub fn mac(gigabytes: u64) -> ThisMachine {
+    ThisMachine::made_up(Machine::with_memory(gigabytes * GIB))
+}
+
+/// The same machine with this room for models.
+pub fn with_room(mut machine: ThisMachine, room: Room) -> ThisMachine {
+    machine.set_room(room);
+    machine
+}
+
+/// The made-up catalog on `machine`, with the models that are installed below `data_folder`.
+pub fn library(data_folder: &Path, machine: Machine) -> Library {
+    let catalog = Catalogue::default().merged_with(CATALOG, Path::new(FILE_NAME));
+    let places = Places {
+        data_folder: Some(data_folder.to_owned()),
+        ..Places::default()
+    };
+    let catalog = catalog.expect("the made-up catalog is right");
+    Library::new(Arc::new(catalog), places, ThisMachine::made_up(machine))
+}
+
+/// Puts a small model where a download would.
+pub fn install(data_folder: &Path, repository: &str, file: &str) -> PathBuf {
+    let folder = data_folder.join(MODELS_FOLDER).join(repository);
+    std::fs::create_dir_all(&folder).expect("a folder for the model");
+    let path = folder.join(file);
+    TinyModel::default().write(&path);
+    path
+}

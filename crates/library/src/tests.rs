@@ -1,0 +1,410 @@
+//! The one table of what a model is called, which form runs, and whether it fits; shells have no other.
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use transom_catalog::entries::FILE_NAME;
+use transom_catalog::estimate::{Bandwidth, Machine, Room, Verdict};
+use transom_catalog::measured;
+use transom_catalog::tiers::{MEMORY_SIZES, recommended};
+use transom_catalog::{Catalogue, Format};
+use transom_engine::Stats;
+use transom_signals::Hardware;
+use transom_supervisor::KvCacheChoice;
+use transom_supervisor::settings::Settings;
+
+use crate::download::{PlanError, Reference};
+use crate::test_support::{CATALOG, computer, install, library, mac, with_room};
+use crate::*;
+
+const GIB: u64 = 1 << 30;
+
+/// A library with nothing installed.
+fn empty(machine: Machine) -> Library {
+    library(Path::new("/nowhere"), machine)
+}
+
+/// Installed file, its id, and texts that find it.
+const NAMES: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "owner/tiny-GGUF",
+        "tiny-Q8_0.gguf",
+        "tiny@Q8_0",
+        &[
+            "tiny",
+            "TINY@q8_0",
+            "tiny 1b · q8_0",
+            "owner/tiny-GGUF",
+            "tiny@gguf",
+        ],
+    ),
+    (
+        "owner/other-GGUF",
+        "other-F16.gguf",
+        "owner/other-GGUF:F16",
+        &[
+            "other-F16",
+            "OTHER-f16",
+            "owner/other-GGUF",
+            "owner/other-gguf:F16",
+        ],
+    ),
+];
+
+#[test]
+fn a_model_has_one_id_and_is_found_by_every_name() {
+    for (repository, file, id, names) in NAMES {
+        let data = tempfile::tempdir().unwrap();
+        let path = install(data.path(), repository, file);
+        let library = library(data.path(), computer());
+        let model = &library.installed()[0];
+        assert_eq!(library.id_of(model), *id);
+        for text in names.iter().chain([id]) {
+            let found = library.find(text).map(|found| &found.id);
+            assert_eq!(found, Some(&path.canonicalize().unwrap()), "{text}");
+        }
+        assert_eq!(library.find(path.to_str().unwrap()), Some(model));
+        assert_eq!(library.short_name(model), names[0]);
+        assert_eq!(library.find("owner/other-GGUF:Q8_0"), None);
+    }
+}
+
+#[test]
+fn an_id_stays_when_others_are_installed_and_a_second_copy_has_its_path() {
+    let data = tempfile::tempdir().unwrap();
+    let first = install(data.path(), "owner/other-GGUF", "a-F16.gguf");
+    let ids = || -> Vec<String> {
+        let library = library(data.path(), computer());
+        let models = library.installed().iter();
+        models.map(|model| library.id_of(model)).collect()
+    };
+    assert_eq!(ids(), ["owner/other-GGUF:F16"]);
+    fs::copy(&first, first.with_file_name("b-F16.gguf")).unwrap();
+    let second = first.with_file_name("b-F16.gguf").canonicalize().unwrap();
+    assert_eq!(ids(), ["owner/other-GGUF:F16", second.to_str().unwrap()]);
+}
+
+#[test]
+fn ids_of_the_built_in_catalog_are_unique() {
+    let catalog = Catalogue::built_in();
+    for entry in &catalog.entries {
+        assert_eq!(
+            packings_of(entry).len(),
+            entry.variants.len(),
+            "{}",
+            entry.id
+        );
+    }
+}
+
+#[test]
+fn a_text_that_names_nothing_says_what_it_could_have_meant() {
+    let library = empty(computer());
+    let told = |text: &str| library.resolve(text).unwrap_err().to_string();
+    assert_eq!(told("tiny"), "Tiny 1B is not installed");
+    assert!(told("owner/name").starts_with("nothing is at owner/name"));
+    assert_eq!(told("nothing"), "no model is called nothing");
+    let gone = library.resolve("/nowhere/gone.gguf").unwrap();
+    assert!(
+        gone.facts.is_err(),
+        "a chosen model that was deleted is shown"
+    );
+}
+
+#[test]
+fn text_is_a_path_only_if_it_can_be_nothing_else() {
+    for text in ["/a", "./a", "../a/b", "~/a", "a/b/c", "a.gguf", "a/b.GGUF"] {
+        assert!(is_path(text), "{text}");
+    }
+    for text in [
+        "qwen3-4b",
+        "owner/name",
+        "qwen3-4b@8-bit",
+        "owner/name:Q8_0",
+    ] {
+        assert!(!is_path(text), "{text}");
+    }
+    assert!(is_repository("Qwen/Qwen3-4B-GGUF"));
+    for text in ["a", "a/b/c", "/a", "a/", "../a", "a b/c", "ä/b"] {
+        assert!(!is_repository(text), "{text}");
+    }
+}
+
+#[test]
+fn the_suggested_variant_has_the_form_that_runs_first_and_fits() {
+    let suggested = |machine: Machine, id: &str| {
+        let library = empty(machine);
+        let entry = library.catalog().find(id).unwrap();
+        let variant = library.suggested_variant(entry).unwrap();
+        variant_text(variant.format, &variant.packing)
+    };
+    assert_eq!(suggested(computer(), "tiny"), "GGUF Q4_K_M");
+    assert_eq!(
+        suggested(Machine::with_memory(16 * GIB), "tiny"),
+        "MLX 4-bit"
+    );
+    assert_eq!(suggested(computer(), "huge"), "GGUF Q4_K_M", "the only one");
+    // An installed variant goes before one that suits better.
+    let data = tempfile::tempdir().unwrap();
+    install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
+    let library = library(data.path(), computer());
+    let entry = library.catalog().find("tiny").unwrap();
+    assert_eq!(library.suggested_variant(entry).unwrap().packing, "Q8_0");
+}
+
+#[test]
+fn what_is_suggested_is_what_is_recommended_for_every_size_of_memory() {
+    let catalog = Catalogue::built_in();
+    for bytes in MEMORY_SIZES {
+        let library = Library::new(catalog.clone(), Places::default(), mac(bytes >> 30));
+        let tier = recommended(bytes, &catalog);
+        assert_eq!(tier.budget_bytes, library.machine().room().budget_bytes);
+        for pick in [&tier.chat, &tier.code, &tier.small].into_iter().flatten() {
+            let entry = catalog.find(&pick.id).unwrap();
+            let suggested = library.suggested_variant(entry).unwrap();
+            assert_eq!(
+                (suggested.format, &suggested.packing),
+                (pick.format, &pick.packing)
+            );
+            let estimate = library.estimate_variant(entry, suggested).unwrap();
+            assert_eq!(estimate.need, pick.estimate.need, "{}", pick.id);
+        }
+    }
+}
+
+#[test]
+fn this_machine_is_in_the_table_of_all_sizes_once_and_under_its_own_budget() {
+    let catalog = Catalogue::built_in();
+    for (gigabytes, n_rows) in [(16, 9), (18, 10), (512, 10)] {
+        let library = Library::new(catalog.clone(), Places::default(), mac(gigabytes));
+        let tiers = library.all_tiers();
+        assert_eq!(tiers.len(), n_rows, "{gigabytes} GB");
+        assert!(tiers.is_sorted_by(|a, b| a.memory_bytes < b.memory_bytes));
+        let own = tiers
+            .iter()
+            .filter(|tier| tier.memory_bytes == gigabytes * GIB);
+        assert_eq!(own.count(), 1);
+    }
+    let room = Room {
+        budget_bytes: 8 * GIB,
+        taken_bytes: 0,
+        available_bytes: None,
+    };
+    let machine = with_room(mac(64), room);
+    let library = Library::new(catalog, Places::default(), machine);
+    let own = library.recommended();
+    assert!(own.chat.unwrap().estimate.need.total_bytes() <= 8 * GIB);
+}
+
+#[test]
+fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
+    let data = tempfile::tempdir().unwrap();
+    let path = install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
+    let settings = LoadSettings {
+        context_length: Some(1024),
+        kv_cache: KvCacheChoice::Small,
+    };
+    let library = || {
+        let (library, problems) = Library::open(data.path(), &Hardware::detect());
+        assert_eq!(problems, Vec::<String>::new());
+        library
+    };
+    fs::write(data.path().join(FILE_NAME), CATALOG).unwrap();
+    let first = library();
+    let model = first.find("tiny").unwrap();
+    let spec = first.spec(model, &settings);
+    assert_eq!((&*spec.id, &*spec.name), ("tiny@Q8_0", "Tiny 1B · Q8_0"));
+    assert_eq!(spec.variants[0].path, path.canonicalize().unwrap());
+    assert_eq!(
+        (spec.context_length, spec.kv_cache),
+        (Some(1024), settings.kv_cache)
+    );
+    assert_eq!(spec.corrections, []);
+    // An answer that took far more than the estimate corrects the next one.
+    let (form, facts) = first.form_that_runs(model).unwrap();
+    let usage = load::Usage::of_form(&first, &facts, &form, &settings);
+    usage.record(&Stats {
+        prompt_tokens: 100,
+        generated_tokens: 100,
+        peak_memory_bytes: GIB,
+        ..Stats::default()
+    });
+    let second = library();
+    let model = second.find("tiny").unwrap();
+    let spec = second.spec(model, &settings);
+    assert!(spec.corrections[0].bytes > 0);
+    let estimate = second.estimate(model, &settings).unwrap();
+    assert!(estimate.is_corrected);
+    assert_eq!(estimate.need.correction_bytes, spec.corrections[0].bytes);
+    let other = LoadSettings::default();
+    assert!(!second.estimate(model, &other).unwrap().is_corrected);
+}
+
+#[test]
+fn the_budget_is_the_one_that_the_user_chose() {
+    let data = tempfile::tempdir().unwrap();
+    let hardware = Hardware::detect();
+    let budget = || {
+        ThisMachine::read(&hardware, data.path())
+            .room()
+            .budget_bytes
+    };
+    let usual = budget();
+    let chosen = Settings {
+        memory_budget_bytes: Some(usual / 2),
+        ..Settings::default()
+    };
+    chosen.write(data.path()).unwrap();
+    assert_eq!(budget(), usual / 2);
+    let machine = ThisMachine::read(&hardware, data.path()).with_status(8 * GIB, 1 << 50);
+    assert_eq!(machine.room().budget_bytes, 8 * GIB);
+    let available = machine.room().available_bytes.unwrap();
+    assert!(
+        available > 1 << 50,
+        "a loaded model makes room for the next one"
+    );
+}
+
+#[test]
+fn the_speed_of_memory_is_measured_only_where_nobody_knows_it() {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join(measured::FILE_NAME);
+    let rate_of = |chip: &str, once: &OnceLock<u64>, measure: &dyn Fn() -> u64| {
+        let hardware = Hardware {
+            chip_name: chip.to_owned(),
+            ..Hardware::detect()
+        };
+        let machine = ThisMachine::read(&hardware, data.path());
+        let machine = machine.with_bandwidth_by(once, measure);
+        machine.numbers().bandwidth.unwrap().low_bytes_per_second
+    };
+    let never = || panic!("it is known");
+    let (unknown, once) = ("of tomorrow", OnceLock::new());
+    assert_eq!(rate_of(unknown, &once, &|| 20_000_000_000), 20_000_000_000);
+    assert_eq!(rate_of(unknown, &once, &never), 20_000_000_000);
+    // A program that starts later measures again; the highest counts.
+    for _ in 0..3 {
+        measured::record_bandwidth(&file, unknown, 40_000_000_000).unwrap();
+    }
+    assert_eq!(rate_of(unknown, &OnceLock::new(), &never), 40_000_000_000);
+    let published = Bandwidth::of_chip("Apple M3").unwrap();
+    let rate = rate_of("Apple M3", &OnceLock::new(), &never);
+    assert_eq!(rate, published.low_bytes_per_second);
+}
+
+#[test]
+fn a_mistake_in_the_users_list_leaves_the_built_in_catalog_in_force() {
+    let data = tempfile::tempdir().unwrap();
+    let open = || Library::open(data.path(), &Hardware::detect());
+    let (library, problems) = open();
+    let whole = library.catalog().entries.len();
+    assert_eq!(problems.len(), 0, "no file is no mistake");
+    fs::write(data.path().join(FILE_NAME), "[[model]]\nid = 3\n").unwrap();
+    let (library, problems) = open();
+    assert_eq!(library.catalog().entries.len(), whole);
+    assert!(problems[0].contains("models.toml:1:1: "), "{problems:?}");
+    fs::write(data.path().join(FILE_NAME), CATALOG).unwrap();
+    let (library, problems) = open();
+    assert_eq!(problems.len(), 0);
+    assert!(library.catalog().find("tiny").is_some() && library.catalog().entries.len() > whole);
+}
+
+#[test]
+fn a_named_variant_is_taken_and_an_unknown_one_refused_with_the_choices() {
+    let library = empty(computer());
+    let entry = library.catalog().find("tiny").unwrap();
+    let packing = |text| {
+        library
+            .variant_named(entry, text)
+            .map(|v| v.packing.clone())
+    };
+    assert_eq!(packing("q8_0").unwrap(), "Q8_0");
+    assert_eq!(packing("mlx").unwrap(), "4-bit");
+    assert_eq!(packing("gguf").unwrap(), "Q4_K_M");
+    assert_eq!(
+        packing("3-bit").unwrap_err().to_string(),
+        "tiny is not available as 3-bit; choose Q8_0, Q4_K_M, 4-bit"
+    );
+}
+
+const HUB: &str = "https://huggingface.co";
+
+/// Texts, and the repository and part that they mean.
+const REPOSITORIES: &[(&str, &str, Option<&str>)] = &[
+    ("Qwen/Qwen3-4B-GGUF", "Qwen/Qwen3-4B-GGUF", None),
+    (
+        "Qwen/Qwen3-4B-GGUF:Q8_0",
+        "Qwen/Qwen3-4B-GGUF",
+        Some("Q8_0"),
+    ),
+    ("a/b:sub/c.gguf", "a/b", Some("sub/c.gguf")),
+    ("a/b:", "a/b", None),
+    ("https://huggingface.co/a/b", "a/b", None),
+    ("hf.co/a/b:Q4_K_M", "a/b", Some("Q4_K_M")),
+    ("https://huggingface.co/a/b/tree/main", "a/b", None),
+    (
+        "https://huggingface.co/a/b/blob/main/sub/c.gguf?download=true",
+        "a/b",
+        Some("sub/c.gguf"),
+    ),
+];
+
+#[test]
+fn a_download_is_named_by_an_id_a_repository_or_the_address_of_its_page() {
+    let library = empty(computer());
+    let parse = |text| Reference::parse(text, library.catalog(), HUB);
+    for (text, repository, part) in REPOSITORIES {
+        let expected = Reference::Hub {
+            repository: (*repository).to_owned(),
+            part: part.map(str::to_owned),
+        };
+        assert_eq!(parse(text).unwrap(), expected, "{text}");
+    }
+    let listed = |variant: Option<&str>| Reference::Listed {
+        id: "tiny".to_owned(),
+        variant: variant.map(str::to_owned),
+    };
+    assert_eq!(parse("Tiny").unwrap(), listed(None));
+    assert_eq!(parse("tiny@8-bit").unwrap(), listed(Some("8-bit")));
+    assert_eq!(parse("tin").unwrap_err().similar, ["tiny"]);
+    for text in ["no-such-model", "", "a/b/c/d", "../x", "a b/c"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_plan_has_the_id_that_the_installed_model_will_have() {
+    let library = empty(computer());
+    let parse = |text| Reference::parse(text, library.catalog(), HUB).unwrap();
+    let plan = |text| library.plan(&parse(text), None);
+    let chosen = plan("tiny").unwrap();
+    assert_eq!((&*chosen.id, &*chosen.name), ("tiny@Q4_K_M", "tiny"));
+    assert_eq!(chosen.wanted.key, chosen.id);
+    assert_eq!(chosen.wanted.files[0].name, "tiny-Q4_K_M.gguf");
+    assert_eq!(chosen.size_bytes, Some(700_000_000));
+    assert!(chosen.wanted.folder.ends_with("models/owner/tiny-GGUF"));
+    assert_eq!(chosen.fit.unwrap().verdict, Verdict::Fits);
+    let named = plan("tiny@Q8_0").unwrap();
+    assert_eq!((&*named.id, &*named.name), ("tiny@Q8_0", "tiny@Q8_0"));
+    // A folder's files are listed when its download starts.
+    let folder = parse("tiny@mlx");
+    let query = library.listing_of(&folder).unwrap().unwrap();
+    assert!(!query.is_required);
+    let folder = library.plan(&folder, None).unwrap();
+    assert_eq!(
+        (folder.format, folder.wanted.files.len()),
+        (Format::Safetensors, 0)
+    );
+    assert_eq!(library.listing_of(&parse("tiny")).unwrap(), None);
+    assert!(
+        library
+            .listing_of(&parse("a/b"))
+            .unwrap()
+            .unwrap()
+            .is_required
+    );
+    let huge = plan("huge").unwrap();
+    assert!(!huge.fit.unwrap().verdict.is_usable());
+    assert!(matches!(plan("tiny@3-bit"), Err(PlanError::Lookup(_))));
+}
