@@ -59,14 +59,19 @@ fn recommended(tier: Tier, entries: &[EntryView]) -> Vec<RecommendedView> {
     let mut recommended: Vec<RecommendedView> = Vec::new();
     for (purpose, pick) in picks {
         let Some(pick) = pick else { continue };
-        let variant = format!("{}@{}", pick.id, pick.packing);
-        let is_listed = entries.iter().any(|entry| entry.id == pick.id);
+        let is_pick = |variant: &&VariantView| {
+            variant.format == format_name(pick.format) && variant.packing == pick.packing
+        };
+        let listed = entries.iter().find(|entry| entry.id == pick.id);
+        let variant = listed.and_then(|entry| entry.variants.iter().find(is_pick));
         let is_twice = recommended.iter().any(|before| before.entry == pick.id);
-        if is_listed && !is_twice {
+        if let Some(variant) = variant
+            && !is_twice
+        {
             recommended.push(RecommendedView {
                 purpose,
+                variant: variant.key.clone(),
                 entry: pick.id,
-                variant,
             });
         }
     }

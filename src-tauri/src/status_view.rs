@@ -235,7 +235,7 @@ pub(crate) mod tests {
     /// A loaded model in this phase, as it crosses the socket.
     pub(crate) fn model(phase: Value) -> Value {
         json!({
-            "name": "Qwen3", "role": "chat", "phase": phase, "info": null, "need": null,
+            "id": "qwen3-4b@4-bit", "name": "Qwen3", "role": "chat", "phase": phase, "info": null, "need": null,
             "memory": {
                 "weight_bytes": 700, "kv_cache_bytes": 50, "allocator_cache_bytes": 0,
                 "peak_bytes": 0

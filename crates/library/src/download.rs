@@ -11,7 +11,7 @@ use transom_catalog::{Catalogue, Entry, Format, Installed, Variant};
 use transom_hub::{HubError, Listing, Offer, Wanted, WantedFile};
 
 use crate::Library;
-use crate::names::{LookupError, is_repository};
+use crate::names::{LookupError, format_name, is_repository};
 
 /// The packing of an offer that is a folder of safetensors.
 const FOLDER: &str = "safetensors";
@@ -175,9 +175,15 @@ impl Reference {
 }
 
 impl Library {
-    /// Returns the id of a variant of the catalog once it is installed.
+    /// Returns the id of a variant of the catalog once it is installed: the entry's with the packing, and
+    /// with the format where another variant has the same packing.
     pub fn id_of_variant(entry: &Entry, variant: &Variant) -> String {
-        format!("{}@{}", entry.id, variant.packing)
+        let same = entry.variants.iter();
+        let same = same.filter(|other| other.packing == variant.packing);
+        match same.count() {
+            1 => format!("{}@{}", entry.id, variant.packing),
+            _ => format!("{}@{}", entry.id, with_format(variant)),
+        }
     }
 
     /// Returns the id that a model among the `offers` of a repository will have when it is installed. It
@@ -396,6 +402,11 @@ impl Library {
         let parts = repository.split('/');
         parts.fold(root, |folder, part| folder.join(part))
     }
+}
+
+/// A packing and its format in one word: `MXFP4-GGUF`.
+pub(crate) fn with_format(variant: &Variant) -> String {
+    format!("{}-{}", variant.packing, format_name(variant.format))
 }
 
 /// Returns the format of an offer.

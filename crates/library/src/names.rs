@@ -9,6 +9,7 @@ use std::path::Path;
 use transom_catalog::{Entry, Format, InspectError, Installed, Origin, Variant, forms};
 
 use crate::Library;
+use crate::download::with_format;
 
 /// Why a text names no installed model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -119,17 +120,14 @@ impl Library {
 
     /// Returns a short name that only this model has.
     pub fn short_name(&self, model: &Installed) -> String {
-        let entry = model
-            .entry(&self.catalog)
-            .map(|(entry, _)| entry.id.clone());
-        let names = [
-            entry,
-            Some(self.id_of(model)),
-            Some(model.name().to_owned()),
-        ];
+        let entry = model.entry(&self.catalog);
+        let entry = entry.map(|(entry, _)| [entry.id.clone(), self.id_of(model)]);
+        let names = entry.into_iter().flatten().chain([model.name().to_owned()]);
         let is_unique = |name: &String| self.named(name).len() == 1;
-        let short = names.into_iter().flatten().find(is_unique);
-        short.unwrap_or_else(|| self.id_of(model))
+        names
+            .into_iter()
+            .find(is_unique)
+            .unwrap_or_else(|| self.id_of(model))
     }
 
     /// Returns the installed models that go by this name: the id of an entry, perhaps with `@packing`,
@@ -201,7 +199,7 @@ impl Library {
             let variants = entry.variants.iter().filter(|variant| suits(variant));
             self.variant_among(entry, variants)
         };
-        let found = with(&|variant| is(&variant.packing));
+        let found = with(&|variant| is(&variant.packing) || is(&with_format(variant)));
         let found = found.or_else(|| with(&|variant| is(format_name(variant.format))));
         found.ok_or_else(|| LookupError::NoVariant {
             entry: entry.id.clone(),

@@ -88,13 +88,13 @@ fn an_id_stays_when_others_are_installed_and_a_second_copy_has_its_path() {
 #[test]
 fn ids_of_the_built_in_catalog_are_unique() {
     let catalog = Catalogue::built_in();
+    let library = Library::new(catalog.clone(), Places::default(), mac(16));
     for entry in &catalog.entries {
-        assert_eq!(
-            packings_of(entry).len(),
-            entry.variants.len(),
-            "{}",
-            entry.id
-        );
+        for variant in &entry.variants {
+            let id = Library::id_of_variant(entry, variant);
+            let (_, text) = id.split_once('@').unwrap();
+            assert_eq!(library.variant_named(entry, text).unwrap(), variant, "{id}");
+        }
     }
 }
 
@@ -225,7 +225,7 @@ fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
     let (form, facts) = first.form_that_runs(model).unwrap();
     let usage = load::Usage::of_form(&first, &facts, &form, &settings);
     usage.record(&Stats {
-        prompt_tokens: 100,
+        prompt_tokens: 700,
         generated_tokens: 100,
         peak_memory_bytes: GIB,
         ..Stats::default()
