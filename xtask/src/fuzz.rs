@@ -14,7 +14,7 @@ use crate::chores;
 use crate::problem::Problem;
 use crate::progress;
 use crate::setup::{self, Host, Purpose};
-use crate::test::TEST_SUPPORT;
+use crate::test::{CLIPPY, FEATURES};
 
 const DEFAULT_MINUTES: u64 = 10;
 
@@ -103,11 +103,11 @@ impl Properties {
         Ok(())
     }
 
-    /// Only what holds properties, with the features of `cargo xtask test`, so that nothing is built
-    /// twice.
+    /// Only what holds properties, built as for `cargo xtask test`, so that nothing is built twice.
     fn cargo(&self) -> Command {
         let mut cargo = chores::cargo();
-        cargo.args(["test", "--workspace", "--features", TEST_SUPPORT, "--lib"]);
+        cargo.args(["test", "--workspace", "--lib"]);
+        cargo.args(FEATURES).envs(CLIPPY);
         for target in &self.targets {
             cargo.args(["--test", target]);
         }

@@ -20,15 +20,15 @@ use crate::ui::{Pages, Ui};
 
 /// Scripted stand-ins that rooms lend to the tests of the rooms above them, and what checks that
 /// generated files are not stale.
-pub(crate) const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
+const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
                             transom-engine-host/test-support,transom-hub/test-support,\
                             transom-library/test-support,transom-signals/test-support,\
                             transom-supervisor/test-support";
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 
-/// Features of both builds below: the same, so that nothing is built twice.
-const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
+/// Features of every build of tests: the same, so that nothing is built twice.
+pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
 
 /// Cargo's checks after the pages are there, by name.
 const CARGO_CHECKS: [(&str, &[&str]); 2] = [
@@ -37,7 +37,7 @@ const CARGO_CHECKS: [(&str, &[&str]); 2] = [
 ];
 
 /// What `cargo clippy -- -D warnings` sets for its driver, which parts arguments so.
-const CLIPPY: [(&str, &str); 2] = [
+pub(crate) const CLIPPY: [(&str, &str); 2] = [
     ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"),
     (
         "CLIPPY_ARGS",

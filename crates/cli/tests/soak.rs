@@ -1,5 +1,5 @@
-//! Some minutes of hard use of real engine processes, of MLX and then of llama.cpp: answers, cancels,
-//! unloads, kills. At the end nothing has leaked: no descriptor, no process, no memory.
+//! Hard use of real engine processes, of MLX and then of llama.cpp: answers, cancels, unloads, kills,
+//! memory pressure. At the end nothing has leaked: no descriptor, no process, no memory.
 //!
 //! `TRANSOM_SOAK_SECONDS=600 cargo test -p transom-cli --test soak` soaks for longer.
 #![cfg(target_os = "linux")]
@@ -19,7 +19,8 @@ use transom_engine::{FinishReason, SamplingParams, TokenEvent};
 use transom_signals::{ScriptedSignals, own_footprint_bytes, parse_simulation};
 use transom_supervisor::{AnswerEvent, Ask, AskError, Handle, Outcome, Tuning, Unload};
 
-const DEFAULT_SECONDS: u64 = 150;
+/// How often everything is done while leaks are looked for, at least.
+const N_CYCLES: usize = 2;
 
 /// The folder for MLX, the file for llama.cpp.
 const FORMS: [&str; 2] = ["starter", "starter/starter.gguf"];
@@ -134,7 +135,7 @@ async fn act(
 #[test]
 fn hard_use_leaks_nothing_and_loses_no_answer() {
     let seconds = std::env::var("TRANSOM_SOAK_SECONDS");
-    let seconds = seconds.map_or(DEFAULT_SECONDS, |text| text.parse().expect("a number"));
+    let seconds: u64 = seconds.map_or(0, |text| text.parse().expect("a number"));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     for form in FORMS {
         runtime.block_on(soak(form, Duration::from_secs(seconds / 2)));
@@ -156,8 +157,11 @@ async fn soak(form: &str, time: Duration) {
     in_time(handle.unload(Unload::All)).await.unwrap();
     let before = (n_descriptors(), own_footprint_bytes().unwrap());
     let began = Instant::now();
-    let mut n_rounds = DEEDS.len();
-    while began.elapsed() < time || !n_rounds.is_multiple_of(DEEDS.len()) {
+    let mut n_rounds = 0;
+    while n_rounds < N_CYCLES * DEEDS.len()
+        || began.elapsed() < time
+        || !n_rounds.is_multiple_of(DEEDS.len())
+    {
         round(form, &handle, &signals, n_rounds).await;
         n_rounds += 1;
     }
