@@ -1,10 +1,10 @@
 //! The library of models, in the terms of the commands: which one a text names, and what is said of it.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use transom_library::download::{Fit, PlanError, UnknownModel};
-use transom_library::{Installed, Library, LookupError, ThisMachine};
+use transom_library::{Installed, Library, LookupError, ThisMachine, is_path};
 use transom_signals::Hardware;
 
 use crate::console::Console;
@@ -16,11 +16,19 @@ use crate::output::verdict::verdict_text;
 
 /// Opens the library of the data folder. Mistakes in files that the user may edit are notes.
 pub(crate) fn open(link: &Link, console: &mut Console) -> Result<Library, Failure> {
-    let (library, problems) = Library::open(link.folder()?, &Hardware::detect());
-    for problem in problems {
-        console.note(&problem);
-    }
+    let (library, problems) = read(link)?;
+    note(&problems, console);
     Ok(library)
+}
+
+fn read(link: &Link) -> Result<(Library, Vec<String>), Failure> {
+    Ok(Library::open(link.folder()?, &Hardware::detect()))
+}
+
+fn note(problems: &[String], console: &mut Console) {
+    for problem in problems {
+        console.note(problem);
+    }
 }
 
 /// Returns this machine with the speed of its memory, which may be measured for half a second.
@@ -28,20 +36,39 @@ pub(crate) fn timed(machine: ThisMachine, console: &mut Console) -> ThisMachine 
     machine.with_bandwidth(|| Progress::new(console).show("Measuring the memory …"))
 }
 
-/// Returns the model that a command uses: the named one, else `from_environment`, the value of
-/// `$TRANSOM_MODEL`, else the starter that is installed beside the program.
+/// Opens the library and returns the model that a command uses: the named one, else the one in
+/// `$TRANSOM_MODEL`, else the starter. A path and the starter need no lists, so mistakes in those are
+/// not noted then.
 ///
 /// # Errors
 /// What to do about a model that isn't there.
-pub(crate) fn chosen(
-    library: &Library,
+pub(crate) fn open_for(
     named: Option<&Path>,
-    from_environment: Option<OsString>,
-) -> Result<Installed, Failure> {
+    link: &Link,
+    console: &mut Console,
+) -> Result<(Library, Installed), Failure> {
+    let text = wanted(named, std::env::var_os("TRANSOM_MODEL"));
+    let (library, problems) = read(link)?;
+    if text.as_ref().is_some_and(|text| !is_path(text)) {
+        note(&problems, console);
+    }
+    let model = chosen(&library, text.as_deref())?;
+    Ok((library, model))
+}
+
+/// The text that names a model; an empty variable names none.
+fn wanted(named: Option<&Path>, from_environment: Option<OsString>) -> Option<String> {
     let from_environment = from_environment.filter(|value| !value.is_empty());
-    let wanted = named.map(Path::to_path_buf);
-    if let Some(text) = wanted.or(from_environment.map(PathBuf::from)) {
-        return Ok(library.resolve(&text.to_string_lossy())?);
+    let text = named
+        .map(|path| path.as_os_str().to_owned())
+        .or(from_environment);
+    text.map(|text| text.to_string_lossy().into_owned())
+}
+
+/// The model that `text` names, else the starter.
+fn chosen(library: &Library, text: Option<&str>) -> Result<Installed, Failure> {
+    if let Some(text) = text {
+        return Ok(library.resolve(text)?);
     }
     library.starter().ok_or_else(|| {
         Failure::Model(
@@ -126,12 +153,12 @@ mod tests {
     fn without_a_name_the_starter_is_used_if_it_is_there() {
         let root = tempfile::tempdir().unwrap();
         let library = near(&root.path().join("transom"));
-        let failure = chosen(&library, None, None).unwrap_err();
+        let failure = chosen(&library, None).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         let starter = root.path().join("assets/starter");
         fs::create_dir_all(&starter).unwrap();
         fs::write(starter.join("config.json"), "{}").unwrap();
-        let found = chosen(&library, None, None).unwrap();
+        let found = chosen(&library, None).unwrap();
         assert_eq!(found.id, starter.canonicalize().unwrap());
         assert_eq!(found.origin, Origin::Starter);
     }
@@ -140,11 +167,8 @@ mod tests {
     fn a_named_model_goes_before_the_environment() {
         let library = near(Path::new("/nowhere/transom"));
         let name = |named: Option<&str>, environment: Option<&str>| {
-            let found = chosen(
-                &library,
-                named.map(Path::new),
-                environment.map(OsString::from),
-            );
+            let text = wanted(named.map(Path::new), environment.map(OsString::from));
+            let found = chosen(&library, text.as_deref());
             found.map(|found| found.name().to_owned())
         };
         assert_eq!(name(Some("./a"), Some("./b")).unwrap(), "a");
@@ -162,7 +186,7 @@ mod tests {
             fs::write(root.path().join(name), "").unwrap();
         }
         let library = near(Path::new("/nowhere/transom"));
-        let failure = chosen(&library, Some(root.path()), None).unwrap_err();
+        let failure = chosen(&library, root.path().to_str()).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         assert!(
             failure
@@ -175,7 +199,7 @@ mod tests {
     fn a_model_that_is_not_installed_comes_with_the_command_that_helps() {
         let library = library(Path::new("/nowhere"), computer());
         let told = |text: &str| {
-            let failure = chosen(&library, Some(Path::new(text)), None).unwrap_err();
+            let failure = chosen(&library, Some(text)).unwrap_err();
             assert_eq!(failure.exit_code(), 3);
             failure.to_string()
         };

@@ -79,9 +79,7 @@ pub(crate) fn load(
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<Loaded, Failure> {
-    let library = library::open(link, console)?;
-    let from_environment = std::env::var_os("TRANSOM_MODEL");
-    let model = library::chosen(&library, args.model.as_deref(), from_environment)?;
+    let (library, model) = library::open_for(args.model.as_deref(), link, console)?;
     let settings = LoadSettings {
         context_length: args.context_length,
         ..LoadSettings::default()

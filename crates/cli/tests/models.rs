@@ -80,7 +80,7 @@ fn a_model_is_installed_listed_used_and_removed() {
     let again = shop.run(&["models", "install", "tiny"]);
     assert_eq!(code(&again), 0);
     assert!(
-        err(&again).contains("tiny is here already"),
+        err(&again).contains("tiny is installed already"),
         "{}",
         err(&again)
     );
@@ -259,7 +259,7 @@ fn what_the_hub_refuses_is_told_in_a_sentence_with_its_exit_code() {
         2,
         "F16",
     );
-    check(&["models", "install", "tiny@3-bit"], 3, "there is F16");
+    check(&["models", "install", "tiny@3-bit"], 3, "choose F16");
     shop.hub.accept_token("hf_right");
     shop.hub.gate(REPOSITORY);
     check(
@@ -383,7 +383,7 @@ fn programs_follow_an_install_as_json() {
     assert_eq!(err(&output), "");
     for line in out(&output).lines() {
         let line: Value = serde_json::from_str(line).unwrap();
-        assert_eq!(line["name"], "tiny");
+        assert_eq!(line["key"], "tiny@F16");
         assert!(line["state"]["is"].is_string(), "{line}");
     }
     assert_eq!(fs::read(shop.file()).unwrap(), shop.bytes());

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 use transom_files::visible;
@@ -34,14 +33,6 @@ pub(super) enum End {
     },
     /// It is not, and why.
     Failed(HubError),
-}
-
-/// What a fetch tells programs, one JSON object a line.
-#[derive(Serialize)]
-struct Told<'a> {
-    name: &'a str,
-    #[serde(flatten)]
-    download: &'a Download,
 }
 
 /// Fetches `plans` in their order, with parts in `parts_folder`. Gives each of them up that reaches
@@ -186,11 +177,7 @@ impl<'a, 'c> Screen<'a, 'c> {
     pub(super) fn show(&mut self, plan: &Plan, download: &Download) -> Result<(), Failure> {
         self.done_bytes = download.done_bytes;
         if self.json {
-            let told = Told {
-                name: &plan.name,
-                download,
-            };
-            return write_line(self.console.out, &told).map_err(Failure::Output);
+            return write_line(self.console.out, download).map_err(Failure::Output);
         }
         let transfer = transfer(plan, download, self.place);
         if self.is_drawn() {
