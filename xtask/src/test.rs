@@ -7,8 +7,11 @@
 //! Clippy compiles what is tested: its driver is a compiler that lints, and takes the place of rustc
 //! for the workspace's own crates, as in `cargo clippy`. So dependencies are compiled once, and not a
 //! second time for a check alone.
+//!
+//! Tests of pages and windows run beside all others, for they mostly wait.
 
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use crate::chores;
@@ -30,11 +33,8 @@ const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 /// Features of every build of tests: the same, so that nothing is built twice.
 pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
 
-/// Cargo's checks after the pages are there, by name.
-const CARGO_CHECKS: [(&str, &[&str]); 2] = [
-    ("clippy", &["build", "--workspace", "--all-targets"]),
-    ("tests", &["test", "--workspace", "--no-fail-fast"]),
-];
+/// The package of the tests that drive windows, and its test.
+const WINDOWS: (&str, &str) = ("transom-window-tests", "window");
 
 /// What `cargo clippy -- -D warnings` sets for its driver, which parts arguments so.
 pub(crate) const CLIPPY: [(&str, &str); 2] = [
@@ -55,21 +55,34 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     facts(&mut skipped)?;
     let ui = Ui::of(&workspace)?;
     ui.installed()?;
-    for script in ["check", "test"] {
-        let shown = format!("npm run {script}");
-        check(&format!("ui {script}"), &shown, &mut ui.script(script)?)?;
-    }
+    check("ui check", "npm run check", &mut ui.script("check")?)?;
     for pages in [Pages::App, Pages::Gallery] {
         ui.built(pages)?;
     }
-    for (name, args) in CARGO_CHECKS {
-        let args = [args, FEATURES].concat();
-        let shown = format!("cargo {}", args.join(" "));
-        let mut cargo = chores::cargo();
-        cargo.args(args).envs(CLIPPY);
-        cargo.env(skipped::VARIABLE, skipped.file());
-        check(name, &shown, &mut cargo)?;
-    }
+    let cargo = |args: &[&str]| Check::cargo(args, &skipped);
+    cargo(&["build", "--workspace", "--all-targets"]).run("clippy")?;
+    let (package, windows) = WINDOWS;
+    let pages = Check::new("npm run test".to_owned(), ui.script("test")?);
+    let windows = cargo(&["test", "--workspace", "--test", windows]);
+    let tests = [
+        "test",
+        "--workspace",
+        "--no-fail-fast",
+        "--exclude",
+        package,
+    ];
+    let tests = cargo(&tests);
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let pages = pages.run_quietly("ui test");
+            pages.and(windows.run_quietly("windows"))
+        });
+        let tests = tests.run("tests");
+        let beside = beside
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        tests.and(beside)
+    })?;
     if !cfg!(target_os = "linux") {
         skipped.add(
             "tests of windows and of real pressure",
@@ -108,13 +121,15 @@ fn facts(skipped: &mut Skipped) -> Result<(), Problem> {
     Ok(())
 }
 
-/// `shown` is how a person repeats it.
 fn check(name: &str, shown: &str, command: &mut Command) -> Result<(), Problem> {
     progress::say(&format!("  {name}: {shown}"));
     let started = Instant::now();
-    let status = command
-        .status()
-        .map_err(|error| chores::not_started(command, name, &error))?;
+    let status = command.status();
+    let status = status.map_err(|error| chores::not_started(command, name, &error))?;
+    ended(name, shown, started, status)
+}
+
+fn ended(name: &str, shown: &str, started: Instant, status: ExitStatus) -> Result<(), Problem> {
     let time = elapsed(started.elapsed());
     if !status.success() {
         return Err(Problem::new(format!(
@@ -123,6 +138,43 @@ fn check(name: &str, shown: &str, command: &mut Command) -> Result<(), Problem> 
     }
     progress::say(&format!("✓ {name} ({time})"));
     Ok(())
+}
+
+/// A check, and how a person repeats it.
+struct Check {
+    shown: String,
+    command: Command,
+}
+
+impl Check {
+    fn new(shown: String, command: Command) -> Self {
+        Self { shown, command }
+    }
+
+    /// Cargo with the compiler and the features of all tests.
+    fn cargo(args: &[&str], skipped: &Skipped) -> Self {
+        let args = [args, FEATURES].concat();
+        let mut command = chores::cargo();
+        command.args(&args).envs(CLIPPY);
+        command.env(skipped::VARIABLE, skipped.file());
+        Self::new(format!("cargo {}", args.join(" ")), command)
+    }
+
+    fn run(mut self, name: &str) -> Result<(), Problem> {
+        check(name, &self.shown, &mut self.command)
+    }
+
+    /// Runs it beside another check: its output comes in one piece when it has ended.
+    fn run_quietly(mut self, name: &str) -> Result<(), Problem> {
+        progress::say(&format!("  {name}, beside what follows: {}", self.shown));
+        let started = Instant::now();
+        let output = self.command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| chores::not_started(&self.command, name, &error))?;
+        for text in [&output.stdout, &output.stderr] {
+            progress::say(String::from_utf8_lossy(text).trim_end());
+        }
+        ended(name, &self.shown, started, output.status)
+    }
 }
 
 /// rustup's minimal profile leaves out two tools that the checks need.
