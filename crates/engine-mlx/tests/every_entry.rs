@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use support::{fixtures, hold_mlx, load};
 use tempfile::TempDir;
+use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_engine::{
     Engine, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, ModelSource, Prompt,
     SamplingParams,
@@ -174,7 +175,10 @@ fn check(name: &str) {
         let (reason, stats) = answer.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((reason, stats.generated_tokens), (FinishReason::Length, 12));
         let held = model.memory().kv_cache_bytes;
-        let is_near = held <= need.kv_cache_bytes && held >= need.kv_cache_bytes / 2;
+        // Pinned states count as cache that can be dropped.
+        let pinned_bytes = need.cache_bytes - ALLOCATOR_CACHE_BYTES;
+        let most = need.kv_cache_bytes + pinned_bytes;
+        let is_near = held <= most && held >= need.kv_cache_bytes / 2;
         assert!(is_near, "{name}: {held}, {need:?}");
     }
 }
