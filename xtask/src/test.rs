@@ -10,9 +10,12 @@
 //!
 //! Tests of pages and windows run beside all others, for they mostly wait.
 
+use std::collections::BTreeSet;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
 use std::time::Instant;
+
+use serde_json::Value;
 
 use crate::chores;
 use crate::problem::Problem;
@@ -33,8 +36,8 @@ const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 /// Features of every build of tests: the same, so that nothing is built twice.
 pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
 
-/// The package of the tests that drive windows, and its test.
-const WINDOWS: (&str, &str) = ("transom-window-tests", "window");
+/// The test that drives windows.
+const WINDOWS: &str = "window";
 
 /// What `cargo clippy -- -D warnings` sets for its driver, which parts arguments so.
 pub(crate) const CLIPPY: [(&str, &str); 2] = [
@@ -61,21 +64,18 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     }
     let cargo = |args: &[&str]| Check::cargo(args, &skipped);
     cargo(&["build", "--workspace", "--all-targets"]).run("clippy")?;
-    let (package, windows) = WINDOWS;
     let pages = Check::new("npm run test".to_owned(), ui.script("test")?);
-    let windows = cargo(&["test", "--workspace", "--test", windows]);
-    let tests = [
-        "test",
-        "--workspace",
-        "--no-fail-fast",
-        "--exclude",
-        package,
-    ];
-    let tests = cargo(&tests);
+    let windows = cargo(&["test", "--workspace", "--test", WINDOWS]);
+    let examples = cargo(&["test", "--workspace", "--doc"]);
+    let names = test_names()?;
+    let names = names.iter().flat_map(|name| ["--test", name]);
+    let others = ["test", "--workspace", "--no-fail-fast", "--lib", "--bins"];
+    let tests = cargo(&others.into_iter().chain(names).collect::<Vec<_>>());
     thread::scope(|scope| {
         let beside = scope.spawn(|| {
+            let windows = windows.run_quietly("windows");
             let pages = pages.run_quietly("ui test");
-            pages.and(windows.run_quietly("windows"))
+            windows.and(pages).and(examples.run_quietly("examples"))
         });
         let tests = tests.run("tests");
         let beside = beside
@@ -93,6 +93,25 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     let time = elapsed(started.elapsed());
     progress::say(&format!("✓ every check passed ({time})"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names of all integration tests but [`WINDOWS`]. Cargo has no way to leave one out, and without its
+/// package others would have other features.
+fn test_names() -> Result<BTreeSet<String>, Problem> {
+    let metadata = chores::output_of(
+        chores::cargo().args(["metadata", "--no-deps", "--format-version", "1"]),
+        "list the tests",
+    )?;
+    let metadata: Value = serde_json::from_str(&metadata)
+        .map_err(|error| Problem::new(format!("cargo metadata is not JSON: {error}")))?;
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let packages = list(&metadata["packages"]);
+    let targets = packages
+        .iter()
+        .flat_map(|package| list(&package["targets"]));
+    let tests = targets.filter(|target| list(&target["kind"]).contains(&"test".into()));
+    let names = tests.filter_map(|test| Some(test["name"].as_str()?.to_owned()));
+    Ok(names.filter(|name| name != WINDOWS).collect())
 }
 
 /// The list of models against its sources and against itself. Its script reads TOML, as Python can
