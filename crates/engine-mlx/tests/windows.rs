@@ -10,6 +10,7 @@ use std::fs;
 
 use support::{assemble, hold_mlx, load};
 use talk::{check_answer, greedy, model, text, turn};
+use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_engine::{Engine, EngineError, Limits, LoadedModel, ModelSource};
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
@@ -207,7 +208,7 @@ fn the_need_covers_what_a_full_context_keeps() {
         // Another question from the middle on, so that places are pinned.
         greedy(&mut model, &text(14, 30), 300);
         greedy(&mut model, &text(14, 60), 330);
-        let pins = need.cache_bytes - (256 << 20);
+        let pins = need.cache_bytes - ALLOCATOR_CACHE_BYTES;
         let most = need.kv_cache_bytes + pins;
         assert!(held(&model) <= most, "{name}: {need:?}");
     }
