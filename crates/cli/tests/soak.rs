@@ -20,7 +20,7 @@ use transom_signals::{ScriptedSignals, own_footprint_bytes, parse_simulation};
 use transom_supervisor::{AnswerEvent, Ask, AskError, Handle, Outcome, Tuning, Unload};
 
 /// How often everything is done while leaks are looked for, at least.
-const N_CYCLES: usize = 2;
+const N_CYCLES: usize = 1;
 
 /// The folder for MLX, the file for llama.cpp.
 const FORMS: [&str; 2] = ["starter", "starter/starter.gguf"];
