@@ -44,7 +44,7 @@ describe("for assistive technology nothing is wrong in", () => {
     await state.after?.(ipc);
     await wait(30);
     await tick();
-    claim(state);
+    await claim(state);
     const found = await axe.run(document, { rules: { "color-contrast": { enabled: false } } });
     const wrong = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ; ")}`);
     expect(wrong).toEqual([]);

@@ -41,7 +41,7 @@ async function show(name: string, ipc: FakeIpc): Promise<void> {
   const other = others.find((state) => state.name === name);
   if (!other) throw new Error(`there is no state ${name}`);
   await other.show(ipc, target);
-  claim(other);
+  await claim(other);
 }
 
 async function showChat(state: ChatState, ipc: FakeIpc): Promise<void> {

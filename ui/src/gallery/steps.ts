@@ -11,16 +11,24 @@ export function wait(milliseconds: number): Promise<void> {
 }
 
 /**
- * Fails unless the page says what the state is called after, in its text or to a screen reader, so
- * that no picture is taken of another state.
+ * Waits until the page says what the state is called after, in its text or to a screen reader, so that
+ * no picture is taken of another state; fails if that does not come within two seconds.
  */
-export function claim(state: { name: string; shows: string }): void {
+export async function claim(state: { name: string; shows: string }): Promise<void> {
+  for (let tries = 0; tries < 40; tries++) {
+    if (said().includes(state.shows)) return;
+    await wait(50);
+  }
+  throw new Error(`the state ${state.name} does not show “${state.shows}” but: ${said().slice(0, 500)}`);
+}
+
+/** All that the page says, to eyes and screen readers. */
+function said(): string {
   const named = ["aria-label", "title", "placeholder"];
-  const said = [...document.querySelectorAll<HTMLElement>("body *")].flatMap((element) =>
+  const names = [...document.querySelectorAll<HTMLElement>("body *")].flatMap((element) =>
     named.flatMap((name) => element.getAttribute(name) ?? []));
   const typed = [...document.querySelectorAll<HTMLInputElement>("input, textarea")].map((field) => field.value);
-  const text = [document.body.textContent, ...said, ...typed].join("\n").replace(/\s+/g, " ");
-  if (!text.includes(state.shows)) throw new Error(`the state ${state.name} does not show “${state.shows}”`);
+  return [document.body.textContent, ...names, ...typed].join("\n").replace(/\s+/g, " ");
 }
 
 /** Clicks the first that is found, as soon as it is there. */
