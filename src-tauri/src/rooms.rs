@@ -85,7 +85,7 @@ impl Rooms {
         let hardware = Hardware::detect();
         // Files are read for it, while the supervisor is looked for.
         let recent = tokio::task::spawn_blocking({
-            let machine = ThisMachine::read(&hardware, data_folder);
+            let machine = ThisMachine::read(&hardware, data_folder, None);
             let places = models::places(data_folder, &settings);
             let library = Library::new(shelf.list(), places, machine);
             let (store, settings) = (store.clone(), settings.clone());
@@ -137,7 +137,7 @@ impl Rooms {
             (status.budget_bytes, status.in_use_bytes)
         };
         let folder = &self.link.data_folder;
-        let machine = ThisMachine::read(&self.hardware, folder);
+        let machine = ThisMachine::read(&self.hardware, folder, None);
         let machine = machine.with_status(budget_bytes, in_use_bytes);
         let places = models::places(folder, &self.settings());
         Library::new(self.shelf.list(), places, machine)

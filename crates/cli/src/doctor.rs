@@ -71,7 +71,7 @@ fn gather(
 ) -> Result<Report, Failure> {
     let hardware = Hardware::detect();
     let data_folder = link.folder()?.to_path_buf();
-    let machine = ThisMachine::read(&hardware, &data_folder);
+    let machine = ThisMachine::read(&hardware, &data_folder, None);
     let measured = args.measure.then(|| {
         Progress::new(console).show("Measuring the memory …");
         machine.measure_bandwidth()

@@ -140,7 +140,7 @@ impl Library {
 }
 
 /// Returns true if the name of a model's file has this packing. A folder has only one.
-pub(crate) fn has_packing(model: &Installed, packing: &str) -> bool {
+fn has_packing(model: &Installed, packing: &str) -> bool {
     let file = model.id.file_name().unwrap_or_default().to_string_lossy();
     let is_file = model.formats().contains(&Format::Gguf);
     !is_file || file.to_lowercase().contains(&packing.to_lowercase())

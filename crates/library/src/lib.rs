@@ -23,12 +23,14 @@ use std::sync::{Arc, OnceLock};
 
 use transom_catalog::{installed, read_list};
 use transom_signals::Hardware;
+use transom_supervisor::settings::Settings;
 
 pub use disk::DiskRoom;
-// What shells show of models, so that they need not know the catalog.
 pub use load::{LoadSettings, Usage};
 pub use machine::ThisMachine;
 pub use names::{LookupError, format_name, is_path, is_repository, packings_of, variant_text};
+
+// What shells show of models, so that they need not know the catalog.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};
 pub use transom_catalog::estimate::{Bandwidth, BandwidthBasis, Estimate, Machine, Speed, Verdict};
 pub use transom_catalog::installed::{
@@ -61,16 +63,21 @@ impl Library {
         }
     }
 
-    /// Reads the library of `data_folder` on the machine with this `hardware`. Returns the problems of
-    /// files that the user may have edited: their own `models.toml` and the list of added models. The
-    /// rest of the library works without them.
+    /// Reads the library of `data_folder` on the machine with this `hardware`, under the budget that the
+    /// user chose. Returns the problems of files that the user may have edited: their own `models.toml`,
+    /// the list of added models and the settings. The rest of the library works without them.
     pub fn open(data_folder: &Path, hardware: &Hardware) -> (Self, Vec<String>) {
         let (catalog, mistake) = read_catalog(data_folder);
         let added = installed::read_added(data_folder).err();
         let added = added.map(|error| format!("{error}; the models that you added are left out"));
-        let machine = ThisMachine::read(hardware, data_folder);
+        let (settings, damaged) = match Settings::read(data_folder) {
+            Ok(settings) => (settings.unwrap_or_default(), None),
+            Err(error) => (Settings::default(), Some(error.to_string())),
+        };
+        let machine = ThisMachine::read(hardware, data_folder, settings.memory_budget_bytes);
         let library = Self::new(catalog, Places::of(data_folder), machine);
-        (library, mistake.into_iter().chain(added).collect())
+        let problems = [mistake, added, damaged].into_iter().flatten();
+        (library, problems.collect())
     }
 
     /// Returns the same library with the models that are installed now.

@@ -9,7 +9,6 @@ use transom_catalog::measured::{self, Key, Measured, Record};
 use transom_catalog::{ModelFacts, forms};
 use transom_signals::{Hardware, available_bytes};
 use transom_supervisor::KvCacheChoice;
-use transom_supervisor::settings::Settings;
 
 /// This machine, as estimates see it.
 #[derive(Debug, Clone)]
@@ -22,10 +21,10 @@ pub struct ThisMachine {
 }
 
 impl ThisMachine {
-    /// Reads the machine with this `hardware`: its budget under the settings in `data_folder`, and what
-    /// earlier answers measured. Programs that run now don't count against the room, so the answer is
-    /// the same tomorrow; see [`Self::with_status`].
-    pub fn read(hardware: &Hardware, data_folder: &Path) -> Self {
+    /// Reads what earlier answers measured on the machine with this `hardware`. Models may use
+    /// `budget_bytes`, or what is usual where the user chose nothing. Programs that run now don't count
+    /// against the room, so the answer is the same tomorrow; see [`Self::with_status`].
+    pub fn read(hardware: &Hardware, data_folder: &Path, budget_bytes: Option<u64>) -> Self {
         let measured_file = data_folder.join(measured::FILE_NAME);
         let measured = Measured::read(&measured_file);
         let chip_name = hardware.chip_name.clone();
@@ -35,11 +34,8 @@ impl ThisMachine {
             &chip_name,
             measured.bandwidth(&chip_name),
         );
-        // Whoever starts the supervisor reports settings that can't be read.
-        let settings = Settings::read(data_folder).ok().flatten();
-        let chosen = settings.unwrap_or_default().memory_budget_bytes;
         Self {
-            room: Room::all_of(&machine.budget(chosen)),
+            room: Room::all_of(&machine.budget(budget_bytes)),
             machine,
             chip_name,
             measured,

@@ -67,7 +67,7 @@ impl Library {
         if model.origin == Origin::Starter {
             return id;
         }
-        // Of several copies only one has the id.
+        // Of several copies the first has the id.
         let mut copies = self.installed().iter();
         let holder = copies.find(|other| self.id_by_origin(other).as_ref() == Some(&id));
         match holder {
@@ -94,8 +94,12 @@ impl Library {
     /// Returns the installed model with this id, at this path, or with this name. Ids go first, then
     /// paths; of several with the name the one in the form that runs first on this machine.
     pub fn find(&self, text: &str) -> Option<&Installed> {
-        let mut installed = self.installed().iter();
-        let by_id = installed.find(|model| self.id_of(model).eq_ignore_ascii_case(text));
+        let has_id = |model: &&Installed| {
+            let id = self.id_by_origin(model);
+            id.is_some_and(|id| id.eq_ignore_ascii_case(text))
+        };
+        // Of several copies the first has the id.
+        let by_id = self.installed().iter().find(has_id);
         let by_path = || {
             let path = forms::of(Path::new(text)).ok()?.paths.swap_remove(0);
             self.installed().iter().find(|model| model.id == path)

@@ -245,11 +245,8 @@ fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
 fn the_budget_is_the_one_that_the_user_chose() {
     let data = tempfile::tempdir().unwrap();
     let hardware = Hardware::detect();
-    let budget = || {
-        ThisMachine::read(&hardware, data.path())
-            .room()
-            .budget_bytes
-    };
+    let open = || Library::open(data.path(), &hardware);
+    let budget = || open().0.machine().room().budget_bytes;
     let usual = budget();
     let chosen = Settings {
         memory_budget_bytes: Some(usual / 2),
@@ -257,12 +254,20 @@ fn the_budget_is_the_one_that_the_user_chose() {
     };
     chosen.write(data.path()).unwrap();
     assert_eq!(budget(), usual / 2);
-    let machine = ThisMachine::read(&hardware, data.path()).with_status(8 * GIB, 1 << 50);
+    let machine = open().0.machine().clone().with_status(8 * GIB, 1 << 50);
     assert_eq!(machine.room().budget_bytes, 8 * GIB);
     let available = machine.room().available_bytes.unwrap();
     assert!(
         available > 1 << 50,
         "a loaded model makes room for the next one"
+    );
+    // Settings that can't be read are set aside, which is told.
+    fs::write(data.path().join("supervisor.json"), "oops").unwrap();
+    let (library, problems) = open();
+    assert_eq!(library.machine().room().budget_bytes, usual);
+    assert!(
+        problems[0].contains("supervisor.json.damaged"),
+        "{problems:?}"
     );
 }
 
@@ -275,7 +280,7 @@ fn the_speed_of_memory_is_measured_only_where_nobody_knows_it() {
             chip_name: chip.to_owned(),
             ..Hardware::detect()
         };
-        let machine = ThisMachine::read(&hardware, data.path());
+        let machine = ThisMachine::read(&hardware, data.path(), None);
         let machine = machine.with_bandwidth_by(once, measure);
         machine.numbers().bandwidth.unwrap().low_bytes_per_second
     };
