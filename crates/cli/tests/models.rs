@@ -186,43 +186,50 @@ fn a_file_that_is_not_the_listed_one_is_never_in_place() {
 /// small a file there was none of; it ends whole all the same.
 #[test]
 fn an_interrupted_install_goes_on_where_it_was() {
-    for ending in [rustix::process::Signal::INT, rustix::process::Signal::KILL] {
-        let shop = Shop::open();
-        let n_bytes = shop.bytes().len() as u64;
-        // Some seconds for the whole, far longer than it takes to be seen and ended.
-        shop.hub
-            .fail(Route::Blob, Fault::Slow(n_bytes / 20), u32::MAX);
-        let mut child = shop.start(&["models", "install", "tiny"]);
-        let mut rest = wait_for(&mut child, " %, ");
-        signal(&child, ending);
-        let status = child.wait().unwrap();
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut rest, &mut text).unwrap();
-        assert!(!shop.file().exists());
-        if ending == rustix::process::Signal::INT {
-            assert_eq!(status.code(), Some(130), "{text}");
-            assert!(
-                text.contains(" are kept. To go on: transom models install tiny\n"),
-                "{text}"
-            );
-        }
-        shop.hub.heal();
-        let seen_before = shop.hub.seen().len();
-        let installed = shop.run(&["models", "install", "tiny"]);
-        assert_eq!(code(&installed), 0, "{}", err(&installed));
-        assert_eq!(fs::read(shop.file()).unwrap(), shop.bytes());
-        let asked = shop.hub.seen().split_off(seen_before);
-        let from_start = asked
-            .iter()
-            .filter(|seen| seen.route == Route::Blob)
-            .any(|seen| {
-                seen.range
-                    .as_deref()
-                    .is_none_or(|range| range.starts_with("bytes=0-"))
-            });
-        let is_settled = ending == rustix::process::Signal::INT;
-        assert!(!(is_settled && from_start), "it began again: {asked:#?}");
+    end_and_install_again(rustix::process::Signal::INT);
+}
+
+#[test]
+fn a_killed_install_is_finished_by_the_next_one() {
+    end_and_install_again(rustix::process::Signal::KILL);
+}
+
+fn end_and_install_again(ending: rustix::process::Signal) {
+    let shop = Shop::open();
+    let n_bytes = shop.bytes().len() as u64;
+    // Some seconds for the whole, far longer than it takes to be seen and ended.
+    shop.hub
+        .fail(Route::Blob, Fault::Slow(n_bytes / 20), u32::MAX);
+    let mut child = shop.start(&["models", "install", "tiny"]);
+    let mut rest = wait_for(&mut child, " %, ");
+    signal(&child, ending);
+    let status = child.wait().unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut rest, &mut text).unwrap();
+    assert!(!shop.file().exists());
+    if ending == rustix::process::Signal::INT {
+        assert_eq!(status.code(), Some(130), "{text}");
+        assert!(
+            text.contains(" are kept. To go on: transom models install tiny\n"),
+            "{text}"
+        );
     }
+    shop.hub.heal();
+    let seen_before = shop.hub.seen().len();
+    let installed = shop.run(&["models", "install", "tiny"]);
+    assert_eq!(code(&installed), 0, "{}", err(&installed));
+    assert_eq!(fs::read(shop.file()).unwrap(), shop.bytes());
+    let asked = shop.hub.seen().split_off(seen_before);
+    let from_start = asked
+        .iter()
+        .filter(|seen| seen.route == Route::Blob)
+        .any(|seen| {
+            seen.range
+                .as_deref()
+                .is_none_or(|range| range.starts_with("bytes=0-"))
+        });
+    let is_settled = ending == rustix::process::Signal::INT;
+    assert!(!(is_settled && from_start), "it began again: {asked:#?}");
 }
 
 #[test]
@@ -447,35 +454,44 @@ fn on_terminal(shop: &Shop, columns: usize, words: &str) -> rexpect::session::Pt
 }
 
 #[test]
-fn at_a_terminal_progress_is_one_line_that_fits_and_a_yes_removes() {
-    for columns in [80, 50] {
-        let shop = Shop::open();
-        // Slow enough that a busy machine, too, draws it on its way.
-        shop.hub.fail(Route::Blob, Fault::Slow(400_000), u32::MAX);
-        let mut session = on_terminal(&shop, columns, "models install tiny");
-        let seen = session.exp_string("is installed, ").unwrap();
-        session.exp_eof().unwrap();
-        // The library gives each byte as a letter.
-        let bytes: Vec<u8> = seen.chars().map(|byte| byte as u8).collect();
-        let seen = String::from_utf8(bytes).unwrap();
-        let drawn: Vec<&str> = seen.split("\r\x1b[2K").skip(1).collect();
-        let is_progress = |line: &&&str| line.contains('█') && line.contains("of 4.9 MB");
-        let n_progress = drawn.iter().filter(is_progress).count();
-        assert!(n_progress > 0, "{seen:?}");
-        for line in &drawn[..drawn.len() - 1] {
-            assert!(
-                line.chars().count() < columns && !line.contains('\n'),
-                "{line:?}"
-            );
-        }
-        let mut session = on_terminal(&shop, columns, "models remove tiny");
-        session.exp_string("Remove tiny (4.9 MB) from ").unwrap();
-        session.exp_string("[y/N] ").unwrap();
-        session.send_line("y").unwrap();
-        session.exp_string("tiny: removed, 4.9 MB freed.").unwrap();
-        session.exp_eof().unwrap();
-        assert!(!shop.file().exists());
+fn at_a_terminal_progress_is_one_line_that_fits_80_columns() {
+    install_and_remove_at_a_terminal(80);
+}
+
+#[test]
+fn at_a_terminal_progress_is_one_line_that_fits_50_columns() {
+    install_and_remove_at_a_terminal(50);
+}
+
+fn install_and_remove_at_a_terminal(columns: usize) {
+    let shop = Shop::open();
+    // Some seconds for the whole: long enough that a busy machine, too, draws it on its way.
+    let bytes_per_second = shop.bytes().len() as u64 / 4;
+    shop.hub
+        .fail(Route::Blob, Fault::Slow(bytes_per_second), u32::MAX);
+    let mut session = on_terminal(&shop, columns, "models install tiny");
+    let seen = session.exp_string("is installed, ").unwrap();
+    session.exp_eof().unwrap();
+    // The library gives each byte as a letter.
+    let bytes: Vec<u8> = seen.chars().map(|byte| byte as u8).collect();
+    let seen = String::from_utf8(bytes).unwrap();
+    let drawn: Vec<&str> = seen.split("\r\x1b[2K").skip(1).collect();
+    let is_progress = |line: &&&str| line.contains('█') && line.contains("of 4.9 MB");
+    let n_progress = drawn.iter().filter(is_progress).count();
+    assert!(n_progress > 0, "{seen:?}");
+    for line in &drawn[..drawn.len() - 1] {
+        assert!(
+            line.chars().count() < columns && !line.contains('\n'),
+            "{line:?}"
+        );
     }
+    let mut session = on_terminal(&shop, columns, "models remove tiny");
+    session.exp_string("Remove tiny (4.9 MB) from ").unwrap();
+    session.exp_string("[y/N] ").unwrap();
+    session.send_line("y").unwrap();
+    session.exp_string("tiny: removed, 4.9 MB freed.").unwrap();
+    session.exp_eof().unwrap();
+    assert!(!shop.file().exists());
 }
 
 #[test]
