@@ -1,18 +1,18 @@
-//! Contracts and text of local inference.
+//! The interface of an inference engine, and everything about text that engines share.
 //!
-//! This room says what a backend is ([`Engine`], [`LoadedModel`]), what it reports
-//! ([`TokenEvent`]), and owns everything about text that backends share: chat templates,
-//! tokenizers, incremental detokenisation, stop strings and the meaning of every sampling
-//! parameter. It imports no other room, starts no thread, and knows nothing of async.
+//! [`Engine`] and [`LoadedModel`] define an engine, [`TokenEvent`] what it reports. Chat templates,
+//! tokenizers, incremental detokenization, stop strings and the meaning of every sampling parameter
+//! are here, so they are the same in all engines. This crate uses only `files` and `fit` of the
+//! workspace, starts no thread and contains no async code.
 
 pub mod chat;
 pub mod contract;
 pub mod error;
 pub mod event;
-pub mod fit;
+pub mod truncation;
 pub mod generation;
 pub mod sampling;
-pub mod seconds;
+pub mod serde_seconds;
 pub mod speculation;
 pub mod template;
 #[cfg(feature = "test-support")]
@@ -27,7 +27,7 @@ pub use contract::{
 };
 pub use error::EngineError;
 pub use event::{FinishReason, Section, Stats, TokenEvent};
-pub use fit::Fit;
+pub use truncation::Truncation;
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};

@@ -92,7 +92,7 @@ impl Engine for ScriptedEngine {
     ) -> Result<Box<dyn LoadedModel>, EngineError> {
         for done_bytes in [0, WEIGHT_BYTES / 2, WEIGHT_BYTES] {
             if control.is_stopped() {
-                return Err(EngineError::Cancelled);
+                return Err(EngineError::Canceled);
             }
             on_progress(LoadProgress {
                 done_bytes,

@@ -1,4 +1,4 @@
-//! From detokenised bytes to text that may be shown.
+//! From detokenized bytes to text that may be shown.
 //!
 //! Three stages, one file each: [`utf8`] makes whole characters of bytes, [`reasoning`] tells
 //! thinking from answering, [`stop`] ends the answer at a stop string. [`TextStream`] runs them in
@@ -17,7 +17,7 @@ use utf8::Utf8Buffer;
 pub(crate) use reasoning::STRIPPED_MARKERS;
 pub use reasoning::{OpenReasoning, REASONING_MARKERS};
 
-/// Detokenised bytes in, safe text out: one answer's way from the model to the reader.
+/// Detokenized bytes in, safe text out: one answer's way from the model to the reader.
 ///
 /// Stop strings are looked for in the answer only, never in the reasoning: a blank line as a stop
 /// string must not cut a model short while it thinks. That is what callers of OpenAI's interface

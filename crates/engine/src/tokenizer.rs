@@ -2,7 +2,7 @@
 //!
 //! The `tokenizers` crate encodes. Decoding is our own ([`Detokenizer`]), because answers leave
 //! token by token and a token may be part of a character: the crate's decode gives whole strings
-//! only. The rule: the detokeniser's bytes, joined, are the crate's decode of all ids together.
+//! only. The rule: the detokenizer's bytes, joined, are the crate's decode of all ids together.
 
 mod config;
 mod detokenizer;
@@ -172,7 +172,7 @@ impl Tokenizer {
         special.map(|token| token.content).collect()
     }
 
-    /// A detokeniser at the start of a text.
+    /// A detokenizer at the start of a text.
     pub fn detokenizer(&self) -> Detokenizer<'_> {
         Detokenizer::new(&self.inner, &self.decode_plan)
     }

@@ -117,14 +117,14 @@ fn a_cancelled_answer_keeps_its_text_and_ends_after_the_running_step() {
     let mut script = Script::answering(["a", "b"]);
     script.answers[0].insert(1, Step::Call(Arc::new(move || cancel.cancel())));
     let (reason, events) = run(script, &GenerationParams::default(), &control);
-    assert_eq!(reason, Ok(FinishReason::Cancelled));
+    assert_eq!(reason, Ok(FinishReason::Canceled));
     assert_eq!(answer(&events), "a");
     let (reason, events) = run(
         Script::answering(["a"]),
         &GenerationParams::default(),
         &control,
     );
-    assert_eq!(reason, Ok(FinishReason::Cancelled));
+    assert_eq!(reason, Ok(FinishReason::Canceled));
     assert_eq!(events.len(), 2, "started and finished only: {events:?}");
 }
 
@@ -150,8 +150,8 @@ fn loads_fail_as_scripted_and_stop_when_cancelled() {
     let control = JobControl::new();
     assert_eq!(load(script, &control).err(), Some(EngineError::EmptyPrompt));
     control.cancel();
-    let cancelled = load(Script::default(), &control).err();
-    assert_eq!(cancelled, Some(EngineError::Cancelled));
+    let canceled = load(Script::default(), &control).err();
+    assert_eq!(canceled, Some(EngineError::Canceled));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The detokeniser equals the `tokenizers` crate's decode; bad files are named.
+//! The detokenizer equals the `tokenizers` crate's decode; bad files are named.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
