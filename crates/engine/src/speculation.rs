@@ -69,7 +69,7 @@ impl Speculation {
         let mut continued = None;
         if let Some(current) = self.current {
             let is_correct = self.lookup.tokens().get(current.next) == Some(&token);
-            self.policy.record_guess(current.length, is_correct);
+            self.policy.record_outcome(current.length, is_correct);
             continued = is_correct.then_some(Match {
                 length: current.length + 1,
                 next: current.next + 1,

@@ -1,16 +1,14 @@
-//! Draws tokens on the CPU from the reference distribution, at a fraction of its cost.
+//! Draws tokens on the CPU from the reference distribution, much faster than the reference.
 //!
-//! A vocabulary has 150,000 tokens, and next to none of them can come next. Passes in f32 over all
-//! logits find a few candidates that are certain to hold every token that the filters keep; the
-//! rest is the reference's own code over these few.
+//! Only few of 150,000 tokens can come next. Passes in f32 over all logits find candidates that
+//! certainly include every token that the filters keep; the reference's own code does the rest.
 //!
-//! Rule: the token is the one that the reference gives for the same random number, to the bit. What
-//! is computed roughly comes with a bound on its error, and where that leaves a doubt, the exact sum
-//! decides.
+//! Rule: the token equals the one that the reference gives for the same random number, to the bit.
+//! Approximate values have an error bound, and where it leaves a doubt, the exact sum decides.
 
-mod field;
-mod scan;
-mod touched;
+mod adjusted;
+mod simd;
+mod split_logits;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -18,15 +16,15 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use crate::error::EngineError;
 use crate::sampling::SamplingParams;
 use crate::sampling::distribution::{Candidate, highest, weight};
-use field::Field;
-use touched::Touched;
+use adjusted::AdjustedTokens;
+use split_logits::SplitLogits;
 
-/// Draws one token after another. The generator is ChaCha8, whose numbers are the same on every
+/// Draws the tokens of one response. The generator is ChaCha8, whose numbers are the same on every
 /// platform and in every version, so a seed keeps its meaning.
 ///
-/// Each place of the answer has one random number: [`Sampler::draw`] changes nothing, and only
-/// [`Sampler::accept`] moves on. So tokens that were guessed and rejected leave no trace, and a seed
-/// gives the same answer however many places a step computes.
+/// Each position of the response has one random number: [`Sampler::draw`] changes nothing, and only
+/// [`Sampler::accept`] advances. So rejected draft tokens change nothing, and a seed gives the same
+/// response for any number of positions per step.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     params: SamplingParams,
@@ -34,13 +32,13 @@ pub struct Sampler {
     rng: ChaCha8Rng,
     /// The random number of the next token, in [0, 1).
     random: f64,
-    touched: Touched,
-    room: Room,
+    adjusted: AdjustedTokens,
+    buffers: Buffers,
 }
 
-/// Memory to work in, kept from token to token.
+/// Scratch buffers, reused for all tokens.
 #[derive(Debug, Clone, Default)]
-struct Room {
+struct Buffers {
     logits: Vec<f32>,
     changed: Vec<Candidate>,
     kept: Vec<Candidate>,
@@ -49,11 +47,10 @@ struct Room {
 }
 
 impl Sampler {
-    /// A sampler for one answer after `prompt`. Without a seed in `params` one is drawn from the
-    /// system.
+    /// Creates a sampler for a response to `prompt`. Without a seed in `params`, uses a random one.
     ///
     /// # Errors
-    /// [`EngineError::Backend`] when the system has no random numbers to give.
+    /// [`EngineError::Backend`] if the system provides no random numbers.
     pub fn new(params: SamplingParams, prompt: &[u32]) -> Result<Self, EngineError> {
         let seed = match params.seed {
             Some(seed) => seed,
@@ -66,67 +63,76 @@ impl Sampler {
         };
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let random = uniform(&mut rng);
-        let touched = Touched::new(&params, prompt);
+        let adjusted = AdjustedTokens::new(&params, prompt);
         Ok(Self {
             params,
             seed,
             rng,
             random,
-            touched,
-            room: Room::default(),
+            adjusted,
+            buffers: Buffers::default(),
         })
     }
 
-    /// The seed in use: with it the answer can be had again.
+    /// Returns the seed in use, with which the response can be reproduced.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// Draws the next token's id from `logits`, one for each token of the vocabulary; see
-    /// [`SamplingParams::distribution`]. Drawing again gives the same token until one is accepted.
-    /// `None` for empty `logits`.
+    /// [`SamplingParams::distribution`]. Returns the same token until one is accepted. `None` for
+    /// empty `logits`.
     pub fn draw(&mut self, logits: &[f32]) -> Option<u32> {
         if logits.is_empty() {
             return None;
         }
-        let room = &mut self.room;
-        let others =
-            self.touched
-                .take_out(&self.params, logits, &mut room.logits, &mut room.changed);
-        let field = Field {
+        let buffers = &mut self.buffers;
+        let others = self.adjusted.split(
+            &self.params,
+            logits,
+            &mut buffers.logits,
+            &mut buffers.changed,
+        );
+        let split = SplitLogits {
             others,
-            changed: &room.changed,
+            changed: &buffers.changed,
         };
         if self.params.is_greedy() {
-            return Some(field.likeliest().map_or(0, |candidate| candidate.id));
+            return Some(split.most_likely().map_or(0, |candidate| candidate.id));
         }
-        if let Some(id) = field.draw(&self.params, self.random, &mut room.weights) {
+        if let Some(id) = split.draw(&self.params, self.random, &mut buffers.weights) {
             return Some(id);
         }
-        field.keep(
+        split.keep(
             &self.params,
-            &mut room.kept,
-            &mut room.order,
-            &mut room.weights,
+            &mut buffers.kept,
+            &mut buffers.order,
+            &mut buffers.weights,
         );
-        let temperature = self.params.last_temperature();
-        let drawn = draw(&room.kept, temperature, self.random, &mut room.weights);
+        let temperature = self.params.final_temperature();
+        let drawn = draw(
+            &buffers.kept,
+            temperature,
+            self.random,
+            &mut buffers.weights,
+        );
         Some(drawn.unwrap_or(0))
     }
 
-    /// Takes `token` into the answer: penalties count it from now on.
+    /// Adds `token` to the response, so that penalties count it, and advances to the next random
+    /// number.
     pub fn accept(&mut self, token: u32) {
-        self.touched.accept(&self.params, token);
+        self.adjusted.accept(&self.params, token);
         self.random = uniform(&mut self.rng);
     }
 }
 
-/// 53 random bits: every f64 in [0, 1) that is a multiple of 2^-53, equally likely.
+/// Returns 53 random bits: every multiple of 2^-53 in [0, 1), equally likely.
 fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Draws from `kept` with the random number `random`; `None` if there are none.
+/// Draws from `kept` with the random number `random`; `None` if it is empty.
 fn draw(kept: &[Candidate], temperature: f64, random: f64, weights: &mut Vec<f64>) -> Option<u32> {
     let top = highest(kept);
     weights.clear();

@@ -155,7 +155,7 @@ impl DraftPolicy {
 
     /// Records whether the token sampled after a match of `length` tokens was the one that followed
     /// the match, whether or not it was part of a draft.
-    pub fn record_guess(&mut self, length: usize, is_correct: bool) {
+    pub fn record_outcome(&mut self, length: usize, is_correct: bool) {
         let acceptance = &mut self.acceptance[match_class(length)];
         acceptance.n_correct = acceptance.n_correct * DECAY + f64::from(u8::from(is_correct));
         acceptance.n_total = acceptance.n_total * DECAY + 1.0;

@@ -135,11 +135,11 @@ impl PromptLookup {
     pub fn draft(&self, found: Match, n: usize, draft: &mut Vec<u32>) {
         let start = draft.len();
         for position in found.next..found.next + n {
-            let guess = match self.tokens.get(position) {
-                Some(token) => *token,
+            let token = match self.tokens.get(position) {
+                Some(&token) => token,
                 None => draft[start + position - self.tokens.len()],
             };
-            draft.push(guess);
+            draft.push(token);
         }
     }
 

@@ -1,31 +1,31 @@
-//! The tokens whose logits bias and penalties change, counted as the answer grows.
+//! The tokens whose logits bias and penalties change.
 //!
-//! Rule: a token that no parameter changes is not kept, so without bias and penalties the logits are
-//! used as they are.
+//! Rule: a token that no parameter changes is not in the list, so without bias and penalties the
+//! logits are used as they are.
 
 use std::collections::BTreeMap;
 
 use crate::sampling::SamplingParams;
-use crate::sampling::distribution::{Candidate, orderly};
+use crate::sampling::distribution::{Candidate, comparable};
 
-/// Named by a bias, or seen where a penalty looks.
+/// How a token's logit changes.
 #[derive(Debug, Clone, Default)]
-struct Touch {
-    /// Biases in the order given. Adding them one by one rounds as the reference does.
+struct Adjustment {
+    /// Biases in the given order. Adding them one by one rounds as the reference does.
     biases: Vec<f32>,
-    /// How often it was generated; `None` before penalties count it.
+    /// How often the token was generated; `None` before penalties count it.
     count: Option<u32>,
 }
 
 /// Tokens with a changed logit, by id.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Touched {
-    tokens: BTreeMap<u32, Touch>,
+pub(super) struct AdjustedTokens {
+    tokens: BTreeMap<u32, Adjustment>,
 }
 
-impl Touched {
+impl AdjustedTokens {
     pub(super) fn new(params: &SamplingParams, prompt: &[u32]) -> Self {
-        let mut tokens: BTreeMap<u32, Touch> = BTreeMap::new();
+        let mut tokens: BTreeMap<u32, Adjustment> = BTreeMap::new();
         for &(id, bias) in &params.logit_bias {
             tokens.entry(id).or_default().biases.push(bias);
         }
@@ -37,7 +37,7 @@ impl Touched {
         Self { tokens }
     }
 
-    /// `token` was generated.
+    /// Counts a generated token.
     pub(super) fn accept(&mut self, params: &SamplingParams, token: u32) {
         let penalties = [
             params.repetition_penalty - 1.0,
@@ -50,36 +50,36 @@ impl Touched {
         }
     }
 
-    /// Takes the touched tokens out of `logits`: fills `changed` with them, by ascending id, and
-    /// returns the other logits, copied to `room` with minus infinity in the touched places.
-    pub(super) fn take_out<'a>(
+    /// Splits `logits`: fills `changed` with the adjusted tokens, by ascending id, and returns the
+    /// other logits, copied to `buffer` with minus infinity in place of the adjusted ones.
+    pub(super) fn split<'a>(
         &self,
         params: &SamplingParams,
         logits: &'a [f32],
-        room: &'a mut Vec<f32>,
+        buffer: &'a mut Vec<f32>,
         changed: &mut Vec<Candidate>,
     ) -> &'a [f32] {
         changed.clear();
         if self.tokens.is_empty() {
             return logits;
         }
-        room.clear();
-        room.extend_from_slice(logits);
-        for (&id, touch) in &self.tokens {
-            let Some(left) = room.get_mut(id as usize) else {
+        buffer.clear();
+        buffer.extend_from_slice(logits);
+        for (&id, adjustment) in &self.tokens {
+            let Some(slot) = buffer.get_mut(id as usize) else {
                 break;
             };
-            let biases = touch.biases.iter().map(|&bias| f64::from(bias));
-            let logit = biases.fold(f64::from(*left), |logit, bias| logit + bias);
-            let logit = touch
+            let biases = adjustment.biases.iter().map(|&bias| f64::from(bias));
+            let logit = biases.fold(f64::from(*slot), |logit, bias| logit + bias);
+            let logit = adjustment
                 .count
                 .map_or(logit, |count| params.penalized(logit, count));
-            let logit = orderly(logit);
-            *left = f32::NEG_INFINITY;
+            let logit = comparable(logit);
+            *slot = f32::NEG_INFINITY;
             if logit > f64::NEG_INFINITY {
                 changed.push(Candidate { id, logit });
             }
         }
-        room
+        buffer
     }
 }

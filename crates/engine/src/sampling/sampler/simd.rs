@@ -1,32 +1,31 @@
 //! Passes over the logits of a whole vocabulary, in f32.
 //!
-//! Written so that the compiler turns each into vector instructions: fixed numbers of lanes, no
-//! branch inside. NaN is never a maximum, never above a threshold, and weighs nothing.
+//! The compiler turns each one into vector instructions: fixed numbers of lanes, no branches
+//! inside. NaN is never a maximum, never above a threshold, and has no weight.
 
-use crate::sampling::distribution::{Candidate, orderly};
+use crate::sampling::distribution::{Candidate, comparable};
 
-/// Lanes that are computed side by side: one or more vectors of every processor.
+/// Lanes that are computed together: one or more vectors of every processor.
 const LANES: usize = 16;
 
-/// Logits that are passed over together where none of them matters.
-const SKIP: usize = 4 * LANES;
+/// Logits that are skipped together if none is above the threshold.
+const CHUNK: usize = 4 * LANES;
 
-/// Logits whose weights are summed up in f32.
+/// Logits whose weights are summed in f32.
 pub(super) const BLOCK: usize = 1024;
 
-/// Most that [`block_weights`] are off, relative to all weights together, if the temperature is not
-/// below [`LEAST_TEMPERATURE`].
+/// Maximum error of [`block_weights`], relative to all weights together, if the temperature is at
+/// least [`MIN_TEMPERATURE`].
 ///
-/// An exponent x is rounded three times on the way, by 2^-24 of itself each, and the mean of |x|
-/// over a softmax is at most the logarithm of the vocabulary, about 12: 2.2e-6. The polynomial and
-/// sums of 64 numbers add less than 4e-6. Weights below 2^-125
-/// count as that, which no sum notices.
-pub(super) const RELATIVE_ERROR: f64 = 1e-5;
+/// An exponent x is rounded three times, by 2^-24 of itself each, and the mean of |x| over a
+/// softmax is at most the logarithm of the vocabulary, about 12: 2.2e-6. The polynomial and sums of
+/// 64 numbers add less than 4e-6. Weights below 2^-125 count as that, which changes no sum.
+pub(super) const MAX_RELATIVE_ERROR: f64 = 1e-5;
 
-/// Below, exponents leave what f32 can hold.
-pub(super) const LEAST_TEMPERATURE: f32 = 1e-3;
+/// Below this temperature, exponents exceed the range of f32.
+pub(super) const MIN_TEMPERATURE: f32 = 1e-3;
 
-/// The highest logit; minus infinity where there is none.
+/// Returns the highest logit; minus infinity if there is none.
 pub(super) fn highest(logits: &[f32]) -> f32 {
     let (chunks, rest) = logits.as_chunks::<LANES>();
     let mut highest = [f32::NEG_INFINITY; LANES];
@@ -41,8 +40,9 @@ pub(super) fn highest(logits: &[f32]) -> f32 {
         .fold(f32::NEG_INFINITY, |highest, logit| higher(logit, highest))
 }
 
-/// The likeliest token, of equals the lowest id; `None` where every logit is minus infinity.
-pub(super) fn likeliest(logits: &[f32]) -> Option<Candidate> {
+/// Returns the most likely token, the lowest id among equals; `None` if every logit is minus
+/// infinity.
+pub(super) fn most_likely(logits: &[f32]) -> Option<Candidate> {
     let mut top = f32::NEG_INFINITY;
     let mut block_of_top = 0;
     for (i, block) in logits.chunks(BLOCK).enumerate() {
@@ -57,36 +57,37 @@ pub(super) fn likeliest(logits: &[f32]) -> Option<Candidate> {
     (top > f32::NEG_INFINITY).then(|| candidate(start + place, top))
 }
 
-/// Appends the tokens whose logit is above minus infinity and at least `threshold`, by ascending id.
+/// Appends the tokens whose logit is above minus infinity and at least `threshold`, by ascending
+/// id.
 pub(super) fn gather(logits: &[f32], threshold: f32, found: &mut Vec<Candidate>) {
     let threshold = threshold.max(f32::MIN);
-    for (i, chunk) in logits.chunks(SKIP).enumerate() {
+    for (i, chunk) in logits.chunks(CHUNK).enumerate() {
         if !any(chunk, |logit| logit >= threshold) {
             continue;
         }
         for (j, &logit) in chunk.iter().enumerate() {
             if logit >= threshold {
-                found.push(candidate(i * SKIP + j, logit));
+                found.push(candidate(i * CHUNK + j, logit));
             }
         }
     }
 }
 
-/// Fills `found` with the `n` likeliest tokens, of equals those of the lowest ids, and perhaps more,
-/// in any order. Tokens at minus infinity are left out.
-pub(super) fn gather_likeliest(logits: &[f32], n: usize, found: &mut Vec<Candidate>) {
+/// Fills `found` with the `n` most likely tokens, the lowest ids among equals, and possibly more,
+/// in any order. Omits tokens at minus infinity.
+pub(super) fn gather_top_k(logits: &[f32], n: usize, found: &mut Vec<Candidate>) {
     found.clear();
-    // Thinned out only when twice as many are there, so that each costs little.
+    // Reduced only when twice as many are there, so the cost per token is small.
     let most = n.saturating_mul(2).max(256);
     let mut threshold = f32::NEG_INFINITY;
-    for (i, chunk) in logits.chunks(SKIP).enumerate() {
+    for (i, chunk) in logits.chunks(CHUNK).enumerate() {
         if !any(chunk, |logit| logit > threshold) {
             continue;
         }
         for (j, &logit) in chunk.iter().enumerate() {
-            // Of equals those that came before have the lower ids.
+            // Among equals, earlier tokens have the lower ids.
             if logit > threshold {
-                found.push(candidate(i * SKIP + j, logit));
+                found.push(candidate(i * CHUNK + j, logit));
             }
         }
         if found.len() >= most {
@@ -97,8 +98,8 @@ pub(super) fn gather_likeliest(logits: &[f32], n: usize, found: &mut Vec<Candida
     }
 }
 
-/// Fills `sums`, one for each [`BLOCK`] of tokens, with their weights: `exp((logit - top) / temperature)`,
-/// to within [`RELATIVE_ERROR`]. No logit may be above `top`, which is finite.
+/// Fills `sums`, one for each [`BLOCK`] of tokens, with their weights `exp((logit - top) /
+/// temperature)`, to within [`MAX_RELATIVE_ERROR`]. No logit may be above `top`, which is finite.
 pub(super) fn block_weights(logits: &[f32], top: f32, temperature: f32, sums: &mut [f64]) {
     let scale = std::f32::consts::LOG2_E / temperature;
     for (sum, block) in sums.iter_mut().zip(logits.chunks(BLOCK)) {
@@ -114,13 +115,13 @@ pub(super) fn block_weights(logits: &[f32], top: f32, temperature: f32, sums: &m
     }
 }
 
-/// 2 to the power of `x`, which is not above 0. Next to nothing for NaN and where f32 would leave its
-/// normal numbers.
+/// Returns 2 to the power of `x`, which is at most 0. Returns almost 0 for NaN and where f32 would
+/// leave its normal range.
 #[inline(always)]
 fn exp2(x: f32) -> f32 {
-    // Added to a small number it leaves that number's nearest integer in the lowest bits.
+    // Adding this to a small number puts its nearest integer into the lowest bits.
     const ROUND: f32 = 12_582_912.0;
-    // Off by at most 7.5e-8 relative for powers between -1/2 and 1/2: the best polynomial of this
+    // Relative error at most 7.5e-8 for exponents between -1/2 and 1/2: the best polynomial of this
     // degree, found with Remez' exchange.
     const SERIES: [f32; 6] = [
         1.000_000_1,
@@ -137,12 +138,12 @@ fn exp2(x: f32) -> f32 {
         .iter()
         .rev()
         .fold(0.0, |series, factor| series * rest + factor);
-    // 2 to the rounded power, put together from its bits.
+    // 2 to the rounded power, assembled from its bits.
     let whole = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0_f32.to_bits()));
     series * whole
 }
 
-/// Without a branch for each, which takes longer than to look at all of them.
+/// Without a branch per element, which takes longer than looking at all of them.
 #[inline(always)]
 fn any(chunk: &[f32], is_wanted: impl Fn(f32) -> bool) -> bool {
     chunk
@@ -159,7 +160,7 @@ fn higher(a: f32, b: f32) -> f32 {
 fn candidate(id: usize, logit: f32) -> Candidate {
     Candidate {
         id: id as u32,
-        logit: orderly(f64::from(logit)),
+        logit: comparable(f64::from(logit)),
     }
 }
 

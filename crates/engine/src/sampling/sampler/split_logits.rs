@@ -1,35 +1,36 @@
-//! All tokens that may come next, and the few among them that the filters can keep.
+//! The logits of a whole vocabulary, and the few tokens among them that the filters can keep.
 
 use crate::sampling::SamplingParams;
-use crate::sampling::distribution::{Candidate, Reached, highest, keep_min_p, keep_top_p, weight};
-use crate::sampling::sampler::scan;
+use crate::sampling::distribution::{Candidate, Cutoff, highest, keep_min_p, keep_top_p, weight};
+use crate::sampling::sampler::simd;
 
-/// How far below the likeliest logit candidates for top-p are looked for, in turn: the surer the
-/// model, the fewer are gathered and sorted. A token at the first depth weighs 1/3000 of the
-/// likeliest, at the second a millionth; where that is not deep enough, all are taken.
-const NUCLEUS_DEPTHS: [f64; 2] = [8.0, 14.0];
+/// How far below the highest logit the candidates for top-p may be, in turn: the more confident the
+/// model, the fewer are gathered and sorted. A token at the first depth weighs 1/3000 of the most
+/// likely one, at the second a millionth. If that is not deep enough, all tokens are used.
+const TOP_P_DEPTHS: [f64; 2] = [8.0, 14.0];
 
 /// A vocabulary's logits in two parts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Field<'a> {
-    /// As the model gave them; minus infinity where the token is among the changed.
+pub(super) struct SplitLogits<'a> {
+    /// The model's own logits; minus infinity for tokens in `changed`.
     pub(super) others: &'a [f32],
     /// Tokens with bias or penalties, by ascending id.
     pub(super) changed: &'a [Candidate],
 }
 
-impl Field<'_> {
-    /// The likeliest token, of equals the lowest id; `None` where all are at minus infinity.
-    pub(super) fn likeliest(&self) -> Option<Candidate> {
+impl SplitLogits<'_> {
+    /// Returns the most likely token, the lowest id among equals; `None` if all are at minus
+    /// infinity.
+    pub(super) fn most_likely(&self) -> Option<Candidate> {
         let changed = self.changed.iter().copied().min_by(Candidate::before);
-        scan::likeliest(self.others)
+        simd::most_likely(self.others)
             .into_iter()
             .chain(changed)
             .min_by(Candidate::before)
     }
 
-    /// Fills `kept` with what the filters keep, by ascending id. `order` and `sums` are room to work
-    /// in.
+    /// Fills `kept` with the tokens that pass the filters, by ascending id. `order` and `sums` are
+    /// scratch buffers.
     pub(super) fn keep(
         &self,
         params: &SamplingParams,
@@ -39,20 +40,20 @@ impl Field<'_> {
     ) {
         let n = self.others.len();
         if (1..n / 4).contains(&params.top_k) {
-            scan::gather_likeliest(self.others, params.top_k, kept);
+            simd::gather_top_k(self.others, params.top_k, kept);
             kept.extend_from_slice(self.changed);
             kept.sort_unstable_by_key(|candidate| candidate.id);
             params.filter(kept, order);
             return;
         }
-        if params.top_k == 0 && params.top_p < 1.0 && self.keep_nucleus(params, kept, order, sums) {
+        if params.top_k == 0 && params.top_p < 1.0 && self.keep_top_p(params, kept, order, sums) {
             keep_min_p(kept, f64::from(params.min_p));
             return;
         }
         let top = self.highest();
-        // Top-p must see what min-p would leave out.
+        // Top-p must see the tokens that min-p would remove.
         let is_min_p_alone = params.top_p >= 1.0 && top.is_finite();
-        // A hair more, for what f32 rounds away; the filter itself is exact.
+        // Slightly more, because f32 rounds; the filter itself is exact.
         let depth = 0.001 - f64::from(params.min_p).ln();
         self.gather(
             if is_min_p_alone {
@@ -65,8 +66,9 @@ impl Field<'_> {
         params.filter(kept, order);
     }
 
-    /// Top-p over all tokens, from a rough sum of their weights. Whether that was good enough.
-    fn keep_nucleus(
+    /// Applies top-p to all tokens, using an approximate sum of their weights. Returns false if
+    /// that is not precise enough.
+    fn keep_top_p(
         &self,
         params: &SamplingParams,
         kept: &mut Vec<Candidate>,
@@ -78,20 +80,20 @@ impl Field<'_> {
         };
         let total: f64 = sums.iter().sum();
         let bound = f64::from(params.top_p) * total;
-        let error = bound * scan::RELATIVE_ERROR;
-        for depth in NUCLEUS_DEPTHS {
+        let error = bound * simd::MAX_RELATIVE_ERROR;
+        for depth in TOP_P_DEPTHS {
             self.gather(top - depth, kept);
             match keep_top_p(kept, order, (bound - error, bound + error)) {
-                Reached::Yes => return true,
-                Reached::No => {}
-                Reached::Unsure => return false,
+                Cutoff::Yes => return true,
+                Cutoff::No => {}
+                Cutoff::Unsure => return false,
             }
         }
         false
     }
 
-    /// Draws from all tokens with the random number `random`, from rough sums of their weights.
-    /// `None` where these leave a doubt.
+    /// Draws from all tokens with the random number `random`, using approximate sums of their
+    /// weights. Returns `None` if these leave a doubt.
     pub(super) fn draw(
         &self,
         params: &SamplingParams,
@@ -99,22 +101,22 @@ impl Field<'_> {
         sums: &mut Vec<f64>,
     ) -> Option<u32> {
         let keeps_all = params.top_k == 0 && params.top_p >= 1.0 && params.min_p <= 0.0;
-        if !keeps_all || params.temperature < scan::LEAST_TEMPERATURE {
+        if !keeps_all || params.temperature < simd::MIN_TEMPERATURE {
             return None;
         }
         let top = self.block_weights(params.temperature, sums)?;
         let total: f64 = sums.iter().sum();
         let target = random * total;
         // The target and the sum before a block may both be off.
-        let error = 2.0 * scan::RELATIVE_ERROR * total;
+        let error = 2.0 * simd::MAX_RELATIVE_ERROR * total;
         let mut reached = 0.0;
         let mut block = 0;
         while reached + sums.get(block)? <= target {
             reached += sums[block];
             block += 1;
         }
-        let start = block * scan::BLOCK;
-        let end = self.others.len().min(start + scan::BLOCK);
+        let start = block * simd::BLOCK;
+        let end = self.others.len().min(start + simd::BLOCK);
         for id in start..end {
             let before = reached;
             let temperature = f64::from(params.temperature);
@@ -141,37 +143,37 @@ impl Field<'_> {
     }
 
     fn highest(&self) -> f64 {
-        highest(self.changed).max(f64::from(scan::highest(self.others)))
+        highest(self.changed).max(f64::from(simd::highest(self.others)))
     }
 
-    /// Fills `sums` with the weights of each block of tokens, relative to the highest logit, and
-    /// returns that. `None` where it is not finite.
+    /// Fills `sums` with the weights of each block of tokens, relative to the highest logit.
+    /// Returns that logit, or `None` if it is not finite.
     fn block_weights(&self, temperature: f32, sums: &mut Vec<f64>) -> Option<f64> {
-        let top_of_others = scan::highest(self.others);
+        let top_of_others = simd::highest(self.others);
         let top = highest(self.changed).max(f64::from(top_of_others));
         if !top.is_finite() {
             return None;
         }
         sums.clear();
-        sums.resize(self.others.len().div_ceil(scan::BLOCK), 0.0);
+        sums.resize(self.others.len().div_ceil(simd::BLOCK), 0.0);
         let exact = f64::from(temperature);
         if top_of_others > f32::NEG_INFINITY {
             let others = weight(f64::from(top_of_others), top, exact);
-            scan::block_weights(self.others, top_of_others, temperature, sums);
+            simd::block_weights(self.others, top_of_others, temperature, sums);
             sums.iter_mut().for_each(|sum| *sum *= others);
         }
         for candidate in self.changed {
-            sums[candidate.id as usize / scan::BLOCK] += weight(candidate.logit, top, exact);
+            sums[candidate.id as usize / simd::BLOCK] += weight(candidate.logit, top, exact);
         }
         Some(top)
     }
 
-    /// Fills `kept` with the tokens of at least this logit, by ascending id, and perhaps with some
-    /// that rounding takes for such.
+    /// Fills `kept` with the tokens of at least this logit, by ascending id. Rounding may add a few
+    /// more.
     fn gather(&self, least: f64, kept: &mut Vec<Candidate>) {
         kept.clear();
         let least = (least as f32).next_down();
-        scan::gather(self.others, least, kept);
+        simd::gather(self.others, least, kept);
         let changed = self
             .changed
             .iter()
@@ -180,7 +182,7 @@ impl Field<'_> {
     }
 }
 
-/// Puts `changed` between `kept`, both by ascending id.
+/// Inserts `changed` into `kept`, both by ascending id.
 fn merge<'a>(
     kept: &mut Vec<Candidate>,
     changed: impl DoubleEndedIterator<Item = &'a Candidate> + Clone,

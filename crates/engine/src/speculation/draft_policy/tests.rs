@@ -54,7 +54,7 @@ fn run(
             let length = found.map(|length| length + n_new);
             let is_correct = length.is_some() && correct(n + n_new, n_drafted > 0);
             if let Some(length) = length {
-                policy.record_guess(length, is_correct);
+                policy.record_outcome(length, is_correct);
             }
             n_new += 1;
             if !is_correct || n_new > n_drafted {
@@ -79,7 +79,7 @@ fn machine() -> impl Strategy<Value = Machine> {
     ]
 }
 
-/// Whether guesses are correct, for stretches of the text.
+/// Whether draft tokens are correct, for a section of the text.
 #[derive(Debug, Clone, Copy)]
 enum Text {
     /// Correct with this probability in percent.

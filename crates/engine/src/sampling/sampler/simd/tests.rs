@@ -1,4 +1,4 @@
-//! Each pass against the plainest way to say the same.
+//! Compares each pass with a simple implementation.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ proptest! {
     #[test]
     fn the_likeliest_token_is_found(logits in some_logits()) {
         let expected = all(&logits).into_iter().min_by(Candidate::before);
-        prop_assert_eq!(likeliest(&logits), expected);
+        prop_assert_eq!(most_likely(&logits), expected);
         let top = expected.map_or(f64::NEG_INFINITY, |candidate| candidate.logit);
         prop_assert_eq!(f64::from(highest(&logits)), top);
     }
@@ -47,7 +47,7 @@ proptest! {
     #[test]
     fn the_n_likeliest_are_gathered(logits in some_logits(), n in 1..300_usize) {
         let mut found = Vec::new();
-        gather_likeliest(&logits, n, &mut found);
+        gather_top_k(&logits, n, &mut found);
         found.sort_by(Candidate::before);
         found.truncate(n);
         let mut expected = all(&logits);
@@ -65,7 +65,7 @@ proptest! {
             1 => Just(f32::NAN),
         ], 1..5000),
         top in -50.0..50.0_f32,
-        temperature in prop_oneof![LEAST_TEMPERATURE..0.1, 0.1..3.0_f32, 3.0..1e6_f32],
+        temperature in prop_oneof![MIN_TEMPERATURE..0.1, 0.1..3.0_f32, 3.0..1e6_f32],
     ) {
         for logit in &mut logits {
             *logit += top;
@@ -84,7 +84,7 @@ proptest! {
                     .sum()
             })
             .collect();
-        let bound = RELATIVE_ERROR * expected.iter().sum::<f64>();
+        let bound = MAX_RELATIVE_ERROR * expected.iter().sum::<f64>();
         for (sum, expected) in sums.iter().zip(expected) {
             prop_assert!((sum - expected).abs() <= bound, "{} is not {}", sum, expected);
         }
