@@ -9,7 +9,6 @@ pub mod chat;
 pub mod contract;
 pub mod error;
 pub mod event;
-pub mod truncation;
 pub mod generation;
 pub mod sampling;
 pub mod serde_seconds;
@@ -19,6 +18,7 @@ pub mod template;
 pub mod test_support;
 pub mod text;
 pub mod tokenizer;
+pub mod truncation;
 
 pub use chat::{ChatPrompt, Message, Role};
 pub use contract::{
@@ -27,10 +27,10 @@ pub use contract::{
 };
 pub use error::EngineError;
 pub use event::{FinishReason, Section, Stats, TokenEvent};
-pub use truncation::Truncation;
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
 pub use text::{OpenReasoning, TextStream};
 pub use tokenizer::{Detokenizer, Tokenizer, TokenizerConfig};
 pub use transom_fit::{KvCacheChoice, MemoryNeed};
+pub use truncation::Truncation;
