@@ -47,7 +47,7 @@ pub enum EngineError {
     },
 
     /// The prompt has no tokens.
-    #[error("the prompt is empty; say something first")]
+    #[error("the prompt is empty; write a message first")]
     EmptyPrompt,
 
     /// The prompt leaves no room for an answer.
