@@ -97,7 +97,7 @@ fn main() {
     };
     let files = [("wide", wide), ("deep", deep)]
         .map(|(name, test_model)| (name, test_model.write_temporary()));
-    // What making them has left on the heap is given back with a model, and the program is there.
+    // A first measurement returns the heap that was used to write the files, and loads the program's pages.
     let short = Limits {
         context_length: 256,
         ..Limits::default()

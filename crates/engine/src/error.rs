@@ -50,12 +50,11 @@ pub enum EngineError {
     #[error("the prompt is empty; write a message first")]
     EmptyPrompt,
 
-    /// The prompt leaves no room for an answer.
+    /// The prompt leaves no space for a response.
     #[error(
         "the prompt has {prompt_tokens} tokens, but the context holds {context_length}; \
          shorten it or raise the context length"
     )]
-    /// The prompt leaves no space for a response.
     PromptTooLong {
         /// Number of tokens in the prompt.
         prompt_tokens: usize,
@@ -81,7 +80,6 @@ pub enum EngineError {
         gigabytes(*.needed_bytes),
         gigabytes(*.available_bytes)
     )]
-    /// The model does not fit into memory.
     OutOfMemory {
         /// The model.
         path: PathBuf,

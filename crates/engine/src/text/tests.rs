@@ -59,7 +59,7 @@ fn check(stop: &[&str], starts_in_reasoning: bool, text: &str, reasoning: &str, 
 }
 
 /// Splits `bytes` at the positions `splits`.
-fn cut<'b>(bytes: &'b [u8], splits: &[usize]) -> Vec<&'b [u8]> {
+fn split<'b>(bytes: &'b [u8], splits: &[usize]) -> Vec<&'b [u8]> {
     let mut positions: Vec<usize> = splits.iter().map(|c| c % (bytes.len() + 1)).collect();
     positions.extend([0, bytes.len()]);
     positions.sort_unstable();

@@ -225,9 +225,8 @@ fn run(step: &Step, text: String, is_first: bool, word_ended: &mut bool) -> Piec
             Some(byte) => Piece::Bytes(vec![byte]),
             None => Piece::Text(text),
         },
-        /// Fails only if its regular expression gives up; then the token stays as it is.
         Step::Replace(replace) => Piece::Text(
-            // Fails only where its regular expression gives up; then the token stays as it is.
+            // Fails only if its regular expression gives up; then the token stays as it is.
             replace
                 .decode_chain(vec![text.clone()])
                 .map_or(text, |pieces| pieces.concat()),
