@@ -1,5 +1,5 @@
-//! The KV cache of a conversation: growing, generate_with_shift, moving, saving and restoring it does not change
-//! responses.
+//! The KV cache of a conversation: growing, shifting, moving, saving and restoring it does not
+//! change responses.
 
 #[path = "fixtures/support.rs"]
 mod support;
