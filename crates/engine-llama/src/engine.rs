@@ -174,7 +174,8 @@ fn load_weights(
 /// llama.cpp reports only in its log why a load failed.
 fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
     let path = files.first_path().to_owned();
-    let reason = logged.unwrap_or_else(|| "llama.cpp could not load it and gave no reason".to_owned());
+    let reason =
+        logged.unwrap_or_else(|| "llama.cpp could not load it and gave no reason".to_owned());
     // `llama_model_load: error loading model: REASON`
     let reason = reason
         .rsplit("error loading model: ")
