@@ -12,10 +12,16 @@ use crate::sampling::SamplingParams;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
     pub(super) id: u32,
-    pub(super) logit: f64,
+    pub(super) logit: f32,
 }
 
 impl Candidate {
+    /// Creates a candidate. Adding 0 turns -0, which sorts differently, into 0.
+    pub(super) fn new(id: u32, logit: f32) -> Self {
+        let logit = logit + 0.0;
+        Self { id, logit }
+    }
+
     /// Orders by likelihood, most likely first, then by id.
     pub(super) fn before(&self, other: &Self) -> Ordering {
         other
@@ -37,8 +43,8 @@ impl SamplingParams {
         let mut probabilities = vec![0.0; logits.len()];
         let mut kept: Vec<Candidate> = (0..)
             .zip(logits)
-            .map(|(id, logit)| Candidate { id, logit })
-            .filter(|candidate| candidate.logit > f64::NEG_INFINITY)
+            .filter(|(_, logit)| *logit > f32::NEG_INFINITY)
+            .map(|(id, logit)| Candidate::new(id, logit))
             .collect();
         self.filter(&mut kept, &mut Vec::new());
         let weights = weights(&kept, self.final_temperature());
@@ -52,8 +58,8 @@ impl SamplingParams {
         probabilities
     }
 
-    /// Applies bias and penalties.
-    fn adjusted(&self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Vec<f64> {
+    /// Applies bias and penalties, in f64. The results are rounded to f32.
+    fn adjusted(&self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Vec<f32> {
         let mut logits: Vec<f64> = logits.iter().map(|&logit| f64::from(logit)).collect();
         for &(id, bias) in &self.logit_bias {
             if let Some(logit) = logits.get_mut(id as usize) {
@@ -70,7 +76,7 @@ impl SamplingParams {
                 *logit = self.penalized(*logit, count);
             }
         }
-        logits.into_iter().map(comparable).collect()
+        logits.into_iter().map(|logit| logit as f32).collect()
     }
 
     /// Applies the penalties to the logit of a token that occurs `count` times in the response, or
@@ -113,16 +119,6 @@ impl SamplingParams {
     }
 }
 
-/// Returns a logit that can be compared: NaN becomes minus infinity, and adding 0 turns -0, which
-/// sorts differently, into 0.
-pub(super) fn comparable(logit: f64) -> f64 {
-    if logit.is_nan() {
-        f64::NEG_INFINITY
-    } else {
-        logit + 0.0
-    }
-}
-
 /// Keeps the candidates sorted by id.
 fn keep_top_k(kept: &mut Vec<Candidate>, top_k: usize) {
     if (1..kept.len()).contains(&top_k) {
@@ -132,24 +128,14 @@ fn keep_top_k(kept: &mut Vec<Candidate>, top_k: usize) {
     }
 }
 
-/// The result of [`keep_top_p`] with a bound that is not known exactly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cutoff {
-    /// The bound was certainly reached, and the candidates were cut there.
-    Yes,
-    /// All candidates together do not reach it. They are unchanged.
-    No,
-    /// It depends on the exact bound. The candidates are unchanged.
-    Unsure,
-}
-
 /// Keeps the most likely candidates whose weights together reach a bound that is within `bounds`
-/// (inclusive). Their order does not change.
+/// (inclusive). Their order does not change. Returns false, and changes nothing, if all of them do not
+/// reach it, or if the result depends on the exact bound.
 pub(super) fn keep_top_p(
     kept: &mut Vec<Candidate>,
     order: &mut Vec<Candidate>,
     bounds: (f64, f64),
-) -> Cutoff {
+) -> bool {
     let top = highest(kept);
     order.clear();
     order.extend_from_slice(kept);
@@ -166,14 +152,14 @@ pub(super) fn keep_top_p(
             reached += weight(last.logit, top, 1.0);
             if reached >= bounds.1 {
                 kept.retain(|candidate| candidate.before(last).is_le());
-                return Cutoff::Yes;
+                return true;
             } else if reached >= bounds.0 {
-                return Cutoff::Unsure;
+                return false;
             }
         }
         n_sorted = end;
     }
-    Cutoff::No
+    false
 }
 
 pub(super) fn keep_min_p(kept: &mut Vec<Candidate>, min_p: f64) {
@@ -182,10 +168,10 @@ pub(super) fn keep_min_p(kept: &mut Vec<Candidate>, min_p: f64) {
 }
 
 /// Returns the highest logit.
-pub(super) fn highest(kept: &[Candidate]) -> f64 {
+pub(super) fn highest(kept: &[Candidate]) -> f32 {
     kept.iter()
         .map(|candidate| candidate.logit)
-        .fold(f64::NEG_INFINITY, f64::max)
+        .fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// Returns probabilities relative to the most likely token.
@@ -197,11 +183,11 @@ fn weights(kept: &[Candidate], temperature: f64) -> Vec<f64> {
 }
 
 /// Returns the probability relative to a token whose logit is `top`.
-pub(super) fn weight(logit: f64, top: f64, temperature: f64) -> f64 {
+pub(super) fn weight(logit: f32, top: f32, temperature: f64) -> f64 {
     // The difference of two infinite logits would be NaN.
     if logit == top {
         1.0
     } else {
-        ((logit - top) / temperature).exp()
+        ((f64::from(logit) - f64::from(top)) / temperature).exp()
     }
 }

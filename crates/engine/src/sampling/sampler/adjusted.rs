@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use crate::sampling::SamplingParams;
-use crate::sampling::distribution::{Candidate, comparable};
 
 /// How a token's logit changes.
 #[derive(Debug, Clone, Default)]
@@ -50,16 +49,13 @@ impl AdjustedTokens {
         }
     }
 
-    /// Splits `logits`: fills `changed` with the adjusted tokens, by ascending id, and returns the
-    /// other logits, copied to `buffer` with minus infinity in place of the adjusted ones.
-    pub(super) fn split<'a>(
+    /// Returns `logits` with bias and penalties. They are copied to `buffer` if anything changes.
+    pub(super) fn apply<'a>(
         &self,
         params: &SamplingParams,
         logits: &'a [f32],
         buffer: &'a mut Vec<f32>,
-        changed: &mut Vec<Candidate>,
     ) -> &'a [f32] {
-        changed.clear();
         if self.tokens.is_empty() {
             return logits;
         }
@@ -74,11 +70,7 @@ impl AdjustedTokens {
             let logit = adjustment
                 .count
                 .map_or(logit, |count| params.penalized(logit, count));
-            let logit = comparable(logit);
-            *slot = f32::NEG_INFINITY;
-            if logit > f64::NEG_INFINITY {
-                changed.push(Candidate { id, logit });
-            }
+            *slot = logit as f32;
         }
         buffer
     }

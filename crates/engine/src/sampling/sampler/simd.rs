@@ -3,7 +3,7 @@
 //! The compiler turns each one into vector instructions: fixed numbers of lanes, no branches
 //! inside. NaN is never a maximum, never above a threshold, and has no weight.
 
-use crate::sampling::distribution::{Candidate, comparable};
+use crate::sampling::distribution::Candidate;
 
 /// Lanes that are computed together: one or more vectors of every processor.
 const LANES: usize = 16;
@@ -40,67 +40,30 @@ pub(super) fn highest(logits: &[f32]) -> f32 {
         .fold(f32::NEG_INFINITY, |highest, logit| higher(logit, highest))
 }
 
-/// Returns the most likely token, the lowest id among equals; `None` if every logit is minus
-/// infinity.
-pub(super) fn most_likely(logits: &[f32]) -> Option<Candidate> {
-    let mut top = f32::NEG_INFINITY;
-    let mut block_of_top = 0;
-    for (i, block) in logits.chunks(BLOCK).enumerate() {
-        let highest = highest(block);
-        if highest > top {
-            top = highest;
-            block_of_top = i;
-        }
-    }
-    let start = block_of_top * BLOCK;
-    let place = logits[start..].iter().position(|&logit| logit == top)?;
-    (top > f32::NEG_INFINITY).then(|| candidate(start + place, top))
-}
-
-/// Appends the tokens whose logit is above minus infinity and at least `threshold`, by ascending
-/// id.
+/// Fills `found` with the tokens whose logit is above minus infinity and at least `threshold`, by
+/// ascending id.
 pub(super) fn gather(logits: &[f32], threshold: f32, found: &mut Vec<Candidate>) {
+    found.clear();
     let threshold = threshold.max(f32::MIN);
     for (i, chunk) in logits.chunks(CHUNK).enumerate() {
-        if !any(chunk, |logit| logit >= threshold) {
+        // Without a branch per element, which takes longer than looking at all of them.
+        let any = chunk.iter().fold(false, |any, &l| any | (l >= threshold));
+        if !any {
             continue;
         }
         for (j, &logit) in chunk.iter().enumerate() {
             if logit >= threshold {
-                found.push(candidate(i * CHUNK + j, logit));
+                found.push(Candidate::new((i * CHUNK + j) as u32, logit));
             }
         }
     }
 }
 
-/// Fills `found` with the `n` most likely tokens, the lowest ids among equals, and possibly more,
-/// in any order. Omits tokens at minus infinity.
-pub(super) fn gather_top_k(logits: &[f32], n: usize, found: &mut Vec<Candidate>) {
-    found.clear();
-    // Reduced only when twice as many are there, so the cost per token is small.
-    let most = n.saturating_mul(2).max(256);
-    let mut threshold = f32::NEG_INFINITY;
-    for (i, chunk) in logits.chunks(CHUNK).enumerate() {
-        if !any(chunk, |logit| logit > threshold) {
-            continue;
-        }
-        for (j, &logit) in chunk.iter().enumerate() {
-            // Among equals, earlier tokens have the lower ids.
-            if logit > threshold {
-                found.push(candidate(i * CHUNK + j, logit));
-            }
-        }
-        if found.len() >= most {
-            let (_, last, _) = found.select_nth_unstable_by(n - 1, Candidate::before);
-            threshold = last.logit as f32;
-            found.truncate(n);
-        }
-    }
-}
-
-/// Fills `sums`, one for each [`BLOCK`] of tokens, with their weights `exp((logit - top) /
-/// temperature)`, to within [`MAX_RELATIVE_ERROR`]. No logit may be above `top`, which is finite.
-pub(super) fn block_weights(logits: &[f32], top: f32, temperature: f32, sums: &mut [f64]) {
+/// Fills `sums` with the weights of each [`BLOCK`] of tokens, to within [`MAX_RELATIVE_ERROR`]. A weight
+/// is `exp((logit - top) / temperature)`. No logit may be above `top`, which is finite.
+pub(super) fn block_weights(logits: &[f32], top: f32, temperature: f32, sums: &mut Vec<f64>) {
+    sums.clear();
+    sums.resize(logits.len().div_ceil(BLOCK), 0.0);
     let scale = std::f32::consts::LOG2_E / temperature;
     for (sum, block) in sums.iter_mut().zip(logits.chunks(BLOCK)) {
         let (chunks, rest) = block.as_chunks::<LANES>();
@@ -143,25 +106,10 @@ fn exp2(x: f32) -> f32 {
     series * whole
 }
 
-/// Without a branch per element, which takes longer than looking at all of them.
-#[inline(always)]
-fn any(chunk: &[f32], is_wanted: impl Fn(f32) -> bool) -> bool {
-    chunk
-        .iter()
-        .fold(false, |any, &logit| any | is_wanted(logit))
-}
-
 #[inline(always)]
 fn higher(a: f32, b: f32) -> f32 {
     // Not `max`, which takes more instructions to treat NaN the same on both sides.
     if a > b { a } else { b }
-}
-
-fn candidate(id: usize, logit: f32) -> Candidate {
-    Candidate {
-        id: id as u32,
-        logit: comparable(f64::from(logit)),
-    }
 }
 
 #[cfg(test)]
