@@ -1,44 +1,48 @@
-//! The loop: prefill in chunks, then decode, with guesses checked in the same step where that pays.
+//! Prefill in chunks, then decoding, with speculative decoding where it pays.
 //!
-//! Token ids in, token ids out; text is `model`'s business. Rule: a token is drawn once, in order,
-//! from the logits at its place; what was guessed decides only how many places a step computes.
+//! Token ids in, token ids out; `model` handles text.
+//!
+//! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
+//! decide how many positions a step computes.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use transom_catalog::fit::llama::MAX_DRAFT;
-use transom_engine::generation::{Counts, Decode, Next};
+use transom_engine::generation::{Decode, NextToken, TokenCounts};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{EngineError, JobControl, Sampler};
 
 use crate::memory;
-use crate::session::{Reading, Session};
+use crate::session::{Session, SessionPrompt};
 
-/// Tokens at the end of a prompt that open the answer rather than belong to what was said: the next
-/// prompt may have others in their place (an opened reasoning section is not repeated).
-const OPENING_TOKENS: usize = 8;
+/// Tokens at the end of a prompt that open the response (transformers' "generation prompt"). The
+/// next prompt may have other tokens in their position: an opened reasoning section is not
+/// repeated.
+const GENERATION_PROMPT_TOKENS: usize = 8;
 
-/// One answer in progress.
+/// A response in progress.
 pub(crate) struct Decoder<'a> {
     session: &'a mut Session,
     sampler: Sampler,
-    /// `None` where guessing is not allowed, or the model cannot take a wrong guess back.
+    /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
+    /// tokens.
     speculation: Option<&'a mut Speculation>,
     overflow: Overflow,
     n_cached: usize,
-    /// Drawn, and not handed out yet.
-    ready: VecDeque<u32>,
-    /// The token drawn last; it is not in the cache yet.
+    /// Sampled tokens that were not returned yet.
+    pending: VecDeque<u32>,
+    /// The last sampled token; it is not in the cache yet.
     last: Option<u32>,
-    counts: Counts,
+    counts: TokenCounts,
 }
 
 /// What to do when the context is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overflow {
-    /// End the answer.
+    /// Ends the response.
     End,
-    /// Forget the older half of what follows so many tokens.
+    /// Drops the older half of the tokens after the first `n_kept`.
     Shift {
         /// Tokens of the system prompt.
         n_kept: usize,
@@ -46,28 +50,27 @@ pub(crate) enum Overflow {
 }
 
 impl<'a> Decoder<'a> {
-    /// Prepares to answer a prompt, reusing what the session has of it.
+    /// Prepares a response, reusing the cached prefix of the prompt.
     ///
     /// # Errors
-    /// As [`Session::reuse`].
+    /// Those of [`Session::reuse`].
     pub(crate) fn new(
         session: &'a mut Session,
         speculation: Option<&'a mut Speculation>,
         sampler: Sampler,
-        reading: Reading<'_>,
+        prompt: SessionPrompt<'_>,
         overflow: Overflow,
     ) -> Result<Self, EngineError> {
-        let prompt = reading.prompt;
-        let n_cached = session.reuse(reading)?;
-        // An edited message is read again from here. Another answer to the same message brings no
-        // text, and leaves the checkpoints as they are.
-        if prompt.len() - n_cached > OPENING_TOKENS {
+        let n_cached = session.reuse(prompt)?;
+        // If the user edits this message, prefill starts here. A regenerated response adds no
+        // message and leaves the checkpoints as they are.
+        if prompt.tokens.len() - n_cached > GENERATION_PROMPT_TOKENS {
             session.set_checkpoint();
         }
-        // A wrong guess has to be taken back.
-        let mut speculation = speculation.filter(|_| !session.has_states());
+        // Wrong draft tokens must be removed from the cache.
+        let mut speculation = speculation.filter(|_| !session.has_recurrent_state());
         if let Some(speculation) = &mut speculation {
-            speculation.begin(prompt);
+            speculation.start(prompt.tokens);
         }
         Ok(Self {
             n_cached,
@@ -75,39 +78,44 @@ impl<'a> Decoder<'a> {
             sampler,
             speculation,
             overflow,
-            ready: VecDeque::new(),
+            pending: VecDeque::new(),
             last: None,
-            counts: Counts::default(),
+            counts: TokenCounts::default(),
         })
     }
 
-    /// Makes room for one more token. Returns whether there is any.
-    fn make_room(&mut self) -> bool {
-        if self.session.tokens().len() < self.session.plan().context_length {
+    /// Ensures that the context has space for one more token. Returns false if it is full.
+    fn ensure_space(&mut self) -> bool {
+        if self.session.tokens().len() < self.session.config().context_length {
             return true;
         }
         let Overflow::Shift { n_kept } = self.overflow else {
             return false;
         };
-        let Some(forgotten) = self.session.shift(n_kept) else {
+        let Some(removed) = self.session.shift(n_kept) else {
             return false;
         };
-        self.counts.shifted += forgotten.len();
+        self.counts.shifted += removed.len();
         if let Some(speculation) = &mut self.speculation {
-            speculation.forget(forgotten);
+            speculation.remove(removed);
         }
         true
     }
 
-    /// Computes one step over `last` and what is guessed to follow it, and draws from it. Returns
-    /// whether it was; it is not when the job was stopped.
-    fn step(&mut self, last: u32, room: usize, control: &JobControl) -> Result<bool, EngineError> {
+    /// Computes a step for `last` and its draft, and samples from it. Returns false if the job was
+    /// stopped.
+    fn step(
+        &mut self,
+        last: u32,
+        n_left: usize,
+        control: &JobControl,
+    ) -> Result<bool, EngineError> {
         let n_before = self.session.tokens().len();
-        let free = self.session.plan().context_length - n_before - 1;
-        let room = free.min(room.saturating_sub(1)).min(MAX_DRAFT);
+        let free = self.session.config().context_length - n_before - 1;
+        let max_draft = free.min(n_left.saturating_sub(1)).min(MAX_DRAFT);
         let mut tokens = vec![last];
         if let Some(speculation) = &mut self.speculation {
-            tokens.extend_from_slice(speculation.draft(room));
+            tokens.extend_from_slice(speculation.draft(max_draft));
         }
         let began = Instant::now();
         if !self.session.append(&tokens, tokens.len(), control)? {
@@ -119,12 +127,12 @@ impl<'a> Decoder<'a> {
         self.counts.drafted += drafted.len();
         self.counts.accepted += n_accepted;
         if let Some(speculation) = &mut self.speculation {
-            speculation.stepped(began.elapsed());
+            speculation.record_step(began.elapsed());
         }
         Ok(true)
     }
 
-    /// Draws the token that follows the `index`-th of the last step.
+    /// Samples the token that follows the `index`-th token of the last step.
     fn draw(&mut self, index: usize) -> Result<u32, EngineError> {
         let drawn = self.sampler.draw(self.session.logits(index)?);
         let token = drawn.ok_or_else(|| EngineError::Backend {
@@ -135,7 +143,7 @@ impl<'a> Decoder<'a> {
         if let Some(speculation) = &mut self.speculation {
             speculation.accept(token);
         }
-        self.ready.push_back(token);
+        self.pending.push_back(token);
         self.last = Some(token);
         Ok(token)
     }
@@ -146,12 +154,12 @@ impl Decode for Decoder<'_> {
         self.n_cached
     }
 
-    /// A guess that was right but is not handed out counts for nothing: after a stop string the answer
+    /// Accepted draft tokens that are still pending do not count: after a stop string the response
     /// has no more tokens.
-    fn counts(&self) -> Counts {
-        // The last one that is ready was drawn after the guesses.
-        let n_unused = self.ready.len().saturating_sub(1);
-        Counts {
+    fn counts(&self) -> TokenCounts {
+        // The last pending token was sampled after the draft.
+        let n_unused = self.pending.len().saturating_sub(1);
+        TokenCounts {
             accepted: self.counts.accepted.saturating_sub(n_unused),
             ..self.counts
         }
@@ -164,10 +172,10 @@ impl Decode for Decoder<'_> {
         control: &JobControl,
         mut on_progress: impl FnMut(usize),
     ) -> Result<(), EngineError> {
-        // Another answer to this prompt, or a next turn without its reasoning, starts from here. A
-        // state is lost with the next token, so a step ends there.
-        let checkpoint = match self.session.has_states() {
-            true => prompt.len().saturating_sub(OPENING_TOKENS),
+        // A regenerated response, or a next turn without the reasoning, starts here. The next token
+        // overwrites a recurrent state, so a step ends here.
+        let checkpoint = match self.session.has_recurrent_state() {
+            true => prompt.len().saturating_sub(GENERATION_PROMPT_TOKENS),
             false => 0,
         };
         let mut done = self.n_cached;
@@ -196,31 +204,31 @@ impl Decode for Decoder<'_> {
         Ok(())
     }
 
-    fn next(&mut self, room: usize, control: &JobControl) -> Result<Next, EngineError> {
-        if let Some(token) = self.ready.pop_front() {
-            return Ok(Next::Token(token));
+    fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
+        if let Some(token) = self.pending.pop_front() {
+            return Ok(NextToken::Token(token));
         }
         let Some(last) = self.last else {
-            return Ok(Next::Stopped);
+            return Ok(NextToken::Stopped);
         };
-        if !self.make_room() {
-            return Ok(Next::Full);
+        if !self.ensure_space() {
+            return Ok(NextToken::ContextFull);
         }
-        if !self.step(last, room, control)? {
-            return Ok(Next::Stopped);
+        if !self.step(last, n_left, control)? {
+            return Ok(NextToken::Stopped);
         }
-        let token = self.ready.pop_front();
-        Ok(token.map_or(Next::Stopped, Next::Token))
+        let token = self.pending.pop_front();
+        Ok(token.map_or(NextToken::Stopped, NextToken::Token))
     }
 
-    fn give_spare_memory_back() {
+    fn release_spare_memory() {
         memory::trim_heap();
     }
 }
 
 impl Drop for Decoder<'_> {
     fn drop(&mut self) {
-        // Settle: nothing may be freed or reused while the device still works on it.
+        // Waits: nothing may be freed or reused while the device still uses it.
         self.session.settle();
     }
 }

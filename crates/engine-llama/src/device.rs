@@ -1,14 +1,14 @@
-//! How a model runs on this machine. What its memory follows from is chosen in the catalogue's
-//! `fit::llama`; all of it was measured.
+//! How a model runs on this machine. The catalog's `fit::llama` makes the choices that determine
+//! the memory need; all of them were measured.
 //!
 //! | | GPU | CPU |
 //! |---|---|---|
 //! | layers | all on the GPU | |
 //! | flash attention | on | off, unless the cache is Q8_0 |
-//! | keys and values, unless they are chosen | Q8_0 | F16; Q8_0 where memory asks for it |
-//! | weights | pages of the file | the same, or read where llama.cpp rearranges them |
+//! | keys and values, if the user did not choose | Q8_0 | F16; Q8_0 if memory is short |
+//! | weights | mapped | mapped, or read if llama.cpp repacks them |
 //!
-//! On x86 flash attention over Q8_0 keys and values halves both prefill and decode.
+//! On x86 flash attention over Q8_0 keys and values halves the speed of prefill and decode.
 //!
 //! Rule: the same model on the same machine always takes the same steps, so that the same prompt
 //! rounds the same way.
@@ -19,17 +19,17 @@ use transom_engine::Limits;
 
 use crate::native::{self, ContextParams};
 
-/// Where the work is done.
+/// The device that computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
     /// A GPU that llama.cpp was built for, such as Metal.
     Gpu,
-    /// The processor.
+    /// The CPU.
     Cpu,
 }
 
 impl Device {
-    /// What llama.cpp finds here.
+    /// Returns the device that llama.cpp uses here.
     pub(crate) fn detect() -> Self {
         if native::supports_gpu() {
             Self::Gpu
@@ -38,18 +38,18 @@ impl Device {
         }
     }
 
-    /// How keys and values are kept under `limits`.
+    /// Returns the data type of keys and values under `limits`.
     pub(crate) fn cache_type(self, limits: &Limits, facts: &ModelFacts) -> KvType {
         llama::kv_type(facts, self == Self::Gpu, limits.kv_cache)
     }
 
-    /// Most tokens of a prefill step.
+    /// Returns the maximum number of tokens per prefill step.
     pub(crate) fn prefill_chunk(self, limits: &Limits, facts: &ModelFacts) -> usize {
-        let most = llama::most_prefill(facts, self == Self::Gpu) as usize;
-        limits.prefill_chunk.clamp(1, most)
+        let max = llama::most_prefill(facts, self == Self::Gpu) as usize;
+        limits.prefill_chunk.clamp(1, max)
     }
 
-    /// A context for `n_tokens`.
+    /// Returns the parameters of a context for `n_tokens`.
     pub(crate) fn context_params(
         self,
         n_tokens: usize,
@@ -65,25 +65,25 @@ impl Device {
         }
     }
 
-    /// Whether the weights of a model stay pages of its file, which the system may drop and read
-    /// again at any time.
+    /// Returns true if the weights are mapped from the file, so the system can drop their pages and
+    /// read them again at any time.
     ///
-    /// Weights that llama.cpp rearranges for this processor are in memory a second time then, a third
-    /// more in all for a mix such as Q4_K_M. So those files are read, and their weights are there
-    /// once.
+    /// llama.cpp repacks some weights for this CPU and keeps the copy in addition to the mapped
+    /// pages: a third more memory for a mix such as Q4_K_M. So such files are read instead, and
+    /// their weights are in memory once.
     pub(crate) fn maps_weights(self, facts: &ModelFacts) -> bool {
         if self == Self::Gpu {
             return true;
         }
-        let kinds = rearranged_kinds();
+        let types = repacked_types();
         let mix = facts.mix.iter();
-        let rearranged = mix.filter(|packed| kinds.contains(&packed.kind.as_str()));
-        let rearranged_bytes: u64 = rearranged.map(|packed| packed.bytes).sum();
-        // A few tensors of such a kind are worth less than clean pages for all others.
-        rearranged_bytes < facts.weight_bytes / 20
+        let repacked = mix.filter(|packed| types.contains(&packed.kind.as_str()));
+        let repacked_bytes: u64 = repacked.map(|packed| packed.bytes).sum();
+        // A few repacked tensors are less important than clean pages for all others.
+        repacked_bytes < facts.weight_bytes / 20
     }
 
-    /// For people.
+    /// Returns a description for users.
     pub(crate) fn describe(self, n_threads: usize, cache_type: KvType) -> String {
         let cache = describe_type(cache_type);
         match self {
@@ -95,7 +95,7 @@ impl Device {
         }
     }
 
-    /// How the cache lies in memory: one of another kind cannot be loaded.
+    /// Returns the memory layout of the cache. A saved cache with another layout cannot be loaded.
     pub(crate) fn describe_cache(self, cache_type: KvType) -> String {
         let values = match llama::uses_flash_attention(self == Self::Gpu, cache_type) {
             true => "by token",
@@ -112,28 +112,28 @@ fn describe_type(cache_type: KvType) -> &'static str {
     }
 }
 
-/// Kinds of packed weights of which llama.cpp keeps a copy in an order that suits this processor
-/// (`ggml_repack_get_optimal_repack_type`). `tests/weights.rs` holds this to what it allocates.
+/// Weight types that llama.cpp repacks for this CPU (`ggml_repack_get_optimal_repack_type`).
+/// `tests/weights.rs` compares this list with llama.cpp's allocations.
 #[cfg(target_arch = "x86_64")]
-fn rearranged_kinds() -> &'static [&'static str] {
-    static KINDS: [&str; 5] = ["Q4_0", "Q4_K", "IQ4_NL", "MXFP4", "Q2_K"];
+fn repacked_types() -> &'static [&'static str] {
+    static TYPES: [&str; 5] = ["Q4_0", "Q4_K", "IQ4_NL", "MXFP4", "Q2_K"];
     if std::arch::is_x86_feature_detected!("avx512f") {
-        &KINDS
+        &TYPES
     } else if std::arch::is_x86_feature_detected!("avx2") {
-        &KINDS[..4]
+        &TYPES[..4]
     } else {
         &[]
     }
 }
 
 #[cfg(target_arch = "aarch64")]
-fn rearranged_kinds() -> &'static [&'static str] {
+fn repacked_types() -> &'static [&'static str] {
     &[
         "Q1_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL", "MXFP4",
     ]
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn rearranged_kinds() -> &'static [&'static str] {
+fn repacked_types() -> &'static [&'static str] {
     &[]
 }

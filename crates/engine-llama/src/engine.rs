@@ -1,4 +1,4 @@
-//! Loading: from a GGUF file to a [`LlamaModel`].
+//! Loads a GGUF file as a [`LlamaModel`].
 
 use std::rc::Rc;
 
@@ -13,8 +13,8 @@ use crate::device::Device;
 use crate::files::ModelFiles;
 use crate::memory;
 use crate::model::{LlamaModel, Parts};
-use crate::native::{self, Model, Threads};
-use crate::session::{Plan, Session};
+use crate::native::{self, Model, ThreadPool};
+use crate::session::{CacheConfig, Session};
 use crate::text::Template;
 
 /// Loads GGUF files and runs them with llama.cpp.
@@ -24,25 +24,25 @@ pub struct LlamaEngine {
 }
 
 impl LlamaEngine {
-    /// The engine, with a thread for each core that the system gives this process.
+    /// Creates an engine with one thread per core that is available to this process.
     pub fn new() -> Self {
         Self {
             n_threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
         }
     }
 
-    /// Computes with `n_threads` threads where the processor computes: best as many as there are
-    /// cores made for speed, because a step waits for its slowest thread.
+    /// Sets the number of threads for computing on the CPU. Best is the number of performance
+    /// cores, because a step waits for its slowest thread.
     #[must_use]
     pub fn with_threads(mut self, n_threads: usize) -> Self {
         self.n_threads = n_threads.max(1);
         self
     }
 
-    /// As [`Engine::load`], but gives the model itself rather than the trait object.
+    /// Like [`Engine::load`], but returns the concrete type.
     ///
     /// # Errors
-    /// As [`Engine::load`].
+    /// Those of [`Engine::load`].
     pub fn load_model(
         &self,
         source: &ModelSource,
@@ -51,13 +51,13 @@ impl LlamaEngine {
         on_progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<LlamaModel, EngineError> {
         let files = ModelFiles::open(&source.path)?;
-        native::begin();
+        native::init();
         memory::return_large_blocks();
         let device = Device::detect();
         let model = Rc::new(load_weights(&files, device, control, on_progress)?);
         check_use(&files, &model)?;
         let template = Template::new(&files, model.vocab())?;
-        let threads = Threads::new(self.n_threads).ok_or_else(|| EngineError::Backend {
+        let threads = ThreadPool::new(self.n_threads).ok_or_else(|| EngineError::Backend {
             during: format!("starting {} threads", self.n_threads),
             message: "the system refused".to_owned(),
         })?;
@@ -71,20 +71,20 @@ impl LlamaEngine {
             computed_as: device.describe(threads.len(), cache_type),
             context_length: memory::context_length(&files.facts, limits),
             vocab_size: model.vocab().len(),
-            has_chat_template: template.is_there(),
+            has_chat_template: template.exists(),
             recommended_sampling: files.recommended_sampling(model.vocab().len()),
         };
-        let kept = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
-        let plan = Plan {
+        let kv_bytes = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
+        let config = CacheConfig {
             device,
             cache_type,
             prefill_chunk: device.prefill_chunk(limits, &files.facts),
             context_length: info.context_length,
-            token_bytes: kept(1) - kept(0),
-            fixed_bytes: kept(0),
+            bytes_per_token: kv_bytes(1) - kv_bytes(0),
+            state_bytes: kv_bytes(0),
         };
-        let mut session = Session::new(model.clone(), Rc::new(threads), plan);
-        // Whether a context can be made at all is known before the model counts as loaded.
+        let mut session = Session::new(model.clone(), Rc::new(threads), config);
+        // Fails before the load is reported as complete if no context can be created.
         session.reserve(1)?;
         tracing::info!(
             model = info.name,
@@ -121,7 +121,7 @@ impl Engine for LlamaEngine {
         limits: &Limits,
     ) -> Result<MemoryNeed, EngineError> {
         let files = ModelFiles::open(&source.path)?;
-        native::begin();
+        native::init();
         Ok(memory::memory_need(&files.facts, Device::detect(), limits))
     }
 
@@ -151,8 +151,8 @@ fn load_weights(
         });
     };
     report(0);
-    // Taken, so that an older error is not blamed for this load.
-    let _ = native::first_error();
+    // Clears older errors, so that this load does not report them.
+    let _ = native::take_first_error();
     let mut reported = 0;
     let is_mapped = device.maps_weights(&files.facts);
     let model = Model::load(files.first_path(), is_mapped, &mut |part| {
@@ -164,17 +164,18 @@ fn load_weights(
         !control.is_stopped()
     });
     if control.is_stopped() {
-        return Err(EngineError::Cancelled);
+        return Err(EngineError::Canceled);
     }
-    let model = model.ok_or_else(|| load_error(files, native::first_error()))?;
+    let model = model.ok_or_else(|| load_error(files, native::take_first_error()))?;
     report(total_bytes);
     Ok(model)
 }
 
-/// llama.cpp says only in its log why a load failed.
+/// llama.cpp reports only in its log why a load failed.
 fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
     let path = files.first_path().to_owned();
-    let reason = logged.unwrap_or_else(|| "llama.cpp refused it without a reason".to_owned());
+    let reason =
+        logged.unwrap_or_else(|| "llama.cpp could not load it and gave no reason".to_owned());
     // `llama_model_load: error loading model: REASON`
     let reason = reason
         .rsplit("error loading model: ")
@@ -188,7 +189,7 @@ fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
     }
 }
 
-/// Models that load but cannot answer.
+/// Refuses models that load but cannot generate text.
 fn check_use(files: &ModelFiles, model: &Model) -> Result<(), EngineError> {
     let refuse = |reason: &str| {
         Err(EngineError::Unsupported {
@@ -197,7 +198,7 @@ fn check_use(files: &ModelFiles, model: &Model) -> Result<(), EngineError> {
         })
     };
     if !model.is_decoder_only() {
-        return refuse("a model that encodes text; only models that continue text can chat");
+        return refuse("this model encodes text; only models that generate text can chat");
     }
     if !model.vocab().has_tokenizer() || model.vocab().len() == 0 {
         return refuse("the file has no tokenizer");

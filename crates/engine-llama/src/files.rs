@@ -1,4 +1,4 @@
-//! From a path to a GGUF model whose headers are sound.
+//! Opens a GGUF model and checks its headers.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use transom_catalog::ModelFacts;
 use transom_catalog::gguf::{Fault, GgufError, GgufModel};
 use transom_engine::{EngineError, SamplingParams};
 
-/// A model's files, and what they say of it.
+/// A model's files and metadata.
 #[derive(Debug)]
 pub(crate) struct ModelFiles {
     pub(crate) files: GgufModel,
@@ -14,11 +14,11 @@ pub(crate) struct ModelFiles {
 }
 
 impl ModelFiles {
-    /// Opens a file, of a split model any part.
+    /// Opens a model by the path of its file, or of any part of a split model.
     ///
     /// # Errors
-    /// [`EngineError::NotFound`]; [`EngineError::Unsupported`] for what is no GGUF file;
-    /// [`EngineError::BadFile`] for a damaged one.
+    /// [`EngineError::NotFound`]; [`EngineError::Unsupported`] for files that are not GGUF;
+    /// [`EngineError::BadFile`] for damaged ones.
     pub(crate) fn open(path: &Path) -> Result<Self, EngineError> {
         check_file(path)?;
         let files = GgufModel::open(path).map_err(engine_error)?;
@@ -26,12 +26,12 @@ impl ModelFiles {
         Ok(Self { files, facts })
     }
 
-    /// The file that llama.cpp is given; it finds the others by itself.
+    /// Returns the file for llama.cpp, which finds the other parts by itself.
     pub(crate) fn first_path(&self) -> &Path {
         self.files.first().path()
     }
 
-    /// Name for people: the file's, without the number of its part.
+    /// Returns the display name: the file name without the number of its part.
     pub(crate) fn name(&self) -> String {
         let stem = self.first_path().file_stem().unwrap_or_default();
         let stem = stem.to_string_lossy();
@@ -39,7 +39,8 @@ impl ModelFiles {
         unnumbered.to_owned()
     }
 
-    /// How the weights are stored, such as `Q4_K and Q6_K`: the packings of all but small tensors.
+    /// Returns how the weights are stored, such as `Q4_K and Q6_K`: the types of all but small
+    /// tensors.
     pub(crate) fn stored_as(&self) -> String {
         let notable = self.facts.weight_bytes / 20;
         let mix = self.facts.mix.iter();
@@ -48,8 +49,8 @@ impl ModelFiles {
         kinds.join(" and ")
     }
 
-    /// The tokens that begin, end and fill up a text, under the names that chat templates know them
-    /// by. llama.cpp makes up ids for those that the file does not name; a template must not see them.
+    /// Returns the special tokens of the file by their names in chat templates. llama.cpp invents
+    /// ids for tokens that the file does not name; templates must not get those.
     pub(crate) fn special_tokens(&self) -> Vec<(&'static str, u32)> {
         let Ok(view) = self.files.first().view() else {
             return Vec::new();
@@ -67,8 +68,8 @@ impl ModelFiles {
         known.into_iter().filter_map(id).collect()
     }
 
-    /// Returns the sampling parameters that the file recommends, and the defaults for those that it
-    /// does not name. Values out of range are ignored altogether.
+    /// Returns the sampling parameters that the file recommends, with defaults for the others. If a
+    /// value is out of range, all are ignored.
     pub(crate) fn recommended_sampling(&self, vocab_size: usize) -> SamplingParams {
         let default = SamplingParams::default();
         let Ok(view) = self.files.first().view() else {
@@ -140,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns what a file says that was converted beside this `generation_config.json`.
+    /// Converts a model with this `generation_config.json` and returns its recommended sampling.
     fn recommended(generation: &str) -> SamplingParams {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine-mlx/tests/fixtures");
         let folder = tempfile::tempdir().unwrap();

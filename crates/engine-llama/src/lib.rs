@@ -1,13 +1,12 @@
 //! Runs GGUF models with llama.cpp.
 //!
-//! From the outside in: [`LlamaEngine`] reads a file and loads it, [`LlamaModel`] answers, `session`
-//! keeps what the model remembers of a conversation, `native` is llama.cpp itself.
+//! From the outside in: [`LlamaEngine`] loads a file, [`LlamaModel`] generates responses, `session`
+//! manages the KV cache, `native` contains llama.cpp's bindings.
 //!
-//! Rule: llama.cpp computes logits and nothing else. Templates, sampling, stop strings and text are
-//! the engine room's, so that an answer means the same in both engines; only the tokenizer is
-//! llama.cpp's, because a GGUF file describes its tokenizer in llama.cpp's own terms.
+//! Rule: llama.cpp only computes logits. Templates, sampling, stop strings and text are in the
+//! `engine` crate, so they are the same in both engines. Only the tokenizer is llama.cpp's, because
+//! a GGUF file describes its tokenizer in llama.cpp's own terms.
 
-mod crew;
 mod decoder;
 mod device;
 mod engine;
@@ -20,6 +19,7 @@ mod state;
 #[cfg(test)]
 mod test_support;
 mod text;
+mod thread_tuner;
 
 pub use engine::LlamaEngine;
 pub use model::LlamaModel;

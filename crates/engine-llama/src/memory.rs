@@ -1,7 +1,7 @@
-//! What a model will need in memory, computed from its file; and giving back what is free.
+//! Estimates the memory need of a model, and returns free memory to the system.
 //!
-//! The sums are the catalogue's (`transom_catalog::fit::llama`), which people are shown before a
-//! load. `tests/memory_need.rs` holds them against what the process really took.
+//! The catalog (`transom_catalog::fit::llama`) computes the estimate, which users see before a
+//! load. `tests/memory_need.rs` compares it with the memory of a process.
 
 use transom_catalog::ModelFacts;
 use transom_catalog::fit::llama;
@@ -9,7 +9,7 @@ use transom_engine::{Limits, MemoryNeed};
 
 use crate::device::Device;
 
-/// The need of the model with these facts.
+/// Returns the memory need of the model with these facts.
 pub(crate) fn memory_need(facts: &ModelFacts, device: Device, limits: &Limits) -> MemoryNeed {
     llama::need(
         facts,
@@ -20,17 +20,17 @@ pub(crate) fn memory_need(facts: &ModelFacts, device: Device, limits: &Limits) -
     )
 }
 
-/// Tokens that a model attends to under `limits`.
+/// Returns the context length of a model under `limits`.
 pub(crate) fn context_length(facts: &ModelFacts, limits: &Limits) -> usize {
     let own = facts.context_length.and_then(|n| usize::try_from(n).ok());
     let own = own.filter(|&n| n > 0).unwrap_or(usize::MAX);
     own.min(limits.context_length).max(1)
 }
 
-/// Highest memory use of this process so far, in bytes, mapped weights included.
+/// Returns the peak memory of this process so far in bytes, including mapped weights.
 #[expect(unsafe_code, reason = "getrusage has no safe form in libc")]
 pub(crate) fn peak_process_bytes() -> u64 {
-    // SAFETY: it fills in the structure that it is given.
+    // SAFETY: getrusage fills in the structure that it is given.
     let usage = unsafe {
         let mut usage = std::mem::zeroed::<libc::rusage>();
         if libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) != 0 {
@@ -42,16 +42,17 @@ pub(crate) fn peak_process_bytes() -> u64 {
     u64::try_from(usage.ru_maxrss).unwrap_or(0) * unit
 }
 
-/// Blocks from this size on are mapped by themselves, and gone when they are freed.
+/// Blocks of at least this size get their own mapping, which disappears when they are freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE_BLOCK: i32 = 4 << 20;
 
-/// glibc serves ever larger blocks from its heap once it has seen some freed, and then keeps them.
-/// llama.cpp frees its buffers rarely, and then they shall be the system's again (`man mallopt`).
+/// After glibc has seen large blocks freed, it allocates ever larger blocks from its heap and keeps
+/// them. llama.cpp rarely frees its buffers, and then the system should get them back (`man
+/// mallopt`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "mallopt has no safe form in libc")]
 pub(crate) fn return_large_blocks() {
-    // SAFETY: it takes two numbers and may be called at any time.
+    // SAFETY: mallopt takes two numbers and may be called at any time.
     let is_set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BLOCK) };
     if is_set == 0 {
         tracing::warn!("the allocator keeps large blocks");
@@ -61,11 +62,11 @@ pub(crate) fn return_large_blocks() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn return_large_blocks() {}
 
-/// Gives what is free on the heap back to the system (`man malloc_trim`).
+/// Returns free heap memory to the system (`man malloc_trim`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "malloc_trim has no safe form in libc")]
 pub(crate) fn trim_heap() {
-    // SAFETY: it takes a number and may be called at any time from any thread.
+    // SAFETY: malloc_trim takes a number and may be called at any time from any thread.
     unsafe {
         libc::malloc_trim(0);
     }

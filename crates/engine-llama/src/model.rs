@@ -1,4 +1,4 @@
-//! A loaded model answering: text to tokens, and the engine room's loop round its decoder.
+//! A loaded model: tokenizes prompts and runs the generation loop of the `engine` crate.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -14,29 +14,29 @@ use transom_engine::{
 use crate::decoder::{Decoder, Overflow};
 use crate::memory;
 use crate::native::Model;
-use crate::session::{Reading, Session};
+use crate::session::{Session, SessionPrompt};
 use crate::state;
 use crate::text::{Detokenizer, Template};
 
-/// A model in memory. Born, used and dropped on one thread.
+/// A model in memory. Created, used and dropped on one thread.
 #[derive(Debug)]
 pub struct LlamaModel {
     parts: Parts,
-    /// The last field, so that it is dropped when all else is free.
-    _last: GiveBack,
+    /// The last field, so that it is dropped after everything else is freed.
+    _trim_heap: TrimHeapOnDrop,
 }
 
-/// Gives freed memory back to the system when it is dropped.
+/// Returns freed memory to the system when it is dropped.
 #[derive(Debug)]
-struct GiveBack;
+struct TrimHeapOnDrop;
 
-impl Drop for GiveBack {
+impl Drop for TrimHeapOnDrop {
     fn drop(&mut self) {
         memory::trim_heap();
     }
 }
 
-/// What a load produces.
+/// The result of a load.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) info: ModelInfo,
@@ -50,15 +50,15 @@ impl LlamaModel {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
             parts,
-            _last: GiveBack,
+            _trim_heap: TrimHeapOnDrop,
         }
     }
 
-    /// As [`LoadedModel::generate`], and gives every generated token to `on_token` before its text
-    /// goes to `sink`; end-of-text tokens are given too.
+    /// Like [`LoadedModel::generate`]. Also gives every generated token, including end-of-text
+    /// tokens, to `on_token` before its text goes to `sink`.
     ///
     /// # Errors
-    /// As [`LoadedModel::generate`].
+    /// Those of [`LoadedModel::generate`].
     pub fn generate_tokens(
         &mut self,
         prompt: &PreparedPrompt,
@@ -69,7 +69,7 @@ impl LlamaModel {
     ) -> Result<(FinishReason, Stats), EngineError> {
         let parts = &mut self.parts;
         params.validate(parts.info.vocab_size)?;
-        let began = Instant::now();
+        let start = Instant::now();
         let n_prompt = prompt.tokens.len();
         let max_tokens = max_tokens(&parts.info, n_prompt, params);
         let overflow = if params.shift_context {
@@ -80,29 +80,29 @@ impl LlamaModel {
             Overflow::End
         };
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
-        // How much is guessed depends on how long steps take, and steps over several tokens round
-        // differently: whoever gives a seed wants the same answer again.
-        let may_guess = params.speculate && params.sampling.seed.is_none();
-        let speculation = may_guess.then_some(&mut parts.speculation);
-        let chunk = parts.session.plan().prefill_chunk;
-        let chunk = params.prefill_chunk.map_or(chunk, |most| most.min(chunk));
+        // The draft length depends on the duration of steps, and steps over several tokens round
+        // differently. A response with a seed must be reproducible.
+        let may_speculate = params.speculate && params.sampling.seed.is_none();
+        let speculation = may_speculate.then_some(&mut parts.speculation);
+        let max_chunk = parts.session.config().prefill_chunk;
+        let prefill_chunk = params.prefill_chunk.map_or(max_chunk, |n| n.min(max_chunk));
         let session = &mut parts.session;
-        let reading = Reading {
-            prompt: &prompt.tokens,
+        let session_prompt = SessionPrompt {
+            tokens: &prompt.tokens,
             conversation: params.conversation,
             dropped_messages: prompt.dropped_messages,
             may_shift: params.shift_context,
         };
-        let decoder = Decoder::new(session, speculation, sampler, reading, overflow)?;
-        let words = Detokenizer::new(parts.model.vocab());
+        let decoder = Decoder::new(session, speculation, sampler, session_prompt, overflow)?;
+        let detokenizer = Detokenizer::new(parts.model.vocab());
         let job = generation::Job {
             prompt,
             params,
             max_tokens,
-            chunk,
-            began,
+            prefill_chunk,
+            start,
         };
-        let (reason, stats) = generation::run(job, decoder, words, control, sink, on_token)?;
+        let (reason, stats) = generation::run(job, decoder, detokenizer, control, sink, on_token)?;
         let stats = Stats {
             peak_memory_bytes: self.memory().peak_bytes,
             ..stats
@@ -120,13 +120,14 @@ fn too_long(text: &str) -> EngineError {
     }
 }
 
-/// A shifted context has no end, so an answer that is not bounded ends after a context's length.
+/// A shifted context has no end, so a response without a limit ends after the length of the
+/// context.
 fn max_tokens(info: &ModelInfo, n_prompt: usize, params: &GenerationParams) -> usize {
-    let room = info.context_length.saturating_sub(n_prompt);
+    let free = info.context_length.saturating_sub(n_prompt);
     if params.shift_context {
         params.max_tokens.unwrap_or(info.context_length)
     } else {
-        params.max_tokens.unwrap_or(room).min(room)
+        params.max_tokens.unwrap_or(free).min(free)
     }
 }
 
@@ -185,9 +186,9 @@ impl LoadedModel for LlamaModel {
                 0
             }
             Trim::Everything => {
-                let held = self.parts.session.cache_bytes();
-                self.parts.session.give_back();
-                held
+                let n_bytes = self.parts.session.cache_bytes();
+                self.parts.session.release();
+                n_bytes
             }
         }
     }
@@ -199,7 +200,7 @@ impl LoadedModel for LlamaModel {
             weight_bytes,
             kv_cache_bytes,
             allocator_cache_bytes: 0,
-            // What a GPU holds is not in the process's own count.
+            // The memory of a GPU is not part of the process's own count.
             peak_bytes: memory::peak_process_bytes().max(weight_bytes + kv_cache_bytes),
         }
     }

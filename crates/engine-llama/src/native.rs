@@ -1,27 +1,26 @@
-//! llama.cpp's C interface, made safe.
+//! Safe bindings of llama.cpp's C interface.
 //!
-//! Everything `unsafe` of this room is below here. Used directly rather than through a wrapper
-//! crate, because the room needs what those leave out: a thread pool that outlives a step, stopping
-//! inside a step, and shifting the cache.
+//! All `unsafe` code that calls llama.cpp is in this module. It uses no wrapper crate, because
+//! those lack a thread pool that outlives a step, stopping inside a step, and shifting the cache.
 //!
-//! Rule: whatever is handed out here cannot outlive what it points into, and no function here may be
-//! called with a token id, a position or a file that has not been checked.
+//! Rule: values returned here cannot outlive what they point into. Callers must check token ids,
+//! positions and files before they pass them.
 
 mod batch;
 mod context;
 mod log;
 mod model;
-mod threads;
+mod thread_pool;
 mod vocab;
 
 pub(crate) use batch::Batch;
-pub(crate) use context::{Context, ContextParams, StepError, WORDS_AT};
-pub(crate) use log::{begin, first_error};
+pub(crate) use context::{Context, ContextParams, StepError, WORDS_OFFSET};
+pub(crate) use log::{init, take_first_error};
 pub(crate) use model::{Model, supports_gpu};
-pub(crate) use threads::Threads;
+pub(crate) use thread_pool::ThreadPool;
 pub(crate) use vocab::Vocab;
 
-/// A token id as llama.cpp keeps it. Ids are below the vocabulary's size, which is an `i32`.
+/// Converts a token id to llama.cpp's type. Ids are below the vocabulary's size, which is an `i32`.
 pub(crate) fn signed(token: u32) -> i32 {
     i32::try_from(token).unwrap_or(i32::MAX)
 }

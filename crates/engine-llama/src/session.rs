@@ -1,11 +1,11 @@
-//! What the model remembers of a conversation: its tokens, and their keys and values.
+//! The KV cache: the cached tokens, and their keys and values.
 //!
-//! Rule: `tokens` are exactly the tokens in the cache, at positions from 0 on. Every method leaves
-//! it so, whatever fails.
+//! Rule: `tokens` are exactly the tokens in the cache, at positions from 0. Every method keeps it
+//! so, also when it fails.
 //!
-//! Rule: the first `n_exact` of them are in the cache as a fresh reading would leave them. Those
-//! behind were computed after text that has been forgotten since, and serve only the conversation
-//! that forgot it.
+//! Rule: the first `n_exact` of them are in the cache as a fresh prefill would compute them. The
+//! others were computed after text that has since been removed, so only the same conversation may
+//! reuse them.
 
 use std::io;
 use std::ops::Range;
@@ -17,129 +17,130 @@ use transom_catalog::KvType;
 use transom_catalog::fit::llama::{MAX_CHECKPOINTS, MAX_DRAFT, room_made_for};
 use transom_engine::{ConversationId, EngineError, JobControl};
 
-use self::contents::Contents;
+use self::cache_contents::CacheContents;
 use self::search::last_longest_prefix;
-use crate::crew::Crew;
 use crate::device::Device;
 use crate::memory;
-use crate::native::{self, Batch, Context, Model, StepError, Threads};
+use crate::native::{self, Batch, Context, Model, StepError, ThreadPool};
+use crate::thread_tuner::ThreadTuner;
 
-/// Runs of tokens shorter than this are not worth moving.
-const LEAST_MOVED: usize = 32;
+/// Minimum number of tokens that are worth moving.
+const MIN_MOVED: usize = 32;
 
-/// How the cache is made.
+/// How the cache is created.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct CacheConfig {
     pub(crate) device: Device,
     pub(crate) cache_type: KvType,
     pub(crate) prefill_chunk: usize,
-    /// Most tokens of a conversation.
+    /// Maximum number of tokens.
     pub(crate) context_length: usize,
-    /// Bytes of keys and values of a token.
-    pub(crate) token_bytes: u64,
-    /// Bytes of states, however many tokens there are.
-    pub(crate) fixed_bytes: u64,
+    /// Bytes of keys and values per token.
+    pub(crate) bytes_per_token: u64,
+    /// Bytes of recurrent states, which do not depend on the number of tokens.
+    pub(crate) state_bytes: u64,
 }
 
-/// A prompt to be read, and what the cache may be changed into for it.
+/// A prompt to process, and how it may reuse the cache.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading<'a> {
-    pub(crate) prompt: &'a [u32],
-    /// The conversation that the prompt belongs to, if the caller said.
+pub(crate) struct SessionPrompt<'a> {
+    pub(crate) tokens: &'a [u32],
+    /// The conversation that the prompt belongs to, if known.
     pub(crate) conversation: Option<ConversationId>,
-    /// Messages that were left out of it.
+    /// Number of messages that were dropped from the prompt.
     pub(crate) dropped_messages: usize,
-    /// Whether keys and values may be used that keep a trace of what was forgotten.
+    /// True if cached tokens may be reused that were computed after text that is no longer in the
+    /// prompt.
     pub(crate) may_shift: bool,
 }
 
-/// A place that a model with recurrent states can go back to.
+/// A position that a model with recurrent states can rewind to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
     pub(crate) n_tokens: usize,
-    /// The states after so many tokens.
+    /// The recurrent states after `n_tokens` tokens.
     pub(crate) states: Vec<u8>,
 }
 
-/// A conversation in the cache: what is kept on disk beside the cache itself.
+/// Describes the contents of the cache. Saved together with the cache.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Conversation {
+pub(crate) struct CachedConversation {
     pub(crate) tokens: Vec<u32>,
-    /// See the head of this file.
+    /// See the rule at the top of this file.
     pub(crate) n_exact: usize,
-    /// Of the last prompt.
+    /// The conversation of the last prompt.
     pub(crate) id: Option<ConversationId>,
-    /// Messages that were left out of the last prompt.
+    /// Number of messages that were dropped from the last prompt.
     pub(crate) dropped_messages: usize,
-    /// Oldest first. Only of models with recurrent states.
+    /// Oldest first. Only for models with recurrent states.
     pub(crate) checkpoints: Vec<Checkpoint>,
 }
 
-/// See the head of this file.
+/// The KV cache of a model; see the top of this file.
 #[derive(Debug)]
 pub(crate) struct Session {
     model: Rc<Model>,
-    threads: Rc<Threads>,
-    plan: Plan,
-    /// Made when it is first needed, and again after it was given back.
+    threads: Rc<ThreadPool>,
+    config: CacheConfig,
+    /// Created when it is first needed, and again after it was released.
     context: Option<Context>,
-    conversation: Conversation,
-    /// Keys were moved, and the step that rotates them has yet to come.
+    conversation: CachedConversation,
+    /// True if keys were moved and the next step has to rotate them.
     shift_is_pending: bool,
     batch: Batch,
-    crew: Crew,
+    thread_tuner: ThreadTuner,
 }
 
 impl Session {
-    /// An empty session.
-    pub(crate) fn new(model: Rc<Model>, threads: Rc<Threads>, plan: Plan) -> Self {
+    /// Creates an empty session.
+    pub(crate) fn new(model: Rc<Model>, threads: Rc<ThreadPool>, config: CacheConfig) -> Self {
         Self {
-            crew: Crew::new(threads.len()),
+            thread_tuner: ThreadTuner::new(threads.len()),
             model,
             threads,
-            plan,
+            config,
             context: None,
-            conversation: Conversation::default(),
+            conversation: CachedConversation::default(),
             shift_is_pending: false,
             batch: Batch::default(),
         }
     }
 
-    pub(crate) fn plan(&self) -> &Plan {
-        &self.plan
+    pub(crate) fn config(&self) -> &CacheConfig {
+        &self.config
     }
 
-    /// Tokens in the cache.
+    /// Returns the tokens in the cache.
     pub(crate) fn tokens(&self) -> &[u32] {
         &self.conversation.tokens
     }
 
-    /// The conversation in the cache.
-    pub(crate) fn conversation(&self) -> &Conversation {
+    /// Returns the description of the cache's contents.
+    pub(crate) fn conversation(&self) -> &CachedConversation {
         &self.conversation
     }
 
-    /// Bytes of the cache that is there now, used or not, and of the checkpoints.
+    /// Returns the bytes of the allocated cache, used or not, and of the checkpoints.
     pub(crate) fn cache_bytes(&self) -> u64 {
         let bytes = |context: &Context| {
-            context.capacity() as u64 * self.plan.token_bytes + self.plan.fixed_bytes
+            context.capacity() as u64 * self.config.bytes_per_token + self.config.state_bytes
         };
         let checkpoints = self.conversation.checkpoints.iter();
         let states: usize = checkpoints.map(|checkpoint| checkpoint.states.len()).sum();
         self.context.as_ref().map_or(0, bytes) + states as u64
     }
 
-    /// Whether the model has states that cannot be cut: it goes back only to a checkpoint.
-    pub(crate) fn has_states(&self) -> bool {
-        self.model.has_running_state()
+    /// Returns true if the model has recurrent states, which can only rewind to a checkpoint.
+    pub(crate) fn has_recurrent_state(&self) -> bool {
+        self.model.has_recurrent_state()
     }
 
-    /// Makes the cache hold `n_tokens`, keeping what is in it.
+    /// Grows the cache to at least `n_tokens`, and keeps its contents.
     ///
     /// # Errors
-    /// [`EngineError::Backend`] when there is no memory for it; the session is empty then.
+    /// [`EngineError::Backend`] if there is not enough memory; the session is empty then.
     pub(crate) fn reserve(&mut self, n_tokens: usize) -> Result<(), EngineError> {
-        let n_tokens = n_tokens.min(self.plan.context_length);
+        let n_tokens = n_tokens.min(self.config.context_length);
         let Some(context) = &self.context else {
             return self.make_context(n_tokens);
         };
@@ -150,103 +151,103 @@ impl Session {
             self.context = None;
             return self.make_context(n_tokens);
         }
-        // Keys that are still to be rotated would be copied as they are, under their new positions.
+        // Keys whose rotation is pending would be copied unchanged to their new positions.
         debug_assert!(
             !self.shift_is_pending,
             "a step comes before the cache grows"
         );
-        let contents = Contents::of(context);
-        // Freed before the larger one is made.
+        let contents = CacheContents::take(context);
+        // Freed before the larger one is allocated.
         self.context = None;
         self.make_context(n_tokens)?;
-        let is_whole = |context: &mut Context| contents.put(context);
+        let is_whole = |context: &mut Context| contents.restore(context);
         if self.context.as_mut().is_some_and(is_whole) {
             return Ok(());
         }
-        self.give_back();
+        self.release();
         Err(failed("growing the KV cache", "its contents were lost"))
     }
 
-    /// Makes an empty context for `n_tokens`.
+    /// Creates an empty context for `n_tokens`.
     fn make_context(&mut self, n_tokens: usize) -> Result<(), EngineError> {
-        let capacity = capacity(n_tokens, self.plan.context_length);
-        let Plan {
+        let capacity = capacity(n_tokens, self.config.context_length);
+        let CacheConfig {
             device,
             prefill_chunk,
             cache_type,
             ..
-        } = self.plan;
+        } = self.config;
         let params = device.context_params(capacity, prefill_chunk, cache_type);
         self.context = Context::new(self.model.clone(), self.threads.clone(), params);
         if self.context.is_none() {
-            self.give_back();
-            let during = format!("making a KV cache for {capacity} tokens");
-            return Err(failed(&during, "no memory"));
+            self.release();
+            let during = format!("allocating a KV cache for {capacity} tokens");
+            return Err(failed(&during, "not enough memory"));
         }
         Ok(())
     }
 
-    /// Keeps what the prompt shares with the conversation so far, forgets the rest, and makes the
-    /// cache hold the prompt and the first tokens of its answer. Returns the tokens kept, at least
-    /// one fewer than the prompt has: the last must be processed for its logits.
+    /// Keeps the prefix that the prompt shares with the cache, removes the other tokens, and
+    /// reserves space for the prompt and the first tokens of the response. Returns the number of
+    /// cached prompt tokens, at most one fewer than the prompt has: the last one must be processed
+    /// for its logits.
     ///
-    /// Where messages of this same conversation were left out since its last prompt, the tokens
-    /// behind them are moved down to where the prompt has them.
+    /// If messages of the same conversation were dropped since its last prompt, the tokens after
+    /// them are moved down to their position in the prompt.
     ///
     /// # Errors
-    /// As [`Session::reserve`].
-    pub(crate) fn reuse(&mut self, reading: Reading<'_>) -> Result<usize, EngineError> {
-        let Reading { prompt, .. } = reading;
-        let wanted = &prompt[..prompt.len().saturating_sub(1)];
+    /// Those of [`Session::reserve`].
+    pub(crate) fn reuse(&mut self, prompt: SessionPrompt<'_>) -> Result<usize, EngineError> {
+        let n_prompt = prompt.tokens.len();
+        let wanted = &prompt.tokens[..n_prompt.saturating_sub(1)];
         let last = &self.conversation;
-        let goes_on = reading.conversation.is_some() && reading.conversation == last.id;
-        let may_shift = goes_on && reading.may_shift;
-        let may_move = may_shift && reading.dropped_messages > last.dropped_messages;
+        let is_same_conversation = prompt.conversation.is_some() && prompt.conversation == last.id;
+        let may_shift = is_same_conversation && prompt.may_shift;
+        let may_move = may_shift && prompt.dropped_messages > last.dropped_messages;
         if !may_shift {
             self.truncate(last.n_exact);
         }
-        let start = n_shared(self.tokens(), wanted);
-        let moved = may_move.then(|| self.find_later(start, &wanted[start..]));
+        let start = common_prefix_len(self.tokens(), wanted);
+        let moved = may_move.then(|| self.find_movable(start, &wanted[start..]));
         let moved = moved.flatten();
         self.truncate(moved.as_ref().map_or(start, |moved| moved.end));
-        // Before anything is moved: the cache cannot grow while keys are still to be rotated.
-        self.reserve(prompt.len() + MAX_DRAFT)?;
+        // Before tokens are moved: the cache cannot grow while their rotation is pending.
+        self.reserve(n_prompt + MAX_DRAFT)?;
         if let Some(moved) = moved
-            && !(self.forget(start..moved.start) && self.has_window())
+            && !(self.remove_and_shift(start..moved.start) && self.has_window())
         {
             self.truncate(start);
         }
-        self.conversation.id = reading.conversation;
-        self.conversation.dropped_messages = reading.dropped_messages;
+        self.conversation.id = prompt.conversation;
+        self.conversation.dropped_messages = prompt.dropped_messages;
         Ok(self.tokens().len())
     }
 
-    /// The tokens after `start` with which `wanted` begins; `None` if they are too few to be worth
-    /// moving, or cannot be moved.
-    fn find_later(&self, start: usize, wanted: &[u32]) -> Option<Range<usize>> {
-        let can_move = |context: &Context| context.can_shift() && !self.has_states();
+    /// Returns the tokens after `start` that equal the beginning of `wanted`; `None` if they are
+    /// too few or cannot be moved.
+    fn find_movable(&self, start: usize, wanted: &[u32]) -> Option<Range<usize>> {
+        let can_move = |context: &Context| context.can_shift() && !self.has_recurrent_state();
         self.context.as_ref().filter(|context| can_move(context))?;
         let first = start + 1;
         let found = last_longest_prefix(wanted, self.tokens().get(first..)?);
-        (found.len() >= LEAST_MOVED).then(|| found.start + first..found.end + first)
+        (found.len() >= MIN_MOVED).then(|| found.start + first..found.end + first)
     }
 
-    /// Forgets the older half of what follows the first `n_kept` tokens, and moves the rest down.
-    /// Returns the places of the tokens forgotten; `None` if this cache cannot.
+    /// Removes the older half of the tokens after the first `n_kept`, and moves the others down.
+    /// Returns the positions of the removed tokens; `None` if this cache cannot be shifted.
     pub(crate) fn shift(&mut self, n_kept: usize) -> Option<Range<usize>> {
         if !self.context.as_ref().is_some_and(Context::can_shift) {
             return None;
         }
         let n_tokens = self.tokens().len();
-        // A system prompt that fills the context would leave nothing to forget.
+        // A system prompt that fills the context would leave nothing to remove.
         let n_kept = n_kept.min(n_tokens / 2);
-        let forgotten = n_kept..n_kept + (n_tokens - n_kept) / 2;
-        self.forget(forgotten.clone()).then_some(forgotten)
+        let removed = n_kept..n_kept + (n_tokens - n_kept) / 2;
+        self.remove_and_shift(removed.clone()).then_some(removed)
     }
 
-    /// Takes tokens out of the middle and moves those behind down. Returns whether the model can do
-    /// that.
-    fn forget(&mut self, range: Range<usize>) -> bool {
+    /// Removes tokens and moves the later ones down. Returns false if the model cannot do that.
+    fn remove_and_shift(&mut self, range: Range<usize>) -> bool {
         let Some(context) = &mut self.context else {
             return false;
         };
@@ -263,16 +264,16 @@ impl Session {
         true
     }
 
-    /// Whether layers with a window have what the next token sees.
+    /// Returns true if layers with a sliding window have the tokens that the next token sees.
     fn has_window(&self) -> bool {
         let n_tokens = self.tokens().len();
         let context = self.context.as_ref();
         context.is_some_and(|context| context.has_window_before(n_tokens))
     }
 
-    /// Forgets all but the first `n` tokens. A model with states goes back to the last checkpoint
-    /// before that. Everything is forgotten where there is none, or where a window has lost what
-    /// token `n` would see.
+    /// Keeps the first `n` tokens. A model with recurrent states rewinds to the last checkpoint at
+    /// or before `n`. Removes everything if there is no checkpoint, or if a sliding window has lost
+    /// tokens that token `n` would see.
     pub(crate) fn truncate(&mut self, n: usize) {
         let end = self.tokens().len();
         if n >= end {
@@ -280,23 +281,23 @@ impl Session {
         }
         let conversation = &mut self.conversation;
         conversation.drop_checkpoints_after(n);
-        let reached = self.context.as_mut().map_or(0, |context| {
+        let n_left = self.context.as_mut().map_or(0, |context| {
             if context.remove(n..end) && context.has_window_before(n) {
                 n
             } else {
-                conversation.go_back_to_checkpoint(context)
+                conversation.rewind_to_checkpoint(context)
             }
         });
-        conversation.tokens.truncate(reached);
-        conversation.n_exact = conversation.n_exact.min(reached);
-        // What is left of a shift starts at `n_exact`.
-        self.shift_is_pending &= reached > conversation.n_exact;
+        conversation.tokens.truncate(n_left);
+        conversation.n_exact = conversation.n_exact.min(n_left);
+        // Moved tokens start at `n_exact`.
+        self.shift_is_pending &= n_left > conversation.n_exact;
     }
 
-    /// Makes this a place to go back to, if the model needs such places.
+    /// Saves a checkpoint at the current position, if the model has recurrent states.
     pub(crate) fn set_checkpoint(&mut self) {
         let n_tokens = self.tokens().len();
-        let Some(context) = self.context.as_ref().filter(|_| self.has_states()) else {
+        let Some(context) = self.context.as_ref().filter(|_| self.has_recurrent_state()) else {
             return;
         };
         let checkpoints = &mut self.conversation.checkpoints;
@@ -316,11 +317,12 @@ impl Session {
         });
     }
 
-    /// Processes `tokens`, of which the last `n_logits` give logits. Not more than a step's worth,
-    /// and within the context length.
+    /// Processes `tokens`; the last `n_logits` of them return logits. They must fit in one step and
+    /// in the context.
     ///
     /// # Errors
-    /// `Ok(false)` when `job` was asked to end; then, as after an error, none of them is in the cache.
+    /// Returns `Ok(false)` if `job` was stopped; then, as after an error, none of the tokens is in
+    /// the cache.
     pub(crate) fn append(
         &mut self,
         tokens: &[u32],
@@ -333,11 +335,11 @@ impl Session {
             return Ok(false);
         };
         self.batch.fill(tokens, n_before, n_logits);
-        context.set_n_threads(self.crew.len());
+        context.set_n_threads(self.thread_tuner.n_threads());
         let began = Instant::now();
         let result = context.step(&mut self.batch, job);
         if tokens.len() == 1 {
-            self.crew.stepped(began.elapsed());
+            self.thread_tuner.record_step(began.elapsed());
         }
         let conversation = &mut self.conversation;
         conversation.tokens.extend_from_slice(tokens);
@@ -350,7 +352,7 @@ impl Session {
                 Ok(true)
             }
             Err(error) => {
-                // What is left of the batch could be any part of it.
+                // The cache may contain any part of the batch.
                 self.truncate(n_before);
                 self.drop_pending_shift();
                 match error {
@@ -364,17 +366,17 @@ impl Session {
         }
     }
 
-    /// Forgets tokens whose keys were moved and perhaps not rotated, or in some layers only.
+    /// Removes tokens whose keys were moved and possibly not rotated, or only in some layers.
     fn drop_pending_shift(&mut self) {
         if self.shift_is_pending {
             self.truncate(self.conversation.n_exact);
         }
     }
 
-    /// The logits of the `index`-th token that was last appended.
+    /// Returns the logits of the `index`-th token of the last `append`.
     ///
     /// # Errors
-    /// [`EngineError::Backend`] if it was not asked for any.
+    /// [`EngineError::Backend`] if they were not requested.
     pub(crate) fn logits(&self, index: usize) -> Result<&[f32], EngineError> {
         let logits = self.context.as_ref().and_then(|all| all.logits(index));
         logits.ok_or_else(|| EngineError::Backend {
@@ -383,7 +385,7 @@ impl Session {
         })
     }
 
-    /// Waits until nothing runs, at the end of an answer. From then on the cache can be saved.
+    /// Waits until nothing runs, at the end of a response. After that the cache can be saved.
     pub(crate) fn settle(&mut self) {
         if let Some(context) = &self.context {
             context.settle();
@@ -391,9 +393,9 @@ impl Session {
         self.drop_pending_shift();
     }
 
-    /// Gives the cache and the step's buffers back.
-    pub(crate) fn give_back(&mut self) {
-        self.conversation = Conversation::default();
+    /// Releases the cache and the buffers of steps.
+    pub(crate) fn release(&mut self) {
+        self.conversation = CachedConversation::default();
         self.shift_is_pending = false;
         self.context = None;
         memory::trim_heap();
@@ -402,24 +404,24 @@ impl Session {
     /// Writes `words` and the cache to a file.
     ///
     /// # Errors
-    /// As [`Context::save_file`].
+    /// Those of [`Context::save_file`].
     pub(crate) fn save_file(&self, path: &Path, words: &[u32]) -> io::Result<()> {
         let context = self.context.as_ref();
         context.map_or(Ok(()), |context| context.save_file(path, words))
     }
 
-    /// Takes up `conversation`, whose cache is in a file that [`Session::save_file`] wrote with
-    /// `n_words` words. Returns whether it could; if not, the session is empty.
+    /// Restores `conversation`, whose cache is in a file that [`Session::save_file`] wrote with
+    /// `n_words` words. Returns false if that failed; then the session is empty.
     ///
     /// # Errors
-    /// As [`Session::reserve`].
+    /// Those of [`Session::reserve`].
     pub(crate) fn load_file(
         &mut self,
-        conversation: Conversation,
+        conversation: CachedConversation,
         path: &Path,
         n_words: usize,
     ) -> Result<bool, EngineError> {
-        self.give_back();
+        self.release();
         self.make_context(conversation.tokens.len())?;
         let load = |context: &mut Context| context.load_file(path, n_words);
         let is_whole = self.context.as_mut().is_some_and(load);
@@ -430,15 +432,15 @@ impl Session {
     }
 }
 
-impl Conversation {
+impl CachedConversation {
     fn drop_checkpoints_after(&mut self, n_tokens: usize) {
         let is_before = |checkpoint: &Checkpoint| checkpoint.n_tokens <= n_tokens;
         self.checkpoints.retain(is_before);
     }
 
-    /// Takes `context` to the last checkpoint. Returns the tokens in it then; 0 when there is no
-    /// checkpoint that it can go back to.
-    fn go_back_to_checkpoint(&mut self, context: &mut Context) -> usize {
+    /// Rewinds `context` to the last checkpoint. Returns the number of tokens then in the cache; 0
+    /// if no checkpoint can be restored.
+    fn rewind_to_checkpoint(&mut self, context: &mut Context) -> usize {
         if let Some(last) = self.checkpoints.last()
             && context.set_recurrent_state(&last.states)
             && context.remove(last.n_tokens..self.tokens.len())
@@ -452,26 +454,26 @@ impl Conversation {
     }
 }
 
-/// Tokens to make room for, so that `n_tokens` fit.
+/// Returns the capacity to allocate for `n_tokens`.
 fn capacity(n_tokens: usize, context_length: usize) -> usize {
-    let room = room_made_for(n_tokens as u64);
-    usize::try_from(room).map_or(context_length, |room| room.min(context_length))
+    let capacity = room_made_for(n_tokens as u64);
+    usize::try_from(capacity).map_or(context_length, |capacity| capacity.min(context_length))
 }
 
-/// Tokens with which both begin.
-pub(crate) fn n_shared(a: &[u32], b: &[u32]) -> usize {
+/// Returns the length of the common prefix.
+pub(crate) fn common_prefix_len(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// An error with llama.cpp's own reason, if it logged one.
+/// Returns an error with llama.cpp's own reason, if it logged one.
 fn failed(during: &str, otherwise: &str) -> EngineError {
     EngineError::Backend {
         during: during.to_owned(),
-        message: native::first_error().unwrap_or_else(|| otherwise.to_owned()),
+        message: native::take_first_error().unwrap_or_else(|| otherwise.to_owned()),
     }
 }
 
-mod contents;
+mod cache_contents;
 mod search;
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
-//! Saving the KV cache of a conversation in a file.
+//! Saves the KV cache of a conversation in a file.
 //!
 //! The file has the format of llama.cpp's session files, because llama.cpp writes and reads those
-//! layer by layer: the cache is never in memory twice. What is ours stands where such a file has its
-//! tokens, as words of 32 bits:
+//! layer by layer: the cache is never in memory twice. Our own data is in place of the session
+//! file's tokens, as 32-bit words:
 //!
 //! | words | content |
 //! |---|---|
 //! | 1 | checksum of all other bytes of the file |
 //! | 1 | length of the header in bytes |
-//! | | the header, JSON, filled up with spaces |
+//! | | the header, JSON, padded with spaces |
 //! | `n_tokens` | tokens |
-//! | | states of each checkpoint, filled up with zeros |
+//! | | states of each checkpoint, padded with zeros |
 //!
-//! The checksum is there because llama.cpp trusts the file: a damaged one is refused before llama.cpp
-//! sees it.
+//! Rule: llama.cpp trusts the file, so the checksum is verified before llama.cpp reads it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -24,17 +23,17 @@ use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 use transom_engine::{ConversationId, EngineError, ModelInfo};
 
-use crate::native::WORDS_AT;
-use crate::session::{Checkpoint, Conversation, Plan, Session};
+use crate::native::WORDS_OFFSET;
+use crate::session::{CacheConfig, CachedConversation, Checkpoint, Session};
 
 /// Version of the header.
 const VERSION: u32 = 2;
 
-/// Longest header, in bytes.
+/// Maximum length of the header, in bytes.
 const MAX_HEADER: usize = 4096;
 
-/// Bytes up to and with the checksum, which is the first word.
-const FIXED: usize = WORDS_AT as usize + 4;
+/// Bytes up to the end of the checksum, which is the first word.
+const FIXED_BYTES: usize = WORDS_OFFSET as usize + 4;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Header {
@@ -53,7 +52,7 @@ struct CheckpointHeader {
     n_bytes: usize,
 }
 
-/// What the cache's contents depend on. How many threads compute is no part of it.
+/// The properties of the model that the cache depends on. The number of threads is not one of them.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Identity {
     engine: String,
@@ -65,14 +64,14 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(info: &ModelInfo, plan: &Plan) -> Self {
+    fn of(info: &ModelInfo, config: &CacheConfig) -> Self {
         Self {
             engine: info.engine.clone(),
             name: info.name.clone(),
             architecture: info.architecture.clone(),
             n_parameters: info.n_parameters,
             stored_as: info.stored_as.clone(),
-            cache: plan.device.describe_cache(plan.cache_type),
+            cache: config.device.describe_cache(config.cache_type),
         }
     }
 }
@@ -84,25 +83,25 @@ pub(crate) fn save(session: &Session, info: &ModelInfo, path: &Path) -> Result<u
     if n_tokens == 0 {
         return Ok(0);
     }
-    // Never over a file that is there, and never readable for others.
+    // Never overwrites a file, and is never readable for others.
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     options.open(path).map_err(|error| bad_file(path, error))?;
-    let written = words(&header(conversation, info, session.plan()), conversation)
+    let written = encode_words(&header(conversation, info, session.config()), conversation)
         .and_then(|words| write(session, &words, path));
     written.map_err(|error| {
-        // Half a file is of no use to anybody.
+        // An incomplete file is useless.
         let _ = fs::remove_file(path);
         bad_file(path, error)
     })?;
     Ok(n_tokens)
 }
 
-fn header(conversation: &Conversation, info: &ModelInfo, plan: &Plan) -> Header {
+fn header(conversation: &CachedConversation, info: &ModelInfo, config: &CacheConfig) -> Header {
     let checkpoints = conversation.checkpoints.iter();
     Header {
         transom_conversation: VERSION,
-        model: Identity::of(info, plan),
+        model: Identity::of(info, config),
         n_tokens: conversation.tokens.len(),
         n_exact: conversation.n_exact,
         conversation: conversation.id,
@@ -116,8 +115,8 @@ fn header(conversation: &Conversation, info: &ModelInfo, plan: &Plan) -> Header 
     }
 }
 
-/// What is ours in the file, with a checksum of 0.
-fn words(header: &Header, conversation: &Conversation) -> io::Result<Vec<u32>> {
+/// Returns our own data, with a checksum of 0.
+fn encode_words(header: &Header, conversation: &CachedConversation) -> io::Result<Vec<u32>> {
     let mut json = serde_json::to_vec(header)?;
     json.resize(json.len().next_multiple_of(4), b' ');
     if json.len() > MAX_HEADER {
@@ -125,10 +124,10 @@ fn words(header: &Header, conversation: &Conversation) -> io::Result<Vec<u32>> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
     let mut words = vec![0, json.len() as u32];
-    words.extend(as_words(&json));
+    words.extend(to_words(&json));
     words.extend(&conversation.tokens);
     for checkpoint in &conversation.checkpoints {
-        words.extend(as_words(&checkpoint.states));
+        words.extend(to_words(&checkpoint.states));
     }
     Ok(words)
 }
@@ -136,16 +135,16 @@ fn words(header: &Header, conversation: &Conversation) -> io::Result<Vec<u32>> {
 fn write(session: &Session, words: &[u32], path: &Path) -> io::Result<()> {
     session.save_file(path, words)?;
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-    let mut start = [0; FIXED];
+    let mut start = [0; FIXED_BYTES];
     file.read_exact(&mut start)?;
     let mut hasher = Hasher::new();
-    hasher.update(&start[..FIXED - 4]);
+    hasher.update(&start[..FIXED_BYTES - 4]);
     hash_rest(&mut file, &mut hasher)?;
-    file.seek(SeekFrom::Start(WORDS_AT))?;
+    file.seek(SeekFrom::Start(WORDS_OFFSET))?;
     file.write_all(&hasher.finalize().to_ne_bytes())
 }
 
-/// Takes it up again; see [`transom_engine::LoadedModel::restore_state`].
+/// Restores the conversation; see [`transom_engine::LoadedModel::restore_state`].
 pub(crate) fn restore(
     session: &mut Session,
     info: &ModelInfo,
@@ -160,55 +159,55 @@ pub(crate) fn restore(
     }
 }
 
-/// Checks the whole file, and returns the number of its words and what they say.
+/// Checks the whole file. Returns the number of words and their contents.
 fn read(
     session: &Session,
     info: &ModelInfo,
     path: &Path,
-) -> Result<(usize, Conversation), EngineError> {
+) -> Result<(usize, CachedConversation), EngineError> {
     let too_short = "it is not as long as it says";
     let bad = |reason: &str| bad_file(path, reason);
     let failed = |error| bad_file(path, error);
     let file = File::open(path).map_err(failed)?;
     let n_bytes = file.metadata().map_err(failed)?.len();
     let mut file = BufReader::new(file);
-    let mut start = [0; FIXED];
+    let mut start = [0; FIXED_BYTES];
     file.read_exact(&mut start).map_err(failed)?;
-    let fixed: Vec<u32> = as_words(&start).collect();
+    let fixed: Vec<u32> = to_words(&start).collect();
     let (n_words, checksum) = (fixed[2] as usize, fixed[3]);
-    if n_words == 0 || WORDS_AT + 4 * n_words as u64 > n_bytes {
+    if n_words == 0 || WORDS_OFFSET + 4 * n_words as u64 > n_bytes {
         return Err(bad(too_short));
     }
     let mut bytes = vec![0; 4 * (n_words - 1)];
     file.read_exact(&mut bytes).map_err(failed)?;
-    let mut parts = Parts(&bytes);
-    let length = parts.take(4).and_then(|bytes| as_words(bytes).next());
+    let mut reader = ByteReader(&bytes);
+    let length = reader.take(4).and_then(|bytes| to_words(bytes).next());
     let length = length.map(|n| n as usize).filter(|n| *n <= MAX_HEADER);
-    let json = length.and_then(|n| parts.take(n));
+    let json = length.and_then(|n| reader.take(n));
     let header = json.and_then(|json| serde_json::from_slice::<Header>(json).ok());
     let Some(header) = header else {
         return Err(bad("its header cannot be read"));
     };
-    let identity = Identity::of(info, session.plan());
+    let identity = Identity::of(info, session.config());
     if header.transom_conversation != VERSION || header.model != identity {
         return Err(bad("it belongs to another model or version"));
     }
     let mut hasher = Hasher::new();
-    hasher.update(&start[..FIXED - 4]);
+    hasher.update(&start[..FIXED_BYTES - 4]);
     hasher.update(&bytes);
     hash_rest(&mut file, &mut hasher).map_err(failed)?;
     if hasher.finalize() != checksum {
         return Err(bad("its checksum is wrong"));
     }
-    let conversation = parts.conversation(&header).ok_or_else(|| bad(too_short))?;
-    if let Some(reason) = fault(&conversation, info) {
+    let conversation = reader.conversation(&header).ok_or_else(|| bad(too_short))?;
+    if let Some(reason) = problem(&conversation, info) {
         return Err(bad(&reason));
     }
     Ok((n_words, conversation))
 }
 
-/// What is wrong with a conversation for the model of `info`.
-fn fault(conversation: &Conversation, info: &ModelInfo) -> Option<String> {
+/// Returns why the model of `info` cannot use a conversation.
+fn problem(conversation: &CachedConversation, info: &ModelInfo) -> Option<String> {
     let n_tokens = conversation.tokens.len();
     if n_tokens > info.context_length {
         return Some(format!(
@@ -221,23 +220,23 @@ fn fault(conversation: &Conversation, info: &ModelInfo) -> Option<String> {
         return Some("it has tokens that the model does not know".to_owned());
     }
     let checkpoints = conversation.checkpoints.iter();
-    let most = checkpoints.map(|checkpoint| checkpoint.n_tokens).max();
-    let most = most.unwrap_or(0).max(conversation.n_exact);
-    (most > n_tokens).then(|| format!("it names token {most} of {n_tokens}"))
+    let last = checkpoints.map(|checkpoint| checkpoint.n_tokens).max();
+    let last = last.unwrap_or(0).max(conversation.n_exact);
+    (last > n_tokens).then(|| format!("it names token {last} of {n_tokens}"))
 }
 
-/// Bytes that have yet to be taken.
-struct Parts<'a>(&'a [u8]);
+/// Bytes that are not read yet.
+struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Parts<'a> {
+impl<'a> ByteReader<'a> {
     fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (part, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
         Some(part)
     }
 
-    /// What the header announces; `None` if there are fewer or more bytes.
-    fn conversation(mut self, header: &Header) -> Option<Conversation> {
+    /// Reads what the header announces; `None` if there are fewer or more bytes.
+    fn conversation(mut self, header: &Header) -> Option<CachedConversation> {
         let tokens = self.take(header.n_tokens.checked_mul(4)?)?;
         let mut checkpoints = Vec::new();
         for checkpoint in &header.checkpoints {
@@ -247,8 +246,8 @@ impl<'a> Parts<'a> {
                 states: states[..checkpoint.n_bytes].to_vec(),
             });
         }
-        self.0.is_empty().then(|| Conversation {
-            tokens: as_words(tokens).collect(),
+        self.0.is_empty().then(|| CachedConversation {
+            tokens: to_words(tokens).collect(),
             n_exact: header.n_exact,
             id: header.conversation,
             dropped_messages: header.dropped_messages,
@@ -257,8 +256,9 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Bytes as words in this machine's order, as llama.cpp writes them; the last filled up with zeros.
-fn as_words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+/// Returns bytes as words in this machine's byte order, as llama.cpp writes them; the last word is
+/// padded with zeros.
+fn to_words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.chunks(4).map(|part| {
         let mut word = [0; 4];
         word[..part.len()].copy_from_slice(part);

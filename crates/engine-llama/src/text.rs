@@ -1,9 +1,9 @@
-//! Text to tokens and back, with the tokenizer and the chat template inside the file.
+//! Tokenizes and detokenizes with the tokenizer and the chat template of the file.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
 
-use transom_engine::generation::Spell;
+use transom_engine::generation::Detokenize;
 use transom_engine::text::REASONING_MARKERS;
 use transom_engine::{
     ChatPrompt, ChatTemplate, EngineError, Message, ModelInfo, RenderedPrompt, Role,
@@ -11,11 +11,11 @@ use transom_engine::{
 
 use crate::files::ModelFiles;
 use crate::native::Vocab;
-use crate::session::n_shared;
+use crate::session::common_prefix_len;
 
-/// Tokens at the start that a context shift keeps in any case. Models put attention that belongs
-/// nowhere onto the first tokens, and lose their way without them (Xiao et al. 2023, Efficient
-/// Streaming Language Models with Attention Sinks).
+/// Tokens at the start that a context shift always keeps. Models put unneeded attention on the
+/// first tokens, and degrade without them (Xiao et al. 2023, Efficient Streaming Language Models
+/// with Attention Sinks).
 const SINK_TOKENS: usize = 4;
 
 /// The chat template of a file.
@@ -40,12 +40,12 @@ impl Template {
         })
     }
 
-    /// Whether there is one.
-    pub(crate) fn is_there(&self) -> bool {
+    /// Returns true if the file has a template.
+    pub(crate) fn exists(&self) -> bool {
         self.template.is_some()
     }
 
-    /// Renders a conversation for the model that `info` is of.
+    /// Renders a conversation for the model of `info`.
     pub(crate) fn render(
         &self,
         info: &ModelInfo,
@@ -54,14 +54,14 @@ impl Template {
         info.render(self.template.as_ref(), chat, SystemTime::now())
     }
 
-    /// The tokens of what this template rendered; `None` for texts of 2 GB and more.
+    /// Returns the tokens of a rendered prompt; `None` for texts of 2 GB and more.
     pub(crate) fn tokenize(&self, prompt: &RenderedPrompt, vocab: Vocab<'_>) -> Option<Vec<u32>> {
         let template = self.template.as_ref()?;
         vocab.tokenize_prompt(prompt, template.control_tokens())
     }
 
-    /// How many of `tokens`, a rendered `chat`, hold its system prompt: those that stay the same
-    /// whatever the user says.
+    /// Returns how many of `tokens`, a rendered `chat`, hold its system prompt: those that do not
+    /// depend on the user's message.
     pub(crate) fn system_tokens(
         &self,
         info: &ModelInfo,
@@ -79,23 +79,23 @@ impl Template {
             return SINK_TOKENS.min(tokens.len());
         }
         let mut shared = tokens.len();
-        for said in ["0", "x"] {
-            probe.messages.push(Message::new(Role::User, said));
+        for content in ["0", "x"] {
+            probe.messages.push(Message::new(Role::User, content));
             let rendered = self.render(info, &probe).ok();
             let probed = rendered.and_then(|prompt| self.tokenize(&prompt, vocab));
             let probed = probed.unwrap_or_default();
-            shared = shared.min(n_shared(tokens, &probed));
+            shared = shared.min(common_prefix_len(tokens, &probed));
             probe.messages.pop();
         }
         shared.max(SINK_TOKENS.min(tokens.len()))
     }
 }
 
-/// One answer's way from token ids to bytes.
+/// Converts the token ids of a response to bytes.
 #[derive(Debug)]
 pub(crate) struct Detokenizer<'a> {
     vocab: Vocab<'a>,
-    /// The next token is the first, whose leading space belongs to the prompt.
+    /// True if the next token is the first, whose leading space belongs to the prompt.
     is_at_start: bool,
     bytes: Vec<u8>,
 }
@@ -110,12 +110,12 @@ impl<'a> Detokenizer<'a> {
     }
 }
 
-impl Spell for Detokenizer<'_> {
+impl Detokenize for Detokenizer<'_> {
     fn is_end(&self, token: u32) -> bool {
         self.vocab.is_end(token)
     }
 
-    /// Control tokens have no bytes.
+    /// Control tokens have no bytes, except reasoning markers.
     fn push(&mut self, token: u32) -> Cow<'_, [u8]> {
         self.bytes.clear();
         let is_marker = || {

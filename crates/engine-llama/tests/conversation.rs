@@ -1,5 +1,5 @@
-//! What a model remembers of a conversation: the cache grows, shifts, moves, and goes to disk and
-//! back, and the answers stay what they must be.
+//! The KV cache of a conversation: growing, shifting, moving, saving and restoring it does not
+//! change responses.
 
 #[path = "fixtures/support.rs"]
 mod support;
@@ -25,7 +25,7 @@ fn model(context_length: usize) -> LlamaModel {
     load(&LlamaEngine::new(), &model_path(MODEL), &limits).expect("the model loads")
 }
 
-/// `n` tokens that are ordinary words, other ones for another `salt`.
+/// Returns `n` ordinary pseudorandom tokens that depend on `salt`.
 fn words(n: usize, salt: u32) -> Vec<u32> {
     let word = |i: u32| 20 + (i + salt).wrapping_mul(2_654_435_761) % 1009 % 200;
     (0..n as u32).map(word).collect()
@@ -40,8 +40,8 @@ fn prepared(tokens: Vec<u32>, system_tokens: usize) -> PreparedPrompt {
     }
 }
 
-/// Answers greedily with `max_tokens`, and with a context that may be shifted.
-fn shifting(
+/// Generates `max_tokens` tokens greedily, with context shifts allowed.
+fn generate_with_shift(
     model: &mut LlamaModel,
     prompt: &PreparedPrompt,
     max_tokens: usize,
@@ -63,7 +63,7 @@ fn shifting(
 }
 
 #[test]
-fn a_cache_that_grows_in_mid_answer_changes_no_token() {
+fn growing_the_cache_during_a_response_changes_no_token() {
     let file = TinyModel::default().write_temporary();
     let load = || load(&LlamaEngine::new(), &file.path, &Limits::default()).expect("it loads");
     let mut growing = load();
@@ -81,24 +81,24 @@ fn a_cache_that_grows_in_mid_answer_changes_no_token() {
 }
 
 #[test]
-fn trimming_everything_gives_the_cache_back_and_the_next_answer_is_the_same() {
+fn trimming_everything_releases_the_cache_and_the_next_response_is_the_same() {
     let mut model = model(2048);
     let prompt = words(300, 3);
     let (first, _) = greedy(&mut model, &prompt, 20);
-    let held = model.memory().kv_cache_bytes;
-    assert_eq!(model.trim(Trim::Everything), held);
+    let n_bytes = model.memory().kv_cache_bytes;
+    assert_eq!(model.trim(Trim::Everything), n_bytes);
     assert_eq!(model.memory().kv_cache_bytes, 0);
     let (second, stats) = greedy(&mut model, &prompt, 20);
     assert_eq!(stats.cached_tokens, 0);
     assert_eq!(second, first);
 }
 
-// D037: the first tokens, which hold the system prompt, are kept on a context shift.
+// A context shift keeps the first tokens, which hold the system prompt.
 #[test]
-fn a_full_context_is_shifted_where_that_is_allowed_and_ends_the_answer_where_not() {
+fn a_full_context_is_shifted_if_allowed_and_otherwise_ends_the_response() {
     let mut model = model(256);
     let prompt = prepared(words(100, 4), 30);
-    let (reason, stats) = shifting(&mut model, &prompt, 400);
+    let (reason, stats) = generate_with_shift(&mut model, &prompt, 400);
     assert_eq!(reason, FinishReason::Length);
     assert_eq!(stats.generated_tokens, 400);
     assert!(
@@ -107,8 +107,8 @@ fn a_full_context_is_shifted_where_that_is_allowed_and_ends_the_answer_where_not
         stats.shifted_tokens
     );
 
-    // What was kept is what the next turn shares with it.
-    let (_, stats) = shifting(&mut model, &prompt, 1);
+    // The next turn shares the kept tokens.
+    let (_, stats) = generate_with_shift(&mut model, &prompt, 1);
     assert_eq!(stats.cached_tokens, 30);
 
     let plain = GenerationParams {
@@ -123,7 +123,7 @@ fn a_full_context_is_shifted_where_that_is_allowed_and_ends_the_answer_where_not
 }
 
 #[test]
-fn an_answer_without_a_bound_ends_even_where_the_context_is_shifted() {
+fn a_response_without_a_limit_ends_even_if_the_context_is_shifted() {
     let mut model = model(128);
     let params = GenerationParams {
         ignore_end_of_text: true,
@@ -146,19 +146,19 @@ fn an_answer_without_a_bound_ends_even_where_the_context_is_shifted() {
 }
 
 #[test]
-fn what_follows_a_left_out_exchange_is_moved_and_not_read_again() {
+fn tokens_after_a_dropped_exchange_are_moved_and_not_processed_again() {
     let system = words(40, 6);
     let (first, second, new) = (words(60, 7), words(80, 8), words(10, 9));
     let whole = [&*system, &*first, &*second].concat();
     let shortened = [&*system, &*second, &*new].concat();
 
     let mut moving = model(1024);
-    shifting(&mut moving, &prepared(whole.clone(), 40), 5);
+    generate_with_shift(&mut moving, &prepared(whole.clone(), 40), 5);
     let without_first = PreparedPrompt {
         dropped_messages: 2,
         ..prepared(shortened.clone(), 40)
     };
-    let (_, stats) = shifting(&mut moving, &without_first, 5);
+    let (_, stats) = generate_with_shift(&mut moving, &without_first, 5);
     assert_eq!(stats.cached_tokens, 40 + 80);
 
     let mut exact = model(1024);
@@ -167,13 +167,16 @@ fn what_follows_a_left_out_exchange_is_moved_and_not_read_again() {
     assert_eq!(stats.cached_tokens, 40);
     let mut fresh = model(1024);
     let (expected, _) = greedy(&mut fresh, &shortened, 5);
-    assert_eq!(tokens, expected, "without leave to shift, nothing is moved");
+    assert_eq!(
+        tokens, expected,
+        "nothing is moved if shifts are not allowed"
+    );
 }
 
 #[test]
 fn the_system_prompt_is_found_in_a_rendered_conversation() {
     let model = model(1024);
-    let ask = |system: &str, user: &str| {
+    let prepare = |system: &str, user: &str| {
         let chat = ChatPrompt {
             messages: vec![
                 Message::new(Role::System, system),
@@ -184,37 +187,37 @@ fn the_system_prompt_is_found_in_a_rendered_conversation() {
         model.prepare(&Prompt::Chat(chat)).expect("it renders")
     };
     let (one, other) = (
-        ask("Be brief.", "Hello there"),
-        ask("Be brief.", "Why is that?"),
+        prepare("Be brief.", "Hello there"),
+        prepare("Be brief.", "Why is that?"),
     );
     assert_eq!(one.system_tokens, other.system_tokens);
     assert_eq!(
         one.tokens[..one.system_tokens],
         other.tokens[..other.system_tokens]
     );
-    let longer = ask(
+    let longer = prepare(
         "Be brief, and answer in the manner of a pirate.",
         "Hello there",
     );
     assert!(longer.system_tokens > one.system_tokens);
 }
 
-// D041: a conversation's state outlives the process.
+// A saved KV cache outlives the process.
 #[test]
-fn a_restored_conversation_goes_on_as_if_it_had_never_left() {
+fn a_restored_conversation_continues_as_an_uninterrupted_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("conversation");
     let prompt = words(200, 10);
     let turn2 = |answer: &[u32]| [&*prompt, answer, &*words(15, 11)].concat();
 
-    let mut unbroken = model(2048);
-    let (answer, _) = greedy(&mut unbroken, &prompt, 30);
-    let n_saved = unbroken.save_state(&path).expect("it is saved");
-    let (expected, whole) = greedy(&mut unbroken, &turn2(&answer), 30);
+    let mut uninterrupted = model(2048);
+    let (answer, _) = greedy(&mut uninterrupted, &prompt, 30);
+    let n_saved = uninterrupted.save_state(&path).expect("it is saved");
+    let (expected, whole) = greedy(&mut uninterrupted, &turn2(&answer), 30);
 
-    let mut anew = model(2048);
-    assert_eq!(anew.restore_state(&path), Ok(n_saved));
-    let (tokens, stats) = greedy(&mut anew, &turn2(&answer), 30);
+    let mut restored_model = model(2048);
+    assert_eq!(restored_model.restore_state(&path), Ok(n_saved));
+    let (tokens, stats) = greedy(&mut restored_model, &turn2(&answer), 30);
     assert_eq!(stats.cached_tokens, whole.cached_tokens);
     assert_eq!(tokens, expected);
 }
@@ -257,11 +260,11 @@ fn a_saved_conversation_is_private_and_replaces_nothing() {
         .mode();
     assert_eq!(mode & 0o777, 0o600);
     let before = fs::read(&path).expect("it can be read");
-    assert!(model.save_state(&path).is_err(), "the file is somebody's");
+    assert!(model.save_state(&path).is_err(), "the file exists");
     assert_eq!(fs::read(&path).expect("it is still there"), before);
 }
 
-/// Restores `bytes`, and asks the model something after that.
+/// Restores `bytes`, and then generates with the model.
 fn restored(bytes: &[u8], model: &mut LlamaModel) -> Result<usize, EngineError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("conversation");
@@ -278,7 +281,7 @@ fn saved(model: &mut LlamaModel, path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_damaged_or_foreign_state_is_refused_and_does_no_harm() {
+fn a_damaged_or_foreign_state_is_refused_and_the_model_still_works() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut model = model(512);
     let bytes = saved(&mut model, &folder.path().join("sound"));

@@ -1,7 +1,7 @@
-//! What a model was said to need, against the most that its process really took.
+//! Compares the estimated memory need with the peak memory of a process.
 //!
-//! A program of its own, on whose first thread the model lives as it does in the product, because
-//! it measures the process that it runs in. Linux only: a GPU's memory is not the process's.
+//! A separate program without test threads, because it measures its own process, and the model runs on
+//! the first thread as in the product. Linux only: a GPU's memory is not part of the process.
 
 #[path = "fixtures/packed.rs"]
 mod packed;
@@ -17,10 +17,9 @@ use transom_engine::{
 };
 use transom_engine_llama::LlamaEngine;
 
-/// Bytes of memory of this process, pages of files included: now, or the most since they were last
-/// reset.
+/// Returns a memory value of this process in bytes, including mapped pages.
 fn resident_bytes(line: &str) -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let status = fs::read_to_string("/proc/self/status").expect("Linux has this file");
     let line = status.lines().find_map(|rest| rest.strip_prefix(line));
     let kilobytes = line.and_then(|rest| rest.trim().strip_suffix(" kB"));
     kilobytes
@@ -32,13 +31,13 @@ fn resident_bytes(line: &str) -> u64 {
 /// How a conversation fills the context.
 #[derive(Debug, Clone, Copy)]
 enum Fill {
-    /// By one prompt.
+    /// With one prompt.
     AtOnce,
-    /// By several turns, in each of which the cache grows, and which are saved and restored.
+    /// With several turns, in each of which the cache grows; then it is saved and restored.
     ByTurns,
 }
 
-/// Need and peak in bytes, with the context full.
+/// Returns the estimate and the peak in bytes, with a full context.
 fn measure(file: &TemporaryModel, limits: &Limits, fill: Fill) -> (u64, u64) {
     let source = ModelSource {
         path: file.path.clone(),
@@ -71,8 +70,8 @@ fn measure(file: &TemporaryModel, limits: &Limits, fill: Fill) -> (u64, u64) {
         let n_tokens = model.save_state(&path).expect("it is saved");
         assert_eq!(model.restore_state(&path), Ok(n_tokens));
     }
-    let taken = resident_bytes("VmHWM:") - before;
-    (need.total_bytes(), taken)
+    let used = resident_bytes("VmHWM:") - before;
+    (need.total_bytes(), used)
 }
 
 fn main() {
@@ -96,8 +95,9 @@ fn main() {
         ff_width: 512,
         ..wide.clone()
     };
-    let files = [("wide", wide), ("deep", deep)].map(|(name, tiny)| (name, tiny.write_temporary()));
-    // What making them has left on the heap is given back with a model, and the program is there.
+    let files = [("wide", wide), ("deep", deep)]
+        .map(|(name, test_model)| (name, test_model.write_temporary()));
+    // A first measurement returns the heap that was used to write the files, and loads the program's pages.
     let short = Limits {
         context_length: 256,
         ..Limits::default()
@@ -123,14 +123,14 @@ fn main() {
             );
         }
     }
-    // Of which llama.cpp keeps weights in an order of its own on most processors.
+    // llama.cpp repacks Q4_K weights on most CPUs.
     packed::pack_as(&files[0].1.path, "Q4_K");
-    check("rearranged", &files[0].1, &Limits::default(), Fill::AtOnce);
+    check("repacked", &files[0].1, &Limits::default(), Fill::AtOnce);
 }
 
 fn check(case: &str, file: &TemporaryModel, limits: &Limits, fill: Fill) {
-    let (need, taken) = measure(file, limits, fill);
-    let case = format!("{case}, {fill:?}: need {need}, taken {taken}");
-    assert!(taken <= need, "{case}");
-    assert!(taken >= need / 10 * 7, "{case}");
+    let (need, used) = measure(file, limits, fill);
+    let case = format!("{case}, {fill:?}: need {need}, used {used}");
+    assert!(used <= need, "{case}");
+    assert!(used >= need / 10 * 7, "{case}");
 }

@@ -1,8 +1,8 @@
-//! The engine gives llama.cpp's own answers: the same greedy tokens and the same tokenisation.
+//! The engine gives the same greedy tokens and the same tokenization as llama.cpp.
 //!
-//! `fixtures/make_goldens.py` makes the models and has llama.cpp answer them through a binding that
-//! nobody here wrote. Every model there is tested in every way that must not change the answer:
-//! prefill in chunks, one thread or two, prompt reuse, guesses ahead, a state written and read.
+//! `fixtures/make_goldens.py` makes the models, and generates the expected results with llama.cpp through
+//! an independent binding. Every model is tested in every way that must not change the response: prefill
+//! in chunks, one thread or two, cached prefixes, speculative decoding, a saved and restored state.
 
 #[path = "fixtures/support.rs"]
 mod support;
@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde::Deserialize;
-use support::{fixtures, greedy, guessing, load, model_path};
+use support::{fixtures, greedy, load, model_path, speculative};
 use transom_engine::{ChatPrompt, EngineError, Limits, LoadedModel, Message, Prompt, Trim};
 use transom_engine_llama::{LlamaEngine, LlamaModel};
 
-/// What llama.cpp answered with one model; `make_goldens.py` says how.
+/// llama.cpp's results for a model; `make_goldens.py` describes them.
 #[derive(Debug, Deserialize)]
 struct Golden {
     prompt: Vec<u32>,
@@ -30,7 +30,7 @@ struct Golden {
     chat: ChatGolden,
 }
 
-/// A conversation, and its tokens by the template in the file.
+/// A conversation, and its tokens with the template in the file.
 #[derive(Debug, Deserialize)]
 struct ChatGolden {
     messages: Vec<Message>,
@@ -38,7 +38,7 @@ struct ChatGolden {
 }
 
 impl Golden {
-    /// The golden of the model `name`.
+    /// Reads the golden of the model `name`.
     fn of(name: &str) -> Self {
         let path = fixtures().join("goldens").join(format!("{name}.json"));
         let text = fs::read_to_string(&path).expect("the golden is there");
@@ -46,7 +46,7 @@ impl Golden {
     }
 }
 
-/// The names of the committed models.
+/// Returns the names of the committed models.
 fn model_names() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(fixtures().join("models"))
         .expect("the models are there")
@@ -58,12 +58,12 @@ fn model_names() -> Vec<String> {
     names
 }
 
-/// One thread: tests run side by side, and a step of several waits for the slowest.
+/// Uses one thread: tests run in parallel, and a step waits for its slowest thread.
 fn engine() -> LlamaEngine {
     LlamaEngine::new().with_threads(1)
 }
 
-/// Runs `check` on every model, naming it where that fails.
+/// Runs `check` on every model.
 fn for_every_model(limits: &Limits, check: impl Fn(&mut LlamaModel, &Golden, &str)) {
     for name in model_names() {
         let mut model = load(&engine(), &model_path(&name), limits)
@@ -80,7 +80,7 @@ fn chunks_of(prefill_chunk: usize) -> Limits {
 }
 
 #[test]
-fn greedy_tokens_are_those_of_llama_cpp_whatever_the_prefill_chunk() {
+fn greedy_tokens_equal_those_of_llama_cpp_for_any_prefill_chunk() {
     for chunk in [1, 7, 64] {
         for_every_model(&chunks_of(chunk), |model, golden, case| {
             let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
@@ -92,7 +92,7 @@ fn greedy_tokens_are_those_of_llama_cpp_whatever_the_prefill_chunk() {
 }
 
 #[test]
-fn greedy_tokens_are_those_of_llama_cpp_on_two_threads() {
+fn greedy_tokens_equal_those_of_llama_cpp_on_two_threads() {
     for name in model_names() {
         let engine = LlamaEngine::new().with_threads(2);
         let mut model = load(&engine, &model_path(&name), &Limits::default())
@@ -104,14 +104,14 @@ fn greedy_tokens_are_those_of_llama_cpp_on_two_threads() {
 }
 
 #[test]
-fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
+fn a_second_turn_processes_only_new_tokens_and_gives_the_same_response() {
     for chunk in [7, 64] {
         for_every_model(&chunks_of(chunk), |model, golden, case| {
             greedy(model, &golden.prompt, golden.tokens.len());
             let n_tokens = golden.turn2_tokens.len();
             let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
             assert_eq!(tokens, golden.turn2_tokens, "{case}");
-            // The answer's last token was never fed back, so it may have to be processed.
+            // The response's last token is not in the cache, so it may have to be processed.
             let turn1 = golden.prompt.len() + golden.tokens.len();
             assert!(
                 (turn1 - 1..=turn1).contains(&stats.cached_tokens),
@@ -123,7 +123,7 @@ fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
 }
 
 #[test]
-fn a_second_turn_without_a_first_answers_the_same() {
+fn a_second_turn_without_a_first_gives_the_same_response() {
     for_every_model(&Limits::default(), |model, golden, case| {
         let n_tokens = golden.turn2_tokens.len();
         let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
@@ -133,18 +133,18 @@ fn a_second_turn_without_a_first_answers_the_same() {
 }
 
 #[test]
-fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
+fn returning_to_an_earlier_turn_removes_later_tokens() {
     for_every_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.turn2_prompt, 8);
         let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
         assert_eq!(tokens, golden.tokens, "{case}");
-        // All of it is cached, but the last token is needed again for its logits.
+        // The whole prompt is cached, but the last token is processed again for its logits.
         assert_eq!(stats.cached_tokens, golden.prompt.len() - 1, "{case}");
     });
 }
 
 #[test]
-fn a_trimmed_model_starts_anew_and_answers_the_same() {
+fn a_trimmed_model_starts_without_a_cache_and_gives_the_same_response() {
     for_every_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
         model.trim(Trim::Everything);
@@ -155,7 +155,7 @@ fn a_trimmed_model_starts_anew_and_answers_the_same() {
 }
 
 #[test]
-fn a_conversation_taken_up_from_its_file_goes_on_the_same_without_prefill() {
+fn a_restored_conversation_continues_the_same_without_prefill() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for_every_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
@@ -173,34 +173,34 @@ fn a_conversation_taken_up_from_its_file_goes_on_the_same_without_prefill() {
 }
 
 #[test]
-fn guessing_ahead_changes_no_token_and_guesses_right_where_an_answer_repeats_itself() {
+fn speculative_decoding_changes_no_token_and_accepts_drafts_in_a_repetitive_response() {
     for_every_model(&Limits::default(), |model, golden, case| {
         let n_tokens = golden.loop_tokens.len();
         let (tokens, stats) = greedy(model, &golden.loop_prompt, n_tokens);
         assert_eq!(tokens, golden.loop_tokens, "{case}");
         assert_eq!((stats.drafted_tokens, stats.accepted_tokens), (0, 0));
         model.trim(Trim::Everything);
-        let (tokens, stats) = guessing(model, &golden.loop_prompt, n_tokens);
-        assert_eq!(tokens, golden.loop_tokens, "{case}, guessing");
+        let (tokens, stats) = speculative(model, &golden.loop_prompt, n_tokens);
+        assert_eq!(tokens, golden.loop_tokens, "{case}, speculative");
         assert!(stats.accepted_tokens > 0, "{case}: {stats:?}");
         assert!(stats.accepted_tokens <= stats.drafted_tokens, "{case}");
     });
 }
 
 #[test]
-fn guesses_that_were_wrong_leave_nothing_behind_for_the_next_turn() {
+fn wrong_draft_tokens_do_not_change_the_next_turn() {
     for_every_model(&Limits::default(), |model, golden, case| {
-        guessing(model, &golden.loop_prompt, golden.loop_tokens.len());
-        let (tokens, _) = guessing(model, &golden.prompt, golden.tokens.len());
+        speculative(model, &golden.loop_prompt, golden.loop_tokens.len());
+        let (tokens, _) = speculative(model, &golden.prompt, golden.tokens.len());
         assert_eq!(tokens, golden.tokens, "{case}");
         let n_tokens = golden.turn2_tokens.len();
-        let (tokens, _) = guessing(model, &golden.turn2_prompt, n_tokens);
+        let (tokens, _) = speculative(model, &golden.turn2_prompt, n_tokens);
         assert_eq!(tokens, golden.turn2_tokens, "{case}");
     });
 }
 
 #[test]
-fn with_a_small_kv_cache_the_tokens_are_those_of_llama_cpp_with_keys_and_values_in_q8_0() {
+fn tokens_of_a_small_kv_cache_equal_those_of_llama_cpp_with_keys_and_values_in_q8_0() {
     for prefill_chunk in [1, 7, 64] {
         let limits = Limits {
             kv_cache: transom_engine::KvCacheChoice::Small,
@@ -219,7 +219,7 @@ fn with_a_small_kv_cache_the_tokens_are_those_of_llama_cpp_with_keys_and_values_
 }
 
 #[test]
-fn texts_become_the_tokens_that_llama_cpp_makes_of_them() {
+fn texts_get_the_same_tokens_as_in_llama_cpp() {
     for_every_model(&Limits::default(), |model, golden, case| {
         for (text, expected) in &golden.texts {
             let prepared = model.prepare(&Prompt::Text(text.clone()));
@@ -237,7 +237,7 @@ fn texts_become_the_tokens_that_llama_cpp_makes_of_them() {
 }
 
 #[test]
-fn a_conversation_becomes_the_tokens_that_its_template_says() {
+fn a_conversation_gets_the_tokens_of_its_template() {
     for_every_model(&Limits::default(), |model, golden, case| {
         let chat = ChatPrompt {
             messages: golden.chat.messages.clone(),
@@ -249,7 +249,7 @@ fn a_conversation_becomes_the_tokens_that_its_template_says() {
 }
 
 #[test]
-fn the_models_cover_the_architectures_and_the_storage_forms() {
+fn the_models_cover_the_architectures_and_quantizations() {
     let mut architectures = BTreeSet::new();
     let mut forms = BTreeSet::new();
     for name in model_names() {
@@ -257,7 +257,7 @@ fn the_models_cover_the_architectures_and_the_storage_forms() {
         let model = load(&engine(), &model_path(&name), &Limits::default())
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(model.info().architecture, architecture);
-        // A mix is named after its commonest form, and has Q6_K where it matters most.
+        // A mix is named after its most common type, and has Q6_K for the most important tensors.
         let kinds: &[&str] = match form {
             "q4_k_m" => &["Q4_K", "Q6_K"],
             "q8_0" => &["Q8_0"],

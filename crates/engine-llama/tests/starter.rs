@@ -1,7 +1,7 @@
-//! The starter model as GGUF says what it says under MLX, and its tokenizer is the original's.
+//! The starter model as GGUF gives the same responses as with MLX, and its tokenizer equals the original.
 //!
-//! The answers are mlx-lm's, to which the MLX engine is held as well; the tokens of texts are those of
-//! the `tokenizers` library (`fixtures/make_goldens.py`).
+//! The expected responses are mlx-lm's, which the MLX engine is compared with as well; the tokens of
+//! texts are those of the `tokenizers` library (`fixtures/make_goldens.py`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use transom_engine::{
 };
 use transom_engine_llama::{LlamaEngine, LlamaModel};
 
-/// mlx-lm's answers of the starter model, in float32.
+/// mlx-lm's responses of the starter model, in float32.
 #[derive(Debug, Deserialize)]
 struct Answers {
     model: String,
@@ -38,19 +38,19 @@ struct Texts {
     texts: Vec<(String, Vec<u32>)>,
 }
 
-/// The folder of the whole project.
+/// Returns the root folder of the repository.
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Reads JSON of which the form is known.
+/// Reads a JSON file of the repository.
 fn read_json<T: DeserializeOwned>(path: &str) -> T {
     let path = repository().join(path);
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"))
 }
 
-/// The starter as GGUF, in a folder that goes with it.
+/// Converts the starter model to GGUF in a temporary folder, and loads it.
 fn starter(packing: Packing) -> (TempDir, LlamaModel) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("starter.gguf");
@@ -68,7 +68,7 @@ fn starter(packing: Packing) -> (TempDir, LlamaModel) {
 }
 
 #[test]
-fn in_f16_the_starter_says_what_it_says_under_mlx() {
+fn in_f16_the_starter_gives_the_same_responses_as_with_mlx() {
     let answers: Answers = read_json("crates/engine-mlx/tests/fixtures/starter_golden.json");
     assert_eq!(answers.model, "assets/starter");
     assert_eq!(answers.cases.len(), 10);
@@ -111,12 +111,12 @@ fn check(model: &mut LlamaModel, case: &Answer, max_tokens: usize, speculate: bo
     } else {
         FinishReason::Length
     };
-    assert_eq!(answer, case.text, "{}, guessing: {speculate}", case.name);
+    assert_eq!(answer, case.text, "{}, speculative: {speculate}", case.name);
     assert_eq!(reason, expected, "{}", case.name);
 }
 
 #[test]
-fn the_tokenizer_inside_the_file_is_the_starters_own() {
+fn the_tokenizer_in_the_file_equals_the_original() {
     let golden: Texts = read_json("crates/engine-llama/tests/fixtures/goldens/starter.json");
     let (_folder, model) = starter(Packing::Q4_1);
     for (text, expected) in &golden.texts {

@@ -1,5 +1,5 @@
-//! Weights are in memory once, in whatever way they are packed: pages of the file where llama.cpp
-//! computes with them as they lie there, read where it makes an order of its own for the processor.
+//! Weights of every type are in memory once: mapped if llama.cpp uses them as they are in the file, read
+//! if it repacks them for the CPU.
 
 #[path = "fixtures/log.rs"]
 mod log;
@@ -18,7 +18,7 @@ use transom_engine_llama::LlamaEngine;
 const MIB: f64 = 1_048_576.0;
 
 #[test]
-fn weights_of_every_packing_are_in_memory_once() {
+fn weights_of_every_type_are_in_memory_once() {
     let written = TinyModel::default().write_temporary();
     for kind in [
         "F16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL",
@@ -35,13 +35,13 @@ fn weights_of_every_packing_are_in_memory_once() {
             load(&engine, &source.path, &limits).expect("it loads");
         });
         let buffers: Vec<f64> = log::sizes(&lines, "model buffer size =").collect();
-        let held: f64 = buffers.iter().sum();
+        let allocated: f64 = buffers.iter().sum();
         let weights = need.weight_bytes as f64 / MIB;
-        // It says two digits.
+        // It prints two decimals.
         let rounding = 0.01 + 0.006 * buffers.len() as f64;
         assert!(
-            (held - weights).abs() <= rounding,
-            "{kind}: {weights} MiB of weights in {held} MiB: {lines}"
+            (allocated - weights).abs() <= rounding,
+            "{kind}: {weights} MiB of weights in {allocated} MiB: {lines}"
         );
         let is_mapped = lines.contains("_Mapped model buffer");
         assert!(kind != "F16" || is_mapped, "{lines}");

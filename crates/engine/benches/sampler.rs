@@ -1,13 +1,13 @@
-//! What choosing a token on the CPU costs: `cargo bench -p transom-engine --bench sampler`.
+//! Measures sampling on the CPU: `cargo bench -p transom-engine --bench sampler`.
 //!
-//! The sampler beside the reference that it must equal, on the same logits by turns. Two shapes of
-//! logits: `text`, as trained models give them (a few candidates, far above a broad tail), and
-//! `flat`, as models of random weights do, where nearly every token can come next.
+//! Compares the sampler with the reference, alternating on the same logits. Two kinds of logits: `text`,
+//! as from trained models (a few candidates far above a broad tail), and `flat`, as from models with
+//! random weights, where nearly every token is possible.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a benchmark: its table is its output, and it ends at the first thing that goes wrong"
+    reason = "a benchmark prints a table and stops at the first error"
 )]
 
 use std::hint::black_box;
@@ -117,7 +117,7 @@ fn print_row(name: &str, shape: &str, params: &SamplingParams, logits: &[Vec<f32
     );
 }
 
-/// Normal logits, and some that stand out by 12 and less.
+/// Returns normally distributed logits, and some that stand out by up to 12.
 fn logits(seed: u64, n_tokens: usize, spread: f32, n_likely: usize) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut logits: Vec<f32> = (0..n_tokens)

@@ -1,14 +1,14 @@
-//! A conversation, as chat templates see it.
+//! A conversation as chat templates see it.
 
 use serde::{Deserialize, Serialize};
 
-/// Who speaks. Serialised in the spelling that chat templates compare with.
+/// The author of a message. Serialized in the spelling that chat templates use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Instructions to the model.
     System,
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -17,7 +17,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The spelling that chat templates compare with.
+    /// Returns the spelling that chat templates use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -28,17 +28,17 @@ impl Role {
     }
 }
 
-/// One turn of a conversation.
+/// A message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said.
+    /// The text.
     pub content: String,
 }
 
 impl Message {
-    /// A message of `role`.
+    /// Creates a message.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
@@ -47,12 +47,12 @@ impl Message {
     }
 }
 
-/// A conversation to be continued by the model.
+/// A conversation that the model continues.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ChatPrompt {
-    /// Turns, oldest first; the last is usually the user's.
+    /// Messages, oldest first; the last one is usually the user's.
     pub messages: Vec<Message>,
-    /// Asks models that can reason first to do so or not; `None` leaves it to the template.
+    /// Turns reasoning on or off, in models that can do both; `None` uses the template's default.
     pub enable_thinking: Option<bool>,
     /// Tool definitions in the JSON schema form that templates expect.
     pub tools: Vec<serde_json::Value>,

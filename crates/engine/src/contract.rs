@@ -1,7 +1,7 @@
-//! What a backend is. `engine-mlx` and `engine-llama` implement [`Engine`] and [`LoadedModel`];
-//! every shell reaches a model only through them.
+//! The interface of an inference engine. `engine-mlx` and `engine-llama` implement [`Engine`] and
+//! [`LoadedModel`]; all other code uses a model only through them.
 //!
-//! Rule: engines block, and a loaded model lives and dies on the thread that loaded it
+//! Rule: engines block. A loaded model is used and dropped on the thread that loaded it
 //! ([`LoadedModel`] is deliberately not `Send`).
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,28 +20,28 @@ use crate::sampling::SamplingParams;
 use crate::template::{ChatTemplate, RenderedPrompt};
 use crate::text::OpenReasoning;
 
-/// Where a model's files lie: a folder in the Hugging Face layout, or a single GGUF file.
+/// The files of a model: a folder in the Hugging Face layout, or a GGUF file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModelSource {
-    /// Folder or file.
+    /// The folder or the file.
     pub path: PathBuf,
 }
 
-/// Bounds within which a model must be loaded and used.
+/// The limits within which a model is loaded and used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Upper bound on the context length in tokens. The model's own limit applies as well.
+    /// Maximum context length in tokens. The model's own limit applies as well.
     pub context_length: usize,
-    /// Upper bound on the tokens that a prefill step processes before progress is reported and
-    /// cancellation is checked. Engines take fewer where the device is slow.
+    /// Maximum number of tokens per prefill step. Between steps, engines report progress and check
+    /// for cancellation. Engines use smaller steps on slow devices.
     pub prefill_chunk: usize,
-    /// How keys and values are kept.
+    /// The data type of keys and values.
     #[serde(default)]
     pub kv_cache: KvCacheChoice,
 }
 
 impl Default for Limits {
-    /// 8,192 tokens of context, 2,048 tokens a prefill step.
+    /// 8,192 tokens of context, 2,048 tokens per prefill step.
     fn default() -> Self {
         Self {
             context_length: DEFAULT_CONTEXT as usize,
@@ -51,16 +51,16 @@ impl Default for Limits {
     }
 }
 
-/// How far a load has come.
+/// The progress of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadProgress {
-    /// Weight bytes that are in place.
+    /// Weight bytes that are loaded.
     pub done_bytes: u64,
-    /// Weight bytes in all.
+    /// All weight bytes.
     pub total_bytes: u64,
 }
 
-/// The caller's hold on a running load or generation. Cloned handles share one state.
+/// Stops or trims a running load or generation. Clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct JobControl {
     state: Arc<JobState>,
@@ -73,86 +73,86 @@ struct JobState {
     was_polled: AtomicBool,
 }
 
-const CANCELLED: u8 = 1;
+const CANCELED: u8 = 1;
 const SHED: u8 = 2;
 
 impl JobControl {
-    /// A control whose job goes on.
+    /// Returns a control of a job that was not stopped.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks the job to end because its caller no longer wants it. It does so after the running
-    /// step: one token, or one prefill chunk. The first reason to end stands.
+    /// Stops the job because its caller no longer needs it. The job ends after the running step
+    /// (one token or one prefill chunk). The first reason for stopping stands.
     pub fn cancel(&self) {
-        self.stop(CANCELLED);
+        self.stop(CANCELED);
     }
 
-    /// As [`JobControl::cancel`], but because the machine can no longer afford the job.
+    /// Like [`JobControl::cancel`], but because the machine is short of memory or too hot.
     pub fn shed(&self) {
         self.stop(SHED);
     }
 
     fn stop(&self, reason: u8) {
         let state = &self.state.stop;
-        // A failure means that another reason came first.
+        // An error means that the job already has another reason.
         let _ = state.compare_exchange(0, reason, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Whether the job was asked to end. Engines ask as often as they can, also within a step: each
-    /// call is a sign of life.
+    /// Returns true if the job has to stop. Engines call this as often as they can, also within a
+    /// step: each call shows the watchdog that the job is alive.
     pub fn is_stopped(&self) -> bool {
         self.state.was_polled.store(true, Ordering::Relaxed);
         self.state.stop.load(Ordering::Acquire) != 0
     }
 
-    /// Returns true if the engine called [`JobControl::is_stopped`] since this was last called; for
-    /// watchdogs.
+    /// Returns true if the engine has called [`JobControl::is_stopped`] since the last call of this
+    /// method. For watchdogs.
     pub fn take_polled(&self) -> bool {
         self.state.was_polled.swap(false, Ordering::Relaxed)
     }
 
-    /// How a job that was asked to end must say that it did: [`FinishReason::Cancelled`] or
+    /// Returns the finish reason of a job that was stopped: [`FinishReason::Canceled`] or
     /// [`FinishReason::Shed`].
     pub fn stop_reason(&self) -> Option<FinishReason> {
         match self.state.stop.load(Ordering::Acquire) {
-            CANCELLED => Some(FinishReason::Cancelled),
+            CANCELED => Some(FinishReason::Canceled),
             SHED => Some(FinishReason::Shed),
             _ => None,
         }
     }
 
-    /// Asks the running job to give the allocator's spare buffers back between two steps.
+    /// Makes the running job release the allocator's unused buffers between two steps.
     pub fn request_trim(&self) {
         self.state.trim.store(true, Ordering::Release);
     }
 
-    /// Whether a trim was asked for since this was last called; for the engine.
+    /// Returns true if a trim was requested since the last call of this method. For engines.
     pub fn take_trim_request(&self) -> bool {
         self.state.trim.swap(false, Ordering::AcqRel)
     }
 }
 
-/// A family of models that can be loaded and run in one way.
+/// Loads and runs models of one format.
 pub trait Engine {
-    /// Short lower-case name for logs and status, such as `mlx`.
+    /// Returns a short lower-case name for logs and status, such as `mlx`.
     fn name(&self) -> &'static str;
 
-    /// Memory that the model will take once loaded and used within `limits`, read from its files
-    /// without loading it. What the engine then uses must stay within it.
+    /// Returns the memory that the model needs while it is used within `limits`. Reads only the
+    /// headers of its files. The engine must not use more than that.
     ///
     /// # Errors
-    /// As [`Engine::load`].
+    /// Those of [`Engine::load`].
     fn memory_need(&self, source: &ModelSource, limits: &Limits)
     -> Result<MemoryNeed, EngineError>;
 
     /// Loads a model on the calling thread, which must also use and drop it.
     ///
-    /// `on_progress` is called from this thread, at least once at the start and once at the end.
+    /// Calls `on_progress` on this thread, at least once at the start and once at the end.
     ///
     /// # Errors
-    /// [`EngineError::Unsupported`] when another engine might succeed; any other error is final for
-    /// these files. A cancelled load returns [`EngineError::Cancelled`].
+    /// [`EngineError::Unsupported`] if another engine might be able to load it; any other error is
+    /// final for these files. [`EngineError::Canceled`] if the load was canceled.
     fn load(
         &self,
         source: &ModelSource,
@@ -162,22 +162,22 @@ pub trait Engine {
     ) -> Result<Box<dyn LoadedModel>, EngineError>;
 }
 
-/// Weights in memory, ready to generate. Dropping it is unloading it.
+/// A model in memory, ready to generate. Dropping it unloads it.
 pub trait LoadedModel {
-    /// What was loaded, and how it runs here.
+    /// Returns what was loaded and how it runs.
     fn info(&self) -> &ModelInfo;
 
-    /// Renders the chat template, tokenises, and checks the result against the context length.
+    /// Renders the chat template, tokenizes the result and checks its length.
     ///
     /// # Errors
-    /// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], and the template's own errors.
+    /// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], and errors of the template.
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError>;
 
-    /// Answers a prompt, reporting to `sink` from the calling thread.
+    /// Generates a response, and reports to `sink` on the calling thread.
     ///
-    /// Events come in the order `Started`, `Prefill`*, `Text`*, `Finished`; `Finished` comes once,
-    /// last, and only when the result is `Ok`. A job that was asked to end is an `Ok` that finishes
-    /// with [`JobControl::stop_reason`]; by then no work of it is left running.
+    /// The order of events is `Started`, `Prefill`*, `Text`*, `Finished`. `Finished` comes once, as
+    /// the last event, and only if the result is `Ok`. A job that was stopped returns `Ok` with
+    /// [`JobControl::stop_reason`]; none of its work is running then.
     ///
     /// # Errors
     /// [`EngineError::InvalidParameter`] before any work; [`EngineError::Backend`] if a step fails.
@@ -189,42 +189,43 @@ pub trait LoadedModel {
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError>;
 
-    /// Drops what can be rebuilt and returns the bytes let go.
+    /// Releases memory that can be rebuilt. Returns the number of bytes released.
     fn trim(&mut self, trim: Trim) -> u64;
 
-    /// Memory in use now, by part.
+    /// Returns the memory in use, by part.
     fn memory(&self) -> MemoryUse;
 
-    /// Writes the conversation last answered, as tokens with their keys and values, to a new file
-    /// at `path` that only this user can read. Returns the tokens written; 0, and no file, when
-    /// there is nothing to keep.
+    /// Writes the tokens in the KV cache and their keys and values to a new file at `path` that
+    /// only this user can read. Returns the number of tokens. If the cache is empty, returns 0 and
+    /// creates no file.
     ///
     /// # Errors
-    /// [`EngineError::BadFile`] when it cannot be written; no file is left then.
+    /// [`EngineError::BadFile`] if the file cannot be written; no file is left then.
     fn save_state(&self, path: &Path) -> Result<usize, EngineError>;
 
-    /// Takes up the conversation that [`LoadedModel::save_state`] wrote, so that its next turn
-    /// needs no prefill of what was said. Returns its tokens.
+    /// Loads a KV cache that [`LoadedModel::save_state`] wrote, so that the next request of that
+    /// conversation needs prefill only for new tokens. Returns the number of tokens.
     ///
     /// # Errors
-    /// [`EngineError::BadFile`] when the file is damaged, or is of another model, engine, KV type
-    /// or of more tokens than the context holds. The model is then as it was without it.
+    /// [`EngineError::BadFile`] if the file is damaged, belongs to another model, engine or KV
+    /// type, or has more tokens than the context. The model can still be used then, without that KV cache.
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError>;
 }
 
-/// How much a loaded model gives back.
+/// What a loaded model releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trim {
-    /// Spare buffers and everything cached, except the KV cache of the conversation last answered.
+    /// Unused buffers and all caches, except the KV cache of the last conversation.
     KeepConversation,
-    /// All but the weights; the next turn of the conversation is prefilled anew.
+    /// Everything but the weights. The next request of a conversation needs a full prefill.
     Everything,
 }
 
-/// Receives a job's events, on the engine's thread: return quickly, never block on the reader.
+/// Receives the events of a job on the engine's thread. Must return quickly and never wait for the
+/// reader.
 pub trait TokenSink {
-    /// Takes one event.
+    /// Receives one event.
     fn on_event(&mut self, event: TokenEvent);
 }
 
@@ -234,62 +235,65 @@ impl<F: FnMut(TokenEvent)> TokenSink for F {
     }
 }
 
-/// What to answer.
+/// The input of a generation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Prompt {
-    /// A conversation, rendered by the model's chat template.
+    /// A conversation, rendered with the model's chat template.
     Chat(ChatPrompt),
-    /// Text to continue as it is, with the tokenizer's own leading special tokens.
+    /// Text to continue as it is, after the leading special tokens that the tokenizer adds.
     Text(String),
-    /// Token ids to continue as they are; for benchmarks and parity tests.
+    /// Token ids to continue as they are, for benchmarks and parity tests.
     Tokens(Vec<u32>),
 }
 
-/// A prompt that fits the loaded model.
+/// A tokenized prompt that fits the loaded model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedPrompt {
-    /// Token ids, in order; never empty, and always shorter than the context length.
+    /// Token ids; never empty, always fewer than the context length.
     pub tokens: Vec<u32>,
-    /// The reasoning section that the template left open (`<think>` with no end), so the response
-    /// starts inside it.
+    /// The reasoning section that the template opened and did not close (`<think>`), if any. The
+    /// response starts inside it.
     pub starts_in_reasoning: Option<OpenReasoning>,
-    /// Messages at the start of the conversation, the system's not counted, that were left out
-    /// because they no longer fit (see [`crate::fit`]).
+    /// Number of messages after the system prompt that were dropped because they do not fit (see
+    /// [`crate::truncation`]).
     pub dropped_messages: usize,
-    /// Tokens at the start that hold the system prompt, which a context shift keeps.
+    /// Number of tokens at the start that hold the system prompt. A context shift keeps them.
     pub system_tokens: usize,
 }
 
-/// How to answer.
+/// Parameters of a generation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GenerationParams {
-    /// How the next token is chosen.
+    /// How tokens are sampled.
     pub sampling: SamplingParams,
-    /// Upper bound on generated tokens; `None` means until the context is full.
+    /// Maximum number of generated tokens; `None` means until the context is full.
     pub max_tokens: Option<usize>,
-    /// Text at which the answer ends. The stop string itself is not part of the answer.
+    /// Strings that end the response. The response does not contain them.
     pub stop: Vec<String>,
-    /// Goes on past end-of-text tokens; for benchmarks.
+    /// Continues after end-of-text tokens, for benchmarks.
     pub ignore_end_of_text: bool,
-    /// Upper bound on the tokens of a prefill step, below that of [`Limits`]; `None` adds none.
+    /// Maximum number of tokens per prefill step, if it is less than that of [`Limits`].
     pub prefill_chunk: Option<usize>,
-    /// The engine may guess tokens ahead and check them together where that is faster. The
-    /// distribution of answers stays the same; rounding may differ, so an answer with a seed, which
-    /// must be the same again, is never guessed at.
+    /// Allows speculative decoding where it is faster. The distribution of responses stays the
+    /// same, but rounding may differ. Responses with a seed must be reproducible, so they never use
+    /// it.
     pub speculate: bool,
-    /// When the context is full before the answer is complete: forget the older half of what
-    /// follows the system prompt and go on, rather than end with [`FinishReason::Length`]. Engines
-    /// and models that cannot shift their cache end there all the same. Also allows to move cached
-    /// tokens when messages before them were left out of the same [`Self::conversation`].
+    /// If the context is full before the response is complete: drops the older half of the tokens
+    /// after the system prompt and continues, instead of ending with [`FinishReason::Length`].
+    /// Engines and models that cannot shift their cache end anyway. Also allows the engine to move
+    /// cached tokens if messages before them were dropped since the last request of the same
+    /// [`Self::conversation`].
     pub shift_context: bool,
-    /// The conversation that the prompt belongs to. Cached tokens that keep a trace of text that was
-    /// forgotten since are reused within one conversation only; without an id they never are.
+    /// The conversation that the prompt belongs to. Cached tokens that were computed after text
+    /// that is no longer in the prompt are reused only within one conversation; without an id they
+    /// never are.
     pub conversation: Option<ConversationId>,
 }
 
 impl Default for GenerationParams {
-    /// Default sampling, no bounds, speculation allowed, no context shift, no conversation.
+    /// Default sampling, no limits, speculative decoding allowed, no context shift, no
+    /// conversation.
     fn default() -> Self {
         Self {
             sampling: SamplingParams::default(),
@@ -304,45 +308,46 @@ impl Default for GenerationParams {
     }
 }
 
-/// Identifies a conversation over all its requests. Never reused for another one.
+/// Identifies a conversation in all its requests. Never reused for another conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ConversationId(pub u64);
 
 impl ConversationId {
-    /// Returns an id for a conversation that is stored nowhere.
+    /// Returns an id for a conversation that is not stored.
     pub fn random() -> Self {
-        // Every hasher of the standard library starts from random keys.
+        // Every hasher of the standard library starts with random keys.
         Self(RandomState::new().build_hasher().finish())
     }
 }
 
-/// What was loaded, and how it runs here.
+/// A loaded model, and how it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelInfo {
-    /// Name for people: the folder's or file's own.
+    /// Display name: the name of the folder or file.
     pub name: String,
-    /// The architecture, in the field's spelling: `qwen3`, `llama`, ….
+    /// The architecture as its files spell it: `qwen3`, `llama`, ….
     pub architecture: String,
-    /// Engine that runs it, such as `mlx`.
+    /// The engine that runs the model, such as `mlx`.
     pub engine: String,
-    /// Parameters, counted from the weights.
+    /// Number of parameters, counted from the weights.
     pub n_parameters: u64,
-    /// How the weights are stored in the files, such as `4-bit, group 64`.
+    /// The format of the weights in the files, such as `4-bit, group 64`.
     pub stored_as: String,
-    /// How they are computed with here, such as `dense f32 on the CPU`.
+    /// How the engine computes with the weights, such as `dense f32 on the CPU`.
     pub computed_as: String,
-    /// Tokens the model can attend to here: the least of the model's own limit and the caller's.
+    /// Context length in tokens: the smaller one of the model's limit and the caller's.
     pub context_length: usize,
-    /// Tokens in the vocabulary.
+    /// Number of tokens in the vocabulary.
     pub vocab_size: usize,
-    /// Whether the model came with a chat template.
+    /// True if the model has a chat template.
     pub has_chat_template: bool,
-    /// Sampling that the model's authors recommend (`generation_config.json`), else our defaults.
+    /// Sampling parameters that the model's authors recommend (`generation_config.json`), else our
+    /// defaults.
     pub recommended_sampling: SamplingParams,
 }
 
 impl ModelInfo {
-    /// Whether the model can be given `tokens` at all.
+    /// Checks that `tokens` are in the vocabulary.
     ///
     /// # Errors
     /// [`EngineError::EmptyPrompt`]; [`EngineError::InvalidParameter`] for ids outside the
@@ -362,10 +367,10 @@ impl ModelInfo {
         }
     }
 
-    /// Whether `tokens` can be answered: known ones, and with room for an answer.
+    /// Checks that `tokens` are in the vocabulary and leave space for a response.
     ///
     /// # Errors
-    /// As [`ModelInfo::check_tokens`], and [`EngineError::PromptTooLong`].
+    /// Those of [`ModelInfo::check_tokens`], and [`EngineError::PromptTooLong`].
     pub fn check_prompt(&self, tokens: &[u32]) -> Result<(), EngineError> {
         self.check_tokens(tokens)?;
         if tokens.len() < self.context_length {
@@ -377,11 +382,11 @@ impl ModelInfo {
         })
     }
 
-    /// Renders a conversation by `template`, the model's own if it has one.
+    /// Renders a conversation with `template`, the model's chat template, if it has one.
     ///
     /// # Errors
-    /// [`EngineError::EmptyPrompt`]; [`EngineError::Template`] without a template, and as
-    /// [`ChatTemplate::render`].
+    /// [`EngineError::EmptyPrompt`]; [`EngineError::Template`] if the model has no template, and
+    /// the errors of [`ChatTemplate::render`].
     pub fn render(
         &self,
         template: Option<&ChatTemplate>,
@@ -401,15 +406,15 @@ impl ModelInfo {
     }
 }
 
-/// Bytes in use, by part.
+/// Memory in use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryUse {
     /// Weights.
     pub weight_bytes: u64,
-    /// KV cache of the conversation that is kept for the next turn.
+    /// KV cache of the last conversation, cached for the next request.
     pub kv_cache_bytes: u64,
-    /// Freed buffers that the allocator keeps for reuse.
+    /// Freed buffers that the allocator caches for reuse.
     pub allocator_cache_bytes: u64,
-    /// Highest total since the model began to load.
+    /// Peak of the total since the start of the load.
     pub peak_bytes: u64,
 }

@@ -1,39 +1,39 @@
-//! Everything that can go wrong in an engine. Each case carries what its message needs: the file,
-//! the value, and what to do. Endings of an answer (cancelled, length, shed) are not errors.
+//! The errors of engines. Each one carries what its message needs: the file, the value, and what to
+//! do. The ends of a response (canceled, length, shed) are not errors.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// A failure of loading or generating.
+/// A failed load or generation.
 #[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "error", rename_all = "snake_case")]
 pub enum EngineError {
-    /// A file or folder that must be there is not.
+    /// A required file or folder does not exist.
     #[error("{path}: {what} not found; {hint}")]
     NotFound {
-        /// Where it was looked for.
+        /// Where it should be.
         path: PathBuf,
-        /// What was looked for, in words.
+        /// The name of the missing thing.
         what: String,
         /// What to do about it.
         hint: String,
     },
 
-    /// A file is there but cannot be used.
+    /// A file exists but cannot be used.
     #[error("{path}: {reason}")]
     BadFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, with the value found and what was expected.
+        /// The problem, with the value found and the expected one.
         reason: String,
     },
 
-    /// The files are sound, but this engine cannot run them. Another engine might.
+    /// The files are valid, but this engine cannot run them. Another engine might.
     #[error("{path}: {reason}")]
     Unsupported {
-        /// The file that says so.
+        /// The file that requires the feature.
         path: PathBuf,
         /// What is not supported, and what is.
         reason: String,
@@ -42,23 +42,23 @@ pub enum EngineError {
     /// The chat template failed or refused the conversation.
     #[error("chat template: {reason}")]
     Template {
-        /// The template's own message, or where it went wrong.
+        /// The template's own message, or where it failed.
         reason: String,
     },
 
-    /// There is nothing to answer.
-    #[error("the prompt is empty; say something first")]
+    /// The prompt has no tokens.
+    #[error("the prompt is empty; write a message first")]
     EmptyPrompt,
 
-    /// The prompt leaves no room for an answer.
+    /// The prompt leaves no space for a response.
     #[error(
         "the prompt has {prompt_tokens} tokens, but the context holds {context_length}; \
          shorten it or raise the context length"
     )]
     PromptTooLong {
-        /// Tokens in the prompt.
+        /// Number of tokens in the prompt.
         prompt_tokens: usize,
-        /// Tokens that the context holds.
+        /// Number of tokens in the context.
         context_length: usize,
     },
 
@@ -67,7 +67,7 @@ pub enum EngineError {
     InvalidParameter {
         /// The parameter, as the user knows it.
         name: Cow<'static, str>,
-        /// The value given.
+        /// The invalid value.
         value: String,
         /// The range in words, such as `at least 0`.
         expected: Cow<'static, str>,
@@ -85,25 +85,26 @@ pub enum EngineError {
         path: PathBuf,
         /// Bytes that it needs.
         needed_bytes: u64,
-        /// Bytes that can be had.
+        /// Bytes that are available.
         available_bytes: u64,
     },
 
-    /// The caller cancelled before there was anything to keep.
-    #[error("cancelled")]
-    Cancelled,
+    /// The caller canceled the job before there was a result.
+    #[error("canceled")]
+    #[serde(rename = "cancelled")]
+    Canceled,
 
     /// The native library failed.
     #[error("{during}: {message}")]
     Backend {
-        /// What was being done.
+        /// The operation that failed.
         during: String,
         /// The library's own message.
         message: String,
     },
 }
 
-/// Of memory, so in powers of two, as it is sold.
+/// Memory is sold in powers of two.
 fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GB", bytes as f64 / (1u64 << 30) as f64)
 }

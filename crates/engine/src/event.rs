@@ -1,107 +1,108 @@
-//! What a job reports while it runs. One closed enum for every backend and every shell.
+//! The events that a job reports while it runs. All engines report the same events.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// One step in the life of an answer.
+/// An event of a running generation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum TokenEvent {
     /// The prompt was accepted.
     Started {
-        /// Tokens in the prompt.
+        /// Number of tokens in the prompt.
         prompt_tokens: usize,
-        /// Of these, tokens whose keys and values were still cached from an earlier turn.
+        /// How many of them were in the KV cache.
         cached_tokens: usize,
-        /// Messages at the start of the conversation that no longer fit and were left out.
+        /// Number of messages that were dropped because they do not fit the context.
         #[serde(default)]
         dropped_messages: usize,
     },
-    /// Prefill went on.
+    /// Prefill progressed.
     Prefill {
-        /// Prompt tokens processed, cached ones included.
+        /// Prompt tokens processed, including cached ones.
         done: usize,
-        /// Prompt tokens in all.
+        /// All prompt tokens.
         total: usize,
     },
-    /// More of the answer: whole characters, free of stop strings and special tokens.
+    /// New text of the response: complete characters, without stop strings and special tokens.
     Text {
         /// The section that this text belongs to.
         section: Section,
         /// Text to append; never empty.
         text: String,
-        /// Tokens generated so far, those of this text included: of two events it tells the pace
-        /// between them. Tokens that gave no text yet count as well.
+        /// Tokens generated so far, including those of this text and those that gave no text yet.
+        /// The difference between two events gives the speed.
         #[serde(default)]
         generated_tokens: usize,
     },
-    /// The answer is complete. Always the last event.
+    /// The response is complete. Always the last event.
     Finished {
         /// Why it ended.
         reason: FinishReason,
-        /// What it took.
+        /// Counts and times.
         stats: Stats,
     },
 }
 
-/// Part of an answer.
+/// A section of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
-    /// What the model thinks before it answers (between `<think>` and `</think>`).
+    /// The model's reasoning (between `<think>` and `</think>`).
     Reasoning,
-    /// The answer proper.
+    /// The final answer.
     Answer,
 }
 
-/// Why an answer ended. None of these is an error.
+/// Why a response ended. None of these is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// The model ended its answer, or a stop string was met.
+    /// The model ended its response, or a stop string occurred.
     Stop,
     /// `max_tokens` or the context length was reached.
     Length,
-    /// The caller asked for it.
-    Cancelled,
-    /// The machine ran short of memory or got too hot; the partial answer stands.
+    /// The caller canceled the job.
+    #[serde(rename = "cancelled")]
+    Canceled,
+    /// The machine was short of memory or too hot. The partial response is kept.
     Shed,
 }
 
-/// What an answer took.
+/// Counts and times of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stats {
-    /// Tokens in the prompt.
+    /// Number of tokens in the prompt.
     pub prompt_tokens: usize,
-    /// Of these, tokens taken from the prompt cache.
+    /// How many of them were in the KV cache.
     pub cached_tokens: usize,
-    /// Tokens generated, the end-of-text token not counted.
+    /// Generated tokens, without the end-of-text token.
     pub generated_tokens: usize,
-    /// Tokens that speculation guessed ahead.
+    /// Draft tokens of speculative decoding.
     #[serde(default)]
     pub drafted_tokens: usize,
-    /// Of these, tokens that the model agreed to; they count as generated.
+    /// Accepted draft tokens; they also count as generated.
     #[serde(default)]
     pub accepted_tokens: usize,
-    /// Tokens that context shifts forgot.
+    /// Tokens that context shifts dropped.
     #[serde(default)]
     pub shifted_tokens: usize,
-    /// From the call to the first generated token, prefill included.
-    #[serde(rename = "time_to_first_token_seconds", with = "crate::seconds")]
+    /// Time from the call to the first generated token, including prefill.
+    #[serde(rename = "time_to_first_token_seconds", with = "crate::serde_seconds")]
     pub time_to_first_token: Duration,
-    /// Time in prefill: `prompt_tokens - cached_tokens` tokens were processed in it.
-    #[serde(rename = "prefill_time_seconds", with = "crate::seconds")]
+    /// Time of prefill, which processed `prompt_tokens - cached_tokens` tokens.
+    #[serde(rename = "prefill_time_seconds", with = "crate::serde_seconds")]
     pub prefill_time: Duration,
-    /// From the first generated token to the last.
-    #[serde(rename = "decode_time_seconds", with = "crate::seconds")]
+    /// Time from the first generated token to the last.
+    #[serde(rename = "decode_time_seconds", with = "crate::serde_seconds")]
     pub decode_time: Duration,
-    /// Highest memory use of the engine since the model began to load, in bytes.
+    /// Peak memory of the engine in bytes since the start of the load.
     pub peak_memory_bytes: u64,
 }
 
 impl Stats {
-    /// Prompt tokens processed a second; `None` where nothing was measured.
+    /// Returns the speed of prefill; `None` if nothing was processed.
     pub fn prefill_tokens_per_second(&self) -> Option<f64> {
         rate(
             self.prompt_tokens.saturating_sub(self.cached_tokens),
@@ -109,7 +110,8 @@ impl Stats {
         )
     }
 
-    /// Tokens generated a second after the first; `None` for answers of fewer than two tokens.
+    /// Returns the speed of decoding after the first token; `None` for responses of fewer than two
+    /// tokens.
     pub fn decode_tokens_per_second(&self) -> Option<f64> {
         rate(self.generated_tokens.saturating_sub(1), self.decode_time)
     }
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_seconds_on_the_wire_and_come_back_whole() {
+    fn durations_round_trip_as_seconds() {
         let stats = Stats {
             time_to_first_token: Duration::new(3, 123_456_789),
             decode_time: Duration::from_millis(250),

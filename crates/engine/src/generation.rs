@@ -1,7 +1,8 @@
-//! The loop of an answer: prefill, then token after token, as text and with the figures.
+//! The generation loop: prefill, then one token after another, with text and statistics.
 //!
-//! Both engines run it round their own decoder, so that order, endings and counts are the same.
-//! Rule: nothing of an answer runs any more when its end is told.
+//! Both engines run this loop around their own decoder, so order, finish reasons and counts are the
+//! same.
+//! Rule: none of a response's work is running when its end is reported.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -11,94 +12,94 @@ use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::text::TextStream;
 
-/// One answer's way from a prompt to tokens, as an engine computes it. Dropping it settles the
-/// device.
+/// Computes the tokens of one response. Dropping it waits until the device is idle.
 pub trait Decode {
-    /// Tokens of the prompt that were cached.
+    /// Returns how many tokens of the prompt were in the KV cache.
     fn n_cached(&self) -> usize;
 
-    /// Processes the rest of `prompt` in steps of at most `chunk` tokens, calling `on_progress` with
-    /// the tokens done after each. Returns early when the job is stopped.
+    /// Processes the rest of `prompt` in steps of at most `prefill_chunk` tokens. Calls `on_progress` with
+    /// the number of processed tokens after each step. Returns early if the job is stopped.
     ///
     /// # Errors
-    /// What failed in the engine.
+    /// Any error of the engine.
     fn prefill(
         &mut self,
         prompt: &[u32],
-        chunk: usize,
+        prefill_chunk: usize,
         control: &JobControl,
         on_progress: impl FnMut(usize),
     ) -> Result<(), EngineError>;
 
-    /// The next token. `room` is how many more may be wanted, this one included; at least one.
+    /// Returns the next token. The caller needs at most `n_left` more tokens, including this one;
+    /// at least one.
     ///
     /// # Errors
-    /// What failed in the engine.
-    fn next(&mut self, room: usize, control: &JobControl) -> Result<Next, EngineError>;
+    /// Any error of the engine.
+    fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError>;
 
-    /// Counts so far.
-    fn counts(&self) -> Counts;
+    /// Returns the counts so far.
+    fn counts(&self) -> TokenCounts;
 
-    /// Gives buffers that nothing uses back to the system.
-    fn give_spare_memory_back();
+    /// Returns unused buffers to the system.
+    fn release_spare_memory();
 }
 
-/// Token ids to text, in order.
-pub trait Spell {
-    /// Whether this token ends the text.
+/// Converts token ids to text, in order.
+pub trait Detokenize {
+    /// Returns true if this token ends the text.
     fn is_end(&self, token: u32) -> bool;
 
-    /// The next token's bytes; perhaps none, or half a character.
+    /// Returns the bytes of the next token; possibly none, or part of a character.
     fn push(&mut self, token: u32) -> Cow<'_, [u8]>;
 }
 
-/// What the next step of an answer gave.
+/// The result of [`Decode::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// The next token.
+pub enum NextToken {
+    /// A token.
     Token(u32),
     /// The context is full.
-    Full,
-    /// The job was asked to end.
+    ContextFull,
+    /// The job was stopped.
     Stopped,
 }
 
 /// Counts that only the decoder knows.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Counts {
-    /// Tokens that were guessed ahead.
+pub struct TokenCounts {
+    /// Draft tokens of speculative decoding.
     pub drafted: usize,
-    /// Of these, tokens that the model agreed to and that were handed out.
+    /// Accepted draft tokens that were returned to the caller.
     pub accepted: usize,
-    /// Tokens that context shifts forgot.
+    /// Tokens that context shifts dropped.
     pub shifted: usize,
 }
 
-/// What to answer, and within which bounds.
+/// A generation to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
     /// The prompt.
     pub prompt: &'a PreparedPrompt,
-    /// How to answer it; validated.
+    /// Valid parameters.
     pub params: &'a GenerationParams,
-    /// Most tokens of the answer.
+    /// Maximum number of generated tokens.
     pub max_tokens: usize,
-    /// Most tokens of a prefill step.
-    pub chunk: usize,
+    /// Maximum number of tokens per prefill step.
+    pub prefill_chunk: usize,
     /// When the engine was called.
-    pub began: Instant,
+    pub start: Instant,
 }
 
-/// Answers: tells `sink` everything but the end, and gives each token to `on_token` before its text
-/// is told, end-of-text tokens too. Returns why it ended and all figures but the peak of memory, for
-/// the engine to complete and to tell as [`TokenEvent::Finished`].
+/// Generates a response. Sends all events but the last to `sink`, and gives each token, including
+/// end-of-text tokens, to `on_token` before its text is sent. Returns the finish reason and all
+/// statistics but the peak memory; the engine completes them and sends [`TokenEvent::Finished`].
 ///
 /// # Errors
-/// What failed in the decoder.
+/// Any error of the decoder.
 pub fn run<D: Decode>(
     job: Job<'_>,
     mut decoder: D,
-    mut words: impl Spell,
+    mut detokenizer: impl Detokenize,
     control: &JobControl,
     sink: &mut dyn TokenSink,
     on_token: &mut dyn FnMut(u32),
@@ -115,11 +116,11 @@ pub fn run<D: Decode>(
         dropped_messages: prompt.dropped_messages,
     });
     let total = stats.prompt_tokens;
-    decoder.prefill(&prompt.tokens, job.chunk, control, |done| {
-        trim_if_asked::<D>(control);
+    decoder.prefill(&prompt.tokens, job.prefill_chunk, control, |done| {
+        trim_if_requested::<D>(control);
         sink.on_event(TokenEvent::Prefill { done, total });
     })?;
-    stats.prefill_time = job.began.elapsed();
+    stats.prefill_time = job.start.elapsed();
     let mut last_token = Duration::ZERO;
     let mut text = TextStream::new(&params.stop, prompt.starts_in_reasoning);
     let reason = loop {
@@ -129,31 +130,31 @@ pub fn run<D: Decode>(
         if stats.generated_tokens == job.max_tokens {
             break FinishReason::Length;
         }
-        trim_if_asked::<D>(control);
-        let room = job.max_tokens - stats.generated_tokens;
-        let token = match decoder.next(room, control)? {
-            Next::Token(token) => token,
-            Next::Full => break FinishReason::Length,
-            Next::Stopped => break control.stop_reason().unwrap_or(FinishReason::Length),
+        trim_if_requested::<D>(control);
+        let n_left = job.max_tokens - stats.generated_tokens;
+        let token = match decoder.next(n_left, control)? {
+            NextToken::Token(token) => token,
+            NextToken::ContextFull => break FinishReason::Length,
+            NextToken::Stopped => break control.stop_reason().unwrap_or(FinishReason::Length),
         };
-        last_token = job.began.elapsed();
+        last_token = job.start.elapsed();
         if stats.generated_tokens == 0 {
             stats.time_to_first_token = last_token;
         }
         on_token(token);
-        if words.is_end(token) && !params.ignore_end_of_text {
+        if detokenizer.is_end(token) && !params.ignore_end_of_text {
             break FinishReason::Stop;
         }
         stats.generated_tokens += 1;
-        let mut emit = to(sink, stats.generated_tokens);
-        if text.push(&words.push(token), &mut emit) {
+        let mut emit = text_events(sink, stats.generated_tokens);
+        if text.push(&detokenizer.push(token), &mut emit) {
             break FinishReason::Stop;
         }
     };
     let counts = decoder.counts();
-    // Settled before the caller is told: from here on nothing of this answer runs.
+    // Waits until the device is idle, before the caller learns of the end.
     drop(decoder);
-    text.finish(&mut to(sink, stats.generated_tokens));
+    text.finish(&mut text_events(sink, stats.generated_tokens));
     stats.drafted_tokens = counts.drafted;
     stats.accepted_tokens = counts.accepted;
     stats.shifted_tokens = counts.shifted;
@@ -161,14 +162,14 @@ pub fn run<D: Decode>(
     Ok((reason, stats))
 }
 
-fn trim_if_asked<D: Decode>(control: &JobControl) {
+fn trim_if_requested<D: Decode>(control: &JobControl) {
     if control.take_trim_request() {
-        D::give_spare_memory_back();
+        D::release_spare_memory();
     }
 }
 
-/// Tells `sink` of texts when so many tokens were generated.
-fn to(
+/// Returns a function that sends texts to `sink` with this number of generated tokens.
+fn text_events(
     sink: &mut dyn TokenSink,
     generated_tokens: usize,
 ) -> impl FnMut(crate::event::Section, &str) {

@@ -1,24 +1,24 @@
-//! Contracts and text of local inference.
+//! The interface of an inference engine, and everything about text that engines share.
 //!
-//! This room says what a backend is ([`Engine`], [`LoadedModel`]), what it reports
-//! ([`TokenEvent`]), and owns everything about text that backends share: chat templates,
-//! tokenizers, incremental detokenisation, stop strings and the meaning of every sampling
-//! parameter. It imports no other room, starts no thread, and knows nothing of async.
+//! [`Engine`] and [`LoadedModel`] define an engine, [`TokenEvent`] what it reports. Chat templates,
+//! tokenizers, incremental detokenization, stop strings and the meaning of every sampling parameter
+//! are here, so they are the same in all engines. This crate uses only `files` and `fit` of the
+//! workspace, starts no thread and contains no async code.
 
 pub mod chat;
 pub mod contract;
 pub mod error;
 pub mod event;
-pub mod fit;
 pub mod generation;
 pub mod sampling;
-pub mod seconds;
+pub mod serde_seconds;
 pub mod speculation;
 pub mod template;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 pub mod text;
 pub mod tokenizer;
+pub mod truncation;
 
 pub use chat::{ChatPrompt, Message, Role};
 pub use contract::{
@@ -27,10 +27,10 @@ pub use contract::{
 };
 pub use error::EngineError;
 pub use event::{FinishReason, Section, Stats, TokenEvent};
-pub use fit::Fit;
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
 pub use text::{OpenReasoning, TextStream};
 pub use tokenizer::{Detokenizer, Tokenizer, TokenizerConfig};
 pub use transom_fit::{KvCacheChoice, MemoryNeed};
+pub use truncation::Truncation;

@@ -1,7 +1,7 @@
-//! What the sampling parameters mean.
+//! The meaning of the sampling parameters.
 //!
-//! [`SamplingParams::distribution`] is the reference: exact, slow and plain. Every engine's sampler
-//! must draw from this distribution, however it computes it; [`Sampler`] is the one on the CPU.
+//! [`SamplingParams::distribution`] is the reference: exact, slow and simple. Every engine's
+//! sampler must draw from this distribution; [`Sampler`] is the one on the CPU.
 
 mod distribution;
 mod sampler;
@@ -19,30 +19,30 @@ pub use sampler::Sampler;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SamplingParams {
-    /// Divides the logits that survive the filters. 0 always takes the likeliest token after bias
-    /// and penalties; of equally likely ones the lowest id.
+    /// Divides the logits that survive the filters. 0 always takes the most likely token after bias
+    /// and penalties, the lowest id among equals.
     pub temperature: f32,
-    /// Keeps the `top_k` likeliest tokens; 0 keeps all.
+    /// Keeps the `top_k` most likely tokens; 0 keeps all.
     pub top_k: usize,
-    /// Keeps the smallest set of likeliest tokens whose probabilities, taken anew over what top-k
-    /// left, reach `top_p`; at least one token. 1 keeps all.
+    /// Keeps the smallest set of most likely tokens whose probabilities, renormalized after top-k,
+    /// reach `top_p`; at least one token. 1 keeps all.
     pub top_p: f32,
-    /// Keeps tokens at least `min_p` times as likely as the likeliest; 0 keeps all.
+    /// Keeps tokens at least `min_p` times as likely as the most likely one; 0 keeps all.
     pub min_p: f32,
-    /// Divides positive and multiplies negative logits of tokens seen in the prompt or the answer
+    /// Divides positive and multiplies negative logits of tokens in the prompt or the response
     /// (Keskar et al. 2019, CTRL; as in transformers); 1 changes nothing.
     pub repetition_penalty: f32,
-    /// Subtracted from the logit of every token already generated (OpenAI); the prompt does not
-    /// count. 0 changes nothing.
+    /// Subtracted from the logit of every generated token (OpenAI); the prompt does not count. 0
+    /// changes nothing.
     pub presence_penalty: f32,
     /// Subtracted once for each time that a token was generated (OpenAI); the prompt does not
     /// count. 0 changes nothing.
     pub frequency_penalty: f32,
-    /// Added to the logits of these token ids before anything else. An id given twice adds up.
+    /// Added to the logits of these token ids before anything else. Repeated ids add up.
     pub logit_bias: Vec<(u32, f32)>,
-    /// The same seed with the same prompt and parameters gives the same response again, on the same
-    /// machine with the same engine and build. Another engine draws other numbers from the seed, and
-    /// another build or device rounds differently. `None` draws a fresh seed.
+    /// The same seed, prompt and parameters reproduce a response on the same machine with the same
+    /// engine and build. Other engines generate other random numbers, and other builds or devices
+    /// round differently. `None` uses a random seed.
     pub seed: Option<u64>,
 }
 

@@ -1,109 +1,112 @@
-//! Guessing tokens ahead by prompt lookup, and checking many of them in one step.
+//! Speculative decoding with prompt lookup: drafts tokens and verifies several of them in one step.
 //!
-//! [`PromptLookup`] guesses: what followed the last few tokens when they stood in the conversation
-//! before (Saxena 2023). [`Pace`] decides how many guesses a step shall check, so that it pays on
-//! this machine. [`Speculation`] is both together, for the loop of an engine. No clock is read
-//! here; the engine says how long its steps took.
+//! [`PromptLookup`] drafts the tokens that followed an earlier occurrence of the last few tokens
+//! (Saxena 2023). [`DraftPolicy`] decides how many draft tokens a step verifies, so that it pays on
+//! this machine. [`Speculation`] combines both for the loop of an engine. No clock is read here;
+//! the engine passes the duration of its steps.
 //!
-//! Rule: guesses never change what is answered. Each token of the answer is drawn from the model's
-//! own distribution at its place by the same sampler (see [`verify`]); a guess is only a bet on
-//! what will be drawn, and decides nothing but how many places one step computes.
+//! Rule: draft tokens never change a response. The sampler draws each token from the model's own
+//! distribution at its position (see [`verify`]). A draft only decides how many positions a step
+//! computes.
 
+mod draft_policy;
 mod lookup;
-mod pace;
 
 use std::ops::Range;
 use std::time::Duration;
 
+pub use draft_policy::DraftPolicy;
 pub use lookup::{Match, PromptLookup};
-pub use pace::Pace;
 
-/// Guesses for one loaded model. It outlives an answer, because what steps cost here is learnt once.
+/// The state of speculative decoding for a loaded model. It outlives a response, because step costs
+/// are learned once per model.
 ///
-/// At the start of an answer: [`Speculation::begin`], and [`Speculation::accept`] for the token that
-/// prefill gave. For each step: [`Speculation::draft`]; compute the step over the last token and the
-/// draft; draw with [`verify`] and [`Speculation::accept`] each token; [`Speculation::stepped`].
+/// At the start of a response, call [`Speculation::start`], then [`Speculation::accept`] with the
+/// token after prefill. For each step, call [`Speculation::draft`]; compute the step for the last
+/// token and the draft; sample with [`verify`] and call [`Speculation::accept`] for each token;
+/// call [`Speculation::record_step`].
 #[derive(Debug, Clone, Default)]
 pub struct Speculation {
     lookup: PromptLookup,
-    pace: Pace,
-    /// Where the tokens so far match earlier ones.
-    found: Option<Match>,
+    policy: DraftPolicy,
+    /// The current match of the last tokens with earlier ones.
+    current: Option<Match>,
     drafted: Vec<u32>,
     /// Tokens accepted since the last step.
     n_accepted: usize,
 }
 
 impl Speculation {
-    /// Knows no tokens and nothing of the machine.
+    /// Creates a state without tokens and measurements.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A new answer begins after `prompt`. What `prompt` shares with the conversation so far costs
-    /// next to nothing.
-    pub fn begin(&mut self, prompt: &[u32]) {
+    /// Starts a response to `prompt`. The part that `prompt` shares with the current tokens costs
+    /// almost nothing.
+    pub fn start(&mut self, prompt: &[u32]) {
         self.lookup.set(prompt);
-        self.found = self.lookup.find();
-        self.pace.begin();
+        self.current = self.lookup.find();
+        self.policy.start();
         self.drafted.clear();
         self.n_accepted = 0;
     }
 
-    /// The tokens to check in the next step together with the last token of the answer: at most
-    /// `room`, and none where a plain step is the better choice.
-    pub fn draft(&mut self, room: usize) -> &[u32] {
+    /// Returns the tokens to verify in the next step, together with the last token of the response:
+    /// at most `max_tokens`, and none if a plain step is better.
+    pub fn draft(&mut self, max_tokens: usize) -> &[u32] {
         self.drafted.clear();
         self.n_accepted = 0;
-        if let Some(found) = self.found {
-            let n = self.pace.n_draft(found.length, room);
-            self.lookup.draft(found, n, &mut self.drafted);
+        if let Some(current) = self.current {
+            let n = self.policy.n_draft(current.length, max_tokens);
+            self.lookup.draft(current, n, &mut self.drafted);
         }
         &self.drafted
     }
 
-    /// One more token of the answer was drawn: a guess that was right, or what came instead.
+    /// Adds a sampled token: a correct draft token, or the token sampled instead of it.
     pub fn accept(&mut self, token: u32) {
-        let mut goes_on = None;
-        if let Some(found) = self.found {
-            let is_right = self.lookup.tokens().get(found.next) == Some(&token);
-            self.pace.compared(found.length, is_right);
-            goes_on = is_right.then_some(Match {
-                length: found.length + 1,
-                next: found.next + 1,
+        let mut continued = None;
+        if let Some(current) = self.current {
+            let is_correct = self.lookup.tokens().get(current.next) == Some(&token);
+            self.policy.record_outcome(current.length, is_correct);
+            continued = is_correct.then_some(Match {
+                length: current.length + 1,
+                next: current.next + 1,
             });
         }
         self.lookup.push(token);
         self.n_accepted += 1;
-        // A match that proved right is left only for a longer one.
-        let found = self.lookup.find();
-        self.found = match (goes_on, found) {
+        // A match that was correct is only replaced by a longer one.
+        let longest = self.lookup.find();
+        self.current = match (continued, longest) {
             (Some(old), Some(new)) if new.length <= old.length => Some(old),
             (old, new) => new.or(old),
         };
     }
 
-    /// The step is over. `took` is all of its time: computing it, drawing its tokens, and undoing
-    /// what was computed behind a wrong guess.
-    pub fn stepped(&mut self, took: Duration) {
-        self.pace.stepped(self.drafted.len(), self.n_accepted, took);
+    /// Records a finished step. `took` includes computing it, sampling its tokens, and removing
+    /// what was computed after a wrong draft token.
+    pub fn record_step(&mut self, took: Duration) {
+        self.policy
+            .record_step(self.drafted.len(), self.n_accepted, took);
     }
 
-    /// Forgets tokens by their places in prompt and answer, as a context shift does.
-    pub fn forget(&mut self, range: Range<usize>) {
+    /// Removes tokens by their positions in prompt and response, after a context shift.
+    pub fn remove(&mut self, range: Range<usize>) {
         self.lookup.remove(range);
-        self.found = self.lookup.find();
+        self.current = self.lookup.find();
     }
 }
 
-/// Checks a draft: draws the answer's next tokens one after another and stops behind the first that
-/// was not guessed. Returns how many tokens of `drafted` were drawn.
+/// Verifies a draft: samples the next tokens of the response one by one, and stops after the first
+/// one that differs from the draft. Returns how many tokens of `drafted` were accepted.
 ///
-/// `draw(i)` must draw and keep the token that follows the answer and `i` tokens of the draft, from
-/// the model's distribution there; `None` ends the answer. It is called once for each token of the
-/// answer, in order, and never behind a wrong guess. Since no draw depends on the draft, the answer
-/// has the same distribution as without one, and with equal logits and the same seed it is the same
-/// answer.
+/// `draw(i)` must sample and keep the token that follows the response and `i` tokens of the draft,
+/// from the model's distribution there; `None` ends the response. It is called once for each token
+/// of the response, in order, and never after a wrong draft token. Since no sampled token depends
+/// on the draft, the distribution of responses is the same as without one, and with equal logits
+/// and the same seed the response is the same.
 ///
 /// # Errors
 /// Those of `draw`.

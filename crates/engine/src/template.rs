@@ -1,17 +1,17 @@
-//! Chat templates: a conversation to the text that the model was trained to continue.
+//! Chat templates: convert a conversation to the text that the model was trained to continue.
 //!
-//! Templates are written for Python's Jinja2 as `transformers` sets it up; here minijinja renders
-//! them with the same extensions. Rule: for every template that we know the rendered text equals
-//! that of `transformers`, byte for byte (see `tests/templates.rs`). Nothing here reads the clock.
+//! Templates are written for Python's Jinja2 as `transformers` configures it; minijinja renders
+//! them with the same extensions. For every known template the text equals that of `transformers`,
+//! byte for byte (see `tests/templates.rs`). No clock is read here.
 //!
-//! A template comes with the model and is not trusted: its source, its steps and its output have
-//! limits.
+//! Rule: a template comes with the model and is not trusted. Its source, its steps and its output
+//! have limits.
 
+mod control_tokens;
 mod environment;
 mod json;
 mod methods;
 mod syntax;
-mod typed;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,9 +21,9 @@ use std::time::SystemTime;
 use minijinja::{Environment, ErrorKind, Value};
 use serde::Deserialize;
 
-pub use self::typed::{ControlTokens, Piece, RenderedPrompt};
+pub use self::control_tokens::{ControlTokens, Piece, RenderedPrompt};
 
-use self::typed::Marker;
+use self::control_tokens::Marker;
 use crate::chat::ChatPrompt;
 use crate::error::EngineError;
 use crate::tokenizer::{ChatTemplateSource, TokenizerConfig, bad_file, read_json};
@@ -32,12 +32,12 @@ const NAME: &str = "chat_template";
 
 /// Templates have up to 20 KB.
 const MAX_SOURCE_BYTES: usize = 256 << 10;
-/// A file with only a template, as text or JSON.
+/// Maximum size of a file that contains only a template, as text or JSON.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// What a template may write beside the conversation.
+/// Maximum output of a template in addition to the conversation.
 const SPARE_OUTPUT_BYTES: usize = 4 << 20;
-/// How often a template may repeat the conversation, or how long its spelling may become: JSON takes
-/// six bytes for some characters.
+/// Maximum output relative to the conversation: templates may repeat it, and JSON takes six bytes
+/// for some characters.
 const MAX_OUTPUT_GROWTH: usize = 8;
 
 /// A compiled chat template with the model's special tokens.
@@ -49,9 +49,9 @@ pub struct ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// The template of a model folder: `chat_template.jinja`, else `chat_template.json`, else that
-    /// of `tokenizer_config.json`; `None` if none of them has one. The others are as for
-    /// [`ChatTemplate::new`].
+    /// Compiles the template of a model folder: `chat_template.jinja`, else `chat_template.json`,
+    /// else that of `tokenizer_config.json`; `None` if none exists. The other arguments are those
+    /// of [`ChatTemplate::new`].
     ///
     /// # Errors
     /// [`EngineError::BadFile`] for a file that cannot be read; [`EngineError::Template`] for a
@@ -82,11 +82,12 @@ impl ChatTemplate {
             .transpose()
     }
 
-    /// Compiles a template. `special_tokens` are the variables by which it knows the model's special
-    /// tokens, such as `bos_token`. `control_tokens` are those that only the template may write.
+    /// Compiles a template. `special_tokens` are variables with the model's special tokens, such as
+    /// `bos_token`. `control_tokens` are those that only the template may write.
     ///
     /// # Errors
-    /// [`EngineError::Template`], with the line for a syntax error or an expression that is too long.
+    /// [`EngineError::Template`], with the line of a syntax error or of an expression that is too
+    /// long.
     pub fn new<N: Into<String>, T: Into<String>>(
         source: &str,
         special_tokens: impl IntoIterator<Item = (N, T)>,
@@ -114,12 +115,12 @@ impl ChatTemplate {
         })
     }
 
-    /// Renders a conversation up to the point where the model responds. Templates that write the
-    /// date take it from `now`, in the machine's time zone.
+    /// Renders a conversation up to the start of the response. Templates that write the date use
+    /// `now` in the machine's time zone.
     ///
     /// # Errors
-    /// [`EngineError::Template`]: in the template's own words if it refuses the conversation, else
-    /// with the line at which it failed or with the limit that it exceeded.
+    /// [`EngineError::Template`]: the template's own message if it refuses the conversation, else
+    /// the line that failed or the limit that was exceeded.
     pub fn render(
         &self,
         prompt: &ChatPrompt,
@@ -139,15 +140,15 @@ impl ChatTemplate {
         result.map_err(|error| template_error(&error))?;
         let rendered = String::from_utf8(output.bytes);
         let rendered = rendered.map_err(|_| failed("it wrote half a character".to_owned()))?;
-        Ok(marker.settle(&rendered))
+        Ok(marker.finish(&rendered))
     }
 
-    /// The control tokens that only the template may write.
+    /// Returns the control tokens that only the template may write.
     pub fn control_tokens(&self) -> &ControlTokens {
         &self.control_tokens
     }
 
-    /// The variables that `transformers` gives to templates.
+    /// Returns the variables that `transformers` gives to templates.
     fn variables(&self, prompt: &ChatPrompt, marker: Marker<'_>, now: SystemTime) -> Value {
         let messages = prompt.messages.iter().map(|message| {
             Value::from_pairs([
@@ -180,7 +181,7 @@ impl ChatTemplate {
     }
 }
 
-/// What a template writes, up to a limit.
+/// The output of a template, up to a limit.
 #[derive(Debug)]
 struct Output {
     bytes: Vec<u8>,
@@ -235,12 +236,12 @@ fn template_error(error: &minijinja::Error) -> EngineError {
         ));
     }
     let reason = environment::refusal(error).unwrap_or_else(|| {
-        let what = error
+        let message = error
             .detail()
             .map_or_else(|| error.kind().to_string(), str::to_owned);
         match error.line() {
-            Some(line) => format!("{what} (line {line})"),
-            None => what,
+            Some(line) => format!("{message} (line {line})"),
+            None => message,
         }
     });
     failed(reason)

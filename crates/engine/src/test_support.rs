@@ -1,8 +1,8 @@
-//! A scripted engine for the tests of the rooms above.
+//! A scripted engine for the tests of other crates.
 //!
-//! It has no weights and no randomness: a [`Script`] says what each answer's tokens are and where
-//! it fails or waits. All else is as in a real engine: events come in the contract's order, stop
-//! strings and reasoning go through the real [`TextStream`], limits and cancellation hold.
+//! It has no weights and no randomness: a [`Script`] contains the tokens of each response, and
+//! where it fails or waits. Everything else is as in a real engine: the order of events, stop
+//! strings and reasoning (with the real [`TextStream`]), limits and cancellation.
 
 pub mod shapes;
 
@@ -21,36 +21,36 @@ use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::sampling::SamplingParams;
 use crate::text::{OpenReasoning, TextStream};
 
-/// Bytes that every scripted model's weights take.
+/// Size of every scripted model's weights.
 pub const WEIGHT_BYTES: u64 = 1_000_000;
 
-/// What a scripted engine does.
+/// The behavior of a scripted engine.
 #[derive(Clone, Default)]
 pub struct Script {
-    /// Makes every load fail with this.
+    /// Makes every load fail with this error.
     pub load_error: Option<EngineError>,
-    /// Prompts leave the model inside a reasoning section.
+    /// Makes every prompt end inside a reasoning section.
     pub starts_in_reasoning: bool,
-    /// What a loaded model answers, one after the other, and then from the first again.
-    pub answers: Vec<Vec<Step>>,
+    /// The responses of a loaded model, in order; after the last one it starts over.
+    pub responses: Vec<Vec<Step>>,
 }
 
-/// One step of an answer.
+/// A step of a response.
 #[derive(Clone)]
 pub enum Step {
-    /// Generates a token of these bytes.
+    /// Generates a token with these bytes.
     Token(Vec<u8>),
     /// Fails.
     Fail(EngineError),
-    /// Calls the test from the engine's thread, which may wait in it or cancel the job.
+    /// Calls the test on the engine's thread. The test may wait or cancel the job.
     Call(Arc<dyn Fn() + Send + Sync>),
 }
 
 impl Script {
-    /// A script whose only answer is `tokens`.
-    pub fn answering<T: AsRef<[u8]>>(tokens: impl IntoIterator<Item = T>) -> Self {
+    /// Creates a script whose only response is `tokens`.
+    pub fn responding<T: AsRef<[u8]>>(tokens: impl IntoIterator<Item = T>) -> Self {
         Self {
-            answers: vec![
+            responses: vec![
                 tokens
                     .into_iter()
                     .map(|token| Step::Token(token.as_ref().to_vec()))
@@ -61,10 +61,10 @@ impl Script {
     }
 }
 
-/// The engine; see the head of this file.
+/// An engine that follows a script.
 #[derive(Clone, Default)]
 pub struct ScriptedEngine {
-    /// What it does.
+    /// Its script.
     pub script: Script,
 }
 
@@ -73,7 +73,7 @@ impl Engine for ScriptedEngine {
         "scripted"
     }
 
-    /// The weights, and a byte of KV cache a token.
+    /// The weights, and one byte of KV cache per token.
     fn memory_need(&self, _: &ModelSource, limits: &Limits) -> Result<MemoryNeed, EngineError> {
         Ok(MemoryNeed {
             weight_bytes: WEIGHT_BYTES,
@@ -92,7 +92,7 @@ impl Engine for ScriptedEngine {
     ) -> Result<Box<dyn LoadedModel>, EngineError> {
         for done_bytes in [0, WEIGHT_BYTES / 2, WEIGHT_BYTES] {
             if control.is_stopped() {
-                return Err(EngineError::Cancelled);
+                return Err(EngineError::Canceled);
             }
             on_progress(LoadProgress {
                 done_bytes,
@@ -107,7 +107,7 @@ impl Engine for ScriptedEngine {
             info: info(name.to_string_lossy().into_owned(), limits.context_length),
             script: self.script.clone(),
             limits: limits.clone(),
-            n_answered: 0,
+            n_responses: 0,
             kv_cache_bytes: 0,
         }))
     }
@@ -132,7 +132,7 @@ struct ScriptedModel {
     info: ModelInfo,
     script: Script,
     limits: Limits,
-    n_answered: usize,
+    n_responses: usize,
     kv_cache_bytes: u64,
 }
 
@@ -141,7 +141,7 @@ impl LoadedModel for ScriptedModel {
         &self.info
     }
 
-    /// One token for each byte of the text, or of all messages in a row.
+    /// One token per byte of the text, or of all messages, joined with line breaks.
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
         let bytes = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
         let tokens = match prompt {
@@ -180,10 +180,10 @@ impl LoadedModel for ScriptedModel {
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
         params.validate(self.info.vocab_size)?;
-        let n_answers = self.script.answers.len().max(1);
-        let steps = self.script.answers.get(self.n_answered % n_answers);
+        let n_scripted = self.script.responses.len().max(1);
+        let steps = self.script.responses.get(self.n_responses % n_scripted);
         let steps = steps.cloned().unwrap_or_default();
-        self.n_answered += 1;
+        self.n_responses += 1;
 
         let mut stats = Stats {
             prompt_tokens: prompt.tokens.len(),
@@ -247,7 +247,7 @@ fn bad_file(path: &Path, reason: &dyn std::fmt::Display) -> EngineError {
     }
 }
 
-/// Reports the prompt's chunks; the reason to end if the job was stopped on the way.
+/// Reports the prompt's chunks. Returns the reason if the job was stopped.
 fn prefill(
     total: usize,
     chunk: usize,
@@ -275,8 +275,8 @@ impl ScriptedModel {
         sink: &mut dyn TokenSink,
         stats: &mut Stats,
     ) -> Result<FinishReason, EngineError> {
-        let room = self.limits.context_length - prompt.tokens.len();
-        let max_tokens = params.max_tokens.unwrap_or(room).min(room);
+        let free = self.limits.context_length - prompt.tokens.len();
+        let max_tokens = params.max_tokens.unwrap_or(free).min(free);
         let mut stream = TextStream::new(&params.stop, prompt.starts_in_reasoning);
         let mut emit = |section, text: &str, generated_tokens| {
             sink.on_event(TokenEvent::Text {

@@ -1,9 +1,10 @@
-//! From detokenised bytes to text that may be shown.
+//! Converts detokenized bytes to text that can be shown.
 //!
-//! Three stages, one file each: [`utf8`] makes whole characters of bytes, [`reasoning`] tells
-//! thinking from answering, [`stop`] ends the answer at a stop string. [`TextStream`] runs them in
-//! that order; engines need only it. The rule of all three: what is emitted is final, and it does
-//! not depend on how the bytes were cut into tokens.
+//! Three stages, one file each: [`utf8`] assembles complete characters, [`reasoning`] separates
+//! reasoning from the answer, [`stop`] ends the response at a stop string. [`TextStream`] runs them
+//! in that order; engines need only it.
+//!
+//! Rule: emitted text is final, and it does not depend on how tokens split the bytes.
 
 pub mod reasoning;
 pub mod stop;
@@ -17,12 +18,12 @@ use utf8::Utf8Buffer;
 pub(crate) use reasoning::STRIPPED_MARKERS;
 pub use reasoning::{OpenReasoning, REASONING_MARKERS};
 
-/// Detokenised bytes in, safe text out: one answer's way from the model to the reader.
+/// Converts the bytes of one response to text.
 ///
-/// Stop strings are looked for in the answer only, never in the reasoning: a blank line as a stop
-/// string must not cut a model short while it thinks. That is what callers of OpenAI's interface
-/// see, where reasoning is hidden from stop sequences. (vLLM matches the raw text, reasoning
-/// included, so a stop string like `</think>` works there and not here.)
+/// Stop strings are searched in the answer only, never in the reasoning: a blank line as a stop
+/// string must not end a response while the model is reasoning. Callers of OpenAI's API get the
+/// same, because it hides reasoning from stop sequences. (vLLM searches the raw text, including
+/// reasoning, so a stop string like `</think>` works there and not here.)
 #[derive(Debug)]
 pub struct TextStream {
     utf8: Utf8Buffer,
@@ -31,8 +32,8 @@ pub struct TextStream {
 }
 
 impl TextStream {
-    /// A stream that ends at the first of `stop` (empty strings are ignored). `open` is the reasoning
-    /// section that the prompt has already opened.
+    /// Creates a stream that ends at the first of `stop` (empty strings are ignored). `open` is the
+    /// reasoning section that the prompt has opened.
     pub fn new(stop: &[String], open: Option<OpenReasoning>) -> Self {
         Self {
             utf8: Utf8Buffer::default(),
@@ -41,18 +42,18 @@ impl TextStream {
         }
     }
 
-    /// Takes one token's bytes and calls `emit` with the text that is now certain: whole characters
-    /// that are neither a marker nor possibly part of a stop string. The pieces are never empty.
+    /// Adds one token's bytes. Calls `emit` with text that is now final: complete characters that
+    /// are neither part of a marker nor of a possible stop string. Text is never empty.
     ///
-    /// Returns true once a stop string was met. Nothing from it on is emitted, then or later.
+    /// Returns true after a stop string. Nothing from its start on is emitted, now or later.
     pub fn push(&mut self, bytes: &[u8], emit: &mut dyn FnMut(Section, &str)) -> bool {
         let text = self.utf8.push(bytes);
         self.advance(&text, emit);
         self.stop.is_stopped()
     }
 
-    /// The answer has ended by itself: emits what was held back. Bytes that never became a character
-    /// turn into U+FFFD; half a marker and half a stop string are text after all.
+    /// Emits text that was held back, at the end of the response. Incomplete characters become
+    /// U+FFFD; incomplete markers and stop strings are text.
     pub fn finish(&mut self, emit: &mut dyn FnMut(Section, &str)) {
         let text = self.utf8.finish();
         self.advance(text, emit);
@@ -66,12 +67,12 @@ impl TextStream {
         if text.is_empty() || self.stop.is_stopped() {
             return;
         }
-        // White space before the answer is held, because `<think>` may follow; but a stop string in
-        // it ends the answer all the same.
-        let blank = self.reasoning.leading_blank(text);
-        if self.stop.is_met_in(&blank) {
+        // Leading white space is held back, because `<think>` may follow. But a stop string in it
+        // ends the response.
+        let whitespace = self.reasoning.leading_whitespace(text);
+        if self.stop.occurs_in(&whitespace) {
             self.stop
-                .push(&blank, &mut |text| emit(Section::Answer, text));
+                .push(&whitespace, &mut |text| emit(Section::Answer, text));
             return;
         }
         let stop = &mut self.stop;

@@ -1,12 +1,13 @@
-//! Text to token ids and back, as the model folder's `tokenizer.json` says.
+//! Converts text to token ids and back, as the model folder's `tokenizer.json` describes.
 //!
-//! The `tokenizers` crate encodes. Decoding is our own ([`Detokenizer`]), because answers leave
-//! token by token and a token may be part of a character: the crate's decode gives whole strings
-//! only. The rule: the detokeniser's bytes, joined, are the crate's decode of all ids together.
+//! The `tokenizers` crate encodes. [`Detokenizer`] decodes one token at a time, to bytes: a token
+//! may be part of a character, and decoding must not repeat earlier tokens.
+//!
+//! Rule: the joined bytes of the detokenizer equal the crate's decode of all ids together.
 
 mod config;
 mod detokenizer;
-mod growth;
+mod expansion;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use detokenizer::DecodePlan;
 /// The largest known file, that of Gemma, has 33 MB.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// The tokenizer of one model folder.
+/// The tokenizer of a model folder.
 #[derive(Debug)]
 pub struct Tokenizer {
     path: PathBuf,
@@ -38,13 +39,13 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// Reads `tokenizer.json` of a model folder, and `tokenizer_config.json` and
-    /// `special_tokens_map.json` when they are there.
+    /// `special_tokens_map.json` if they exist.
     ///
     /// # Errors
-    /// [`EngineError::NotFound`] without `tokenizer.json`; [`EngineError::BadFile`], naming the file
-    /// and for broken JSON its line and column, when one cannot be read or its vocabulary is empty;
-    /// [`EngineError::Unsupported`] for a decoder that no language model uses, and for rules that
-    /// would make a text many times longer.
+    /// [`EngineError::NotFound`] without `tokenizer.json`; [`EngineError::BadFile`], with the file
+    /// and, for invalid JSON, its line and column, if a file cannot be read or its vocabulary is
+    /// empty; [`EngineError::Unsupported`] for a decoder that no language model uses, and for rules
+    /// that would make a text many times longer.
     pub fn from_folder(folder: &Path) -> Result<Self, EngineError> {
         let path = folder.join("tokenizer.json");
         let bytes = match transom_files::read(&path, MAX_FILE_BYTES) {
@@ -67,18 +68,19 @@ impl Tokenizer {
         bytes: &[u8],
         config: TokenizerConfig,
     ) -> Result<Self, EngineError> {
-        // Checked first for the sake of the message: the crate's own lacks the place of some faults.
-        let form = match std::str::from_utf8(bytes) {
+        // Checked first for its error message: the crate's own message often lacks the position.
+        let json = match std::str::from_utf8(bytes) {
             Ok(text) => serde_json::from_str::<IgnoredAny>(text).map_err(|e| e.to_string()),
             Err(error) => Err(error.to_string()),
         };
-        if let Err(reason) = form {
+        if let Err(reason) = json {
             return Err(bad_file(path, reason));
         }
-        let mut inner = guarded(&path, || tokenizers::Tokenizer::from_bytes(bytes))?;
-        growth::check(&path, inner.get_normalizer())?;
-        growth::check(&path, inner.get_decoder())?;
-        // Some files carry the settings of a training run. A prompt is neither cut nor filled up.
+        let mut inner = catch_panic(&path, || tokenizers::Tokenizer::from_bytes(bytes))?;
+        expansion::check(&path, inner.get_normalizer())?;
+        expansion::check(&path, inner.get_decoder())?;
+        // Some files contain the settings of a training run. Prompts are neither truncated nor
+        // padded.
         inner.with_padding(None);
         if let Err(error) = inner.with_truncation(None) {
             return Err(bad_file(path, error));
@@ -97,34 +99,35 @@ impl Tokenizer {
         })
     }
 
-    /// Token ids of `text`. Special tokens written in `text` become their ids. With
-    /// `add_special_tokens`, those that the tokenizer puts round every text (such as a leading
-    /// begin-of-text token) are added; rendered chat templates already contain them.
+    /// Returns the token ids of `text`. Special tokens in `text` become their ids.
+    /// `add_special_tokens` adds those that the tokenizer puts around every text (such as a leading
+    /// begin-of-text token); rendered chat templates already contain them.
     ///
     /// # Errors
-    /// [`EngineError::BadFile`] when the vocabulary cannot express the text.
+    /// [`EngineError::BadFile`] if the vocabulary cannot express the text.
     pub fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, EngineError> {
-        let encoding = guarded(&self.path, || {
+        let encoding = catch_panic(&self.path, || {
             self.inner.encode_fast(text, add_special_tokens)
         })?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Token ids of a rendered conversation: special tokens that the template wrote become their ids,
-    /// those that people typed stay text.
+    /// Returns the token ids of a rendered conversation. Special tokens that the template wrote
+    /// become their ids; those in messages stay text.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`]; [`EngineError::Unsupported`] if typed special tokens can't be told
-    /// apart, because the tokenizer rewrites the text in an unusual way.
+    /// Those of [`Tokenizer::encode`]; [`EngineError::Unsupported`] if special tokens in messages
+    /// cannot be distinguished, because the tokenizer rewrites the text in an unusual way.
     pub fn encode_prompt(&self, prompt: &RenderedPrompt) -> Result<Vec<u32>, EngineError> {
-        if prompt.typed().is_empty() {
+        if prompt.literal_tokens().is_empty() {
             return self.encode(prompt.text(), false);
         }
         let (text, mark) = prompt.marked();
         let inner = &self.inner;
         let mut n_found = 0;
-        let encoding = guarded(&self.path, || {
-            // The steps of `encode_fast`. The marks hide the typed tokens from the first of them.
+        let encoding = catch_panic(&self.path, || {
+            // The steps of `encode_fast`. The marks hide special tokens in messages from the first
+            // step.
             let vocabulary = inner.get_added_vocabulary();
             let normalizer = inner.get_normalizer();
             let mut text = vocabulary.extract_and_normalize(normalizer, text.as_str());
@@ -142,7 +145,8 @@ impl Tokenizer {
             text.into_encoding(None, 0, OffsetType::None)
         })?;
         let ids = encoding.get_ids().to_vec();
-        // Right whatever the tokenizer's rules make of a mark, or of letters that spell a token.
+        // Counts are checked, whatever the tokenizer's rules do with a mark or with letters that
+        // spell a token.
         let is_special = |id: &u32| {
             let token = inner.id_to_token(*id);
             token.is_some_and(|token| inner.get_added_vocabulary().is_special_token(&token))
@@ -153,7 +157,7 @@ impl Tokenizer {
         let n_expected = pieces
             .filter(|piece| matches!(piece, Piece::Control(_)))
             .count();
-        if n_found != prompt.typed().len() || n_special != n_expected {
+        if n_found != prompt.literal_tokens().len() || n_special != n_expected {
             return Err(EngineError::Unsupported {
                 path: self.path.clone(),
                 reason:
@@ -165,43 +169,46 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The tokens that only a chat template may write.
+    /// Returns the tokens that only a chat template may write.
     pub fn control_tokens(&self) -> ControlTokens {
         let added = self.inner.get_added_tokens_decoder().into_values();
         let special = added.filter(|token| token.special);
         special.map(|token| token.content).collect()
     }
 
-    /// A detokeniser at the start of a text.
+    /// Returns a detokenizer at the start of a text.
     pub fn detokenizer(&self) -> Detokenizer<'_> {
         Detokenizer::new(&self.inner, &self.decode_plan)
     }
 
-    /// The id of exactly this token, special and added tokens included.
+    /// Returns the id of exactly this token, including special and added tokens.
     pub fn token_to_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }
 
-    /// The token of this id in the vocabulary's own spelling, which is not its text.
+    /// Returns the token with this id in the vocabulary's own spelling, which is not its text.
     pub fn id_to_token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
 
-    /// The highest id plus one, added tokens included. The model's logits may be longer.
+    /// Returns the highest id plus one, including added tokens. The model may have more logits.
     pub fn vocab_size(&self) -> usize {
         self.vocab_size
     }
 
-    /// What `tokenizer_config.json` says.
+    /// Returns the contents of `tokenizer_config.json`.
     pub fn config(&self) -> &TokenizerConfig {
         &self.config
     }
 }
 
-/// Runs the crate on a file that may contradict itself. The crate reports most faults, but panics at
-/// some, such as a post-processor that names a token which is not there.
-fn guarded<T>(path: &Path, run: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, EngineError> {
-    // Unwind safe: after a panic neither what was being built nor its error is used.
+/// Runs the crate on a file that may be inconsistent. The crate reports most faults, but panics at
+/// some, such as a post-processor that names a missing token.
+fn catch_panic<T>(
+    path: &Path,
+    run: impl FnOnce() -> tokenizers::Result<T>,
+) -> Result<T, EngineError> {
+    // Unwind safe: after a panic, neither the unfinished value nor its error is used.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result.map_err(|error| bad_file(path.to_owned(), error)),
         Err(_) => Err(bad_file(

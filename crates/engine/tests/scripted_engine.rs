@@ -1,4 +1,4 @@
-//! The scripted engine keeps the contract that real engines keep.
+//! The scripted engine follows the same contract as real engines.
 #![cfg(feature = "test-support")]
 
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ fn load(script: Script, control: &JobControl) -> Result<Box<dyn LoadedModel>, En
     ScriptedEngine { script }.load(&source, &limits, control, &mut |_| ())
 }
 
-/// The events of one answer to a prompt of six tokens.
+/// Generates a response to a prompt of six tokens and returns its events.
 fn run(
     script: Script,
     params: &GenerationParams,
@@ -50,8 +50,8 @@ fn answer(events: &[TokenEvent]) -> String {
 }
 
 #[test]
-fn events_come_in_the_order_of_the_contract() {
-    let script = Script::answering(["<think>", "Hm", "</think>", "Hi", "."]);
+fn events_have_the_documented_order() {
+    let script = Script::responding(["<think>", "Hm", "</think>", "Hi", "."]);
     let (reason, events) = run(script, &GenerationParams::default(), &JobControl::new());
     assert_eq!(reason, Ok(FinishReason::Stop));
     assert_eq!(
@@ -83,8 +83,8 @@ fn events_come_in_the_order_of_the_contract() {
 }
 
 #[test]
-fn stop_strings_max_tokens_and_the_context_end_the_answer() {
-    let letters = || Script::answering(["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"]);
+fn stop_strings_max_tokens_and_the_context_end_the_response() {
+    let letters = || Script::responding(["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"]);
     let params = |max_tokens, stop: &[&str]| GenerationParams {
         max_tokens,
         stop: stop.iter().map(|&s| s.to_owned()).collect(),
@@ -111,20 +111,20 @@ fn stop_strings_max_tokens_and_the_context_end_the_answer() {
 }
 
 #[test]
-fn a_cancelled_answer_keeps_its_text_and_ends_after_the_running_step() {
+fn a_canceled_response_keeps_its_text_and_ends_after_the_running_step() {
     let control = JobControl::new();
     let cancel = control.clone();
-    let mut script = Script::answering(["a", "b"]);
-    script.answers[0].insert(1, Step::Call(Arc::new(move || cancel.cancel())));
+    let mut script = Script::responding(["a", "b"]);
+    script.responses[0].insert(1, Step::Call(Arc::new(move || cancel.cancel())));
     let (reason, events) = run(script, &GenerationParams::default(), &control);
-    assert_eq!(reason, Ok(FinishReason::Cancelled));
+    assert_eq!(reason, Ok(FinishReason::Canceled));
     assert_eq!(answer(&events), "a");
     let (reason, events) = run(
-        Script::answering(["a"]),
+        Script::responding(["a"]),
         &GenerationParams::default(),
         &control,
     );
-    assert_eq!(reason, Ok(FinishReason::Cancelled));
+    assert_eq!(reason, Ok(FinishReason::Canceled));
     assert_eq!(events.len(), 2, "started and finished only: {events:?}");
 }
 
@@ -134,15 +134,15 @@ fn a_failed_step_ends_without_a_finished_event() {
         during: "decode".to_owned(),
         message: "out of luck".to_owned(),
     };
-    let mut script = Script::answering(["a"]);
-    script.answers[0].push(Step::Fail(error.clone()));
+    let mut script = Script::responding(["a"]);
+    script.responses[0].push(Step::Fail(error.clone()));
     let (result, events) = run(script, &GenerationParams::default(), &JobControl::new());
     assert_eq!(result, Err(error));
     assert!(matches!(events.last(), Some(TokenEvent::Text { .. })));
 }
 
 #[test]
-fn loads_fail_as_scripted_and_stop_when_cancelled() {
+fn loads_fail_as_scripted_and_stop_when_canceled() {
     let script = Script {
         load_error: Some(EngineError::EmptyPrompt),
         ..Script::default()
@@ -150,12 +150,12 @@ fn loads_fail_as_scripted_and_stop_when_cancelled() {
     let control = JobControl::new();
     assert_eq!(load(script, &control).err(), Some(EngineError::EmptyPrompt));
     control.cancel();
-    let cancelled = load(Script::default(), &control).err();
-    assert_eq!(cancelled, Some(EngineError::Cancelled));
+    let canceled = load(Script::default(), &control).err();
+    assert_eq!(canceled, Some(EngineError::Canceled));
 }
 
 #[test]
-fn prompts_must_say_something_and_fit() {
+fn empty_and_too_long_prompts_are_refused() {
     let model = load(Script::default(), &JobControl::new()).unwrap();
     let prepare = |text: &str| model.prepare(&Prompt::Text(text.to_owned()));
     assert_eq!(prepare(""), Err(EngineError::EmptyPrompt));
@@ -169,8 +169,8 @@ fn prompts_must_say_something_and_fit() {
 }
 
 #[test]
-fn trimming_gives_the_cache_back() {
-    let mut model = load(Script::answering(["a", "b"]), &JobControl::new()).unwrap();
+fn trimming_releases_the_kv_cache() {
+    let mut model = load(Script::responding(["a", "b"]), &JobControl::new()).unwrap();
     let prompt = model.prepare(&Prompt::Text("prompt".to_owned())).unwrap();
     let control = JobControl::new();
     model

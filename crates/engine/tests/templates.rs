@@ -1,5 +1,5 @@
-//! Every template in `fixtures/templates` renders as `transformers` renders it, to the byte. The
-//! expected texts are made by `fixtures/make_template_fixtures.py`.
+//! Every template in `fixtures/templates` renders exactly as in `transformers`.
+//! `fixtures/make_template_fixtures.py` generates the expected texts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,11 +27,11 @@ struct Case {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
-    /// The text that comes out.
+    /// The rendered text.
     Text(String),
-    /// The template refuses in these words.
+    /// The template refuses with this message.
     Refusal(String),
-    /// The template fails; how that is worded is the renderer's own affair.
+    /// The template fails; the message depends on the renderer.
     Fails(bool),
 }
 
@@ -43,8 +43,8 @@ fn frozen_now() -> SystemTime {
 fn templates() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/templates");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
-        .expect("the fixtures lie in the repository")
-        .map(|entry| entry.expect("a folder can be read to its end").path())
+        .expect("the fixtures are in the repository")
+        .map(|entry| entry.expect("the folder can be listed").path())
         .filter(|path| {
             path.extension()
                 .is_some_and(|extension| extension == "jinja")
@@ -63,7 +63,7 @@ fn control_tokens() -> ControlTokens {
     spellings.split_whitespace().collect()
 }
 
-/// What differs, or nothing.
+/// Returns the difference, if there is one.
 fn check(template: &ChatTemplate, case: &Case) -> Option<String> {
     let prompt = ChatPrompt {
         messages: case.messages.clone(),
@@ -84,7 +84,7 @@ fn check(template: &ChatTemplate, case: &Case) -> Option<String> {
     }
 }
 
-/// The lines that differ.
+/// Returns the lines that differ.
 fn differing_lines(expected: &str, text: &str) -> String {
     let lines = expected.lines().zip(text.lines());
     let mut differences: Vec<String> = lines
@@ -92,13 +92,13 @@ fn differing_lines(expected: &str, text: &str) -> String {
         .map(|(expected, line)| format!("- {expected:?}\n+ {line:?}"))
         .collect();
     if expected.lines().count() != text.lines().count() {
-        differences.push(format!("all of it: {text:?}"));
+        differences.push(format!("complete text: {text:?}"));
     }
     differences.join("\n")
 }
 
 #[test]
-fn templates_render_as_transformers_renders_them() {
+fn templates_render_as_in_transformers() {
     let mut differences = Vec::new();
     let mut n_cases = 0;
     for path in templates() {
@@ -106,8 +106,8 @@ fn templates_render_as_transformers_renders_them() {
         let source = std::fs::read_to_string(&path).unwrap();
         let json = std::fs::read_to_string(path.with_extension("json")).unwrap();
         let fixture: Fixture = serde_json::from_str(&json).unwrap();
-        // As if every template's control tokens were those of all others, so that what is ordinary
-        // to one is marked by another.
+        // All templates get the control tokens of all models, so that ordinary text of one template
+        // is marked because of another.
         let control = control_tokens();
         let template = match ChatTemplate::new(&source, fixture.special_tokens, control) {
             Ok(template) => template,

@@ -1,177 +1,195 @@
 use super::*;
 use crate::test_support::{
-    ALL, DENSE, HYBRID, TOLERANCE, Talk, WINDOWED, alone, decoder, difference, part_of, read_anew,
-    session, text,
+    ALL, DENSE, HYBRID, TOLERANCE, TestSession, WINDOWED, decoder, difference, in_conversation,
+    logits_from_scratch, random_tokens, session, without_conversation,
 };
 
-/// The cache is made for 1,024 tokens and then for all of these.
+/// The cache is first allocated for 1,024 tokens, then for all of these.
 const CONTEXT: usize = 2048;
 
 #[test]
-fn going_back_anywhere_answers_like_a_fresh_reading() {
-    for tiny in ALL {
-        let mut talk = Talk::new(tiny, CONTEXT);
-        let mut prompt = text(8, 950);
+fn rewinding_anywhere_gives_the_response_of_a_fresh_prefill() {
+    for test_model in ALL {
+        let mut test = TestSession::new(test_model, CONTEXT);
+        let mut prompt = random_tokens(8, 950);
         for number in 0..12_u32 {
-            let (answer, _) = talk.turn(alone(&prompt), 25);
+            let (answer, _) = test.answer_and_check(without_conversation(&prompt), 25);
             prompt.extend(answer);
             if number % 4 == 3 {
-                talk.save_and_restore();
+                test.save_and_restore();
             }
-            // Some turns go on, others leave the text anywhere before.
+            // Some turns continue, others rewind to an earlier position.
             let kept = match number % 3 {
                 0 => prompt.len(),
-                1 => prompt.len() - text(number, 1)[0] as usize % 90,
+                1 => prompt.len() - random_tokens(number, 1)[0] as usize % 90,
                 _ => prompt.len() / (2 + number as usize % 3),
             };
             prompt.truncate(kept);
             let most = if number < 6 { 60 } else { 400 };
-            prompt.extend(text(100 + number, most + number as usize));
+            prompt.extend(random_tokens(100 + number, most + number as usize));
         }
     }
 }
 
 #[test]
-fn a_cache_that_grew_in_mid_answer_goes_back_without_reading_again() {
-    for tiny in [DENSE, WINDOWED] {
-        let mut talk = Talk::new(tiny, CONTEXT);
-        let prompt = text(1, 1000);
-        talk.turn(alone(&prompt), 60);
-        for place in [990, 700, 300] {
-            let back = [&prompt[..place], &text(2, 10)].concat();
-            let (_, n_cached) = talk.turn(alone(&back), 2);
-            assert_eq!(n_cached, place, "{}", tiny.name);
+fn a_cache_that_grew_during_a_response_rewinds_without_prefill() {
+    for test_model in [DENSE, WINDOWED] {
+        let mut test = TestSession::new(test_model, CONTEXT);
+        let prompt = random_tokens(1, 1000);
+        test.answer_and_check(without_conversation(&prompt), 60);
+        for position in [990, 700, 300] {
+            let back = [&prompt[..position], &random_tokens(2, 10)].concat();
+            let (_, n_cached) = test.answer_and_check(without_conversation(&back), 2);
+            assert_eq!(n_cached, position, "{}", test_model.name);
         }
     }
 }
 
 #[test]
-fn a_restored_conversation_goes_back_without_reading_again() {
-    for tiny in [DENSE, WINDOWED] {
-        let mut talk = Talk::new(tiny, CONTEXT);
-        let prompt = text(3, 400);
-        talk.turn(alone(&prompt), 30);
-        talk.save_and_restore();
-        for place in [390, 200, 100] {
-            let back = [&prompt[..place], &text(4, 10)].concat();
-            let (_, n_cached) = talk.turn(alone(&back), 2);
-            assert_eq!(n_cached, place, "{}", tiny.name);
+fn a_restored_conversation_rewinds_without_prefill() {
+    for test_model in [DENSE, WINDOWED] {
+        let mut test = TestSession::new(test_model, CONTEXT);
+        let prompt = random_tokens(3, 400);
+        test.answer_and_check(without_conversation(&prompt), 30);
+        test.save_and_restore();
+        for position in [390, 200, 100] {
+            let back = [&prompt[..position], &random_tokens(4, 10)].concat();
+            let (_, n_cached) = test.answer_and_check(without_conversation(&back), 2);
+            assert_eq!(n_cached, position, "{}", test_model.name);
         }
     }
 }
 
 #[test]
-fn a_window_that_lost_what_is_needed_is_read_again() {
-    let mut talk = Talk::new(WINDOWED, CONTEXT);
-    let prompt = text(5, 400);
-    talk.turn(alone(&prompt), 30);
-    talk.save_and_restore();
-    // llama.cpp puts these where the first tokens were, which no window sees any more.
-    let longer = [&*prompt, &*text(6, 300)].concat();
-    let (_, n_cached) = talk.turn(alone(&longer), 2);
+fn a_sliding_window_that_lost_needed_tokens_gets_a_full_prefill() {
+    let mut test = TestSession::new(WINDOWED, CONTEXT);
+    let prompt = random_tokens(5, 400);
+    test.answer_and_check(without_conversation(&prompt), 30);
+    test.save_and_restore();
+    // llama.cpp puts these into the cells of the first tokens, which are outside all windows.
+    let longer = [&*prompt, &*random_tokens(6, 300)].concat();
+    let (_, n_cached) = test.answer_and_check(without_conversation(&longer), 2);
     assert_eq!(n_cached, prompt.len());
-    let back = [&prompt[..200], &text(7, 10)].concat();
-    let (_, n_cached) = talk.turn(alone(&back), 2);
+    let back = [&prompt[..200], &random_tokens(7, 10)].concat();
+    let (_, n_cached) = test.answer_and_check(without_conversation(&back), 2);
     assert_eq!(n_cached, 0);
 }
 
-/// A prompt and the same with the exchange after the system prompt left out and `new` at its end.
+/// Returns a prompt, and the same prompt with the exchange after the system prompt dropped and `new`
+/// at its end.
 fn prompts(new: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    let (system, first, second) = (text(10, 20), text(11, 300), text(12, 500));
+    let (system, first, second) = (
+        random_tokens(10, 20),
+        random_tokens(11, 300),
+        random_tokens(12, 500),
+    );
     let shortened = [&*system, &*second, new].concat();
     ([system, first, second].concat(), shortened)
 }
 
 #[test]
-fn what_follows_left_out_messages_is_moved_within_one_conversation() {
-    for tiny in [DENSE, WINDOWED] {
-        let (whole, shortened) = prompts(&text(13, 40));
-        let mut talk = Talk::new(tiny, CONTEXT);
-        talk.answer(part_of(1, &whole, 0), 5);
-        let (_, n_cached) = talk.answer(part_of(1, &shortened, 2), 5);
-        assert_eq!(n_cached, 520, "{}", tiny.name);
-        // The same messages are left out of the next turn: nothing is moved again.
-        let next = [&*shortened, &*text(14, 30)].concat();
-        let (_, n_cached) = talk.answer(part_of(1, &next, 2), 5);
-        assert_eq!(n_cached, shortened.len(), "{}", tiny.name);
+fn tokens_after_dropped_messages_are_moved_within_one_conversation() {
+    for test_model in [DENSE, WINDOWED] {
+        let (whole, shortened) = prompts(&random_tokens(13, 40));
+        let mut test = TestSession::new(test_model, CONTEXT);
+        test.answer(in_conversation(1, &whole, 0), 5);
+        let (_, n_cached) = test.answer(in_conversation(1, &shortened, 2), 5);
+        assert_eq!(n_cached, 520, "{}", test_model.name);
+        // The same messages are dropped from the next turn: nothing is moved again.
+        let next = [&*shortened, &*random_tokens(14, 30)].concat();
+        let (_, n_cached) = test.answer(in_conversation(1, &next, 2), 5);
+        assert_eq!(n_cached, shortened.len(), "{}", test_model.name);
     }
 }
 
 #[test]
 fn moved_keys_are_rotated_before_the_cache_grows() {
-    for tiny in [DENSE, WINDOWED] {
-        let (whole, shortened) = prompts(&text(13, 600));
+    for test_model in [DENSE, WINDOWED] {
+        let (whole, shortened) = prompts(&random_tokens(13, 600));
         let logits = |reserved: usize| {
-            let mut talk = Talk::new(tiny, CONTEXT);
-            talk.session.reserve(reserved).expect("there is memory");
-            talk.answer(part_of(1, &whole, 0), 2);
-            let (_, n_cached) = talk.answer(part_of(1, &shortened, 2), 2);
-            assert_eq!(n_cached, 520, "{}", tiny.name);
-            talk.session
+            let mut test = TestSession::new(test_model, CONTEXT);
+            test.session.reserve(reserved).expect("there is memory");
+            test.answer(in_conversation(1, &whole, 0), 2);
+            let (_, n_cached) = test.answer(in_conversation(1, &shortened, 2), 2);
+            assert_eq!(n_cached, 520, "{}", test_model.name);
+            test.session
                 .logits(0)
                 .expect("the last step gave some")
                 .to_vec()
         };
         let difference = difference(&logits(1), &logits(CONTEXT));
-        assert!(difference <= 1e-4, "{}: {difference}", tiny.name);
+        assert!(difference <= 1e-4, "{}: {difference}", test_model.name);
     }
 }
 
 #[test]
-fn a_turn_without_earlier_reasoning_is_read_like_a_fresh_one() {
-    for tiny in [DENSE, WINDOWED] {
-        let mut talk = Talk::new(tiny, CONTEXT);
-        let (question, reasoning, said) = (text(20, 200), text(21, 150), text(22, 120));
-        let whole = [&*question, &*reasoning, &*said].concat();
-        talk.turn(part_of(1, &whole, 0), 5);
-        let next = [&*question, &*said, &*text(23, 40)].concat();
-        let (_, n_cached) = talk.turn(part_of(1, &next, 0), 20);
-        assert_eq!(n_cached, question.len(), "{}", tiny.name);
+fn a_turn_without_earlier_reasoning_equals_a_fresh_prefill() {
+    for test_model in [DENSE, WINDOWED] {
+        let mut test = TestSession::new(test_model, CONTEXT);
+        let (question, reasoning, conversation) = (
+            random_tokens(20, 200),
+            random_tokens(21, 150),
+            random_tokens(22, 120),
+        );
+        let whole = [&*question, &*reasoning, &*conversation].concat();
+        test.answer_and_check(in_conversation(1, &whole, 0), 5);
+        let next = [&*question, &*conversation, &*random_tokens(23, 40)].concat();
+        let (_, n_cached) = test.answer_and_check(in_conversation(1, &next, 0), 20);
+        assert_eq!(n_cached, question.len(), "{}", test_model.name);
     }
 }
 
 #[test]
-fn the_text_of_another_conversation_is_never_moved() {
-    let (whole, shortened) = prompts(&text(13, 40));
+fn tokens_of_another_conversation_are_never_moved() {
+    let (whole, shortened) = prompts(&random_tokens(13, 40));
     for (first, second) in [
-        (part_of(1, &whole, 0), part_of(2, &shortened, 2)),
-        (alone(&whole), part_of(2, &shortened, 2)),
-        (part_of(1, &whole, 0), alone(&shortened)),
+        (
+            in_conversation(1, &whole, 0),
+            in_conversation(2, &shortened, 2),
+        ),
+        (
+            without_conversation(&whole),
+            in_conversation(2, &shortened, 2),
+        ),
+        (
+            in_conversation(1, &whole, 0),
+            without_conversation(&shortened),
+        ),
     ] {
-        for tiny in [DENSE, WINDOWED] {
-            let mut talk = Talk::new(tiny, CONTEXT);
-            talk.answer(first, 5);
-            let (_, n_cached) = talk.turn(second, 5);
-            assert_eq!(n_cached, 20, "{}", tiny.name);
+        for test_model in [DENSE, WINDOWED] {
+            let mut test = TestSession::new(test_model, CONTEXT);
+            test.answer(first, 5);
+            let (_, n_cached) = test.answer_and_check(second, 5);
+            assert_eq!(n_cached, 20, "{}", test_model.name);
         }
     }
 }
 
 #[test]
-fn what_was_moved_serves_no_other_conversation_even_after_a_restore() {
-    let (whole, shortened) = prompts(&text(13, 40));
+fn moved_tokens_are_not_reused_by_other_conversations_even_after_a_restore() {
+    let (whole, shortened) = prompts(&random_tokens(13, 40));
     for is_restored in [false, true] {
-        let mut talk = Talk::new(DENSE, CONTEXT);
-        talk.answer(part_of(1, &whole, 0), 5);
-        talk.answer(part_of(1, &shortened, 2), 5);
+        let mut test = TestSession::new(DENSE, CONTEXT);
+        test.answer(in_conversation(1, &whole, 0), 5);
+        test.answer(in_conversation(1, &shortened, 2), 5);
         if is_restored {
-            talk.save_and_restore();
+            test.save_and_restore();
         }
-        // Its own conversation goes on with it.
-        let (_, n_cached) = talk.answer(part_of(1, &shortened, 2), 5);
+        // The same conversation reuses them.
+        let (_, n_cached) = test.answer(in_conversation(1, &shortened, 2), 5);
         assert_eq!(n_cached, shortened.len() - 1);
-        let (_, n_cached) = talk.turn(part_of(2, &shortened, 0), 5);
+        let (_, n_cached) = test.answer_and_check(in_conversation(2, &shortened, 0), 5);
         assert_eq!(n_cached, 20);
     }
 }
 
 #[test]
-fn tokens_that_were_moved_and_never_rotated_are_forgotten() {
-    let (whole, shortened) = prompts(&text(13, 40));
-    let mut talk = Talk::new(DENSE, CONTEXT);
+fn moved_tokens_that_were_never_rotated_are_removed() {
+    let (whole, shortened) = prompts(&random_tokens(13, 40));
+    let mut test = TestSession::new(DENSE, CONTEXT);
     for is_stopped_in_a_step in [false, true] {
-        talk.answer(part_of(1, &whole, 0), 5);
-        let decoder = decoder(&mut talk.session, part_of(1, &shortened, 2));
+        test.answer(in_conversation(1, &whole, 0), 5);
+        let decoder = decoder(&mut test.session, in_conversation(1, &shortened, 2));
         assert_eq!(decoder.n_cached(), 520);
         if is_stopped_in_a_step {
             let stopped = JobControl::new();
@@ -180,89 +198,96 @@ fn tokens_that_were_moved_and_never_rotated_are_forgotten() {
             assert_eq!(decoder.session.append(part, 1, &stopped), Ok(false));
         }
         drop(decoder);
-        assert_eq!(talk.session.tokens(), &whole[..20]);
-        talk.save_and_restore();
-        talk.turn(alone(&whole), 5);
+        assert_eq!(test.session.tokens(), &whole[..20]);
+        test.save_and_restore();
+        test.answer_and_check(without_conversation(&whole), 5);
     }
 }
 
 #[test]
-fn another_answer_of_a_hybrid_reads_only_what_opens_it() {
-    let mut talk = Talk::new(HYBRID, CONTEXT);
-    let prompt = text(30, 150);
-    let (first, _) = talk.turn(alone(&prompt), 40);
+fn a_regenerated_response_of_a_hybrid_processes_only_the_generation_prompt() {
+    let mut test = TestSession::new(HYBRID, CONTEXT);
+    let prompt = random_tokens(30, 150);
+    let (first, _) = test.answer_and_check(without_conversation(&prompt), 40);
     for is_restored in [false, true] {
         if is_restored {
-            talk.save_and_restore();
+            test.save_and_restore();
         }
-        let (again, n_cached) = talk.turn(alone(&prompt), 40);
-        assert_eq!(n_cached, prompt.len() - OPENING_TOKENS);
+        let (again, n_cached) = test.answer_and_check(without_conversation(&prompt), 40);
+        assert_eq!(n_cached, prompt.len() - GENERATION_PROMPT_TOKENS);
         assert_eq!(again, first);
     }
 }
 
 #[test]
-fn a_hybrid_does_not_read_the_question_again_without_its_reasoning() {
-    let mut talk = Talk::new(HYBRID, CONTEXT);
-    let prompt = text(31, 130);
-    talk.turn(part_of(1, &prompt, 0), 50);
-    // The template repeats the question, but neither its last tokens nor the reasoning.
-    let next = [&prompt[..prompt.len() - 5], &text(32, 60)].concat();
-    let (_, n_cached) = talk.turn(part_of(1, &next, 0), 20);
-    assert_eq!(n_cached, prompt.len() - OPENING_TOKENS);
+fn a_hybrid_does_not_process_the_question_again_without_its_reasoning() {
+    let mut test = TestSession::new(HYBRID, CONTEXT);
+    let prompt = random_tokens(31, 130);
+    test.answer_and_check(in_conversation(1, &prompt, 0), 50);
+    // The template omits the question's last tokens and the reasoning.
+    let next = [&prompt[..prompt.len() - 5], &random_tokens(32, 60)].concat();
+    let (_, n_cached) = test.answer_and_check(in_conversation(1, &next, 0), 20);
+    assert_eq!(n_cached, prompt.len() - GENERATION_PROMPT_TOKENS);
 }
 
 #[test]
-fn an_edited_question_to_a_hybrid_is_read_from_where_it_begins() {
-    let mut talk = Talk::new(HYBRID, CONTEXT);
-    let mut said = text(33, 50);
-    let (answer, _) = talk.turn(alone(&said), 30);
-    said.extend(answer);
-    let question = [&said[..], &text(34, 40)].concat();
-    talk.turn(alone(&question), 30);
-    let edited = [&said[..], &text(35, 40)].concat();
-    let (_, n_cached) = talk.turn(alone(&edited), 20);
-    assert_eq!(n_cached, said.len() - 1, "the last token was not read");
+fn an_edited_question_to_a_hybrid_is_processed_from_its_start() {
+    let mut test = TestSession::new(HYBRID, CONTEXT);
+    let mut conversation = random_tokens(33, 50);
+    let (answer, _) = test.answer_and_check(without_conversation(&conversation), 30);
+    conversation.extend(answer);
+    let question = [&conversation[..], &random_tokens(34, 40)].concat();
+    test.answer_and_check(without_conversation(&question), 30);
+    let edited = [&conversation[..], &random_tokens(35, 40)].concat();
+    let (_, n_cached) = test.answer_and_check(without_conversation(&edited), 20);
+    assert_eq!(
+        n_cached,
+        conversation.len() - 1,
+        "the last token was not in the cache"
+    );
 }
 
 #[test]
-fn a_hybrid_whose_step_was_stopped_goes_back_to_a_checkpoint() {
-    let mut talk = Talk::new(HYBRID, CONTEXT);
-    let prompt = text(36, 120);
-    talk.turn(alone(&prompt), 10);
+fn a_hybrid_rewinds_to_a_checkpoint_after_a_stopped_step() {
+    let mut test = TestSession::new(HYBRID, CONTEXT);
+    let prompt = random_tokens(36, 120);
+    test.answer_and_check(without_conversation(&prompt), 10);
     let stopped = JobControl::new();
     stopped.cancel();
-    assert_eq!(talk.session.append(&text(37, 60), 1, &stopped), Ok(false));
-    let place = prompt.len() - OPENING_TOKENS;
-    assert_eq!(talk.session.tokens(), &prompt[..place]);
-    let (_, n_cached) = talk.turn(alone(&prompt), 10);
-    assert_eq!(n_cached, place);
+    assert_eq!(
+        test.session.append(&random_tokens(37, 60), 1, &stopped),
+        Ok(false)
+    );
+    let position = prompt.len() - GENERATION_PROMPT_TOKENS;
+    assert_eq!(test.session.tokens(), &prompt[..position]);
+    let (_, n_cached) = test.answer_and_check(without_conversation(&prompt), 10);
+    assert_eq!(n_cached, position);
 }
 
 #[test]
-fn a_hybrid_reads_again_what_follows_left_out_messages() {
-    let (whole, shortened) = prompts(&text(13, 40));
-    let mut talk = Talk::new(HYBRID, CONTEXT);
-    talk.turn(part_of(1, &whole, 0), 50);
-    let (_, n_cached) = talk.turn(part_of(1, &shortened, 2), 20);
+fn a_hybrid_processes_tokens_after_dropped_messages_again() {
+    let (whole, shortened) = prompts(&random_tokens(13, 40));
+    let mut test = TestSession::new(HYBRID, CONTEXT);
+    test.answer_and_check(in_conversation(1, &whole, 0), 50);
+    let (_, n_cached) = test.answer_and_check(in_conversation(1, &shortened, 2), 20);
     assert_eq!(n_cached, 0);
 }
 
 #[test]
-fn a_hybrid_goes_on_in_a_full_context_and_answers_others_as_ever() {
-    let mut talk = Talk::new(HYBRID, 256);
-    let prompt = text(38, 200);
-    let (answer, _) = talk.answer(part_of(1, &prompt, 0), 150);
+fn a_hybrid_shifts_a_full_context_and_then_serves_another_conversation() {
+    let mut test = TestSession::new(HYBRID, 256);
+    let prompt = random_tokens(38, 200);
+    let (answer, _) = test.answer(in_conversation(1, &prompt, 0), 150);
     assert_eq!(answer.len(), 150);
-    talk.turn(part_of(2, &prompt, 0), 20);
+    test.answer_and_check(in_conversation(2, &prompt, 0), 20);
 }
 
 #[test]
-fn the_hybrid_remembers_more_than_its_last_tokens() {
-    // Else none of these tests could see a state that is wrong.
+fn the_hybrid_depends_on_more_than_its_last_tokens() {
+    // Otherwise these tests could not detect a wrong state.
     let mut session = session(HYBRID, CONTEXT);
-    let logits = [text(40, 10), text(41, 10)]
-        .map(|first| read_anew(&mut session, &[first, text(42, 40)].concat()));
+    let logits = [random_tokens(40, 10), random_tokens(41, 10)]
+        .map(|first| logits_from_scratch(&mut session, &[first, random_tokens(42, 40)].concat()));
     let difference = difference(&logits[0], &logits[1]);
     assert!(difference > 5.0 * TOLERANCE, "{difference}");
 }

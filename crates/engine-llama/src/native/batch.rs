@@ -1,10 +1,10 @@
-//! Tokens on their way into a step.
+//! The input tokens of a step.
 
 use llama_cpp_sys_2 as sys;
 
 use super::signed;
 
-/// Consecutive tokens of the one sequence, and which of them shall give logits.
+/// Consecutive tokens of the only sequence, and which of them return logits.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     tokens: Vec<sys::llama_token>,
@@ -16,7 +16,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Puts `tokens` in, which follow `n_before` others. The last `n_logits` of them give logits.
+    /// Replaces the contents with `tokens`, which follow `n_before` others. The last `n_logits` of
+    /// them return logits.
     pub(crate) fn fill(&mut self, tokens: &[u32], n_before: usize, n_logits: usize) {
         let n = tokens.len();
         self.tokens.clear();
@@ -33,7 +34,7 @@ impl Batch {
             .extend((0..n).map(|index| i8::from(index >= first)));
     }
 
-    /// The batch in C's form, which points into `self`.
+    /// Returns the batch in C's form, which points into `self`.
     pub(super) fn as_raw(&mut self) -> sys::llama_batch {
         sys::llama_batch {
             n_tokens: i32::try_from(self.tokens.len()).unwrap_or(i32::MAX),

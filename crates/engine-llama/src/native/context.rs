@@ -1,4 +1,4 @@
-//! What a model works with: cache, buffers, and the step.
+//! A llama.cpp context: KV cache, compute buffers, and the step.
 #![expect(unsafe_code, reason = "calls into C")]
 
 use std::ffi::{CString, c_void};
@@ -13,36 +13,36 @@ use llama_cpp_sys_2 as sys;
 use transom_catalog::KvType;
 use transom_engine::JobControl;
 
-use super::{Batch, Model, Threads};
+use super::{Batch, Model, ThreadPool};
 
-/// Of a sequence's state, the part that later tokens overwrite:
-/// `LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY`, a macro that the bindings leave out.
+/// The part of a sequence's state that later tokens overwrite:
+/// `LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY`, a macro that the bindings omit.
 const PARTIAL: sys::llama_state_seq_flags = 1;
 
 /// Bytes of a session file before its words: magic, version, and the number of words.
-pub(crate) const WORDS_AT: u64 = 12;
+pub(crate) const WORDS_OFFSET: u64 = 12;
 
-/// How a context is made.
+/// Parameters of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextParams {
-    /// Tokens that the cache holds.
+    /// Capacity of the cache in tokens.
     pub(crate) n_tokens: usize,
-    /// Most tokens of a step.
+    /// Maximum number of tokens per step.
     pub(crate) n_batch: usize,
-    /// Most tokens of a step that give logits.
+    /// Maximum number of tokens per step that return logits.
     pub(crate) n_logits: usize,
-    /// Of keys and values alike.
+    /// Data type of keys and values.
     pub(crate) cache_type: KvType,
-    /// Never keeps a matrix of attention scores.
+    /// Computes attention without storing the matrix of scores.
     pub(crate) flash_attention: bool,
 }
 
-/// Why a step gave nothing.
+/// Why a step failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepError {
-    /// The job was asked to end.
+    /// The job was stopped.
     Stopped,
-    /// It failed; llama.cpp's code.
+    /// llama.cpp failed with this code.
     Failed(i32),
 }
 
@@ -51,19 +51,19 @@ pub(crate) enum StepError {
 pub(crate) struct Context {
     context: NonNull<sys::llama_context>,
     n_tokens: usize,
-    /// The job whose step runs, for `should_abort`; null between steps.
+    /// The job of the running step, for `should_abort`; null between steps.
     job: Box<AtomicPtr<JobControl>>,
     // Dropped after the context, which uses both.
-    _threads: Rc<Threads>,
+    _threads: Rc<ThreadPool>,
     model: Rc<Model>,
 }
 
 impl Context {
-    /// Makes a context; `None` when it does not fit into memory or the model allows no such
-    /// parameters: `log` has the reason.
+    /// Creates a context. Returns `None` if it does not fit into memory or the model does not
+    /// support the parameters; `log` has the reason.
     pub(crate) fn new(
         model: Rc<Model>,
-        threads: Rc<Threads>,
+        threads: Rc<ThreadPool>,
         params: ContextParams,
     ) -> Option<Self> {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -88,8 +88,8 @@ impl Context {
                 sys::LLAMA_FLASH_ATTN_TYPE_DISABLED
             };
             raw.no_perf = true;
-            // Layers with a sliding window keep everything too: else no part of a conversation could
-            // be taken back, and every turn would be read anew.
+            // Layers with a sliding window keep all tokens too. Otherwise no part of a conversation
+            // could be removed, and every turn would need a full prefill.
             raw.swa_full = true;
             raw.abort_callback = Some(should_abort);
             raw.abort_callback_data = (&raw const *job).cast_mut().cast::<c_void>();
@@ -107,20 +107,20 @@ impl Context {
         })
     }
 
-    /// Tokens that the cache holds.
+    /// Returns the capacity of the cache in tokens.
     pub(crate) fn capacity(&self) -> usize {
         self.n_tokens
     }
 
-    /// Lets `n` of the pool's threads take part in the steps from now on.
+    /// Sets how many of the pool's threads compute the next steps.
     pub(crate) fn set_n_threads(&mut self, n: usize) {
         let n = i32::try_from(n).unwrap_or(1).max(1);
         // SAFETY: the context is alive; so in all functions below.
         unsafe { sys::llama_set_n_threads(self.context.as_ptr(), n, n) }
     }
 
-    /// Processes a batch. Stops inside it where the device can, once `job` is asked to end. After an
-    /// error the cache may hold any part of the batch: [`Context::remove`] it.
+    /// Processes a batch. Stops inside it, where the device can, when `job` is stopped. After an
+    /// error the cache may hold any part of the batch; the caller must [`Context::remove`] it.
     pub(crate) fn step(&mut self, batch: &mut Batch, job: &JobControl) -> Result<(), StepError> {
         self.job
             .store((&raw const *job).cast_mut(), Ordering::Release);
@@ -135,8 +135,8 @@ impl Context {
         }
     }
 
-    /// The logits, one a token of the vocabulary, that the `index`-th token of the last batch gave.
-    /// `None` if it was not asked for any.
+    /// Returns the logits of the `index`-th token of the last batch, one per token of the
+    /// vocabulary. `None` if the batch did not request them.
     pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
         let index = i32::try_from(index).ok()?;
         let n_vocab = self.model.vocab().len();
@@ -148,20 +148,20 @@ impl Context {
         }
     }
 
-    /// Waits until nothing of the last step runs.
+    /// Waits until the last step has finished.
     pub(crate) fn settle(&self) {
         // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_synchronize(self.context.as_ptr()) }
     }
 
-    /// Forgets everything.
+    /// Removes all tokens.
     pub(crate) fn clear(&mut self) {
         // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_memory_clear(self.memory(), false) }
     }
 
-    /// Forgets the tokens at `range`, which leaves a gap. Returns whether the model can do that; if
-    /// not, nothing has changed.
+    /// Removes the tokens at `range`, which leaves a gap. Returns false if the model cannot do
+    /// that; then nothing has changed.
     #[must_use]
     pub(crate) fn remove(&mut self, range: Range<usize>) -> bool {
         let (start, end) = (position(range.start), position(range.end));
@@ -169,11 +169,11 @@ impl Context {
         unsafe { sys::llama_memory_seq_rm(self.memory(), 0, start, end) }
     }
 
-    /// Whether layers with a window still have what the token at position `n` sees before it, where
-    /// `n` is how many tokens there are.
+    /// Returns true if layers with a sliding window still have the tokens that a token at position
+    /// `n` sees, where `n` is the number of tokens.
     ///
-    /// They may not, though they have room for all: where llama.cpp looks for a cell from the start,
-    /// as after a state was taken up or tokens were moved, it takes those that left the window.
+    /// They may not, although they have space for all: after a state was restored or tokens were
+    /// moved, llama.cpp searches free cells from the start, and reuses those that left the window.
     pub(crate) fn has_window_before(&self, n: usize) -> bool {
         let window = self.model.sliding_window();
         if window == 0 || n == 0 {
@@ -181,29 +181,29 @@ impl Context {
         }
         // SAFETY: see `set_n_threads`.
         let first = unsafe { sys::llama_memory_seq_pos_min(self.memory(), 0) };
-        // -1 where such layers have nothing left.
+        // -1 if such layers have no tokens left.
         (0..=position((n + 1).saturating_sub(window))).contains(&first)
     }
 
-    /// Whether tokens can be moved to other positions.
+    /// Returns true if tokens can be moved to other positions.
     pub(crate) fn can_shift(&self) -> bool {
         // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_memory_can_shift(self.memory()) }
     }
 
-    /// Moves the tokens at `range` down by `by` positions, into a gap. The cache must allow it. Their
-    /// keys are rotated to the new positions by the next step.
+    /// Moves the tokens at `range` down by `by` positions, into a gap. The cache must support it.
+    /// The next step rotates their keys.
     pub(crate) fn shift_down(&mut self, range: Range<usize>, by: usize) {
         let (start, end) = (position(range.start), position(range.end));
         // SAFETY: see `set_n_threads`; the caller has asked `can_shift`.
         unsafe { sys::llama_memory_seq_add(self.memory(), 0, start, end, -position(by)) }
     }
 
-    /// Everything in the cache, in llama.cpp's own form. Keys that were moved and not rotated yet are
-    /// written wrong, so a step must come between [`Context::shift_down`] and this.
+    /// Returns the contents of the cache, in llama.cpp's own form. Keys whose rotation is pending
+    /// are written wrongly, so a step must come between [`Context::shift_down`] and this.
     ///
-    /// The state of the whole context, not of the sequence: llama.cpp leaves the tokens outside the
-    /// window out of a sequence's state, and going back needs them.
+    /// Uses the state of the whole context, not of the sequence: llama.cpp omits tokens outside the
+    /// window from a sequence's state, and rewinding needs them.
     pub(crate) fn state(&self) -> Vec<u8> {
         // SAFETY: the buffer has the length that llama.cpp asks for, and is told so.
         unsafe {
@@ -215,7 +215,7 @@ impl Context {
         }
     }
 
-    /// Takes up what [`Context::state`] gave. Returns whether all of it was; if not, the cache is
+    /// Restores what [`Context::state`] returned. Returns false if that failed; then the cache is
     /// empty.
     #[must_use]
     pub(crate) fn set_state(&mut self, bytes: &[u8]) -> bool {
@@ -227,11 +227,11 @@ impl Context {
         self.clear_unless(n == bytes.len())
     }
 
-    /// Writes `words` and [`Context::state`] to the file at `path`, layer by layer, in the format of
-    /// llama.cpp's session files, whose token list `words` takes the place of.
+    /// Writes `words` and [`Context::state`] to the file at `path`, layer by layer, in the format
+    /// of llama.cpp's session files. `words` takes the place of the token list.
     ///
     /// # Errors
-    /// What the system said, or that llama.cpp could not write all of it.
+    /// The system's error, or that llama.cpp could not write everything.
     pub(crate) fn save_file(&self, path: &Path, words: &[u32]) -> io::Result<()> {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes())?;
         // SAFETY: the path ends in a zero; `words` has the length that is told, and a token has the
@@ -243,8 +243,8 @@ impl Context {
                 sys::llama_state_save_file(context, c_path.as_ptr(), start, words.len());
             (is_written, sys::llama_state_get_size(context) as u64)
         };
-        // llama.cpp does not see whether the last bytes reached the disk.
-        let n_bytes = WORDS_AT + 4 * words.len() as u64 + state_bytes;
+        // llama.cpp does not check whether the last bytes reached the disk.
+        let n_bytes = WORDS_OFFSET + 4 * words.len() as u64 + state_bytes;
         if is_written && fs::metadata(path)?.len() == n_bytes {
             Ok(())
         } else {
@@ -252,9 +252,9 @@ impl Context {
         }
     }
 
-    /// Takes up the state in a file that [`Context::save_file`] wrote with `n_words` words. Returns
-    /// whether all of it was; if not, the cache is empty. The caller has verified the file: llama.cpp
-    /// trusts it.
+    /// Restores the state from a file that [`Context::save_file`] wrote with `n_words` words.
+    /// Returns false if that failed; then the cache is empty. The caller must have verified the
+    /// file, because llama.cpp trusts it.
     #[must_use]
     pub(crate) fn load_file(&mut self, path: &Path, n_words: usize) -> bool {
         let Ok(c_path) = CString::new(path.as_os_str().as_encoded_bytes()) else {
@@ -272,7 +272,7 @@ impl Context {
         self.clear_unless(is_whole && n_read == n_words)
     }
 
-    /// The recurrent states alone, as they are now.
+    /// Returns only the current recurrent states.
     pub(crate) fn recurrent_state(&self) -> Vec<u8> {
         // SAFETY: as in `state`.
         unsafe {
@@ -285,8 +285,8 @@ impl Context {
         }
     }
 
-    /// Goes back to what [`Context::recurrent_state`] gave; the keys and values of layers that attend
-    /// stay as they are. Returns whether it could; if not, the cache is empty.
+    /// Restores what [`Context::recurrent_state`] returned; keys and values of attention layers do
+    /// not change. Returns false if that failed; then the cache is empty.
     #[must_use]
     pub(crate) fn set_recurrent_state(&mut self, bytes: &[u8]) -> bool {
         // SAFETY: as in `set_state`.

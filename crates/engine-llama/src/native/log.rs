@@ -1,8 +1,8 @@
-//! llama.cpp's log, to `tracing`; and the last words of an abort.
+//! Forwards llama.cpp's log to `tracing`, and prints the message of an abort.
 //!
-//! llama.cpp says at length how it loads, so its `info` is our `debug`, and its warnings, most of
-//! which concern nobody, are our `info`. Errors are kept as well, because a load that fails says why
-//! only there.
+//! llama.cpp logs its loads in detail, so its `info` is our `debug`, and its warnings, most of
+//! which are irrelevant, are our `info`. The first error is stored, because a failed load gives its
+//! reason only in the log.
 #![expect(unsafe_code, reason = "callbacks from C")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use llama_cpp_sys_2 as sys;
 
-/// A line that has not ended yet, and the first error since it was asked for.
+/// The current incomplete line, and the first error since it was last taken.
 struct Log {
     level: sys::ggml_log_level,
     line: String,
@@ -24,8 +24,8 @@ static LOG: Mutex<Log> = Mutex::new(Log {
     first_error: None,
 });
 
-/// Starts llama.cpp, once a process.
-pub(crate) fn begin() {
+/// Initializes llama.cpp, once per process.
+pub(crate) fn init() {
     static BEGIN: Once = Once::new();
     BEGIN.call_once(|| {
         // SAFETY: both callbacks are plain functions that live as long as the program, and take no
@@ -38,8 +38,8 @@ pub(crate) fn begin() {
     });
 }
 
-/// The first error logged since this was last called; the later ones follow from it.
-pub(crate) fn first_error() -> Option<String> {
+/// Returns the first error logged since the last call; later errors follow from it.
+pub(crate) fn take_first_error() -> Option<String> {
     let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
     log.first_error.take()
 }
@@ -65,7 +65,7 @@ impl Log {
     fn flush(&mut self) {
         let line = std::mem::take(&mut self.line);
         let line = line.trim();
-        // Progress of a load is written as dots.
+        // The progress of a load is written as dots.
         if line.trim_matches('.').is_empty() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The vocabulary inside a model's file.
+//! The vocabulary of a model file.
 #![expect(unsafe_code, reason = "calls into C")]
 
 use std::ffi::{CStr, c_char};
@@ -8,7 +8,7 @@ use transom_engine::template::{ControlTokens, Piece, RenderedPrompt};
 
 use super::{Model, signed};
 
-/// A model's tokens.
+/// A model's vocabulary and tokenizer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vocab<'a> {
     vocab: *const sys::llama_vocab,
@@ -16,7 +16,7 @@ pub(crate) struct Vocab<'a> {
 }
 
 impl Model {
-    /// Its vocabulary.
+    /// Returns the vocabulary.
     pub(crate) fn vocab(&self) -> Vocab<'_> {
         Vocab {
             // SAFETY: the model is alive, and the vocabulary is part of it.
@@ -27,34 +27,34 @@ impl Model {
 }
 
 impl Vocab<'_> {
-    /// Tokens in it.
+    /// Returns the number of tokens.
     pub(crate) fn len(self) -> usize {
         // SAFETY: the model that owns the vocabulary is borrowed; so in all functions here.
         let n = unsafe { sys::llama_vocab_n_tokens(self.vocab) };
         usize::try_from(n).unwrap_or(0)
     }
 
-    /// Whether the file has a tokenizer at all.
+    /// Returns true if the file has a tokenizer.
     pub(crate) fn has_tokenizer(self) -> bool {
         // SAFETY: see `len`.
         let kind = unsafe { sys::llama_vocab_type(self.vocab) };
         kind != sys::LLAMA_VOCAB_TYPE_NONE
     }
 
-    /// Whether it is of SentencePiece's kind, where a word brings its leading space along.
+    /// Returns true if the tokenizer is SentencePiece, where a word contains its leading space.
     pub(crate) fn is_sentencepiece(self) -> bool {
         // SAFETY: see `len`.
         let kind = unsafe { sys::llama_vocab_type(self.vocab) };
         kind == sys::LLAMA_VOCAB_TYPE_SPM
     }
 
-    /// Whether `token` ends an answer.
+    /// Returns true if `token` ends a response.
     pub(crate) fn is_end(self, token: u32) -> bool {
         // SAFETY: see `len`; the id is below `len`.
         unsafe { sys::llama_vocab_is_eog(self.vocab, signed(token)) }
     }
 
-    /// Whether `token` steers and is no text.
+    /// Returns true if `token` is a control token, which is not text.
     pub(crate) fn is_control(self, token: u32) -> bool {
         // SAFETY: see `is_end`.
         unsafe { sys::llama_vocab_is_control(self.vocab, signed(token)) }
@@ -64,7 +64,7 @@ impl Vocab<'_> {
         (0..self.len()).filter_map(|token| u32::try_from(token).ok())
     }
 
-    /// The tokens that only a chat template may write.
+    /// Returns the tokens that only a chat template may write.
     pub(crate) fn control_tokens(self) -> ControlTokens {
         let special = self.tokens().filter(|&token| self.is_special(token));
         special.filter_map(|token| self.spelling(token)).collect()
@@ -82,7 +82,7 @@ impl Vocab<'_> {
         attributes & attribute != 0
     }
 
-    /// How the vocabulary spells `token`.
+    /// Returns the vocabulary's own spelling of `token`.
     pub(crate) fn spelling(self, token: u32) -> Option<String> {
         if token as usize >= self.len() {
             return None;
@@ -95,29 +95,29 @@ impl Vocab<'_> {
         Some(text.to_string_lossy().into_owned())
     }
 
-    /// The tokens of `text`. Special tokens written in it become their ids. With `add_special`, those
-    /// that the file puts round every text are added. `None` for texts of 2 GB and more.
+    /// Returns the tokens of `text`. Special tokens in `text` become their ids. `add_special` adds
+    /// those that the file puts around every text. `None` for texts of 2 GB and more.
     pub(crate) fn tokenize(self, text: &str, add_special: bool) -> Option<Vec<u32>> {
         self.tokenize_with(text, add_special, true)
     }
 
-    /// The tokens of a rendered conversation: of special tokens, those that the template wrote become
-    /// their ids, and those that people typed stay text. `None` for texts of 2 GB and more.
+    /// Returns the tokens of a rendered conversation. Special tokens that the template wrote become
+    /// their ids; those in messages stay text. `None` for texts of 2 GB and more.
     pub(crate) fn tokenize_prompt(
         self,
         prompt: &RenderedPrompt,
         control_tokens: &ControlTokens,
     ) -> Option<Vec<u32>> {
-        if prompt.typed().is_empty() {
+        if prompt.literal_tokens().is_empty() {
             return self.tokenize(prompt.text(), false);
         }
-        // What llama.cpp does with special tokens, but only with those of the template.
+        // Does what llama.cpp does with special tokens, but only with those of the template.
         let mut tokens = Vec::new();
-        let mut strips_next = false;
+        let mut strip_next = false;
         let mut text = "";
         for piece in prompt.pieces(control_tokens) {
             match piece {
-                Piece::Text(next) if strips_next => text = next.trim_ascii_start(),
+                Piece::Text(next) if strip_next => text = next.trim_ascii_start(),
                 Piece::Text(next) => text = next,
                 Piece::Control(spelling) => {
                     let control = self.tokenize(spelling, false)?;
@@ -125,18 +125,18 @@ impl Vocab<'_> {
                     if has(sys::LLAMA_TOKEN_ATTR_LSTRIP) {
                         text = text.trim_ascii_end();
                     }
-                    strips_next = has(sys::LLAMA_TOKEN_ATTR_RSTRIP);
-                    tokens.extend(self.tokenize_plain(text)?);
+                    strip_next = has(sys::LLAMA_TOKEN_ATTR_RSTRIP);
+                    tokens.extend(self.tokenize_text(text)?);
                     tokens.extend(control);
                 }
             }
         }
-        tokens.extend(self.tokenize_plain(text)?);
+        tokens.extend(self.tokenize_text(text)?);
         Some(tokens)
     }
 
-    /// The tokens of `text`, none of them special.
-    fn tokenize_plain(self, text: &str) -> Option<Vec<u32>> {
+    /// Returns the tokens of `text`, none of them special.
+    fn tokenize_text(self, text: &str) -> Option<Vec<u32>> {
         if text.is_empty() {
             return Some(Vec::new());
         }
@@ -144,7 +144,7 @@ impl Vocab<'_> {
         let tokens = tokens.into_iter().flat_map(|token| {
             // SentencePiece may join ordinary pieces until they spell a special token.
             if self.is_special(token) {
-                self.bytes_of(token)
+                self.byte_tokens(token)
             } else {
                 vec![token]
             }
@@ -152,8 +152,8 @@ impl Vocab<'_> {
         Some(tokens.collect())
     }
 
-    /// The spelling of `token` in tokens of one byte each, which every SentencePiece vocabulary has.
-    fn bytes_of(self, token: u32) -> Vec<u32> {
+    /// Returns the spelling of `token` as byte tokens, which every SentencePiece vocabulary has.
+    fn byte_tokens(self, token: u32) -> Vec<u32> {
         let spelling = self.spelling(token).unwrap_or_default();
         let byte = |byte: u8| {
             let name = format!("<0x{byte:02X}>");
@@ -168,8 +168,8 @@ impl Vocab<'_> {
         let n_bytes = i32::try_from(text.len()).ok()?;
         let mut tokens: Vec<sys::llama_token> = vec![0; text.len() / 2 + 8];
         loop {
-            let room = i32::try_from(tokens.len()).ok()?;
-            // SAFETY: both lengths are those of what is pointed to; llama.cpp writes at most `room`
+            let capacity = i32::try_from(tokens.len()).ok()?;
+            // SAFETY: both lengths are those of what is pointed to; llama.cpp writes at most `capacity`
             // tokens and returns minus the number that it needs if they are more.
             let n = unsafe {
                 sys::llama_tokenize(
@@ -177,7 +177,7 @@ impl Vocab<'_> {
                     text.as_ptr().cast::<c_char>(),
                     n_bytes,
                     tokens.as_mut_ptr(),
-                    room,
+                    capacity,
                     add_special,
                     parse_special,
                 )
@@ -192,29 +192,31 @@ impl Vocab<'_> {
         }
     }
 
-    /// Appends the bytes that `token` stands for; control tokens stand for none unless `special`.
-    /// With `at_start` a leading space is left out.
-    pub(crate) fn piece(self, token: u32, at_start: bool, special: bool, to: &mut Vec<u8>) {
-        let mut room = 64_usize;
-        let start = to.len();
+    /// Appends the bytes of `token`; control tokens have none unless `special`. `at_start` omits a
+    /// leading space.
+    pub(crate) fn piece(self, token: u32, at_start: bool, special: bool, output: &mut Vec<u8>) {
+        let mut capacity = 64_usize;
+        let start = output.len();
         loop {
-            to.resize(start + room, 0);
-            // SAFETY: the id is below `len`; llama.cpp writes at most `room` bytes and returns minus
+            output.resize(start + capacity, 0);
+            // SAFETY: the id is below `len`; llama.cpp writes at most `capacity` bytes and returns minus
             // the number that it needs if they are more.
             let n = unsafe {
                 sys::llama_token_to_piece(
                     self.vocab,
                     signed(token),
-                    to[start..].as_mut_ptr().cast::<c_char>(),
-                    i32::try_from(room).unwrap_or(i32::MAX),
+                    output[start..].as_mut_ptr().cast::<c_char>(),
+                    i32::try_from(capacity).unwrap_or(i32::MAX),
                     i32::from(at_start),
                     special,
                 )
             };
             match usize::try_from(n) {
-                Ok(n) => return to.truncate(start + n),
-                Err(_) if n.unsigned_abs() as usize > room => room = n.unsigned_abs() as usize,
-                Err(_) => return to.truncate(start),
+                Ok(n) => return output.truncate(start + n),
+                Err(_) if n.unsigned_abs() as usize > capacity => {
+                    capacity = n.unsigned_abs() as usize
+                }
+                Err(_) => return output.truncate(start),
             }
         }
     }

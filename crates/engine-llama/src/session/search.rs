@@ -1,35 +1,36 @@
-//! Finding a text again, in linear time.
+//! Finds a sequence of tokens in another one, in linear time.
 
 use std::ops::Range;
 
-/// Where `text` repeats the longest beginning of `pattern` that it has; the last such place. Empty if
-/// it has none of it.
+/// Returns the last position in `text` of the longest prefix of `pattern` that occurs there. Empty
+/// if no prefix occurs.
 ///
-/// Knuth, Morris and Pratt: each token of either is looked at a bounded number of times on average,
-/// however much the text repeats itself.
+/// Knuth, Morris and Pratt: each token is compared a bounded number of times on average, however
+/// much the text repeats itself.
 pub(super) fn last_longest_prefix(pattern: &[u32], text: &[u32]) -> Range<usize> {
-    // `fallback[n - 1]`: of the first `n` tokens of the pattern, how many at the end are also its
-    // beginning, not counting all of them.
+    // `fallback[n - 1]`: the length of the longest proper prefix of the pattern's first `n` tokens
+    // that is also their suffix.
     let mut fallback = Vec::with_capacity(pattern.len());
-    for (at, token) in pattern.iter().enumerate() {
-        let n = match at {
+    for (i, token) in pattern.iter().enumerate() {
+        let n = match i {
             0 => 0,
-            _ => extended(pattern, &fallback, fallback[at - 1], *token),
+            _ => extended(pattern, &fallback, fallback[i - 1], *token),
         };
         fallback.push(n);
     }
     let mut best = 0..0;
     let mut n = 0;
-    for (at, token) in text.iter().enumerate() {
+    for (i, token) in text.iter().enumerate() {
         n = extended(pattern, &fallback, n, *token);
         if n > 0 && n >= best.len() {
-            best = at + 1 - n..at + 1;
+            best = i + 1 - n..i + 1;
         }
     }
     best
 }
 
-/// How many tokens of the pattern's beginning end with `token`, where `n` of them ended before it.
+/// Returns the length of the prefix that ends with `token`, if a prefix of length `n` ended before
+/// it.
 fn extended(pattern: &[u32], fallback: &[usize], mut n: usize, token: u32) -> usize {
     loop {
         if pattern.get(n) == Some(&token) {
@@ -46,7 +47,7 @@ fn extended(pattern: &[u32], fallback: &[usize], mut n: usize, token: u32) -> us
 mod tests {
     use super::*;
 
-    /// The same by comparing at every place.
+    /// The same by comparing at every position.
     fn by_comparing(pattern: &[u32], text: &[u32]) -> Range<usize> {
         let shared = |from: usize| {
             let pairs = text[from..].iter().zip(pattern);
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_what_comparing_everywhere_finds() {
+    fn results_equal_those_of_comparing_everywhere() {
         let mut state = 7_u32;
         let mut next = |below: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_text_of_one_repeated_token_takes_linear_time() {
-        // By comparing at every place this takes ten thousand million steps.
+        // Comparing at every position takes 10^10 steps.
         let mut pattern = vec![7; 100_000];
         pattern.push(8);
         let text = vec![7; 200_000];

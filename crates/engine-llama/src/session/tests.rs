@@ -1,12 +1,12 @@
 use super::*;
-use crate::test_support::{DENSE, alone};
+use crate::test_support::{DENSE, without_conversation};
 
-/// A session of a small model.
+/// Creates a session of a small model.
 fn session() -> Session {
     crate::test_support::session(DENSE, 2048)
 }
 
-fn words(n: u32) -> Vec<u32> {
+fn tokens(n: u32) -> Vec<u32> {
     (0..n).map(|i| 20 + i * 13 % 200).collect()
 }
 
@@ -14,19 +14,19 @@ fn last_logits(session: &mut Session, tokens: &[u32]) -> Vec<f32> {
     assert_eq!(session.append(tokens, 1, &JobControl::new()), Ok(true));
     session
         .logits(tokens.len() - 1)
-        .expect("they are there")
+        .expect("they were requested")
         .to_vec()
 }
 
 #[test]
-fn a_job_that_is_stopped_ends_inside_its_step_and_leaves_nothing_behind() {
+fn a_stopped_job_ends_inside_its_step_and_its_tokens_are_removed() {
     let mut session = session();
-    let before = words(20);
+    let before = tokens(20);
     last_logits(&mut session, &before);
 
     let stopped = JobControl::new();
     stopped.cancel();
-    assert_eq!(session.append(&words(400), 1, &stopped), Ok(false));
+    assert_eq!(session.append(&tokens(400), 1, &stopped), Ok(false));
     assert_eq!(session.tokens(), before);
 
     let after = last_logits(&mut session, &[70, 71]);
@@ -36,9 +36,9 @@ fn a_job_that_is_stopped_ends_inside_its_step_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn only_the_logits_that_were_asked_for_are_there() {
+fn only_requested_logits_are_available() {
     let mut session = session();
-    assert_eq!(session.append(&words(8), 2, &JobControl::new()), Ok(true));
+    assert_eq!(session.append(&tokens(8), 2, &JobControl::new()), Ok(true));
     assert!(session.logits(5).is_err());
     assert!(session.logits(6).is_ok());
     assert!(session.logits(7).is_ok());
@@ -46,15 +46,15 @@ fn only_the_logits_that_were_asked_for_are_there() {
 }
 
 #[test]
-fn a_prompt_that_was_answered_before_is_processed_but_for_its_last_token() {
+fn only_the_last_token_of_a_repeated_prompt_is_processed() {
     let mut session = session();
-    last_logits(&mut session, &words(30));
-    assert_eq!(session.reuse(alone(&words(30))), Ok(29));
+    last_logits(&mut session, &tokens(30));
+    assert_eq!(session.reuse(without_conversation(&tokens(30))), Ok(29));
     assert_eq!(session.tokens().len(), 29);
 }
 
 #[test]
-fn the_cache_grows_by_doubling_up_to_the_context() {
+fn the_cache_doubles_up_to_the_context_length() {
     assert_eq!(capacity(1, 8192), 1024);
     assert_eq!(capacity(1024, 8192), 1024);
     assert_eq!(capacity(1025, 8192), 2048);
@@ -63,18 +63,18 @@ fn the_cache_grows_by_doubling_up_to_the_context() {
 }
 
 #[test]
-fn contents_come_back_the_same_from_the_disk_and_from_memory() {
+fn contents_round_trip_through_the_disk_and_through_memory() {
     let mut session = session();
-    last_logits(&mut session, &words(30));
-    let context = session.context.as_ref().expect("it was made");
+    last_logits(&mut session, &tokens(30));
+    let context = session.context.as_ref().expect("it was created");
     let state = context.state();
-    let on_disk = Contents::of(context);
-    assert!(matches!(on_disk, Contents::OnDisk(_)));
-    for contents in [on_disk, Contents::InMemory(state.clone())] {
-        session.give_back();
+    let on_disk = CacheContents::take(context);
+    assert!(matches!(on_disk, CacheContents::OnDisk(_)));
+    for contents in [on_disk, CacheContents::InMemory(state.clone())] {
+        session.release();
         session.reserve(1500).expect("there is memory");
-        let context = session.context.as_mut().expect("it was made");
-        assert!(contents.put(context));
+        let context = session.context.as_mut().expect("it was created");
+        assert!(contents.restore(context));
         assert_eq!(context.state(), state);
     }
 }

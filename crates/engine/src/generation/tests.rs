@@ -1,4 +1,4 @@
-//! The loop round a decoder that gives what it was told to.
+//! The generation loop with a scripted decoder.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -6,16 +6,16 @@ use std::collections::VecDeque;
 use super::*;
 use crate::event::Section;
 
-/// Gives these in order, and then nothing but the end of the context.
-struct Scripted<'a> {
-    next: VecDeque<Next>,
-    rooms: &'a Cell<Vec<usize>>,
-    is_settled: &'a Cell<bool>,
+/// Returns these results in order, and then reports a full context.
+struct ScriptedDecoder<'a> {
+    next: VecDeque<NextToken>,
+    limits: &'a Cell<Vec<usize>>,
+    is_dropped: &'a Cell<bool>,
 }
 
-impl Drop for Scripted<'_> {
+impl Drop for ScriptedDecoder<'_> {
     fn drop(&mut self) {
-        self.is_settled.set(true);
+        self.is_dropped.set(true);
     }
 }
 
@@ -23,7 +23,7 @@ thread_local! {
     static N_TRIMS: Cell<usize> = const { Cell::new(0) };
 }
 
-impl Decode for Scripted<'_> {
+impl Decode for ScriptedDecoder<'_> {
     fn n_cached(&self) -> usize {
         1
     }
@@ -43,31 +43,30 @@ impl Decode for Scripted<'_> {
         Ok(())
     }
 
-    fn next(&mut self, room: usize, _: &JobControl) -> Result<Next, EngineError> {
-        let mut rooms = self.rooms.take();
-        rooms.push(room);
-        self.rooms.set(rooms);
-        Ok(self.next.pop_front().unwrap_or(Next::Full))
+    fn next(&mut self, n_left: usize, _: &JobControl) -> Result<NextToken, EngineError> {
+        let mut limits = self.limits.take();
+        limits.push(n_left);
+        self.limits.set(limits);
+        Ok(self.next.pop_front().unwrap_or(NextToken::ContextFull))
     }
 
-    fn counts(&self) -> Counts {
-        Counts {
+    fn counts(&self) -> TokenCounts {
+        TokenCounts {
             drafted: 3,
             accepted: 2,
             shifted: 1,
         }
     }
 
-    fn give_spare_memory_back() {
+    fn release_spare_memory() {
         N_TRIMS.set(N_TRIMS.get() + 1);
     }
 }
 
-/// Letters by their numbers; 0 ends the text, and 1 is the first half of a character whose second
-/// half is 2.
-struct Letters;
+/// Tokens are ASCII codes. 0 ends the text; 1 and 2 are the two bytes of one character.
+struct LetterDetokenizer;
 
-impl Spell for Letters {
+impl Detokenize for LetterDetokenizer {
     fn is_end(&self, token: u32) -> bool {
         token == 0
     }
@@ -81,20 +80,20 @@ impl Spell for Letters {
     }
 }
 
-struct Ran {
+struct Output {
     reason: FinishReason,
     stats: Stats,
-    /// Each text with the tokens that it told of.
+    /// Each text with its number of generated tokens.
     texts: Vec<(String, usize)>,
-    rooms: Vec<usize>,
+    limits: Vec<usize>,
 }
 
-fn run_with(tokens: &[Next], params: &GenerationParams, control: &JobControl) -> Ran {
-    let (rooms, is_settled) = (Cell::default(), Cell::default());
-    let decoder = Scripted {
+fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl) -> Output {
+    let (limits, is_dropped) = (Cell::default(), Cell::default());
+    let decoder = ScriptedDecoder {
         next: tokens.iter().copied().collect(),
-        rooms: &rooms,
-        is_settled: &is_settled,
+        limits: &limits,
+        is_dropped: &is_dropped,
     };
     let prompt = PreparedPrompt {
         tokens: vec![7; 6],
@@ -106,23 +105,30 @@ fn run_with(tokens: &[Next], params: &GenerationParams, control: &JobControl) ->
         prompt: &prompt,
         params,
         max_tokens: params.max_tokens.unwrap_or(100),
-        chunk: 2,
-        began: Instant::now(),
+        prefill_chunk: 2,
+        start: Instant::now(),
     };
     let mut events = Vec::new();
-    let mut handed_out = Vec::new();
+    let mut returned = Vec::new();
     let mut sink = |event| events.push(event);
-    let ran = run(job, decoder, Letters, control, &mut sink, &mut |token| {
-        handed_out.push(token);
-    });
-    let (reason, stats) = ran.unwrap();
-    assert!(is_settled.get(), "nothing runs any more");
+    let output = run(
+        job,
+        decoder,
+        LetterDetokenizer,
+        control,
+        &mut sink,
+        &mut |token| {
+            returned.push(token);
+        },
+    );
+    let (reason, stats) = output.unwrap();
+    assert!(is_dropped.get(), "the decoder was dropped");
     let drawn = tokens.iter().filter_map(|next| match next {
-        Next::Token(token) => Some(*token),
-        Next::Full | Next::Stopped => None,
+        NextToken::Token(token) => Some(*token),
+        NextToken::ContextFull | NextToken::Stopped => None,
     });
-    let drawn: Vec<u32> = drawn.take(handed_out.len()).collect();
-    assert_eq!(handed_out, drawn);
+    let drawn: Vec<u32> = drawn.take(returned.len()).collect();
+    assert_eq!(returned, drawn);
     let started = TokenEvent::Started {
         prompt_tokens: 6,
         cached_tokens: 1,
@@ -137,91 +143,99 @@ fn run_with(tokens: &[Next], params: &GenerationParams, control: &JobControl) ->
         } => Some((text.clone(), *generated_tokens)),
         _ => None,
     });
-    Ran {
+    Output {
         reason,
         stats,
         texts: texts.collect(),
-        rooms: rooms.take(),
+        limits: limits.take(),
     }
 }
 
-fn letters(text: &str) -> Vec<Next> {
-    text.bytes().map(|byte| Next::Token(byte.into())).collect()
+fn letters(text: &str) -> Vec<NextToken> {
+    text.bytes()
+        .map(|byte| NextToken::Token(byte.into()))
+        .collect()
 }
 
-fn ran(tokens: &[Next], params: &GenerationParams) -> Ran {
-    run_with(tokens, params, &JobControl::new())
+fn run_tokens(tokens: &[NextToken], params: &GenerationParams) -> Output {
+    run_job(tokens, params, &JobControl::new())
 }
 
 #[test]
-fn each_text_tells_how_many_tokens_there_were_when_it_came() {
+fn each_text_event_has_the_number_of_tokens_so_far() {
     let mut tokens = letters("ab");
-    tokens.extend([1, 2, u32::from(b'c'), 0].map(Next::Token));
-    let ran = ran(&tokens, &GenerationParams::default());
+    tokens.extend([1, 2, u32::from(b'c'), 0].map(NextToken::Token));
+    let output = run_tokens(&tokens, &GenerationParams::default());
     let expected = [("a", 1), ("b", 2), ("\u{e4}", 4), ("c", 5)];
     let expected = expected.map(|(text, n)| (text.to_owned(), n));
-    assert_eq!(ran.texts, expected);
-    assert_eq!(ran.reason, FinishReason::Stop);
-    assert_eq!(ran.stats.generated_tokens, 5, "the end is none of them");
-    assert_eq!((ran.stats.prompt_tokens, ran.stats.cached_tokens), (6, 1));
+    assert_eq!(output.texts, expected);
+    assert_eq!(output.reason, FinishReason::Stop);
     assert_eq!(
-        (ran.stats.drafted_tokens, ran.stats.accepted_tokens),
+        output.stats.generated_tokens, 5,
+        "the end-of-text token does not count"
+    );
+    assert_eq!(
+        (output.stats.prompt_tokens, output.stats.cached_tokens),
+        (6, 1)
+    );
+    assert_eq!(
+        (output.stats.drafted_tokens, output.stats.accepted_tokens),
         (3, 2)
     );
 }
 
 #[test]
-fn what_is_held_back_at_the_end_tells_of_all_tokens() {
-    let tokens = [Next::Token(u32::from(b'a')), Next::Token(1)];
-    let ran = ran(&tokens, &GenerationParams::default());
+fn text_held_back_until_the_end_counts_all_tokens() {
+    let tokens = [NextToken::Token(u32::from(b'a')), NextToken::Token(1)];
+    let output = run_tokens(&tokens, &GenerationParams::default());
     let expected = [("a".to_owned(), 1), ("\u{fffd}".to_owned(), 2)];
-    assert_eq!(ran.texts, expected);
-    assert_eq!(ran.reason, FinishReason::Length, "the context was full");
+    assert_eq!(output.texts, expected);
+    assert_eq!(output.reason, FinishReason::Length, "the context was full");
 }
 
 #[test]
-fn an_answer_ends_at_its_limit_and_says_how_much_room_is_left() {
+fn a_response_ends_at_its_limit_and_the_decoder_knows_how_many_tokens_are_left() {
     let params = GenerationParams {
         max_tokens: Some(3),
         ..GenerationParams::default()
     };
-    let ran = ran(&letters("abcdef"), &params);
-    assert_eq!(ran.reason, FinishReason::Length);
-    assert_eq!(ran.stats.generated_tokens, 3);
-    assert_eq!(ran.rooms, [3, 2, 1]);
+    let output = run_tokens(&letters("abcdef"), &params);
+    assert_eq!(output.reason, FinishReason::Length);
+    assert_eq!(output.stats.generated_tokens, 3);
+    assert_eq!(output.limits, [3, 2, 1]);
 }
 
 #[test]
-fn a_stop_string_ends_it_and_an_end_of_text_only_where_it_counts() {
+fn a_stop_string_ends_a_response_and_ignored_end_of_text_tokens_do_not() {
     let params = GenerationParams {
         stop: vec!["cd".to_owned()],
         ignore_end_of_text: true,
         ..GenerationParams::default()
     };
     let mut tokens = letters("ab");
-    tokens.push(Next::Token(0));
+    tokens.push(NextToken::Token(0));
     tokens.extend(letters("cdef"));
-    let ran = ran(&tokens, &params);
-    assert_eq!(ran.reason, FinishReason::Stop);
-    assert_eq!(ran.stats.generated_tokens, 5);
-    let text: String = ran.texts.into_iter().map(|(text, _)| text).collect();
+    let output = run_tokens(&tokens, &params);
+    assert_eq!(output.reason, FinishReason::Stop);
+    assert_eq!(output.stats.generated_tokens, 5);
+    let text: String = output.texts.into_iter().map(|(text, _)| text).collect();
     assert_eq!(text, "ab\0");
 }
 
 #[test]
-fn a_job_that_was_stopped_says_why_and_gives_no_token() {
+fn a_stopped_job_returns_its_reason_and_no_token() {
     let control = JobControl::new();
     control.shed();
-    let ran = run_with(&letters("abc"), &GenerationParams::default(), &control);
-    assert_eq!(ran.reason, FinishReason::Shed);
-    assert_eq!((ran.texts.len(), ran.rooms.len()), (0, 0));
+    let output = run_job(&letters("abc"), &GenerationParams::default(), &control);
+    assert_eq!(output.reason, FinishReason::Shed);
+    assert_eq!((output.texts.len(), output.limits.len()), (0, 0));
 }
 
 #[test]
-fn spare_memory_goes_back_once_for_each_time_it_is_asked_for() {
+fn spare_memory_is_released_once_per_request() {
     let control = JobControl::new();
     control.request_trim();
     let before = N_TRIMS.get();
-    run_with(&letters("abc"), &GenerationParams::default(), &control);
+    run_job(&letters("abc"), &GenerationParams::default(), &control);
     assert_eq!(N_TRIMS.get(), before + 1);
 }

@@ -1,22 +1,28 @@
 //! The reference meaning of the parameters, in f64 and in the documented order.
 //!
-//! Ties are broken by the lower token id everywhere, so every filter keeps a definite set, and sums
-//! run in a definite order, so that whoever starts from fewer candidates comes to the same bits.
+//! Ties are broken by the lower token id, so every filter keeps a definite set. Sums run in a
+//! definite order, so an implementation that starts with fewer candidates gets the same bits.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::sampling::SamplingParams;
 
-/// A token that may come next. Its logit, bias and penalties included, is never NaN or -0.
+/// A token that may come next. Its logit, including bias and penalties, is never NaN or -0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
     pub(super) id: u32,
-    pub(super) logit: f64,
+    pub(super) logit: f32,
 }
 
 impl Candidate {
-    /// The likelier first, and of equals the lower id.
+    /// Creates a candidate. Adding 0 turns -0, which sorts differently, into 0.
+    pub(super) fn new(id: u32, logit: f32) -> Self {
+        let logit = logit + 0.0;
+        Self { id, logit }
+    }
+
+    /// Orders by likelihood, most likely first, then by id.
     pub(super) fn before(&self, other: &Self) -> Ordering {
         other
             .logit
@@ -26,22 +32,22 @@ impl Candidate {
 }
 
 impl SamplingParams {
-    /// The probability of every token to come next. `logits` has one entry for each token of the
-    /// vocabulary; `prompt` and `generated` are the tokens before, which penalties look at. Tokens
-    /// that are filtered out have probability 0. Ids outside of `logits` are ignored.
+    /// Returns the probability of every token. `logits` has one entry per token of the vocabulary;
+    /// `prompt` and `generated` are the preceding tokens, which penalties use. Filtered tokens have
+    /// probability 0. Ids outside of `logits` are ignored.
     ///
-    /// Logits that are NaN count as minus infinity. Where no logit is finite, nothing is known and
-    /// the lowest id gets probability 1; empty for empty `logits`.
+    /// Logits that are NaN count as minus infinity. If no logit is finite, the lowest id gets
+    /// probability 1. Returns nothing for empty `logits`.
     pub fn distribution(&self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Vec<f64> {
         let logits = self.adjusted(logits, prompt, generated);
         let mut probabilities = vec![0.0; logits.len()];
         let mut kept: Vec<Candidate> = (0..)
             .zip(logits)
-            .map(|(id, logit)| Candidate { id, logit })
-            .filter(|candidate| candidate.logit > f64::NEG_INFINITY)
+            .filter(|(_, logit)| *logit > f32::NEG_INFINITY)
+            .map(|(id, logit)| Candidate::new(id, logit))
             .collect();
         self.filter(&mut kept, &mut Vec::new());
-        let weights = weights(&kept, self.last_temperature());
+        let weights = weights(&kept, self.final_temperature());
         let sum: f64 = weights.iter().sum();
         for (candidate, weight) in kept.iter().zip(weights) {
             probabilities[candidate.id as usize] = weight / sum;
@@ -52,8 +58,8 @@ impl SamplingParams {
         probabilities
     }
 
-    /// Bias and penalties.
-    fn adjusted(&self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Vec<f64> {
+    /// Applies bias and penalties, in f64. The results are rounded to f32.
+    fn adjusted(&self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Vec<f32> {
         let mut logits: Vec<f64> = logits.iter().map(|&logit| f64::from(logit)).collect();
         for &(id, bias) in &self.logit_bias {
             if let Some(logit) = logits.get_mut(id as usize) {
@@ -70,10 +76,11 @@ impl SamplingParams {
                 *logit = self.penalized(*logit, count);
             }
         }
-        logits.into_iter().map(orderly).collect()
+        logits.into_iter().map(|logit| logit as f32).collect()
     }
 
-    /// The logit of a token that was seen: `count` times in the answer, else in the prompt.
+    /// Applies the penalties to the logit of a token that occurs `count` times in the response, or
+    /// only in the prompt if `count` is 0.
     pub(super) fn penalized(&self, logit: f64, count: u32) -> f64 {
         let repetition = f64::from(self.repetition_penalty);
         let logit = if logit > 0.0 {
@@ -88,22 +95,22 @@ impl SamplingParams {
         logit - f64::from(self.presence_penalty) - frequency
     }
 
-    /// Keeps of all candidates, given by ascending id, those that the filters leave; by ascending
-    /// id again. `order` is room to work in.
+    /// Keeps the candidates that pass the filters. They are sorted by id before and after. `order`
+    /// is a scratch buffer.
     pub(super) fn filter(&self, kept: &mut Vec<Candidate>, order: &mut Vec<Candidate>) {
         keep_top_k(kept, if self.is_greedy() { 1 } else { self.top_k });
         if self.top_p < 1.0 {
             let top = highest(kept);
             let total: f64 = kept.iter().map(|c| weight(c.logit, top, 1.0)).sum();
             let bound = f64::from(self.top_p) * total;
-            // Bounds that are one leave no doubt.
+            // Equal bounds leave no doubt.
             keep_top_p(kept, order, (bound, bound));
         }
         keep_min_p(kept, f64::from(self.min_p));
     }
 
-    /// The temperature of the draw itself. Of one token that is left it changes nothing.
-    pub(super) fn last_temperature(&self) -> f64 {
+    /// Returns the temperature of the draw. It does not matter if only one token is left.
+    pub(super) fn final_temperature(&self) -> f64 {
         if self.is_greedy() {
             1.0
         } else {
@@ -112,17 +119,7 @@ impl SamplingParams {
     }
 }
 
-/// A logit that can be compared: NaN counts as minus infinity. Adding 0 turns -0 into 0, which
-/// sorting would tell apart.
-pub(super) fn orderly(logit: f64) -> f64 {
-    if logit.is_nan() {
-        f64::NEG_INFINITY
-    } else {
-        logit + 0.0
-    }
-}
-
-/// Leaves them by ascending id.
+/// Keeps the candidates sorted by id.
 fn keep_top_k(kept: &mut Vec<Candidate>, top_k: usize) {
     if (1..kept.len()).contains(&top_k) {
         kept.select_nth_unstable_by(top_k - 1, Candidate::before);
@@ -131,24 +128,14 @@ fn keep_top_k(kept: &mut Vec<Candidate>, top_k: usize) {
     }
 }
 
-/// What [`keep_top_p`] made of a bound that is not known exactly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reached {
-    /// The bound was reached for certain, and the candidates are cut there.
-    Yes,
-    /// All candidates together do not reach it. They are as they were.
-    No,
-    /// It depends on where in between the bound lies. They are as they were.
-    Unsure,
-}
-
-/// Keeps the likeliest of `kept`, which are in any order and stay in it, whose weights together
-/// reach a bound that lies within `bounds`, both included.
+/// Keeps the most likely candidates whose weights together reach a bound that is within `bounds`
+/// (inclusive). Their order does not change. Returns false, and changes nothing, if all of them do not
+/// reach it, or if the result depends on the exact bound.
 pub(super) fn keep_top_p(
     kept: &mut Vec<Candidate>,
     order: &mut Vec<Candidate>,
     bounds: (f64, f64),
-) -> Reached {
+) -> bool {
     let top = highest(kept);
     order.clear();
     order.extend_from_slice(kept);
@@ -165,14 +152,14 @@ pub(super) fn keep_top_p(
             reached += weight(last.logit, top, 1.0);
             if reached >= bounds.1 {
                 kept.retain(|candidate| candidate.before(last).is_le());
-                return Reached::Yes;
+                return true;
             } else if reached >= bounds.0 {
-                return Reached::Unsure;
+                return false;
             }
         }
         n_sorted = end;
     }
-    Reached::No
+    false
 }
 
 pub(super) fn keep_min_p(kept: &mut Vec<Candidate>, min_p: f64) {
@@ -180,14 +167,14 @@ pub(super) fn keep_min_p(kept: &mut Vec<Candidate>, min_p: f64) {
     kept.retain(|candidate| weight(candidate.logit, top, 1.0) >= min_p);
 }
 
-/// The highest logit.
-pub(super) fn highest(kept: &[Candidate]) -> f64 {
+/// Returns the highest logit.
+pub(super) fn highest(kept: &[Candidate]) -> f32 {
     kept.iter()
         .map(|candidate| candidate.logit)
-        .fold(f64::NEG_INFINITY, f64::max)
+        .fold(f32::NEG_INFINITY, f32::max)
 }
 
-/// Probabilities relative to that of the likeliest.
+/// Returns probabilities relative to the most likely token.
 fn weights(kept: &[Candidate], temperature: f64) -> Vec<f64> {
     let top = highest(kept);
     kept.iter()
@@ -195,12 +182,12 @@ fn weights(kept: &[Candidate], temperature: f64) -> Vec<f64> {
         .collect()
 }
 
-/// The probability relative to that of a token whose logit is `top`.
-pub(super) fn weight(logit: f64, top: f64, temperature: f64) -> f64 {
+/// Returns the probability relative to a token whose logit is `top`.
+pub(super) fn weight(logit: f32, top: f32, temperature: f64) -> f64 {
     // The difference of two infinite logits would be NaN.
     if logit == top {
         1.0
     } else {
-        ((logit - top) / temperature).exp()
+        ((f64::from(logit) - f64::from(top)) / temperature).exp()
     }
 }

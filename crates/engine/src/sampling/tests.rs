@@ -1,10 +1,10 @@
-//! Each parameter by hand, and any parameters against a full sort.
+//! Checks each parameter by hand, and combinations against a full sort.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Changes nothing: every case sets what it is about.
+/// Parameters that change nothing, as a base for the cases.
 pub(super) fn plain() -> SamplingParams {
     SamplingParams {
         temperature: 1.0,
@@ -14,7 +14,7 @@ pub(super) fn plain() -> SamplingParams {
     }
 }
 
-/// Logits whose probabilities are these.
+/// Returns logits with these probabilities.
 pub(super) fn logits(probabilities: &[f64]) -> Vec<f32> {
     probabilities.iter().map(|p| p.ln() as f32).collect()
 }
@@ -266,7 +266,7 @@ fn odd_logits_do_no_harm() {
     assert_eq!(Sampler::new(plain(), &[]).unwrap().draw(&[]), None);
 }
 
-/// What top-k and top-p keep, by a full sort.
+/// Returns the tokens that top-k and top-p keep, by a full sort.
 fn kept_by_sorting(params: &SamplingParams, logits: &[f32]) -> Vec<usize> {
     let mut ids: Vec<usize> = (0..logits.len()).collect();
     ids.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));

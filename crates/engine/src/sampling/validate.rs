@@ -1,15 +1,15 @@
-//! Ranges of the parameters, checked before any work.
+//! Checks the ranges of parameters before any work.
 
 use crate::contract::GenerationParams;
 use crate::error::EngineError;
 use crate::sampling::SamplingParams;
 
 impl SamplingParams {
-    /// Checks every parameter. `vocab_size` bounds the token ids of `logit_bias`.
+    /// Checks every parameter. `vocab_size` limits the token ids of `logit_bias`.
     ///
     /// # Errors
-    /// [`EngineError::InvalidParameter`] with the parameter in the command line's spelling. NaN and
-    /// infinities are outside every range.
+    /// [`EngineError::InvalidParameter`], which names the parameter as the command line does. NaN
+    /// and infinities are outside every range.
     pub fn validate(&self, vocab_size: usize) -> Result<(), EngineError> {
         let at_least_0 = |value: f32| value.is_finite() && value >= 0.0;
         let penalty = |value: f32| (-2.0..=2.0).contains(&value);
@@ -51,17 +51,17 @@ impl SamplingParams {
         Ok(())
     }
 
-    /// Whether the likeliest token is always taken, so that nothing is drawn.
+    /// Returns true if the most likely token is always taken, so that no random number is needed.
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0 || self.top_k == 1
     }
 }
 
 impl GenerationParams {
-    /// Checks every parameter, those of sampling included.
+    /// Checks every parameter, including those of sampling.
     ///
     /// # Errors
-    /// [`EngineError::InvalidParameter`] with the parameter in the command line's spelling.
+    /// [`EngineError::InvalidParameter`], which names the parameter as the command line does.
     pub fn validate(&self, vocab_size: usize) -> Result<(), EngineError> {
         self.sampling.validate(vocab_size)?;
         if self.max_tokens == Some(0) {

@@ -1,4 +1,4 @@
-//! Guesses in the loop of an engine, with a scripted model: what comes out with and without them.
+//! Responses of a scripted model with and without drafts.
 
 use std::convert::Infallible;
 
@@ -9,8 +9,8 @@ use crate::sampling::{Sampler, SamplingParams};
 
 const N_TOKENS: usize = 12;
 
-/// Logits that depend on the last two tokens. They repeat, so guesses are often right, and `spread`
-/// says how sure the model is.
+/// Returns logits that depend on the last two tokens. They repeat, so drafts are often correct;
+/// `spread` is how confident the model is.
 fn logits(tokens: &[u32], spread: f32) -> Vec<f32> {
     let seed = tokens.iter().rev().take(2).fold(7_u32, |seed, token| {
         seed.wrapping_mul(31).wrapping_add(*token + 1)
@@ -24,37 +24,37 @@ fn logits(tokens: &[u32], spread: f32) -> Vec<f32> {
         .collect()
 }
 
-struct Answer {
+struct Response {
     tokens: Vec<u32>,
     n_steps: usize,
     n_drafted: usize,
     n_accepted: usize,
 }
 
-/// The loop of an engine. `n_most` bounds what a step checks; 0 is plain decode.
-fn answer(
+/// Runs the loop of an engine. `max_draft` limits the draft length; 0 is plain decoding.
+fn generate(
     speculation: &mut Speculation,
     params: &SamplingParams,
     prompt: &[u32],
     n_tokens: usize,
-    (spread, n_most): (f32, usize),
-) -> Answer {
+    (spread, max_draft): (f32, usize),
+) -> Response {
     let mut sampler = Sampler::new(params.clone(), prompt).unwrap();
-    speculation.begin(prompt);
+    speculation.start(prompt);
     let mut tokens = prompt.to_vec();
-    let mut answer = Answer {
+    let mut response = Response {
         tokens: Vec::new(),
         n_steps: 0,
         n_drafted: 0,
         n_accepted: 0,
     };
     while tokens.len() < prompt.len() + n_tokens {
-        let room = (prompt.len() + n_tokens - tokens.len() - 1).min(n_most);
-        let drafted = speculation.draft(room).to_vec();
-        assert!(drafted.len() <= room);
+        let max_tokens = (prompt.len() + n_tokens - tokens.len() - 1).min(max_draft);
+        let drafted = speculation.draft(max_tokens).to_vec();
+        assert!(drafted.len() <= max_tokens);
         let before = tokens.clone();
         let n_accepted = verify(&drafted, |i| {
-            // As a step computes them: every place behind the draft so far.
+            // As a step computes them: after the draft so far.
             let logits = logits(&[&*before, &drafted[..i]].concat(), spread);
             let token = sampler.draw(&logits).unwrap();
             sampler.accept(token);
@@ -63,15 +63,15 @@ fn answer(
             Ok::<_, Infallible>(Some(token))
         })
         .unwrap();
-        answer.n_steps += 1;
-        answer.n_drafted += drafted.len();
-        answer.n_accepted += n_accepted;
+        response.n_steps += 1;
+        response.n_drafted += drafted.len();
+        response.n_accepted += n_accepted;
         let milliseconds = 10 + drafted.len() as u64;
-        speculation.stepped(Duration::from_millis(milliseconds));
+        speculation.record_step(Duration::from_millis(milliseconds));
     }
     assert_eq!(speculation.lookup.tokens(), tokens);
-    answer.tokens = tokens.split_off(prompt.len());
-    answer
+    response.tokens = tokens.split_off(prompt.len());
+    response
 }
 
 fn params(temperature: f32) -> SamplingParams {
@@ -84,28 +84,28 @@ fn params(temperature: f32) -> SamplingParams {
 }
 
 #[test]
-fn a_greedy_answer_is_the_same_and_takes_fewer_steps() {
+fn a_greedy_response_is_the_same_and_takes_fewer_steps() {
     let prompt: Vec<u32> = (0..N_TOKENS as u32).collect();
-    let run = |n_most| {
-        answer(
+    let run = |max_draft| {
+        generate(
             &mut Speculation::new(),
             &params(0.0),
             &prompt,
             300,
-            (4.0, n_most),
+            (4.0, max_draft),
         )
     };
-    let (plain, guessed) = (run(0), run(100));
-    assert_eq!(guessed.tokens, plain.tokens);
+    let (plain, speculative) = (run(0), run(100));
+    assert_eq!(speculative.tokens, plain.tokens);
     assert_eq!((plain.n_steps, plain.n_drafted), (300, 0));
-    assert!(guessed.n_steps < 150, "{} steps", guessed.n_steps);
-    assert_eq!(guessed.n_steps + guessed.n_accepted, 300);
+    assert!(speculative.n_steps < 150, "{} steps", speculative.n_steps);
+    assert_eq!(speculative.n_steps + speculative.n_accepted, 300);
 }
 
 proptest! {
-    /// A seed gives the same answer with and without guesses, penalties and all.
+    /// A seed gives the same response with and without drafts, also with penalties.
     #[test]
-    fn guesses_do_not_change_what_a_seed_gives(
+    fn drafts_do_not_change_the_response_of_a_seed(
         seed in any::<u64>(),
         temperature in 0.1..1.5_f32,
         penalties in (0.8..1.3_f32, 0.0..1.0_f32),
@@ -120,19 +120,19 @@ proptest! {
             ..params(temperature)
         };
         let mut speculation = Speculation::new();
-        let plain = answer(&mut speculation, &params, &prompt, n_tokens, (spread, 0));
-        // What was learnt from an answer changes what is guessed in the next, and no more.
+        let plain = generate(&mut speculation, &params, &prompt, n_tokens, (spread, 0));
+        // What was learned from a response changes only the drafts of the next.
         for _ in 0..2 {
-            let guessed = answer(&mut speculation, &params, &prompt, n_tokens, (spread, 100));
-            prop_assert_eq!(&guessed.tokens, &plain.tokens);
+            let speculative = generate(&mut speculation, &params, &prompt, n_tokens, (spread, 100));
+            prop_assert_eq!(&speculative.tokens, &plain.tokens);
         }
     }
 }
 
-/// Leviathan et al. 2023 for a draft that is certain of its guesses: what comes out has the model's
-/// own distribution, however good or bad the guesses are.
+/// Leviathan et al. 2023 for a deterministic draft: responses follow the model's own distribution,
+/// however good or bad the drafts are.
 #[test]
-fn answers_with_guesses_follow_the_models_own_distribution() {
+fn responses_with_drafts_follow_the_models_own_distribution() {
     let spread = 6.0;
     let prompt = [3, 4, 5, 3, 4, 5, 3, 4, 5, 3, 4];
     let mut speculation = Speculation::new();
@@ -144,19 +144,19 @@ fn answers_with_guesses_follow_the_models_own_distribution() {
             top_p: 1.0,
             ..params(0.7)
         };
-        let answer = answer(&mut speculation, &params, &prompt, 500, (spread, 100));
-        n_drafted += answer.n_drafted;
-        n_accepted += answer.n_accepted;
-        // What came after each pair of tokens that ends in 5 and began with any.
-        for three in answer.tokens.windows(3).filter(|three| three[1] == 5) {
+        let response = generate(&mut speculation, &params, &prompt, 500, (spread, 100));
+        n_drafted += response.n_drafted;
+        n_accepted += response.n_accepted;
+        // Counts what follows each pair of tokens that ends in 5.
+        for three in response.tokens.windows(3).filter(|three| three[1] == 5) {
             n_pairs[three[0] as usize][three[2] as usize] += 1;
         }
     }
     assert!(
         n_accepted > 1000 && n_drafted > n_accepted + 1000,
-        "{n_accepted} of {n_drafted} guesses were right"
+        "{n_accepted} of {n_drafted} draft tokens were accepted"
     );
-    let (mut statistic, mut n_free) = (0.0_f64, 0.0_f64);
+    let (mut statistic, mut n_degrees) = (0.0_f64, 0.0_f64);
     for (first, counts) in n_pairs.iter().enumerate() {
         let n: u32 = counts.iter().sum();
         let expected = params(0.7);
@@ -169,31 +169,31 @@ fn answers_with_guesses_follow_the_models_own_distribution() {
             let expected = p * f64::from(n);
             if expected >= 5.0 {
                 statistic += (f64::from(count) - expected).powi(2) / expected;
-                n_free += 1.0;
+                n_degrees += 1.0;
             }
         }
     }
-    assert!(n_free > 20.0, "too little to say anything");
+    assert!(n_degrees > 20.0, "too few counts");
     // Five standard deviations above the mean of chi-square.
-    let bound = n_free + 5.0 * (2.0 * n_free).sqrt();
-    assert!(statistic < bound, "{statistic} over {n_free}");
+    let bound = n_degrees + 5.0 * (2.0 * n_degrees).sqrt();
+    assert!(statistic < bound, "{statistic} over {n_degrees}");
 }
 
 #[test]
-fn verification_stops_behind_the_first_wrong_guess_and_draws_once_a_token() {
+fn verification_stops_after_the_first_wrong_draft_token_and_draws_each_token_once() {
     let check = |drawn: &[u32], expected: usize, n_draws: usize| {
         let mut n = 0;
-        let n_right = verify(&[7, 8, 9], |i| {
+        let n_accepted = verify(&[7, 8, 9], |i| {
             assert_eq!(i, n);
             n += 1;
             Ok::<_, Infallible>(drawn.get(i).copied())
         });
-        assert_eq!((n_right, n), (Ok(expected), n_draws));
+        assert_eq!((n_accepted, n), (Ok(expected), n_draws));
     };
     check(&[7, 8, 9, 1], 3, 4);
     check(&[7, 8, 1], 2, 3);
     check(&[1, 8, 9], 0, 1);
-    // The answer ends.
+    // The response ends.
     check(&[7, 8], 2, 3);
     assert_eq!(
         verify(&[7], |_| Err("the device is gone")),
@@ -202,17 +202,17 @@ fn verification_stops_behind_the_first_wrong_guess_and_draws_once_a_token() {
 }
 
 #[test]
-fn a_context_shift_leaves_what_remains_to_guess_from() {
+fn after_a_context_shift_the_remaining_tokens_are_still_found() {
     let mut speculation = Speculation::new();
     let tokens: Vec<u32> = (0..100).collect();
-    speculation.begin(&tokens);
-    speculation.forget(10..60);
+    speculation.start(&tokens);
+    speculation.remove(10..60);
     assert_eq!(speculation.lookup.tokens().len(), 50);
     for token in 70..76 {
         speculation.accept(token);
     }
     let next = speculation
-        .found
-        .map(|found| speculation.lookup.tokens()[found.next]);
+        .current
+        .map(|current| speculation.lookup.tokens()[current.next]);
     assert_eq!(next, Some(76));
 }

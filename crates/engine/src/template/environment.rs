@@ -1,4 +1,5 @@
-//! minijinja, set up as `transformers` sets up Jinja2: the same options, functions and filters.
+//! Configures minijinja as `transformers` configures Jinja2: the same options, functions and
+//! filters.
 
 use std::error::Error as _;
 use std::fmt;
@@ -11,10 +12,10 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 
 use crate::template::{json, methods};
 
-/// Steps that a template may take for one conversation. A message takes about a hundred.
+/// Maximum steps of a template per conversation. A message takes about a hundred.
 pub(crate) const MAX_STEPS: u64 = 5_000_000;
 
-/// An environment without templates.
+/// Creates an environment without templates.
 pub(crate) fn new() -> Environment<'static> {
     let mut environment = Environment::new();
     let syntax = environment
@@ -30,7 +31,7 @@ pub(crate) fn new() -> Environment<'static> {
     environment.set_unknown_method_callback(methods::call);
     environment.add_filter("tojson", json::tojson);
     environment.add_function("raise_exception", raise_exception);
-    // Python counts everything with a length and items as a sequence, strings and dicts included.
+    // In Python everything with a length and items is a sequence, including strings and dicts.
     environment.add_test("sequence", |value: &Value| {
         matches!(
             value.kind(),
@@ -43,7 +44,7 @@ pub(crate) fn new() -> Environment<'static> {
     environment
 }
 
-/// The words with which a template refuses a conversation.
+/// The message with which a template refuses a conversation.
 #[derive(Debug)]
 struct Refusal(String);
 
@@ -60,20 +61,20 @@ fn raise_exception(message: &Value) -> Result<Value, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, "refused by the template").with_source(refusal))
 }
 
-/// The words of `raise_exception`, when that is what went wrong.
+/// Returns the message of `raise_exception`, if that is the error.
 pub(crate) fn refusal(error: &Error) -> Option<String> {
     // Errors inside macros are wrapped once for each call.
     let mut source = error.source();
     while let Some(error) = source {
-        if let Some(Refusal(words)) = error.downcast_ref() {
-            return Some(words.clone());
+        if let Some(Refusal(message)) = error.downcast_ref() {
+            return Some(message.clone());
         }
         source = error.source();
     }
     None
 }
 
-/// `strftime_now`, where now is `now`.
+/// Returns the function `strftime_now`, with `now` as the current time.
 pub(crate) fn strftime(now: SystemTime) -> Value {
     Value::from_function(move |format: &str, _: Rest<Value>| {
         Zoned::try_from(now)

@@ -1,15 +1,15 @@
 //! `tojson` as Python's `json.dumps` writes it.
 //!
-//! minijinja's own `tojson` escapes for HTML; models were trained on Python's text, so ours follows
-//! Python to the byte.
+//! minijinja's own `tojson` escapes for HTML; models were trained on Python's text, so this one
+//! equals Python's to the byte.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
-use super::methods::MOST_FILL;
-use super::typed::{Marker, is_mark};
+use super::control_tokens::{Marker, is_mark};
+use super::methods::MAX_FILL;
 
-/// A JSON value as a template variable, with the texts marked; the order of keys stays.
+/// Converts a JSON value to a template variable. Marks texts and keeps the order of keys.
 pub(super) fn to_value(json: &serde_json::Value, marker: Marker<'_>) -> Value {
     match json {
         serde_json::Value::Null => Value::from(()),
@@ -31,7 +31,7 @@ pub(super) fn to_value(json: &serde_json::Value, marker: Marker<'_>) -> Value {
     }
 }
 
-/// The `tojson` filter of `transformers`: `json.dumps` with `ensure_ascii=False` unless asked.
+/// The `tojson` filter of `transformers`: `json.dumps`, by default with `ensure_ascii=False`.
 pub(crate) fn tojson(
     value: &Value,
     ensure_ascii: Option<bool>,
@@ -71,7 +71,7 @@ fn indent_text(indent: Value) -> Result<Option<String>, Error> {
         ValueKind::None => None,
         ValueKind::String => Some(indent.to_string()),
         _ => match usize::try_from(indent)? {
-            n_spaces @ 0..=MOST_FILL => Some(" ".repeat(n_spaces)),
+            n_spaces @ 0..=MAX_FILL => Some(" ".repeat(n_spaces)),
             n_spaces => {
                 let what = format!("tojson: an indent of {n_spaces}");
                 return Err(Error::new(ErrorKind::InvalidOperation, what));
@@ -178,7 +178,7 @@ impl JsonWriter {
                 '\t' => self.output.push_str("\\t"),
                 '\u{8}' => self.output.push_str("\\b"),
                 '\u{c}' => self.output.push_str("\\f"),
-                // A mark is no text.
+                // A mark is not part of the text.
                 c if is_mark(c) => self.output.push(c),
                 c if c < ' ' || (self.ensure_ascii && !(' '..='~').contains(&c)) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
@@ -192,8 +192,8 @@ impl JsonWriter {
     }
 }
 
-/// A number as Python writes it: the shortest text that reads back as the same, with an exponent
-/// outside of 1e-4 to 1e16.
+/// Writes a number as Python does: the shortest text that reads back as the same value, with an
+/// exponent outside of 1e-4 to 1e16.
 fn number(value: &Value) -> String {
     let float = match f64::try_from(value.clone()) {
         Ok(float) if !value.is_integer() => float,

@@ -1,14 +1,14 @@
 //! Methods of Python's strings, lists and dicts that templates call.
 //!
-//! minijinja-contrib has most of them; those it lacks are here. Methods that change their object do
+//! Most are in minijinja-contrib; the missing ones are here. Methods that change their object do
 //! not exist, as in the sandbox of `transformers`.
 
 use minijinja::value::{Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
-/// No template that writes a prompt fills or indents further.
-pub(super) const MOST_FILL: usize = 1000;
+/// Maximum width of `zfill` and of an indent.
+pub(super) const MAX_FILL: usize = 1000;
 
 /// Calls `method` of `value`.
 pub(crate) fn call(
@@ -17,22 +17,22 @@ pub(crate) fn call(
     method: &str,
     args: &[Value],
 ) -> Result<Value, Error> {
-    let own = match (value.kind(), value.as_str()) {
-        (ValueKind::String, Some(text)) => of_string(text, method, args)?,
-        (ValueKind::Seq, _) => of_list(value, method, args)?,
+    let result = match (value.kind(), value.as_str()) {
+        (ValueKind::String, Some(text)) => string_method(text, method, args)?,
+        (ValueKind::Seq, _) => list_method(value, method, args)?,
         (ValueKind::Map, _) if method == "copy" => {
             let () = from_args(args)?;
             Some(value.clone())
         }
         _ => None,
     };
-    match own {
+    match result {
         Some(result) => Ok(result),
         None => pycompat::unknown_method_callback(state, value, method, args),
     }
 }
 
-fn of_string(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+fn string_method(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     Ok(Some(match method {
         "removeprefix" => {
             let (prefix,): (&str,) = from_args(args)?;
@@ -75,7 +75,7 @@ fn of_string(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, 
         }
         "zfill" => {
             let (width,): (usize,) = from_args(args)?;
-            if width > MOST_FILL {
+            if width > MAX_FILL {
                 return Err(invalid("zfill is too wide"));
             }
             let (sign, digits) = text.split_at(usize::from(text.starts_with(['-', '+'])));
@@ -98,7 +98,7 @@ fn rsplit(text: &str, separator: &str, n_splits: Option<i64>) -> Result<Value, E
     Ok(Value::from(parts))
 }
 
-fn of_list(list: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+fn list_method(list: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     Ok(Some(match method {
         "index" => {
             let (item,): (&Value,) = from_args(args)?;

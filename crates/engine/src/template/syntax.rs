@@ -1,19 +1,19 @@
-//! The little of Jinja2's syntax that minijinja does not read, written so that it does.
+//! Rewrites the few parts of Jinja2's syntax that minijinja does not read.
 
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-/// Tags by which `transformers` finds what the model said. They only mark, so blocks that do
-/// nothing stand in for them; `with` opens a scope, as the original tag does.
+/// Tags with which `transformers` finds the assistant's text. They only mark, so blocks without
+/// effect replace them; `with` opens a scope, as the original tag does.
 const BLOCKS: [(&str, &str); 2] = [("generation", "with"), ("endgeneration", "endwith")];
 
-/// Most words and signs in a tag. Expressions nest no deeper than this, and each level takes stack
-/// while minijinja compiles it.
+/// Maximum number of tokens in a tag. Expressions nest no deeper than this, and each level takes
+/// stack when minijinja compiles it.
 pub(super) const MAX_TAG_LEN: usize = 1000;
-/// Most `elif` branches in a template, each of which is a level as well.
+/// Maximum number of `elif` branches in a template, each of which is a level as well.
 const MAX_BRANCHES: usize = 250;
 
-/// Rewrites a template's source. Every line stays the line it was, for the sake of messages.
+/// Rewrites a template's source. Line numbers do not change, for the sake of messages.
 pub(crate) fn for_minijinja(source: &str) -> String {
     // Jinja2 reads every kind of line break as a plain one.
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
@@ -37,7 +37,7 @@ pub(crate) fn for_minijinja(source: &str) -> String {
     output
 }
 
-/// What replaces the tag at the start of `source`, and the tag's length.
+/// Returns the replacement of the tag at the start of `source`, and the tag's length.
 fn replacement(source: &str) -> Option<(String, usize)> {
     let end = source.find("%}")?;
     let inside = &source[2..end];
@@ -52,7 +52,7 @@ fn replacement(source: &str) -> Option<(String, usize)> {
     ))
 }
 
-/// Checks that compiling a template takes a bounded amount of stack. Faults of syntax are left to the
+/// Checks that compiling a template takes a limited amount of stack. Syntax errors are left to the
 /// compiler.
 ///
 /// # Errors

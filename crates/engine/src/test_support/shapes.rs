@@ -1,4 +1,4 @@
-//! Messages between processes, held against those that their protocol's number stands for.
+//! Compares the messages between processes with the recorded ones of their protocol version.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Set it to record the shapes of a new protocol.
+/// Set this to record the shapes of a new protocol version.
 const RECORD: &str = "TRANSOM_RECORD_SHAPES";
 
-/// The shape of `message`: its JSON without figures. It must be read back as it was.
+/// Returns the shape of `message`: its JSON with all numbers and booleans replaced. Asserts that
+/// the message round-trips.
 #[track_caller]
 pub fn shape<T>(message: &T) -> Value
 where
@@ -36,8 +37,8 @@ fn without_figures(value: Value) -> Value {
     }
 }
 
-/// Checks that messages have the shapes that `file` has for this protocol. Shapes are recorded only
-/// for a number that `file` does not have yet.
+/// Checks that messages have the shapes that `file` has for this protocol version. Records shapes
+/// only for a version that `file` does not have yet.
 ///
 /// # Panics
 /// If they differ, with what to do.
@@ -56,7 +57,7 @@ pub fn check(file: &Path, protocol: u32, shapes: &[Value]) {
         }
         assert_eq!(known.len(), shapes.len(), "raise the protocol's number");
     } else if std::env::var_os(RECORD).is_some() {
-        // A line for each, so that a change shows which.
+        // One line per message, so that a diff shows which one changed.
         let lines: Vec<String> = shapes.iter().map(Value::to_string).collect();
         let lines = lines.join(",\n");
         let text = format!("{{\"protocol\":{protocol},\"messages\":[\n{lines}\n]}}\n");

@@ -1,11 +1,11 @@
-//! Separates a model's reasoning from its answer. Most models write `<think>` … `</think>`, Mistral's
-//! write `[THINK]` … `[/THINK]`, Gemma 4 writes `<|channel>thought` … `<channel|>`, and gpt-oss gives
+//! Separates reasoning from the answer. Most models write `<think>` … `</think>`, Mistral's write
+//! `[THINK]` … `[/THINK]`, Gemma 4 writes `<|channel>thought` … `<channel|>`, and gpt-oss gives
 //! every message a channel.
 //!
-//! Rule: the markers themselves are never text. An opening marker counts only while nothing but
-//! white space has been answered; later it is a quotation. White space around the markers that is
-//! there for layout only (line breaks after `<think>`, blank lines after `</think>`) is dropped, so
-//! both sections start clean and an empty section reports nothing.
+//! Rule: markers are never text. An opening marker counts only if nothing but white space precedes
+//! it in the answer; later it is a quotation. White space around the markers that is there for
+//! layout only (line breaks after `<think>`, blank lines after `</think>`) is dropped, so an empty
+//! section emits nothing.
 
 use crate::event::Section;
 use crate::text::stop::longest_overlap;
@@ -18,18 +18,18 @@ const SECTIONS: [(&str, &str); 3] = [
     ("<|channel>thought", "<channel|>"),
 ];
 
-/// gpt-oss: `<|channel|>analysis<|message|>…<|end|>`, then a header such as
-/// `<|start|>assistant<|channel|>final<|message|>`, and the answer. A message with a recipient, as in
-/// `<|channel|>commentary to=functions.weather<|message|>{…}`, is a tool call.
+/// Markers of gpt-oss: `<|channel|>analysis<|message|>…<|end|>`, then a header such as
+/// `<|start|>assistant<|channel|>final<|message|>`, and the answer. A message with a recipient, as
+/// in `<|channel|>commentary to=functions.weather<|message|>{…}`, is a tool call.
 const CHANNEL: &str = "<|channel|>";
 const START: &str = "<|start|>";
 const MESSAGE: &str = "<|message|>";
 const END: &str = "<|end|>";
-/// The only channel that is reasoning. `commentary` without a recipient is written for the user.
+/// The only channel with reasoning. `commentary` without a recipient is written for the user.
 const ANALYSIS: &str = "analysis";
 const RECIPIENT: &str = "to=";
 
-/// Tokens that are text to us, even if a vocabulary calls them special.
+/// Tokens whose text is emitted even if the vocabulary calls them special.
 pub const REASONING_MARKERS: [&str; 10] = [
     "<think>",
     "</think>",
@@ -43,11 +43,10 @@ pub const REASONING_MARKERS: [&str; 10] = [
     END,
 ];
 
-/// Markers that chat templates look for in the assistant's earlier messages, to leave its reasoning
-/// out.
+/// Markers that chat templates search in earlier assistant messages, to remove the reasoning.
 pub(crate) const STRIPPED_MARKERS: [&str; 4] = ["<think>", "</think>", "<|channel>", "<channel|>"];
 
-/// A reasoning section that the prompt has opened, so the response starts inside it.
+/// A reasoning section that the prompt has opened. The response starts inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenReasoning {
     close: &'static str,
@@ -59,9 +58,8 @@ impl OpenReasoning {
         close: SECTIONS[0].1,
     };
 
-    /// Returns the reasoning section that a rendered prompt ends in, as templates do that end in
-    /// `<think>`. A marker further up, with other text after it, is a quotation in the conversation
-    /// or belongs to an earlier message.
+    /// Returns the reasoning section that a rendered prompt ends in, for example with `<think>`. A
+    /// marker with other text after it is a quotation or belongs to an earlier message.
     pub fn at_end_of(rendered_prompt: &str) -> Option<Self> {
         let text = rendered_prompt.trim_end();
         let section = SECTIONS.iter().find(|(open, _)| text.ends_with(open));
@@ -74,14 +72,14 @@ impl OpenReasoning {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Nothing but white space so far, and no marker.
+enum State {
+    /// Only white space so far, and no marker.
     Opening,
-    /// Right after the marker that opens the reasoning.
+    /// After the marker that opens the reasoning.
     ReasoningStart,
     /// Inside the reasoning.
     Reasoning,
-    /// Right after the marker that closes the reasoning, or a header.
+    /// After the marker that closes the reasoning, or after a header.
     AnswerStart,
     /// Inside the answer, to the end.
     Answer,
@@ -89,52 +87,55 @@ enum Place {
     Header,
 }
 
-/// Splits text into sections; see the rules above.
+/// Splits text into sections; see the rule above.
 #[derive(Debug)]
 pub struct ReasoningSplitter {
-    place: Place,
+    state: State,
     held: String,
-    /// What ends the reasoning.
+    /// The marker that ends the reasoning.
     close: &'static str,
-    /// Whether messages have headers.
+    /// True if messages have headers.
     has_headers: bool,
-    /// What the answer's next text begins with: space after an earlier message, a tool's name.
-    lead: String,
+    /// Text to put before the answer's next text: blank lines after an earlier message, a tool's
+    /// name.
+    prefix: String,
     has_answered: bool,
 }
 
 impl ReasoningSplitter {
-    /// A splitter at the start of a response, or inside the reasoning that the prompt has opened.
+    /// Creates a splitter at the start of a response, or inside the reasoning that the prompt has
+    /// opened.
     pub fn new(open: Option<OpenReasoning>) -> Self {
         let close = open.unwrap_or(OpenReasoning::THINK).close;
         Self {
-            place: if open.is_some() {
-                Place::ReasoningStart
+            state: if open.is_some() {
+                State::ReasoningStart
             } else {
-                Place::Opening
+                State::Opening
             },
             held: String::new(),
             close,
             has_headers: close == END,
-            lead: String::new(),
+            prefix: String::new(),
             has_answered: false,
         }
     }
 
-    /// Takes text and emits what is certain, by section; pieces are never empty.
+    /// Adds text, and emits text whose section is certain. Text is never empty.
     pub fn push(&mut self, text: &str, emit: &mut dyn FnMut(Section, &str)) {
         self.held.push_str(text);
         while self.step(emit) {}
     }
 
-    /// No more text will come: half a marker is text, and so is white space that no marker followed.
+    /// Emits the text that was held back, at the end of the response. Incomplete markers and white
+    /// space are text.
     pub fn finish(&mut self, emit: &mut dyn FnMut(Section, &str)) {
         self.enter_section();
-        let section = match self.place {
-            Place::Reasoning | Place::ReasoningStart => Section::Reasoning,
-            Place::Opening | Place::AnswerStart | Place::Answer => Section::Answer,
-            // Half a header is no text.
-            Place::Header => return self.held.clear(),
+        let section = match self.state {
+            State::Reasoning | State::ReasoningStart => Section::Reasoning,
+            State::Opening | State::AnswerStart | State::Answer => Section::Answer,
+            // An incomplete header is not text.
+            State::Header => return self.held.clear(),
         };
         if !self.held.is_empty() {
             emit(section, &self.held);
@@ -142,42 +143,44 @@ impl ReasoningSplitter {
         }
     }
 
-    /// The white space with which the answer would begin once `text` is pushed, as long as it is
-    /// open whether a marker follows.
-    pub fn leading_blank(&self, text: &str) -> String {
-        if self.place != Place::Opening {
+    /// Returns the white space with which the answer would begin after `text`, while a marker may
+    /// still follow.
+    pub fn leading_whitespace(&self, text: &str) -> String {
+        if self.state != State::Opening {
             return String::new();
         }
-        let mut blank = format!("{}{text}", self.held);
-        blank.truncate(blank.len() - blank.trim_start().len());
-        blank
+        let mut whitespace = format!("{}{text}", self.held);
+        whitespace.truncate(whitespace.len() - whitespace.trim_start().len());
+        whitespace
     }
 
-    /// Goes on by one place; false when more text is needed to do so.
+    /// Advances by one state. Returns false if that needs more text.
     fn step(&mut self, emit: &mut dyn FnMut(Section, &str)) -> bool {
-        match self.place {
-            Place::Opening | Place::ReasoningStart | Place::AnswerStart => self.leave_start(),
-            Place::Reasoning => self.emit_until(self.close, Section::Reasoning, emit),
-            Place::Answer if self.has_headers => self.emit_until(END, Section::Answer, emit),
-            Place::Answer => {
+        match self.state {
+            State::Opening | State::ReasoningStart | State::AnswerStart => {
+                self.read_section_start()
+            }
+            State::Reasoning => self.emit_until(self.close, Section::Reasoning, emit),
+            State::Answer if self.has_headers => self.emit_until(END, Section::Answer, emit),
+            State::Answer => {
                 if !self.held.is_empty() {
                     emit(Section::Answer, &self.held);
                     self.held.clear();
                 }
                 false
             }
-            Place::Header => self.leave_header(),
+            State::Header => self.read_header(),
         }
     }
 
-    /// At the start of a section: a marker, or the section's first text.
-    fn leave_start(&mut self) -> bool {
+    /// Reads a marker, or the first text of a section.
+    fn read_section_start(&mut self) -> bool {
         let text = self.held.trim_start();
         // Some models repeat the marker that the prompt ended with; that changes nothing.
         for (open, close) in SECTIONS {
             if let Some(rest) = text.strip_prefix(open) {
                 self.held = rest.to_owned();
-                self.place = Place::ReasoningStart;
+                self.state = State::ReasoningStart;
                 self.close = close;
                 return true;
             }
@@ -187,15 +190,15 @@ impl ReasoningSplitter {
                 && (self.has_headers || open == CHANNEL)
             {
                 self.held = rest.to_owned();
-                self.place = Place::Header;
+                self.state = State::Header;
                 self.has_headers = true;
                 return true;
             }
         }
-        if self.place == Place::ReasoningStart {
+        if self.state == State::ReasoningStart {
             if let Some(rest) = text.strip_prefix(self.close) {
                 self.held = rest.to_owned();
-                self.place = Place::AnswerStart;
+                self.state = State::AnswerStart;
                 return true;
             }
             if self.close.starts_with(text) {
@@ -211,8 +214,8 @@ impl ReasoningSplitter {
         true
     }
 
-    /// Reads the channel and the recipient of a message, once its whole header is there.
-    fn leave_header(&mut self) -> bool {
+    /// Reads the channel and the recipient of a message when its header is complete.
+    fn read_header(&mut self) -> bool {
         let Some(end) = self.held.find(MESSAGE) else {
             return false;
         };
@@ -220,40 +223,40 @@ impl ReasoningSplitter {
         let recipient = header.find(RECIPIENT).map(|at| &header[at..]);
         let recipient = recipient.and_then(|text| text.split([' ', '<']).next());
         let channel = header.rsplit(CHANNEL).next().unwrap_or(header);
-        self.place = if recipient.is_none() && channel.trim_start().starts_with(ANALYSIS) {
-            Place::ReasoningStart
+        self.state = if recipient.is_none() && channel.trim_start().starts_with(ANALYSIS) {
+            State::ReasoningStart
         } else {
-            // A tool call is part of the answer: nobody here runs it, and it must not get lost.
-            self.lead = if self.has_answered { "\n\n" } else { "" }.to_owned();
+            // A tool call is part of the answer: nothing runs it, and it must not get lost.
+            self.prefix = if self.has_answered { "\n\n" } else { "" }.to_owned();
             if let Some(recipient) = recipient {
-                self.lead += recipient;
-                self.lead.push('\n');
+                self.prefix += recipient;
+                self.prefix.push('\n');
             }
-            Place::AnswerStart
+            State::AnswerStart
         };
         self.close = END;
         self.held.drain(..end + MESSAGE.len());
         true
     }
 
-    /// Settles that what is held begins the section's text, and drops layout before it.
+    /// Starts the section's text with the held text, and drops layout before it.
     fn enter_section(&mut self) {
-        let layout = match self.place {
-            Place::Opening => 0,
-            Place::ReasoningStart | Place::AnswerStart => layout_len(&self.held),
-            Place::Reasoning | Place::Answer | Place::Header => return,
+        let layout = match self.state {
+            State::Opening => 0,
+            State::ReasoningStart | State::AnswerStart => leading_layout_len(&self.held),
+            State::Reasoning | State::Answer | State::Header => return,
         };
         self.held.drain(..layout);
-        self.place = match self.place {
-            Place::ReasoningStart => Place::Reasoning,
+        self.state = match self.state {
+            State::ReasoningStart => State::Reasoning,
             _ => {
-                self.held.insert_str(0, &std::mem::take(&mut self.lead));
-                Place::Answer
+                self.held.insert_str(0, &std::mem::take(&mut self.prefix));
+                State::Answer
             }
         };
     }
 
-    /// Emits what comes before the marker `close`, which ends the section.
+    /// Emits text before the marker `close`, which ends the section.
     fn emit_until(
         &mut self,
         close: &str,
@@ -269,18 +272,18 @@ impl ReasoningSplitter {
         let marker = if end.is_some() { close.len() } else { 0 };
         self.held.drain(..certain + marker);
         if end.is_some() {
-            self.place = Place::AnswerStart;
+            self.state = State::AnswerStart;
         }
         end.is_some()
     }
 }
 
-/// Bytes of white space at the start that are layout: whole blank lines, or the blank on the
-/// marker's own line. The indentation of the first line of text is not.
-fn layout_len(text: &str) -> usize {
-    let blank = text.len() - text.trim_start().len();
-    match text[..blank].rfind('\n') {
-        Some(last_break) if blank < text.len() => last_break + 1,
-        _ => blank,
+/// Returns the number of bytes of leading white space that is layout: blank lines, or white space
+/// on the marker's own line. The indentation of the first line of text is not layout.
+fn leading_layout_len(text: &str) -> usize {
+    let whitespace = text.len() - text.trim_start().len();
+    match text[..whitespace].rfind('\n') {
+        Some(last_break) if whitespace < text.len() => last_break + 1,
+        _ => whitespace,
     }
 }

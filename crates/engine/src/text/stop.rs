@@ -1,10 +1,10 @@
-//! Ends the answer at a stop string, however it is cut into tokens.
+//! Ends a response at a stop string.
 //!
-//! The rule: the stop string that is complete first ends the answer, and of those complete at the
-//! same character the longest; so the result does not depend on how the text was cut. Text that
-//! may still become part of a stop string is held back.
+//! The stop string that is complete first ends the response, and of those complete at the same
+//! character the longest. So the result does not depend on how tokens split the text. Text that may
+//! become part of a stop string is held back.
 
-/// Lets text through up to the first stop string.
+/// Passes text through up to the first stop string.
 #[derive(Debug)]
 pub struct StopFilter {
     stop: Vec<String>,
@@ -13,7 +13,7 @@ pub struct StopFilter {
 }
 
 impl StopFilter {
-    /// A filter that ends at any of `stop`. Empty strings are ignored.
+    /// Creates a filter that ends at any of `stop`. Empty strings are ignored.
     pub fn new(stop: &[String]) -> Self {
         Self {
             stop: stop.iter().filter(|s| !s.is_empty()).cloned().collect(),
@@ -22,17 +22,17 @@ impl StopFilter {
         }
     }
 
-    /// Whether a stop string was met.
+    /// Returns true after a stop string.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// Whether `text` alone holds a stop string.
-    pub fn is_met_in(&self, text: &str) -> bool {
+    /// Returns true if `text` alone contains a stop string.
+    pub fn occurs_in(&self, text: &str) -> bool {
         self.first_match(text).is_some()
     }
 
-    /// Takes text and emits what is certain not to belong to a stop string.
+    /// Adds text, and emits text that is certainly not part of a stop string.
     pub fn push(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
         if self.is_stopped {
             return;
@@ -55,7 +55,7 @@ impl StopFilter {
         }
     }
 
-    /// No more text will come: half a stop string is text.
+    /// Emits the text that was held back, at the end of the response.
     pub fn finish(&mut self, emit: &mut dyn FnMut(&str)) {
         if !self.held.is_empty() {
             emit(&self.held);
@@ -63,16 +63,19 @@ impl StopFilter {
         }
     }
 
-    /// Where the stop string that is complete first begins.
+    /// Returns the start of the stop string that is complete first.
     fn first_match(&self, text: &str) -> Option<usize> {
         self.stop
             .iter()
-            .filter_map(|stop| text.find(stop.as_str()).map(|at| (at + stop.len(), at)))
+            .filter_map(|stop| {
+                text.find(stop.as_str())
+                    .map(|start| (start + stop.len(), start))
+            })
             .min()
             .map(|(_, start)| start)
     }
 
-    /// Length in bytes of the longest end of `text` that begins a stop string.
+    /// Returns the length in bytes of the longest end of `text` that starts a stop string.
     fn partial_match(&self, text: &str) -> usize {
         self.stop
             .iter()
@@ -82,10 +85,11 @@ impl StopFilter {
     }
 }
 
-/// Length in bytes of the longest end of `text` that is a beginning of `pattern`, but not all of it.
+/// Returns the length in bytes of the longest end of `text` that is a start of `pattern`, but not
+/// all of it.
 pub(crate) fn longest_overlap(text: &str, pattern: &str) -> usize {
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-    // Both are whole characters, so an equal run of bytes that ends where `text` ends starts at a
+    // Both are complete characters, so an equal run of bytes at the end of `text` starts at a
     // character too.
     (1..pattern.len().min(text.len() + 1))
         .rev()

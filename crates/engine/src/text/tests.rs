@@ -1,4 +1,4 @@
-//! Whatever the cut, the same text comes out; nothing of a stop string or a marker leaks.
+//! The output does not depend on the splits of the input, and no stop string or marker leaks.
 
 use proptest::prelude::*;
 
@@ -6,28 +6,28 @@ use super::utf8::Utf8Buffer;
 use super::{OpenReasoning, TextStream};
 use crate::event::Section;
 
-/// What a reader has seen: reasoning, answer, and whether a stop string ended it.
+/// The output: reasoning, answer, and whether a stop string ended it.
 #[derive(Debug, PartialEq, Eq, Default)]
-struct Seen {
+struct Output {
     reasoning: String,
     answer: String,
     is_stopped: bool,
 }
 
-fn stream(stop: &[&str], starts_in_reasoning: bool, pieces: &[&[u8]]) -> Seen {
+fn stream(stop: &[&str], starts_in_reasoning: bool, pieces: &[&[u8]]) -> Output {
     let open = starts_in_reasoning.then_some(OpenReasoning::THINK);
     stream_after(open, stop, pieces)
 }
 
-fn stream_after(open: Option<OpenReasoning>, stop: &[&str], pieces: &[&[u8]]) -> Seen {
+fn stream_after(open: Option<OpenReasoning>, stop: &[&str], pieces: &[&[u8]]) -> Output {
     let stop: Vec<String> = stop.iter().map(|&s| s.to_owned()).collect();
     let mut stream = TextStream::new(&stop, open);
-    let mut seen = Seen::default();
+    let mut output = Output::default();
     let mut emit = |section, text: &str| {
         assert!(!text.is_empty(), "an empty piece was emitted");
         match section {
-            Section::Reasoning => seen.reasoning.push_str(text),
-            Section::Answer => seen.answer.push_str(text),
+            Section::Reasoning => output.reasoning.push_str(text),
+            Section::Answer => output.answer.push_str(text),
         }
     };
     let mut is_stopped = false;
@@ -38,16 +38,16 @@ fn stream_after(open: Option<OpenReasoning>, stop: &[&str], pieces: &[&[u8]]) ->
         }
     }
     stream.finish(&mut emit);
-    seen.is_stopped = is_stopped;
-    seen
+    output.is_stopped = is_stopped;
+    output
 }
 
-fn bytewise(stop: &[&str], starts_in_reasoning: bool, text: &str) -> Seen {
+fn bytewise(stop: &[&str], starts_in_reasoning: bool, text: &str) -> Output {
     let pieces: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
     stream(stop, starts_in_reasoning, &pieces)
 }
 
-/// Checks one text cut at every byte and not cut at all.
+/// Checks a text that arrives byte by byte, and as a whole.
 fn check(stop: &[&str], starts_in_reasoning: bool, text: &str, reasoning: &str, answer: &str) {
     let whole = stream(stop, starts_in_reasoning, &[text.as_bytes()]);
     assert_eq!(
@@ -58,20 +58,20 @@ fn check(stop: &[&str], starts_in_reasoning: bool, text: &str, reasoning: &str, 
     assert_eq!(bytewise(stop, starts_in_reasoning, text), whole, "{text:?}");
 }
 
-/// `bytes` cut at the places of `cuts`.
-fn cut<'b>(bytes: &'b [u8], cuts: &[usize]) -> Vec<&'b [u8]> {
-    let mut places: Vec<usize> = cuts.iter().map(|c| c % (bytes.len() + 1)).collect();
-    places.extend([0, bytes.len()]);
-    places.sort_unstable();
-    places.windows(2).map(|w| &bytes[w[0]..w[1]]).collect()
+/// Splits `bytes` at the positions `splits`.
+fn split<'b>(bytes: &'b [u8], splits: &[usize]) -> Vec<&'b [u8]> {
+    let mut positions: Vec<usize> = splits.iter().map(|c| c % (bytes.len() + 1)).collect();
+    positions.extend([0, bytes.len()]);
+    positions.sort_unstable();
+    positions.windows(2).map(|w| &bytes[w[0]..w[1]]).collect()
 }
 
-fn cuts() -> impl Strategy<Value = Vec<usize>> {
+fn splits() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(any::<usize>(), 0..12)
 }
 
 #[test]
-fn reasoning_is_told_from_the_answer() {
+fn reasoning_is_separated_from_the_answer() {
     check(
         &[],
         false,
@@ -100,7 +100,7 @@ fn reasoning_is_told_from_the_answer() {
 }
 
 #[test]
-fn a_channel_for_thoughts_is_told_from_the_answer() {
+fn a_thought_channel_is_separated_from_the_answer() {
     let text = "<|channel>thought\nHm.\n<channel|>Yes.";
     check(&[], false, text, "Hm.\n", "Yes.");
     check(
@@ -115,7 +115,7 @@ fn a_channel_for_thoughts_is_told_from_the_answer() {
 }
 
 #[test]
-fn messages_with_headers_go_where_those_say() {
+fn messages_go_to_the_section_of_their_header() {
     let text = "<|channel|>analysis<|message|>Hm.<|end|>\
                 <|start|>assistant<|channel|>final<|message|>Yes.";
     check(&[], false, text, "Hm.", "Yes.");
@@ -134,14 +134,14 @@ fn messages_with_headers_go_where_those_say() {
 }
 
 #[test]
-fn half_a_header_is_no_text() {
+fn an_incomplete_header_is_not_text() {
     check(&[], false, "<|channel|>analy", "", "");
     let text = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assis";
     check(&[], false, text, "Hm.", "");
 }
 
 #[test]
-fn marks_of_messages_are_text_where_messages_have_none() {
+fn message_markers_are_text_if_the_response_has_no_headers() {
     let text = "Yes. <|channel|> is a token, <|end|> another";
     check(&[], false, text, "", text);
     check(&[], false, "<|start|>x", "", "<|start|>x");
@@ -155,14 +155,14 @@ fn marks_of_messages_are_text_where_messages_have_none() {
 }
 
 #[test]
-fn an_empty_reasoning_section_reports_nothing() {
+fn an_empty_reasoning_section_emits_nothing() {
     check(&[], false, "<think>\n\n</think>\n\nYes.", "", "Yes.");
     check(&[], true, " \n </think>\nYes.", "", "Yes.");
     check(&[], false, "<think>\n \n  ", "", "");
 }
 
 #[test]
-fn markers_in_the_middle_of_an_answer_are_quotations() {
+fn markers_inside_an_answer_are_text() {
     let text = "Models write <think> and </think>.\n<think>x</think>";
     check(&[], false, text, "", text);
     check(&[], false, "</think> is odd", "", "</think> is odd");
@@ -170,7 +170,7 @@ fn markers_in_the_middle_of_an_answer_are_quotations() {
 }
 
 #[test]
-fn half_a_marker_at_the_end_is_text() {
+fn an_incomplete_marker_at_the_end_is_text() {
     check(&[], false, "<thi", "", "<thi");
     check(&[], false, "<think>Hm</thi", "Hm</thi", "");
     check(&[], true, "</", "</", "");
@@ -196,7 +196,7 @@ fn of_several_stop_strings_the_first_complete_one_ends_the_answer() {
 }
 
 #[test]
-fn stop_strings_are_not_looked_for_in_the_reasoning() {
+fn stop_strings_are_ignored_in_the_reasoning() {
     check(
         &["\n\n"],
         false,
@@ -209,21 +209,21 @@ fn stop_strings_are_not_looked_for_in_the_reasoning() {
 }
 
 #[test]
-fn stop_strings_of_white_space_hold_before_the_first_word() {
+fn stop_strings_of_white_space_work_before_the_first_word() {
     check(&["\n"], false, "\nHello", "", "");
     check(&["\n\n"], false, " \n\n<think>", "", " ");
     assert!(bytewise(&["\n"], false, "\n").is_stopped);
 }
 
 #[test]
-fn nothing_follows_a_stop_string() {
+fn nothing_is_emitted_after_a_stop_string() {
     let mut stream = TextStream::new(&["x".to_owned()], None);
-    let mut seen = String::new();
-    let mut emit = |_, text: &str| seen.push_str(text);
+    let mut output = String::new();
+    let mut emit = |_, text: &str| output.push_str(text);
     assert!(stream.push(b"axb", &mut emit));
     assert!(stream.push(b"more", &mut emit));
     stream.finish(&mut emit);
-    assert_eq!(seen, "a");
+    assert_eq!(output, "a");
 }
 
 #[test]
@@ -252,9 +252,9 @@ fn a_prompt_that_ends_in_a_marker_starts_in_reasoning() {
     ] {
         let open = OpenReasoning::at_end_of(prompt);
         assert!(open.is_some(), "{prompt:?}");
-        let seen = stream_after(open, &[], &["Hm</".as_bytes(), close.as_bytes()]);
+        let output = stream_after(open, &[], &["Hm</".as_bytes(), close.as_bytes()]);
         assert_eq!(
-            (&*seen.reasoning, &*seen.answer),
+            (&*output.reasoning, &*output.answer),
             ("Hm</", ""),
             "{prompt:?}"
         );
@@ -271,7 +271,7 @@ fn a_prompt_that_ends_in_a_marker_starts_in_reasoning() {
 }
 
 #[test]
-fn mistrals_markers_are_reasoning() {
+fn mistral_markers_open_and_close_reasoning() {
     check(&[], false, "[THINK]Hm.[/THINK]\n\nYes.", "Hm.", "Yes.");
     check(
         &[],
@@ -283,7 +283,7 @@ fn mistrals_markers_are_reasoning() {
 }
 
 #[test]
-fn a_tool_call_is_part_of_the_answer_and_names_its_tool() {
+fn a_tool_call_is_part_of_the_answer_with_its_tool_name() {
     let called = "<|channel|>analysis<|message|>Look it up.<|end|>\
         <|start|>assistant<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"in\": 1}";
     let shown = "to=functions.weather\n{\"in\": 1}";
@@ -296,34 +296,34 @@ fn a_tool_call_is_part_of_the_answer_and_names_its_tool() {
     check(&[], false, built_in, "", "to=python\n1 + 1");
 }
 
-/// The meaning of stop strings, spelled out: grow the text by characters until one is complete.
+/// The definition of stop strings: adds characters until one is complete.
 fn stopped_answer(text: &str, stop: &[String]) -> Option<String> {
     let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
-    ends.map(|end| &text[..end]).find_map(|seen| {
+    ends.map(|end| &text[..end]).find_map(|output| {
         let longest = stop
             .iter()
-            .filter(|s| seen.ends_with(s.as_str()))
+            .filter(|s| output.ends_with(s.as_str()))
             .max_by_key(|s| s.len())?;
-        Some(seen[..seen.len() - longest.len()].to_owned())
+        Some(output[..output.len() - longest.len()].to_owned())
     })
 }
 
 proptest! {
     #[test]
-    fn any_cut_of_any_text_streams_out_whole(text in "\\PC*", cuts in cuts()) {
-        // A letter in front, so that no `<think>` is a marker and no white space is held.
+    fn any_split_of_any_text_is_emitted_completely(text in "\\PC*", splits in splits()) {
+        // Starts with a letter, so that no `<think>` is a marker and no white space is held back.
         let text = format!("a{text}");
-        let seen = stream(&[], false, &cut(text.as_bytes(), &cuts));
-        prop_assert_eq!(seen.answer, text);
+        let output = stream(&[], false, &split(text.as_bytes(), &splits));
+        prop_assert_eq!(output.answer, text);
     }
 
     #[test]
-    fn any_cut_of_any_bytes_equals_the_lossy_conversion(
+    fn any_split_of_any_bytes_equals_the_lossy_conversion(
         bytes in prop::collection::vec(any::<u8>(), 0..64),
-        cuts in cuts(),
+        splits in splits(),
     ) {
         let mut buffer = Utf8Buffer::default();
-        let mut text: String = cut(&bytes, &cuts).iter().map(|piece| buffer.push(piece)).collect();
+        let mut text: String = split(&bytes, &splits).iter().map(|piece| buffer.push(piece)).collect();
         text.push_str(buffer.finish());
         prop_assert_eq!(text, String::from_utf8_lossy(&bytes));
     }
@@ -332,17 +332,17 @@ proptest! {
     fn stop_strings_never_leak_and_always_stop(
         text in "[abé\n]{0,24}",
         stop in prop::collection::vec("[abé\n]{1,4}", 1..4),
-        cuts in cuts(),
+        splits in splits(),
     ) {
         let stop_refs: Vec<&str> = stop.iter().map(String::as_str).collect();
-        let seen = stream(&stop_refs, false, &cut(text.as_bytes(), &cuts));
+        let output = stream(&stop_refs, false, &split(text.as_bytes(), &splits));
         let stopped = stopped_answer(&text, &stop);
-        prop_assert_eq!(seen.is_stopped, stopped.is_some());
-        prop_assert_eq!(seen.answer, stopped.unwrap_or(text));
+        prop_assert_eq!(output.is_stopped, stopped.is_some());
+        prop_assert_eq!(output.answer, stopped.unwrap_or(text));
     }
 
     #[test]
-    fn the_cut_changes_nothing(
+    fn splits_do_not_change_the_output(
         parts in prop::collection::vec(
             prop::sample::select(vec![
                 "<think>", "</think>", "<th", "ink>", "</", "\n", " ", "a", "é", ".",
@@ -353,12 +353,12 @@ proptest! {
         ),
         starts_in_reasoning in any::<bool>(),
         stop in prop::collection::vec("[a\n<. ]{1,2}", 0..2),
-        cuts in cuts(),
+        splits in splits(),
     ) {
         let text = parts.concat();
         let stop: Vec<&str> = stop.iter().map(String::as_str).collect();
         let whole = stream(&stop, starts_in_reasoning, &[text.as_bytes()]);
-        let pieces = stream(&stop, starts_in_reasoning, &cut(text.as_bytes(), &cuts));
+        let pieces = stream(&stop, starts_in_reasoning, &split(text.as_bytes(), &splits));
         prop_assert_eq!(pieces, whole);
     }
 }

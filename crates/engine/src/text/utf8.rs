@@ -1,17 +1,17 @@
-//! Whole characters out of bytes that arrive in any cut.
+//! Assembles complete characters from bytes that are split anywhere.
 //!
-//! Tokens may end in the middle of a character. The rule: the text that comes out, joined, equals
-//! `String::from_utf8_lossy` of the bytes that went in, joined.
+//! Tokens may end inside a character. The joined output equals `String::from_utf8_lossy` of the
+//! joined input.
 
-/// Holds back the bytes of a character that is not complete yet; never more than three.
+/// Holds back the bytes of an incomplete character, at most three.
 #[derive(Debug, Default)]
 pub struct Utf8Buffer {
     partial: Vec<u8>,
 }
 
 impl Utf8Buffer {
-    /// Takes bytes and returns the characters that are now complete. A sequence that cannot become
-    /// a character turns into one U+FFFD.
+    /// Adds bytes and returns the characters that are now complete. A sequence that cannot become a
+    /// character turns into one U+FFFD.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         self.partial.extend_from_slice(bytes);
         let complete = self.partial.len() - incomplete_tail(&self.partial);
@@ -20,7 +20,7 @@ impl Utf8Buffer {
         text
     }
 
-    /// No more bytes will come: U+FFFD for a character that was left incomplete, else nothing.
+    /// Ends the input: returns U+FFFD if a character is incomplete, else an empty string.
     pub fn finish(&mut self) -> &'static str {
         let is_partial = !self.partial.is_empty();
         self.partial.clear();
@@ -28,7 +28,7 @@ impl Utf8Buffer {
     }
 }
 
-/// Bytes at the end that more bytes could complete to a character.
+/// Returns the number of bytes at the end that start an incomplete character.
 fn incomplete_tail(bytes: &[u8]) -> usize {
     (1..=bytes.len().min(3))
         .find(|n| {

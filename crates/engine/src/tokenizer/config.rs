@@ -1,7 +1,7 @@
-//! `tokenizer_config.json` and `special_tokens_map.json`: what templates and engines need of them.
+//! Reads `tokenizer_config.json` and `special_tokens_map.json`.
 //!
-//! Both files have grown over years, so every field is optional and unknown ones are ignored; but
-//! a field that is there with the wrong type is an error that names the file, line and column.
+//! Both files have grown over years, so every field is optional and unknown fields are ignored. A
+//! field with the wrong type is an error that names the file, line and column.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -15,7 +15,7 @@ use crate::error::EngineError;
 /// The largest known file, with a description of every special token, has 1.2 MB.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// What `tokenizer_config.json` says, completed by `special_tokens_map.json`.
+/// The contents of `tokenizer_config.json`, completed with `special_tokens_map.json`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct TokenizerConfig {
@@ -25,42 +25,42 @@ pub struct TokenizerConfig {
     /// End-of-text token.
     #[serde(deserialize_with = "token_text")]
     pub eos_token: Option<String>,
-    /// Stands for what the vocabulary lacks.
+    /// The token for text that is not in the vocabulary.
     #[serde(deserialize_with = "token_text")]
     pub unk_token: Option<String>,
-    /// Fills up batches.
+    /// The padding token.
     #[serde(deserialize_with = "token_text")]
     pub pad_token: Option<String>,
-    /// Whether the begin-of-text token leads every text. [`Tokenizer::encode`] leaves that to the
-    /// post-processor of `tokenizer.json`, as `transformers` does from version 5 on.
+    /// True if every text starts with the begin-of-text token. [`Tokenizer::encode`] leaves that to
+    /// the post-processor of `tokenizer.json`, as `transformers` does since version 5.
     ///
     /// [`Tokenizer::encode`]: crate::Tokenizer::encode
     pub add_bos_token: Option<bool>,
-    /// The chat template, or several under names.
+    /// The chat template, or several named ones.
     pub chat_template: Option<ChatTemplateSource>,
 }
 
-/// A chat template as the file gives it.
+/// The chat template of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum ChatTemplateSource {
     /// The only template.
     One(String),
-    /// Several, of which `default` is for plain conversations.
+    /// Several templates, of which `default` is for plain conversations.
     Named(Vec<NamedTemplate>),
 }
 
 /// One of several chat templates.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct NamedTemplate {
-    /// What it is for, such as `default` or `tool_use`.
+    /// Its purpose, such as `default` or `tool_use`.
     pub name: String,
     /// Its source.
     pub template: String,
 }
 
 impl ChatTemplateSource {
-    /// The template for conversations: the only one, or the one named `default`.
+    /// Returns the template for conversations: the only one, or the one named `default`.
     pub fn default_template(&self) -> Option<&str> {
         match self {
             Self::One(template) => Some(template),
@@ -73,10 +73,10 @@ impl ChatTemplateSource {
 }
 
 impl TokenizerConfig {
-    /// Reads both files of a model folder. A file that is not there says nothing.
+    /// Reads both files of a model folder. Missing files are allowed.
     ///
     /// # Errors
-    /// [`EngineError::BadFile`], with line and column, when one is there but cannot be read.
+    /// [`EngineError::BadFile`], with line and column, if a file cannot be read.
     pub fn from_folder(folder: &Path) -> Result<Self, EngineError> {
         let read = |name| read_json::<Self>(&folder.join(name), MAX_FILE_BYTES);
         let mut config = read("tokenizer_config.json")?.unwrap_or_default();
@@ -88,7 +88,7 @@ impl TokenizerConfig {
         Ok(config)
     }
 
-    /// The special tokens under the names by which templates call them.
+    /// Returns the special tokens by their names in templates.
     pub fn special_tokens(&self) -> BTreeMap<&'static str, &str> {
         [
             ("bos_token", &self.bos_token),
@@ -102,7 +102,7 @@ impl TokenizerConfig {
     }
 }
 
-/// Reads a JSON file of at most `limit` bytes; `None` when it is not there.
+/// Reads a JSON file of at most `limit` bytes. Returns `None` if it does not exist.
 pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
     path: &Path,
     limit: u64,
@@ -117,7 +117,7 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
     }
 }
 
-/// A token is written as its text, or as an object with its text under `content`.
+/// A token is its text, or an object with its text in `content`.
 fn token_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

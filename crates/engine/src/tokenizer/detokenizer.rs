@@ -1,8 +1,8 @@
-//! Token ids to bytes, one at a time.
+//! Converts token ids to bytes, one at a time.
 //!
 //! `tokenizer.json` describes decoding as a chain of steps over the list of all tokens. Every step
-//! that language models use needs one token and at most its place in the text, so the chain can run
-//! token by token. [`DecodePlan`] is that chain, checked once; [`Detokenizer`] runs it.
+//! that language models use needs only one token and possibly whether it is the first, so the chain
+//! can run token by token. [`DecodePlan`] is that chain, checked once; [`Detokenizer`] runs it.
 
 use std::path::Path;
 
@@ -15,44 +15,44 @@ use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 use crate::error::EngineError;
 use crate::text::REASONING_MARKERS;
 
-/// What happens to one token.
+/// A decoding step of one token.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The characters of GPT-2's alphabet stand for bytes.
+    /// Decodes GPT-2's alphabet, whose characters stand for bytes.
     ByteLevel,
-    /// `<0xNN>` stands for a byte.
+    /// Decodes `<0xNN>` to a byte.
     ByteFallback,
-    /// A pattern is replaced.
+    /// Replaces a pattern.
     Replace(Replace),
-    /// A character is taken off both ends, at most so many times.
+    /// Removes a character from both ends, up to the given numbers of times.
     Strip {
         content: char,
         start: usize,
         stop: usize,
     },
-    /// A character stands for a space; in the first token for nothing, if `drop_in_first`.
+    /// Replaces a character with a space; in the first token with nothing, if `drop_in_first`.
     Metaspace {
         replacement: char,
         drop_in_first: bool,
     },
-    /// Tokens without the prefix begin a word.
+    /// Puts a space before tokens without the prefix.
     WordPiece { prefix: String, cleanup: bool },
-    /// The suffix ends a word, so a space follows unless the text ends.
-    WordEnd { suffix: String },
-    /// Every token is a word.
-    Spaced,
+    /// Removes a suffix that ends a word; a space follows unless the text ends.
+    WordSuffix { suffix: String },
+    /// Puts a space before every token but the first.
+    SpaceBefore,
 }
 
 /// The decoder of a `tokenizer.json`, as steps that run token by token.
 #[derive(Debug, Clone)]
 pub(crate) struct DecodePlan {
     steps: Vec<Step>,
-    /// Taken off the start of the whole text, once joined: the character, and how often at most.
+    /// Removed from the start of the joined text: the character, and how often at most.
     text_start: Option<(char, usize)>,
 }
 
 impl DecodePlan {
-    /// Reads the chain. `path` is for messages.
+    /// Reads the decoder. `path` is for messages.
     pub(crate) fn new(path: &Path, decoder: Option<&DecoderWrapper>) -> Result<Self, EngineError> {
         let mut plan = Self {
             steps: Vec::new(),
@@ -60,9 +60,9 @@ impl DecodePlan {
         };
         let mut is_joined = false;
         match decoder {
-            Some(decoder) => plan.read(decoder, &mut is_joined),
+            Some(decoder) => plan.add(decoder, &mut is_joined),
             None => {
-                plan.steps.push(Step::Spaced);
+                plan.steps.push(Step::SpaceBefore);
                 Ok(())
             }
         }
@@ -73,15 +73,15 @@ impl DecodePlan {
         Ok(plan)
     }
 
-    fn read(&mut self, decoder: &DecoderWrapper, is_joined: &mut bool) -> Result<(), String> {
+    fn add(&mut self, decoder: &DecoderWrapper, is_joined: &mut bool) -> Result<(), String> {
         if let DecoderWrapper::Sequence(sequence) = decoder {
             return sequence
                 .get_decoders()
                 .iter()
-                .try_for_each(|decoder| self.read(decoder, is_joined));
+                .try_for_each(|decoder| self.add(decoder, is_joined));
         }
         if *is_joined {
-            return self.read_joined(decoder);
+            return self.add_after_join(decoder);
         }
         match decoder {
             DecoderWrapper::ByteLevel(_) => {
@@ -94,8 +94,9 @@ impl DecodePlan {
         Ok(())
     }
 
-    /// After the tokens are joined, only what concerns the start of the text can run token by token.
-    fn read_joined(&mut self, decoder: &DecoderWrapper) -> Result<(), String> {
+    /// Adds a step after the tokens are joined. Only a step at the start of the text can run token
+    /// by token.
+    fn add_after_join(&mut self, decoder: &DecoderWrapper) -> Result<(), String> {
         match decoder {
             DecoderWrapper::Fuse(_) => Ok(()),
             DecoderWrapper::Strip(strip) if strip.stop == 0 && self.text_start.is_none() => {
@@ -128,26 +129,26 @@ fn token_step(decoder: &DecoderWrapper) -> Result<Step, String> {
             prefix: word_piece.prefix.clone(),
             cleanup: word_piece.cleanup,
         },
-        DecoderWrapper::BPE(bpe) => Step::WordEnd {
+        DecoderWrapper::BPE(bpe) => Step::WordSuffix {
             suffix: bpe.suffix.clone(),
         },
         DecoderWrapper::CTC(_) => {
             return Err("decoder: CTC is for speech recognition, not for text".to_owned());
         }
-        // The caller has taken these.
+        // The caller handles these.
         DecoderWrapper::ByteLevel(_) | DecoderWrapper::Fuse(_) | DecoderWrapper::Sequence(_) => {
             return Err("decoder: nested too oddly to run token by token".to_owned());
         }
     })
 }
 
-/// A token on its way through the steps.
+/// The intermediate value of a token.
 enum Piece {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-/// Turns one text's token ids into bytes, in order.
+/// Converts the token ids of one text to bytes, in order.
 #[derive(Debug)]
 pub struct Detokenizer<'t> {
     tokenizer: &'t tokenizers::Tokenizer,
@@ -168,8 +169,8 @@ impl<'t> Detokenizer<'t> {
         }
     }
 
-    /// The bytes that this token adds to the text; they may end inside a character. Empty for
-    /// special tokens (the markers of reasoning excepted) and for ids outside the vocabulary.
+    /// Returns the bytes that this token adds to the text; they may end inside a character. Empty
+    /// for special tokens, except reasoning markers, and for ids outside the vocabulary.
     pub fn push(&mut self, id: u32) -> Vec<u8> {
         let Some(token) = self.tokenizer.id_to_token(id) else {
             return Vec::new();
@@ -187,7 +188,7 @@ impl<'t> Detokenizer<'t> {
             .iter()
             .fold(Piece::Text(token), |piece, step| match piece {
                 Piece::Text(text) => run(step, text, self.is_first, &mut self.word_ended),
-                // A byte is final: the other steps are about text.
+                // Bytes are final: the other steps are about text.
                 bytes @ Piece::Bytes(_) => bytes,
             });
         self.is_first = false;
@@ -199,7 +200,7 @@ impl<'t> Detokenizer<'t> {
         bytes
     }
 
-    /// Takes the leading characters off that the joined text loses at its start.
+    /// Removes the leading characters that the joined text loses at its start.
     fn strip_start(&mut self, bytes: &mut Vec<u8>) {
         while let Some((content, left)) = self.text_start {
             if bytes.is_empty() {
@@ -225,7 +226,7 @@ fn run(step: &Step, text: String, is_first: bool, word_ended: &mut bool) -> Piec
             None => Piece::Text(text),
         },
         Step::Replace(replace) => Piece::Text(
-            // Fails only where its regular expression gives up; then the token stays as it is.
+            // Fails only if its regular expression gives up; then the token stays as it is.
             replace
                 .decode_chain(vec![text.clone()])
                 .map_or(text, |pieces| pieces.concat()),
@@ -246,14 +247,14 @@ fn run(step: &Step, text: String, is_first: bool, word_ended: &mut bool) -> Piec
             prefix,
             cleanup: is_cleaned,
         } => Piece::Text(word_piece(text, prefix, *is_cleaned, is_first)),
-        Step::WordEnd { suffix } => {
+        Step::WordSuffix { suffix } => {
             let space = if *word_ended { " " } else { "" };
             let word = text.strip_suffix(suffix.as_str());
             *word_ended = word.is_some();
             Piece::Text(format!("{space}{}", word.unwrap_or(&text)))
         }
-        Step::Spaced if is_first => Piece::Text(text),
-        Step::Spaced => Piece::Text(format!(" {text}")),
+        Step::SpaceBefore if is_first => Piece::Text(text),
+        Step::SpaceBefore => Piece::Text(format!(" {text}")),
     }
 }
 
@@ -277,14 +278,14 @@ fn word_piece(text: String, prefix: &str, is_cleaned: bool, is_first: bool) -> S
     if is_cleaned { cleanup(&text) } else { text }
 }
 
-/// The bytes of a token in GPT-2's alphabet; `None` when it has a character outside of it, as added
+/// Returns the bytes of a token in GPT-2's alphabet; `None` if it has other characters, as added
 /// tokens may.
 fn byte_level(token: &str) -> Option<Vec<u8>> {
     token.chars().map(byte_of).collect()
 }
 
-/// GPT-2's alphabet: printable Latin-1 characters stand for themselves, and the other 68 byte values
-/// are numbered from U+0100 on.
+/// GPT-2's alphabet: printable Latin-1 characters stand for themselves, and the other 68 byte
+/// values are numbered from U+0100.
 pub(super) fn byte_of(c: char) -> Option<u8> {
     let code = u32::from(c);
     let byte = match code {
@@ -297,7 +298,7 @@ pub(super) fn byte_of(c: char) -> Option<u8> {
     u8::try_from(byte).ok()
 }
 
-/// The byte that `<0xNN>` stands for.
+/// Returns the byte that `<0xNN>` stands for.
 fn fallback_byte(token: &str) -> Option<u8> {
     let digits = token.strip_prefix("<0x")?.strip_suffix('>')?;
     let is_pair = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! The detokeniser equals the `tokenizers` crate's decode; bad files are named.
+//! The detokenizer equals the `tokenizers` crate's decode; errors name the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use crate::chat::{ChatPrompt, Message, Role};
 use crate::template::ChatTemplate;
 use crate::text::utf8::Utf8Buffer;
 
-/// The starter model's: byte-level BPE.
+/// The starter model's tokenizer: byte-level BPE.
 static STARTER: LazyLock<Tokenizer> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
     Tokenizer::from_folder(&folder).unwrap()
@@ -42,7 +42,7 @@ static GEMMA_STYLE: LazyLock<Tokenizer> = LazyLock::new(|| {
     sentence_piece(&normalizer, &decoder)
 });
 
-/// A tiny SentencePiece-style BPE: letters, some merges, and bytes for all else.
+/// A tiny SentencePiece-style BPE: letters, some merges, and byte tokens.
 fn sentence_piece(normalizer: &Value, decoder: &Value) -> Tokenizer {
     let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>", "<think>"]
         .map(str::to_owned)
@@ -78,7 +78,7 @@ fn sentence_piece(normalizer: &Value, decoder: &Value) -> Tokenizer {
     .unwrap()
 }
 
-/// A vocabulary of whole words with this decoder.
+/// A word-level tokenizer with this decoder.
 fn words(decoder: &Value) -> Result<Tokenizer, EngineError> {
     tokenizer(&json!({
         "version": "1.0",
@@ -101,7 +101,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// The text of `ids`, token by token.
+/// Decodes `ids` token by token.
 fn streamed(tokenizer: &Tokenizer, ids: &[u32]) -> String {
     let mut detokenizer = tokenizer.detokenizer();
     let mut buffer = Utf8Buffer::default();
@@ -114,7 +114,7 @@ fn streamed(tokenizer: &Tokenizer, ids: &[u32]) -> String {
 }
 
 #[test]
-fn encodes_as_the_file_says() {
+fn special_tokens_in_text_become_their_ids() {
     let ids = STARTER
         .encode("<|im_start|>user\nHi<|im_end|>", true)
         .unwrap();
@@ -126,7 +126,7 @@ fn encodes_as_the_file_says() {
 }
 
 #[test]
-fn ids_and_tokens_find_each_other() {
+fn ids_and_tokens_map_to_each_other() {
     let id = STARTER.token_to_id("<|im_end|>").unwrap();
     assert_eq!(STARTER.id_to_token(id).as_deref(), Some("<|im_end|>"));
     assert_eq!(STARTER.token_to_id("no such token"), None);
@@ -136,7 +136,7 @@ fn ids_and_tokens_find_each_other() {
 }
 
 #[test]
-fn special_tokens_and_unknown_ids_have_no_text_but_reasoning_markers_do() {
+fn only_reasoning_markers_among_special_tokens_have_text() {
     let mut detokenizer = LLAMA_STYLE.detokenizer();
     assert_eq!(detokenizer.push(1), b"");
     assert_eq!(detokenizer.push(99_999), b"");
@@ -185,7 +185,7 @@ fn every_byte_has_its_character_in_the_byte_level_alphabet() {
 }
 
 #[test]
-fn missing_and_broken_files_are_named() {
+fn errors_name_missing_and_invalid_files() {
     let empty = folder(&[]);
     let error = Tokenizer::from_folder(empty.path()).unwrap_err();
     assert!(
@@ -231,7 +231,7 @@ fn an_empty_vocabulary_is_refused() {
 }
 
 #[test]
-fn a_file_that_contradicts_itself_is_named() {
+fn an_inconsistent_file_is_an_error() {
     let tokenizer = tokenizer(&json!({
         "version": "1.0",
         "post_processor": {"type": "TemplateProcessing",
@@ -264,7 +264,7 @@ fn decoders_that_cannot_run_token_by_token_are_unsupported() {
 }
 
 #[test]
-fn settings_of_training_neither_cut_nor_fill_up_prompts() {
+fn training_settings_neither_truncate_nor_pad_prompts() {
     let tokenizer = tokenizer(&json!({
         "version": "1.0",
         "truncation": {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0},
@@ -278,7 +278,7 @@ fn settings_of_training_neither_cut_nor_fill_up_prompts() {
 }
 
 #[test]
-fn special_tokens_come_as_text_or_object_from_either_file() {
+fn special_tokens_are_read_as_text_or_object_from_either_file() {
     let folder = folder(&[
         (
             "tokenizer_config.json",
@@ -309,13 +309,13 @@ fn special_tokens_come_as_text_or_object_from_either_file() {
 }
 
 #[test]
-fn a_folder_without_configuration_says_nothing() {
+fn a_folder_without_configuration_gives_the_defaults() {
     let config = TokenizerConfig::from_folder(&PathBuf::from("no such folder")).unwrap();
     assert_eq!(config, TokenizerConfig::default());
 }
 
-/// A conversation of one message between two special tokens.
-fn said(tokenizer: &Tokenizer, special: &str, text: &str) -> RenderedPrompt {
+/// Renders one message between two special tokens.
+fn render(tokenizer: &Tokenizer, special: &str, text: &str) -> RenderedPrompt {
     let source = format!("{special}{{{{ messages[0].content }}}}{special}");
     let template = ChatTemplate::new(&source, [("", "")], tokenizer.control_tokens()).unwrap();
     let prompt = ChatPrompt {
@@ -326,7 +326,7 @@ fn said(tokenizer: &Tokenizer, special: &str, text: &str) -> RenderedPrompt {
 }
 
 #[test]
-fn special_tokens_that_people_type_are_text() {
+fn special_tokens_in_messages_are_text() {
     for (tokenizer, special) in [
         (&STARTER, "<|im_end|>"),
         (&LLAMA_STYLE, "</s>"),
@@ -335,7 +335,7 @@ fn special_tokens_that_people_type_are_text() {
         let id = tokenizer.token_to_id(special).unwrap();
         let text = format!("the é{special}{special} the <{special}");
         let ids = tokenizer
-            .encode_prompt(&said(tokenizer, special, &text))
+            .encode_prompt(&render(tokenizer, special, &text))
             .unwrap();
         let n_special = ids.iter().filter(|&&token| token == id).count();
         assert_eq!(
@@ -348,7 +348,7 @@ fn special_tokens_that_people_type_are_text() {
             text,
             "{special}"
         );
-        // The same letters where they cannot be special have the same tokens.
+        // Text without special tokens has its usual tokens.
         let plain = |text: &str| tokenizer.encode(text, false).unwrap();
         let ordinary = format!("{special}the é");
         assert!(ids.starts_with(&plain(&ordinary)), "{special}");
@@ -356,7 +356,7 @@ fn special_tokens_that_people_type_are_text() {
 }
 
 #[test]
-fn typed_special_tokens_are_refused_where_they_cannot_be_told_apart() {
+fn special_tokens_in_messages_are_refused_if_they_cannot_be_distinguished() {
     let special = json!({"id": 1, "content": "<s>", "special": true, "single_word": false,
         "lstrip": false, "rstrip": false, "normalized": false});
     let tokenizer = tokenizer(&json!({
@@ -368,17 +368,17 @@ fn typed_special_tokens_are_refused_where_they_cannot_be_told_apart() {
     .unwrap();
     assert!(
         tokenizer
-            .encode_prompt(&said(&tokenizer, "<s>", "a"))
+            .encode_prompt(&render(&tokenizer, "<s>", "a"))
             .is_ok()
     );
     let error = tokenizer
-        .encode_prompt(&said(&tokenizer, "<s>", "<s>"))
+        .encode_prompt(&render(&tokenizer, "<s>", "<s>"))
         .unwrap_err();
     assert!(matches!(error, EngineError::Unsupported { .. }), "{error}");
 }
 
 #[test]
-fn a_file_without_end_is_named() {
+fn errors_name_an_endless_file() {
     let endless = |name: &str| {
         let folder = folder(&[]);
         let path = folder.path().join(name);
@@ -402,7 +402,7 @@ fn a_file_without_end_is_named() {
     }
 }
 
-/// Decoders over whole words, each of which the crate runs over all tokens at once.
+/// Decoders for word-level tokenizers.
 fn word_decoders() -> Vec<Value> {
     vec![
         Value::Null,
@@ -420,26 +420,26 @@ fn word_decoders() -> Vec<Value> {
 
 proptest! {
     #[test]
-    fn any_text_comes_back_from_the_starter_tokenizer(text in "\\PC*") {
+    fn the_starter_tokenizer_decodes_any_text_as_the_crate_does(text in "\\PC*") {
         let ids = STARTER.encode(&text, false).unwrap();
         let decoded = STARTER.inner.decode(&ids, true).unwrap();
         prop_assert_eq!(streamed(&STARTER, &ids), decoded);
     }
 
     #[test]
-    fn composed_text_comes_back_unchanged(text in "[ -~\n\t«»äöüßéñ€中文日本語한국😀👍🏽‍]*") {
+    fn composed_text_round_trips(text in "[ -~\n\t«»äöüßéñ€中文日本語한국😀👍🏽‍]*") {
         let ids = STARTER.encode(&text, false).unwrap();
         prop_assert_eq!(streamed(&STARTER, &ids), text);
     }
 
     #[test]
-    fn any_ids_decode_as_the_crate_decodes_them(ids in prop::collection::vec(0..4096_u32, 0..40)) {
+    fn any_ids_decode_as_the_crate_does(ids in prop::collection::vec(0..4096_u32, 0..40)) {
         let decoded = STARTER.inner.decode(&ids, true).unwrap();
         prop_assert_eq!(streamed(&STARTER, &ids), decoded);
     }
 
     #[test]
-    fn byte_fallback_gives_any_text_back(text in "[ a-zé日€😀\n]*") {
+    fn byte_fallback_round_trips_any_text(text in "[ a-zé日€😀\n]*") {
         for tokenizer in [&LLAMA_STYLE, &GEMMA_STYLE] {
             let ids = tokenizer.encode(&text, true).unwrap();
             prop_assert_eq!(&tokenizer.inner.decode(&ids, true).unwrap(), &text);
@@ -448,7 +448,7 @@ proptest! {
     }
 
     #[test]
-    fn word_vocabularies_decode_as_the_crate_decodes_them(
+    fn word_vocabularies_decode_as_the_crate_does(
         ids in prop::collection::vec(0..9_u32, 1..12),
         decoder in prop::sample::select(word_decoders()),
     ) {
@@ -458,7 +458,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_file_is_an_error_or_a_tokenizer_but_never_a_panic(
+    fn a_damaged_file_never_panics(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut bytes = LLAMA_STYLE.inner.to_string(false).unwrap().into_bytes();

@@ -1,11 +1,11 @@
-//! What is drawn against the exact probabilities, with fixed seeds.
+//! Compares draws with the exact probabilities, with fixed seeds.
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
 use super::*;
 use crate::sampling::tests::{FOUR, logits, plain};
 
-/// Pearson's statistic of `n` draws; tokens of probability 0 must never be drawn.
+/// Returns Pearson's chi-square statistic of `n` draws. Tokens of probability 0 must never be drawn.
 fn chi_square(params: &SamplingParams, logits: &[f32], n: u32) -> (f64, usize) {
     let probabilities = params.distribution(logits, &[1], &[2, 2]);
     let mut sampler = Sampler::new(params.clone(), &[1]).unwrap();
@@ -14,7 +14,7 @@ fn chi_square(params: &SamplingParams, logits: &[f32], n: u32) -> (f64, usize) {
     let mut counts = vec![0_u32; logits.len()];
     for _ in 0..n {
         counts[sampler.draw(logits).unwrap() as usize] += 1;
-        // Not in the vocabulary: moves on without a penalty.
+        // Not in the vocabulary: advances without a penalty.
         sampler.accept(u32::MAX);
     }
     let mut statistic = 0.0;
@@ -77,7 +77,7 @@ fn draws_follow_the_exact_probabilities() {
 }
 
 #[test]
-fn a_seed_repeats_its_draws_on_every_platform() {
+fn a_seed_gives_the_same_draws_on_every_platform() {
     let logits = logits(&FOUR);
     let draws = |seed| -> Vec<u32> {
         let mut sampler = Sampler::new(SamplingParams { seed, ..plain() }, &[]).unwrap();
@@ -103,8 +103,8 @@ fn a_seed_repeats_its_draws_on_every_platform() {
 
 const SEED_7: [u32; 12] = [1, 1, 3, 3, 2, 1, 0, 3, 1, 3, 1, 1];
 
-/// The token that the reference gives for a random number.
-fn draw_slowly(probabilities: &[f64], random: f64) -> u32 {
+/// Returns the token that the reference distribution gives for a random number.
+fn draw_from(probabilities: &[f64], random: f64) -> u32 {
     let mut left = random;
     let mut drawn = 0;
     for (id, &p) in probabilities.iter().enumerate().filter(|(_, p)| **p > 0.0) {
@@ -117,24 +117,27 @@ fn draw_slowly(probabilities: &[f64], random: f64) -> u32 {
     drawn
 }
 
-/// Lets both draw `n` tokens, each from the next of `logits`, and compares them to the bit.
+/// Draws `n` tokens with the sampler and the reference, and asserts that they are equal.
 fn compare(params: &SamplingParams, logits: &[Vec<f32>], prompt: &[u32], n: usize) {
     let mut sampler = Sampler::new(params.clone(), prompt).unwrap();
     let mut generated = Vec::new();
     for i in 0..n {
         let logits = &logits[i % logits.len()];
         let probabilities = params.distribution(logits, prompt, &generated);
-        let expected = draw_slowly(&probabilities, sampler.random);
+        let expected = draw_from(&probabilities, sampler.random);
         let drawn = sampler.draw(logits).unwrap();
         assert_eq!(drawn, expected, "token {i} with {params:?}");
-        assert_eq!(sampler.draw(logits), Some(drawn), "drawing moved it on");
+        assert_eq!(
+            sampler.draw(logits),
+            Some(drawn),
+            "drawing advanced the sampler"
+        );
         sampler.accept(drawn);
         generated.push(drawn);
     }
 }
 
-/// Logits of one vocabulary: many alike, as trained models give them, flat, and such as no model
-/// should give.
+/// Logits of one vocabulary: many equal ones, those of trained models, flat ones, and invalid ones.
 fn some_logits(n: usize) -> impl Strategy<Value = Vec<f32>> {
     let odd = prop_oneof![
         6 => -20.0..20.0_f32,
@@ -198,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn each_token_is_the_one_that_the_reference_draws(
+    fn the_sampler_draws_the_same_tokens_as_the_reference(
         params in some_params(),
         logits in prop_oneof![1..40_usize, 900..1100_usize, 1..3000_usize]
             .prop_flat_map(|n| prop::collection::vec(some_logits(n), 3)),
@@ -208,9 +211,9 @@ proptest! {
     }
 }
 
-/// The vocabulary of today's models, and every way through the sampler.
+/// A vocabulary of the usual size, and every path through the sampler.
 #[test]
-fn large_vocabularies_are_drawn_from_exactly() {
+fn draws_from_large_vocabularies_equal_the_reference() {
     let n_tokens = 152_064;
     let logits = |spread: f32, n_likely: u32| -> Vec<f32> {
         let mut rng = ChaCha8Rng::seed_from_u64(u64::from(n_likely));
@@ -267,17 +270,17 @@ fn large_vocabularies_are_drawn_from_exactly() {
 }
 
 #[test]
-fn what_is_drawn_and_not_accepted_leaves_no_trace() {
+fn a_drawn_token_that_is_not_accepted_changes_nothing() {
     let params = SamplingParams {
         frequency_penalty: 0.5,
         ..plain()
     };
     let (ours, others) = (logits(&FOUR), logits(&[0.9, 0.05, 0.03, 0.02]));
-    let answer = |n_thrown_away: usize| -> Vec<u32> {
+    let answer = |n_discarded: usize| -> Vec<u32> {
         let mut sampler = Sampler::new(params.clone(), &[]).unwrap();
         (0..50)
             .map(|_| {
-                for _ in 0..n_thrown_away {
+                for _ in 0..n_discarded {
                     sampler.draw(&others);
                 }
                 let token = sampler.draw(&ours).unwrap();
@@ -290,7 +293,7 @@ fn what_is_drawn_and_not_accepted_leaves_no_trace() {
 }
 
 #[test]
-fn memory_is_kept_from_token_to_token() {
+fn buffers_are_reused() {
     let params = SamplingParams {
         repetition_penalty: 1.1,
         seed: Some(1),
@@ -298,19 +301,19 @@ fn memory_is_kept_from_token_to_token() {
     };
     let logits: Vec<f32> = (0..5000_u32).map(|id| (id % 97) as f32 / 10.0).collect();
     let mut sampler = Sampler::new(params, &[1, 2, 3]).unwrap();
-    let places = |room: &Room| {
+    let pointers = |buffers: &Buffers| {
         (
-            room.logits.as_ptr(),
-            room.kept.as_ptr(),
-            room.order.as_ptr(),
-            room.weights.as_ptr(),
+            buffers.logits.as_ptr(),
+            buffers.kept.as_ptr(),
+            buffers.order.as_ptr(),
+            buffers.weights.as_ptr(),
         )
     };
     sampler.draw(&logits).unwrap();
-    let before = places(&sampler.room);
+    let before = pointers(&sampler.buffers);
     for _ in 0..20 {
         let token = sampler.draw(&logits).unwrap();
         sampler.accept(token % 3);
     }
-    assert_eq!(places(&sampler.room), before);
+    assert_eq!(pointers(&sampler.buffers), before);
 }

@@ -1,4 +1,4 @@
-//! Every range, with the message that the user reads.
+//! Checks every range and its error message.
 
 use super::*;
 use crate::sampling::tests::plain;

@@ -1,4 +1,4 @@
-//! What is found, against a search through all tokens.
+//! Compares the index with a linear search.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn lookup(tokens: &[u32]) -> PromptLookup {
     lookup
 }
 
-fn guess(tokens: &[u32], n: usize) -> Vec<u32> {
+fn draft_after(tokens: &[u32], n: usize) -> Vec<u32> {
     let lookup = lookup(tokens);
     let mut draft = Vec::new();
     if let Some(found) = lookup.find() {
@@ -20,30 +20,36 @@ fn guess(tokens: &[u32], n: usize) -> Vec<u32> {
 }
 
 #[test]
-fn what_followed_the_last_tokens_before_is_guessed() {
-    assert_eq!(guess(&[1, 2, 3, 4, 5, 9, 1, 2, 3], 3), [4, 5, 9]);
+fn the_tokens_after_an_earlier_match_are_drafted() {
+    assert_eq!(draft_after(&[1, 2, 3, 4, 5, 9, 1, 2, 3], 3), [4, 5, 9]);
 }
 
 #[test]
-fn one_equal_token_is_no_match() {
+fn a_match_needs_two_tokens() {
     assert_eq!(lookup(&[2, 3, 4, 5, 9, 3]).find(), None);
     assert_eq!(lookup(&[]).find(), None);
 }
 
 #[test]
-fn the_longest_match_wins_and_of_equals_the_latest() {
-    assert_eq!(guess(&[7, 1, 2, 3, 4, 8, 1, 2, 3, 5, 7, 1, 2, 3], 1), [4]);
-    assert_eq!(guess(&[7, 1, 2, 3, 4, 8, 1, 2, 3, 5, 6, 1, 2, 3], 1), [5]);
+fn the_longest_match_wins_and_among_equals_the_latest() {
+    assert_eq!(
+        draft_after(&[7, 1, 2, 3, 4, 8, 1, 2, 3, 5, 7, 1, 2, 3], 1),
+        [4]
+    );
+    assert_eq!(
+        draft_after(&[7, 1, 2, 3, 4, 8, 1, 2, 3, 5, 6, 1, 2, 3], 1),
+        [5]
+    );
 }
 
 #[test]
-fn what_repeats_itself_is_guessed_to_go_on() {
-    assert_eq!(guess(&[9, 1, 2, 1, 2, 1], 6), [2, 1, 2, 1, 2, 1]);
-    assert_eq!(guess(&[4, 4, 4, 4], 5), [4; 5]);
+fn repetition_is_drafted_to_continue() {
+    assert_eq!(draft_after(&[9, 1, 2, 1, 2, 1], 6), [2, 1, 2, 1, 2, 1]);
+    assert_eq!(draft_after(&[4, 4, 4, 4], 5), [4; 5]);
 }
 
 #[test]
-fn a_place_taken_out_is_not_found_again() {
+fn removed_tokens_are_not_found() {
     let mut lookup = lookup(&[1, 2, 3, 4, 5, 9, 1, 2, 3]);
     lookup.remove(0..5);
     assert_eq!(lookup.tokens(), [9, 1, 2, 3]);
@@ -56,10 +62,9 @@ fn a_place_taken_out_is_not_found_again() {
     assert_eq!(lookup.tokens(), [9, 1]);
 }
 
-/// The first requirement of an index: a long context does not make it slow. Not a measurement, but
-/// a search through all tokens would take minutes here.
+/// A linear search through all tokens would take minutes here.
 #[test]
-fn a_long_context_is_no_burden() {
+fn a_long_context_does_not_slow_the_lookup() {
     let n = 128 * 1024;
     let text: Vec<u32> = (0..n).map(|i| i % 50_000).collect();
     let mut lookup = lookup(&text);
@@ -71,19 +76,19 @@ fn a_long_context_is_no_burden() {
         assert_eq!(draft, [i % 50_000]);
         lookup.push(i % 50_000);
     }
-    let bytes = 4 * (lookup.tokens.len() + lookup.earlier.len() + lookup.latest.len());
-    assert!(bytes <= 16 * lookup.tokens.len() + 4 * LEAST_SLOTS);
+    let bytes = 4 * (lookup.tokens.len() + lookup.previous.len() + lookup.latest.len());
+    assert!(bytes <= 16 * lookup.tokens.len() + 4 * MIN_SLOTS);
 }
 
-/// The match that the documentation promises, by comparing every place. Of up to 32 places only.
-fn find_slowly(tokens: &[u32]) -> Option<Match> {
-    let last = tokens.len().checked_sub(LEAST_LENGTH)?;
-    (LEAST_LENGTH..tokens.len())
+/// Returns the documented match by comparing every position, of up to 32 positions.
+fn find_by_search(tokens: &[u32]) -> Option<Match> {
+    let last = tokens.len().checked_sub(MIN_MATCH_LENGTH)?;
+    (MIN_MATCH_LENGTH..tokens.len())
         .rev()
-        .filter(|&next| tokens[next - LEAST_LENGTH..next] == tokens[last..])
-        .take(MOST_PLACES)
+        .filter(|&next| tokens[next - MIN_MATCH_LENGTH..next] == tokens[last..])
+        .take(MAX_CANDIDATES)
         .map(|next| {
-            let before = tokens[..next].iter().rev().take(MOST_LENGTH);
+            let before = tokens[..next].iter().rev().take(MAX_MATCH_LENGTH);
             let length = before
                 .zip(tokens.iter().rev())
                 .take_while(|(a, b)| a == b)
@@ -120,7 +125,7 @@ fn change() -> impl Strategy<Value = Change> {
 
 proptest! {
     #[test]
-    fn the_index_finds_what_a_search_finds(changes in prop::collection::vec(change(), 1..12)) {
+    fn the_index_finds_the_same_match_as_a_linear_search(changes in prop::collection::vec(change(), 1..12)) {
         let mut lookup = PromptLookup::new();
         let mut tokens: Vec<u32> = Vec::new();
         for change in changes {
@@ -144,7 +149,7 @@ proptest! {
                 }
             }
             prop_assert_eq!(lookup.tokens(), &*tokens);
-            prop_assert_eq!(lookup.find(), find_slowly(&tokens));
+            prop_assert_eq!(lookup.find(), find_by_search(&tokens));
         }
     }
 }

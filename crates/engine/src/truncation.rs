@@ -1,8 +1,7 @@
-//! Making a conversation fit the context: its oldest exchanges go, the system prompt and the newest
-//! message stay.
+//! Shortens a conversation that does not fit the context: drops the oldest exchanges and keeps the
+//! system prompt and the newest message.
 //!
-//! It stands on the engine's side of the process boundary, where tokens can be counted, so that an
-//! ask is one message and not a conversation about lengths.
+//! This runs in the child process, where tokens can be counted, so a request is a single message.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,89 +9,105 @@ use crate::chat::{ChatPrompt, Message, Role};
 use crate::contract::{LoadedModel, PreparedPrompt, Prompt};
 use crate::error::EngineError;
 
-/// What to do with a conversation that outgrew the context.
+/// What to do with a conversation that does not fit the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fit {
-    /// The prompt must fit as it is.
+pub enum Truncation {
+    /// Fails if the prompt does not fit.
     #[default]
-    Whole,
-    /// Leave out the oldest exchanges.
+    #[serde(rename = "whole")]
+    Disabled,
+    /// Drops the oldest exchanges.
     DropOldest {
-        /// Tokens to keep free for the answer; a quarter of the context if that is less.
-        room: usize,
-        /// Tokens of context that the machine can afford now. Exchanges are left out to stay
-        /// within it, but a prompt that cannot be shortened may exceed it.
-        affordable: Option<usize>,
+        /// Tokens to reserve for the response; a quarter of the context if that is less.
+        #[serde(rename = "room")]
+        response_tokens: usize,
+        /// A lower context length, for a machine that is short of memory. Exchanges are dropped to
+        /// stay within it, but a prompt that cannot be shortened may exceed it.
+        #[serde(rename = "affordable")]
+        context_limit: Option<usize>,
     },
 }
 
-/// As [`LoadedModel::prepare`], after leaving out what `fit` allows.
+/// Like [`LoadedModel::prepare`], after dropping messages as `truncation` allows.
 ///
 /// # Errors
-/// As [`LoadedModel::prepare`]; [`EngineError::PromptTooLong`] when nothing is left to leave out.
+/// Those of [`LoadedModel::prepare`]; [`EngineError::PromptTooLong`] if no more messages can be
+/// dropped.
 pub fn prepare(
     model: &dyn LoadedModel,
     prompt: &Prompt,
-    fit: Fit,
+    truncation: Truncation,
 ) -> Result<PreparedPrompt, EngineError> {
-    let (Prompt::Chat(chat), Fit::DropOldest { room, affordable }) = (prompt, fit) else {
+    let (
+        Prompt::Chat(chat),
+        Truncation::DropOldest {
+            response_tokens,
+            context_limit,
+        },
+    ) = (prompt, truncation)
+    else {
         return model.prepare(prompt);
     };
     let context_length = model.info().context_length;
-    let context_length = affordable.map_or(context_length, |n| n.min(context_length));
-    let wanted = context_length - room.min(context_length / 4);
+    let context_length = context_limit.map_or(context_length, |n| n.min(context_length));
+    let max_prompt_tokens = context_length - response_tokens.min(context_length / 4);
     let prepared = |n_dropped: usize| {
-        let prepared = model.prepare(&Prompt::Chat(without_oldest(chat, n_dropped)))?;
+        let prepared = model.prepare(&Prompt::Chat(drop_oldest(chat, n_dropped)))?;
         Ok(PreparedPrompt {
             dropped_messages: n_dropped,
             ..prepared
         })
     };
     let is_too_long = |result: &Result<PreparedPrompt, EngineError>| match result {
-        Ok(prepared) => prepared.tokens.len() > wanted,
+        Ok(prepared) => prepared.tokens.len() > max_prompt_tokens,
         Err(error) => matches!(error, EngineError::PromptTooLong { .. }),
     };
-    let whole = prepared(0);
-    let steps = droppable(chat);
-    if steps.is_empty() || !is_too_long(&whole) {
-        return whole;
+    let unshortened = prepared(0);
+    let steps = drop_counts(chat);
+    if steps.is_empty() || !is_too_long(&unshortened) {
+        return unshortened;
     }
-    // Reading a long conversation takes a while, and the more is left out the shorter it is: so the
-    // fewest exchanges are found by halving. The last step is taken whatever comes of it.
-    let (mut least, mut most) = (0, steps.len() - 1);
-    let mut of_most = None;
-    while least < most {
-        let middle = (least + most) / 2;
+    // Tokenizing a long conversation takes a while, and a shorter one takes less, so a binary
+    // search finds the fewest exchanges to drop. The result of the last step is used even if it is
+    // too long.
+    let (mut low, mut high) = (0, steps.len() - 1);
+    let mut of_high = None;
+    while low < high {
+        let middle = (low + high) / 2;
         let result = prepared(steps[middle]);
         if is_too_long(&result) {
-            least = middle + 1;
+            low = middle + 1;
         } else {
-            (most, of_most) = (middle, Some(result));
+            (high, of_high) = (middle, Some(result));
         }
     }
-    of_most.unwrap_or_else(|| prepared(steps[most]))
+    of_high.unwrap_or_else(|| prepared(steps[high]))
 }
 
-fn n_system(chat: &ChatPrompt) -> usize {
+fn n_system_messages(chat: &ChatPrompt) -> usize {
     let is_system = |message: &&Message| message.role == Role::System;
     chat.messages.iter().take_while(is_system).count()
 }
 
-/// How many messages behind the leading system prompt may be left out: those of the oldest exchange,
-/// of the two oldest, and so on. An exchange ends at the next user's message; the newest stays.
-fn droppable(chat: &ChatPrompt) -> Vec<usize> {
-    let turns = chat.messages[n_system(chat)..].iter().enumerate().skip(1);
-    turns
-        .filter(|(_, message)| message.role == Role::User)
-        .map(|(at, _)| at)
+/// Returns how many messages after the system prompt can be dropped: those of the oldest exchange,
+/// of the two oldest, and so on. An exchange ends at the next user message. The newest exchange is
+/// kept.
+fn drop_counts(chat: &ChatPrompt) -> Vec<usize> {
+    let rest = chat.messages[n_system_messages(chat)..]
+        .iter()
+        .enumerate()
+        .skip(1);
+    rest.filter(|(_, message)| message.role == Role::User)
+        .map(|(n_before, _)| n_before)
         .collect()
 }
 
-fn without_oldest(chat: &ChatPrompt, n_dropped: usize) -> ChatPrompt {
+fn drop_oldest(chat: &ChatPrompt, n_dropped: usize) -> ChatPrompt {
     let mut chat = chat.clone();
-    let n_system = n_system(&chat);
-    chat.messages.drain(n_system..n_system + n_dropped);
+    let n_system_messages = n_system_messages(&chat);
+    chat.messages
+        .drain(n_system_messages..n_system_messages + n_dropped);
     chat
 }
 
@@ -109,13 +124,13 @@ mod tests {
     use crate::event::{FinishReason, Stats};
     use crate::test_support::ScriptedEngine;
 
-    /// Counts how often a prompt is rendered and tokenised.
-    struct Counted {
+    /// Counts how often a prompt is rendered and tokenized.
+    struct CountingModel {
         model: Box<dyn LoadedModel>,
         n_prepared: Cell<usize>,
     }
 
-    impl LoadedModel for Counted {
+    impl LoadedModel for CountingModel {
         fn info(&self) -> &ModelInfo {
             self.model.info()
         }
@@ -152,7 +167,7 @@ mod tests {
         }
     }
 
-    /// A model with one token a byte, lines of a conversation joined by one more.
+    /// A model with one token per byte, and one more between messages.
     fn model(context_length: usize) -> Box<dyn LoadedModel> {
         let source = ModelSource {
             path: "scripted".into(),
@@ -185,10 +200,10 @@ mod tests {
         ])
     }
 
-    const DROP_ROOM: usize = 4;
-    const DROP: Fit = Fit::DropOldest {
-        room: DROP_ROOM,
-        affordable: None,
+    const RESPONSE_TOKENS: usize = 4;
+    const DROP: Truncation = Truncation::DropOldest {
+        response_tokens: RESPONSE_TOKENS,
+        context_limit: None,
     };
 
     fn text(prepared: &PreparedPrompt) -> String {
@@ -197,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_left_whole() {
+    fn a_conversation_that_fits_is_not_shortened() {
         let prepared = prepare(&*model(100), &long_conversation(), DROP).unwrap();
         assert_eq!(prepared.dropped_messages, 0);
         assert!(text(&prepared).contains("first question"));
     }
 
     #[test]
-    fn the_oldest_exchanges_go_and_the_system_prompt_stays() {
+    fn the_oldest_exchanges_are_dropped_and_the_system_prompt_is_kept() {
         let prepared = prepare(&*model(50), &long_conversation(), DROP).unwrap();
         assert_eq!(prepared.dropped_messages, 2);
         assert_eq!(
@@ -217,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_very_long_conversation_is_read_a_few_times_and_not_once_an_exchange() {
+    fn a_very_long_conversation_is_tokenized_only_a_few_times() {
         let mut lines = vec![(Role::System, "sys".to_owned())];
         for n in 0..300 {
             lines.push((Role::User, format!("question {n:03}")));
@@ -227,14 +242,14 @@ mod tests {
         let lines: Vec<(Role, &str)> = lines.iter().map(|(role, text)| (*role, &**text)).collect();
         let prompt = conversation(&lines);
         for context_length in [40, 100, 1000, 5000, 100_000] {
-            let model = Counted {
+            let model = CountingModel {
                 model: model(context_length),
                 n_prepared: Cell::new(0),
             };
             let prepared = prepare(&model, &prompt, DROP).unwrap();
-            // An exchange takes 24 bytes, with the ends of its lines.
-            let room = context_length - DROP_ROOM - "sys\nlast".len();
-            let n_kept = (room / 24).min(300);
+            // An exchange takes 24 bytes, with its line breaks.
+            let left = context_length - RESPONSE_TOKENS - "sys\nlast".len();
+            let n_kept = (left / 24).min(300);
             assert_eq!(prepared.dropped_messages, 2 * (300 - n_kept));
             let n_prepared = model.n_prepared.get();
             assert!(n_prepared <= 11, "{context_length}: {n_prepared} times");
@@ -242,27 +257,27 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_must_be_whole_is_refused() {
-        let result = prepare(&*model(50), &long_conversation(), Fit::Whole);
+    fn a_long_conversation_is_refused_if_truncation_is_disabled() {
+        let result = prepare(&*model(50), &long_conversation(), Truncation::Disabled);
         assert!(matches!(result, Err(EngineError::PromptTooLong { .. })));
     }
 
     #[test]
-    fn the_newest_message_is_refused_when_it_alone_is_too_long() {
+    fn a_newest_message_that_alone_is_too_long_is_refused() {
         let prompt = conversation(&[(Role::System, "sys"), (Role::User, "a long question")]);
         let result = prepare(&*model(10), &prompt, DROP);
         assert!(matches!(result, Err(EngineError::PromptTooLong { .. })));
     }
 
     #[test]
-    fn what_the_machine_can_afford_shortens_but_never_refuses() {
-        let fit = |affordable| Fit::DropOldest {
-            room: 4,
-            affordable: Some(affordable),
+    fn the_context_limit_shortens_a_conversation_but_never_refuses_it() {
+        let truncation = |context_limit| Truncation::DropOldest {
+            response_tokens: 4,
+            context_limit: Some(context_limit),
         };
-        let prepared = prepare(&*model(100), &long_conversation(), fit(50)).unwrap();
+        let prepared = prepare(&*model(100), &long_conversation(), truncation(50)).unwrap();
         assert_eq!(prepared.dropped_messages, 2);
-        let prepared = prepare(&*model(100), &long_conversation(), fit(5)).unwrap();
+        let prepared = prepare(&*model(100), &long_conversation(), truncation(5)).unwrap();
         assert_eq!(prepared.dropped_messages, 4);
         assert_eq!(text(&prepared), "sys\nthird");
     }

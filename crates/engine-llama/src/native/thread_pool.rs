@@ -1,23 +1,23 @@
-//! A pool of threads for the CPU's part of the work.
+//! A thread pool for computing on the CPU.
 #![expect(unsafe_code, reason = "calls into C")]
 
 use std::ptr::NonNull;
 
 use llama_cpp_sys_2 as sys;
 
-/// ggml's own limit (`GGML_MAX_N_THREADS`), which the bindings do not carry.
+/// ggml's own limit (`GGML_MAX_N_THREADS`), which the bindings omit.
 const MAX_THREADS: usize = 512;
 
 /// Threads that wait between steps. Without a pool ggml would start new ones for every token.
 #[derive(Debug)]
-pub(crate) struct Threads {
+pub(crate) struct ThreadPool {
     pool: NonNull<sys::ggml_threadpool>,
     n_threads: usize,
 }
 
-impl Threads {
-    /// Starts a pool of `n_threads`, the calling thread being one of them; `None` if the system
-    /// refuses.
+impl ThreadPool {
+    /// Starts a pool of `n_threads` threads, including the calling thread. Returns `None` if the
+    /// system refuses.
     pub(crate) fn new(n_threads: usize) -> Option<Self> {
         let n_threads = n_threads.clamp(1, MAX_THREADS);
         // SAFETY: the parameters are filled in by ggml itself and live for the call.
@@ -31,7 +31,7 @@ impl Threads {
         })
     }
 
-    /// How many threads.
+    /// Returns the number of threads.
     pub(crate) fn len(&self) -> usize {
         self.n_threads
     }
@@ -41,7 +41,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         // SAFETY: made by `ggml_threadpool_new`; a context that uses the pool holds it alive.
         unsafe { sys::ggml_threadpool_free(self.pool.as_ptr()) }

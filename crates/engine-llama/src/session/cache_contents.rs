@@ -1,4 +1,4 @@
-//! What is in a cache, while a larger one is made for it.
+//! The contents of a KV cache while a larger one is allocated.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,20 +7,20 @@ use tempfile::TempPath;
 
 use crate::native::Context;
 
-/// The contents of a cache that is gone.
+/// The contents of a cache that was freed.
 ///
-/// They wait on the disk: in memory they would come on top of the larger cache, up to half of its
-/// size.
-pub(super) enum Contents {
-    /// Readable for this user only, and removed when the value is dropped.
+/// They are stored on the disk. In memory they would come on top of the larger cache, up to half of
+/// its size.
+pub(super) enum CacheContents {
+    /// Readable only for this user, and deleted when the value is dropped.
     OnDisk(TempPath),
-    /// Where the disk has no space for them.
+    /// If the disk has no space.
     InMemory(Vec<u8>),
 }
 
-impl Contents {
-    /// Takes what is in the cache of `context`.
-    pub(super) fn of(context: &Context) -> Self {
+impl CacheContents {
+    /// Copies the contents of the cache of `context`.
+    pub(super) fn take(context: &Context) -> Self {
         on_disk(context).map_or_else(
             |error| {
                 tracing::warn!(%error, "while the KV cache grows it is in memory twice");
@@ -30,9 +30,9 @@ impl Contents {
         )
     }
 
-    /// Puts it into the cache of `context`. Returns whether all of it is there; if not, the cache is
-    /// empty.
-    pub(super) fn put(&self, context: &mut Context) -> bool {
+    /// Restores the contents to the cache of `context`. Returns false if that failed; then the
+    /// cache is empty.
+    pub(super) fn restore(&self, context: &mut Context) -> bool {
         match self {
             Self::OnDisk(path) => context.load_file(path, 0),
             Self::InMemory(bytes) => context.set_state(bytes),
@@ -49,7 +49,7 @@ fn on_disk(context: &Context) -> io::Result<TempPath> {
     Ok(path)
 }
 
-/// Where temporary files go that are too large for memory.
+/// Returns the folder for temporary files that are too large for memory.
 fn folder() -> PathBuf {
     // On many Linux systems `/tmp` is in memory.
     match cfg!(target_os = "linux") {

@@ -1,7 +1,7 @@
-//! Durations as seconds, the form that programs in every language expect.
+//! Serializes a `Duration` as a number of seconds.
 //!
-//! For `#[serde(rename = "took_seconds", with = "transom_engine::seconds")]`, and
-//! `seconds::option` for durations that may be missing.
+//! For `#[serde(rename = "took_seconds", with = "transom_engine::serde_seconds")]`, and
+//! `serde_seconds::option` for an `Option<Duration>`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serializer, de};
 /// Writes a number.
 ///
 /// # Errors
-/// The serialiser's.
+/// Those of the serializer.
 pub fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_secs_f64())
 }
@@ -27,14 +27,14 @@ fn duration<E: de::Error>(seconds: f64) -> Result<Duration, E> {
     Duration::try_from_secs_f64(seconds).map_err(E::custom)
 }
 
-/// The same for a duration that may be missing.
+/// The same for an `Option<Duration>`.
 pub mod option {
     use super::*;
 
-    /// Writes a number or nothing.
+    /// Writes a number or null.
     ///
     /// # Errors
-    /// The serialiser's.
+    /// Those of the serializer.
     pub fn serialize<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
         match time {
             Some(time) => to.serialize_some(&time.as_secs_f64()),
@@ -42,10 +42,10 @@ pub mod option {
         }
     }
 
-    /// Reads a number or nothing.
+    /// Reads a number or null.
     ///
     /// # Errors
-    /// As [`super::deserialize`].
+    /// Those of [`super::deserialize`].
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         let seconds = Option::<f64>::deserialize(from)?;
         seconds.map(duration).transpose()
@@ -58,7 +58,7 @@ mod tests {
     use serde::Serialize;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
-    struct Waits {
+    struct Times {
         #[serde(rename = "first_seconds", with = "super")]
         first: Duration,
         #[serde(rename = "second_seconds", with = "super::option")]
@@ -66,25 +66,25 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_out_and_come_back() {
+    fn durations_round_trip_as_numbers() {
         for second in [None, Some(Duration::from_millis(1_500))] {
-            let waits = Waits {
+            let times = Times {
                 first: Duration::new(3, 123_456_789),
                 second,
             };
-            let json = serde_json::to_value(&waits).unwrap();
+            let json = serde_json::to_value(&times).unwrap();
             assert_eq!(json["second_seconds"].as_f64(), second.map(|_| 1.5));
-            assert_eq!(serde_json::from_value::<Waits>(json).unwrap(), waits);
+            assert_eq!(serde_json::from_value::<Times>(json).unwrap(), times);
         }
     }
 
     #[test]
-    fn numbers_that_are_no_duration_are_refused() {
+    fn numbers_that_are_not_durations_are_refused() {
         for text in [
             r#"{"first_seconds":-1,"second_seconds":null}"#,
             r#"{"first_seconds":1,"second_seconds":1e300}"#,
         ] {
-            assert!(serde_json::from_str::<Waits>(text).is_err(), "{text}");
+            assert!(serde_json::from_str::<Times>(text).is_err(), "{text}");
         }
     }
 }

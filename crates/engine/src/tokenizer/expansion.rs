@@ -1,4 +1,5 @@
-//! Rules that replace text with longer text, of which a few in a row fill any memory.
+//! Refuses tokenizers with rules that make text much longer. A few such rules in a row could fill
+//! any memory.
 
 use std::path::Path;
 
@@ -7,10 +8,10 @@ use serde_json::Value;
 
 use crate::error::EngineError;
 
-/// How many times longer the rules of a tokenizer may make a text. Those of known models replace a
-/// space by one character of three bytes.
-const MAX_GROWTH: usize = 16;
-/// Bytes that they may put before each piece of text.
+/// Maximum factor by which the rules of a tokenizer may lengthen a text. Those of known models
+/// replace a space by one character of three bytes.
+const MAX_FACTOR: usize = 16;
+/// Maximum number of bytes that the rules may put before each piece of text.
 const MAX_PREPENDED_BYTES: usize = 64;
 
 /// Checks the normalizer or the decoder of the tokenizer file at `path`.
@@ -19,31 +20,31 @@ const MAX_PREPENDED_BYTES: usize = 64;
 /// [`EngineError::Unsupported`] if it makes texts too long.
 pub(super) fn check(path: &Path, rules: Option<&impl Serialize>) -> Result<(), EngineError> {
     let rules = serde_json::to_value(rules).unwrap_or_default();
-    let mut growth = Growth {
+    let mut expansion = Expansion {
         factor: 1,
         prepended: 0,
     };
-    growth.add(&rules);
-    if growth.factor <= MAX_GROWTH && growth.prepended <= MAX_PREPENDED_BYTES {
+    expansion.add(&rules);
+    if expansion.factor <= MAX_FACTOR && expansion.prepended <= MAX_PREPENDED_BYTES {
         return Ok(());
     }
     Err(EngineError::Unsupported {
         path: path.to_owned(),
         reason: format!(
             "its rules could make a text {} times as long and put {} bytes before it; at most \
-             {MAX_GROWTH} times and {MAX_PREPENDED_BYTES} bytes are supported",
-            growth.factor, growth.prepended
+             {MAX_FACTOR} times and {MAX_PREPENDED_BYTES} bytes are supported",
+            expansion.factor, expansion.prepended
         ),
     })
 }
 
-struct Growth {
+struct Expansion {
     factor: usize,
     prepended: usize,
 }
 
-impl Growth {
-    /// Takes one rule into account, and those inside it.
+impl Expansion {
+    /// Adds a rule, including the rules inside it.
     fn add(&mut self, rule: &Value) {
         let bytes = |name: &str| rule[name].as_str().map_or(0, str::len);
         match rule["type"].as_str() {
@@ -57,7 +58,7 @@ impl Growth {
                     Some(pattern) if !pattern.is_empty() => {
                         bytes("content").div_ceil(pattern.len())
                     }
-                    // A regular expression may match nothing, between any two characters.
+                    // A regular expression may match the empty string between any two characters.
                     _ => 1 + bytes("content"),
                 };
                 self.factor = self.factor.saturating_mul(factor.max(1));
@@ -79,7 +80,7 @@ mod tests {
         json!({"type": "Replace", "pattern": pattern, "content": content})
     }
 
-    /// A letter by `n` of them.
+    /// A rule that replaces a letter with `n` letters.
     fn letters(n: usize) -> Value {
         replace(json!({"String": "a"}), &"a".repeat(n))
     }
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_make_texts_endless_are_refused() {
+    fn rules_that_make_texts_too_long_are_refused() {
         for rule in [
             letters(64),
             normalizers(vec![letters(8); 8]),

@@ -1,10 +1,10 @@
-//! Keeps text that people type or paste from turning into control tokens.
+//! Prevents text in messages from becoming control tokens.
 //!
-//! A prompt is one text, in which a typed `<|im_end|>` looks just like the template's own. Templates
-//! also trim, cut and join what they are given, so no position in a message can be followed through
-//! them. Therefore a mark goes into the message's text itself: a character that occurs nowhere else,
-//! behind every character with which a control token could begin. After rendering, a control token
-//! with a mark behind its first character was typed, and the others are the template's own.
+//! In a rendered prompt, a typed `<|im_end|>` looks like the template's own. Templates also trim,
+//! cut and join messages, so positions in a message cannot be followed through them. Therefore a
+//! mark goes into the message's text: a character that occurs nowhere else, after every character
+//! with which a control token could begin. After rendering, a control token with a mark after its
+//! first character comes from a message, and the others come from the template.
 //!
 //! Rule: without the marks, the rendered text is exactly the one that `transformers` renders.
 
@@ -15,20 +15,20 @@ use crate::chat::{ChatPrompt, Message, Role};
 use crate::error::EngineError;
 use crate::text::STRIPPED_MARKERS;
 
-/// How a vocabulary spells its control tokens, which mark where messages begin and end.
+/// The spellings of a vocabulary's control tokens, which mark where messages begin and end.
 #[derive(Debug, Clone, Default)]
 pub struct ControlTokens {
     spellings: HashSet<String>,
     /// Lengths of the spellings in bytes, longest first.
     lengths: Vec<usize>,
-    /// What a mark goes behind the first character of.
+    /// Starts of control tokens; a mark goes after their first character.
     openings: Vec<String>,
 }
 
 impl<S: Into<String>> FromIterator<S> for ControlTokens {
     fn from_iter<I: IntoIterator<Item = S>>(spellings: I) -> Self {
         let spellings = spellings.into_iter().map(S::into);
-        // A mark needs a place between two characters.
+        // A mark needs a position between two characters.
         let spellings: HashSet<String> = spellings
             .filter(|text| text.chars().nth(1).is_some())
             .collect();
@@ -46,9 +46,9 @@ impl<S: Into<String>> FromIterator<S> for ControlTokens {
     }
 }
 
-/// The start of a control token that is marked wherever it is typed. A single character is enough,
-/// so that a template can't build a token from pieces of a message (by removing `/no_think`, for
-/// example). Letters and white space are too common for that.
+/// Returns the start of a control token that is marked in every message. A single character is
+/// enough, so that a template cannot build a token from parts of a message (by removing
+/// `/no_think`, for example). Letters and white space are too common for that.
 fn opening(spelling: &str) -> String {
     match spelling.chars().next() {
         Some(c) if !c.is_alphanumeric() && !c.is_whitespace() => c.to_string(),
@@ -64,14 +64,14 @@ impl ControlTokens {
     }
 
     /// Returns true if `text` has to be marked.
-    fn could_begin_in(&self, text: &str) -> bool {
+    fn may_start_in(&self, text: &str) -> bool {
         self.openings.iter().any(|opening| text.contains(opening))
     }
 
-    /// Puts `mark` behind each character of `text` with which a control token could begin, except at
-    /// the start of an `exempt` text.
+    /// Puts `mark` after each character of `text` with which a control token could begin, except
+    /// where an `exempt` text starts.
     fn mark<'t>(&self, text: &'t str, mark: char, exempt: &[&str]) -> Cow<'t, str> {
-        if !self.could_begin_in(text) {
+        if !self.may_start_in(text) {
             return Cow::Borrowed(text);
         }
         let mut marked = String::with_capacity(text.len() + 16);
@@ -89,7 +89,7 @@ impl ControlTokens {
     }
 }
 
-/// Puts marks into the texts of one conversation.
+/// Puts marks into the texts of a conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marker<'a> {
     tokens: &'a ControlTokens,
@@ -97,7 +97,7 @@ pub(super) struct Marker<'a> {
 }
 
 impl<'a> Marker<'a> {
-    /// A marker whose mark does not occur in `prompt` or in the template's `source`.
+    /// Creates a marker whose mark does not occur in `prompt` or in the template's `source`.
     ///
     /// # Errors
     /// [`EngineError::Template`] if every candidate occurs.
@@ -121,8 +121,8 @@ impl<'a> Marker<'a> {
         Ok(Self { tokens, mark })
     }
 
-    /// The content of a message. Templates look for reasoning in what the assistant said, so its
-    /// markers stay as they are there.
+    /// Marks the content of a message. Templates search assistant messages for reasoning, so
+    /// reasoning markers stay unmarked there.
     pub(super) fn content<'m>(&self, message: &'m Message) -> Cow<'m, str> {
         let exempt: &[&str] = match message.role {
             Role::Assistant => &STRIPPED_MARKERS,
@@ -131,43 +131,44 @@ impl<'a> Marker<'a> {
         self.tokens.mark(&message.content, self.mark, exempt)
     }
 
-    /// Any other text that the template did not write.
+    /// Marks any other text that the template did not write.
     pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.tokens.mark(text, self.mark, &[])
     }
 
-    /// Takes the marks out of what was rendered, and notes which control tokens had one.
-    pub(super) fn settle(self, rendered: &str) -> RenderedPrompt {
+    /// Removes the marks from the rendered text, and records which control tokens had one.
+    pub(super) fn finish(self, rendered: &str) -> RenderedPrompt {
         // Templates may print a whole list, which escapes unusual characters.
         let mut mark = [0; 4];
         let rendered = rendered.replace(&escaped(self.mark), self.mark.encode_utf8(&mut mark));
         let mut text = String::with_capacity(rendered.len());
-        let mut typed = Vec::new();
-        let mut last = 0;
+        let mut literals = Vec::new();
+        let mut last_char = 0;
         for c in rendered.chars() {
             if c == self.mark {
-                typed.push(last);
+                literals.push(last_char);
             } else {
-                last = text.len();
+                last_char = text.len();
                 text.push(c);
             }
         }
-        typed.retain(|&at| self.tokens.at_start_of(&text[at..]).is_some());
+        literals.retain(|&at| self.tokens.at_start_of(&text[at..]).is_some());
         RenderedPrompt {
             text,
-            typed,
+            literals,
             mark: self.mark,
         }
     }
 }
 
-/// Noncharacters: Unicode keeps them free for uses inside a program, and no text should have one.
+/// Returns Unicode's noncharacters. They are reserved for use inside programs, and no text should
+/// contain them.
 pub(super) fn marks() -> impl Iterator<Item = char> {
     let planes = (0..=0x10).flat_map(|plane| [plane << 16 | 0xFFFE, plane << 16 | 0xFFFF]);
     (0xFDD0..=0xFDEF).chain(planes).filter_map(char::from_u32)
 }
 
-/// How minijinja writes a mark inside a list.
+/// Returns how minijinja prints a mark inside a list.
 fn escaped(mark: char) -> String {
     mark.escape_debug().to_string()
 }
@@ -178,24 +179,24 @@ pub(super) fn is_mark(c: char) -> bool {
     (0xFDD0..=0xFDEF).contains(&code) || code & 0xFFFE == 0xFFFE
 }
 
-/// A conversation as its template wrote it.
+/// A conversation rendered by its template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedPrompt {
     text: String,
-    typed: Vec<usize>,
+    literals: Vec<usize>,
     mark: char,
 }
 
 impl RenderedPrompt {
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The offsets in bytes of what looks like a control token but came from a message or a tool, in
-    /// ascending order. The tokenizer must read these as plain text.
-    pub fn typed(&self) -> &[usize] {
-        &self.typed
+    /// Returns the offsets in bytes of control-token spellings that come from a message or a tool,
+    /// in ascending order. The tokenizer must read these as plain text.
+    pub fn literal_tokens(&self) -> &[usize] {
+        &self.literals
     }
 
     /// Splits the text at the control tokens that the template wrote.
@@ -205,7 +206,7 @@ impl RenderedPrompt {
         while at < self.text.len() {
             let rest = &self.text[at..];
             let token = tokens.at_start_of(rest);
-            match token.filter(|_| self.typed.binary_search(&at).is_err()) {
+            match token.filter(|_| self.literals.binary_search(&at).is_err()) {
                 Some(token) => {
                     pieces.push(Piece::Text(&self.text[from..at]));
                     pieces.push(Piece::Control(token));
@@ -219,12 +220,12 @@ impl RenderedPrompt {
         pieces.into_iter()
     }
 
-    /// The text with a mark behind the first character of each typed control token, so that a
-    /// tokenizer does not find it, and the mark, which occurs nowhere else.
+    /// Returns the text with a mark after the first character of each control-token spelling from a
+    /// message, so that a tokenizer does not find it, and the mark, which occurs nowhere else.
     pub(crate) fn marked(&self) -> (String, char) {
-        let mut marked = String::with_capacity(self.text.len() + 4 * self.typed.len());
+        let mut marked = String::with_capacity(self.text.len() + 4 * self.literals.len());
         let mut from = 0;
-        for &at in &self.typed {
+        for &at in &self.literals {
             let first = self.text[at..].chars().next().map_or(0, char::len_utf8);
             marked.push_str(&self.text[from..at + first]);
             marked.push(self.mark);
@@ -235,7 +236,7 @@ impl RenderedPrompt {
     }
 }
 
-/// Part of a rendered prompt.
+/// A part of a rendered prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// Text without any control token of the template; may be empty.
