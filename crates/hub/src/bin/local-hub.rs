@@ -1,6 +1,6 @@
-//! Serves a folder as a hub, with faults by flags, for tests of programs from outside.
+//! Serves a folder as a hub, with faults from flags, for tests that run whole programs.
 //!
-//! Rule: it prints its address as its first line, and ends when its standard input does.
+//! Rule: the first line of the output is the address, and the program ends with its standard input.
 
 use std::env;
 use std::io::{self, Read, Write};

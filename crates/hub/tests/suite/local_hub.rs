@@ -1,4 +1,4 @@
-//! The program `local-hub` as tests of other programs use it.
+//! The program `local-hub`, as tests of other programs use it.
 //!
 //! Rule: it is started as a process and ends with its standard input.
 
