@@ -144,7 +144,7 @@ impl DownloadAttempt<'_> {
         if !is_part && !is_all {
             return Err(AttemptError::RangeIgnored(HubError::NotAHub {
                 host: response.host,
-                what: "it sends whole files where parts are request for".to_owned(),
+                what: "it ignores range requests".to_owned(),
             }));
         }
         if is_part {

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_are_those_that_git_and_sha256sum_print() {
+    fn both_digests_equal_those_of_git_and_sha256sum() {
         let git = Digest::from_etag("\"ce013625030ba8dba906f756967f9e9ca394464a\"").unwrap();
         let mut hasher = git.hasher(6);
         hasher.update(b"hel");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_etag_that_is_no_digest_is_none() {
+    fn an_etag_without_a_digest_is_none() {
         for etag in ["", "\"abc-12\"", &"g".repeat(64), &"x".repeat(40)] {
             assert_eq!(Digest::from_etag(etag), None, "{etag}");
         }

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_real_disk_has_room_and_writes_where_it_is_told() {
+    fn the_real_disk_has_free_space_and_writes_at_offsets() {
         let folder = tempfile::tempdir().unwrap();
         assert!(RealDisk.free_bytes(folder.path()).unwrap() > 0);
         let path = folder.path().join("a");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_a_disk_are_told_apart() {
+    fn disk_errors_have_different_codes() {
         let path = Path::new("models");
         for (kind, code) in [
             (ErrorKind::PermissionDenied, "not_writable"),
@@ -137,12 +137,12 @@ mod tests {
         assert!(is_full(&ErrorKind::StorageFull.into()));
         assert!(
             !is_full(&ErrorKind::FileTooLarge.into()),
-            "FAT32 refuses a large file however much room there is"
+            "FAT32 refuses a large file however much space is free"
         );
     }
 
     #[test]
-    fn a_file_system_without_the_full_sync_gets_the_plain_one() {
+    fn a_file_system_without_full_sync_uses_plain_fsync() {
         let file = tempfile::tempfile().unwrap();
         let failed = |errno: rustix::io::Errno| Err(errno.into());
         for errno in [rustix::io::Errno::NOTSUP, rustix::io::Errno::INVAL] {

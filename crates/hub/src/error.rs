@@ -251,7 +251,9 @@ pub enum HubError {
     #[error("This download no longer exists.")]
     NoSuchDownload,
     /// No keychain is running on this computer.
-    #[error("No keychain was found ({reason}), so the token can't be stored. Set HF_TOKEN instead.")]
+    #[error(
+        "No keychain was found ({reason}), so the token can't be stored. Set HF_TOKEN instead."
+    )]
     NoKeychain {
         /// The system's error.
         reason: String,
@@ -314,7 +316,9 @@ impl HubError {
 
 /// "in 40 seconds", or "later".
 fn when(seconds: Option<u64>) -> String {
-    seconds.map_or("later".to_owned(), |seconds| format!("in {seconds} seconds"))
+    seconds.map_or("later".to_owned(), |seconds| {
+        format!("in {seconds} seconds")
+    })
 }
 
 /// Returns a size in decimal units: "3.2 GB", "410 MB".

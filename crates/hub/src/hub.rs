@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_of_gated_is_understood() {
+    fn every_value_of_gated_is_parsed() {
         for (json, expected) in [
             ("null", false),
             ("false", false),

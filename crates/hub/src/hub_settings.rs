@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chosen_hub_is_kept_and_can_be_taken_back() {
+    fn a_saved_endpoint_can_be_reset() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read(folder.path()).endpoint, None);
         save_endpoint(folder.path(), Some("https://mirror.example".to_owned())).unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_choice_is_none() {
+    fn a_damaged_file_means_the_default_endpoint() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(path(folder.path()), "{ \"endpoint\": ").unwrap();
         assert_eq!(read(folder.path()).endpoint, None);

@@ -173,11 +173,11 @@ impl Job {
             self.events.send(DownloadEvent::State(State::Downloading));
             let (hub, request) = (&self.shared.hub, &self.request);
             let stopped = stopped(self.control.clone());
-            let asked = tokio::select! {
+            let result = tokio::select! {
                 plan = Plan::fetch(hub, request) => plan,
                 () = stopped => Err(HubError::Stopped),
             };
-            match asked {
+            match result {
                 Ok(plan) => break plan,
                 Err(error) => self.wait_or_fail(&mut retry_policy, error).await?,
             }

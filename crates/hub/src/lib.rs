@@ -28,7 +28,7 @@ mod token;
 
 pub use disk::{Disk, RealDisk};
 pub use download::{Download, DownloadId, DownloadRequest, QueuePosition, RequestedFile, State};
-pub use downloads::{Downloads, DownloadsOptions, Freed, RetryOptions};
+pub use downloads::{Downloads, DownloadsOptions, RetryOptions};
 pub use error::HubError;
 pub use hub::Hub;
 pub use listing::{FoundRepository, Listing, ModelFormat, RemoteFile, RepositoryVariant};

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_takes_what_a_model_needs_and_leaves_the_rest() {
+    fn a_safetensors_variant_contains_only_files_of_the_model() {
         let listing = listing(&[
             ".gitattributes",
             "README.md",
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn split_files_are_one_packing_and_packings_stand_by_size() {
+    fn split_files_are_one_variant_and_variants_are_sorted_by_size() {
         let listing = listing(&[
             "Q8_0/m-Q8_0-00001-of-00002.gguf",
             "Q8_0/m-Q8_0-00002-of-00002.gguf",
@@ -316,45 +316,45 @@ mod tests {
             "config.json",
         ]);
         let variants = listing.variants();
-        let packings: Vec<&str> = variants
+        let names_by_size: Vec<&str> = variants
             .iter()
             .map(|variant| &*variant.quantization)
             .collect();
-        assert_eq!(packings, ["Q8_0", "Q4_K_M", "UD-Q4_K_XL"]);
+        assert_eq!(names_by_size, ["Q8_0", "Q4_K_M", "UD-Q4_K_XL"]);
         assert_eq!(variants[0].files.len(), 2);
         assert_eq!(listing.default_variant().unwrap().quantization, "Q4_K_M");
     }
 
     #[test]
-    fn several_models_in_one_packing_are_not_fetched_as_one() {
+    fn several_models_with_one_quantization_are_separate_variants() {
         let listing = listing(&[
             "m-draft-Q4_K_M.gguf",
             "m-Q4_K_M-00001-of-00002.gguf",
             "m-Q4_K_M-00002-of-00002.gguf",
         ]);
         let variants = listing.variants();
-        let packings: Vec<&str> = variants
+        let names_by_size: Vec<&str> = variants
             .iter()
             .map(|variant| &*variant.quantization)
             .collect();
-        assert_eq!(packings, ["m-draft-Q4_K_M", "Q4_K_M"]);
+        assert_eq!(names_by_size, ["m-draft-Q4_K_M", "Q4_K_M"]);
         let usual = listing.default_variant().unwrap();
         assert_eq!((&*usual.quantization, usual.files.len()), ("Q4_K_M", 2));
     }
 
     #[test]
-    fn several_packings_without_the_usual_one_are_a_question() {
+    fn several_quantizations_without_the_default_one_are_an_error() {
         let error = listing(&["m-Q8_0.gguf", "m.q5_k_m.gguf"])
             .default_variant()
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "owner/name has the model in several packings. Choose one of Q8_0, Q5_K_M."
+            "owner/name has the model in several quantizations. Choose one of Q8_0, Q5_K_M."
         );
     }
 
     #[test]
-    fn a_repository_without_a_model_says_so() {
+    fn a_repository_without_a_model_is_an_error() {
         for names in [
             &["README.md", "pytorch_model.bin"][..],
             &["model.safetensors"],
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn packings_are_read_from_names() {
+    fn quantizations_are_parsed_from_names() {
         for (name, quantization) in [
             ("Qwen3-4B-Q4_K_M.gguf", "Q4_K_M"),
             ("gpt-oss-20b-mxfp4.gguf", "MXFP4"),

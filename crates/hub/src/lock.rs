@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_told_who_has_it_and_takes_over_at_the_end() {
+    fn a_locked_folder_names_its_owner_and_can_be_locked_after_release() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("parts");
         let first = Lock::take(&folder, "Qwen3").unwrap();
@@ -129,14 +129,14 @@ mod tests {
         let error = Lock::take(&folder, "Qwen3").unwrap_err();
         let text = error.to_string();
         assert!(text.contains(&std::process::id().to_string()), "{text}");
-        assert!(text.ends_with("is fetching Qwen3 already."), "{text}");
+        assert!(text.ends_with("is already downloading Qwen3."), "{text}");
         drop(first);
         assert!(!Lock::is_held(&folder));
         Lock::take(&folder, "Qwen3").unwrap();
     }
 
     #[tokio::test]
-    async fn a_write_in_flight_keeps_the_lock_and_is_waited_for() {
+    async fn a_write_in_progress_keeps_the_lock_and_is_awaited() {
         let folder = tempfile::tempdir().unwrap();
         let lock = Arc::new(Lock::take(folder.path(), "a").unwrap());
         let guard = lock.guard();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_in_a_folder_that_was_removed_keeps_nobody_out() {
+    fn a_lock_in_a_removed_folder_excludes_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("parts");
         let first = Lock::take(&folder, "a").unwrap();

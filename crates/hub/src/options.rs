@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_says_where_with_what_and_whether() {
+    fn the_environment_sets_endpoint_token_and_offline() {
         let options = read(&[
             ("HF_ENDPOINT", "https://mirror.example"),
             ("HF_TOKEN", "hf_secret"),

@@ -70,19 +70,19 @@ fn move_file(from: &Path, to: &Path) -> Result<(), HubError> {
 fn copy(from: &Path, to: &Path) -> Result<(), HubError> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let folder = to.parent().unwrap_or(to);
-    let coming = folder.join(format!(".{name}.coming"));
-    let copied = fs::copy(from, &coming)
-        .and_then(|_| fs::File::open(&coming)?.sync_all())
-        .and_then(|()| fs::rename(&coming, to))
+    let partial = folder.join(format!(".{name}.coming"));
+    let copied = fs::copy(from, &partial)
+        .and_then(|_| fs::File::open(&partial)?.sync_all())
+        .and_then(|()| fs::rename(&partial, to))
         .and_then(|()| sync_folder(folder));
     if let Err(error) = copied {
-        let _ = fs::remove_file(&coming);
+        let _ = fs::remove_file(&partial);
         if is_full(&error) {
-            let room = rustix::fs::statvfs(folder);
+            let space = rustix::fs::statvfs(folder);
             return Err(HubError::DiskFull {
                 folder: folder.to_owned(),
                 needed_bytes: fs::metadata(from).map_or(0, |metadata| metadata.len()),
-                free_bytes: room.map_or(0, |room| room.f_bavail.saturating_mul(room.f_frsize)),
+                free_bytes: space.map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize)),
             });
         }
         return Err(disk_error(to, &error));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_move_goes_on_and_leaves_other_files_alone() {
+    fn an_interrupted_move_continues_and_keeps_other_files() {
         let folder = tempfile::tempdir().unwrap();
         let (parts, folder) = (folder.path().join("p"), folder.path().join("m"));
         put(&folder.join("mine.txt"), "mine");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_it_a_model_moves_last() {
+    fn the_file_that_makes_it_a_model_moves_last() {
         let mut names = [
             "config.json",
             "m-00001-of-00002.gguf",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_a_model_takes_its_name_away_until_all_is_new() {
+    fn an_incomplete_replacement_has_no_config() {
         let folder = tempfile::tempdir().unwrap();
         let (parts, folder) = (folder.path().join("p"), folder.path().join("m"));
         put(&folder.join("config.json"), "old");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_to_another_disk_is_hidden_until_it_is_whole() {
+    fn a_copy_to_another_disk_is_hidden_until_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("a"), folder.path().join("m/b"));
         put(&from, "text");

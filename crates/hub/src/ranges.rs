@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_order_of_ranges_is_the_same_as_marking_bytes() {
+    fn random_ranges_agree_with_a_byte_map() {
         let mut random = fastrand::Rng::with_seed(7);
         for round in 0..2000 {
             let size = random.u64(1..60);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_cannot_be_true_is_not_sound() {
+    fn impossible_ranges_are_not_valid() {
         for text in ["[[0,5],[5,9]]", "[[3,3]]", "[[0,11]]", "[[4,6],[0,2]]"] {
             let ranges: Ranges = serde_json::from_str(text).unwrap();
             assert!(!ranges.is_valid(10), "{text}");

@@ -73,7 +73,7 @@ mod tests {
     const MB: u64 = 1_000_000;
 
     #[test]
-    fn a_steady_stream_has_its_rate_and_a_stall_fades() {
+    fn a_steady_stream_has_its_rate_and_a_stall_decays() {
         let start = Instant::now();
         let mut rate = Rate::new(start, 50 * MB);
         let mut done = 50 * MB;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_burst_is_no_rate_and_nothing_lasts_for_years() {
+    fn the_first_burst_has_no_rate_and_long_estimates_are_hidden() {
         let start = Instant::now();
         let mut rate = Rate::new(start, 0);
         rate.record(start + Duration::from_millis(10), 8 * MB);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_starts_over_is_not_a_negative_rate() {
+    fn a_file_that_starts_over_has_no_negative_rate() {
         let start = Instant::now();
         let mut rate = Rate::new(start, 0);
         rate.record(start + Duration::from_secs(2), 20 * MB);

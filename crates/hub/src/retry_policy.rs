@@ -239,8 +239,8 @@ mod tests {
             };
             match retry_policy.next_action(error, *has_progressed) {
                 RetryAction::Retry(wait) => seconds(wait),
-                RetryAction::Restart(wait) => format!("over {}", seconds(wait)),
-                RetryAction::Replan(wait) => format!("anew {}", seconds(wait)),
+                RetryAction::Restart(wait) => format!("restart {}", seconds(wait)),
+                RetryAction::Replan(wait) => format!("replan {}", seconds(wait)),
                 RetryAction::GiveUp => "give up".to_owned(),
                 RetryAction::Discard => "discard".to_owned(),
             }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_drops_without_progress_is_tried_ten_times() {
+    fn a_dropped_connection_without_progress_is_retried_ten_times() {
         let errors = vec![(dropped(), false); 11];
         assert_eq!(
             simulate(&mut retry_policy(), &errors),
@@ -258,14 +258,14 @@ mod tests {
     }
 
     #[test]
-    fn progress_forgets_what_went_wrong_before() {
+    fn progress_resets_the_failure_count() {
         let errors = vec![(dropped(), true); 200];
         let steps = simulate(&mut retry_policy(), &errors);
         assert!(steps.split(", ").all(|step| step == "1"), "{steps}");
     }
 
     #[test]
-    fn without_a_network_it_waits_for_ever() {
+    fn a_missing_network_is_retried_forever() {
         let mut retry_policy = retry_policy();
         let steps = simulate(&mut retry_policy, &vec![(unreachable(), false); 500]);
         assert!(steps.starts_with("1, 2, 4, 8, 16, 32, 60"), "{steps}");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_night_without_a_network_does_not_use_up_the_patience_with_the_hub() {
+    fn a_missing_network_does_not_count_as_an_attempt() {
         let mut retry_policy = retry_policy();
         simulate(&mut retry_policy, &vec![(unreachable(), false); 500]);
         let errors = vec![(dropped(), false); 11];
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_hub_is_left_alone_for_as_long_as_it_asks() {
+    fn the_delay_is_at_least_what_the_hub_asks_for() {
         let errors = [
             (busy(Some(90)), false),
             (busy(None), false),
@@ -296,26 +296,29 @@ mod tests {
     }
 
     #[test]
-    fn damage_starts_over_once_and_then_is_thrown_away() {
+    fn a_damaged_file_is_restarted_once_and_then_discarded() {
         let errors = [
             (wrong_hash(), true),
             (dropped(), true),
             (wrong_hash(), true),
         ];
-        assert_eq!(simulate(&mut retry_policy(), &errors), "over 1, 1, discard");
-    }
-
-    #[test]
-    fn a_file_that_keeps_changing_is_given_up() {
-        let errors = vec![(changed(), true); 4];
         assert_eq!(
             simulate(&mut retry_policy(), &errors),
-            "anew 1, anew 2, anew 4, discard"
+            "restart 1, 1, discard"
         );
     }
 
     #[test]
-    fn a_link_that_expired_is_asked_for_again_and_one_that_stays_refused_is_not() {
+    fn a_file_that_keeps_changing_is_discarded() {
+        let errors = vec![(changed(), true); 4];
+        assert_eq!(
+            simulate(&mut retry_policy(), &errors),
+            "replan 1, replan 2, replan 4, discard"
+        );
+    }
+
+    #[test]
+    fn an_expired_link_is_retried_and_a_refused_one_is_given_up() {
         let mut retry_policy = retry_policy();
         let expired = [
             (refused_link(), true),
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_ranges_is_asked_for_the_whole_file_at_once() {
+    fn a_server_that_ignores_ranges_is_retried_without_them_at_once() {
         let mut retry_policy = retry_policy();
         assert!(!retry_policy.is_range_unsupported());
         let ignored = AttemptError::RangeIgnored(HubError::NotAHub {
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_time_does_not_mend_ends_at_once_and_keeps_what_came() {
+    fn permanent_errors_give_up_at_once() {
         for error in [
             HubError::Offline,
             HubError::ProxyRefused,
@@ -362,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn two_courses_do_not_come_back_at_the_same_moment() {
+    fn two_policies_have_different_jitter() {
         let waits = [1, 2].map(|seed| {
             let mut retry_policy = RetryPolicy::new(RetryOptions::default(), seed);
             retry_policy.next_action(&dropped(), false)

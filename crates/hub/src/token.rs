@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_one_word_and_never_shown() {
+    fn a_token_is_one_word_and_not_in_debug_output() {
         let token = Token::new(" hf_secret\n".to_owned()).unwrap();
         assert_eq!(token.reveal(), "hf_secret");
         assert_eq!(format!("{token:?}"), "Token(…)");

@@ -341,8 +341,8 @@ impl HttpClient {
 
     async fn read_keychain(&self) -> Result<Option<Token>, HubError> {
         let endpoint = self.options.endpoint.clone();
-        let asked = tokio::task::spawn_blocking(move || token::get(&endpoint));
-        match timeout(KEYCHAIN_TIMEOUT, asked).await {
+        let task = tokio::task::spawn_blocking(move || token::get(&endpoint));
+        match timeout(KEYCHAIN_TIMEOUT, task).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => Err(HubError::Stopped),
             Err(_) => Err(HubError::KeychainRefused {
@@ -353,12 +353,12 @@ impl HttpClient {
 
     pub(super) async fn set_token(&self, token: Option<Token>) -> Result<(), HubError> {
         let endpoint = self.options.endpoint.clone();
-        let kept = token.clone();
-        let asked = tokio::task::spawn_blocking(move || match &kept {
+        let new_token = token.clone();
+        let task = tokio::task::spawn_blocking(move || match &new_token {
             Some(token) => token::set(&endpoint, token),
             None => token::clear(&endpoint),
         });
-        asked.await.map_err(|_| HubError::Stopped)??;
+        task.await.map_err(|_| HubError::Stopped)??;
         *self.token.lock().await = TokenState::Known(token);
         Ok(())
     }

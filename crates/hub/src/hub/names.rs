@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_where_they_belong() {
+    fn names_that_leave_their_folder_are_rejected() {
         for name in ["mlx-community/Qwen3-4B-4bit", "gpt2", "a/b.c_d"] {
             assert_eq!(check_repository(name), Ok(()), "{name}");
         }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_in_a_revision_is_not_a_slash_of_the_path() {
+    fn a_slash_in_a_revision_is_encoded() {
         let mut url = Url::parse("https://hub.example/mirror").unwrap();
         push(
             &mut url,

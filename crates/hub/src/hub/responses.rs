@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_has_its_own_case() {
+    fn each_error_status_has_its_own_code() {
         for (status, code, file, token, expected) in [
             (401, "", false, false, "token_needed"),
             (401, "", false, true, "token_refused"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gated_model_names_the_page_where_to_accept() {
+    fn the_error_for_a_gated_model_contains_its_page() {
         let error = refused(403, &[("x-error-code", "GatedRepo")], true, true);
         assert!(
             error.to_string().contains("https://hub.example/owner/name"),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_is_asked_for_in_three_ways() {
+    fn retry_after_is_read_from_seconds_a_date_or_the_rate_limit() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         for (name, value, seconds) in [
             ("retry-after", "40", Some(40)),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_read_or_refused() {
+    fn content_ranges_are_parsed_or_rejected() {
         let span = |value| content_range(&headers(&[("content-range", value)]));
         assert_eq!(span("bytes 5-9/20"), Some((5..10, 20)));
         for value in ["bytes 9-5/20", "bytes */20", "5-9/20", "bytes 5-9/*"] {

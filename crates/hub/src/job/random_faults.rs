@@ -181,7 +181,7 @@ impl FaultSchedule {
         );
         ScheduleResult {
             code: match &result {
-                Some(Ok(())) => "whole",
+                Some(Ok(())) => "complete",
                 Some(Err(error)) => error.code(),
                 None => "crashed",
             },
@@ -223,7 +223,7 @@ fn temp_folder() -> TempDir {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_schedule_of_faults_and_crashes_ends_whole_or_resumable() {
+async fn random_faults_and_crashes_leave_a_complete_or_resumable_download() {
     let mut results = Vec::new();
     for first in (0..N_SCHEDULES).step_by(AT_ONCE as usize) {
         let seeds = first..first + AT_ONCE;
@@ -242,7 +242,7 @@ async fn any_schedule_of_faults_and_crashes_ends_whole_or_resumable() {
     let n_with =
         |matches: &dyn Fn(&ScheduleResult) -> bool| results.iter().filter(|it| matches(it)).count();
     assert_eq!(results.len(), N_SCHEDULES as usize);
-    assert!(n_with(&|it| it.code == "whole") > 50);
+    assert!(n_with(&|it| it.code == "complete") > 50);
     assert!(n_with(&|it| it.has_crashed) > 100);
     assert!(n_with(&|it| it.has_changed) > 10);
     let codes: BTreeSet<&str> = results.iter().map(|it| it.code).collect();

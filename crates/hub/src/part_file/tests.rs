@@ -37,7 +37,7 @@ impl Fixture {
 const TEXT: &[u8] = b"0123456789abcdefghij";
 
 #[tokio::test]
-async fn what_was_saved_is_there_after_a_crash_and_what_was_not_is_fetched_again() {
+async fn saved_bytes_survive_a_crash_and_unsaved_ones_are_missing() {
     let fixture = Fixture::new();
     let file = identity(TEXT);
     let part = fixture.open(&file);
@@ -54,11 +54,11 @@ async fn what_was_saved_is_there_after_a_crash_and_what_was_not_is_fetched_again
     part.finish(&place).unwrap();
     assert_eq!(fs::read(place).unwrap(), TEXT);
     let left: Vec<_> = fs::read_dir(fixture.folder.path()).unwrap().collect();
-    assert_eq!(left.len(), 2, "the lock and the whole file: {left:?}");
+    assert_eq!(left.len(), 2, "the lock and the verified file: {left:?}");
 }
 
 #[tokio::test]
-async fn the_checksum_follows_writes_in_any_order() {
+async fn the_checksum_is_computed_from_writes_in_any_order() {
     let fixture = Fixture::new();
     let file = identity(TEXT);
     let part = fixture.open(&file);
@@ -74,7 +74,7 @@ async fn the_checksum_follows_writes_in_any_order() {
 }
 
 #[tokio::test]
-async fn a_checksum_that_was_dropped_midway_begins_anew() {
+async fn a_checksum_dropped_midway_starts_over() {
     let fixture = Fixture::new();
     let file = identity(TEXT);
     let part = fixture.open(&file);
@@ -89,7 +89,7 @@ async fn a_checksum_that_was_dropped_midway_begins_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn saves_that_overlap_do_not_spoil_each_other() {
+async fn overlapping_saves_do_not_damage_the_journal() {
     let fixture = Fixture::new();
     let file = identity(TEXT);
     let part = fixture.open(&file);
@@ -108,7 +108,7 @@ async fn saves_that_overlap_do_not_spoil_each_other() {
 }
 
 #[tokio::test]
-async fn a_journal_of_another_file_or_without_its_part_is_not_believed() {
+async fn a_journal_of_another_file_or_without_its_part_file_is_ignored() {
     let fixture = Fixture::new();
     let file = identity(TEXT);
     let part = fixture.open(&file);
@@ -137,7 +137,7 @@ async fn a_journal_of_another_file_or_without_its_part_is_not_believed() {
 }
 
 #[test]
-fn names_of_parts_are_short_and_differ_between_folders() {
+fn part_file_names_are_short_and_differ_between_folders() {
     assert_ne!(stem("a/model.gguf"), stem("b/model.gguf"));
     assert!(stem(&"x".repeat(500)).len() < 80);
     assert!(!stem("a/b/c").contains('/'));

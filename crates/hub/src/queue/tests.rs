@@ -50,7 +50,7 @@ fn finish(queue: &mut Queue, id: u64, run: u64, result: Result<(), HubError>) {
 }
 
 #[test]
-fn the_first_two_run_and_the_next_follows_at_the_end() {
+fn two_downloads_run_and_the_next_one_starts_when_one_ends() {
     let mut queue = queue("abc");
     assert_eq!(effects(&mut queue), "start 1 as 1, start 2 as 2");
     assert_eq!(list_text(&queue), "a downloading, b downloading, c queued");
@@ -73,13 +73,13 @@ fn the_same_key_is_the_same_download() {
     assert_eq!(
         queue.add(request("a")),
         DownloadId(3),
-        "done is done; this is a new one"
+        "a finished download is not reused"
     );
     assert_eq!(list_text(&queue), "b downloading, a queued");
 }
 
 #[test]
-fn a_pause_lets_the_next_one_run_and_a_resume_waits_for_the_old_run_to_end() {
+fn a_pause_starts_the_next_download_and_a_resume_waits_for_the_old_run_to_end() {
     let mut queue = queue("abc");
     queue.schedule();
     queue.pause(DownloadId(1)).unwrap();
@@ -96,7 +96,7 @@ fn a_pause_lets_the_next_one_run_and_a_resume_waits_for_the_old_run_to_end() {
 }
 
 #[test]
-fn who_is_moved_to_the_front_begins_and_the_last_waits() {
+fn a_download_moved_to_the_front_starts_and_the_last_one_is_queued() {
     let mut queue = queue("abc");
     queue.schedule();
     queue.move_to(DownloadId(3), QueuePosition::First).unwrap();
@@ -117,7 +117,7 @@ fn who_is_moved_to_the_front_begins_and_the_last_waits() {
 }
 
 #[test]
-fn news_of_a_run_that_was_stopped_changes_nothing_but_its_end() {
+fn events_of_a_stopped_run_are_ignored_except_its_end() {
     let mut queue = queue("a");
     queue.schedule();
     queue.pause(DownloadId(1)).unwrap();
@@ -138,7 +138,7 @@ fn news_of_a_run_that_was_stopped_changes_nothing_but_its_end() {
 }
 
 #[test]
-fn what_ends_whole_while_it_is_stopped_is_done() {
+fn a_download_that_completes_while_it_stops_is_done() {
     let mut queue = queue("a");
     queue.schedule();
     queue.pause(DownloadId(1)).unwrap();
@@ -148,7 +148,7 @@ fn what_ends_whole_while_it_is_stopped_is_done() {
 }
 
 #[test]
-fn a_cancelled_one_is_gone_from_sight_before_its_run_has_ended() {
+fn a_canceled_download_leaves_the_list_before_its_run_ends() {
     let mut queue = queue("ab");
     queue.schedule();
     queue.cancel(DownloadId(1)).unwrap();
@@ -163,7 +163,7 @@ fn a_cancelled_one_is_gone_from_sight_before_its_run_has_ended() {
 }
 
 #[test]
-fn a_retry_is_nudged_by_resume() {
+fn resume_ends_the_delay_of_a_retry() {
     let mut queue = queue("a");
     queue.schedule();
     let retrying = State::Retrying {
@@ -181,13 +181,17 @@ fn a_retry_is_nudged_by_resume() {
 }
 
 #[test]
-fn what_is_kept_comes_back_as_it_was() {
+fn saved_downloads_are_restored_with_their_state() {
     let mut queue = queue("abcd");
     queue.schedule();
     queue.pause(DownloadId(3)).unwrap();
     finish(&mut queue, 1, 1, Err(HubError::Offline));
     finish(&mut queue, 2, 2, Ok(()));
     let text = serde_json::to_string(&queue.saved()).unwrap();
+    assert!(
+        text.contains("\"wanted\":"),
+        "queue files of earlier versions have this key: {text}"
+    );
     let mut again = Queue::new(2);
     for saved in serde_json::from_str::<Vec<SavedDownload>>(&text).unwrap() {
         again.restore(saved, 5, Some(10));
@@ -199,7 +203,7 @@ fn what_is_kept_comes_back_as_it_was() {
 }
 
 #[test]
-fn the_end_stops_all() {
+fn stop_stops_all_downloads() {
     let mut queue = queue("abc");
     queue.schedule();
     queue.stop();
@@ -209,5 +213,5 @@ fn the_end_stops_all() {
     finish(&mut queue, 2, 2, Err(HubError::Stopped));
     assert_eq!(effects(&mut queue), "");
     assert!(!queue.has_running());
-    assert_eq!(queue.saved().len(), 3, "they go on at the next start");
+    assert_eq!(queue.saved().len(), 3, "they continue after the next start");
 }

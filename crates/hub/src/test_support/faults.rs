@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_faults() {
+    fn faults_are_parsed_from_text() {
         let read = |words| FaultRule::read(words).unwrap();
         assert_eq!(
             read("blob:drop=1000*3"),

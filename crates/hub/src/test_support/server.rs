@@ -451,7 +451,7 @@ async fn send(
         }
         _ => {}
     }
-    let mut head = format!("HTTP/1.1 {} As asked\r\n", response.status);
+    let mut head = format!("HTTP/1.1 {} Injected\r\n", response.status);
     for (name, value) in &response.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

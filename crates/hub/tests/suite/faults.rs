@@ -15,7 +15,7 @@ use transom_hub::{Disk, Downloads, Hub, RequestedFile, State, Token, TokenSource
 use crate::fixture::{Fixture, MODEL, REPOSITORY, failed, noise, until};
 
 #[tokio::test]
-async fn a_model_comes_whole_over_several_connections() {
+async fn a_model_is_downloaded_over_several_connections() {
     let fixture = Fixture::with_model(300_000);
     let done = fixture.download_and_verify().await;
     assert_eq!(done.done_bytes, 300_002);
@@ -25,7 +25,7 @@ async fn a_model_comes_whole_over_several_connections() {
 }
 
 #[tokio::test]
-async fn dropped_connections_cost_only_what_was_not_written() {
+async fn dropped_connections_lose_only_unwritten_bytes() {
     let fixture = Fixture::with_model(300_000);
     fixture.local.fail(Route::Blob, Fault::Drop(7000), 20);
     fixture.local.fail(Route::Blob, Fault::Refuse, 2);
@@ -42,7 +42,7 @@ async fn with_token(fixture: &Fixture, token: &str) -> Downloads {
 }
 
 #[tokio::test]
-async fn the_token_stays_with_the_hub() {
+async fn the_token_is_sent_only_to_the_hub() {
     let fixture = Fixture::with_model(50_000);
     fixture.local.accept_token("hf_right");
     fixture.local.gate(REPOSITORY);
@@ -58,13 +58,13 @@ async fn the_token_stays_with_the_hub() {
         assert_eq!(
             received.has_token,
             received.route != Route::Blob,
-            "{received:?}"
+            "{download:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_renamed_repository_is_followed_with_the_token() {
+async fn a_redirect_to_a_renamed_repository_carries_the_token() {
     let fixture = Fixture::with_model(50_000);
     fixture.local.accept_token("hf_right");
     fixture.local.gate(REPOSITORY);
@@ -78,7 +78,7 @@ async fn a_renamed_repository_is_followed_with_the_token() {
 }
 
 #[tokio::test]
-async fn a_model_on_another_disk_than_its_parts_comes_whole() {
+async fn a_model_on_another_disk_than_its_part_files_is_complete() {
     let fixture = Fixture::with_model(50_000);
     // Another disk, if the system has such a folder.
     let other = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
@@ -96,7 +96,7 @@ async fn a_model_on_another_disk_than_its_parts_comes_whole() {
 }
 
 #[tokio::test]
-async fn a_gated_model_names_the_page_where_to_accept() {
+async fn the_error_for_a_gated_model_contains_its_page() {
     let fixture = Fixture::with_model(50_000);
     fixture.local.gate(REPOSITORY);
     let ended = fixture.download_alone().await;
@@ -107,7 +107,7 @@ async fn a_gated_model_names_the_page_where_to_accept() {
 }
 
 #[tokio::test]
-async fn a_busy_hub_is_waited_for_and_a_broken_one_is_given_up() {
+async fn a_busy_hub_is_retried_and_a_broken_one_is_given_up() {
     let fixture = Fixture::with_model(50_000);
     fixture
         .local
@@ -137,7 +137,7 @@ async fn fails_and_succeeds_after_resume(fixture: &Fixture, code: &str) {
 }
 
 #[tokio::test]
-async fn a_hub_that_says_when_it_is_back_is_asked_then() {
+async fn retry_after_sets_the_delay() {
     for status in [429, 503] {
         let fixture = Fixture::with_model(2000);
         fixture
@@ -145,7 +145,7 @@ async fn a_hub_that_says_when_it_is_back_is_asked_then() {
             .fail(Route::Listing, Fault::Status(status, Some(1)), 1);
         let downloads = fixture.downloads().await;
         let id = downloads.add(fixture.request()).await.unwrap();
-        let waits = until(&downloads, id, "waiting as told", |it| {
+        let waits = until(&downloads, id, "waiting before a retry", |it| {
             matches!(it.state, State::Retrying { .. })
         });
         let State::Retrying { seconds, .. } = waits.await.state else {
@@ -157,21 +157,21 @@ async fn a_hub_that_says_when_it_is_back_is_asked_then() {
 }
 
 #[tokio::test]
-async fn links_that_expire_are_asked_for_again() {
+async fn expired_links_are_requested_again() {
     let fixture = Fixture::with_model(300_000);
     fixture.local.fail(Route::Blob, Fault::ExpireLinks, 2);
     fixture.download_and_verify().await;
 }
 
 #[tokio::test]
-async fn a_store_without_ranges_sends_all_at_once() {
+async fn a_store_without_ranges_sends_the_entire_file() {
     let fixture = Fixture::with_model(300_000);
     fixture.local.fail(Route::Blob, Fault::IgnoreRange, 1000);
     fixture.download_and_verify().await;
 }
 
 #[tokio::test]
-async fn a_refused_range_is_tried_and_given_up() {
+async fn a_refused_range_is_retried_and_given_up() {
     let fixture = Fixture::with_model(50_000);
     fixture
         .local
@@ -183,7 +183,7 @@ async fn a_refused_range_is_tried_and_given_up() {
 }
 
 #[tokio::test]
-async fn wrong_lengths_are_not_believed() {
+async fn responses_with_wrong_lengths_are_retried() {
     for by in [-1000, 1000] {
         let fixture = Fixture::with_model(50_000);
         fixture.local.fail(Route::Blob, Fault::Length(by), 2);
@@ -193,7 +193,7 @@ async fn wrong_lengths_are_not_believed() {
 }
 
 #[tokio::test]
-async fn damage_is_found_and_fetched_once_more_and_then_told() {
+async fn a_damaged_file_is_downloaded_once_more_and_then_fails() {
     let fixture = Fixture::with_model(50_000);
     fixture.local.fail(Route::Blob, Fault::WrongBytes, 1);
     let done = fixture.download_and_verify().await;
@@ -204,15 +204,18 @@ async fn damage_is_found_and_fetched_once_more_and_then_told() {
 }
 
 #[tokio::test]
-async fn a_small_file_is_checked_with_gits_checksum() {
+async fn a_small_file_is_verified_with_gits_checksum() {
     let fixture = Fixture::with_model(2000);
     fixture.local.fail(Route::Resolve, Fault::WrongBytes, 1000);
     let text = failed(&fixture.download_alone().await).to_string();
-    assert!(text.starts_with("config.json came damaged"), "{text}");
+    assert!(
+        text.starts_with("config.json failed verification"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
-async fn a_file_that_changed_meanwhile_starts_over_and_says_so() {
+async fn a_file_that_changed_starts_over_and_reports_it() {
     let fixture = Fixture::with_model(300_000);
     let mut options = fixture.options();
     options.connections_per_file = 1;
@@ -226,7 +229,7 @@ async fn a_file_that_changed_meanwhile_starts_over_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_whole_already_stays_when_another_file_changes() {
+async fn complete_files_stay_when_another_file_changes() {
     let fixture = Fixture::with_model(2000);
     fixture
         .local
@@ -257,7 +260,7 @@ async fn what_is_whole_already_stays_when_another_file_changes() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_the_listed_one_is_refused_before_it_comes() {
+async fn a_file_unlike_the_listed_one_is_refused_before_the_download() {
     let fixture = Fixture::with_model(50_000);
     let downloads = fixture.downloads().await;
     for file in [
@@ -280,7 +283,7 @@ async fn a_file_that_is_not_the_listed_one_is_refused_before_it_comes() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_with_its_numbers_before_and_during() {
+async fn a_full_disk_is_an_error_with_sizes_before_and_during_the_download() {
     let fixture = Fixture::with_model(300_000);
     let disk = Arc::new(LimitedDisk::with_free_bytes(1000));
     let mut options = fixture.options();
@@ -296,11 +299,11 @@ async fn a_full_disk_is_told_with_its_numbers_before_and_during() {
     disk.report_free_bytes(1_000_000);
     disk.set_free_bytes(100_000);
     downloads.resume(ended.id).await.unwrap();
-    let came = until(&downloads, ended.id, "full", |it| {
+    let failed_again = until(&downloads, ended.id, "full", |it| {
         it.state.is_finished() && it.done_bytes > 0
     });
-    let came = came.await;
-    assert_eq!(failed(&came).code(), "disk_full");
+    let failed_again = failed_again.await;
+    assert_eq!(failed(&failed_again).code(), "disk_full");
     assert!(!fixture.model().exists());
     disk.set_free_bytes(1_000_000);
     downloads.resume(ended.id).await.unwrap();
@@ -334,7 +337,7 @@ impl Disk for SlowDisk {
 }
 
 #[tokio::test]
-async fn a_model_too_large_for_the_disk_keeps_no_other_one_out() {
+async fn a_model_too_large_for_the_disk_does_not_block_others() {
     let fixture = Fixture::with_model(300_000);
     fixture.local.put("owner/small", "config.json", "{}");
     fixture.local.put("owner/small", MODEL, noise(50_000, 2));
@@ -346,7 +349,7 @@ async fn a_model_too_large_for_the_disk_keeps_no_other_one_out() {
     });
     let downloads = Downloads::start(fixture.hub(), options).await.unwrap();
     let large = downloads.add(fixture.request()).await.unwrap();
-    until(&downloads, large, "asking for room", |it| {
+    until(&downloads, large, "checking the disk space", |it| {
         it.total_bytes.is_some()
     })
     .await;
@@ -355,7 +358,7 @@ async fn a_model_too_large_for_the_disk_keeps_no_other_one_out() {
     request.repository = "owner/small".to_owned();
     request.folder = fixture.folder.path().join("models/owner/small");
     let small = downloads.add(request).await.unwrap();
-    until(&downloads, small, "asking for room", |it| {
+    until(&downloads, small, "checking the disk space", |it| {
         it.total_bytes.is_some()
     })
     .await;
@@ -367,7 +370,7 @@ async fn a_model_too_large_for_the_disk_keeps_no_other_one_out() {
 }
 
 #[tokio::test]
-async fn what_is_in_place_on_another_disk_needs_no_room_there() {
+async fn files_in_place_on_another_disk_need_no_space_there() {
     let fixture = Fixture::with_model(50_000);
     // Another disk, if the system has such a folder.
     let other = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
@@ -386,7 +389,7 @@ async fn what_is_in_place_on_another_disk_needs_no_room_there() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_is_named() {
+async fn the_error_for_an_unwritable_folder_contains_its_path() {
     let fixture = Fixture::with_model(2000);
     std::fs::create_dir_all(fixture.folder.path().join("models")).unwrap();
     std::fs::write(fixture.model().parent().unwrap(), "a file in the way").unwrap();
@@ -395,7 +398,7 @@ async fn a_folder_that_cannot_be_written_is_named() {
 }
 
 #[tokio::test]
-async fn without_a_network_it_waits_and_goes_on_by_itself() {
+async fn a_lost_network_is_awaited_and_the_download_continues() {
     let mut fixture = Fixture::with_model(300_000);
     let port: u16 = fixture
         .local
@@ -408,7 +411,7 @@ async fn without_a_network_it_waits_and_goes_on_by_itself() {
     fixture.local.fail(Route::Blob, Fault::Slow(100_000), 1000);
     let downloads = fixture.downloads().await;
     let id = downloads.add(fixture.request()).await.unwrap();
-    until(&downloads, id, "coming", |it| it.done_bytes > 1000).await;
+    until(&downloads, id, "downloading", |it| it.done_bytes > 1000).await;
     fixture.local = LocalHub::start().unwrap();
     let lost = until(
         &downloads,
@@ -439,7 +442,7 @@ async fn back_at(port: u16) -> LocalHub {
 }
 
 #[tokio::test]
-async fn a_silent_store_is_left_and_asked_again() {
+async fn a_silent_store_times_out_and_is_retried() {
     let fixture = Fixture::with_model(50_000);
     let mut options = fixture.local.options();
     options.silence = Duration::from_millis(300);

@@ -8,7 +8,7 @@ use transom_hub::{Hub, HubOptions, ModelFormat, Token, TokenSource};
 use crate::fixture::{Fixture, MODEL, REPOSITORY, noise};
 
 #[tokio::test]
-async fn a_search_finds_by_words_and_form() {
+async fn a_search_filters_by_words_and_format() {
     let fixture = Fixture::with_model(2000);
     fixture
         .local
@@ -26,7 +26,7 @@ async fn a_search_finds_by_words_and_form() {
 }
 
 #[tokio::test]
-async fn a_list_has_the_commit_and_both_kinds_of_checksums() {
+async fn a_listing_has_the_commit_and_both_kinds_of_checksums() {
     let fixture = Fixture::with_model(2000);
     let listing = fixture.hub().files(REPOSITORY, "main").await.unwrap();
     assert_eq!(listing.commit.len(), 40);
@@ -58,7 +58,7 @@ fn listing(files: &[String]) -> String {
 }
 
 #[tokio::test]
-async fn a_listing_with_impossible_sizes_names_or_numbers_is_refused() {
+async fn a_listing_with_invalid_sizes_names_or_counts_is_rejected() {
     let file = |name: &str, bytes: u64| format!(r#"{{"rfilename": "{name}", "size": {bytes}}}"#);
     let most = 1 << 50;
     let listing_of_most = listing(&vec![file("a.json", most); 5_000]);
@@ -87,7 +87,7 @@ async fn a_listing_with_impossible_sizes_names_or_numbers_is_refused() {
 }
 
 #[tokio::test]
-async fn a_listing_has_the_name_that_was_asked_for() {
+async fn a_listing_has_the_requested_name() {
     for (id, expected) in [
         (REPOSITORY.to_uppercase(), REPOSITORY.to_uppercase()),
         ("mlx-community/another".to_owned(), REPOSITORY.to_owned()),
@@ -101,7 +101,7 @@ async fn a_listing_has_the_name_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_search_finds_only_names_that_can_be_asked_for() {
+async fn a_search_leaves_out_invalid_names() {
     let fixture = Fixture::with_model(2000);
     let names = ["a/b", "a/\\u001b[31mb", "a/b\\nc", "../x", "a/\u{202e}b"];
     let found: Vec<String> = names
@@ -116,7 +116,7 @@ async fn a_search_finds_only_names_that_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_apart() {
+async fn refusals_have_different_codes() {
     let fixture = Fixture::with_model(2000);
     let hub = fixture.hub();
     let mut codes = Vec::new();
@@ -152,7 +152,7 @@ async fn refusals_are_told_apart() {
     assert_eq!(
         error.code(),
         "token_needed",
-        "who shows no token is not told more"
+        "without a token the hub does not say more"
     );
     assert_eq!(
         hub.files("../x", "main").await.unwrap_err().code(),
@@ -161,7 +161,7 @@ async fn refusals_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_token_is_right_or_wrong_and_never_in_what_is_printed() {
+async fn a_wrong_token_is_an_error_and_no_token_is_printed() {
     let fixture = Fixture::with_model(2000);
     fixture.local.accept_token("hf_right");
     let with = |token: &str| {
@@ -184,7 +184,7 @@ async fn a_token_is_right_or_wrong_and_never_in_what_is_printed() {
 }
 
 #[tokio::test]
-async fn offline_asks_nothing() {
+async fn offline_sends_no_request() {
     let fixture = Fixture::with_model(2000);
     let mut options = fixture.local.options();
     options.is_offline = true;
@@ -195,7 +195,7 @@ async fn offline_asks_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_no_hub_is_said_to_be_none() {
+async fn an_invalid_endpoint_is_an_error() {
     let fixture = Fixture::with_model(2000);
     let mut options = fixture.local.options();
     options.endpoint = format!("{}/blobs", fixture.local.address());
@@ -220,7 +220,7 @@ async fn what_is_no_hub_is_said_to_be_none() {
 }
 
 #[test]
-fn an_address_that_is_refused_is_told_without_its_password() {
+fn the_error_for_an_endpoint_does_not_contain_its_password() {
     for endpoint in [
         "https://me:hf_secret@hub.example",
         "me:hf_secret@hub.example",
@@ -242,7 +242,7 @@ fn an_address_that_is_refused_is_told_without_its_password() {
 const THROUGH: &str = "TRANSOM_TEST_THROUGH_A_PROXY";
 
 #[tokio::test]
-async fn a_proxy_of_the_environment_is_used() {
+async fn a_proxy_from_the_environment_is_used() {
     let address = "http://hub.invalid";
     if std::env::var_os(THROUGH).is_some() {
         let hub = Hub::new(HubOptions {
@@ -256,7 +256,7 @@ async fn a_proxy_of_the_environment_is_used() {
     }
     let fixture = Fixture::with_model(2000);
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "hub::a_proxy_of_the_environment_is_used"])
+        .args(["--exact", "hub::a_proxy_from_the_environment_is_used"])
         .env(THROUGH, "1")
         .env("HTTP_PROXY", fixture.local.address())
         .env("http_proxy", fixture.local.address())
@@ -264,9 +264,9 @@ async fn a_proxy_of_the_environment_is_used() {
         .env_remove("no_proxy")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success(), "{said}");
-    assert_eq!(fixture.local.requests().len(), 1, "{said}");
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}");
+    assert_eq!(fixture.local.requests().len(), 1, "{output}");
 }
 
 /// Set in the child process, which is this test program again.
@@ -275,7 +275,7 @@ const WITHOUT_KEYCHAIN: &str = "TRANSOM_TEST_WITHOUT_A_KEYCHAIN";
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn without_a_keychain_it_says_so_and_asks_without_a_token() {
+async fn without_a_keychain_requests_carry_no_token() {
     if let Ok(endpoint) = std::env::var(WITHOUT_KEYCHAIN) {
         let options = HubOptions {
             endpoint,
@@ -290,21 +290,18 @@ async fn without_a_keychain_it_says_so_and_asks_without_a_token() {
         assert!(error.to_string().contains("HF_TOKEN"), "{error}");
         assert_eq!(hub.search("model", None).await.unwrap().len(), 1);
         let error = hub.has_token().await.unwrap_err();
-        assert_eq!(error.code(), "no_keychain", "it is asked again");
+        assert_eq!(error.code(), "no_keychain", "the keychain is read again");
         return;
     }
     let fixture = Fixture::with_model(2000);
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "hub::without_a_keychain_it_says_so_and_asks_without_a_token",
-        ])
+        .args(["--exact", "hub::without_a_keychain_requests_carry_no_token"])
         .env(WITHOUT_KEYCHAIN, fixture.local.address())
         .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent/bus")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success(), "{said}");
-    assert_eq!(fixture.local.requests().len(), 1, "{said}");
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}");
+    assert_eq!(fixture.local.requests().len(), 1, "{output}");
     assert!(!fixture.local.requests()[0].has_token);
 }

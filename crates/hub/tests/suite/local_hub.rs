@@ -41,7 +41,7 @@ async fn the_program_serves_a_folder_with_faults() {
 }
 
 #[test]
-fn a_fault_that_is_none_is_explained() {
+fn an_unknown_fault_prints_the_valid_ones() {
     let output = Command::new(env!("CARGO_BIN_EXE_local-hub"))
         .args([".", "--fault", "blob:explode"])
         .output()

@@ -15,12 +15,12 @@ fn slow(fixture: &Fixture) {
 }
 
 #[tokio::test]
-async fn a_pause_keeps_what_came_and_a_resume_fetches_only_the_rest() {
+async fn a_pause_keeps_the_bytes_and_a_resume_downloads_only_the_rest() {
     let fixture = Fixture::with_model(200_000);
     slow(&fixture);
     let downloads = fixture.downloads().await;
     let id = downloads.add(fixture.request()).await.unwrap();
-    until(&downloads, id, "coming", |it| it.done_bytes > 30_000).await;
+    until(&downloads, id, "downloading", |it| it.done_bytes > 30_000).await;
     downloads.pause(id).await.unwrap();
     let paused = until(&downloads, id, "paused", |it| it.state == State::Paused).await;
     assert_eq!(paused.bytes_per_second, 0);
@@ -31,20 +31,20 @@ async fn a_pause_keeps_what_came_and_a_resume_fetches_only_the_rest() {
     let again = fixture.downloads().await;
     assert_eq!(fixture.download(&again).await.state, State::Done);
     fixture.assert_complete();
-    let asked = fixture.requested_bytes() - before;
+    let requested = fixture.requested_bytes() - before;
     assert!(
-        asked <= 200_000 - 30_000,
-        "{asked} bytes were downloaded again"
+        requested <= 200_000 - 30_000,
+        "{requested} bytes were downloaded again"
     );
 }
 
 #[tokio::test]
-async fn cancelling_frees_the_parts_and_says_how_much() {
+async fn canceling_deletes_part_files_and_returns_their_size() {
     let fixture = Fixture::with_model(400_000);
     slow(&fixture);
     let downloads = fixture.downloads().await;
     let id = downloads.add(fixture.request()).await.unwrap();
-    until(&downloads, id, "coming", |it| it.done_bytes > 60_000).await;
+    until(&downloads, id, "downloading", |it| it.done_bytes > 60_000).await;
     let freed_bytes = downloads.cancel(id).await.unwrap();
     assert!(freed_bytes > 30_000, "{freed_bytes:?}");
     assert!(downloads.watch().borrow().is_empty());
@@ -56,7 +56,7 @@ async fn cancelling_frees_the_parts_and_says_how_much() {
 }
 
 #[tokio::test]
-async fn the_queue_goes_on_after_a_restart_with_the_same_commit() {
+async fn the_queue_continues_after_a_restart_with_the_same_commit() {
     let fixture = Fixture::with_model(200_000);
     slow(&fixture);
     let mut options = fixture.options();
@@ -71,7 +71,7 @@ async fn the_queue_goes_on_after_a_restart_with_the_same_commit() {
     other.folder = fixture.folder.path().join("models/other");
     let other = downloads.add(other).await.unwrap();
     downloads.pause(other).await.unwrap();
-    until(&downloads, id, "coming", |it| it.done_bytes > 20_000).await;
+    until(&downloads, id, "downloading", |it| it.done_bytes > 20_000).await;
     downloads.stop().await;
     // Immediately, while the old handle still exists.
     let again = Downloads::start(fixture.hub(), options).await.unwrap();
@@ -86,16 +86,16 @@ async fn the_queue_goes_on_after_a_restart_with_the_same_commit() {
     until(&again, list[0].id, "done", |it| it.state == State::Done).await;
     assert_eq!(std::fs::read(fixture.model().join(MODEL)).unwrap(), old);
     let config = std::fs::read_to_string(fixture.model().join("config.json")).unwrap();
-    assert_eq!(config, "{}", "the commit is that of the beginning");
+    assert_eq!(config, "{}", "the commit did not change");
 }
 
 #[tokio::test]
-async fn a_commit_that_is_gone_is_followed_by_the_newest_one() {
+async fn a_deleted_commit_is_replaced_by_the_newest_one() {
     let fixture = Fixture::with_model(200_000);
     slow(&fixture);
     let downloads = fixture.downloads().await;
     let id = downloads.add(fixture.request()).await.unwrap();
-    until(&downloads, id, "coming", |it| it.done_bytes > 20_000).await;
+    until(&downloads, id, "downloading", |it| it.done_bytes > 20_000).await;
     downloads.pause(id).await.unwrap();
     fixture
         .local
@@ -109,12 +109,12 @@ async fn a_commit_that_is_gone_is_followed_by_the_newest_one() {
 }
 
 #[tokio::test]
-async fn parts_that_no_queue_knows_come_back_as_paused() {
+async fn part_files_missing_in_the_queue_return_as_paused_downloads() {
     let fixture = Fixture::with_model(200_000);
     slow(&fixture);
     let downloads = fixture.downloads().await;
     let id = downloads.add(fixture.request()).await.unwrap();
-    until(&downloads, id, "coming", |it| it.done_bytes > 20_000).await;
+    until(&downloads, id, "downloading", |it| it.done_bytes > 20_000).await;
     downloads.stop().await;
     let mut options = fixture.options();
     options.is_persistent = true;
@@ -128,12 +128,12 @@ async fn parts_that_no_queue_knows_come_back_as_paused() {
 }
 
 #[tokio::test]
-async fn the_second_program_is_told_who_fetches_and_takes_over() {
+async fn a_second_program_waits_for_the_first_and_takes_over() {
     let fixture = Fixture::with_model(200_000);
     slow(&fixture);
     let (first, second) = (fixture.downloads().await, fixture.downloads().await);
     let id = first.add(fixture.request()).await.unwrap();
-    until(&first, id, "coming", |it| it.done_bytes > 20_000).await;
+    until(&first, id, "downloading", |it| it.done_bytes > 20_000).await;
     let other = second.add(fixture.request()).await.unwrap();
     let waiting = until(
         &second,
@@ -154,12 +154,12 @@ async fn the_second_program_is_told_who_fetches_and_takes_over() {
     assert_eq!(
         fixture.requested_bytes(),
         n_bytes,
-        "the model was there already"
+        "the model was already complete"
     );
 }
 
 #[tokio::test]
-async fn order_decides_who_comes_first() {
+async fn a_download_moved_first_runs_first() {
     let fixture = Fixture::with_model(100_000);
     slow(&fixture);
     let mut options = fixture.options();
@@ -174,7 +174,7 @@ async fn order_decides_who_comes_first() {
         };
         ids.push(downloads.add(request).await.unwrap());
     }
-    until(&downloads, ids[0], "coming", |it| it.done_bytes > 5000).await;
+    until(&downloads, ids[0], "downloading", |it| it.done_bytes > 5000).await;
     downloads
         .move_to(ids[2], QueuePosition::First)
         .await
@@ -195,22 +195,25 @@ async fn order_decides_who_comes_first() {
 }
 
 #[tokio::test]
-async fn a_rate_and_a_time_left_are_told() {
+async fn rate_and_remaining_time_are_reported() {
     let fixture = Fixture::with_model(400_000);
     slow(&fixture);
     let downloads = fixture.downloads().await;
     let id = downloads.add(fixture.request()).await.unwrap();
-    let received = until(&downloads, id, "told", |it| it.seconds_left.is_some()).await;
+    let download = until(&downloads, id, "a remaining time", |it| {
+        it.seconds_left.is_some()
+    })
+    .await;
     assert!(
-        (10_000..2_000_000).contains(&received.bytes_per_second),
-        "{received:?}"
+        (10_000..2_000_000).contains(&download.bytes_per_second),
+        "{download:?}"
     );
-    assert!(received.seconds_left.unwrap() < 60, "{received:?}");
+    assert!(download.seconds_left.unwrap() < 60, "{download:?}");
     downloads.cancel(id).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_folder_with_other_files_keeps_them_and_right_ones_are_not_fetched() {
+async fn other_files_stay_and_correct_files_are_not_downloaded_again() {
     let fixture = Fixture::with_model(50_000);
     std::fs::create_dir_all(fixture.model()).unwrap();
     std::fs::write(fixture.model().join("mine.txt"), "mine").unwrap();
@@ -229,7 +232,7 @@ async fn a_folder_with_other_files_keeps_them_and_right_ones_are_not_fetched() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_there_fails_at_once() {
+async fn a_missing_repository_fails_at_once() {
     let fixture = Fixture::with_model(2000);
     let downloads = fixture.downloads().await;
     let mut request = fixture.request();
