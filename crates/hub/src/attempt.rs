@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::hub::{HubResponse, RangeRequest, RequestContext, Resolved, content_range};
 use crate::part_file::{FileIdentity, PartFile, WriteError};
-use crate::retry_policy::Fault;
+use crate::retry_policy::AttemptError;
 use crate::{DownloadsOptions, Hub, HubError};
 
 /// Received bytes are written in chunks of this size.

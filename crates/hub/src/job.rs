@@ -75,12 +75,12 @@ pub(crate) struct JobControl {
 /// What a running job tells the queue.
 #[derive(Debug, Clone)]
 pub(crate) enum DownloadEvent {
-    Bytes {
+    Progress {
         done: u64,
         total: u64,
     },
     State(State),
-    Trouble(HubError),
+    Problem(HubError),
     /// `Err(Stopped)` if the queue stopped the job.
     Ended(Result<(), HubError>),
 }
@@ -131,7 +131,7 @@ impl Job {
                 lock,
                 plan: &plan,
                 done_bytes: 0,
-                placed_bytes: 0,
+                in_place_bytes: 0,
             };
             match plan_download
                 .download_all(&mut retry_policies, &mut etag_ignored)

@@ -1,20 +1,21 @@
-//! Conversations and messages as the rooms above use them.
+//! Conversations and messages, as other crates use them.
 //!
-//! Rule: each test opens a store of its own, in memory unless files are the point.
+//! Rule: each test opens its own store, in memory unless it tests files.
 
 use transom_store::{
-    ConversationId, Ending, Message, MessageId, NewMessage, Speaker, Store, StoreError, Timestamp,
+    ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Store, StoreError,
+    Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
 fn question(conversation: ConversationId, parent: Option<MessageId>, text: &str) -> NewMessage {
-    NewMessage::said(conversation, parent, text, NOW)
+    NewMessage::from_user(conversation, parent, text, NOW)
 }
 
 fn answer(conversation: ConversationId, parent: MessageId) -> NewMessage {
     NewMessage {
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         ending: Ending::Writing,
         model: Some("starter".to_string()),
         ..question(conversation, Some(parent), "")
@@ -54,7 +55,7 @@ fn an_answer_grows_and_ends() {
     );
     let path = store.path(id).unwrap();
     assert_eq!(path.len(), 2);
-    assert_eq!((path[1].id, path[1].speaker), (begun, Speaker::Assistant));
+    assert_eq!((path[1].id, path[1].role), (begun, MessageRole::Assistant));
     assert_eq!(path[1].n_chars, 17 + 20);
     assert_eq!(store.conversation(id).unwrap().n_messages, 2);
     assert_eq!(
@@ -70,7 +71,7 @@ fn what_has_ended_neither_grows_nor_ends_again() {
     let asked = store.add_message(question(id, None, "Why?")).unwrap();
     let begun = store.add_message(answer(id, asked)).unwrap();
     let still = store.finish(begun, Ending::Writing, None);
-    assert!(matches!(still, Err(StoreError::NoEnding(message)) if message == begun));
+    assert!(matches!(still, Err(StoreError::InvalidEnding(message)) if message == begun));
     let failure = "{\"code\":\"busy\"}".to_string();
     let failed = Ending::Failed { failure };
     store.finish(begun, failed.clone(), None).unwrap();
@@ -123,7 +124,7 @@ fn a_message_follows_only_what_is_in_its_conversation() {
     let first = store.add_message(question(one, None, "one")).unwrap();
     let elsewhere = store.add_message(question(other, Some(first), "two"));
     assert!(
-        matches!(elsewhere, Err(StoreError::ParentElsewhere { parent, .. }) if parent == first)
+        matches!(elsewhere, Err(StoreError::ParentInOtherConversation { parent, .. }) if parent == first)
     );
     let nowhere = store.add_message(question(one, Some(MessageId(99)), "two"));
     assert!(matches!(nowhere, Err(StoreError::NoMessage(MessageId(99)))));

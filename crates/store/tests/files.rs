@@ -1,7 +1,8 @@
-//! The file and its folder: who may read them, older and newer versions, damage, no space, no right.
+//! The file and its folder: permissions, older and newer versions, damage, a full disk, missing
+//! rights.
 //!
-//! Rule: whatever is wrong, the store opens with what can be read, or says which file it is and what
-//! to do, and nothing that was there is gone.
+//! Rule: whatever is wrong, the store either opens with everything that can be read, or says which
+//! file it is and what to do. Nothing is lost.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use transom_store::{
-    ConversationId, Ending, MessageId, NewMessage, Notice, Speaker, Store, StoreError, Timestamp,
+    ConversationId, Ending, MessageId, MessageRole, NewMessage, Notice, Store, StoreError,
+    Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -20,7 +22,7 @@ fn message(conversation: ConversationId, parent: Option<MessageId>, text: String
     NewMessage {
         conversation,
         parent,
-        speaker: Speaker::User,
+        role: MessageRole::User,
         text,
         attachment: String::new(),
         ending: Ending::Stop,
@@ -40,7 +42,7 @@ fn fill(store: &Store, n_conversations: usize, n_messages: usize) {
     }
 }
 
-/// The words by which [`fill`]'s messages are known, of those that can be reached and read.
+/// Returns the first words of all messages of [`fill`] that can be reached and read.
 fn read_all(store: &Store) -> Result<Vec<String>, StoreError> {
     let mut words = Vec::new();
     for conversation in store.conversations(0, 1000)? {
@@ -147,7 +149,7 @@ fn a_file_of_format_1_opens_with_all_that_it_has() {
     assert!(store.settings().unwrap().general.pin_chat);
 }
 
-/// Makes the file one of a later version, with part of it still in the log.
+/// Makes the file one of a newer version, with a part of it still in the log.
 fn make_newer(folder: &Path, other: &Path) {
     drop(Store::open(folder, NOW).unwrap());
     let file = rusqlite::Connection::open(folder.join(FILE)).unwrap();
@@ -229,7 +231,7 @@ fn a_folder_that_is_a_file_is_an_error_that_names_it() {
     assert!(error.to_string().contains(FILE), "{error}");
 }
 
-/// What can happen to a file.
+/// Kinds of damage.
 #[derive(Debug, Clone)]
 enum Damage {
     Bytes(Vec<(prop::sample::Index, u8)>),
@@ -306,7 +308,7 @@ proptest! {
                 prop_assert_eq!(read_all(&store).unwrap().len(), 144);
             }
         }
-        // Damage that changes no structure is not seen at once, but no call panics over it.
+        // Damage that changes no structure is not noticed at once, but no call panics.
         let _ = read_all(&store);
         let _ = store.search("text3x4 and", 0, 100);
         let _ = store.export_json(None);
@@ -315,14 +317,14 @@ proptest! {
             let _ = store.add_message(message(id, None, "after".to_string()));
             let _ = store.delete(id);
         }
-        // What a call met is put right by the next opening.
+        // The next opening repairs what a call has noticed.
         drop(store);
         let opened = Store::open(folder.path(), NOW).unwrap();
         read_all(&opened.store).unwrap();
     }
 }
 
-/// Runs this test binary's `test` with a folder, as somebody who is not root.
+/// Runs a test of this binary with a folder, as a user other than root.
 #[cfg(unix)]
 fn run_child(test: &str, folder: &Path, limit_blocks: Option<u32>) -> String {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -363,13 +365,13 @@ fn run_child(test: &str, folder: &Path, limit_blocks: Option<u32>) -> String {
 #[cfg(unix)]
 const CHILD: &str = "TRANSOM_STORE_CHILD_OPENS";
 
-/// The folder, in a child.
+/// The folder, in a child process.
 #[cfg(unix)]
 fn child_folder() -> Option<PathBuf> {
     std::env::var_os(CHILD).map(PathBuf::from)
 }
 
-/// Not a test of its own: opens a folder that it may not write to.
+/// Not a test: opens a folder that it may not write to.
 #[cfg(unix)]
 #[test]
 fn child_opens() {
@@ -419,7 +421,7 @@ fn without_the_right_to_write_the_error_names_the_file() {
     set(empty.path(), 0o700);
 }
 
-/// Not a test of its own: writes until the system lets no file grow any more.
+/// Not a test: writes until the system lets no file grow any more.
 #[cfg(unix)]
 #[test]
 fn child_writes_until_no_file_grows() {

@@ -1,27 +1,27 @@
-//! Finding conversations as people type: unfinished words, other accents, other scripts.
+//! Search queries as users type them: unfinished words, other accents, other scripts.
 //!
-//! Rule: whatever is typed is a search, never an error.
+//! Rule: any text is a valid query and never an error.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
 use proptest::prelude::*;
 use transom_store::{
-    ConversationId, Ending, FoundConversation, NewMessage, Speaker, Store, Timestamp,
+    ConversationId, Ending, FoundConversation, MessageRole, NewMessage, Store, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 const NONE: [usize; 0] = [];
 
 fn say(store: &Store, id: ConversationId, text: &str, attachment: &str) {
-    say_as(Speaker::User, store, id, text, attachment);
+    say_as(MessageRole::User, store, id, text, attachment);
 }
 
-fn say_as(speaker: Speaker, store: &Store, id: ConversationId, text: &str, attachment: &str) {
+fn say_as(role: MessageRole, store: &Store, id: ConversationId, text: &str, attachment: &str) {
     let parent = store.path(id).unwrap().last().map(|head| head.id);
     let message = NewMessage {
         conversation: id,
         parent,
-        speaker,
+        role,
         text: text.to_string(),
         attachment: attachment.to_string(),
         ending: Ending::Stop,
@@ -31,7 +31,7 @@ fn say_as(speaker: Speaker, store: &Store, id: ConversationId, text: &str, attac
     store.add_message(message).unwrap();
 }
 
-/// A conversation for each text.
+/// Creates a conversation for each text.
 fn with(texts: &[&str]) -> (Store, Vec<ConversationId>) {
     let store = Store::in_memory().unwrap();
     let ids = texts.iter().map(|text| {
@@ -43,7 +43,7 @@ fn with(texts: &[&str]) -> (Store, Vec<ConversationId>) {
     (store, ids)
 }
 
-/// Which of the texts are found.
+/// Returns which of the texts are found.
 fn found(store: &Store, ids: &[ConversationId], query: &str) -> Vec<usize> {
     let found = store.search(query, 0, 100).unwrap();
     let place = |one: &FoundConversation| ids.iter().position(|id| *id == one.conversation.id);
@@ -52,7 +52,7 @@ fn found(store: &Store, ids: &[ConversationId], query: &str) -> Vec<usize> {
     found
 }
 
-/// The snippet with its words in brackets.
+/// Returns the snippet with its matches in brackets.
 fn snippet(store: &Store, query: &str) -> String {
     let found = store.search(query, 0, 1).unwrap().remove(0);
     let pieces = found.snippet.unwrap().pieces.into_iter();
@@ -245,7 +245,7 @@ fn snippets_of_answers_are_plain_text() {
     let (store, ids) = with(&["first"]);
     let answer = "# Bread\n\nUse **half the yeast** and `warm` water.\n\n\
                   | a | b |\n|---|---|\n| salt | 5 g |\n\n1. [rise](https://example.org/oven)";
-    say_as(Speaker::Assistant, &store, ids[0], answer, "");
+    say_as(MessageRole::Assistant, &store, ids[0], answer, "");
     let whole = snippet(&store, "half yeast");
     assert_eq!(
         whole,
@@ -263,7 +263,7 @@ fn a_growing_answer_is_found_when_it_ends() {
     let answer = NewMessage {
         conversation: ids[0],
         parent: Some(parent),
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         text: String::new(),
         attachment: String::new(),
         ending: Ending::Writing,
@@ -273,7 +273,7 @@ fn a_growing_answer_is_found_when_it_ends() {
     let answer = store.add_message(answer).unwrap();
     store.append(answer, "secret", "zebra").unwrap();
     assert_eq!(found(&store, &ids, "zebra"), NONE);
-    store.finish(answer, Ending::Cancelled, None).unwrap();
+    store.finish(answer, Ending::Canceled, None).unwrap();
     assert_eq!(found(&store, &ids, "zebra"), [0]);
     assert_eq!(
         found(&store, &ids, "secret"),

@@ -59,7 +59,7 @@ fn run() -> Result<(), String> {
         hub.gate(repository);
     }
     for fault in &faults {
-        hub.fail_as(fault)?;
+        hub.fail_from_text(fault)?;
     }
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}", hub.address()).map_err(|error| error.to_string())?;

@@ -63,7 +63,7 @@ pub(crate) struct HubResponse {
 
 impl HubResponse {
     pub(crate) fn strong_etag(&self) -> Option<String> {
-        strong_etag(self.response.headers())
+        strong_etag(self.inner.headers())
     }
 
     /// Returns the next bytes of the body, or `None` at the end.
@@ -72,7 +72,7 @@ impl HubResponse {
         silence: Duration,
         file: &str,
     ) -> Result<Option<impl AsRef<[u8]> + use<>>, HubError> {
-        let Ok(chunk) = timeout(silence, self.response.chunk()).await else {
+        let Ok(chunk) = timeout(silence, self.inner.chunk()).await else {
             return Err(timed_out(&self.host, silence));
         };
         chunk.map_err(|_| HubError::Dropped {
@@ -375,13 +375,13 @@ impl HttpClient {
     }
 }
 
-fn with_range(request: RequestBuilder, range: &RangeRequest) -> RequestBuilder {
-    let Some(range) = &range.range else {
+fn with_range(request: RequestBuilder, bytes: &RangeRequest) -> RequestBuilder {
+    let Some(range) = &bytes.range else {
         return request;
     };
     let last = range.end.saturating_sub(1);
     let request = request.header(RANGE, format!("bytes={}-{last}", range.start));
-    match &range.if_range {
+    match &bytes.if_range {
         Some(etag) => request.header(IF_RANGE, etag),
         None => request,
     }

@@ -58,7 +58,7 @@ async fn the_token_is_sent_only_to_the_hub() {
         assert_eq!(
             received.has_token,
             received.route != Route::Blob,
-            "{download:?}"
+            "{received:?}"
         );
     }
 }

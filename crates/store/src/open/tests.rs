@@ -3,13 +3,13 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 
 use super::*;
-use crate::conversation::{ConversationId, Ending, NewMessage, Speaker};
+use crate::conversation::{ConversationId, Ending, MessageRole, NewMessage};
 use crate::schema::MIGRATIONS;
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
-/// What a next version might do.
-const NEXT: &str = "ALTER TABLE conversation ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue';";
+/// A migration that a next version might add.
+const NEXT: &str = "ALTER TABLE conversation ADD COLUMN color TEXT NOT NULL DEFAULT 'blue';";
 
 fn next() -> Vec<&'static str> {
     [MIGRATIONS, &[NEXT]].concat()
@@ -17,7 +17,7 @@ fn next() -> Vec<&'static str> {
 
 fn say(store: &Store, text: &str) -> ConversationId {
     let id = store.create_conversation(NOW).unwrap();
-    let message = NewMessage::said(id, None, text, NOW);
+    let message = NewMessage::from_user(id, None, text, NOW);
     store.add_message(message).unwrap();
     id
 }
@@ -44,15 +44,15 @@ fn an_older_file_is_copied_and_then_brought_up_to_date() {
         panic!("{:?}", opened.notices);
     };
     assert_eq!(texts(&opened.store), ["kept"]);
-    let colour = |file: &PathBuf| -> rusqlite::Result<String> {
+    let color = |file: &PathBuf| -> rusqlite::Result<String> {
         let file = Connection::open(file)?;
-        file.query_row("SELECT colour FROM conversation", [], |row| row.get(0))
+        file.query_row("SELECT color FROM conversation", [], |row| row.get(0))
     };
-    assert_eq!(colour(&folder.path().join(FILE)).unwrap(), "blue");
-    assert!(colour(backup).is_err(), "the copy is as the file was");
+    assert_eq!(color(&folder.path().join(FILE)).unwrap(), "blue");
+    assert!(color(backup).is_err(), "the copy is as the file was");
     drop(opened.store);
     assert_eq!(open(folder.path(), NOW, &next()).unwrap().notices, []);
-    // The copy is a store of the older version.
+    // The backup is a store of the older version.
     let older = tempfile::tempdir().unwrap();
     fs::copy(backup, older.path().join(FILE)).unwrap();
     assert_eq!(
@@ -95,7 +95,7 @@ fn one_copy_a_day_is_made_and_seven_are_kept() {
     }
     let kept = backups(folder.path());
     assert_eq!(kept.len(), 7);
-    // The oldest that is kept is of the third day, and a whole store.
+    // The oldest remaining backup is from the third day, and an intact store.
     let other = tempfile::tempdir().unwrap();
     fs::copy(&kept[0], other.path().join(FILE)).unwrap();
     let opened = Store::open(other.path(), NOW).unwrap();
@@ -258,7 +258,7 @@ fn a_recovery_that_was_cut_short_is_ended() {
     let store = Store::open(folder.path(), NOW).unwrap().store;
     say(&store, "saved");
     drop(store);
-    // The new file is whole and the damaged one with its log still stands in its place.
+    // The new file is complete, and the damaged one with its log has not been replaced yet.
     fs::rename(&path, folder.path().join("transom.db-new")).unwrap();
     fs::write(&path, "damaged").unwrap();
     fs::write(folder.path().join("transom.db-wal"), "damaged as well").unwrap();
@@ -287,7 +287,7 @@ fn a_full_disk_costs_nothing_that_was_acknowledged() {
         let message = NewMessage {
             conversation: id,
             parent: said.last().copied(),
-            speaker: Speaker::Assistant,
+            role: MessageRole::Assistant,
             text: format!("{} {}", said.len(), "words ".repeat(300)),
             attachment: String::new(),
             ending: Ending::Writing,
@@ -306,7 +306,7 @@ fn a_full_disk_costs_nothing_that_was_acknowledged() {
     assert!(error.to_string().contains("transom.db"), "{error}");
     assert!(said.len() > 20, "{} messages", said.len());
     assert_eq!(store.path(id).unwrap().len(), said.len());
-    // Space comes back, and the answer goes on where it was.
+    // With free space, the response continues.
     limit(10_000);
     let last = said[said.len() - 1];
     store.append(last, "", " and more").unwrap();

@@ -1,51 +1,51 @@
-//! What each setting may be: one description for refusing a change and for reading what is stored.
+//! The allowed values of each setting, both for changes and for reading stored values.
 //!
-//! Rule: every field of [`super::Settings`] is here; a test compares them. The ranges are those that
-//! the fields' own documentation promises.
+//! Rule: every field of [`super::Settings`] is here; a test compares them. The ranges are those in
+//! the documentation of the fields.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A value that a setting cannot have.
+/// An invalid value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[error("the setting {field} cannot be {value}: it takes {allowed}")]
 pub struct SettingIssue {
-    /// Its path, such as `general.hotkey` or `models["/a.gguf"].temperature`.
+    /// The path of the field, such as `general.hotkey` or `models["/a.gguf"].temperature`.
     pub field: String,
     /// The value as JSON, shortened.
     pub value: String,
-    /// What it may be.
+    /// The allowed values.
     pub allowed: String,
 }
 
-/// What a value may be. `null` stands for the default everywhere.
+/// The allowed values of a field. `null` is always allowed and means the default.
 enum Kind {
     Flag,
     /// At most so many characters.
     Text(usize),
-    /// One word that no slash begins.
+    /// One word that does not start with a slash.
     Name,
     OneOf(&'static [&'static str]),
     Whole(u64, u64),
     /// From, to.
     Number(f64, f64),
-    /// Above the first, to the second.
+    /// Above the first, up to the second.
     NumberAbove(f64, f64),
     List(&'static Kind),
-    /// Named things of one kind.
+    /// An object with values of one kind under any names.
     Named(&'static Kind),
     Group(&'static [(&'static str, Kind)]),
 }
 
 use Kind::{Flag, Group, List, Name, Named, Number, NumberAbove, OneOf, Text, Whole};
 
-/// The largest whole number that JavaScript keeps exactly.
+/// The largest integer that JavaScript represents exactly.
 const MAX_EXACT: u64 = (1 << 53) - 1;
 const MAX_U32: u64 = u32::MAX as u64;
-/// A path, a name.
+/// A path or a name.
 const LINE: Kind = Text(4096);
-/// A page of instructions, with much room.
+/// A long text, such as instructions.
 const PROSE: Kind = Text(1_000_000);
 
 const SETTINGS: Kind = Group(&[
@@ -62,7 +62,7 @@ const SETTINGS: Kind = Group(&[
         ]),
     ),
     (
-        "behaviour",
+        "behavior",
         Group(&[
             ("idle_unload_seconds", Whole(0, MAX_U32)),
             ("keep_loaded", Flag),
@@ -90,14 +90,14 @@ const MODEL: Kind = Group(&[
     ("thinking", Flag),
 ]);
 
-/// The known fields of `value` that are well, and what is wrong with the others.
-pub(crate) fn sound(value: &Value) -> (Value, Vec<SettingIssue>) {
+/// Returns the known fields with valid values, and the issues of the others.
+pub(crate) fn valid(value: &Value) -> (Value, Vec<SettingIssue>) {
     let mut issues = Vec::new();
-    let sound = SETTINGS.sound(value, "settings", &mut issues);
-    (sound.unwrap_or_else(|| Value::Object(Map::new())), issues)
+    let valid = SETTINGS.valid(value, "settings", &mut issues);
+    (valid.unwrap_or_else(|| Value::Object(Map::new())), issues)
 }
 
-/// A value that cannot be at a path.
+/// Creates the issue for an invalid value.
 pub(crate) fn issue(field: &str, value: &str, allowed: &str) -> SettingIssue {
     const MAX_CHARS: usize = 80;
     let mut shown: String = value.chars().take(MAX_CHARS).collect();
@@ -112,32 +112,32 @@ pub(crate) fn issue(field: &str, value: &str, allowed: &str) -> SettingIssue {
 }
 
 impl Kind {
-    /// The part of the value that is well; `None` where nothing is left of it.
-    fn sound(&self, value: &Value, path: &str, issues: &mut Vec<SettingIssue>) -> Option<Value> {
+    /// Returns the valid part of the value; `None` if there is none.
+    fn valid(&self, value: &Value, path: &str, issues: &mut Vec<SettingIssue>) -> Option<Value> {
         if value.is_null() {
             return None;
         }
         match (self, value) {
             (Group(fields), Value::Object(object)) => {
-                let sound = fields.iter().filter_map(|(name, kind)| {
-                    let path = below(path, name);
-                    let value = kind.sound(object.get(*name)?, &path, issues)?;
+                let valid = fields.iter().filter_map(|(name, kind)| {
+                    let path = field_path(path, name);
+                    let value = kind.valid(object.get(*name)?, &path, issues)?;
                     Some(((*name).to_string(), value))
                 });
-                Some(Value::Object(sound.collect()))
+                Some(Value::Object(valid.collect()))
             }
             (Named(kind), Value::Object(object)) => {
-                let sound = object.iter().filter_map(|(name, value)| {
-                    let value = kind.sound(value, &below(path, name), issues)?;
+                let valid = object.iter().filter_map(|(name, value)| {
+                    let value = kind.valid(value, &field_path(path, name), issues)?;
                     Some((name.clone(), value))
                 });
-                Some(Value::Object(sound.collect()))
+                Some(Value::Object(valid.collect()))
             }
             (List(kind), Value::Array(values)) => {
-                let sound = values.iter().enumerate().filter_map(|(index, value)| {
-                    kind.sound(value, &format!("{path}[{index}]"), issues)
+                let valid = values.iter().enumerate().filter_map(|(index, value)| {
+                    kind.valid(value, &format!("{path}[{index}]"), issues)
                 });
-                Some(Value::Array(sound.collect()))
+                Some(Value::Array(valid.collect()))
             }
             _ if self.takes(value) => Some(value.clone()),
             _ => {
@@ -182,8 +182,8 @@ impl Kind {
     }
 }
 
-/// The path of a field of an object.
-fn below(path: &str, name: &str) -> String {
+/// Returns the path of a field in an object.
+fn field_path(path: &str, name: &str) -> String {
     let is_plain = name
         .chars()
         .all(|letter| letter.is_ascii_alphanumeric() || letter == '_');

@@ -1,6 +1,6 @@
-//! What a person deletes is in no file afterwards.
+//! Deleted text is in no file.
 //!
-//! Rule: the tests read the raw bytes of every file in the folder, not what the store says.
+//! Rule: the tests read the raw bytes of every file in the folder, and do not rely on the store.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use transom_store::{ConversationId, Ending, NewMessage, Speaker, Store, Timestamp};
+use transom_store::{ConversationId, Ending, MessageRole, NewMessage, Store, Timestamp};
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
-/// Words that no other text has, so that their bytes betray what they came from.
+/// Returns a word that no other text contains, so its bytes can be found in files.
 fn word(conversation: usize, n: usize) -> String {
     let mut state = (conversation * 1000 + n) as u64 ^ 0x5851_f42d_4c95_7f2d;
     let letters = (0..14).map(|_| {
@@ -34,10 +34,10 @@ fn talk(store: &Store, number: usize, n_messages: usize) -> ConversationId {
         let message = NewMessage {
             conversation: id,
             parent,
-            speaker: if is_question {
-                Speaker::User
+            role: if is_question {
+                MessageRole::User
             } else {
-                Speaker::Assistant
+                MessageRole::Assistant
             },
             text: text.join(" "),
             attachment: if is_question {
@@ -72,7 +72,7 @@ fn all_words(number: usize, n_messages: usize) -> Vec<String> {
     numbers.map(|n| word(number, n)).collect()
 }
 
-/// Which of the words are in any file below the folder.
+/// Returns which of the words are in any file below the folder.
 fn found(folder: &Path, words: &[String]) -> HashSet<String> {
     let mut found = HashSet::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -82,7 +82,7 @@ fn found(folder: &Path, words: &[String]) -> HashSet<String> {
             continue;
         }
         let bytes = fs::read(&path).unwrap();
-        // The index leaves out what a word shares with its neighbour, so pieces count as well.
+        // The index leaves out what a word shares with its neighbor, so parts of words count too.
         let pieces: HashSet<&[u8]> = bytes.windows(8).collect();
         let has = |word: &&String| {
             let word = word.as_bytes();
@@ -140,7 +140,7 @@ fn an_old_title_and_an_unfinished_answer_are_in_no_file() {
     let growing = NewMessage {
         conversation: id,
         parent: Some(parent),
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         text: word(2, 0),
         attachment: String::new(),
         ending: Ending::Writing,
