@@ -181,7 +181,7 @@ impl RetryPolicy {
 mod tests {
     use super::*;
 
-    fn policy() -> RetryPolicy {
+    fn new_policy() -> RetryPolicy {
         RetryPolicy::new(RetryOptions::default(), 1)
     }
 
@@ -252,7 +252,7 @@ mod tests {
     fn a_dropped_connection_without_progress_is_retried_ten_times() {
         let errors = vec![(dropped(), false); 11];
         assert_eq!(
-            simulate(&mut retry_policy(), &errors),
+            simulate(&mut new_policy(), &errors),
             "1, 2, 4, 8, 16, 32, 60, 60, 60, 60, give up"
         );
     }
@@ -260,13 +260,13 @@ mod tests {
     #[test]
     fn progress_resets_the_failure_count() {
         let errors = vec![(dropped(), true); 200];
-        let steps = simulate(&mut retry_policy(), &errors);
+        let steps = simulate(&mut new_policy(), &errors);
         assert!(steps.split(", ").all(|step| step == "1"), "{steps}");
     }
 
     #[test]
     fn a_missing_network_is_retried_forever() {
-        let mut retry_policy = retry_policy();
+        let mut retry_policy = new_policy();
         let steps = simulate(&mut retry_policy, &vec![(unreachable(), false); 500]);
         assert!(steps.starts_with("1, 2, 4, 8, 16, 32, 60"), "{steps}");
         assert!(steps.ends_with("60, 60"), "{steps}");
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_missing_network_does_not_count_as_an_attempt() {
-        let mut retry_policy = retry_policy();
+        let mut retry_policy = new_policy();
         simulate(&mut retry_policy, &vec![(unreachable(), false); 500]);
         let errors = vec![(dropped(), false); 11];
         assert_eq!(
@@ -291,7 +291,7 @@ mod tests {
             (busy(None), false),
             (busy(Some(0)), false),
         ];
-        let steps = simulate(&mut retry_policy(), &errors);
+        let steps = simulate(&mut new_policy(), &errors);
         assert_eq!(steps, "90, 2, 4");
     }
 
@@ -303,7 +303,7 @@ mod tests {
             (wrong_hash(), true),
         ];
         assert_eq!(
-            simulate(&mut retry_policy(), &errors),
+            simulate(&mut new_policy(), &errors),
             "restart 1, 1, discard"
         );
     }
@@ -312,14 +312,14 @@ mod tests {
     fn a_file_that_keeps_changing_is_discarded() {
         let errors = vec![(changed(), true); 4];
         assert_eq!(
-            simulate(&mut retry_policy(), &errors),
+            simulate(&mut new_policy(), &errors),
             "replan 1, replan 2, replan 4, discard"
         );
     }
 
     #[test]
     fn an_expired_link_is_retried_and_a_refused_one_is_given_up() {
-        let mut retry_policy = retry_policy();
+        let mut retry_policy = new_policy();
         let expired = [
             (refused_link(), true),
             (dropped(), true),
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_server_that_ignores_ranges_is_retried_without_them_at_once() {
-        let mut retry_policy = retry_policy();
+        let mut retry_policy = new_policy();
         assert!(!retry_policy.is_range_unsupported());
         let ignored = AttemptError::RangeIgnored(HubError::NotAHub {
             host: "h".to_owned(),
@@ -358,7 +358,7 @@ mod tests {
             },
         ] {
             assert_eq!(
-                retry_policy().next_action(&AttemptError::Hub(error), true),
+                new_policy().next_action(&AttemptError::Hub(error), true),
                 RetryAction::GiveUp
             );
         }

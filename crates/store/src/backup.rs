@@ -73,7 +73,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
 pub(crate) fn delete_conversation(path: &Path, key: &str) {
     for backup in all(path) {
         if let Err(error) = delete_conversation_in(&backup, key) {
-            tracing::info!(path = %backup.display(), %error, "a backup is removed with the chat");
+            tracing::info!(path = %backup.display(), %error, "removing a backup, because a deleted chat cannot be removed from it");
             remove(&backup);
         }
     }

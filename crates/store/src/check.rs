@@ -102,7 +102,7 @@ fn check_version(connection: &Connection, path: &Path, known: usize) -> Result<u
 
 /// The error for a file whose version is damaged.
 pub(crate) fn unknown_version(path: &Path) -> StoreError {
-    damaged(path, "its version cannot be told")
+    damaged(path, "its version is unknown")
 }
 
 /// The error for a file that must be set aside.

@@ -177,7 +177,7 @@ impl Store {
         let cut = || -> Result<bool, StoreError> {
             // Deleted bytes are overwritten already; this frees the space.
             if is_everything && let Err(error) = writer.connection.execute_batch("VACUUM") {
-                tracing::warn!(%error, "the file stays as large as it was");
+                tracing::warn!(%error, "cannot shrink the database file");
             }
             let is_busy =
                 writer

@@ -15,7 +15,7 @@ use crate::settings::SettingIssue;
 pub enum StoreError {
     /// The data folder cannot be created, opened or made private.
     #[error(
-        "the data folder {} cannot be used ({source}). Check that it belongs to you and lies on a disk that is there.",
+        "the data folder {} cannot be used ({source}). Check that it belongs to you and that its disk is connected.",
         folder.display()
     )]
     Folder {
@@ -26,7 +26,7 @@ pub enum StoreError {
     },
     /// The file or its folder can be read, but not written.
     #[error(
-        "{} cannot be written to. Allow yourself to write to the file and its folder, or move them to a disk that is not read-only.",
+        "{} cannot be written to. Give yourself write permission for the file and its folder, or move them to a writable disk.",
         path.display()
     )]
     ReadOnly {
@@ -35,7 +35,7 @@ pub enum StoreError {
     },
     /// The disk is full. Everything saved before is intact.
     #[error(
-        "the disk is full: nothing more fits into {}. Free some space and try again; what was saved before is safe.",
+        "the disk is full, so {} cannot grow. Free some space and try again; everything saved before is safe.",
         path.display()
     )]
     Full {
@@ -44,7 +44,7 @@ pub enum StoreError {
     },
     /// Part of the file can no longer be read. Opening the store again saves the rest.
     #[error(
-        "{} is damaged ({reason}). Start the app again: it will set the file aside and save what can be read.",
+        "{} is damaged ({reason}). Start the app again: it sets the file aside and recovers what can be read.",
         path.display()
     )]
     Damaged {
@@ -55,7 +55,7 @@ pub enum StoreError {
     },
     /// A newer version of the app wrote the file. It was not changed.
     #[error(
-        "{} was written by Transom {written_by} (format {found}); this version reads up to format {known}. Update the app. The file was left as it is.",
+        "{} was written by Transom {written_by} (format {found}); this version reads up to format {known}. Update the app. The file was not changed.",
         path.display()
     )]
     Newer {
@@ -97,14 +97,14 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// The conversation does not exist or was deleted.
-    #[error("there is no conversation {}: it was deleted", .0.0)]
+    #[error("conversation {} does not exist or was deleted", .0.0)]
     NoConversation(ConversationId),
     /// The message does not exist or was deleted.
-    #[error("there is no message {}: it was deleted", .0.0)]
+    #[error("message {} does not exist or was deleted", .0.0)]
     NoMessage(MessageId),
     /// The parent of a message is in another conversation.
     #[error(
-        "message {} is not in conversation {}, so nothing there can follow it",
+        "message {} is not in conversation {}, so it cannot be the parent of a message there",
         parent.0,
         conversation.0
     )]
@@ -115,10 +115,10 @@ pub enum StoreError {
         conversation: ConversationId,
     },
     /// The message has ended, so it cannot be changed.
-    #[error("message {} has ended and cannot be written on", .0.0)]
+    #[error("message {} has ended and can no longer be changed", .0.0)]
     NotWriting(MessageId),
     /// [`crate::Ending::Writing`] was given as an ending.
-    #[error("message {} was to end as still being written", .0.0)]
+    #[error("message {} cannot end in the state of being written", .0.0)]
     InvalidEnding(MessageId),
     /// A setting has an invalid value. No setting was changed.
     #[error("{0}")]

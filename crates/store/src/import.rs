@@ -84,7 +84,7 @@ fn parse_own_export(json: &str) -> Result<Vec<ExportedConversation>, StoreError>
     if head.format != FORMAT {
         return Err(import_error(
             "format",
-            format!("“{}” is no format that Transom knows", head.format),
+            format!("“{}” is not a format that Transom knows", head.format),
         ));
     }
     if head.version > VERSION {

@@ -214,7 +214,7 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a str, place: &str) -> Result<T, StoreE
 fn not_an_export(place: &str) -> StoreError {
     StoreError::Import {
         place: place.to_string(),
-        problem: "it is no conversation that Transom exported".to_string(),
+        problem: "it is not a conversation that Transom exported".to_string(),
     }
 }
 

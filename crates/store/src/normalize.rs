@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn case_accents_and_width_do_not_count() {
+    fn case_accents_and_width_are_ignored() {
         assert_eq!(normalized("Straße, Ärger"), ["strasse", "arger"]);
         assert_eq!(normalized("Çà et là: œuvre"), ["ca", "et", "la", "oeuvre"]);
         assert_eq!(normalized("ＡＢＣ１２"), ["abc12"]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_blanks_are_cut_into_characters() {
+    fn scripts_without_spaces_are_split_into_characters() {
         assert_eq!(normalized("学习Rust语言"), ["学", "习", "rust", "语", "言"]);
         assert_eq!(normalized("か\u{3099}く"), ["が", "く"]);
         assert_eq!(normalized("ｶﾞｸ"), ["ガ", "ク"]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn punctuation_is_no_word() {
+    fn punctuation_is_not_a_word() {
         assert_eq!(normalized("a_b \"c\" -- * ( NEAR"), ["a", "b", "c", "near"]);
         assert_eq!(normalized("\0 \u{fffd} 🙂"), Vec::<String>::new());
     }

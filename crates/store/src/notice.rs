@@ -51,7 +51,8 @@ pub enum Notice {
     /// The program ended while responses were being written. Their text so far was kept.
     Interrupted {
         /// The number of responses.
-        answers: u32,
+        #[serde(rename = "answers")]
+        responses: u32,
     },
     /// A setting could not be read, so its default applies. The other settings stay.
     SettingIgnored {
@@ -87,7 +88,7 @@ impl fmt::Display for Notice {
                     Some(at) => write!(
                         f,
                         "It was restored from the backup of {} UTC, with {conversations} chats and \
-                         {messages} messages; newer messages are in the damaged file only.",
+                         {messages} messages; newer messages are only in the damaged file.",
                         backup::date(*at)
                     )?,
                     None => write!(
@@ -99,20 +100,20 @@ impl fmt::Display for Notice {
             }
             Self::BackedUp { backup } => write!(
                 f,
-                "Your conversations were brought up to date. A copy of the file as it was is in {}.",
+                "Your chat history was upgraded. The old file was copied to {}.",
                 backup.display()
             ),
-            Self::Interrupted { answers: 1 } => {
-                write!(f, "One answer was cut short when the app last ended.")
+            Self::Interrupted { responses: 1 } => {
+                write!(f, "One response was interrupted when the app last ended.")
             }
-            Self::Interrupted { answers } => {
+            Self::Interrupted { responses } => {
                 write!(
                     f,
-                    "{answers} answers were cut short when the app last ended."
+                    "{responses} responses were interrupted when the app last ended."
                 )
             }
             Self::SettingIgnored { issue } => {
-                write!(f, "A setting was set back to its default: {issue}")
+                write!(f, "A setting was reset to its default: {issue}")
             }
         }
     }

@@ -79,15 +79,15 @@ fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened,
     connection.pragma_update(None, "journal_mode", "WAL")?;
     schema::migrate(&mut connection, migrations)?;
     let mut writer = Writer::new(connection);
-    let answers = writer.write(Flush::Now, |tx| {
+    let responses = writer.write(Flush::Now, |tx| {
         if schema::meta(tx, "app")?.as_deref() != Some(env!("CARGO_PKG_VERSION")) {
             schema::set_meta(tx, "app", env!("CARGO_PKG_VERSION"))?;
         }
         search::rebuild_if_stale(tx)?;
         messages::interrupt(tx)
     })?;
-    if answers > 0 {
-        notices.push(Notice::Interrupted { answers });
+    if responses > 0 {
+        notices.push(Notice::Interrupted { responses });
     }
     let issues = settings::issues(&writer.connection)?;
     notices.extend(
@@ -167,7 +167,7 @@ fn prepare(connection: &Connection) -> Result<(), StoreError> {
 /// Makes the next opening check every page.
 pub(crate) fn request_check(path: &Path) {
     if let Err(error) = fs::write(check_marker(path), "") {
-        tracing::warn!(%error, "the damage could not be noted for the next start");
+        tracing::warn!(%error, "cannot request a check at the next start");
     }
 }
 

@@ -216,7 +216,7 @@ fn message_list(
             Some("assistant" | "model" | "ai") => MessageRole::Assistant,
             Some("system" | "developer" | "tool" | "function") => continue,
             Some(other) => {
-                let problem = format!("“{other}” is no role: user or assistant");
+                let problem = format!("“{other}” is not a role; use user or assistant");
                 return Err(import_error(&format!("{place}.role"), problem));
             }
             None => {

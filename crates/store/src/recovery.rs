@@ -173,7 +173,7 @@ pub(crate) fn remove_set_aside(path: &Path) {
             .to_str()
             .is_some_and(|name| name.starts_with(SET_ASIDE));
         if is_ours && let Err(error) = fs::remove_file(entry.path()) {
-            tracing::warn!(path = %entry.path().display(), %error, "a damaged file stays");
+            tracing::warn!(path = %entry.path().display(), %error, "a damaged file could not be removed");
         }
     }
 }

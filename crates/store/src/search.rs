@@ -236,7 +236,7 @@ pub(crate) fn unindex_messages(tx: &Connection, id: ConversationId) -> Result<()
 
 /// Makes the next opening rebuild the index.
 pub(crate) fn mark_stale(connection: &Connection) -> Result<(), StoreError> {
-    schema::set_meta(connection, "search", "in mark_stale")
+    schema::set_meta(connection, "search", "in doubt")
 }
 
 /// Rebuilds the index if it was built with other rules.

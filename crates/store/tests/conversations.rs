@@ -30,7 +30,7 @@ fn texts(messages: &[Message]) -> Vec<&str> {
 }
 
 #[test]
-fn an_answer_grows_and_ends() {
+fn a_response_grows_and_ends() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let asked = store.add_message(question(id, None, "Why?")).unwrap();
@@ -65,7 +65,7 @@ fn an_answer_grows_and_ends() {
 }
 
 #[test]
-fn what_has_ended_neither_grows_nor_ends_again() {
+fn a_message_that_has_ended_cannot_be_changed() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let asked = store.add_message(question(id, None, "Why?")).unwrap();
@@ -91,7 +91,7 @@ fn what_has_ended_neither_grows_nor_ends_again() {
 }
 
 #[test]
-fn an_edit_is_a_new_version_and_the_old_one_can_be_shown_again() {
+fn an_edit_adds_a_version_and_the_old_one_can_be_shown_again() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let first = store.add_message(question(id, None, "one")).unwrap();
@@ -117,7 +117,7 @@ fn an_edit_is_a_new_version_and_the_old_one_can_be_shown_again() {
 }
 
 #[test]
-fn a_message_follows_only_what_is_in_its_conversation() {
+fn the_parent_of_a_message_is_in_its_conversation() {
     let store = Store::in_memory().unwrap();
     let one = store.create_conversation(NOW).unwrap();
     let other = store.create_conversation(NOW).unwrap();
@@ -137,7 +137,7 @@ fn a_message_follows_only_what_is_in_its_conversation() {
 }
 
 #[test]
-fn the_list_has_pinned_ones_first_then_the_latest() {
+fn the_list_has_pinned_conversations_first_then_the_newest() {
     let store = Store::in_memory().unwrap();
     let ids: Vec<_> = (0..4)
         .map(|n| store.create_conversation(Timestamp(n)).unwrap())
@@ -163,7 +163,7 @@ fn the_list_has_pinned_ones_first_then_the_latest() {
 }
 
 #[test]
-fn a_title_is_given_once_by_itself_and_any_time_by_hand() {
+fn an_automatic_title_is_set_once_and_a_rename_any_time() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     assert!(store.set_title_if_empty(id, " First ").unwrap());
@@ -178,7 +178,7 @@ fn a_title_is_given_once_by_itself_and_any_time_by_hand() {
 }
 
 #[test]
-fn what_is_deleted_is_not_there_and_its_id_is_not_given_again() {
+fn a_deleted_conversation_does_not_exist_and_its_id_is_not_reused() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let asked = store.add_message(question(id, None, "Why?")).unwrap();
@@ -202,7 +202,7 @@ fn what_is_deleted_is_not_there_and_its_id_is_not_given_again() {
 }
 
 #[test]
-fn messages_come_in_the_order_in_which_they_are_asked_for() {
+fn messages_are_returned_in_the_requested_order() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let first = store.add_message(question(id, None, "one")).unwrap();

@@ -120,11 +120,11 @@ fn kill_after(folder: &Path, n_lines: u32) -> Acknowledged {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut said = Acknowledged::default();
+    let mut output = Acknowledged::default();
     let mut n = 0;
     while n < n_lines {
         let line = lines.next().expect("the writer ended by itself").unwrap();
-        said.add(&line);
+        output.add(&line);
         n += 1;
     }
     child.kill().unwrap();
@@ -132,14 +132,14 @@ fn kill_after(folder: &Path, n_lines: u32) -> Acknowledged {
     // Lines that it printed before it died count too, except one that was cut.
     for line in lines.map_while(Result::ok) {
         if !line.starts_with('P') || line.split(' ').count() == 3 {
-            said.add(&line);
+            output.add(&line);
         }
     }
-    said
+    output
 }
 
 #[test]
-fn killed_at_any_moment_it_opens_again_and_has_what_it_acknowledged() {
+fn a_killed_store_opens_again_with_everything_it_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut n_interrupted = 0;
@@ -153,17 +153,17 @@ fn killed_at_any_moment_it_opens_again_and_has_what_it_acknowledged() {
             0 => 0,
             _ => (state >> 33) as u32 % 150,
         };
-        let said = kill_after(folder.path(), n_lines);
+        let output = kill_after(folder.path(), n_lines);
         let opened = Store::open(folder.path(), Timestamp(kill.into())).unwrap();
         let store = opened.store;
         for notice in opened.notices {
             match notice {
-                Notice::Interrupted { answers: 1 } => n_interrupted += 1,
+                Notice::Interrupted { responses: 1 } => n_interrupted += 1,
                 other => panic!("after kill {kill}: {other}"),
             }
         }
-        n_questions += said.questions.len();
-        check(&store, &said);
+        n_questions += output.questions.len();
+        check(&store, &output);
     }
     assert!(
         n_interrupted > N_KILLS / 4,
@@ -172,8 +172,8 @@ fn killed_at_any_moment_it_opens_again_and_has_what_it_acknowledged() {
     assert!(n_questions > N_KILLS as usize, "{n_questions} questions");
 }
 
-fn check(store: &Store, said: &Acknowledged) {
-    for (id, text) in &said.questions {
+fn check(store: &Store, output: &Acknowledged) {
+    for (id, text) in &output.questions {
         match store.message(MessageId(*id)) {
             Ok(question) => {
                 assert_eq!(question.text, *text);
@@ -190,7 +190,7 @@ fn check(store: &Store, said: &Acknowledged) {
             ),
         }
     }
-    for (id, n_acknowledged) in &said.pieces {
+    for (id, n_acknowledged) in &output.pieces {
         let id = MessageId(*id);
         let Ok(answer) = store.message(id) else {
             continue;
@@ -202,7 +202,7 @@ fn check(store: &Store, said: &Acknowledged) {
             n == *n_acknowledged || n == n_acknowledged + 1,
             "{n} pieces of {n_acknowledged}"
         );
-        match said.finished.contains(&id.0) {
+        match output.finished.contains(&id.0) {
             true => assert_eq!(answer.ending, Ending::Stop),
             false => assert!(matches!(answer.ending, Ending::Stop | Ending::Interrupted)),
         }
@@ -213,7 +213,7 @@ fn check(store: &Store, said: &Acknowledged) {
             .any(|one| one.conversation.id == answer.conversation);
         assert_eq!(has_it, is_in_index);
     }
-    for id in &said.deleted {
+    for id in &output.deleted {
         assert!(
             store
                 .conversation(transom_store::ConversationId(*id))

@@ -24,7 +24,7 @@ fn word(conversation: usize, n: usize) -> String {
     letters.collect()
 }
 
-fn talk(store: &Store, number: usize, n_messages: usize) -> ConversationId {
+fn add_conversation(store: &Store, number: usize, n_messages: usize) -> ConversationId {
     let id = store.create_conversation(NOW).unwrap();
     store.rename(id, &word(number, 900)).unwrap();
     let mut parent = None;
@@ -97,7 +97,9 @@ fn found(folder: &Path, words: &[String]) -> HashSet<String> {
 fn a_deleted_conversation_is_in_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
-    let ids: Vec<_> = (0..40).map(|number| talk(&store, number, 20)).collect();
+    let ids: Vec<_> = (0..40)
+        .map(|number| add_conversation(&store, number, 20))
+        .collect();
     let backups = folder.path().join("backups");
     fs::create_dir_all(&backups).unwrap();
     fs::write(backups.join("transom-format0.db"), word(7, 3)).unwrap();
@@ -132,10 +134,10 @@ fn a_deleted_conversation_is_in_no_file() {
 }
 
 #[test]
-fn an_old_title_and_an_unfinished_answer_are_in_no_file() {
+fn an_old_title_and_an_unfinished_response_are_in_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
-    let id = talk(&store, 1, 2);
+    let id = add_conversation(&store, 1, 2);
     let parent = store.path(id).unwrap()[0].id;
     let growing = NewMessage {
         conversation: id,
@@ -161,7 +163,7 @@ fn a_cleared_history_is_in_no_file_and_settings_stay() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     for number in 0..10 {
-        talk(&store, number, 10);
+        add_conversation(&store, number, 10);
     }
     store
         .patch_settings(&serde_json::json!({"model": "kept"}))
@@ -173,6 +175,6 @@ fn a_cleared_history_is_in_no_file_and_settings_stay() {
         assert_eq!(found(folder.path(), &all_words(number, 10)), HashSet::new());
     }
     assert_eq!(store.settings().unwrap().model.as_deref(), Some("kept"));
-    talk(&store, 11, 2);
+    add_conversation(&store, 11, 2);
     assert_eq!(store.search(&word(11, 0), 0, 9).unwrap().len(), 1);
 }

@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
-    fn what_is_exported_comes_back_the_same(
+    fn an_export_is_imported_unchanged(
         lives in prop::collection::vec(prop::collection::vec(step(), 0..14), 1..3),
     ) {
         let store = Store::in_memory().unwrap();
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn the_markdown_of_a_path_comes_back_the_same(
+    fn the_markdown_of_a_path_is_imported_unchanged(
         steps in prop::collection::vec(step(), 0..14),
     ) {
         let store = Store::in_memory().unwrap();
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_that_is_imported_panics_or_leaves_half_of_it(text in "[\\PC\n]{0,80}") {
+    fn importing_any_text_never_panics_or_stops_halfway(text in "[\\PC\n]{0,80}") {
         let store = Store::in_memory().unwrap();
         for text in [text.clone(), format!("[{text}]"), format!("<!-- transom {text} -->")] {
             if store.import(&text, NOW).is_err() {
@@ -165,7 +165,7 @@ proptest! {
 }
 
 #[test]
-fn a_conversation_that_went_on_elsewhere_is_brought_up_to_date() {
+fn an_import_adds_messages_that_are_missing() {
     let store = Store::in_memory().unwrap();
     let id = live(&store, &[]);
     let say = |store: &Store, id, parent, text: &str| {
@@ -193,7 +193,7 @@ fn a_conversation_that_went_on_elsewhere_is_brought_up_to_date() {
 }
 
 #[test]
-fn an_export_of_chatgpt_comes_in_with_its_branches() {
+fn a_chatgpt_export_is_imported_with_its_branches() {
     let json = r#"[{
         "title": "Tea", "create_time": 1700000000.5, "update_time": 1700000100.0,
         "conversation_id": "c-1", "current_node": "a2",
@@ -236,7 +236,7 @@ fn an_export_of_chatgpt_comes_in_with_its_branches() {
 }
 
 #[test]
-fn lists_of_messages_come_in() {
+fn lists_of_messages_are_imported() {
     let list = r#"[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]}]"#;
     let store = Store::in_memory().unwrap();
@@ -251,7 +251,7 @@ fn lists_of_messages_come_in() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_refused_with_the_place() {
+fn a_refused_import_names_the_place() {
     let ours = |messages: &str| {
         format!(
             "{{\"format\": \"transom-conversations\", \"version\": 1, \"conversations\": [\n{{\"key\": \"k\", \"created_at\": 1, \"updated_at\": 1, \"messages\": [{messages}]}}]}}"
@@ -264,7 +264,7 @@ fn what_cannot_be_imported_is_refused_with_the_place() {
         ("{\"a\": 1}".to_string(), "neither an export"),
         (
             "Hello.".to_string(),
-            "no conversation that Transom exported",
+            "not a conversation that Transom exported",
         ),
         (
             r#"[{"role": "user", "content": "x"}, {"role": "robot"}]"#.to_string(),

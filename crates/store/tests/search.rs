@@ -62,7 +62,7 @@ fn snippet(store: &Store, query: &str) -> String {
 }
 
 #[test]
-fn english_words_and_their_beginnings() {
+fn english_words_and_prefixes() {
     let (store, ids) = with(&[
         "How do I bake bread?",
         "Breadth first search",
@@ -181,7 +181,7 @@ fn punctuation_is_never_an_error() {
 }
 
 #[test]
-fn titles_come_first_and_attachments_are_found() {
+fn titles_rank_first_and_attachments_are_found() {
     let (store, ids) = with(&[
         "lemon lemon tea with lemon",
         "about nothing",
@@ -207,7 +207,7 @@ fn titles_come_first_and_attachments_are_found() {
 }
 
 #[test]
-fn words_that_are_spread_over_a_conversation_find_it_after_the_others() {
+fn a_conversation_with_the_words_in_several_messages_ranks_last() {
     let (store, ids) = with(&["rust", "the borrow checker of rust", "borrow"]);
     say(&store, ids[0], "what is a borrow?", "");
     store.rename(ids[2], "Rust").unwrap();
@@ -224,7 +224,7 @@ fn words_that_are_spread_over_a_conversation_find_it_after_the_others() {
 }
 
 #[test]
-fn snippets_show_the_words_in_their_surroundings() {
+fn snippets_show_the_words_with_their_context() {
     let long = format!(
         "{} the Größe\nof   a “window” {}",
         "before ".repeat(50),
@@ -241,7 +241,7 @@ fn snippets_show_the_words_in_their_surroundings() {
 }
 
 #[test]
-fn snippets_of_answers_are_plain_text() {
+fn snippets_of_responses_are_plain_text() {
     let (store, ids) = with(&["first"]);
     let answer = "# Bread\n\nUse **half the yeast** and `warm` water.\n\n\
                   | a | b |\n|---|---|\n| salt | 5 g |\n\n1. [rise](https://example.org/oven)";
@@ -257,7 +257,7 @@ fn snippets_of_answers_are_plain_text() {
 }
 
 #[test]
-fn a_growing_answer_is_found_when_it_ends() {
+fn a_growing_response_is_found_when_it_ends() {
     let (store, ids) = with(&["question"]);
     let parent = store.path(ids[0]).unwrap()[0].id;
     let answer = NewMessage {
@@ -284,7 +284,7 @@ fn a_growing_answer_is_found_when_it_ends() {
 
 proptest! {
     #[test]
-    fn whatever_is_typed_is_a_search(query in "\\PC{0,30}", text in "\\PC{0,60}") {
+    fn any_text_is_a_valid_query(query in "\\PC{0,30}", text in "\\PC{0,60}") {
         let (store, _) = with(&[&text]);
         let found = store.search(&query, 0, 10).unwrap();
         for (piece, is_word) in found.into_iter().filter_map(|one| one.snippet).flat_map(|one| one.pieces) {
@@ -293,7 +293,7 @@ proptest! {
     }
 
     #[test]
-    fn every_piece_between_blanks_finds_its_text(text in "[a-zA-ZäöüßéÇ学习が.,_\" -]{1,40}") {
+    fn every_word_between_spaces_finds_its_text(text in "[a-zA-ZäöüßéÇ学习が.,_\" -]{1,40}") {
         let (store, ids) = with(&[&text]);
         for piece in text.split_whitespace().filter(|piece| piece.chars().any(char::is_alphanumeric)) {
             prop_assert_eq!(found(&store, &ids, piece), [0], "{}", piece);

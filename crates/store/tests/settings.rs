@@ -61,7 +61,7 @@ fn every_field_can_be_set_and_read_back() {
 }
 
 #[test]
-fn null_is_the_default_again() {
+fn null_resets_a_field_to_its_default() {
     let store = Store::in_memory().unwrap();
     store
         .patch_settings(&serde_json::to_value(full()).unwrap())
@@ -77,7 +77,7 @@ fn null_is_the_default_again() {
 }
 
 #[test]
-fn a_bad_value_is_refused_with_its_path_and_what_is_allowed() {
+fn an_invalid_value_is_refused_with_its_path_and_the_allowed_values() {
     let store = Store::in_memory().unwrap();
     store.patch_settings(&json!({"model": "kept"})).unwrap();
     let model = |field: &str, value: Value| json!({"models": {"/a b.gguf": {field: value}}});
@@ -163,7 +163,7 @@ fn with_stored(document: &str) -> (tempfile::TempDir, Store, Vec<Notice>) {
 }
 
 #[test]
-fn fields_of_a_newer_version_stay() {
+fn unknown_fields_of_a_newer_version_are_kept() {
     let (folder, store, notices) =
         with_stored(r#"{"theme": {"accent": 3}, "general": {"glow": true, "pin_chat": true}}"#);
     assert_eq!(notices, []);
@@ -184,7 +184,7 @@ fn fields_of_a_newer_version_stay() {
 }
 
 #[test]
-fn the_old_spelling_of_behavior_keeps_its_values() {
+fn values_stored_with_the_old_spelling_of_behavior_are_kept() {
     let (folder, store, notices) = with_stored(
         r#"{"behaviour": {"idle_unload_seconds": 60, "keep_loaded": true, "later": 1}, "model": "m"}"#,
     );
@@ -213,7 +213,7 @@ fn the_old_spelling_of_behavior_keeps_its_values() {
 }
 
 #[test]
-fn a_value_that_cannot_be_read_costs_no_other() {
+fn an_unreadable_value_costs_no_other_value() {
     let (_folder, store, notices) = with_stored(
         r#"{"general": {"pin_chat": "yes", "language": "fr"}, "behavior": 7, "model": "m",
             "models": {"m": {"top_p": 9, "seed": 4}}, "recent_models": ["a", {}, "b"]}"#,
@@ -241,7 +241,7 @@ fn a_value_that_cannot_be_read_costs_no_other() {
 }
 
 #[test]
-fn settings_that_are_no_json_are_kept_aside() {
+fn settings_that_are_not_json_are_set_aside() {
     let (folder, store, notices) = with_stored("{\"model\": ");
     assert!(
         notices[0].to_string().contains("it takes a JSON object"),

@@ -81,7 +81,7 @@ fn add(store: &Store, conversation: ConversationId, parent: Option<MessageId>) -
 
 proptest! {
     #[test]
-    fn the_path_is_what_was_last_shown_at_every_fork(
+    fn the_path_follows_the_last_shown_child_at_every_fork(
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let store = Store::in_memory().unwrap();
@@ -129,7 +129,7 @@ proptest! {
 }
 
 #[test]
-fn a_path_of_thousands_is_walked_and_deleted() {
+fn a_path_of_thousands_of_messages_is_walked_and_deleted() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let mut last = None;

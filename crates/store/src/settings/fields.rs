@@ -21,24 +21,24 @@ pub struct SettingIssue {
 
 /// The allowed values of a field. `null` is always allowed and means the default.
 enum Kind {
-    Flag,
+    Bool,
     /// At most so many characters.
     Text(usize),
     /// One word that does not start with a slash.
     Name,
     OneOf(&'static [&'static str]),
-    Whole(u64, u64),
+    Integer(u64, u64),
     /// From, to.
     Number(f64, f64),
     /// Above the first, up to the second.
     NumberAbove(f64, f64),
     List(&'static Kind),
     /// An object with values of one kind under any names.
-    Named(&'static Kind),
+    MapOf(&'static Kind),
     Group(&'static [(&'static str, Kind)]),
 }
 
-use Kind::{Flag, Group, List, Name, Named, Number, NumberAbove, OneOf, Text, Whole};
+use Kind::{Bool, Group, Integer, List, MapOf, Name, Number, NumberAbove, OneOf, Text};
 
 /// The largest integer that JavaScript represents exactly.
 const MAX_EXACT: u64 = (1 << 53) - 1;
@@ -53,41 +53,41 @@ const SETTINGS: Kind = Group(&[
         "general",
         Group(&[
             ("hotkey", Text(100)),
-            ("launch_at_login", Flag),
-            ("show_in_dock", Flag),
-            ("pin_chat", Flag),
+            ("launch_at_login", Bool),
+            ("show_in_dock", Bool),
+            ("pin_chat", Bool),
             ("appearance", OneOf(&["system", "light", "dark"])),
             ("language", Text(35)),
-            ("was_welcomed", Flag),
+            ("was_welcomed", Bool),
         ]),
     ),
     (
         "behavior",
         Group(&[
-            ("idle_unload_seconds", Whole(0, MAX_U32)),
-            ("keep_loaded", Flag),
-            ("memory_budget_bytes", Whole(0, MAX_EXACT)),
+            ("idle_unload_seconds", Integer(0, MAX_U32)),
+            ("keep_loaded", Bool),
+            ("memory_budget_bytes", Integer(0, MAX_EXACT)),
         ]),
     ),
     ("model", LINE),
-    ("models", Named(&MODEL)),
+    ("models", MapOf(&MODEL)),
     ("added_models", List(&LINE)),
     ("recent_models", List(&LINE)),
     ("prompts", List(&Group(&[("name", Name), ("text", PROSE)]))),
 ]);
 
 const MODEL: Kind = Group(&[
-    ("context_length", Whole(1, MAX_U32)),
+    ("context_length", Integer(1, MAX_U32)),
     ("kv_cache", OneOf(&["automatic", "full", "small"])),
-    ("max_tokens", Whole(1, MAX_U32)),
+    ("max_tokens", Integer(1, MAX_U32)),
     ("temperature", Number(0.0, 2.0)),
     ("top_p", NumberAbove(0.0, 1.0)),
-    ("top_k", Whole(0, MAX_U32)),
+    ("top_k", Integer(0, MAX_U32)),
     ("min_p", Number(0.0, 1.0)),
     ("repetition_penalty", NumberAbove(0.0, 10.0)),
-    ("seed", Whole(0, MAX_U32)),
+    ("seed", Integer(0, MAX_U32)),
     ("system_prompt", PROSE),
-    ("thinking", Flag),
+    ("thinking", Bool),
 ]);
 
 /// Returns the known fields with valid values, and the issues of the others.
@@ -126,7 +126,7 @@ impl Kind {
                 });
                 Some(Value::Object(valid.collect()))
             }
-            (Named(kind), Value::Object(object)) => {
+            (MapOf(kind), Value::Object(object)) => {
                 let valid = object.iter().filter_map(|(name, value)| {
                     let value = kind.valid(value, &field_path(path, name), issues)?;
                     Some((name.clone(), value))
@@ -139,7 +139,7 @@ impl Kind {
                 });
                 Some(Value::Array(valid.collect()))
             }
-            _ if self.takes(value) => Some(value.clone()),
+            _ if self.accepts(value) => Some(value.clone()),
             _ => {
                 issues.push(issue(path, &value.to_string(), &self.allowed()));
                 None
@@ -147,9 +147,9 @@ impl Kind {
         }
     }
 
-    fn takes(&self, value: &Value) -> bool {
+    fn accepts(&self, value: &Value) -> bool {
         match self {
-            Flag => value.is_boolean(),
+            Bool => value.is_boolean(),
             Text(max) => value
                 .as_str()
                 .is_some_and(|text| text.chars().count() <= *max),
@@ -160,24 +160,24 @@ impl Kind {
                     && !name.contains(char::is_whitespace)
             }),
             OneOf(words) => value.as_str().is_some_and(|word| words.contains(&word)),
-            Whole(min, max) => value.as_u64().is_some_and(|n| (*min..=*max).contains(&n)),
+            Integer(min, max) => value.as_u64().is_some_and(|n| (*min..=*max).contains(&n)),
             Number(min, max) => value.as_f64().is_some_and(|n| (*min..=*max).contains(&n)),
             NumberAbove(min, max) => value.as_f64().is_some_and(|n| n > *min && n <= *max),
-            List(_) | Named(_) | Group(_) => false,
+            List(_) | MapOf(_) | Group(_) => false,
         }
     }
 
     fn allowed(&self) -> String {
         match self {
-            Flag => "true or false".to_string(),
+            Bool => "true or false".to_string(),
             Text(max) => format!("text of at most {max} characters"),
             Name => "one word of at most 100 bytes, without a slash before it".to_string(),
             OneOf(words) => format!("one of {}", words.join(", ")),
-            Whole(min, max) => format!("whole numbers from {min} to {max}"),
+            Integer(min, max) => format!("whole numbers from {min} to {max}"),
             Number(min, max) => format!("numbers from {min} to {max}"),
             NumberAbove(min, max) => format!("numbers above {min}, to {max}"),
             List(_) => "a list".to_string(),
-            Named(_) | Group(_) => "an object".to_string(),
+            MapOf(_) | Group(_) => "an object".to_string(),
         }
     }
 }
