@@ -357,13 +357,13 @@ fn run_child(test: &str, folder: &Path, limit_blocks: Option<u32>) -> String {
         child.uid(NOBODY).gid(NOBODY);
     }
     let output = child.output().unwrap();
-    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
-        "{output}{}",
+        "{printed}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    output
+    printed
 }
 
 #[cfg(unix)]
