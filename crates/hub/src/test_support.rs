@@ -175,7 +175,7 @@ impl LocalHub {
     /// Injects a fault from its text, such as `blob:drop=1000*3` or `resolve:status=429/2`. Without
     /// a count it is permanent.
     pub fn fail_from_text(&self, words: &str) -> Result<(), String> {
-        let rule = faults::FaultRule::read(words)?;
+        let rule = faults::FaultRule::parse(words)?;
         self.state().rules.push(rule);
         Ok(())
     }

@@ -53,10 +53,10 @@ pub(super) struct FaultRule {
 
 impl FaultRule {
     /// Parses `route:kind[=value][*times]`.
-    pub(super) fn read(words: &str) -> Result<Self, String> {
+    pub(super) fn parse(words: &str) -> Result<Self, String> {
         let bad = || {
             format!(
-                "{words:?} is no fault. A fault is ROUTE:KIND[=VALUE][*TIMES], ROUTE one of search, \
+                "{words:?} is not a fault. A fault is ROUTE:KIND[=VALUE][*TIMES], ROUTE one of search, \
                  listing, resolve, blob, any; KIND one of refuse, drop=BYTES, \
                  status=NUMBER[/SECONDS], length=BYTES, wrong, slow=BYTES, silence=BYTES, whole, \
                  change, expire"
@@ -126,17 +126,17 @@ mod tests {
 
     #[test]
     fn faults_are_parsed_from_text() {
-        let read = |words| FaultRule::read(words).unwrap();
+        let parse = |words| FaultRule::parse(words).unwrap();
         assert_eq!(
-            read("blob:drop=1000*3"),
+            parse("blob:drop=1000*3"),
             FaultRule {
                 route: Route::Blob,
                 fault: Fault::Drop(1000),
                 n_times: 3
             }
         );
-        assert_eq!(read("any:status=429/2").fault, Fault::Status(429, Some(2)));
-        assert_eq!(read("blob:length=-5").fault, Fault::Length(-5));
+        assert_eq!(parse("any:status=429/2").fault, Fault::Status(429, Some(2)));
+        assert_eq!(parse("blob:length=-5").fault, Fault::Length(-5));
         for words in [
             "",
             "blob",
@@ -145,15 +145,15 @@ mod tests {
             "blob:drop",
             "blob:drop=1*x",
         ] {
-            assert!(FaultRule::read(words).is_err(), "{words}");
+            assert!(FaultRule::parse(words).is_err(), "{words}");
         }
     }
 
     #[test]
     fn a_rule_is_counted_down() {
         let mut rules = vec![
-            FaultRule::read("blob:wrong*2").unwrap(),
-            FaultRule::read("any:refuse").unwrap(),
+            FaultRule::parse("blob:wrong*2").unwrap(),
+            FaultRule::parse("any:refuse").unwrap(),
         ];
         assert_eq!(take(&mut rules, Route::Listing), Some(Fault::Refuse));
         assert_eq!(take(&mut rules, Route::Blob), Some(Fault::WrongBytes));

@@ -48,5 +48,5 @@ fn an_unknown_fault_prints_the_valid_ones() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("is no fault"), "{text}");
+    assert!(text.contains("is not a fault"), "{text}");
 }
