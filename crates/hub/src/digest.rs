@@ -1,13 +1,13 @@
-//! The two checksums of a hub: SHA-256 of large files, git's own of small ones.
+//! The two checksums of a hub: SHA-256 for large files, git's SHA-1 for small ones.
 //!
-//! Rule: a digest is computed from what lies on the disk, from the first byte to the last.
+//! Rule: a digest is computed from the bytes on the disk, from the first to the last.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-/// What a file's checksum must be, in lower-case hexadecimal.
+/// The expected checksum of a file, in lower-case hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Digest {
@@ -16,7 +16,7 @@ pub(crate) enum Digest {
 }
 
 impl Digest {
-    /// The hub's ETags are digests, told apart by their length.
+    /// Parses an ETag. The hub's ETags are checksums; their length tells which.
     pub(crate) fn from_etag(etag: &str) -> Option<Self> {
         let etag = etag.strip_prefix("W/").unwrap_or(etag).trim_matches('"');
         match etag.len() {
@@ -36,14 +36,14 @@ impl Digest {
         }
     }
 
-    /// Begins the computation for a file of this size.
-    pub(crate) fn begin(&self, size_bytes: u64) -> Sum {
+    /// Returns a hasher for a file of this size.
+    pub(crate) fn hasher(&self, size_bytes: u64) -> Hasher {
         match self {
-            Self::Sha256(_) => Sum::Sha256(Box::default()),
+            Self::Sha256(_) => Hasher::Sha256(Box::default()),
             Self::GitSha1(_) => {
-                let mut sum = sha1::Sha1::default();
-                sum.update(format!("blob {size_bytes}\0"));
-                Sum::GitSha1(sum)
+                let mut hasher = sha1::Sha1::default();
+                hasher.update(format!("blob {size_bytes}\0"));
+                Hasher::GitSha1(hasher)
             }
         }
     }
@@ -59,29 +59,29 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A digest that is being computed.
-pub(crate) enum Sum {
+/// Computes a digest.
+pub(crate) enum Hasher {
     Sha256(Box<sha2::Sha256>),
     GitSha1(sha1::Sha1),
 }
 
-impl Sum {
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
+impl Hasher {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         match self {
-            Self::Sha256(sum) => sum.update(bytes),
-            Self::GitSha1(sum) => sum.update(bytes),
+            Self::Sha256(hasher) => hasher.update(bytes),
+            Self::GitSha1(hasher) => hasher.update(bytes),
         }
     }
 
-    pub(crate) fn end(self) -> Digest {
+    pub(crate) fn finish(self) -> Digest {
         match self {
-            Self::Sha256(sum) => Digest::Sha256(hex(&sum.finalize())),
-            Self::GitSha1(sum) => Digest::GitSha1(hex(&sum.finalize())),
+            Self::Sha256(hasher) => Digest::Sha256(hex(&hasher.finalize())),
+            Self::GitSha1(hasher) => Digest::GitSha1(hex(&hasher.finalize())),
         }
     }
 }
 
-/// Lower-case hexadecimal.
+/// Formats bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -91,21 +91,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_are_those_that_git_and_sha256sum_print() {
+    fn both_digests_equal_those_of_git_and_sha256sum() {
         let git = Digest::from_etag("\"ce013625030ba8dba906f756967f9e9ca394464a\"").unwrap();
-        let mut sum = git.begin(6);
-        sum.add(b"hel");
-        sum.add(b"lo\n");
-        assert_eq!(sum.end(), git);
+        let mut hasher = git.hasher(6);
+        hasher.update(b"hel");
+        hasher.update(b"lo\n");
+        assert_eq!(hasher.finish(), git);
         let sha256 = "5891B5B522D5DF086D0FF0B110FBD9D21BB4FC7163AF34D08286A2E846F6BE03";
         let large = Digest::from_etag(sha256).unwrap();
-        let mut sum = large.begin(6);
-        sum.add(b"hello\n");
-        assert_eq!(sum.end(), large);
+        let mut hasher = large.hasher(6);
+        hasher.update(b"hello\n");
+        assert_eq!(hasher.finish(), large);
     }
 
     #[test]
-    fn an_etag_that_is_no_digest_is_none() {
+    fn an_etag_without_a_digest_is_none() {
         for etag in ["", "\"abc-12\"", &"g".repeat(64), &"x".repeat(40)] {
             assert_eq!(Digest::from_etag(etag), None, "{etag}");
         }

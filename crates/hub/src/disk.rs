@@ -1,7 +1,7 @@
-//! The disk, as far as downloads need it: room, writing, syncing, and what its errors mean.
+//! The disk operations of downloads: free space, writing, syncing, and what disk errors mean.
 //!
-//! Rule: whatever may fail for want of room goes through [`Disk`], so that a full disk is a test
-//! and not an accident.
+//! Rule: every operation that can fail on a full disk goes through [`Disk`], so tests can simulate
+//! a full disk.
 
 use std::fmt::Debug;
 use std::fs::{self, File};
@@ -11,17 +11,17 @@ use std::path::Path;
 
 use crate::HubError;
 
-/// A disk that parts are written to.
+/// A disk that part files are written to.
 pub trait Disk: Debug + Send + Sync {
-    /// How many bytes this user may still write into the folder.
+    /// Returns how many bytes this user may still write to the folder.
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
-    /// Writes all of it at this place.
+    /// Writes all bytes at this offset.
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Returns when what was written survives a power cut.
+    /// Syncs the file; returns when its bytes survive a power cut.
     fn sync(&self, file: &File) -> io::Result<()>;
 }
 
-/// This machine's.
+/// The real disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 
@@ -35,13 +35,13 @@ impl Disk for RealDisk {
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
-        synced(file.sync_data(), file)
+        with_fsync_fallback(file.sync_data(), file)
     }
 }
 
-/// The result of a sync that reaches the medium (`F_FULLFSYNC` on a Mac), or of a plain one where
-/// the file system, as of a network, does not know the other.
-fn synced(full: io::Result<()>, file: &File) -> io::Result<()> {
+/// Returns the result of a full sync (`F_FULLFSYNC` on a Mac). Uses a plain `fsync` where the file
+/// system, for example a network drive, does not support it.
+fn with_fsync_fallback(full: io::Result<()>, file: &File) -> io::Result<()> {
     match full {
         Err(error) if is_unsupported(&error) => Ok(rustix::fs::fsync(file)?),
         result => result,
@@ -57,7 +57,7 @@ fn is_unsupported(error: &io::Error) -> bool {
         .any(|known| raw == Some(known.raw_os_error()))
 }
 
-/// Returns true if it failed because the disk, or the user's share of it, is full.
+/// Returns true if the disk, or the user's quota, is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -65,8 +65,9 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// What went wrong with this path. A full disk is for the caller, who knows what is needed.
-pub(crate) fn trouble(path: &Path, error: &io::Error) -> HubError {
+/// Converts an I/O error of this path. Callers handle a full disk, because they know how much space
+/// is needed.
+pub(crate) fn disk_error(path: &Path, error: &io::Error) -> HubError {
     let (path, reason) = (path.to_owned(), error.to_string());
     match error.kind() {
         ErrorKind::FileTooLarge => HubError::DiskTrouble {
@@ -82,27 +83,27 @@ pub(crate) fn trouble(path: &Path, error: &io::Error) -> HubError {
     }
 }
 
-pub(crate) fn make_folder(folder: &Path) -> Result<(), HubError> {
-    fs::create_dir_all(folder).map_err(|error| trouble(folder, &error))
+pub(crate) fn create_folder(folder: &Path) -> Result<(), HubError> {
+    fs::create_dir_all(folder).map_err(|error| disk_error(folder, &error))
 }
 
-/// Replaces a small file so that after a power cut it is the old one or the new one.
-pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let fresh = path.with_extension("new");
-    let mut file = File::create(&fresh)?;
+/// Replaces a small file atomically: after a power cut it has either the old or the new content.
+pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
     file.write_all(text)?;
     RealDisk.sync(&file)?;
-    fs::rename(&fresh, path)?;
+    fs::rename(&new, path)?;
     if let Some(folder) = path.parent() {
         sync_folder(folder)?;
     }
     Ok(())
 }
 
-/// After it, names in the folder survive a power cut.
+/// Syncs a folder, so that the names in it survive a power cut.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let folder = File::open(folder)?;
-    synced(folder.sync_all(), &folder)
+    with_fsync_fallback(folder.sync_all(), &folder)
 }
 
 #[cfg(test)]
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_real_disk_has_room_and_writes_where_it_is_told() {
+    fn the_real_disk_has_free_space_and_writes_at_offsets() {
         let folder = tempfile::tempdir().unwrap();
         assert!(RealDisk.free_bytes(folder.path()).unwrap() > 0);
         let path = folder.path().join("a");
@@ -118,12 +119,12 @@ mod tests {
         file.set_len(1 << 30).unwrap();
         RealDisk.write_at(&file, b"end", (1 << 30) - 3).unwrap();
         RealDisk.sync(&file).unwrap();
-        replace(&path, b"small").unwrap();
+        replace_file(&path, b"small").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"small");
     }
 
     #[test]
-    fn errors_of_a_disk_are_told_apart() {
+    fn disk_errors_have_different_codes() {
         let path = Path::new("models");
         for (kind, code) in [
             (ErrorKind::PermissionDenied, "not_writable"),
@@ -131,23 +132,23 @@ mod tests {
             (ErrorKind::Other, "disk_trouble"),
             (ErrorKind::FileTooLarge, "disk_trouble"),
         ] {
-            assert_eq!(trouble(path, &kind.into()).code(), code);
+            assert_eq!(disk_error(path, &kind.into()).code(), code);
         }
         assert!(is_full(&ErrorKind::StorageFull.into()));
         assert!(
             !is_full(&ErrorKind::FileTooLarge.into()),
-            "FAT32 refuses a large file however much room there is"
+            "FAT32 refuses a large file however much space is free"
         );
     }
 
     #[test]
-    fn a_file_system_without_the_full_sync_gets_the_plain_one() {
+    fn a_file_system_without_full_sync_uses_plain_fsync() {
         let file = tempfile::tempfile().unwrap();
         let failed = |errno: rustix::io::Errno| Err(errno.into());
         for errno in [rustix::io::Errno::NOTSUP, rustix::io::Errno::INVAL] {
-            synced(failed(errno), &file).unwrap();
+            with_fsync_fallback(failed(errno), &file).unwrap();
         }
-        let error = synced(failed(rustix::io::Errno::IO), &file).unwrap_err();
+        let error = with_fsync_fallback(failed(rustix::io::Errno::IO), &file).unwrap_err();
         assert_eq!(
             error.raw_os_error(),
             Some(rustix::io::Errno::IO.raw_os_error())

@@ -1,7 +1,7 @@
-//! What is asked of the queue, and what it says about each download.
+//! Requests to the download queue, and the state of each download.
 //!
-//! Rule: these are plain values. Windows and terminals show them as they are; the queue's own file
-//! keeps them over a restart.
+//! Rule: these types are plain values. Windows and terminals show them as they are, and the queue
+//! file stores requests across restarts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,36 +10,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::HubError;
 
-/// A model that shall be in its folder.
+/// A request to download a model into a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
-    /// What the caller knows it by, for example a catalogue's id with the packing. A second
-    /// download with the same key is the same download.
+pub struct DownloadRequest {
+    /// The caller's key for the download, for example the id that the model will have. A second
+    /// request with the same key is the same download.
     pub key: String,
-    /// What people read.
+    /// The name that users see.
     pub name: String,
     /// `owner/name` on the hub.
     pub repository: String,
-    /// A branch, tag or commit. It is pinned to a commit once the download began.
+    /// A branch, tag or commit. The download pins it to a commit when it starts.
     pub revision: String,
-    /// The files to fetch. Empty: what the hub lists, as [`crate::Listing::only_offer`] chooses.
-    pub files: Vec<WantedFile>,
-    /// The model's final folder. Files with names of their own in it are left alone.
+    /// The files to download. If empty, [`crate::Listing::default_variant`] chooses them.
+    pub files: Vec<RequestedFile>,
+    /// The final folder of the model. Other files in it are not touched.
     pub folder: PathBuf,
 }
 
-/// A file of a model, by its path within the repository, with `/`.
+/// A file of a model. Its path is relative to the repository, with `/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WantedFile {
-    /// Its path within the repository and within the folder.
+pub struct RequestedFile {
+    /// The path within the repository and within the folder.
     pub name: String,
-    /// Where known; a hub that says otherwise is not believed.
+    /// The size, if known. The download fails if the hub has another size.
     pub size_bytes: Option<u64>,
-    /// In hexadecimal, where known; a hub that says otherwise is not believed.
+    /// The checksum in hexadecimal, if known. The download fails if the hub has another one.
     pub sha256: Option<String>,
 }
 
-impl WantedFile {
+impl RequestedFile {
     /// A file of which only the name is known.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
@@ -50,10 +50,9 @@ impl WantedFile {
     }
 }
 
-/// A download's number; it survives a restart, and is not used again.
+/// The id of a download. It stays the same across restarts and is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-pub struct DownloadId(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub u64);
+pub struct DownloadId(pub u64);
 
 impl fmt::Display for DownloadId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,84 +60,75 @@ impl fmt::Display for DownloadId {
     }
 }
 
-/// One line of the queue, as it is now.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+/// A snapshot of one download in the queue.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Download {
-    /// Its number.
+    /// The id.
     pub id: DownloadId,
-    /// What the caller knows it by.
+    /// The caller's key.
     pub key: String,
-    /// What people read.
+    /// The name that users see.
     pub name: String,
     /// `owner/name` on the hub.
     pub repository: String,
-    /// The model's final folder.
+    /// The final folder of the model.
     pub folder: PathBuf,
-    /// What it is doing.
+    /// What the download is doing.
     pub state: State,
-    /// On this disk already, verified or not.
-    #[cfg_attr(feature = "bindings", ts(type = "number"))]
+    /// Bytes on the disk, verified or not.
     pub done_bytes: u64,
-    /// Of all its files; `None` until the hub has said so.
-    #[cfg_attr(feature = "bindings", ts(type = "number | null"))]
+    /// Bytes of all files; `None` until the hub's listing is known.
     pub total_bytes: Option<u64>,
-    /// Smoothed; 0 unless downloading.
-    #[cfg_attr(feature = "bindings", ts(type = "number"))]
+    /// The smoothed rate; 0 unless downloading.
     pub bytes_per_second: u64,
-    /// At this rate; `None` while it cannot be told.
-    #[cfg_attr(feature = "bindings", ts(type = "number | null"))]
+    /// The remaining time at this rate; `None` if it cannot be estimated.
     pub seconds_left: Option<u64>,
-    /// The last thing that went wrong and was overcome, such as a file that started over.
-    pub last_trouble: Option<HubError>,
+    /// The last error that the download recovered from, for example a damaged file that was
+    /// downloaded again.
+    pub last_error: Option<HubError>,
 }
 
-/// What a download is doing. Serialised with its name as `is`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(tag = "is", rename_all = "snake_case")]
+/// The state of a download.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// For its turn.
-    Waiting,
-    /// Bytes come.
+    /// Waits for a free slot.
+    Queued,
+    /// Receives bytes.
     Downloading,
-    /// All bytes of a file are there and are being checked.
+    /// All bytes of a file are on the disk, and the checksum is being computed.
     Verifying {
-        /// Of the file that is being checked.
-        #[cfg_attr(feature = "bindings", ts(type = "number"))]
+        /// Bytes of this file that are checked.
         done_bytes: u64,
-        /// The size of that file.
-        #[cfg_attr(feature = "bindings", ts(type = "number"))]
+        /// The size of this file.
         total_bytes: u64,
     },
-    /// Something went wrong that time may mend.
+    /// Waits before it retries after a temporary failure.
     Retrying {
-        /// Until the next attempt, when this began.
-        #[cfg_attr(feature = "bindings", ts(type = "number"))]
+        /// The delay, from the start of this state.
         seconds: u64,
-        /// What went wrong.
-        because: HubError,
+        /// The error that caused the retry.
+        error: HubError,
     },
-    /// Somebody paused it.
+    /// The user paused it.
     Paused,
-    /// The model is in its folder, whole.
+    /// The complete model is in its folder.
     Done,
-    /// It ended; `resume` tries again from what is there.
+    /// It failed. `resume` tries again from the bytes on the disk.
     Failed(HubError),
 }
 
 impl State {
-    /// Whether nothing more happens by itself.
-    pub fn is_over(&self) -> bool {
+    /// Returns true if the download does nothing more unless it is resumed.
+    pub fn is_finished(&self) -> bool {
         matches!(self, Self::Done | Self::Failed(_))
     }
 
-    /// Whether bytes come or are checked now.
+    /// Returns true if the download receives or verifies bytes now.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Downloading | Self::Verifying { .. })
     }
 
-    /// Whether it holds one of the places of downloads that run at once.
+    /// Returns true if the download occupies one of the slots for concurrent downloads.
     pub fn is_running(&self) -> bool {
         matches!(
             self,
@@ -147,14 +137,13 @@ impl State {
     }
 }
 
-/// Where in the queue a download shall stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// Before all others. It begins at once, and the last of the running ones waits for it.
+/// A position in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueuePosition {
+    /// Before all others. The download starts at once; if no slot is free, the last running
+    /// download is queued again.
     First,
-    /// Before this one.
+    /// Before this download.
     Before(DownloadId),
     /// After all others.
     Last,

@@ -1,94 +1,86 @@
-//! The queue of downloads as its users hold it.
+//! The handle of the download queue.
 //!
-//! Rule: a handle only sends and reads; one task owns the queue (`driver`).
+//! Rule: a handle only sends commands and reads the list; one task owns the queue (`driver`).
 
 mod driver;
-mod kept;
+mod saved_queue;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::driver::{Command, Driver};
 use crate::disk::{Disk, RealDisk};
 use crate::hub::{check_file, check_repository};
-use crate::{Download, DownloadId, Hub, HubError, Place, Wanted};
+use crate::{Download, DownloadId, DownloadRequest, Hub, HubError, QueuePosition};
 
-/// How the queue works.
+/// Options of the download queue.
 #[derive(Debug, Clone)]
 pub struct DownloadsOptions {
-    /// Where parts, their journals and the queue's file lie: best on the disk of the models.
+    /// The folder of the part files, their journals and the queue file. It should be on the same
+    /// disk as the models.
     pub parts_folder: PathBuf,
-    /// How many downloads run at once.
-    pub at_once: usize,
-    /// How many connections a file has.
-    pub connections_a_file: usize,
-    /// How many connections all downloads have together.
+    /// The maximum number of downloads that run at the same time.
+    pub max_concurrent: usize,
+    /// The maximum number of connections per file.
+    pub connections_per_file: usize,
+    /// The maximum number of connections of all downloads.
     pub connections: usize,
-    /// A connection asks for this many bytes at once.
+    /// The number of bytes in one range request.
     pub piece_bytes: u64,
-    /// What a download leaves free on the disk.
+    /// The number of bytes that a download leaves free on the disk.
     pub spare_bytes: u64,
-    /// What parts are written to; another one than the machine's is for tests.
+    /// The disk that part files are written to. Tests use another one than the real disk.
     pub disk: Arc<dyn Disk>,
-    /// Whether the queue is kept over a restart, and goes on where it was. For the app; a command
-    /// in a terminal fetches what it was asked for and nothing else.
-    pub is_kept: bool,
-    /// When to try again, and when to give up.
-    pub patience: Patience,
+    /// Whether the queue is saved and continues after a restart. The app saves it; a command in a
+    /// terminal downloads only what it was asked for.
+    pub is_persistent: bool,
+    /// The limits and delays of retries.
+    pub retry: RetryOptions,
 }
 
 impl DownloadsOptions {
-    /// The usual ones, with parts in this folder.
+    /// The default options, with part files in this folder.
     pub fn in_folder(parts_folder: impl Into<PathBuf>) -> Self {
         Self {
             parts_folder: parts_folder.into(),
-            at_once: 2,
-            connections_a_file: 4,
+            max_concurrent: 2,
+            connections_per_file: 4,
             connections: 8,
             piece_bytes: 32 << 20,
             spare_bytes: 500_000_000,
             disk: Arc::new(RealDisk),
-            is_kept: false,
-            patience: Patience::default(),
+            is_persistent: false,
+            retry: RetryOptions::default(),
         }
     }
 }
 
-/// When to try again, and when to give up.
+/// The limits and delays of retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patience {
-    /// The first wait; each further one is twice as long, give or take a fifth.
-    pub first_wait: Duration,
-    /// No wait is longer, but for one that the hub asked for.
-    pub longest_wait: Duration,
-    /// How many attempts in a row may bring nothing.
-    pub n_tries: u32,
+pub struct RetryOptions {
+    /// The first delay. Each further delay is twice as long, plus or minus 20 %.
+    pub initial_delay: Duration,
+    /// The maximum delay, unless the hub asks for a longer one.
+    pub max_delay: Duration,
+    /// The maximum number of attempts in a row without progress.
+    pub max_attempts: u32,
 }
 
-impl Default for Patience {
+impl Default for RetryOptions {
     fn default() -> Self {
         Self {
-            first_wait: Duration::from_secs(1),
-            longest_wait: Duration::from_secs(60),
-            n_tries: 10,
+            initial_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(60),
+            max_attempts: 10,
         }
     }
 }
 
-/// What a cancelled download gave back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-pub struct Freed {
-    /// Of its part files.
-    #[cfg_attr(feature = "bindings", ts(type = "number"))]
-    pub bytes: u64,
-}
-
-/// The queue. Cheap to clone; the last clone's end stops the downloads and keeps their parts.
+/// The download queue. Cheap to clone. When the last clone is dropped, all downloads stop and their
+/// part files stay.
 #[derive(Debug, Clone)]
 pub struct Downloads {
     commands: mpsc::UnboundedSender<Command>,
@@ -96,50 +88,50 @@ pub struct Downloads {
 }
 
 impl Downloads {
-    /// Starts the queue on the current tokio runtime, with what was kept of it.
+    /// Starts the queue on the current tokio runtime and restores the saved downloads.
     pub async fn start(hub: Hub, options: DownloadsOptions) -> Result<Self, HubError> {
         let driver = Driver::open(hub, options).await?;
-        let (commands, inbox) = mpsc::unbounded_channel();
+        let (commands, receiver) = mpsc::unbounded_channel();
         let list = driver.watch();
-        tokio::spawn(driver.run(inbox));
+        tokio::spawn(driver.run(receiver));
         Ok(Self { commands, list })
     }
 
-    /// Puts a model at the end of the queue. One with the same key that is there already is
-    /// resumed instead, and its number returned.
-    pub async fn add(&self, wanted: Wanted) -> Result<DownloadId, HubError> {
-        check_repository(&wanted.repository)?;
-        for file in &wanted.files {
+    /// Adds a download to the end of the queue and returns its id. If the queue already has a
+    /// download with the same key, that one is resumed.
+    pub async fn add(&self, request: DownloadRequest) -> Result<DownloadId, HubError> {
+        check_repository(&request.repository)?;
+        for file in &request.files {
             check_file(&file.name)?;
         }
-        self.ask(|reply| Command::Add(Box::new(wanted), reply))
+        self.send(|reply| Command::Add(Box::new(request), reply))
             .await
     }
 
-    /// Stops it until it is resumed; what came stays.
+    /// Pauses a download; its part files stay.
     pub async fn pause(&self, id: DownloadId) -> Result<(), HubError> {
-        self.ask(|reply| Command::Pause(id, reply)).await
+        self.send(|reply| Command::Pause(id, reply)).await
     }
 
-    /// Lets a paused or failed one wait for its turn again, at its place in the queue. One that
-    /// waits to try again tries now.
+    /// Queues a paused or failed download again, at its position in the queue. A download that
+    /// waits before a retry tries again now.
     pub async fn resume(&self, id: DownloadId) -> Result<(), HubError> {
-        self.ask(|reply| Command::Resume(id, reply)).await
+        self.send(|reply| Command::Resume(id, reply)).await
     }
 
-    /// Stops it, deletes its parts and takes it from the list. Of one that is done only the line
-    /// in the list goes, and nothing is freed.
-    pub async fn cancel(&self, id: DownloadId) -> Result<Freed, HubError> {
-        self.ask(|reply| Command::Cancel(id, reply)).await
+    /// Stops a download, deletes its part files, removes it from the list and returns the number of
+    /// freed bytes. A finished download is only removed from the list, and 0 is returned.
+    pub async fn cancel(&self, id: DownloadId) -> Result<u64, HubError> {
+        self.send(|reply| Command::Cancel(id, reply)).await
     }
 
-    /// Moves it in the queue.
-    pub async fn move_to(&self, id: DownloadId, place: Place) -> Result<(), HubError> {
-        self.ask(|reply| Command::Move(id, place, reply)).await
+    /// Moves a download in the queue.
+    pub async fn move_to(&self, id: DownloadId, place: QueuePosition) -> Result<(), HubError> {
+        self.send(|reply| Command::Move(id, place, reply)).await
     }
 
-    /// Stops all downloads and returns when what came is safe on the disk. They go on at the next
-    /// start, where the queue is kept.
+    /// Stops all downloads and returns when their bytes are synced to the disk. If the queue is
+    /// saved, they continue after the next start.
     pub async fn stop(&self) {
         let (reply, stopped) = oneshot::channel();
         if self.commands.send(Command::Stop(reply)).is_ok() {
@@ -147,19 +139,19 @@ impl Downloads {
         }
     }
 
-    /// The list in the queue's order, now and after each change (at most four times a second
-    /// while bytes come).
+    /// Watches the list in the order of the queue. It is updated after each change, at most four
+    /// times per second while bytes arrive.
     pub fn watch(&self) -> watch::Receiver<Arc<Vec<Download>>> {
         self.list.clone()
     }
 
-    async fn ask<T>(
+    async fn send<T>(
         &self,
         command: impl FnOnce(oneshot::Sender<Result<T, HubError>>) -> Command,
     ) -> Result<T, HubError> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, response) = oneshot::channel();
         let sent = self.commands.send(command(reply));
         sent.map_err(|_| HubError::Stopped)?;
-        answer.await.unwrap_or(Err(HubError::Stopped))
+        response.await.unwrap_or(Err(HubError::Stopped))
     }
 }

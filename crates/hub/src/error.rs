@@ -1,286 +1,279 @@
-//! Everything that can go wrong between a hub and a whole model, one case and one sentence each.
+//! All errors of the hub: one case and one sentence each.
 //!
-//! Rule: each case carries its numbers and names its file or host, so that the sentence needs no
-//! context. Windows translate by `code()`; `Display` says it in English and says what to do.
+//! Rule: each case contains its values and names its file or host, so its sentence needs no context.
+//! Windows translate by `code()`; `Display` says in English what happened and what to do.
 
-use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Why something was not found, not fetched or not written. Serialised with its `code`.
+/// Why a search, a listing or a download failed. Serialized with its `code`.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HubError {
-    /// The user (or `HF_HUB_OFFLINE`) forbade the network.
-    #[error("Downloads are off, because HF_HUB_OFFLINE is set. Unset it to fetch models.")]
+    /// `HF_HUB_OFFLINE` turns the network off.
+    #[error("Downloads are off because HF_HUB_OFFLINE is set. Unset it to download models.")]
     Offline,
-    /// No connection could be made; a download waits and goes on by itself.
-    #[error("{host} cannot be reached: {reason}")]
+    /// No connection could be made. A download waits and continues by itself.
+    #[error("Can't reach {host}: {reason}. Check your internet connection.")]
     Unreachable {
-        /// The host that was asked.
+        /// The host.
         host: String,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// The host's certificate is not trusted by this computer.
+    /// This computer does not trust the host's certificate, or a redirect leads from HTTPS to HTTP.
     #[error(
-        "The connection to {host} is not safe: {reason}. A proxy that reads along, or a wrong clock, may be the cause."
+        "Can't make a secure connection to {host}: {reason}. Check your clock and your proxy settings."
     )]
     NotSafe {
-        /// The host that was asked.
+        /// The host.
         host: String,
-        /// What the verifier said.
+        /// What is wrong with the connection.
         reason: String,
     },
-    /// Nothing came for too long.
-    #[error("{host} has sent nothing for {seconds} seconds.")]
+    /// The connection timed out.
+    #[error("{host} sent no data for {seconds} seconds.")]
     Silent {
-        /// The host that was asked.
+        /// The host.
         host: String,
-        /// How long was waited.
-        #[cfg_attr(feature = "bindings", ts(type = "number"))]
+        /// The length of the timeout.
         seconds: u64,
     },
-    /// The connection ended before the answer did.
-    #[error("The connection was lost while {file} was coming.")]
+    /// The connection ended before the response did.
+    #[error("The connection was lost during the download of {file}.")]
     Dropped {
-        /// The file that was being fetched, or the address.
+        /// The file, or the address.
         file: String,
     },
-    /// 401, and no token was sent.
+    /// 401 without a token.
     #[error(
-        "{repository} was not found, or is private. If it is yours, set a Hugging Face token in the settings or in HF_TOKEN."
+        "{repository} was not found or is private. If it is yours, add a Hugging Face token in the settings or set HF_TOKEN."
     )]
     TokenNeeded {
-        /// The repository that was asked for.
+        /// The requested repository.
         repository: String,
     },
-    /// 401, although a token was sent.
-    #[error("{host} does not accept the token. It may have been revoked: set a new one.")]
+    /// 401 with a token.
+    #[error("{host} rejected the token. It may have been revoked. Set a new one.")]
     TokenRefused {
-        /// The host that was asked.
+        /// The host.
         host: String,
     },
-    /// The authors want their conditions accepted first.
+    /// The authors require that users accept their license first.
     #[error(
-        "The authors of {repository} ask you to accept their conditions first. Open {page}, accept, and try again with a token of that account."
+        "You need to accept the license of {repository} first. Accept it at {page}, then try again with a token of that account."
     )]
     Gated {
-        /// The repository that was asked for.
+        /// The requested repository.
         repository: String,
-        /// Where to accept.
+        /// The page on which to accept the license.
         page: String,
     },
     /// 403 for another reason.
-    #[error("{host} refuses access to {what}. The token may lack the right to read it.")]
+    #[error("{host} denied access to {what}. The token may not have permission to read it.")]
     Forbidden {
-        /// The host that was asked.
+        /// The host.
         host: String,
         /// The repository or file.
         what: String,
     },
     /// 404 for the repository.
-    #[error("There is no repository {repository}. Check its name.")]
+    #[error("There's no repository named {repository}. Check its name.")]
     RepositoryNotFound {
-        /// The repository that was asked for.
+        /// The requested repository.
         repository: String,
     },
     /// 404 for the revision.
     #[error("{repository} has no revision {revision}.")]
     RevisionNotFound {
-        /// The repository that was asked for.
+        /// The requested repository.
         repository: String,
-        /// The revision that was asked for.
+        /// The requested revision.
         revision: String,
     },
     /// 404 for a file.
     #[error("{repository} has no file {file}.")]
     FileNotFound {
-        /// The repository that was asked for.
+        /// The requested repository.
         repository: String,
-        /// The file that was asked for.
+        /// The requested file.
         file: String,
     },
-    /// 416: the part of the file that was asked for is not there.
-    #[error("{host} does not have the part of {file} that was asked for. Try again later.")]
+    /// 416: the server does not have the requested range of the file.
+    #[error("{host} can't resume the download of {file} right now. Try again later.")]
     RangeRefused {
-        /// The host that was asked.
+        /// The host.
         host: String,
-        /// The file that was being fetched.
+        /// The file.
         file: String,
     },
     /// 429.
-    #[error("{host} was asked too often{}.", wait(seconds))]
+    #[error("{host} received too many requests. Try again {}.", when(*seconds))]
     TooManyRequests {
-        /// The host that was asked.
+        /// The host.
         host: String,
-        /// How long it wants to be left alone, if it said so.
-        #[cfg_attr(feature = "bindings", ts(type = "number | null"))]
+        /// How long to wait, if the response says so.
         seconds: Option<u64>,
     },
     /// 5xx.
-    #[error("{host} has trouble of its own (status {status}). Try again later.")]
+    #[error("{host} returned an error (status {status}). Try again later.")]
     ServerTrouble {
-        /// The host that was asked.
+        /// The host.
         host: String,
-        /// The status it answered.
+        /// The status.
         status: u16,
-        /// How long it wants to be left alone, if it said so: for the next attempt, and not told.
+        /// How long to wait, if the response says so. Used for the next attempt, and not shown.
         #[serde(skip)]
-        #[cfg_attr(feature = "bindings", ts(skip))]
         seconds: Option<u64>,
     },
     /// 407.
-    #[error("The proxy wants a user and password, and has not got the right ones.")]
+    #[error("The proxy requires a valid user name and password.")]
     ProxyRefused,
-    /// Something else than the hub's routes answer.
-    #[error("{host} did not answer as a hub does: {what}")]
+    /// A response that no hub sends.
+    #[error("{host} sent an unexpected response: {what}")]
     NotAHub {
-        /// The host that was asked.
+        /// The host.
         host: String,
-        /// What was wrong.
+        /// What is wrong with the response.
         what: String,
     },
-    /// The server sent a file or part of another length than it should have.
-    #[error("{file} came with a wrong length: {found} bytes, where {expected} were due.")]
+    /// The server sent a file or a range with the wrong length.
+    #[error("{file} has the wrong size: the server sent {found} bytes instead of {expected}.")]
     WrongLength {
-        /// The file that was being fetched.
+        /// The file.
         file: String,
         /// In bytes.
-        #[cfg_attr(feature = "bindings", ts(type = "number"))]
         expected: u64,
         /// In bytes.
-        #[cfg_attr(feature = "bindings", ts(type = "number"))]
         found: u64,
     },
-    /// All bytes came, but not the right ones. What came was deleted.
+    /// All bytes arrived, but their checksum is wrong. The file was deleted.
     #[error(
-        "{file} came damaged, and what came was deleted: its checksum is {found}, where {expected} was due. Try again later."
+        "{file} failed verification, so Transom deleted it: its checksum is {found} instead of {expected}. Try again later."
     )]
     WrongHash {
-        /// The file that was fetched.
+        /// The file.
         file: String,
         /// In hexadecimal.
         expected: String,
         /// In hexadecimal.
         found: String,
     },
-    /// The file became another one between two parts of it, so it starts over.
-    #[error("{file} was changed on the hub while it was coming.")]
+    /// The file changed on the server between two requests, so it is downloaded again.
+    #[error("{file} changed on the hub during the download.")]
     ChangedMeanwhile {
-        /// The file that was being fetched.
+        /// The file.
         file: String,
     },
-    /// The hub's file is not the one that was asked for by size or checksum.
+    /// The hub's file has another size or checksum than the requested one.
     #[error(
-        "{file} on the hub is not the file in the list of models: {expected} was listed, {found} is there."
+        "{file} on the hub doesn't match the list of models: expected {expected}, found {found}."
     )]
     NotAsListed {
-        /// The file that was asked for.
+        /// The requested file.
         file: String,
-        /// Its listed size or checksum.
+        /// The listed size or checksum.
         expected: String,
-        /// The hub's.
+        /// The hub's size or checksum.
         found: String,
     },
-    /// The disk has no room, before or during the download.
+    /// The disk is full, before or during the download.
     #[error(
-        "The disk is too full: {} more are needed in {}, {} are free.",
-        bytes(*needed_bytes), folder.display(), bytes(*free_bytes)
+        "Not enough disk space in {}: the download needs {} more, and {} is free.",
+        folder.display(), bytes(*needed_bytes), bytes(*free_bytes)
     )]
     DiskFull {
-        /// Where it was to go.
+        /// The folder of the file.
         folder: PathBuf,
-        /// What is still to come, in bytes.
-        #[cfg_attr(feature = "bindings", ts(type = "number"))]
+        /// The bytes still to write.
         needed_bytes: u64,
-        /// What the disk has, in bytes.
-        #[cfg_attr(feature = "bindings", ts(type = "number"))]
+        /// The free bytes of the disk.
         free_bytes: u64,
     },
-    /// A file or folder cannot be written by this user.
-    #[error("{} cannot be written: {reason}", path.display())]
+    /// This user cannot write to a file or folder.
+    #[error("Can't write to {}: {reason}", path.display())]
     NotWritable {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// Reading or writing failed for another reason.
-    #[error("{} could not be read or written: {reason}", path.display())]
+    #[error("Can't read or write {}: {reason}", path.display())]
     DiskTrouble {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// There is nothing in the repository that Transom could run.
-    #[error("{repository} has no model files (.safetensors with a config.json, or .gguf).")]
+    /// The repository contains no model that Transom can run.
+    #[error(
+        "{repository} has no model that Transom can run (.safetensors with a config.json, or .gguf)."
+    )]
     NoModelFiles {
-        /// The repository that was asked for.
+        /// The requested repository.
         repository: String,
     },
-    /// A repository holds the model several times, and none was chosen.
-    #[error("{repository} has the model in several packings. Choose one of {}.", packings.join(", "))]
+    /// The repository contains several quantizations of the model, and none was chosen.
+    #[error("{repository} has the model in several quantizations. Choose one of {}.", packings.join(", "))]
     SeveralPackings {
-        /// The repository that was asked for.
+        /// The requested repository.
         repository: String,
-        /// Their names.
+        /// The names of the quantizations.
         packings: Vec<String>,
     },
-    /// A name that cannot be a repository, or would leave its folder.
-    #[error("{name:?} cannot be the name of a repository or file.")]
+    /// An invalid name of a repository or file, or one that would leave its folder.
+    #[error("{name:?} isn't a valid name for a repository or file.")]
     BadName {
-        /// The name as it came.
+        /// The name.
         name: String,
     },
-    /// `HF_ENDPOINT` or the like is no address.
-    #[error("{endpoint:?} is not the address of a hub: {reason}")]
+    /// The endpoint, for example in `HF_ENDPOINT`, is not a valid address.
+    #[error("{endpoint:?} isn't a valid hub address: {reason}")]
     BadEndpoint {
-        /// The address as it came.
+        /// The endpoint.
         endpoint: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// Another program fetches the same; a download waits and takes over when that one ends.
-    #[error("{by} is fetching {name} already.")]
+    /// Another program has the same download. This one waits and continues when that one ends.
+    #[error("{by} is already downloading {name}.")]
     InUse {
-        /// The program, with its process number.
+        /// The program and its process id.
         by: String,
-        /// What is fetched.
+        /// The name of the model.
         name: String,
     },
-    /// No download has this number (any more).
-    #[error("There is no such download.")]
+    /// No download has this id.
+    #[error("This download no longer exists.")]
     NoSuchDownload,
-    /// No keychain runs on this computer.
+    /// No keychain is running on this computer.
     #[error(
-        "No keychain was found ({reason}), so the token cannot be kept. Set HF_TOKEN in the environment instead."
+        "No keychain was found ({reason}), so the token can't be stored. Set HF_TOKEN instead."
     )]
     NoKeychain {
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// The keychain is locked, or the user said no.
-    #[error("The keychain refused: {reason}")]
+    /// The keychain is locked, or the user denied access.
+    #[error("The keychain returned an error: {reason}")]
     KeychainRefused {
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// What was given is no token.
-    #[error("This is not a token. A Hugging Face token is one word and begins with hf_.")]
+    /// The text is not a token.
+    #[error("This is not a token. A Hugging Face token is one word that starts with hf_.")]
     NotAToken,
-    /// The program is ending, or the queue is gone.
-    #[error("Downloads have been stopped.")]
+    /// The program is ending, or the queue has stopped.
+    #[error("Downloads were stopped.")]
     Stopped,
 }
 
 impl HubError {
-    /// A word for the case, for translation; the same as `code` in JSON.
+    /// Returns the code of the case, for translation. It equals `code` in JSON.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Offline => "offline",
@@ -321,16 +314,14 @@ impl HubError {
     }
 }
 
-/// ", and wants to be left alone for 40 seconds", or nothing.
-fn wait(seconds: &Option<u64>) -> String {
-    let mut text = String::new();
-    if let Some(seconds) = seconds {
-        let _ = write!(text, ", and wants to be left alone for {seconds} seconds");
-    }
-    text
+/// "in 40 seconds", or "later".
+fn when(seconds: Option<u64>) -> String {
+    seconds.map_or("later".to_owned(), |seconds| {
+        format!("in {seconds} seconds")
+    })
 }
 
-/// In the units of a disk: "3.2 GB", "410 MB".
+/// Returns a size in decimal units: "3.2 GB", "410 MB".
 fn bytes(n_bytes: u64) -> String {
     let n_bytes = n_bytes as f64;
     if n_bytes >= 1e9 {
@@ -340,11 +331,11 @@ fn bytes(n_bytes: u64) -> String {
     }
 }
 
-/// What lies at the bottom of an error: "Connection refused" rather than "error sending request".
-pub(crate) fn deepest(error: &dyn std::error::Error) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
+/// Returns the root cause of an error: "Connection refused" and not "error sending request".
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut root_cause = error;
+    while let Some(source) = root_cause.source() {
+        root_cause = source;
     }
-    deepest.to_string()
+    root_cause.to_string()
 }

@@ -1,11 +1,12 @@
-//! Asks a hub: which repositories are there, which files are in one, where a file's bytes lie.
+//! The client of a hub: searches repositories, lists their files, and resolves where a file's bytes
+//! are.
 //!
-//! Rule: the token goes to the endpoint's own host only, never along a redirect to another one, so
-//! redirects are followed here and not by the HTTP library.
+//! Rule: the token is sent only to the endpoint's own origin and never follows a redirect to
+//! another one. So this crate follows redirects itself and does not leave them to the HTTP library.
 
-mod answers;
+mod http_client;
 mod names;
-mod wire;
+mod responses;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,87 +15,91 @@ use reqwest::Url;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-pub(crate) use answers::{About, span_of};
+pub(crate) use http_client::{HttpClient, HubResponse, RangeRequest};
 pub(crate) use names::{check_file, check_repository};
-pub(crate) use wire::{Answer, Part, Wire};
+pub(crate) use responses::{RequestContext, content_range};
 
 use crate::digest::Digest;
-use crate::{Found, HubError, HubOptions, Library, Listing, RemoteFile, Token};
+use crate::{FoundRepository, HubError, HubOptions, Listing, ModelFormat, RemoteFile, Token};
 
-/// How many repositories a search finds at most.
-const MOST_FOUND: usize = 50;
-/// Most files of a repository that is listed.
+/// The maximum number of repositories in a search result.
+const MAX_RESULTS: usize = 50;
+/// The maximum number of files in a listing.
 const MAX_FILES: usize = 5_000;
-/// Largest size of a file. The sizes of [`MAX_FILES`] such files can be added without overflow.
+/// The maximum size of a file. The sizes of [`MAX_FILES`] such files can be added without overflow.
 const MAX_FILE_BYTES: u64 = 1 << 50;
 
-/// A hub. Cheap to clone; all clones share connections and the token.
+/// A hub. Cheap to clone; all clones share their connections and the token.
 #[derive(Debug, Clone)]
 pub struct Hub {
-    wire: Arc<Wire>,
+    http: Arc<HttpClient>,
 }
 
-/// Where a file's bytes lie, and which bytes they are.
+/// Where the bytes of a file are, and its size and checksum.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
-    /// The commit that answered, where the hub says so.
+    /// The commit that the hub resolved the revision to, if the response says so.
     pub(crate) commit: Option<String>,
     pub(crate) size_bytes: Option<u64>,
     pub(crate) digest: Option<Digest>,
-    /// Signed for a while, at a blob store mostly.
+    /// The address of the bytes. Links to a blob store are usually signed and expire.
     pub(crate) link: Url,
 }
 
 impl Hub {
-    /// Asks nothing yet. Fails for an endpoint that is no address.
+    /// Creates the client without sending a request. Fails if the endpoint is not a valid address.
     pub fn new(options: HubOptions) -> Result<Self, HubError> {
         Ok(Self {
-            wire: Arc::new(Wire::new(options)?),
+            http: Arc::new(HttpClient::new(options)?),
         })
     }
 
-    /// Where it is, without a slash at the end.
+    /// Returns the address of the hub without a slash at the end.
     pub fn endpoint(&self) -> &str {
-        self.wire.endpoint()
+        self.http.endpoint()
     }
 
-    /// Repositories of models whose names have the words, the most used first.
-    pub async fn search(&self, words: &str, only: Option<Library>) -> Result<Vec<Found>, HubError> {
-        let mut url = self.wire.url(&["api", "models"]);
+    /// Returns model repositories whose names contain the words, with the most downloads first.
+    pub async fn search(
+        &self,
+        words: &str,
+        only: Option<ModelFormat>,
+    ) -> Result<Vec<FoundRepository>, HubError> {
+        let mut url = self.http.url(&["api", "models"]);
         url.query_pairs_mut()
             .append_pair("search", words.trim())
             .append_pair("sort", "downloads")
             .append_pair("direction", "-1")
-            .append_pair("limit", &MOST_FOUND.to_string())
+            .append_pair("limit", &MAX_RESULTS.to_string())
             .append_pair("full", "true");
         if let Some(library) = only {
             url.query_pairs_mut().append_pair("filter", library.tag());
         }
-        let about = About::of("the search", "main");
-        let found: Vec<FoundAnswer> = self.wire.json(url, &about).await?;
-        // A name that no command takes is of no use in a list.
+        let context = RequestContext::of("the search", "main");
+        let found: Vec<FoundRepositoryJson> = self.http.json(url, &context).await?;
+        // Repositories with invalid names are left out, because no command accepts them.
         let usable = found
             .into_iter()
             .filter(|found| check_repository(&found.id).is_ok());
         Ok(usable
-            .take(MOST_FOUND)
-            .map(FoundAnswer::into_found)
+            .take(MAX_RESULTS)
+            .map(FoundRepositoryJson::into_repository)
             .collect())
     }
 
-    /// The files of a repository, at the commit that the revision stands for.
+    /// Returns the files of a repository at the commit that the revision resolves to.
     pub async fn files(&self, repository: &str, revision: &str) -> Result<Listing, HubError> {
         check_repository(repository)?;
-        let mut url = self.wire.url(&["api", "models"]);
+        let mut url = self.http.url(&["api", "models"]);
         names::push(&mut url, repository.split('/'));
         names::push(&mut url, ["revision", revision].into_iter());
         url.query_pairs_mut().append_pair("blobs", "true");
-        let about = About::of(repository, revision);
-        let listing: ListingAnswer = self.wire.json(url, &about).await?;
+        let context = RequestContext::of(repository, revision);
+        let listing: ListingJson = self.http.json(url, &context).await?;
         if listing.siblings.len() > MAX_FILES {
             let n_files = listing.siblings.len();
             let what = format!("it lists {n_files} files; the limit is {MAX_FILES}");
-            return Err(self.wire.not_a_hub(&what));
+            return Err(self.http.not_a_hub(&what));
         }
         let files = listing.siblings.into_iter();
         let files = files
@@ -117,13 +122,14 @@ impl Hub {
         match file.size_bytes {
             Some(bytes) if bytes > MAX_FILE_BYTES => {
                 let what = format!("it says that {} has {bytes} bytes", file.name);
-                Err(self.wire.not_a_hub(&what))
+                Err(self.http.not_a_hub(&what))
             }
             _ => Ok(file),
         }
     }
 
-    /// Asks where the file's bytes lie, with the token; the link itself is asked without.
+    /// Asks the hub where a file's bytes are. This request carries the token; requests to the
+    /// returned link do not.
     pub(crate) async fn resolve(
         &self,
         repository: &str,
@@ -132,47 +138,47 @@ impl Hub {
     ) -> Result<Resolved, HubError> {
         check_repository(repository)?;
         check_file(file)?;
-        let mut url = self.wire.url(&[]);
+        let mut url = self.http.url(&[]);
         names::push(&mut url, repository.split('/'));
         names::push(&mut url, ["resolve", commit].into_iter());
         names::push(&mut url, file.split('/'));
-        let about = About {
+        let context = RequestContext {
             file: Some(file.to_owned()),
-            ..About::of(repository, commit)
+            ..RequestContext::of(repository, commit)
         };
-        let resolved = self.wire.head(url, &about).await?;
+        let resolved = self.http.head(url, &context).await?;
         match resolved.size_bytes {
             Some(bytes) if bytes > MAX_FILE_BYTES => {
                 let what = format!("it says that {file} has {bytes} bytes");
-                Err(self.wire.not_a_hub(&what))
+                Err(self.http.not_a_hub(&what))
             }
             _ => Ok(resolved),
         }
     }
 
-    pub(crate) fn wire(&self) -> &Wire {
-        &self.wire
+    pub(crate) fn http(&self) -> &HttpClient {
+        &self.http
     }
 
-    /// Keeps the token in the keychain and uses it from now on.
+    /// Stores the token in the keychain and uses it for all further requests.
     pub async fn set_token(&self, token: Token) -> Result<(), HubError> {
-        self.wire.set_token(Some(token)).await
+        self.http.set_token(Some(token)).await
     }
 
-    /// Deletes the token from the keychain and uses none from now on, but for one of the
-    /// environment.
+    /// Deletes the token from the keychain. Further requests carry no token, unless the environment
+    /// has one.
     pub async fn clear_token(&self) -> Result<(), HubError> {
-        self.wire.set_token(None).await
+        self.http.set_token(None).await
     }
 
-    /// Whether requests carry a token. An error says that no keychain could be asked.
+    /// Returns true if requests carry a token, and an error if the keychain cannot be read.
     pub async fn has_token(&self) -> Result<bool, HubError> {
-        self.wire.has_token().await
+        self.http.has_token().await
     }
 }
 
 #[derive(Deserialize)]
-struct FoundAnswer {
+struct FoundRepositoryJson {
     id: String,
     #[serde(default)]
     downloads: u64,
@@ -186,20 +192,20 @@ struct FoundAnswer {
     updated: Option<String>,
 }
 
-impl FoundAnswer {
-    fn into_found(self) -> Found {
+impl FoundRepositoryJson {
+    fn into_repository(self) -> FoundRepository {
         let has = |tag: &str| self.tags.iter().any(|known| known == tag);
-        let licence = self
+        let license = self
             .tags
             .iter()
             .find_map(|tag| tag.strip_prefix("license:"));
-        Found {
+        FoundRepository {
             is_gated: self.gated.0,
-            libraries: [Library::Mlx, Library::Gguf]
+            formats: [ModelFormat::Mlx, ModelFormat::Gguf]
                 .into_iter()
                 .filter(|library| has(library.tag()))
                 .collect(),
-            licence: licence.map(str::to_owned),
+            license: license.map(str::to_owned),
             repository: self.id,
             downloads: self.downloads,
             likes: self.likes,
@@ -209,46 +215,46 @@ impl FoundAnswer {
 }
 
 #[derive(Deserialize)]
-struct ListingAnswer {
+struct ListingJson {
     id: Option<String>,
     sha: String,
     #[serde(default)]
     gated: Gated,
     #[serde(default)]
-    siblings: Vec<FileAnswer>,
+    siblings: Vec<FileJson>,
 }
 
 #[derive(Deserialize)]
-struct FileAnswer {
+struct FileJson {
     rfilename: String,
     size: Option<u64>,
     #[serde(rename = "blobId")]
     blob_id: Option<String>,
-    lfs: Option<LargeAnswer>,
+    lfs: Option<LfsJson>,
 }
 
 #[derive(Deserialize)]
-struct LargeAnswer {
+struct LfsJson {
     sha256: Option<String>,
     size: Option<u64>,
 }
 
-impl FileAnswer {
+impl FileJson {
     fn into_file(self) -> RemoteFile {
         let large = self.lfs;
         let size_bytes = large.as_ref().and_then(|large| large.size).or(self.size);
         RemoteFile {
             name: self.rfilename,
             size_bytes,
-            // The git blob of a large file is only a pointer to it.
+            // The git blob of an LFS file is only a pointer to it.
             git_sha1: self.blob_id.filter(|_| large.is_none()),
             sha256: large.and_then(|large| large.sha256),
         }
     }
 }
 
-/// Whether a repository is gated: `"auto"` or `"manual"` if it is, `false` if not. Any other value
-/// counts as gated and is skipped without keeping it.
+/// Whether a repository is gated: `"auto"` or `"manual"` if it is, `false` if it is not. Any other
+/// value counts as gated and is skipped without storing it.
 #[derive(Default)]
 struct Gated(bool);
 
@@ -307,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_of_gated_is_understood() {
+    fn every_value_of_gated_is_parsed() {
         for (json, expected) in [
             ("null", false),
             ("false", false),

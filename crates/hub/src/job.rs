@@ -1,9 +1,9 @@
-//! One download from its wish to the model in its folder.
+//! A download job: downloads one model, from the plan to the final folder.
 //!
-//! Rule: it acts, `Course` decides. It may end at any moment, by a pause, a crash or a power cut:
-//! everything that it needs to go on is in the parts folder by then.
+//! Rule: a job acts and `RetryPolicy` decides. A job may end at any moment, by a pause, a crash or
+//! a power cut. Everything that it needs to resume is then in the parts folder.
 
-mod work;
+mod plan_download;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,27 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::spawn_blocking;
 
-use self::work::{Outcome, Work};
-use crate::course::{Course, Fault, Step};
+use self::plan_download::{Outcome, PlanDownload};
 use crate::digest::hex;
-use crate::disk::trouble;
+use crate::disk::disk_error;
 use crate::lock::Lock;
-use crate::part::remove_others;
+use crate::part_file::remove_others;
 use crate::plan::Plan;
 use crate::publish::publish;
-use crate::{DownloadId, DownloadsOptions, Hub, HubError, State, Wanted};
+use crate::retry_policy::{AttemptError, RetryAction, RetryPolicy};
+use crate::{DownloadId, DownloadRequest, DownloadsOptions, Hub, HubError, State};
 
-/// What all downloads of a queue share.
+/// The state that all jobs of a queue share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) hub: Hub,
     pub(crate) options: DownloadsOptions,
     pub(crate) connections: Semaphore,
-    /// What running downloads have still to write; only of those for which there was room.
-    pub(crate) claims: Mutex<HashMap<DownloadId, u64>>,
-    /// One at a time asks for room.
-    pub(crate) asks_for_room: tokio::sync::Mutex<()>,
+    /// The bytes that each running download has yet to write. Contains only downloads that passed
+    /// the check for disk space.
+    pub(crate) reserved_bytes: Mutex<HashMap<DownloadId, u64>>,
+    /// Held during the check for disk space, so that one download checks at a time.
+    pub(crate) disk_check: tokio::sync::Mutex<()>,
 }
 
 impl Shared {
@@ -40,13 +41,13 @@ impl Shared {
         Self {
             hub,
             connections: Semaphore::new(options.connections.max(1)),
-            claims: Mutex::default(),
-            asks_for_room: tokio::sync::Mutex::default(),
+            reserved_bytes: Mutex::default(),
+            disk_check: tokio::sync::Mutex::default(),
             options,
         }
     }
 
-    /// Where the parts of this download lie.
+    /// Returns the folder for the part files of this download.
     pub(crate) fn folder(&self, key: &str) -> PathBuf {
         let readable: String = key
             .chars()
@@ -63,166 +64,174 @@ impl Shared {
     }
 }
 
-/// What the queue tells a running download.
+/// What the queue tells a running job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Order {
-    pub(crate) stop: bool,
-    /// Changes when a wait shall end now.
-    pub(crate) n_nudges: u32,
+pub(crate) struct JobControl {
+    pub(crate) should_stop: bool,
+    /// Incremented to end the delay before a retry.
+    pub(crate) n_retry_requests: u32,
 }
 
-/// What a running download tells the queue.
+/// What a running job tells the queue.
 #[derive(Debug, Clone)]
-pub(crate) enum News {
-    Bytes {
+pub(crate) enum DownloadEvent {
+    Progress {
         done: u64,
         total: u64,
     },
     State(State),
-    Trouble(HubError),
-    /// `Stopped` if it was asked to stop.
+    Problem(HubError),
+    /// `Err(Stopped)` if the queue stopped the job.
     Ended(Result<(), HubError>),
 }
 
-/// Tells the queue about one run of one download.
+/// Sends events of one run of a download to the queue.
 #[derive(Debug, Clone)]
-pub(crate) struct Teller {
+pub(crate) struct EventSender {
     pub(crate) id: DownloadId,
     pub(crate) run: u64,
-    pub(crate) news: mpsc::UnboundedSender<(DownloadId, u64, News)>,
+    pub(crate) sender: mpsc::UnboundedSender<(DownloadId, u64, DownloadEvent)>,
 }
 
-impl Teller {
-    pub(crate) fn tell(&self, news: News) {
-        // Nobody listens any more while the program ends.
-        let _ = self.news.send((self.id, self.run, news));
+impl EventSender {
+    pub(crate) fn send(&self, event: DownloadEvent) {
+        // The receiver is gone while the program ends.
+        let _ = self.sender.send((self.id, self.run, event));
     }
 }
 
-/// One run of one download.
+/// One run of a download.
 pub(crate) struct Job {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) wanted: Wanted,
-    pub(crate) teller: Teller,
-    pub(crate) order: watch::Receiver<Order>,
+    pub(crate) request: DownloadRequest,
+    pub(crate) events: EventSender,
+    pub(crate) control: watch::Receiver<JobControl>,
 }
 
 impl Job {
     pub(crate) async fn run(mut self) -> Result<(), HubError> {
-        let folder = self.shared.folder(&self.wanted.key);
+        let folder = self.shared.folder(&self.request.key);
         let lock = Arc::new(self.lock(&folder).await?);
-        let result = self.work(folder, &lock).await;
-        // Who hears of the end may take the parts over, or delete them.
-        lock.settled().await;
+        let result = self.download(folder, &lock).await;
+        // After the `Ended` event others may use or delete the part files.
+        lock.wait_for_writes().await;
         result
     }
 
-    async fn work(&mut self, folder: PathBuf, lock: &Arc<Lock>) -> Result<(), HubError> {
-        let mut courses = HashMap::new();
-        // The files whose bytes stay although the store's marks of them differ.
-        let mut unmarked = Vec::new();
-        let mut is_stale = false;
+    async fn download(&mut self, folder: PathBuf, lock: &Arc<Lock>) -> Result<(), HubError> {
+        let mut retry_policies = HashMap::new();
+        // Files whose bytes stay although the blob store's ETag has changed.
+        let mut etag_ignored = Vec::new();
+        let mut is_outdated = false;
         let plan = loop {
-            let plan = self.plan(&folder, is_stale).await?;
-            let mut work = Work {
+            let plan = self.plan(&folder, is_outdated).await?;
+            let mut plan_download = PlanDownload {
                 job: self,
                 folder: &folder,
                 lock,
                 plan: &plan,
                 done_bytes: 0,
-                placed_bytes: 0,
+                in_place_bytes: 0,
             };
-            match work.files(&mut courses, &mut unmarked).await? {
-                Outcome::Whole => break plan,
-                Outcome::AskAnew => is_stale = true,
+            match plan_download
+                .download_all(&mut retry_policies, &mut etag_ignored)
+                .await?
+            {
+                Outcome::Complete => break plan,
+                Outcome::Replan => is_outdated = true,
             }
         };
-        let guard = lock.held();
+        let guard = lock.guard();
         let finish = move || {
             let _guard = guard;
             publish(&folder, &plan)?;
-            std::fs::remove_dir_all(&folder).map_err(|error| trouble(&folder, &error))
+            std::fs::remove_dir_all(&folder).map_err(|error| disk_error(&folder, &error))
         };
         blocking(finish).await
     }
 
     async fn lock(&mut self, folder: &Path) -> Result<Lock, HubError> {
-        let mut course = self.course();
+        let mut retry_policy = self.new_retry_policy();
         loop {
-            let (at, name) = (folder.to_owned(), self.wanted.name.clone());
+            let (at, name) = (folder.to_owned(), self.request.name.clone());
             match blocking(move || Lock::take(&at, &name)).await {
                 Err(error @ HubError::InUse { .. }) => {
-                    self.after(&mut course, error).await?;
+                    self.wait_or_fail(&mut retry_policy, error).await?;
                 }
                 result => return result,
             }
         }
     }
 
-    /// The plan that was kept and is not stale, or a new one from the hub.
-    async fn plan(&mut self, folder: &Path, is_stale: bool) -> Result<Plan, HubError> {
-        if !is_stale && let Some(plan) = Plan::kept(folder, &self.wanted) {
+    /// Returns the saved plan if it is not outdated, or a new plan from the hub.
+    async fn plan(&mut self, folder: &Path, is_outdated: bool) -> Result<Plan, HubError> {
+        if !is_outdated && let Some(plan) = Plan::load_for(folder, &self.request) {
             return Ok(plan);
         }
-        let mut course = self.course();
+        let mut retry_policy = self.new_retry_policy();
         let plan = loop {
-            self.teller.tell(News::State(State::Downloading));
-            let (hub, wanted) = (&self.shared.hub, &self.wanted);
-            let stopped = stopped(self.order.clone());
-            let asked = tokio::select! {
-                plan = Plan::ask(hub, wanted) => plan,
+            self.events.send(DownloadEvent::State(State::Downloading));
+            let (hub, request) = (&self.shared.hub, &self.request);
+            let stopped = stopped(self.control.clone());
+            let result = tokio::select! {
+                plan = Plan::fetch(hub, request) => plan,
                 () = stopped => Err(HubError::Stopped),
             };
-            match asked {
+            match result {
                 Ok(plan) => break plan,
-                Err(error) => self.after(&mut course, error).await?,
+                Err(error) => self.wait_or_fail(&mut retry_policy, error).await?,
             }
         };
-        let (at, old) = (folder.to_owned(), Plan::any_kept(folder));
+        let (at, old) = (folder.to_owned(), Plan::load(folder));
         let new = plan.clone();
         blocking(move || {
-            forget_changed(&at, old.as_ref(), &new);
-            new.keep(&at)
+            remove_changed(&at, old.as_ref(), &new);
+            new.save(&at)
         })
         .await?;
         Ok(plan)
     }
 
-    fn course(&self) -> Course {
-        Course::new(self.shared.options.patience.clone(), fastrand::u64(..))
+    fn new_retry_policy(&self) -> RetryPolicy {
+        RetryPolicy::new(self.shared.options.retry.clone(), fastrand::u64(..))
     }
 
-    /// What follows from an error outside of any file: a wait, or the end.
-    async fn after(&mut self, course: &mut Course, error: HubError) -> Result<(), HubError> {
-        match course.after(&Fault::Hub(error.clone()), false) {
-            Step::Again(time) => self.wait(time, error).await,
+    /// Waits before the next attempt, or returns the error if retrying does not help. For errors
+    /// that do not concern a file.
+    async fn wait_or_fail(
+        &mut self,
+        retry_policy: &mut RetryPolicy,
+        error: HubError,
+    ) -> Result<(), HubError> {
+        match retry_policy.next_action(&AttemptError::Hub(error.clone()), false) {
+            RetryAction::Retry(time) => self.wait(time, error).await,
             _ => Err(error),
         }
     }
 
-    /// Waits, but not longer than people want.
-    async fn wait(&mut self, time: Duration, because: HubError) -> Result<(), HubError> {
-        self.teller.tell(News::Trouble(because.clone()));
+    /// Waits for the delay, or until the user asks to retry now.
+    async fn wait(&mut self, time: Duration, error: HubError) -> Result<(), HubError> {
+        self.events.send(DownloadEvent::Problem(error.clone()));
         let seconds = time.as_secs_f64().round() as u64;
-        self.teller
-            .tell(News::State(State::Retrying { seconds, because }));
-        let now = *self.order.borrow_and_update();
-        if now.stop {
+        self.events
+            .send(DownloadEvent::State(State::Retrying { seconds, error }));
+        let now = *self.control.borrow_and_update();
+        if now.should_stop {
             return Err(HubError::Stopped);
         }
         tokio::select! {
             () = tokio::time::sleep(time) => Ok(()),
-            changed = self.order.changed() => match changed {
-                Ok(()) if !self.order.borrow().stop => Ok(()),
+            changed = self.control.changed() => match changed {
+                Ok(()) if !self.control.borrow().should_stop => Ok(()),
                 _ => Err(HubError::Stopped),
             },
         }
     }
 }
 
-/// Returns when the queue wants the download to stop, or is gone.
-async fn stopped(mut order: watch::Receiver<Order>) {
-    let _ = order.wait_for(|order| order.stop).await;
+/// Returns when the queue wants the job to stop, or is gone.
+async fn stopped(mut control: watch::Receiver<JobControl>) {
+    let _ = control.wait_for(|control| control.should_stop).await;
 }
 
 async fn blocking<T: Send + 'static>(
@@ -232,25 +241,25 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or(Err(HubError::Stopped))
 }
 
-/// Removes what came of files that are other files in the new plan.
-fn forget_changed(folder: &Path, old: Option<&Plan>, new: &Plan) {
+/// Removes the bytes of files that changed between the old and the new plan.
+fn remove_changed(folder: &Path, old: Option<&Plan>, new: &Plan) {
     remove_others(folder, &new.files);
     let Some(old) = old else {
         let _ = std::fs::remove_dir_all(folder.join("whole"));
         return;
     };
     for file in old.files.iter().filter(|file| !new.files.contains(file)) {
-        let _ = std::fs::remove_file(Plan::whole_path(folder, file));
+        let _ = std::fs::remove_file(Plan::verified_path(folder, file));
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        let claims = self.shared.claims.lock();
-        let mut claims = claims.unwrap_or_else(PoisonError::into_inner);
-        claims.remove(&self.teller.id);
+        let reserved_bytes = self.shared.reserved_bytes.lock();
+        let mut reserved_bytes = reserved_bytes.unwrap_or_else(PoisonError::into_inner);
+        reserved_bytes.remove(&self.events.id);
     }
 }
 
 #[cfg(test)]
-mod schedules;
+mod random_faults;

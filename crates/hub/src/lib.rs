@@ -1,36 +1,36 @@
-//! Fetches model files from a hub that speaks Hugging Face's routes, and keeps their order.
+//! Downloads model files from a hub with Hugging Face's API, and queues the downloads.
 //!
-//! Rule: a file is in its place only when it is whole and verified. Whatever happens before, a part
-//! file stays that the next attempt goes on from, and the reason is told in one sentence.
+//! Rule: a file is in its final place only if it is complete and verified. Until then its part file
+//! stays on the disk, and the next attempt resumes from it. Every error has one sentence.
 
-pub mod choice;
-mod course;
+mod attempt;
 mod digest;
 mod disk;
 mod download;
 mod downloads;
 mod error;
-mod fetch;
 mod hub;
+pub mod hub_settings;
 mod job;
 mod listing;
 mod lock;
 mod options;
-mod part;
+mod part_file;
 mod plan;
 mod publish;
 mod queue;
 mod ranges;
 mod rate;
+mod retry_policy;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 mod token;
 
 pub use disk::{Disk, RealDisk};
-pub use download::{Download, DownloadId, Place, State, Wanted, WantedFile};
-pub use downloads::{Downloads, DownloadsOptions, Freed, Patience};
+pub use download::{Download, DownloadId, DownloadRequest, QueuePosition, RequestedFile, State};
+pub use downloads::{Downloads, DownloadsOptions, RetryOptions};
 pub use error::HubError;
 pub use hub::Hub;
-pub use listing::{Found, Library, Listing, Offer, RemoteFile};
+pub use listing::{FoundRepository, Listing, ModelFormat, RemoteFile, RepositoryVariant};
 pub use options::{HubOptions, PUBLIC_HUB, TokenSource};
 pub use token::Token;

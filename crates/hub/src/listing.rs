@@ -1,48 +1,46 @@
-//! What a hub lists: repositories, their files, and which of these make a model.
+//! Repositories and their files, and which of the files make a model.
 //!
-//! Rule: choosing files is a function of the list alone, so every choice is tested on lists.
+//! Rule: the choice of files depends on the listing alone, so tests check it with listings.
 
 use std::collections::HashSet;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::{HubError, WantedFile};
+use crate::{HubError, RequestedFile};
 
-/// A repository that a search found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-pub struct Found {
+/// A repository in a search result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FoundRepository {
     /// `owner/name`.
     pub repository: String,
-    /// In the last month.
-    #[cfg_attr(feature = "bindings", ts(type = "number"))]
+    /// Downloads in the last month.
     pub downloads: u64,
-    /// Of people.
-    #[cfg_attr(feature = "bindings", ts(type = "number"))]
+    /// Likes by users.
     pub likes: u64,
-    /// Whether its authors want their conditions accepted first.
+    /// Whether users must accept the authors' license before they can download.
     pub is_gated: bool,
-    /// The forms that its tags name; empty where they name none that Transom runs.
-    pub libraries: Vec<Library>,
-    /// The licence as tagged, such as `apache-2.0`.
-    pub licence: Option<String>,
-    /// When it was changed last, as the hub writes it (ISO 8601).
+    /// The formats among the repository's tags that Transom can run; may be empty.
+    #[serde(rename = "libraries")]
+    pub formats: Vec<ModelFormat>,
+    /// The license tag, such as `apache-2.0`.
+    #[serde(rename = "licence")]
+    pub license: Option<String>,
+    /// The time of the last change, as the hub writes it (ISO 8601).
     pub updated: Option<String>,
 }
 
-/// Which form of models to search for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+/// A format of models that Transom can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Library {
-    /// Safetensors made for MLX.
+pub enum ModelFormat {
+    /// Safetensors for MLX.
     Mlx,
     /// GGUF files.
     Gguf,
 }
 
-impl Library {
-    /// The hub's tag for it.
+impl ModelFormat {
+    /// Returns the hub's tag for the format.
     pub fn tag(self) -> &'static str {
         match self {
             Self::Mlx => "mlx",
@@ -51,57 +49,58 @@ impl Library {
     }
 }
 
-/// All files of a repository at one commit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The files of a repository at one commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// `owner/name` as it was asked for, in the hub's spelling of upper and lower case.
+    /// The requested `owner/name`, in the hub's spelling of upper and lower case.
     pub repository: String,
-    /// What the revision stood for when it was asked.
+    /// The commit that the revision resolved to.
     pub commit: String,
-    /// Whether its authors want their conditions accepted first.
+    /// Whether users must accept the authors' license before they can download.
     pub is_gated: bool,
-    /// In the hub's order.
+    /// The files in the hub's order.
     pub files: Vec<RemoteFile>,
 }
 
 /// A file in a repository.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteFile {
-    /// Its path, with `/`.
+    /// The path, with `/`.
     pub name: String,
-    /// Its size.
+    /// The size, if the hub knows it.
     pub size_bytes: Option<u64>,
-    /// In hexadecimal; only of large files.
+    /// The SHA-256 in hexadecimal; only of LFS files.
     pub sha256: Option<String>,
-    /// Git's checksum of it, in hexadecimal; only of small files.
+    /// Git's checksum in hexadecimal; only of files that are not in LFS.
     pub git_sha1: Option<String>,
 }
 
-/// One of the models that a repository's files make.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offer {
-    /// `Q4_K_M` and the like; "safetensors" for a folder of them.
-    pub packing: String,
-    /// A GGUF file, maybe split; otherwise a folder of safetensors.
+/// A model that can be downloaded from a repository: a folder of safetensors, or one quantization
+/// as GGUF.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositoryVariant {
+    /// `Q4_K_M` and the like; "safetensors" for a folder of safetensors.
+    pub quantization: String,
+    /// True for a GGUF file, which may be split; false for a folder of safetensors.
     pub is_gguf: bool,
-    /// What to fetch.
-    pub files: Vec<WantedFile>,
-    /// Of all files; `None` when the hub does not say all sizes.
+    /// The files to download.
+    pub files: Vec<RequestedFile>,
+    /// The size of all files; `None` if the hub does not know all sizes.
     pub size_bytes: Option<u64>,
 }
 
-/// The packing of a folder of safetensors.
+/// The name of the variant that is a folder of safetensors.
 const SAFETENSORS: &str = "safetensors";
 
-/// What belongs to a folder of safetensors besides them.
+/// Endings of the files that belong to a folder of safetensors.
 const BESIDE: [&str; 5] = [".json", ".jinja", ".model", ".tiktoken", ".txt"];
-/// Terms travel with the model.
+/// Beginnings of file names with terms, which must be distributed with the model.
 const TERMS: [&str; 3] = ["LICENSE", "NOTICE", "USE_POLICY"];
 
 impl Listing {
-    /// The models that the files make: a folder of safetensors first, then each GGUF packing in
-    /// the order of its size.
-    pub fn offers(&self) -> Vec<Offer> {
+    /// Returns the variants in this repository: a folder of safetensors first, then the GGUF
+    /// quantizations by size.
+    pub fn variants(&self) -> Vec<RepositoryVariant> {
         let mut models: Vec<(&str, Vec<&RemoteFile>)> = Vec::new();
         for file in self.files.iter().filter(|file| is_gguf_model(&file.name)) {
             let model = stem_of(&file.name);
@@ -110,49 +109,58 @@ impl Listing {
                 None => models.push((model, vec![file])),
             }
         }
-        // Of several models in one packing the plainest name has the packing's; others their own.
+        // If several models have the same quantization, the one with the shortest name gets the
+        // quantization as its name, and the others get their own names.
         models.sort_by_key(|(model, _)| model.len());
         let mut named = HashSet::new();
-        let mut offers = Vec::with_capacity(models.len() + 1);
+        let mut variants = Vec::with_capacity(models.len() + 1);
         for (model, files) in models {
-            let packing = packing_of(model);
-            let is_first = named.insert(packing.clone());
-            let name = if is_first { packing } else { model.to_owned() };
-            offers.push(offer(name, true, files));
+            let quantization = quantization_of(model);
+            let is_first = named.insert(quantization.clone());
+            let name = if is_first {
+                quantization
+            } else {
+                model.to_owned()
+            };
+            variants.push(variant(name, true, files));
         }
-        offers.sort_by_key(|offer| offer.size_bytes);
-        let folder = self.safetensors_folder();
+        variants.sort_by_key(|variant| variant.size_bytes);
+        let folder = self.safetensors_files();
         if !folder.is_empty() {
-            offers.insert(0, offer(SAFETENSORS.to_owned(), false, folder));
+            variants.insert(0, variant(SAFETENSORS.to_owned(), false, folder));
         }
-        offers
+        variants
     }
 
-    /// The offer to take when nobody chose: the only one, or the folder of safetensors, or
-    /// `Q4_K_M`, which fits most machines.
-    pub fn only_offer(&self) -> Result<Offer, HubError> {
-        let offers = self.offers();
-        let is_usual =
-            |offer: &&Offer| !offer.is_gguf || offers.len() == 1 || offer.packing == "Q4_K_M";
-        if let Some(usual) = offers.iter().find(is_usual) {
+    /// Returns the variant to use when the user chose none: the only one, or the folder of
+    /// safetensors, or `Q4_K_M`, which fits most machines.
+    pub fn default_variant(&self) -> Result<RepositoryVariant, HubError> {
+        let variants = self.variants();
+        let is_usual = |variant: &&RepositoryVariant| {
+            !variant.is_gguf || variants.len() == 1 || variant.quantization == "Q4_K_M"
+        };
+        if let Some(usual) = variants.iter().find(is_usual) {
             return Ok(usual.clone());
         }
-        if offers.is_empty() {
+        if variants.is_empty() {
             return Err(HubError::NoModelFiles {
                 repository: self.repository.clone(),
             });
         }
         Err(HubError::SeveralPackings {
             repository: self.repository.clone(),
-            packings: offers.into_iter().map(|offer| offer.packing).collect(),
+            packings: variants
+                .into_iter()
+                .map(|variant| variant.quantization)
+                .collect(),
         })
     }
 
-    fn safetensors_folder(&self) -> Vec<&RemoteFile> {
+    fn safetensors_files(&self) -> Vec<&RemoteFile> {
         let at_top = |file: &&RemoteFile| !file.name.contains('/');
         let top: Vec<&RemoteFile> = self.files.iter().filter(at_top).collect();
         let weights = |file: &RemoteFile| file.name.ends_with(".safetensors");
-        // Some repositories hold the weights twice, once in their authors' own layout.
+        // Some repositories contain the weights twice, once in the authors' own layout.
         let own_layout = |file: &RemoteFile| file.name.starts_with("consolidated");
         let has_usual = top.iter().any(|file| weights(file) && !own_layout(file));
         if !has_usual || !top.iter().any(|file| file.name == "config.json") {
@@ -168,25 +176,25 @@ impl Listing {
     }
 }
 
-fn offer(packing: String, is_gguf: bool, files: Vec<&RemoteFile>) -> Offer {
+fn variant(quantization: String, is_gguf: bool, files: Vec<&RemoteFile>) -> RepositoryVariant {
     let size_bytes = files.iter().map(|file| file.size_bytes).sum();
     let files = files
         .into_iter()
-        .map(|file| WantedFile {
+        .map(|file| RequestedFile {
             name: file.name.clone(),
             size_bytes: file.size_bytes,
             sha256: file.sha256.clone(),
         })
         .collect();
-    Offer {
-        packing,
+    RepositoryVariant {
+        quantization,
         is_gguf,
         files,
         size_bytes,
     }
 }
 
-/// Eyes and adapters of a model are not a model.
+/// Returns true for GGUF models. Vision projectors and importance matrices are not models.
 fn is_gguf_model(path: &str) -> bool {
     let name = file_name(path).to_ascii_lowercase();
     name.ends_with(".gguf") && !name.contains("mmproj") && !name.contains("imatrix")
@@ -196,26 +204,26 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// `Qwen3-4B-Q4_K_M` of `Q4_K_M/Qwen3-4B-Q4_K_M-00001-of-00002.gguf`.
+/// Returns `Qwen3-4B-Q4_K_M` for `Q4_K_M/Qwen3-4B-Q4_K_M-00001-of-00002.gguf`.
 fn stem_of(path: &str) -> &str {
     let name = file_name(path);
     without_split(name.get(..name.len() - ".gguf".len()).unwrap_or(name))
 }
 
-/// `Q4_K_M` of `Qwen3-4B-Q4_K_M`; the whole stem where no word is a packing.
-fn packing_of(stem: &str) -> String {
+/// Returns `Q4_K_M` for `Qwen3-4B-Q4_K_M`, and the entire stem if no word is a quantization.
+fn quantization_of(stem: &str) -> String {
     let words: Vec<&str> = stem.split(['-', '.']).collect();
-    let Some(at) = words.iter().rposition(|word| is_packing(word)) else {
+    let Some(at) = words.iter().rposition(|word| is_quantization(word)) else {
         return stem.to_owned();
     };
-    let packing = words[at].to_ascii_uppercase();
+    let quantization = words[at].to_ascii_uppercase();
     match at.checked_sub(1).map(|before| words[before]) {
-        Some("UD") => format!("UD-{packing}"),
-        _ => packing,
+        Some("UD") => format!("UD-{quantization}"),
+        _ => quantization,
     }
 }
 
-/// Without `-00001-of-00002`.
+/// Removes `-00001-of-00002`.
 pub(crate) fn without_split(stem: &str) -> &str {
     let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     let split = stem.rsplit_once("-of-").and_then(|(before, of)| {
@@ -225,7 +233,7 @@ pub(crate) fn without_split(stem: &str) -> &str {
     split.unwrap_or(stem)
 }
 
-fn is_packing(word: &str) -> bool {
+fn is_quantization(word: &str) -> bool {
     let word = word.to_ascii_uppercase();
     if ["F16", "BF16", "F32", "FP16"].contains(&&*word) || word.starts_with("MXFP4") {
         return true;
@@ -260,12 +268,12 @@ mod tests {
         }
     }
 
-    fn names(offer: &Offer) -> Vec<&str> {
-        offer.files.iter().map(|file| &*file.name).collect()
+    fn names(variant: &RepositoryVariant) -> Vec<&str> {
+        variant.files.iter().map(|file| &*file.name).collect()
     }
 
     #[test]
-    fn a_folder_takes_what_a_model_needs_and_leaves_the_rest() {
+    fn a_safetensors_variant_contains_only_files_of_the_model() {
         let listing = listing(&[
             ".gitattributes",
             "README.md",
@@ -281,10 +289,10 @@ mod tests {
             "pytorch_model.bin",
             "original/params.json",
         ]);
-        let offer = listing.only_offer().unwrap();
-        assert_eq!(offer.packing, "safetensors");
+        let variant = listing.default_variant().unwrap();
+        assert_eq!(variant.quantization, "safetensors");
         assert_eq!(
-            names(&offer),
+            names(&variant),
             [
                 "LICENSE",
                 "config.json",
@@ -298,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn split_files_are_one_packing_and_packings_stand_by_size() {
+    fn split_files_are_one_variant_and_variants_are_sorted_by_size() {
         let listing = listing(&[
             "Q8_0/m-Q8_0-00001-of-00002.gguf",
             "Q8_0/m-Q8_0-00002-of-00002.gguf",
@@ -307,59 +315,65 @@ mod tests {
             "mmproj-F16.gguf",
             "config.json",
         ]);
-        let offers = listing.offers();
-        let packings: Vec<&str> = offers.iter().map(|offer| &*offer.packing).collect();
-        assert_eq!(packings, ["Q8_0", "Q4_K_M", "UD-Q4_K_XL"]);
-        assert_eq!(offers[0].files.len(), 2);
-        assert_eq!(listing.only_offer().unwrap().packing, "Q4_K_M");
+        let variants = listing.variants();
+        let names_by_size: Vec<&str> = variants
+            .iter()
+            .map(|variant| &*variant.quantization)
+            .collect();
+        assert_eq!(names_by_size, ["Q8_0", "Q4_K_M", "UD-Q4_K_XL"]);
+        assert_eq!(variants[0].files.len(), 2);
+        assert_eq!(listing.default_variant().unwrap().quantization, "Q4_K_M");
     }
 
     #[test]
-    fn several_models_in_one_packing_are_not_fetched_as_one() {
+    fn several_models_with_one_quantization_are_separate_variants() {
         let listing = listing(&[
             "m-draft-Q4_K_M.gguf",
             "m-Q4_K_M-00001-of-00002.gguf",
             "m-Q4_K_M-00002-of-00002.gguf",
         ]);
-        let offers = listing.offers();
-        let packings: Vec<&str> = offers.iter().map(|offer| &*offer.packing).collect();
-        assert_eq!(packings, ["m-draft-Q4_K_M", "Q4_K_M"]);
-        let usual = listing.only_offer().unwrap();
-        assert_eq!((&*usual.packing, usual.files.len()), ("Q4_K_M", 2));
+        let variants = listing.variants();
+        let names_by_size: Vec<&str> = variants
+            .iter()
+            .map(|variant| &*variant.quantization)
+            .collect();
+        assert_eq!(names_by_size, ["m-draft-Q4_K_M", "Q4_K_M"]);
+        let usual = listing.default_variant().unwrap();
+        assert_eq!((&*usual.quantization, usual.files.len()), ("Q4_K_M", 2));
     }
 
     #[test]
-    fn several_packings_without_the_usual_one_are_a_question() {
+    fn several_quantizations_without_the_default_one_are_an_error() {
         let error = listing(&["m-Q8_0.gguf", "m.q5_k_m.gguf"])
-            .only_offer()
+            .default_variant()
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "owner/name has the model in several packings. Choose one of Q8_0, Q5_K_M."
+            "owner/name has the model in several quantizations. Choose one of Q8_0, Q5_K_M."
         );
     }
 
     #[test]
-    fn a_repository_without_a_model_says_so() {
+    fn a_repository_without_a_model_is_an_error() {
         for names in [
             &["README.md", "pytorch_model.bin"][..],
             &["model.safetensors"],
         ] {
-            let error = listing(names).only_offer().unwrap_err();
+            let error = listing(names).default_variant().unwrap_err();
             assert_eq!(error.code(), "no_model_files");
         }
     }
 
     #[test]
-    fn packings_are_read_from_names() {
-        for (name, packing) in [
+    fn quantizations_are_parsed_from_names() {
+        for (name, quantization) in [
             ("Qwen3-4B-Q4_K_M.gguf", "Q4_K_M"),
             ("gpt-oss-20b-mxfp4.gguf", "MXFP4"),
             ("model-bf16.gguf", "BF16"),
             ("a.IQ3_XXS.gguf", "IQ3_XXS"),
             ("Qwen3-starter.gguf", "Qwen3-starter"),
         ] {
-            assert_eq!(packing_of(stem_of(name)), packing);
+            assert_eq!(quantization_of(stem_of(name)), quantization);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! One program at a time works on the parts of a download.
+//! A lock file for the part files of a download, so that one program at a time works on them.
 //!
-//! Rule: the system holds the lock, so it goes with the program that has it, however that ends.
-//! Each write in flight holds it too: nobody takes a part over while old writes may still land.
+//! Rule: the operating system holds the lock, so it is released when the program ends in any way.
+//! Each write in progress holds it too, so nobody takes over a part file to which old writes may
+//! still go.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -12,30 +13,30 @@ use std::sync::Arc;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
 use crate::HubError;
-use crate::disk::{make_folder, trouble};
+use crate::disk::{create_folder, disk_error};
 
 const NAME: &str = "lock";
 
-/// The right to work in a folder, while it lives.
+/// The exclusive right to work in a folder. Released on drop.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
-    flights: Arc<RwLock<()>>,
+    writes: Arc<RwLock<()>>,
 }
 
-/// A part of the lock that goes along with a write in flight.
+/// Keeps the lock while a write is in progress.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LockGuard {
     _lock: Arc<Lock>,
     _flight: Option<OwnedRwLockReadGuard<()>>,
 }
 
 impl Lock {
-    /// Takes the lock of a folder, which is made. Fails with [`HubError::InUse`] while another
-    /// program, or an ending attempt of this one, has it.
+    /// Locks a folder, which is created if necessary. Fails with [`HubError::InUse`] while another
+    /// program, or an earlier run of this one, has the lock.
     pub(crate) fn take(folder: &Path, name: &str) -> Result<Self, HubError> {
         loop {
-            make_folder(folder)?;
+            create_folder(folder)?;
             let path = folder.join(NAME);
             let opened = OpenOptions::new()
                 .read(true)
@@ -45,49 +46,49 @@ impl Lock {
                 .open(&path);
             let mut file = match opened {
                 Ok(file) => file,
-                // The one who had it has just removed the folder.
+                // The previous owner of the lock has just removed the folder.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(trouble(&path, &error)),
+                Err(error) => return Err(disk_error(&path, &error)),
             };
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     return Err(HubError::InUse {
-                        by: holder(&mut file),
+                        by: holder_name(&mut file),
                         name: name.to_owned(),
                     });
                 }
-                Err(TryLockError::Error(error)) => return Err(trouble(&path, &error)),
+                Err(TryLockError::Error(error)) => return Err(disk_error(&path, &error)),
             }
-            // A lock on a file that is no longer in the folder keeps nobody out.
+            // A lock on a file that was removed from the folder does not exclude others.
             let inode = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-            let held = file.metadata().map(inode).ok();
-            if held.is_none() || held != fs::metadata(&path).map(inode).ok() {
+            let locked = file.metadata().map(inode).ok();
+            if locked.is_none() || locked != fs::metadata(&path).map(inode).ok() {
                 continue;
             }
             let _ = file.set_len(0);
-            let _ = write!(file, "{}", myself());
+            let _ = write!(file, "{}", this_program());
             return Ok(Self {
                 _file: file,
-                flights: Arc::default(),
+                writes: Arc::default(),
             });
         }
     }
 
-    /// For a write that may outlive who asked for it.
-    pub(crate) fn held(self: &Arc<Self>) -> Held {
-        Held {
+    /// Returns a guard for a write that may outlive the task that started it.
+    pub(crate) fn guard(self: &Arc<Self>) -> LockGuard {
+        LockGuard {
             _lock: Arc::clone(self),
-            _flight: Arc::clone(&self.flights).try_read_owned().ok(),
+            _flight: Arc::clone(&self.writes).try_read_owned().ok(),
         }
     }
 
-    /// Returns when no write is in flight any more.
-    pub(crate) async fn settled(&self) {
-        let _all = self.flights.write().await;
+    /// Returns when no write is in progress.
+    pub(crate) async fn wait_for_writes(&self) {
+        let _all = self.writes.write().await;
     }
 
-    /// Whether somebody has the lock of this folder.
+    /// Returns true if somebody holds the lock of this folder.
     pub(crate) fn is_held(folder: &Path) -> bool {
         match File::open(folder.join(NAME)) {
             Ok(file) => matches!(file.try_lock(), Err(TryLockError::WouldBlock)),
@@ -96,7 +97,7 @@ impl Lock {
     }
 }
 
-fn myself() -> String {
+fn this_program() -> String {
     let program = std::env::current_exe().ok();
     let name = program
         .as_deref()
@@ -105,7 +106,7 @@ fn myself() -> String {
     format!("{name} (process {})", std::process::id())
 }
 
-fn holder(file: &mut File) -> String {
+fn holder_name(file: &mut File) -> String {
     let mut text = String::new();
     let _ = file.take(200).read_to_string(&mut text);
     let text = text.trim();
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_told_who_has_it_and_takes_over_at_the_end() {
+    fn a_locked_folder_names_its_owner_and_can_be_locked_after_release() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("parts");
         let first = Lock::take(&folder, "Qwen3").unwrap();
@@ -128,27 +129,27 @@ mod tests {
         let error = Lock::take(&folder, "Qwen3").unwrap_err();
         let text = error.to_string();
         assert!(text.contains(&std::process::id().to_string()), "{text}");
-        assert!(text.ends_with("is fetching Qwen3 already."), "{text}");
+        assert!(text.ends_with("is already downloading Qwen3."), "{text}");
         drop(first);
         assert!(!Lock::is_held(&folder));
         Lock::take(&folder, "Qwen3").unwrap();
     }
 
     #[tokio::test]
-    async fn a_write_in_flight_keeps_the_lock_and_is_waited_for() {
+    async fn a_write_in_progress_keeps_the_lock_and_is_awaited() {
         let folder = tempfile::tempdir().unwrap();
         let lock = Arc::new(Lock::take(folder.path(), "a").unwrap());
-        let held = lock.held();
-        assert!(futures_util::poll!(std::pin::pin!(lock.settled())).is_pending());
+        let guard = lock.guard();
+        assert!(futures_util::poll!(std::pin::pin!(lock.wait_for_writes())).is_pending());
         drop(lock);
         assert!(Lock::is_held(folder.path()));
-        drop(held);
+        drop(guard);
         let lock = Lock::take(folder.path(), "a").unwrap();
-        lock.settled().await;
+        lock.wait_for_writes().await;
     }
 
     #[test]
-    fn a_lock_in_a_folder_that_was_removed_keeps_nobody_out() {
+    fn a_lock_in_a_removed_folder_excludes_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("parts");
         let first = Lock::take(&folder, "a").unwrap();

@@ -1,39 +1,40 @@
-//! Which hub, with which token, and whether the network may be used at all.
+//! How to reach a hub: its address, the token, and whether the network may be used.
 //!
-//! Rule: the names of the environment are those of the hub's official client, so that who has set
-//! it up once has set up Transom as well.
+//! Rule: the environment variables have the names of Hugging Face's own client, so users configure
+//! both at once.
 
 use std::env;
 use std::time::Duration;
 
 use crate::{HubError, Token};
 
-/// The hub that is asked when nothing else is set.
+/// The default hub.
 pub const PUBLIC_HUB: &str = "https://huggingface.co";
 
 /// How to reach a hub.
 #[derive(Debug, Clone)]
 pub struct HubOptions {
-    /// Its address, such as [`PUBLIC_HUB`] or a mirror's.
+    /// The address, such as [`PUBLIC_HUB`] or that of a mirror.
     pub endpoint: String,
-    /// Where the token comes from.
+    /// The source of the token.
     pub token: TokenSource,
-    /// Nothing is asked of the network.
+    /// True if no network requests may be sent.
     pub is_offline: bool,
-    /// How long a connection or an answer may take to begin, and how long it may be silent.
+    /// The timeout for a connection, for the start of a response, and for silence during a
+    /// response.
     pub silence: Duration,
-    /// Proxies of the environment and the system are used; off for hubs on this machine.
+    /// Whether to use the proxies of the environment and the system. Off for hubs on this machine.
     pub uses_proxies: bool,
 }
 
-/// Where the token comes from.
+/// The source of the token.
 #[derive(Debug, Clone, Default)]
 pub enum TokenSource {
-    /// No token is sent.
+    /// Send no token.
     Nothing,
-    /// This one.
+    /// Use this token.
     Given(Token),
-    /// The system's keychain, asked once, at the first request.
+    /// Read the system's keychain once, at the first request.
     #[default]
     Keychain,
 }
@@ -51,8 +52,8 @@ impl Default for HubOptions {
 }
 
 impl HubOptions {
-    /// `HF_ENDPOINT`, `HF_TOKEN` (otherwise the keychain) and `HF_HUB_OFFLINE`. Proxies
-    /// (`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`) are read when the hub is opened.
+    /// Reads `HF_ENDPOINT`, `HF_TOKEN` (otherwise the keychain) and `HF_HUB_OFFLINE`. Proxies
+    /// (`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`) are read when the hub's client is created.
     pub fn from_environment() -> Result<Self, HubError> {
         Self::from_variables(|name| env::var(name).ok())
     }
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_says_where_with_what_and_whether() {
+    fn the_environment_sets_endpoint_token_and_offline() {
         let options = read(&[
             ("HF_ENDPOINT", "https://mirror.example"),
             ("HF_TOKEN", "hf_secret"),

@@ -1,8 +1,8 @@
-//! What a download consists of: one commit, and each file's size and checksum.
+//! The plan of a download: one commit, and the size and checksum of each file.
 //!
-//! Rule: it is made once and kept beside the parts, so a download goes on with the same commit
-//! whatever happens to the branch. A file is planned only with a size and a checksum; what the
-//! caller listed and the hub says must agree.
+//! Rule: a plan is made once and saved beside the part files, so a download stays at its commit
+//! whatever happens to the branch. Every file of a plan has a size and a checksum, and the values
+//! of the request and of the hub must agree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,53 +10,54 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::disk::{replace, trouble};
+use crate::disk::{disk_error, replace_file};
 use crate::hub::check_file;
-use crate::part::Identity;
-use crate::{Hub, HubError, RemoteFile, Wanted, WantedFile};
+use crate::part_file::FileIdentity;
+use crate::{DownloadRequest, Hub, HubError, RemoteFile, RequestedFile};
 
 const NAME: &str = "plan.json";
 
-/// A download, settled.
+/// The plan of a download.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    pub(crate) wanted: Wanted,
+    #[serde(rename = "wanted")]
+    pub(crate) request: DownloadRequest,
     pub(crate) commit: String,
-    pub(crate) files: Vec<Identity>,
+    pub(crate) files: Vec<FileIdentity>,
 }
 
 impl Plan {
-    /// The one that was kept in this folder, if it is for the same wish.
-    pub(crate) fn kept(folder: &Path, wanted: &Wanted) -> Option<Self> {
-        let plan = Self::any_kept(folder)?;
-        let is_same = plan.wanted.repository == wanted.repository
-            && plan.wanted.revision == wanted.revision
-            && plan.wanted.files == wanted.files;
+    /// Loads the saved plan of this folder if it is for the same request.
+    pub(crate) fn load_for(folder: &Path, request: &DownloadRequest) -> Option<Self> {
+        let plan = Self::load(folder)?;
+        let is_same = plan.request.repository == request.repository
+            && plan.request.revision == request.revision
+            && plan.request.files == request.files;
         is_same.then_some(Self {
-            wanted: wanted.clone(),
+            request: request.clone(),
             ..plan
         })
     }
 
-    /// The one that was kept in this folder.
-    pub(crate) fn any_kept(folder: &Path) -> Option<Self> {
+    /// Loads the saved plan of this folder.
+    pub(crate) fn load(folder: &Path) -> Option<Self> {
         let text = fs::read(folder.join(NAME)).ok()?;
         let plan: Self = serde_json::from_slice(&text).ok()?;
         let is_safe = plan.files.iter().all(|file| check_file(&file.name).is_ok());
         is_safe.then_some(plan)
     }
 
-    pub(crate) fn keep(&self, folder: &Path) -> Result<(), HubError> {
+    pub(crate) fn save(&self, folder: &Path) -> Result<(), HubError> {
         let path = folder.join(NAME);
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
-        replace(&path, &text).map_err(|error| trouble(&path, &error))
+        replace_file(&path, &text).map_err(|error| disk_error(&path, &error))
     }
 
-    /// Asks the hub.
-    pub(crate) async fn ask(hub: &Hub, wanted: &Wanted) -> Result<Self, HubError> {
-        let listing = hub.files(&wanted.repository, &wanted.revision).await?;
-        let chosen = match &*wanted.files {
-            [] => listing.only_offer()?.files,
+    /// Makes a plan from the hub's listing.
+    pub(crate) async fn fetch(hub: &Hub, request: &DownloadRequest) -> Result<Self, HubError> {
+        let listing = hub.files(&request.repository, &request.revision).await?;
+        let chosen = match &*request.files {
+            [] => listing.default_variant()?.files,
             files => files.to_vec(),
         };
         let mut files = Vec::with_capacity(chosen.len());
@@ -65,21 +66,21 @@ impl Plan {
             let listed = listing.files.iter().find(|known| known.name == file.name);
             let Some(listed) = listed else {
                 return Err(HubError::FileNotFound {
-                    repository: wanted.repository.clone(),
+                    repository: request.repository.clone(),
                     file: file.name.clone(),
                 });
             };
             let (mut size_bytes, mut digest) = (listed.size_bytes, digest_of(listed));
             if size_bytes.is_none() || digest.is_none() {
                 let commit = &listing.commit;
-                let resolved = hub.resolve(&wanted.repository, commit, &file.name).await?;
+                let resolved = hub.resolve(&request.repository, commit, &file.name).await?;
                 size_bytes = size_bytes.or(resolved.size_bytes);
                 digest = digest.or(resolved.digest);
             }
-            files.push(settle(hub, file, size_bytes, digest)?);
+            files.push(checked_identity(hub, file, size_bytes, digest)?);
         }
         Ok(Self {
-            wanted: wanted.clone(),
+            request: request.clone(),
             commit: listing.commit,
             files,
         })
@@ -89,14 +90,14 @@ impl Plan {
         self.files.iter().map(|file| file.size_bytes).sum()
     }
 
-    /// Where a verified file waits for the others.
-    pub(crate) fn whole_path(folder: &Path, file: &Identity) -> PathBuf {
+    /// Returns where a verified file is stored until all files are verified.
+    pub(crate) fn verified_path(folder: &Path, file: &FileIdentity) -> PathBuf {
         folder.join("whole").join(&file.name)
     }
 
-    /// Where it belongs in the end.
-    pub(crate) fn final_path(&self, file: &Identity) -> PathBuf {
-        self.wanted.folder.join(&file.name)
+    /// Returns the final path of a file.
+    pub(crate) fn final_path(&self, file: &FileIdentity) -> PathBuf {
+        self.request.folder.join(&file.name)
     }
 }
 
@@ -105,13 +106,13 @@ fn digest_of(file: &RemoteFile) -> Option<Digest> {
     large.or_else(|| file.git_sha1.as_deref().and_then(Digest::from_etag))
 }
 
-/// Holds what the caller listed against what the hub says.
-fn settle(
+/// Compares the values of the request with those of the hub.
+fn checked_identity(
     hub: &Hub,
-    file: &WantedFile,
+    file: &RequestedFile,
     size_bytes: Option<u64>,
     digest: Option<Digest>,
-) -> Result<Identity, HubError> {
+) -> Result<FileIdentity, HubError> {
     let differs = |expected: &str, found: &str| HubError::NotAsListed {
         file: file.name.clone(),
         expected: expected.to_owned(),
@@ -132,7 +133,7 @@ fn settle(
         return Err(differs(listed.hex(), found));
     }
     match (size_bytes.or(file.size_bytes), listed.or(digest)) {
-        (Some(size_bytes), Some(digest)) => Ok(Identity {
+        (Some(size_bytes), Some(digest)) => Ok(FileIdentity {
             name: file.name.clone(),
             size_bytes,
             digest,

@@ -1,26 +1,26 @@
-//! Moves a whole model from its parts into its folder.
+//! Moves a complete model from the parts folder to its final folder.
 //!
-//! Rule: who lists models never sees half of one. A new folder appears in one step. In a folder
-//! that is there already, the file that makes it a model (`config.json`, or the first GGUF file)
-//! moves last, and goes first where it is replaced. Interrupted, it goes on where it was.
+//! Rule: programs that list models never see an incomplete one. A new folder appears in one step.
+//! In an existing folder, the file that makes it a model (`config.json`, or the first GGUF file)
+//! moves last; an old version of it is removed first. An interrupted move can be continued.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::HubError;
-use crate::disk::{is_full, sync_folder, trouble};
+use crate::disk::{disk_error, is_full, sync_folder};
 use crate::plan::Plan;
 
-/// Moves all whole files into the model's folder. Blocks.
+/// Moves all verified files to the model's folder. Blocks.
 pub(crate) fn publish(parts: &Path, plan: &Plan) -> Result<(), HubError> {
     let whole = parts.join("whole");
-    let folder = &plan.wanted.folder;
-    let at = |error: io::Error| trouble(folder, &error);
+    let folder = &plan.request.folder;
+    let at = |error: io::Error| disk_error(folder, &error);
     let mut moves: Vec<(PathBuf, PathBuf)> = plan
         .files
         .iter()
-        .map(|file| (Plan::whole_path(parts, file), plan.final_path(file)))
+        .map(|file| (Plan::verified_path(parts, file), plan.final_path(file)))
         .filter(|(from, _)| from.exists())
         .collect();
     let above = folder.parent().unwrap_or(folder);
@@ -29,11 +29,11 @@ pub(crate) fn publish(parts: &Path, plan: &Plan) -> Result<(), HubError> {
         return sync_folder(above).map_err(at);
     }
     fs::create_dir_all(folder).map_err(at)?;
-    moves.sort_by_key(|(_, to)| rank(to));
+    moves.sort_by_key(|(_, to)| move_order(to));
     if let [_, .., (_, last)] = &*moves
         && last.exists()
     {
-        fs::remove_file(last).map_err(|error| trouble(last, &error))?;
+        fs::remove_file(last).map_err(|error| disk_error(last, &error))?;
     }
     for (from, to) in &moves {
         move_file(from, to)?;
@@ -41,8 +41,9 @@ pub(crate) fn publish(parts: &Path, plan: &Plan) -> Result<(), HubError> {
     sync_folder(folder).map_err(at)
 }
 
-/// What moves later makes more of a model: beside the weights, the weights, then what names them.
-fn rank(path: &Path) -> (u8, std::cmp::Reverse<PathBuf>) {
+/// Returns the order of moves: other files first, then the weights, then the file that makes the
+/// folder a model.
+fn move_order(path: &Path) -> (u8, std::cmp::Reverse<PathBuf>) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let place = match &*name {
         "config.json" => 3,
@@ -50,12 +51,12 @@ fn rank(path: &Path) -> (u8, std::cmp::Reverse<PathBuf>) {
         name if name.ends_with(".safetensors") => 1,
         _ => 0,
     };
-    // Of split files the first is what is opened, so it moves last.
+    // Of split files, the first moves last, because programs open that one.
     (place, std::cmp::Reverse(path.to_owned()))
 }
 
 fn move_file(from: &Path, to: &Path) -> Result<(), HubError> {
-    let at = |error: io::Error| trouble(to, &error);
+    let at = |error: io::Error| disk_error(to, &error);
     let folder = to.parent().unwrap_or(to);
     fs::create_dir_all(folder).map_err(at)?;
     match fs::rename(from, to) {
@@ -65,40 +66,40 @@ fn move_file(from: &Path, to: &Path) -> Result<(), HubError> {
     }
 }
 
-/// To another disk: under a hidden name until it is whole there.
+/// Copies to another disk, under a hidden name until the copy is complete.
 fn copy(from: &Path, to: &Path) -> Result<(), HubError> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let folder = to.parent().unwrap_or(to);
-    let coming = folder.join(format!(".{name}.coming"));
-    let copied = fs::copy(from, &coming)
-        .and_then(|_| fs::File::open(&coming)?.sync_all())
-        .and_then(|()| fs::rename(&coming, to))
+    let partial = folder.join(format!(".{name}.coming"));
+    let copied = fs::copy(from, &partial)
+        .and_then(|_| fs::File::open(&partial)?.sync_all())
+        .and_then(|()| fs::rename(&partial, to))
         .and_then(|()| sync_folder(folder));
     if let Err(error) = copied {
-        let _ = fs::remove_file(&coming);
+        let _ = fs::remove_file(&partial);
         if is_full(&error) {
-            let room = rustix::fs::statvfs(folder);
+            let space = rustix::fs::statvfs(folder);
             return Err(HubError::DiskFull {
                 folder: folder.to_owned(),
                 needed_bytes: fs::metadata(from).map_or(0, |metadata| metadata.len()),
-                free_bytes: room.map_or(0, |room| room.f_bavail.saturating_mul(room.f_frsize)),
+                free_bytes: space.map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize)),
             });
         }
-        return Err(trouble(to, &error));
+        return Err(disk_error(to, &error));
     }
-    fs::remove_file(from).map_err(|error| trouble(from, &error))
+    fs::remove_file(from).map_err(|error| disk_error(from, &error))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Wanted;
+    use crate::DownloadRequest;
     use crate::digest::Digest;
-    use crate::part::Identity;
+    use crate::part_file::FileIdentity;
 
     fn plan(folder: &Path, names: &[&str]) -> Plan {
         Plan {
-            wanted: Wanted {
+            request: DownloadRequest {
                 key: "k".to_owned(),
                 name: "n".to_owned(),
                 repository: "o/n".to_owned(),
@@ -109,7 +110,7 @@ mod tests {
             commit: "c".to_owned(),
             files: names
                 .iter()
-                .map(|name| Identity {
+                .map(|name| FileIdentity {
                     name: (*name).to_owned(),
                     size_bytes: 1,
                     digest: Digest::Sha256(String::new()),
@@ -125,8 +126,8 @@ mod tests {
 
     #[test]
     fn a_new_model_appears_in_one_step() {
-        let desk = tempfile::tempdir().unwrap();
-        let (parts, folder) = (desk.path().join("p"), desk.path().join("owner/name"));
+        let folder = tempfile::tempdir().unwrap();
+        let (parts, folder) = (folder.path().join("p"), folder.path().join("owner/name"));
         put(&parts.join("whole/config.json"), "new");
         put(&parts.join("whole/sub/a.gguf"), "new");
         publish(&parts, &plan(&folder, &["config.json", "sub/a.gguf"])).unwrap();
@@ -138,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_move_goes_on_and_leaves_other_files_alone() {
-        let desk = tempfile::tempdir().unwrap();
-        let (parts, folder) = (desk.path().join("p"), desk.path().join("m"));
+    fn an_interrupted_move_continues_and_keeps_other_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (parts, folder) = (folder.path().join("p"), folder.path().join("m"));
         put(&folder.join("mine.txt"), "mine");
         put(&folder.join("b.safetensors"), "moved before");
         put(&parts.join("whole/config.json"), "new");
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_it_a_model_moves_last() {
+    fn the_file_that_makes_it_a_model_moves_last() {
         let mut names = [
             "config.json",
             "m-00001-of-00002.gguf",
@@ -163,7 +164,7 @@ mod tests {
             "m-00002-of-00002.gguf",
             "model.safetensors",
         ];
-        names.sort_by_key(|name| rank(Path::new(name)));
+        names.sort_by_key(|name| move_order(Path::new(name)));
         assert_eq!(
             names,
             [
@@ -177,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn replacing_a_model_takes_its_name_away_until_all_is_new() {
-        let desk = tempfile::tempdir().unwrap();
-        let (parts, folder) = (desk.path().join("p"), desk.path().join("m"));
+    fn an_incomplete_replacement_has_no_config() {
+        let folder = tempfile::tempdir().unwrap();
+        let (parts, folder) = (folder.path().join("p"), folder.path().join("m"));
         put(&folder.join("config.json"), "old");
-        // A folder where a file belongs stops the move midway.
+        // A folder with the name of a file makes the move fail midway.
         fs::create_dir_all(folder.join("model.safetensors/x")).unwrap();
         put(&parts.join("whole/config.json"), "new");
         put(&parts.join("whole/model.safetensors"), "new");
@@ -200,9 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_to_another_disk_is_hidden_until_it_is_whole() {
-        let desk = tempfile::tempdir().unwrap();
-        let (from, to) = (desk.path().join("a"), desk.path().join("m/b"));
+    fn a_copy_to_another_disk_is_hidden_until_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("a"), folder.path().join("m/b"));
         put(&from, "text");
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         copy(&from, &to).unwrap();

@@ -1,41 +1,42 @@
-//! The order of downloads: who runs, who waits, and what a person's wish changes.
+//! The download queue: decides which downloads run, in which order.
 //!
-//! Rule: this is pure. The first so many lines that neither are paused nor over run; everything
-//! else follows from `settle`. No clock is read; rates get the time as an argument.
+//! Rule: this module is pure. The first `max_concurrent` entries that are neither paused nor
+//! finished run; `schedule` derives everything else from that. It reads no clock; the time is an
+//! argument.
 
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::News;
+use crate::job::DownloadEvent;
 use crate::rate::Rate;
-use crate::{Download, DownloadId, HubError, Place, State, Wanted};
+use crate::{Download, DownloadId, DownloadRequest, HubError, QueuePosition, State};
 
-/// What the driver has to do.
+/// What the driver must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     Start { id: DownloadId, run: u64 },
     Stop(DownloadId),
 }
 
-/// The queue.
+/// The download queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    lines: Vec<Line>,
-    at_once: usize,
+    entries: Vec<Entry>,
+    max_concurrent: usize,
     next_id: u64,
     next_run: u64,
     is_stopped: bool,
 }
 
 #[derive(Debug)]
-struct Line {
-    wanted: Wanted,
+struct Entry {
+    request: DownloadRequest,
     download: Download,
-    /// A run that has not ended, maybe one that was told to.
+    /// A run that has not ended. It may have been told to stop.
     run: Option<Run>,
     rate: Option<Rate>,
-    is_cancelled: bool,
+    is_canceled: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,239 +45,257 @@ struct Run {
     is_stopping: bool,
 }
 
-/// A line as it is kept over a restart.
+/// A download in the queue file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct SavedDownload {
     pub(crate) id: DownloadId,
-    pub(crate) wanted: Wanted,
+    #[serde(rename = "wanted")]
+    pub(crate) request: DownloadRequest,
     pub(crate) is_paused: bool,
     pub(crate) failed: Option<HubError>,
 }
 
 impl Queue {
-    pub(crate) fn new(at_once: usize) -> Self {
+    pub(crate) fn new(max_concurrent: usize) -> Self {
         Self {
-            lines: Vec::new(),
-            at_once: at_once.max(1),
+            entries: Vec::new(),
+            max_concurrent: max_concurrent.max(1),
             next_id: 1,
             next_run: 1,
             is_stopped: false,
         }
     }
 
-    /// Puts a kept line at the end, with what is on the disk of it.
-    pub(crate) fn restore(&mut self, kept: Kept, done_bytes: u64, total_bytes: Option<u64>) {
-        let state = match (kept.failed, kept.is_paused) {
+    /// Appends a saved download, with the number of its bytes on the disk.
+    pub(crate) fn restore(
+        &mut self,
+        saved: SavedDownload,
+        done_bytes: u64,
+        total_bytes: Option<u64>,
+    ) {
+        let state = match (saved.failed, saved.is_paused) {
             (Some(error), _) => State::Failed(error),
             (None, true) => State::Paused,
-            (None, false) => State::Waiting,
+            (None, false) => State::Queued,
         };
-        self.next_id = self.next_id.max(kept.id.0 + 1);
-        self.push(kept.id, kept.wanted, state);
-        if let Some(line) = self.lines.last_mut() {
-            line.download.done_bytes = done_bytes;
-            line.download.total_bytes = total_bytes;
+        self.next_id = self.next_id.max(saved.id.0 + 1);
+        self.push(saved.id, saved.request, state);
+        if let Some(entry) = self.entries.last_mut() {
+            entry.download.done_bytes = done_bytes;
+            entry.download.total_bytes = total_bytes;
         }
     }
 
-    pub(crate) fn add(&mut self, wanted: Wanted) -> DownloadId {
+    pub(crate) fn add(&mut self, request: DownloadRequest) -> DownloadId {
         let same = self
-            .lines
+            .entries
             .iter()
-            .position(|line| line.wanted.key == wanted.key && !line.is_cancelled);
+            .position(|entry| entry.request.key == request.key && !entry.is_canceled);
         if let Some(at) = same {
-            let line = &mut self.lines[at];
-            match line.download.state {
+            let entry = &mut self.entries[at];
+            match entry.download.state {
                 State::Done => {
-                    self.lines.remove(at);
+                    self.entries.remove(at);
                 }
                 State::Failed(_) | State::Paused => {
-                    line.download.name.clone_from(&wanted.name);
-                    line.wanted = wanted;
-                    line.download.state = State::Waiting;
-                    return line.download.id;
+                    entry.download.name.clone_from(&request.name);
+                    entry.request = request;
+                    entry.download.state = State::Queued;
+                    return entry.download.id;
                 }
-                _ => return line.download.id,
+                _ => return entry.download.id,
             }
         }
-        let id = self.fresh_id();
-        self.push(id, wanted, State::Waiting);
+        let id = self.new_id();
+        self.push(id, request, State::Queued);
         id
     }
 
-    pub(crate) fn fresh_id(&mut self) -> DownloadId {
+    pub(crate) fn new_id(&mut self) -> DownloadId {
         let id = DownloadId(self.next_id);
         self.next_id += 1;
         id
     }
 
-    fn push(&mut self, id: DownloadId, wanted: Wanted, state: State) {
-        self.lines.push(Line {
+    fn push(&mut self, id: DownloadId, request: DownloadRequest, state: State) {
+        self.entries.push(Entry {
             download: Download {
                 id,
-                key: wanted.key.clone(),
-                name: wanted.name.clone(),
-                repository: wanted.repository.clone(),
-                folder: wanted.folder.clone(),
+                key: request.key.clone(),
+                name: request.name.clone(),
+                repository: request.repository.clone(),
+                folder: request.folder.clone(),
                 state,
                 done_bytes: 0,
                 total_bytes: None,
                 bytes_per_second: 0,
                 seconds_left: None,
-                last_trouble: None,
+                last_error: None,
             },
-            wanted,
+            request,
             run: None,
             rate: None,
-            is_cancelled: false,
+            is_canceled: false,
         });
     }
 
     pub(crate) fn pause(&mut self, id: DownloadId) -> Result<(), HubError> {
-        let line = self.line(id)?;
-        if !line.download.state.is_over() {
-            line.rest(State::Paused);
+        let entry = self.entry(id)?;
+        if !entry.download.state.is_finished() {
+            entry.set_state(State::Paused);
         }
         Ok(())
     }
 
-    /// Returns whether its run waits, which is to end now.
+    /// Returns true if the job waits before a retry and must be told to retry now.
     pub(crate) fn resume(&mut self, id: DownloadId) -> Result<bool, HubError> {
-        let line = self.line(id)?;
-        match line.download.state {
-            State::Paused | State::Failed(_) => line.rest(State::Waiting),
+        let entry = self.entry(id)?;
+        match entry.download.state {
+            State::Paused | State::Failed(_) => entry.set_state(State::Queued),
             State::Retrying { .. } => return Ok(true),
             _ => {}
         }
         Ok(false)
     }
 
-    /// Takes it from the list. Its parts may go once nothing runs of it: see [`Self::is_idle`].
-    pub(crate) fn cancel(&mut self, id: DownloadId) -> Result<Wanted, HubError> {
-        let line = self.line(id)?;
-        line.is_cancelled = true;
-        line.rest(State::Paused);
-        Ok(line.wanted.clone())
+    /// Removes a download from the list. Its part files may be deleted when [`Self::is_idle`]
+    /// returns true.
+    pub(crate) fn cancel(&mut self, id: DownloadId) -> Result<DownloadRequest, HubError> {
+        let entry = self.entry(id)?;
+        entry.is_canceled = true;
+        entry.set_state(State::Paused);
+        Ok(entry.request.clone())
     }
 
     pub(crate) fn is_done(&self, id: DownloadId) -> bool {
-        let line = self.lines.iter().find(|line| line.download.id == id);
-        line.is_some_and(|line| line.download.state == State::Done)
+        let entry = self.entries.iter().find(|entry| entry.download.id == id);
+        entry.is_some_and(|entry| entry.download.state == State::Done)
     }
 
-    /// Whether no run of it is left.
+    /// Returns true if no job of the download is running.
     pub(crate) fn is_idle(&self, id: DownloadId) -> bool {
-        let line = self.lines.iter().find(|line| line.download.id == id);
-        line.is_none_or(|line| line.run.is_none())
+        let entry = self.entries.iter().find(|entry| entry.download.id == id);
+        entry.is_none_or(|entry| entry.run.is_none())
     }
 
     pub(crate) fn remove(&mut self, id: DownloadId) {
-        self.lines.retain(|line| line.download.id != id);
+        self.entries.retain(|entry| entry.download.id != id);
     }
 
-    pub(crate) fn move_to(&mut self, id: DownloadId, place: Place) -> Result<(), HubError> {
-        self.line(id)?;
-        if place == Place::Before(id) {
+    pub(crate) fn move_to(&mut self, id: DownloadId, place: QueuePosition) -> Result<(), HubError> {
+        self.entry(id)?;
+        if place == QueuePosition::Before(id) {
             return Ok(());
         }
-        if let Place::Before(other) = place {
-            self.line(other)?;
+        if let QueuePosition::Before(other) = place {
+            self.entry(other)?;
         }
-        let position = |lines: &[Line], id| lines.iter().position(|line| line.download.id == id);
-        let Some(from) = position(&self.lines, id) else {
+        let position =
+            |entries: &[Entry], id| entries.iter().position(|entry| entry.download.id == id);
+        let Some(from) = position(&self.entries, id) else {
             return Err(HubError::NoSuchDownload);
         };
-        let line = self.lines.remove(from);
+        let entry = self.entries.remove(from);
         let to = match place {
-            Place::First => 0,
-            Place::Last => self.lines.len(),
-            Place::Before(other) => position(&self.lines, other).unwrap_or(from),
+            QueuePosition::First => 0,
+            QueuePosition::Last => self.entries.len(),
+            QueuePosition::Before(other) => position(&self.entries, other).unwrap_or(from),
         };
-        self.lines.insert(to, line);
+        self.entries.insert(to, entry);
         Ok(())
     }
 
-    /// Nothing starts any more, and all that runs is told to stop.
+    /// Stops all jobs and starts no new ones.
     pub(crate) fn stop(&mut self) {
         self.is_stopped = true;
     }
 
-    pub(crate) fn wanted(&self, id: DownloadId) -> Option<&Wanted> {
-        let line = self.lines.iter().find(|line| line.download.id == id);
-        line.map(|line| &line.wanted)
+    pub(crate) fn request(&self, id: DownloadId) -> Option<&DownloadRequest> {
+        let entry = self.entries.iter().find(|entry| entry.download.id == id);
+        entry.map(|entry| &entry.request)
     }
 
-    pub(crate) fn runs(&self) -> bool {
-        self.lines.iter().any(|line| line.run.is_some())
+    pub(crate) fn has_running(&self) -> bool {
+        self.entries.iter().any(|entry| entry.run.is_some())
     }
 
-    /// Takes note of what a run said. False if it is of a run that no longer counts.
-    pub(crate) fn note(&mut self, id: DownloadId, run: u64, news: News, now: Instant) -> bool {
-        let Ok(line) = self.any_line(id) else {
+    /// Handles an event of a job. Returns false if it is from an earlier run or has no effect.
+    pub(crate) fn on_event(
+        &mut self,
+        id: DownloadId,
+        run: u64,
+        event: DownloadEvent,
+        now: Instant,
+    ) -> bool {
+        let Ok(entry) = self.any_entry(id) else {
             return false;
         };
-        let Some(current) = line.run.filter(|current| current.number == run) else {
+        let Some(current) = entry.run.filter(|current| current.number == run) else {
             return false;
         };
-        if let News::Ended(result) = news {
-            line.run = None;
-            line.rate = None;
+        if let DownloadEvent::Ended(result) = event {
+            entry.run = None;
+            entry.rate = None;
             if !current.is_stopping || result.is_ok() {
-                line.end(result);
+                entry.finish(result);
             }
             return true;
         }
-        if let News::Bytes { done, total } = news {
-            line.count(done, total, now);
+        if let DownloadEvent::Progress { done, total } = event {
+            entry.update_progress(done, total, now);
             return true;
         }
         if current.is_stopping {
             return false;
         }
-        match news {
-            News::State(state) => {
+        match event {
+            DownloadEvent::State(state) => {
                 if state != State::Downloading {
-                    line.rate = None;
-                    line.still();
+                    entry.rate = None;
+                    entry.clear_rate();
                 }
-                line.download.state = state;
+                entry.download.state = state;
             }
-            News::Trouble(error) => line.download.last_trouble = Some(error),
-            News::Bytes { .. } | News::Ended(_) => {}
+            DownloadEvent::Problem(error) => entry.download.last_error = Some(error),
+            DownloadEvent::Progress { .. } | DownloadEvent::Ended(_) => {}
         }
         true
     }
 
-    /// What must be done so that the right ones run.
-    pub(crate) fn settle(&mut self) -> Vec<Effect> {
+    /// Returns what to do so that the right downloads run.
+    pub(crate) fn schedule(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
-        let mut n_places = if self.is_stopped { 0 } else { self.at_once };
-        for line in &mut self.lines {
-            let is_ready = !line.download.state.is_over()
-                && line.download.state != State::Paused
-                && !line.is_cancelled;
-            let is_due = is_ready && n_places > 0;
-            if is_due {
-                n_places -= 1;
+        let mut n_free_slots = if self.is_stopped {
+            0
+        } else {
+            self.max_concurrent
+        };
+        for entry in &mut self.entries {
+            let is_ready = !entry.download.state.is_finished()
+                && entry.download.state != State::Paused
+                && !entry.is_canceled;
+            let should_run = is_ready && n_free_slots > 0;
+            if should_run {
+                n_free_slots -= 1;
             }
-            match (&mut line.run, is_due) {
+            match (&mut entry.run, should_run) {
                 (None, true) => {
                     let run = self.next_run;
                     self.next_run += 1;
-                    line.run = Some(Run {
+                    entry.run = Some(Run {
                         number: run,
                         is_stopping: false,
                     });
-                    line.download.state = State::Downloading;
-                    let id = line.download.id;
+                    entry.download.state = State::Downloading;
+                    let id = entry.download.id;
                     effects.push(Effect::Start { id, run });
                 }
                 (Some(run), false) if !run.is_stopping => {
                     run.is_stopping = true;
                     if is_ready {
-                        line.rest(State::Waiting);
+                        entry.set_state(State::Queued);
                     }
-                    effects.push(Effect::Stop(line.download.id));
+                    effects.push(Effect::Stop(entry.download.id));
                 }
                 _ => {}
             }
@@ -284,21 +303,21 @@ impl Queue {
         effects
     }
 
-    /// What people see.
+    /// Returns the list that users see.
     pub(crate) fn list(&self) -> Vec<Download> {
-        let lines = self.lines.iter().filter(|line| !line.is_cancelled);
-        lines.map(|line| line.download.clone()).collect()
+        let entries = self.entries.iter().filter(|entry| !entry.is_canceled);
+        entries.map(|entry| entry.download.clone()).collect()
     }
 
-    /// What is kept over a restart: all that is not done.
-    pub(crate) fn kept(&self) -> Vec<Kept> {
-        let lines = self.lines.iter().filter(|line| !line.is_cancelled);
-        let open = lines.filter(|line| line.download.state != State::Done);
-        open.map(|line| Kept {
-            id: line.download.id,
-            wanted: line.wanted.clone(),
-            is_paused: line.download.state == State::Paused,
-            failed: match &line.download.state {
+    /// Returns the downloads to save: all that are not done.
+    pub(crate) fn saved(&self) -> Vec<SavedDownload> {
+        let entries = self.entries.iter().filter(|entry| !entry.is_canceled);
+        let open = entries.filter(|entry| entry.download.state != State::Done);
+        open.map(|entry| SavedDownload {
+            id: entry.download.id,
+            request: entry.request.clone(),
+            is_paused: entry.download.state == State::Paused,
+            failed: match &entry.download.state {
                 State::Failed(error) => Some(error.clone()),
                 _ => None,
             },
@@ -306,36 +325,38 @@ impl Queue {
         .collect()
     }
 
-    /// A line that people can see.
-    fn line(&mut self, id: DownloadId) -> Result<&mut Line, HubError> {
-        let line = self.any_line(id)?;
-        if line.is_cancelled {
+    /// Returns an entry that is not canceled.
+    fn entry(&mut self, id: DownloadId) -> Result<&mut Entry, HubError> {
+        let entry = self.any_entry(id)?;
+        if entry.is_canceled {
             return Err(HubError::NoSuchDownload);
         }
-        Ok(line)
+        Ok(entry)
     }
 
-    fn any_line(&mut self, id: DownloadId) -> Result<&mut Line, HubError> {
-        let line = self.lines.iter_mut().find(|line| line.download.id == id);
-        line.ok_or(HubError::NoSuchDownload)
+    fn any_entry(&mut self, id: DownloadId) -> Result<&mut Entry, HubError> {
+        let entry = self
+            .entries
+            .iter_mut()
+            .find(|entry| entry.download.id == id);
+        entry.ok_or(HubError::NoSuchDownload)
     }
 }
 
-impl Line {
-    /// Nothing comes.
-    fn still(&mut self) {
+impl Entry {
+    fn clear_rate(&mut self) {
         self.download.bytes_per_second = 0;
         self.download.seconds_left = None;
     }
 
-    fn rest(&mut self, state: State) {
+    fn set_state(&mut self, state: State) {
         self.download.state = state;
         self.rate = None;
-        self.still();
+        self.clear_rate();
     }
 
-    fn end(&mut self, result: Result<(), HubError>) {
-        self.still();
+    fn finish(&mut self, result: Result<(), HubError>) {
+        self.clear_rate();
         self.download.state = match result {
             Ok(()) => {
                 self.download.done_bytes = self.download.total_bytes.unwrap_or_default();
@@ -345,14 +366,14 @@ impl Line {
         };
     }
 
-    fn count(&mut self, done: u64, total: u64, now: Instant) {
+    fn update_progress(&mut self, done: u64, total: u64, now: Instant) {
         self.download.done_bytes = done;
         self.download.total_bytes = Some(total);
         if self.download.state != State::Downloading {
             return;
         }
         let rate = self.rate.get_or_insert_with(|| Rate::new(now, done));
-        rate.note(now, done);
+        rate.record(now, done);
         self.download.bytes_per_second = rate.bytes_per_second();
         self.download.seconds_left = rate.seconds_left(Some(total));
     }

@@ -1,13 +1,13 @@
-//! Which bytes of a file are there: a set of ranges, kept sorted and joined.
+//! The ranges of a file that are on the disk: a sorted set of merged byte ranges.
 //!
-//! Rule: it is arithmetic only. What is in the set was written; what the journal says of it was
+//! Rule: this module is arithmetic only. Ranges in the set were written; ranges in the journal were
 //! also synced.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of byte ranges, none empty, none touching another.
+/// A set of byte ranges. None is empty, and none touches another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Ranges(Vec<(u64, u64)>);
@@ -29,16 +29,16 @@ impl Ranges {
         self.0.splice(from..to, [(start, end)]);
     }
 
-    /// How many bytes are there.
+    /// Returns the number of bytes in the set.
     pub(crate) fn len(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start).sum()
     }
 
-    pub(crate) fn is_whole(&self, size_bytes: u64) -> bool {
+    pub(crate) fn is_complete(&self, size_bytes: u64) -> bool {
         size_bytes == 0 || self.0 == [(0, size_bytes)]
     }
 
-    /// How many bytes are there from the beginning without a gap.
+    /// Returns the number of bytes from the start of the file to the first gap.
     pub(crate) fn prefix(&self) -> u64 {
         match self.0.first() {
             Some(&(0, end)) => end,
@@ -46,7 +46,7 @@ impl Ranges {
         }
     }
 
-    /// What is missing of a file, in order, in pieces of at most this size.
+    /// Returns the missing ranges of a file in order, in pieces of at most this size.
     pub(crate) fn missing(&self, size_bytes: u64, piece_bytes: u64) -> Vec<Range<u64>> {
         let mut pieces = Vec::new();
         let mut at = 0;
@@ -62,7 +62,7 @@ impl Ranges {
         pieces
     }
 
-    /// The parts of a range that are missing.
+    /// Returns the missing parts of a range.
     pub(crate) fn missing_in(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut at = range.start;
@@ -84,8 +84,9 @@ impl Ranges {
         missing
     }
 
-    /// Whether it can be true of a file of this size: sorted, apart, within.
-    pub(crate) fn is_sound(&self, size_bytes: u64) -> bool {
+    /// Returns true if the set is possible for a file of this size: sorted, disjoint, and within
+    /// the file.
+    pub(crate) fn is_valid(&self, size_bytes: u64) -> bool {
         let mut before = None;
         self.0.iter().all(|&(start, end)| {
             let is_apart = before.is_none_or(|before| start > before);
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_order_of_ranges_is_the_same_as_marking_bytes() {
+    fn random_ranges_agree_with_a_byte_map() {
         let mut random = fastrand::Rng::with_seed(7);
         for round in 0..2000 {
             let size = random.u64(1..60);
@@ -112,10 +113,10 @@ mod tests {
                 ranges.add(start..end);
                 marks[start as usize..end as usize].fill(true);
             }
-            assert!(ranges.is_sound(size), "round {round}: {ranges:?}");
+            assert!(ranges.is_valid(size), "round {round}: {ranges:?}");
             let n_marked = marks.iter().filter(|mark| **mark).count() as u64;
             assert_eq!(ranges.len(), n_marked, "round {round}");
-            assert_eq!(ranges.is_whole(size), n_marked == size, "round {round}");
+            assert_eq!(ranges.is_complete(size), n_marked == size, "round {round}");
             let n_first = marks.iter().take_while(|mark| **mark).count() as u64;
             assert_eq!(ranges.prefix(), n_first, "round {round}");
             let piece = random.u64(1..20);
@@ -139,10 +140,10 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_cannot_be_true_is_not_sound() {
+    fn impossible_ranges_are_not_valid() {
         for text in ["[[0,5],[5,9]]", "[[3,3]]", "[[0,11]]", "[[4,6],[0,2]]"] {
             let ranges: Ranges = serde_json::from_str(text).unwrap();
-            assert!(!ranges.is_sound(10), "{text}");
+            assert!(!ranges.is_valid(10), "{text}");
         }
     }
 }

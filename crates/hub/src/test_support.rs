@@ -1,13 +1,13 @@
-//! A hub on this machine, with faults on demand.
+//! A hub on this machine that injects faults.
 //!
-//! Rule: it speaks the routes as the official hub does (metadata, redirects to a blob store at
-//! another address, ranges, ETags), so that what works here works there. It runs on a thread of its
-//! own, for tests with and without tokio, and remembers what it was asked.
+//! Rule: it behaves like the official hub (metadata, redirects to a blob store at another address,
+//! ranges, ETags), so code that works here works there. It runs on its own thread, for tests with
+//! and without tokio, and records all requests.
 
 mod faults;
+mod limited_disk;
 mod repositories;
 mod server;
-mod tight_disk;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,29 +15,29 @@ use std::time::Duration;
 use std::{fs, io, thread};
 
 pub use faults::{Fault, Route};
-pub use tight_disk::TightDisk;
+pub use limited_disk::LimitedDisk;
 
 use self::repositories::Repositories;
 use crate::{Hub, HubError, HubOptions, TokenSource};
 
-/// A hub on this machine. It ends with its value.
+/// A hub on this machine. Dropping it stops it.
 #[derive(Debug)]
 pub struct LocalHub {
     address: String,
     state: Arc<Mutex<State>>,
-    _end: tokio::sync::oneshot::Sender<()>,
+    _stop: tokio::sync::oneshot::Sender<()>,
 }
 
-/// A request that came.
+/// A request that the hub received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// Which route it was for.
+pub struct ReceivedRequest {
+    /// The route of the request.
     pub route: Route,
-    /// With its query.
+    /// The path with its query.
     pub path: String,
-    /// As it came.
+    /// The `Range` header.
     pub range: Option<String>,
-    /// Whether it carried a token, right or wrong.
+    /// Whether it carried a token, valid or not.
     pub has_token: bool,
 }
 
@@ -45,45 +45,45 @@ pub struct Seen {
 struct State {
     repositories: Repositories,
     token: Option<String>,
-    rules: Vec<faults::Rule>,
-    /// Old names and new ones.
+    rules: Vec<faults::FaultRule>,
+    /// Old and new names of repositories.
     renamed: Vec<(String, String)>,
-    seen: Vec<Seen>,
-    /// Links with a lower number are refused.
+    requests: Vec<ReceivedRequest>,
+    /// Links with a lower number have expired.
     oldest_link: u64,
     next_link: u64,
 }
 
 impl LocalHub {
-    /// Starts one with nothing in it, at two free addresses of this machine.
+    /// Starts an empty hub at two free addresses of this machine.
     pub fn start() -> io::Result<Self> {
         Self::start_at(0)
     }
 
-    /// The same, the hub itself at this port.
+    /// Starts an empty hub at this port.
     pub fn start_at(port: u16) -> io::Result<Self> {
         let hub = server::listen(port)?;
         let blobs = server::listen(0)?;
         let address = format!("http://{}", hub.local_addr()?);
         let state: Arc<Mutex<State>> = Arc::default();
-        let (end, ended) = tokio::sync::oneshot::channel();
+        let (stop, stopped) = tokio::sync::oneshot::channel();
         let served = Arc::clone(&state);
         thread::Builder::new()
             .name("local-hub".to_owned())
-            .spawn(move || server::serve(hub, blobs, served, ended))?;
+            .spawn(move || server::serve(hub, blobs, served, stopped))?;
         Ok(Self {
             address,
             state,
-            _end: end,
+            _stop: stop,
         })
     }
 
-    /// Its address, for `HF_ENDPOINT`.
+    /// Returns the address, for `HF_ENDPOINT`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Options for a hub of ours that asks it: no token, no proxies, quick to find it silent.
+    /// Returns options for a client of this hub: no token, no proxies, and a short timeout.
     pub fn options(&self) -> HubOptions {
         HubOptions {
             endpoint: self.address.clone(),
@@ -94,19 +94,19 @@ impl LocalHub {
         }
     }
 
-    /// A hub of ours that asks it.
+    /// Returns a client of this hub.
     pub fn hub(&self) -> Result<Hub, HubError> {
         Hub::new(self.options())
     }
 
-    /// Puts a file into a repository, which has a new commit by that. Files from 1,000 bytes on
-    /// lie in the blob store. Returns the commit.
+    /// Puts a file into a repository, which creates a new commit. Files of 1,000 bytes and more are
+    /// in the blob store. Returns the commit.
     pub fn put(&self, repository: &str, file: &str, bytes: impl Into<Vec<u8>>) -> String {
         let mut state = self.state();
         state.repositories.put(repository, file, bytes.into())
     }
 
-    /// Puts `owner/name/…` below this folder into repositories of these names.
+    /// Puts the files below `owner/name/` in this folder into repositories with these names.
     pub fn put_folder(&self, folder: &Path) -> io::Result<()> {
         for owner in folders(folder)? {
             for name in folders(&owner)? {
@@ -130,64 +130,64 @@ impl LocalHub {
         Ok(())
     }
 
-    /// Other bytes under the same commit, as no hub should do it.
+    /// Changes the bytes of a file without a new commit, which no real hub does.
     pub fn rewrite(&self, repository: &str, file: &str, bytes: impl Into<Vec<u8>>) {
         let mut state = self.state();
         state.repositories.rewrite(repository, file, bytes.into());
     }
 
-    /// What a file is now.
+    /// Returns the current bytes of a file.
     pub fn bytes(&self, repository: &str, file: &str) -> Option<Vec<u8>> {
         let state = self.state();
         let (_, blob) = state.repositories.file(repository, "main", file).ok()?;
         Some(blob.bytes.to_vec())
     }
 
-    /// Forgets all commits of a repository but the newest.
+    /// Deletes all commits of a repository except the newest.
     pub fn forget_history(&self, repository: &str) {
         self.state().repositories.forget_history(repository);
     }
 
-    /// The token that opens gated repositories.
+    /// Sets the token that opens gated repositories.
     pub fn accept_token(&self, token: &str) {
         self.state().token = Some(token.to_owned());
     }
 
-    /// What is asked of the old name is redirected to the new one, on the hub itself.
+    /// Renames a repository. Requests with the old name are redirected within the hub.
     pub fn rename(&self, old: &str, new: &str) {
         self.state().renamed.push((old.to_owned(), new.to_owned()));
     }
 
-    /// Wants the token, and conditions accepted, for this repository.
+    /// Makes a repository gated.
     pub fn gate(&self, repository: &str) {
         self.state().repositories.gate(repository);
     }
 
-    /// The next so many requests of a route go wrong in this way.
+    /// Injects a fault into the next `n_times` requests of a route.
     pub fn fail(&self, route: Route, fault: Fault, n_times: u32) {
-        self.state().rules.push(faults::Rule {
+        self.state().rules.push(faults::FaultRule {
             route,
             fault,
             n_times,
         });
     }
 
-    /// The same from a line of words, such as `blob:drop=1000*3` or `resolve:status=429/2`. Without
-    /// a number of times it is for ever.
-    pub fn fail_as(&self, words: &str) -> Result<(), String> {
-        let rule = faults::Rule::read(words)?;
+    /// Injects a fault from its text, such as `blob:drop=1000*3` or `resolve:status=429/2`. Without
+    /// a count it is permanent.
+    pub fn fail_from_text(&self, words: &str) -> Result<(), String> {
+        let rule = faults::FaultRule::parse(words)?;
         self.state().rules.push(rule);
         Ok(())
     }
 
-    /// No more faults.
-    pub fn heal(&self) {
+    /// Removes all faults.
+    pub fn clear_faults(&self) {
         self.state().rules.clear();
     }
 
-    /// All requests since the start.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.state().seen.clone()
+    /// Returns all requests since the start.
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.state().requests.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,7 +1,7 @@
-//! The access token: from the environment or the system's keychain, and nowhere else.
+//! The access token, from the environment or the system's keychain.
 //!
-//! Rule: it is in no file of ours, no log and no `Debug`, and its memory is wiped when it goes. It
-//! is sent to the endpoint's own host only (see `Hub`).
+//! Rule: the token is in no file of Transom, no log and no `Debug` output, and its memory is wiped
+//! on drop. It is sent only to the endpoint's own origin (see `Hub`).
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use zeroize::Zeroizing;
 
 use crate::HubError;
 
-/// The name under which it lies in the keychain.
+/// The service name in the keychain.
 const SERVICE: &str = "Transom";
 
-/// A token that does not show itself.
+/// A token that `Debug` does not show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Zeroizing<String>);
 
 impl Token {
-    /// Checks that it is one printable word, since it becomes a line of a request.
+    /// Checks that the text is one printable word, because it becomes a header line.
     pub fn new(text: String) -> Result<Self, HubError> {
         let text = Zeroizing::new(text);
         let word = text.trim();
@@ -38,14 +38,14 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Keeps the token for this endpoint in the keychain. Blocks, maybe for a person's answer.
+/// Stores the token for this endpoint in the keychain. Blocks, possibly until the user confirms.
 pub(crate) fn set(endpoint: &str, token: &Token) -> Result<(), HubError> {
     entry(endpoint)?
         .set_password(token.reveal())
         .map_err(refusal)
 }
 
-/// Deletes the token for this endpoint from the keychain, if there is one. Blocks likewise.
+/// Deletes the token for this endpoint from the keychain, if there is one. Blocks like [`set`].
 pub(crate) fn clear(endpoint: &str) -> Result<(), HubError> {
     match entry(endpoint)?.delete_credential() {
         Ok(()) | Err(keyring::Error::NoEntry) => Ok(()),
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_one_word_and_never_shown() {
+    fn a_token_is_one_word_and_not_in_debug_output() {
         let token = Token::new(" hf_secret\n".to_owned()).unwrap();
         assert_eq!(token.reveal(), "hf_secret");
         assert_eq!(format!("{token:?}"), "Token(…)");

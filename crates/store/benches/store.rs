@@ -1,7 +1,7 @@
-//! What the store costs: `cargo bench -p transom-store --bench store`.
+//! Benchmarks of the store: `cargo bench -p transom-store --bench store`.
 //!
-//! Growing an answer that is long already, opening a long conversation, finding words among many
-//! messages, and opening the file. Everything on a disk of this machine, in a folder that is removed.
+//! Appending to a long response, opening a long conversation, searching many messages, and opening
+//! the file, all on a disk of this machine in a temporary folder.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,10 +13,10 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use transom_store::{ConversationId, Ending, MessageId, NewMessage, Speaker, Store, Timestamp};
+use transom_store::{ConversationId, Ending, MessageId, MessageRole, NewMessage, Store, Timestamp};
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
-/// What comes in half a second at a good pace.
+/// The text of half a second at a good rate.
 const PIECE: &str =
     "and then the answer goes on for some forty words that nobody has read before, ";
 const N_APPENDS: usize = 200;
@@ -116,7 +116,7 @@ fn many_messages(store: &Store, folder: &Path) {
 fn begin_answer(store: &Store) -> MessageId {
     let id = store.create_conversation(NOW).unwrap();
     let answer = NewMessage {
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         ending: Ending::Writing,
         ..message(id, None, "")
     };
@@ -124,10 +124,10 @@ fn begin_answer(store: &Store) -> MessageId {
 }
 
 fn message(conversation: ConversationId, parent: Option<MessageId>, text: &str) -> NewMessage {
-    NewMessage::said(conversation, parent, text, NOW)
+    NewMessage::from_user(conversation, parent, text, NOW)
 }
 
-/// Words of which some are in every text, and most in few.
+/// Returns words of which some are in every text, and most in few.
 fn words(seed: usize, n_words: usize) -> String {
     let mut state = seed as u64 + 1;
     let mut text = String::new();
@@ -147,7 +147,7 @@ fn words(seed: usize, n_words: usize) -> String {
     text
 }
 
-/// Conversations of so many messages each, as a file to import.
+/// Returns conversations with so many messages each, as a file to import.
 fn export(n_messages: usize, n_each: usize) -> String {
     let conversations = (0..n_messages / n_each).map(|c| {
         let messages = (0..n_each).map(|m| {

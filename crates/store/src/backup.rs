@@ -1,6 +1,7 @@
-//! Copies of the file: one a day, and one before it is brought to a newer format.
+//! Backups: copies of the database, one per day and one before each migration.
 //!
-//! Rule: the last seven are kept, for this user only. What a person deletes leaves them too.
+//! Rule: the newest seven are kept, readable only by this user. What a user deletes leaves the
+//! backups too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +12,19 @@ use crate::conversation::{ConversationId, Timestamp};
 use crate::error::StoreError;
 use crate::open::{connect, make_private_folder};
 use crate::store::Store;
-use crate::{conversations, examine, schema};
+use crate::{check, conversations, schema};
 
-const N_KEPT: usize = 7;
+const MAX_BACKUPS: usize = 7;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 impl Store {
-    /// Copies the file unless there is a copy of the last 24 hours, and returns the copy's path. It reads the
-    /// file on a connection of its own, so other calls go on meanwhile.
+    /// Makes a backup unless there is one from the last 24 hours, and returns its path. Reads the
+    /// database on a separate connection, so other calls continue.
     ///
     /// # Errors
     ///
-    /// When the copy cannot be written; the earlier copies stay.
+    /// If the backup cannot be written. Earlier backups stay.
     pub fn back_up_if_due(&self, now: Timestamp) -> Result<Option<PathBuf>, StoreError> {
         let Some(path) = &self.inner.path else {
             return Ok(None);
@@ -38,7 +39,7 @@ impl Store {
     }
 }
 
-/// Copies the whole database, log included, while it is open.
+/// Copies the entire database, log included, while it is open.
 pub(crate) fn make(path: &Path, stem: &str, now: Timestamp) -> Result<PathBuf, StoreError> {
     let folder = folder(path);
     make_private_folder(&folder).map_err(|source| StoreError::io(&folder, &source))?;
@@ -46,14 +47,14 @@ pub(crate) fn make(path: &Path, stem: &str, now: Timestamp) -> Result<PathBuf, S
     let part = backup.with_extension("part");
     copy(path, &part)?;
     fs::rename(&part, &backup).map_err(|source| StoreError::io(&backup, &source))?;
-    for old in all(path).into_iter().rev().skip(N_KEPT) {
+    for old in all(path).into_iter().rev().skip(MAX_BACKUPS) {
         let _ = fs::remove_file(old);
     }
     Ok(backup)
 }
 
-/// Writes a database, log included, to a new file, which is on the disk when this returns. Fails,
-/// and leaves no file, if a page cannot be read.
+/// Writes a database, log included, to a new file, which is synced when this returns. If a page
+/// cannot be read, it fails and leaves no file.
 fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let copy = || -> Result<(), StoreError> {
         create_private(to).map_err(|source| StoreError::io(to, &source))?;
@@ -67,21 +68,22 @@ fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Removes a conversation from every copy. A copy from which it cannot be removed goes itself.
-pub(crate) fn forget(path: &Path, key: &str) {
+/// Deletes a conversation from every backup. A backup from which it cannot be deleted is deleted
+/// itself.
+pub(crate) fn delete_conversation(path: &Path, key: &str) {
     for backup in all(path) {
-        if let Err(error) = forget_in(&backup, key) {
-            tracing::info!(path = %backup.display(), %error, "a backup is removed with the chat");
+        if let Err(error) = delete_conversation_in(&backup, key) {
+            tracing::info!(path = %backup.display(), %error, "removing a backup, because a deleted chat cannot be removed from it");
             remove(&backup);
         }
     }
 }
 
-fn forget_in(backup: &Path, key: &str) -> Result<(), StoreError> {
+fn delete_conversation_in(backup: &Path, key: &str) -> Result<(), StoreError> {
     let mut connection = connect(backup)?;
     let version = schema::version(&connection)? as usize;
     if version != schema::MIGRATIONS.len() {
-        return Err(examine::damaged(backup, "it has an older format"));
+        return Err(check::damaged(backup, "it has an older format"));
     }
     let tx = connection.transaction()?;
     let find = "SELECT id FROM conversation WHERE key = ?1";
@@ -93,7 +95,7 @@ fn forget_in(backup: &Path, key: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Those that are there, oldest first.
+/// Returns the backups, oldest first.
 pub(crate) fn all(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder(path)) else {
         return Vec::new();
@@ -108,7 +110,7 @@ pub(crate) fn all(path: &Path) -> Vec<PathBuf> {
     dated.into_iter().map(|(_, path)| path).collect()
 }
 
-/// When a copy was made, as its name says.
+/// Returns when a backup was made, from its file name.
 pub(crate) fn made_at(backup: &Path) -> Option<Timestamp> {
     let stem = backup.file_stem()?.to_str()?;
     let digits = stem.get(stem.find("-20")? + 1..)?.get(..DATE_LENGTH)?;
@@ -117,7 +119,7 @@ pub(crate) fn made_at(backup: &Path) -> Option<Timestamp> {
     Some(Timestamp(time.timestamp().as_millisecond()))
 }
 
-/// Removes all of them.
+/// Deletes all backups.
 pub(crate) fn remove_all(path: &Path) {
     all(path).iter().for_each(|backup| remove(backup));
 }
@@ -132,7 +134,7 @@ fn folder(path: &Path) -> PathBuf {
     path.with_file_name("backups")
 }
 
-/// An empty file that only this user reads.
+/// Creates an empty file that only this user can read.
 pub(crate) fn create_private(path: &Path) -> std::io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -144,7 +146,7 @@ pub(crate) fn create_private(path: &Path) -> std::io::Result<fs::File> {
     options.open(path)
 }
 
-/// A name with `.db` that no file has.
+/// Returns an unused path with the extension `.db`.
 pub(crate) fn free_name(folder: &Path, stem: &str) -> PathBuf {
     let mut path = folder.join(format!("{stem}.db"));
     let mut n = 2;
@@ -155,11 +157,11 @@ pub(crate) fn free_name(folder: &Path, stem: &str) -> PathBuf {
     path
 }
 
-/// Of a date in the name of a file, such as `2026-11-21-125443`, in UTC.
+/// The format of the date in a file name, such as `2026-11-21-125443`, in UTC.
 const DATE: &str = "%Y-%m-%d-%H%M%S";
 const DATE_LENGTH: usize = 17;
 
-/// For names of files.
+/// Formats a date for a file name.
 pub(crate) fn date(now: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(now.0).map_or_else(
         |_| now.0.to_string(),

@@ -1,16 +1,16 @@
-//! Conversations as a tree of messages, of which one path is shown.
+//! Conversations as trees of messages, of which one path is shown.
 //!
-//! Editing and regenerating add a sibling; nothing is overwritten. The conversation remembers the
-//! leaf of the path that is shown.
+//! Editing and regenerating add a sibling; nothing is overwritten. The conversation stores the leaf
+//! of the path that is shown.
 
 use serde::{Deserialize, Serialize};
 
-/// Names a conversation. Never used twice.
+/// The id of a conversation. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct ConversationId(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub i64);
 
-/// Names a message. Never used twice.
+/// The id of a message. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct MessageId(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub i64);
@@ -20,51 +20,50 @@ pub struct MessageId(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub 
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Timestamp(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub i64);
 
-/// A conversation, without its messages.
+/// A conversation without its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Conversation {
-    /// Its name.
+    /// The id.
     pub id: ConversationId,
-    /// Title for people; empty until the first question gave it one.
+    /// The title; empty until the first question sets it.
     pub title: String,
-    /// Kept at the top.
+    /// Whether it is pinned to the top of the list.
     pub is_pinned: bool,
-    /// When it began.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When something was last said in it.
+    /// When its last message was added.
     pub updated_at: Timestamp,
-    /// Messages on the path that is shown.
+    /// The number of messages on the path that is shown.
     pub n_messages: u32,
 }
 
-/// A conversation that a search found, or one of the list.
+/// A conversation in search results or in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct FoundConversation {
-    /// Which.
+    /// The conversation.
     pub conversation: Conversation,
-    /// Where the words were found; `None` in a list that was not searched for, or when the title
-    /// has them.
+    /// The text around the matches; `None` if nothing was searched for, or if the title matches.
     pub snippet: Option<Snippet>,
 }
 
-/// A piece of a message around the words that were searched for.
+/// A piece of a message around the matches of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Snippet {
-    /// Of which message.
+    /// The message.
     pub message: MessageId,
-    /// Pieces of text in order, each with whether it is one of the words.
+    /// Pieces of text in order, each with whether it is a match.
     pub pieces: Vec<(String, bool)>,
 }
 
-/// Who wrote a message.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS), ts(rename = "Speaker"))]
 #[serde(rename_all = "snake_case")]
-pub enum Speaker {
-    /// The person.
+pub enum MessageRole {
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -75,91 +74,94 @@ pub enum Speaker {
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "ending", rename_all = "snake_case")]
 pub enum Ending {
-    /// It is being written. One that a program left so is [`Ending::Interrupted`] when the store is
-    /// next opened.
+    /// The message is still being written. If the program ends first, the next start changes this
+    /// to [`Ending::Interrupted`].
     Writing,
-    /// Complete; every message of a person is.
+    /// Complete. Every message of a user is.
     Stop,
-    /// Its length limit was reached.
+    /// Stopped at the length limit.
     Length,
-    /// The person stopped it.
-    Cancelled,
-    /// The machine could not afford more of it.
+    /// The user canceled it.
+    #[serde(rename = "cancelled")]
+    Canceled,
+    /// Stopped early because the computer was short of memory.
     Shed,
-    /// It failed; what was written stays.
+    /// Failed; the text written before stays.
     Failed {
-        /// Why, as JSON of whoever asked for it.
+        /// The reason, as JSON of the caller.
         failure: String,
     },
-    /// The program ended while it was written.
+    /// The program ended while the message was being written.
     Interrupted,
 }
 
-/// One message, whole.
+/// A message with its texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Its name.
+    /// The id.
     pub id: MessageId,
-    /// Its conversation.
+    /// The conversation.
     pub conversation: ConversationId,
-    /// The message that it follows.
+    /// The message that this one follows.
     pub parent: Option<MessageId>,
     /// Who wrote it.
-    pub speaker: Speaker,
-    /// What the model thought before; empty for people.
+    #[serde(rename = "speaker")]
+    pub role: MessageRole,
+    /// The reasoning of the model before its response; empty for users.
     pub reasoning: String,
-    /// What is said, as Markdown.
+    /// The text as Markdown.
     pub text: String,
-    /// Text that the person took along with it, such as a selection; empty if none.
+    /// Text that the user attached, such as a selection; may be empty.
     pub attachment: String,
     /// How it ended.
     pub ending: Ending,
-    /// Name of the model that wrote it.
+    /// The name of the model that wrote it.
     pub model: Option<String>,
-    /// Figures of the answer, as JSON of whoever asked for it.
+    /// Statistics of the response, as JSON of the caller.
     pub stats: Option<String>,
-    /// When it was begun.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Messages with the same parent, itself included, oldest first.
+    /// All messages with the same parent, including this one, oldest first.
     pub siblings: Vec<MessageId>,
 }
 
-/// What a long conversation's list needs of each message.
+/// The data of a message that the list of a long conversation needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct MessageHead {
-    /// Its name.
+    /// The id.
     pub id: MessageId,
     /// Who wrote it.
-    pub speaker: Speaker,
-    /// Characters of text and reasoning, for a guess at its height.
+    #[serde(rename = "speaker")]
+    pub role: MessageRole,
+    /// The number of characters of text and reasoning, to estimate its height.
     pub n_chars: u32,
 }
 
 /// A message to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
-    /// Its conversation.
+    /// The conversation.
     pub conversation: ConversationId,
-    /// The message that it follows; `None` begins the conversation, or a branch of its beginning.
+    /// The message that it follows; `None` for a first message or another version of it.
     pub parent: Option<MessageId>,
     /// Who writes it.
-    pub speaker: Speaker,
-    /// What is said so far.
+    pub role: MessageRole,
+    /// The text so far.
     pub text: String,
-    /// What the person takes along.
+    /// The text that the user attached.
     pub attachment: String,
-    /// How it ended; [`Ending::Writing`] for an answer that begins.
+    /// How it ended; [`Ending::Writing`] for a response that begins.
     pub ending: Ending,
-    /// Name of the model that writes it.
+    /// The name of the model that writes it.
     pub model: Option<String>,
-    /// Now.
+    /// The current time.
     pub created_at: Timestamp,
 }
 
 impl NewMessage {
-    /// What a person says, whole and with nothing taken along.
-    pub fn said(
+    /// Creates a complete message of the user without an attachment.
+    pub fn from_user(
         conversation: ConversationId,
         parent: Option<MessageId>,
         text: impl Into<String>,
@@ -168,7 +170,7 @@ impl NewMessage {
         Self {
             conversation,
             parent,
-            speaker: Speaker::User,
+            role: MessageRole::User,
             text: text.into(),
             attachment: String::new(),
             ending: Ending::Stop,

@@ -1,7 +1,7 @@
-//! The list of conversations: begin, name, pin, delete.
+//! The list of conversations: create, rename, pin, delete.
 //!
-//! Rule: what is deleted is in no file of the folder when the call returns. SQLite overwrites freed
-//! bytes, the index forgets the words, the log is cut, and the backups forget it too.
+//! Rule: deleted text is in no file of the folder when the call returns. SQLite overwrites freed
+//! bytes, the search index drops the words, the log is truncated, and the backups are changed too.
 
 use rusqlite::{OptionalExtension, Row, Transaction, named_params};
 use transom_files::visible;
@@ -11,10 +11,10 @@ use crate::error::StoreError;
 use crate::store::{Flush, Store, count, lock, text};
 use crate::{backup, recovery, search};
 
-/// The columns that [`read`] takes.
+/// The columns that [`read`] expects.
 pub(crate) const COLUMNS: &str =
     "c.id, c.title, c.is_pinned, c.created_at, c.updated_at, coalesce(m.depth, 0)";
-/// Where they come from.
+/// The tables of these columns.
 pub(crate) const TABLES: &str = "conversation c LEFT JOIN message m ON m.id = c.leaf";
 
 pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Conversation> {
@@ -36,11 +36,11 @@ pub(crate) fn find(tx: &Transaction<'_>, id: ConversationId) -> Result<Conversat
 }
 
 impl Store {
-    /// Begins an empty conversation without a title.
+    /// Creates an empty conversation without a title.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub fn create_conversation(&self, now: Timestamp) -> Result<ConversationId, StoreError> {
         self.write(Flush::Later, |tx| {
             tx.prepare_cached("INSERT INTO conversation (created_at, updated_at) VALUES (?1, ?1)")?
@@ -49,20 +49,21 @@ impl Store {
         })
     }
 
-    /// One conversation.
+    /// Returns a conversation.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`] if there is none of that id.
+    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn conversation(&self, id: ConversationId) -> Result<Conversation, StoreError> {
         self.read(|tx| find(tx, id))
     }
 
-    /// Pinned ones first, then by when something was last said, latest first.
+    /// Returns conversations: pinned ones first, then by the time of the last message, newest
+    /// first.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn conversations(&self, offset: u32, limit: u32) -> Result<Vec<Conversation>, StoreError> {
         self.read(|tx| {
             let mut statement = tx.prepare_cached(&format!(
@@ -74,20 +75,20 @@ impl Store {
         })
     }
 
-    /// Gives it a title; blanks at the ends go, and control characters become visible.
+    /// Sets the title. Spaces at the ends are removed, and control characters become visible.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`] if there is none of that id.
+    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn rename(&self, id: ConversationId, title: &str) -> Result<(), StoreError> {
         self.write(Flush::Now, |tx| set_title(tx, id, title))
     }
 
-    /// Gives it a title unless it has one; whether it did.
+    /// Sets the title if there is none. Returns true if it did.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`] if there is none of that id.
+    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn set_title_if_empty(&self, id: ConversationId, title: &str) -> Result<bool, StoreError> {
         self.write(Flush::Later, |tx| {
             let is_empty = find(tx, id)?.title.is_empty();
@@ -98,11 +99,11 @@ impl Store {
         })
     }
 
-    /// Keeps it at the top, or no longer.
+    /// Pins a conversation to the top of the list, or unpins it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`] if there is none of that id.
+    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn pin(&self, id: ConversationId, is_pinned: bool) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| {
             let n = tx
@@ -112,16 +113,15 @@ impl Store {
         })
     }
 
-    /// Deletes it with all its branches, so that its words are in no file of the folder any more,
-    /// but for a damaged file that was set aside. It leaves the backups too. An
-    /// answer of it that is being written can no longer be: its calls fail with
-    /// [`StoreError::NoMessage`].
+    /// Deletes a conversation with all its branches, also from the backups. Its text is then in no
+    /// file of the folder, except damaged files that were set aside. If a response of it is being
+    /// written, further calls for that fail with [`StoreError::NoMessage`].
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`] if there is none of that id.
+    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn delete(&self, id: ConversationId) -> Result<(), StoreError> {
-        // A copy that is being made now would still have it.
+        // A backup that is being made now would still contain it.
         let _backups = self.inner.backups();
         let key = self.write(Flush::Now, |tx| {
             let key = tx
@@ -136,16 +136,16 @@ impl Store {
             Ok(key)
         })?;
         if let Some(path) = &self.inner.path {
-            backup::forget(path, &key);
+            backup::delete_conversation(path, &key);
         }
         self.erase_traces(false)
     }
 
-    /// Deletes every conversation, and what was set aside of damaged files. Settings stay.
+    /// Deletes all conversations and all damaged files that were set aside. Settings stay.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub fn clear_history(&self) -> Result<(), StoreError> {
         let _backups = self.inner.backups();
         if let Some(path) = &self.inner.path {
@@ -162,7 +162,8 @@ impl Store {
         self.erase_traces(true)
     }
 
-    /// Folds the log into the file and cuts it; with everything, damaged files go too.
+    /// Checkpoints the log into the database and truncates it. With `is_everything`, also deletes
+    /// damaged files.
     fn erase_traces(&self, is_everything: bool) -> Result<(), StoreError> {
         let Some(path) = &self.inner.path else {
             return Ok(());
@@ -171,12 +172,12 @@ impl Store {
             recovery::remove_set_aside(path);
         }
         let writer = lock(&self.inner.writer);
-        // A reader in mid-transaction would keep the log from being cut.
+        // A reader in a transaction would prevent truncating the log.
         let _reader = self.inner.reader.as_ref().map(lock);
         let cut = || -> Result<bool, StoreError> {
-            // What was deleted is overwritten already; this gives the space back.
+            // Deleted bytes are overwritten already; this frees the space.
             if is_everything && let Err(error) = writer.connection.execute_batch("VACUUM") {
-                tracing::warn!(%error, "the file stays as large as it was");
+                tracing::warn!(%error, "cannot shrink the database file");
             }
             let is_busy =
                 writer
@@ -184,18 +185,18 @@ impl Store {
                     .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
             Ok(is_busy)
         };
-        if self.placed(cut())? {
+        if self.with_path(cut())? {
             return Err(StoreError::Busy { path: path.clone() });
         }
         Ok(())
     }
 }
 
-/// Deletes the rows of a conversation, and its words from the index.
+/// Deletes the rows of a conversation, and its words from the search index.
 pub(crate) fn delete_rows(tx: &Transaction<'_>, id: ConversationId) -> Result<(), StoreError> {
     let title = find(tx, id)?.title;
-    search::forget_title(tx, id, &title)?;
-    search::forget_messages(tx, id)?;
+    search::unindex_title(tx, id, &title)?;
+    search::unindex_messages(tx, id)?;
     for table in ["piece", "body"] {
         tx.execute(
             &format!(
@@ -216,7 +217,7 @@ fn set_title(tx: &Transaction<'_>, id: ConversationId, title: &str) -> Result<()
     if old == title {
         return Ok(());
     }
-    search::forget_title(tx, id, &old)?;
+    search::unindex_title(tx, id, &old)?;
     search::index_title(tx, id, title)?;
     tx.prepare_cached("UPDATE conversation SET title = :title WHERE id = :id")?
         .execute(named_params! { ":title": title, ":id": id.0 })?;

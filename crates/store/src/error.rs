@@ -1,7 +1,7 @@
-//! What can go wrong with the store, in words for the person whose conversations it keeps.
+//! The errors of the store, in words for the users whose conversations it stores.
 //!
-//! Rule: a case names the file and says what to do. None is used for something that could have been
-//! put right: damage that is found when the store is opened becomes a notice, not an error.
+//! Rule: each error names the file and says what to do. Nothing that can be repaired is an error:
+//! damage found at the start becomes a notice.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,42 +9,42 @@ use std::path::{Path, PathBuf};
 use crate::conversation::{ConversationId, MessageId};
 use crate::settings::SettingIssue;
 
-/// Why the store could not do what it was asked for. Nothing was changed then.
+/// Why a call to the store failed. A failed call changes nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The data folder cannot be made, entered or made private.
+    /// The data folder cannot be created, opened or made private.
     #[error(
-        "the data folder {} cannot be used ({source}). Check that it belongs to you and lies on a disk that is there.",
+        "the data folder {} cannot be used ({source}). Check that it belongs to you and that its disk is connected.",
         folder.display()
     )]
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file or its folder can be read, but not written to.
+    /// The file or its folder can be read, but not written.
     #[error(
-        "{} cannot be written to. Allow yourself to write to the file and its folder, or move them to a disk that is not read-only.",
+        "{} cannot be written to. Give yourself write permission for the file and its folder, or move them to a writable disk.",
         path.display()
     )]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
-    /// The disk is full. What was there before is whole.
+    /// The disk is full. Everything saved before is intact.
     #[error(
-        "the disk is full: nothing more fits into {}. Free some space and try again; what was saved before is safe.",
+        "the disk is full, so {} cannot grow. Free some space and try again; everything saved before is safe.",
         path.display()
     )]
     Full {
         /// The file.
         path: PathBuf,
     },
-    /// Part of the file cannot be read any more. Opening the store anew saves what can be.
+    /// Part of the file can no longer be read. Opening the store again saves the rest.
     #[error(
-        "{} is damaged ({reason}). Start the app again: it will set the file aside and save what can be read.",
+        "{} is damaged ({reason}). Start the app again: it sets the file aside and recovers what can be read.",
         path.display()
     )]
     Damaged {
@@ -53,22 +53,22 @@ pub enum StoreError {
         /// What SQLite found.
         reason: String,
     },
-    /// A later version of the app has been here. The file was left as it is.
+    /// A newer version of the app wrote the file. It was not changed.
     #[error(
-        "{} was written by Transom {written_by} (format {found}); this version reads up to format {known}. Update the app. The file was left as it is.",
+        "{} was written by Transom {written_by} (format {found}); this version reads up to format {known}. Update the app. The file was not changed.",
         path.display()
     )]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Its format version.
         found: u32,
-        /// The latest format that this version knows.
+        /// The newest format version that this version reads.
         known: u32,
         /// The version of the app that wrote it.
         written_by: String,
     },
-    /// Another program has held the file for too long.
+    /// Another program has locked the file for too long.
     #[error(
         "another program is using {}. Close it and try again.",
         path.display()
@@ -77,7 +77,7 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// The disk does not do what it is told.
+    /// The disk reports an error.
     #[error(
         "{} cannot be read or written ({reason}). Check the disk, then try again.",
         path.display()
@@ -85,48 +85,48 @@ pub enum StoreError {
     Disk {
         /// The file.
         path: PathBuf,
-        /// What the system or SQLite said.
+        /// The error of the system or SQLite.
         reason: String,
     },
-    /// Anything else that SQLite says.
+    /// Any other error of SQLite.
     #[error("the database {} failed: {source}", path.display())]
     Database {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// There is no such conversation, or no longer.
-    #[error("there is no conversation {}: it was deleted", .0.0)]
+    /// The conversation does not exist or was deleted.
+    #[error("conversation {} does not exist or was deleted", .0.0)]
     NoConversation(ConversationId),
-    /// There is no such message, or no longer.
-    #[error("there is no message {}: it was deleted", .0.0)]
+    /// The message does not exist or was deleted.
+    #[error("message {} does not exist or was deleted", .0.0)]
     NoMessage(MessageId),
-    /// A message cannot follow one of another conversation.
+    /// The parent of a message is in another conversation.
     #[error(
-        "message {} is not in conversation {}, so nothing there can follow it",
+        "message {} is not in conversation {}, so it cannot be the parent of a message there",
         parent.0,
         conversation.0
     )]
-    ParentElsewhere {
-        /// The message that was to be followed.
+    ParentInOtherConversation {
+        /// The parent.
         parent: MessageId,
-        /// The conversation of the new one.
+        /// The conversation of the new message.
         conversation: ConversationId,
     },
-    /// A message that has ended does not grow or end again.
-    #[error("message {} has ended and cannot be written on", .0.0)]
+    /// The message has ended, so it cannot be changed.
+    #[error("message {} has ended and can no longer be changed", .0.0)]
     NotWriting(MessageId),
     /// [`crate::Ending::Writing`] was given as an ending.
-    #[error("message {} was to end as still being written", .0.0)]
-    NoEnding(MessageId),
-    /// A setting was refused; all of them are as they were.
+    #[error("message {} cannot end in the state of being written", .0.0)]
+    InvalidEnding(MessageId),
+    /// A setting has an invalid value. No setting was changed.
     #[error("{0}")]
     Setting(SettingIssue),
-    /// A text to import is no export, or a broken one. Nothing of it was taken.
+    /// The text to import is in no known format, or broken. Nothing was imported.
     #[error("this cannot be imported: {problem} ({place})")]
     Import {
-        /// Where: line and column, or the path of a field.
+        /// The place: line and column, or the path of a field.
         place: String,
         /// What is wrong there.
         problem: String,
@@ -134,7 +134,7 @@ pub enum StoreError {
 }
 
 impl From<rusqlite::Error> for StoreError {
-    /// The file is filled in by [`StoreError::at`].
+    /// [`StoreError::at`] fills in the file.
     fn from(source: rusqlite::Error) -> Self {
         Self::Database {
             path: PathBuf::new(),
@@ -144,7 +144,7 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
-    /// Says which file an error of SQLite is about, and what it means.
+    /// Adds the file to an error of SQLite, and converts it to the case that it means.
     pub(crate) fn at(self, path: &Path) -> Self {
         let Self::Database { source, .. } = self else {
             return self;
@@ -152,7 +152,7 @@ impl StoreError {
         let path = path.to_path_buf();
         let reason = source.to_string();
         use rusqlite::ErrorCode as Code;
-        if is_misread(&source) {
+        if has_wrong_type(&source) {
             return Self::Damaged { path, reason };
         }
         match source.sqlite_error_code() {
@@ -165,7 +165,7 @@ impl StoreError {
         }
     }
 
-    /// An error of the system about a file.
+    /// Converts an I/O error of a file.
     pub(crate) fn io(path: &Path, source: &io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
@@ -180,13 +180,13 @@ impl StoreError {
         }
     }
 
-    /// The file cannot be read any more, as far as this error says.
+    /// Returns true if the error means that the file is damaged.
     pub(crate) fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode as Code;
         match self {
             Self::Damaged { .. } => true,
             Self::Database { source, .. } => {
-                let is_senseless = matches!(
+                let is_corrupt = matches!(
                     source.sqlite_error_code(),
                     Some(
                         Code::DatabaseCorrupt
@@ -196,16 +196,16 @@ impl StoreError {
                             | Code::ConstraintViolation
                     )
                 );
-                is_senseless || is_misread(source)
+                is_corrupt || has_wrong_type(source)
             }
             _ => false,
         }
     }
 }
 
-/// A value of a wrong type, or a table without one of its columns: our own tables rule that out, so
-/// bytes were changed from outside.
-fn is_misread(source: &rusqlite::Error) -> bool {
+/// Returns true for a value with a wrong type, or a table without one of its columns. Our own
+/// tables rule that out, so the bytes were changed from outside.
+fn has_wrong_type(source: &rusqlite::Error) -> bool {
     matches!(
         source,
         rusqlite::Error::FromSqlConversionFailure(..)

@@ -1,32 +1,33 @@
-//! Conversations as files: JSON for everything, Markdown for reading.
+//! Exports conversations: JSON with everything, Markdown for reading.
 //!
-//! Rule: what is exported can be imported again. JSON keeps every branch; Markdown keeps the path
-//! that is shown.
+//! Rule: every export can be imported again. JSON has all branches; Markdown has the path that is
+//! shown.
 
 use rusqlite::Transaction;
 
 use crate::conversation::{ConversationId, Ending, MessageId};
 use crate::error::StoreError;
-use crate::exchange::{Export, FORMAT, Said, Talk, VERSION};
+use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, VERSION};
 use crate::store::Store;
 use crate::{conversations, markdown, messages};
 
 impl Store {
-    /// One conversation, or all of them, with every branch, as JSON that [`Store::import`] takes.
+    /// Exports one conversation, or all of them, with all branches, as JSON that [`Store::import`]
+    /// reads.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`] if there is none of that id.
+    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn export_json(&self, id: Option<ConversationId>) -> Result<String, StoreError> {
         let conversations = self.read(|tx| match id {
-            Some(id) => Ok(vec![talk(tx, id)?]),
+            Some(id) => Ok(vec![exported_conversation(tx, id)?]),
             None => {
                 let ids: Vec<i64> = tx
                     .prepare("SELECT id FROM conversation ORDER BY id")?
                     .query_map([], |row| row.get(0))?
                     .collect::<Result<_, _>>()?;
                 ids.into_iter()
-                    .map(|id| talk(tx, ConversationId(id)))
+                    .map(|id| exported_conversation(tx, ConversationId(id)))
                     .collect()
             }
         })?;
@@ -39,25 +40,31 @@ impl Store {
         Ok(json.expect("texts, numbers and truth values are always JSON") + "\n")
     }
 
-    /// The path that is shown, as Markdown for people that [`Store::import`] takes as well.
+    /// Exports the path that is shown as readable Markdown, which [`Store::import`] reads too.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`] if there is none of that id.
+    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn export_markdown(&self, id: ConversationId) -> Result<String, StoreError> {
-        let mut talk = self.read(|tx| talk(tx, id))?;
-        // A message whose fork was left for another is not on the path, nor is what follows it.
+        let mut exported = self.read(|tx| exported_conversation(tx, id))?;
+        // If another branch is shown at a fork, this message and all that follow it are not on the
+        // path.
         let mut on_path = std::collections::HashSet::new();
-        talk.messages.retain(|said| {
-            let is_on_path =
-                said.is_shown && said.parent.is_none_or(|parent| on_path.contains(&parent));
-            is_on_path && on_path.insert(said.id)
+        exported.messages.retain(|message| {
+            let is_on_path = message.is_shown
+                && message
+                    .parent
+                    .is_none_or(|parent| on_path.contains(&parent));
+            is_on_path && on_path.insert(message.id)
         });
-        Ok(markdown::write(&talk))
+        Ok(markdown::write(&exported))
     }
 }
 
-fn talk(tx: &Transaction<'_>, id: ConversationId) -> Result<Talk, StoreError> {
+fn exported_conversation(
+    tx: &Transaction<'_>,
+    id: ConversationId,
+) -> Result<ExportedConversation, StoreError> {
     let conversation = conversations::find(tx, id)?;
     let (key, leaf): (String, Option<i64>) = tx
         .prepare_cached("SELECT key, leaf FROM conversation WHERE id = ?1")?
@@ -71,23 +78,24 @@ fn talk(tx: &Transaction<'_>, id: ConversationId) -> Result<Talk, StoreError> {
     let mut shown: std::collections::HashSet<i64> =
         rows.iter().filter_map(|(_, child)| *child).collect();
     shown.extend(first_on_path(tx, leaf)?);
-    let mut said = Vec::with_capacity(rows.len());
+    let mut exported_messages = Vec::with_capacity(rows.len());
     for (id, _) in rows {
         let Some(message) = messages::find(tx, MessageId(id))? else {
             continue;
         };
-        said.push(Said {
+        exported_messages.push(ExportedMessage {
             id: numbers[&id],
             parent: message.parent.and_then(|parent| {
-                // What follows is younger; anything else is damage that nobody has met yet.
+                // A child always has a higher number than its parent. Anything else is damage that
+                // was not found yet.
                 let number = numbers.get(&parent.0).copied();
                 number.filter(|number| *number < numbers[&id])
             }),
             is_shown: shown.contains(&id),
-            speaker: message.speaker,
+            role: message.role,
             created_at: message.created_at.0,
             ending: match message.ending {
-                // Whoever reads the file has only what is in it.
+                // An exported message does not continue to grow.
                 Ending::Writing => Ending::Interrupted,
                 ending => ending,
             },
@@ -98,17 +106,17 @@ fn talk(tx: &Transaction<'_>, id: ConversationId) -> Result<Talk, StoreError> {
             text: message.text,
         });
     }
-    Ok(Talk {
+    Ok(ExportedConversation {
         key,
         title: conversation.title,
         is_pinned: conversation.is_pinned,
         created_at: conversation.created_at.0,
         updated_at: conversation.updated_at.0,
-        messages: said,
+        messages: exported_messages,
     })
 }
 
-/// The first message of the path to a leaf.
+/// Returns the first message of the path to a leaf.
 fn first_on_path(tx: &Transaction<'_>, leaf: Option<i64>) -> Result<Option<i64>, StoreError> {
     let Some(leaf) = leaf else {
         return Ok(None);

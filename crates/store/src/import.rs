@@ -1,9 +1,9 @@
-//! Conversations from files: our own JSON and Markdown, and what other programs write.
+//! Imports conversations from files: our own JSON and Markdown, and formats of other programs.
 //!
-//! A conversation that is there already is brought up to date: messages that it lacks are added,
-//! and nothing of it changes. So importing a file twice adds nothing the second time.
+//! A conversation that exists already is updated: missing messages are added, and nothing is
+//! changed. So importing a file twice adds nothing the second time.
 //!
-//! Rule: a file is taken whole or not at all, and a refusal names the place.
+//! Rule: a file is imported entirely or not at all, and errors name the place.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,18 +12,18 @@ use serde_json::Value;
 
 use crate::conversation::{ConversationId, Ending, MessageId, NewMessage, Timestamp};
 use crate::error::StoreError;
-use crate::exchange::{Export, FORMAT, Said, Talk, VERSION};
+use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, VERSION};
 use crate::store::{Flush, Store};
-use crate::{foreign, markdown, messages, search, tree};
+use crate::{markdown, messages, other_formats, search, tree};
 
 impl Store {
-    /// Takes in an exported file, whichever of the known kinds it is: JSON or Markdown of ours, or
-    /// JSON as [`Store::import_json`] says. How many conversations are new or have grown: 0 means
-    /// that all was there already.
+    /// Imports a file in any known format: our JSON or Markdown, or JSON as described at
+    /// [`Store::import_json`]. Returns how many conversations are new or have grown; 0 means that
+    /// everything existed already.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Import`] with the place; nothing was taken then.
+    /// [`StoreError::Import`] with the place. Nothing was imported.
     pub fn import(&self, text: &str, now: Timestamp) -> Result<usize, StoreError> {
         let text = text.trim_start_matches('\u{feff}');
         if text.trim_start().starts_with(['{', '[']) {
@@ -33,39 +33,39 @@ impl Store {
         }
     }
 
-    /// Takes in JSON: what [`Store::export_json`] wrote, `conversations.json` of a ChatGPT export,
-    /// or a list of messages with `role` and `content`. `now` dates what has no date of its own.
-    /// How many conversations are new or have grown.
+    /// Imports JSON: the output of [`Store::export_json`], `conversations.json` of a ChatGPT
+    /// export, or a list of messages with `role` and `content`. `now` is the date of everything
+    /// without a date. Returns how many conversations are new or have grown.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Import`] with the place; nothing was taken then.
+    /// [`StoreError::Import`] with the place. Nothing was imported.
     pub fn import_json(&self, json: &str, now: Timestamp) -> Result<usize, StoreError> {
         let value: Value = parse(json)?;
-        let talks = if value.get("format").is_some() {
+        let exports = if value.get("format").is_some() {
             drop(value);
-            ours(json)?
+            parse_own_export(json)?
         } else {
-            foreign::talks(value, json, now)?
+            other_formats::conversations(value, json, now)?
         };
-        self.take(&talks)
+        self.import_all(&exports)
     }
 
-    /// Takes in Markdown that [`Store::export_markdown`] wrote. How many conversations are new or
-    /// have grown.
+    /// Imports Markdown that [`Store::export_markdown`] wrote. Returns how many conversations are
+    /// new or have grown.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Import`] with the place; nothing was taken then.
+    /// [`StoreError::Import`] with the place. Nothing was imported.
     pub fn import_markdown(&self, text: &str) -> Result<usize, StoreError> {
-        self.take(&[markdown::read(text)?])
+        self.import_all(&[markdown::read(text)?])
     }
 
-    fn take(&self, talks: &[Talk]) -> Result<usize, StoreError> {
+    fn import_all(&self, exports: &[ExportedConversation]) -> Result<usize, StoreError> {
         self.write(Flush::Now, |tx| {
             let mut n_changed = 0;
-            for (index, talk) in talks.iter().enumerate() {
-                if take(tx, talk, &format!("conversations[{index}]"))? {
+            for (index, exported) in exports.iter().enumerate() {
+                if import_conversation(tx, exported, &format!("conversations[{index}]"))? {
                     n_changed += 1;
                 }
             }
@@ -74,7 +74,7 @@ impl Store {
     }
 }
 
-fn ours(json: &str) -> Result<Vec<Talk>, StoreError> {
+fn parse_own_export(json: &str) -> Result<Vec<ExportedConversation>, StoreError> {
     #[derive(serde::Deserialize)]
     struct Head {
         format: String,
@@ -82,13 +82,13 @@ fn ours(json: &str) -> Result<Vec<Talk>, StoreError> {
     }
     let head: Head = parse(json)?;
     if head.format != FORMAT {
-        return Err(refused(
+        return Err(import_error(
             "format",
-            format!("“{}” is no format that Transom knows", head.format),
+            format!("“{}” is not a format that Transom knows", head.format),
         ));
     }
     if head.version > VERSION {
-        return Err(refused(
+        return Err(import_error(
             "version",
             format!(
                 "it has format {}, and this version of Transom reads up to {VERSION}",
@@ -99,120 +99,133 @@ fn ours(json: &str) -> Result<Vec<Talk>, StoreError> {
     Ok(parse::<Export>(json)?.conversations)
 }
 
-/// serde_json ends its reasons with the place.
+/// Parses JSON. Removes the place that serde_json appends to its messages, because the error has it
+/// separately.
 fn parse<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, StoreError> {
     serde_json::from_str(json).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         let reason = error.to_string();
         let end = reason.rfind(" at line ").unwrap_or(reason.len());
-        refused(&place, reason[..end].to_string())
+        import_error(&place, reason[..end].to_string())
     })
 }
 
-pub(crate) fn refused(place: &str, problem: String) -> StoreError {
+pub(crate) fn import_error(place: &str, problem: String) -> StoreError {
     StoreError::Import {
         place: place.to_string(),
         problem,
     }
 }
 
-/// Whether anything was new.
-fn take(tx: &Transaction<'_>, talk: &Talk, place: &str) -> Result<bool, StoreError> {
+/// Imports a conversation. Returns true if anything was new.
+fn import_conversation(
+    tx: &Transaction<'_>,
+    exported: &ExportedConversation,
+    place: &str,
+) -> Result<bool, StoreError> {
     let existing: Option<i64> = tx
         .prepare_cached("SELECT id FROM conversation WHERE key = ?1")?
-        .query_row([&talk.key], |row| row.get(0))
+        .query_row([&exported.key], |row| row.get(0))
         .optional()?;
     let id = match existing {
         Some(id) => ConversationId(id),
-        None => begin(tx, talk)?,
+        None => create_conversation(tx, exported)?,
     };
     let mut ids: HashMap<u64, MessageId> = HashMap::new();
     let mut matched: HashSet<MessageId> = HashSet::new();
     let mut has_grown = false;
-    for (index, said) in talk.messages.iter().enumerate() {
+    for (index, exported_message) in exported.messages.iter().enumerate() {
         let place = format!("{place}.messages[{index}]");
-        let parent = match said.parent {
+        let parent = match exported_message.parent {
             None => None,
             Some(parent) => Some(*ids.get(&parent).ok_or_else(|| {
                 let problem = format!("no message before it has the id {parent}");
-                refused(&format!("{place}.parent"), problem)
+                import_error(&format!("{place}.parent"), problem)
             })?),
         };
         let same = match existing {
-            Some(_) => find_same(tx, id, parent, said, &matched)?,
+            Some(_) => find_existing(tx, id, parent, exported_message, &matched)?,
             None => None,
         };
         let message = match same {
             Some(message) => message,
             None => {
                 has_grown = true;
-                add(tx, id, parent, said)?
+                add_message(tx, id, parent, exported_message)?
             }
         };
         matched.insert(message);
-        if ids.insert(said.id, message).is_some() {
-            let problem = format!("another message has the id {}", said.id);
-            return Err(refused(&format!("{place}.id"), problem));
+        if ids.insert(exported_message.id, message).is_some() {
+            let problem = format!("another message has the id {}", exported_message.id);
+            return Err(import_error(&format!("{place}.id"), problem));
         }
     }
     if existing.is_none() {
-        show(tx, id, talk, &ids)?;
+        show(tx, id, exported, &ids)?;
     } else if has_grown {
         tx.execute(
             "UPDATE conversation SET updated_at = max(updated_at, ?2) WHERE id = ?1",
-            (id.0, talk.updated_at),
+            (id.0, exported.updated_at),
         )?;
     }
     Ok(existing.is_none() || has_grown)
 }
 
-fn begin(tx: &Transaction<'_>, talk: &Talk) -> Result<ConversationId, StoreError> {
-    let title = transom_files::visible(&talk.title);
+fn create_conversation(
+    tx: &Transaction<'_>,
+    exported: &ExportedConversation,
+) -> Result<ConversationId, StoreError> {
+    let title = transom_files::visible(&exported.title);
     tx.prepare_cached(
         "INSERT INTO conversation (key, title, is_pinned, created_at, updated_at)
          VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
     .execute((
-        &talk.key,
+        &exported.key,
         &title,
-        talk.is_pinned,
-        talk.created_at,
-        talk.updated_at,
+        exported.is_pinned,
+        exported.created_at,
+        exported.updated_at,
     ))?;
     let id = ConversationId(tx.last_insert_rowid());
     search::index_title(tx, id, &title)?;
     Ok(id)
 }
 
-fn add(
+fn add_message(
     tx: &Transaction<'_>,
     conversation: ConversationId,
     parent: Option<MessageId>,
-    said: &Said,
+    exported_message: &ExportedMessage,
 ) -> Result<MessageId, StoreError> {
     let message = NewMessage {
         conversation,
         parent,
-        speaker: said.speaker,
-        text: said.text.clone(),
-        attachment: said.attachment.clone(),
-        ending: match &said.ending {
+        role: exported_message.role,
+        text: exported_message.text.clone(),
+        attachment: exported_message.attachment.clone(),
+        ending: match &exported_message.ending {
             Ending::Writing => Ending::Interrupted,
             ending => ending.clone(),
         },
-        model: said.model.clone(),
-        created_at: Timestamp(said.created_at),
+        model: exported_message.model.clone(),
+        created_at: Timestamp(exported_message.created_at),
     };
-    messages::insert(tx, &message, &said.reasoning, said.stats.as_deref())
+    messages::insert(
+        tx,
+        &message,
+        &exported_message.reasoning,
+        exported_message.stats.as_deref(),
+    )
 }
 
-/// A message that is there already, unless another of the file was found to be it. Of several that
-/// say the same, the one of the same time: what follows it follows no other.
-fn find_same(
+/// Returns the existing message that equals the imported one and was not matched before. Of
+/// several, the one with the same time is preferred, because its children follow no other message.
+fn find_existing(
     tx: &Transaction<'_>,
     conversation: ConversationId,
     parent: Option<MessageId>,
-    said: &Said,
+    exported_message: &ExportedMessage,
     matched: &HashSet<MessageId>,
 ) -> Result<Option<MessageId>, StoreError> {
     let mut first = None;
@@ -221,13 +234,15 @@ fn find_same(
             continue;
         }
         let same = messages::find(tx, id)?.filter(|message| {
-            message.speaker == said.speaker
-                && message.text == said.text
-                && message.reasoning == said.reasoning
-                && message.attachment == said.attachment
+            message.role == exported_message.role
+                && message.text == exported_message.text
+                && message.reasoning == exported_message.reasoning
+                && message.attachment == exported_message.attachment
         });
         match same {
-            Some(message) if message.created_at.0 == said.created_at => return Ok(Some(id)),
+            Some(message) if message.created_at.0 == exported_message.created_at => {
+                return Ok(Some(id));
+            }
             Some(_) => first = first.or(Some(id)),
             None => {}
         }
@@ -235,20 +250,22 @@ fn find_same(
     Ok(first)
 }
 
-/// Shows a new conversation as it was shown where it comes from.
+/// Shows the same path of a new conversation that the exporting program showed.
 fn show(
     tx: &Transaction<'_>,
     conversation: ConversationId,
-    talk: &Talk,
+    exported: &ExportedConversation,
     ids: &HashMap<u64, MessageId>,
 ) -> Result<(), StoreError> {
     let mut first = None;
-    for said in &talk.messages {
-        match said.parent {
-            None if said.is_shown || first.is_none() => first = Some(ids[&said.id]),
-            Some(parent) if said.is_shown => {
+    for exported_message in &exported.messages {
+        match exported_message.parent {
+            None if exported_message.is_shown || first.is_none() => {
+                first = Some(ids[&exported_message.id])
+            }
+            Some(parent) if exported_message.is_shown => {
                 tx.prepare_cached("UPDATE message SET shown_child = ?2 WHERE id = ?1")?
-                    .execute((ids[&parent].0, ids[&said.id].0))?;
+                    .execute((ids[&parent].0, ids[&exported_message.id].0))?;
             }
             _ => {}
         }

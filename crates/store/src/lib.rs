@@ -1,23 +1,24 @@
-//! What survives a restart: conversations and settings, in one SQLite file of the data folder.
+//! Stores conversations and settings in one SQLite file in the data folder.
 //!
-//! Calls block; none takes longer than a disk. The caller gives the time, and decides nothing about
-//! what is kept: it is whole on disk when a call returns.
+//! Calls block, but not longer than the disk takes. The caller passes the time. When a call
+//! returns, its change is completely on the disk.
 //!
-//! Rule: this room imports no other room. Failures of answers and figures are JSON to it.
+//! Rule: this crate imports no other crate but `files`. Failures and statistics of responses are
+//! JSON strings here.
 
 mod backup;
+mod check;
 mod conversations;
 mod error;
-mod examine;
-mod exchange;
 mod export;
-mod fold;
-mod foreign;
+mod export_format;
 mod import;
 mod markdown;
 mod messages;
+mod normalize;
 mod notice;
 mod open;
+mod other_formats;
 mod recovery;
 mod schema;
 mod search;
@@ -30,11 +31,11 @@ pub mod settings;
 
 pub use conversation::{
     Conversation, ConversationId, Ending, FoundConversation, Message, MessageHead, MessageId,
-    NewMessage, Snippet, Speaker, Timestamp,
+    MessageRole, NewMessage, Snippet, Timestamp,
 };
 pub use error::StoreError;
 pub use notice::{Notice, Opened};
 pub use settings::{
-    Appearance, Behaviour, General, KvCache, ModelSettings, SavedPrompt, SettingIssue, Settings,
+    Appearance, Behavior, General, KvCache, ModelSettings, SavedPrompt, SettingIssue, Settings,
 };
 pub use store::Store;

@@ -1,21 +1,21 @@
-//! A conversation as a Markdown file, and back.
+//! Writes a conversation as Markdown and reads it back.
 //!
-//! People see headings, quotes and texts. What only the app needs stands in comments, one on a line
-//! of its own before every part. Rule: a line of a text that looks like such a comment gets a
-//! backslash before it, so that no text is taken for one.
+//! Users see headings, quotes and text. Data that only the app needs is in comments, one on a line
+//! of its own before every section. Rule: a line of text that looks like such a comment gets a
+//! backslash in front, so no text is read as a comment.
 
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::{Ending, Speaker};
+use crate::conversation::{Ending, MessageRole};
 use crate::error::StoreError;
-use crate::exchange::{Said, Talk, VERSION};
+use crate::export_format::{ExportedConversation, ExportedMessage, VERSION};
 
-const MARK: &str = "<!-- transom ";
-const MARK_END: &str = " -->";
+const MARKER: &str = "<!-- transom ";
+const MARKER_END: &str = " -->";
 
-/// What the first comment holds.
+/// The JSON in the first comment.
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct ConversationHeader {
     version: u32,
     key: String,
     title: String,
@@ -24,10 +24,11 @@ struct Head {
     updated_at: i64,
 }
 
-/// What a message's comment holds.
+/// The JSON in the comment of a message.
 #[derive(Serialize, Deserialize)]
-struct MessageHead {
-    speaker: Speaker,
+struct MessageHeader {
+    #[serde(rename = "speaker")]
+    role: MessageRole,
     created_at: i64,
     #[serde(flatten)]
     ending: Ending,
@@ -37,107 +38,118 @@ struct MessageHead {
     stats: Option<String>,
 }
 
-/// The part that a line belongs to.
+/// The section that a line belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// Between the parts: for people only.
-    Frame,
+enum Section {
+    /// Outside of sections: only for readers.
+    Outside,
     Attachment,
     Reasoning,
     Text,
 }
 
-/// `talk` is a single path.
-pub(crate) fn write(talk: &Talk) -> String {
+/// Writes a conversation with a single path.
+pub(crate) fn write(exported: &ExportedConversation) -> String {
     let mut out = String::new();
-    let title = talk.title.replace(['\n', '\r'], " ");
+    let title = exported.title.replace(['\n', '\r'], " ");
     if !title.is_empty() {
         out += &format!("# {title}\n\n");
     }
-    out += &mark(
+    out += &marker(
         "conversation",
-        &Head {
+        &ConversationHeader {
             version: VERSION,
-            key: talk.key.clone(),
-            title: talk.title.clone(),
-            is_pinned: talk.is_pinned,
-            created_at: talk.created_at,
-            updated_at: talk.updated_at,
+            key: exported.key.clone(),
+            title: exported.title.clone(),
+            is_pinned: exported.is_pinned,
+            created_at: exported.created_at,
+            updated_at: exported.updated_at,
         },
     );
     out += "\n";
-    for said in &talk.messages {
-        write_message(&mut out, said);
+    for exported_message in &exported.messages {
+        write_message(&mut out, exported_message);
     }
     out
 }
 
-fn write_message(out: &mut String, said: &Said) {
-    *out += &mark(
+fn write_message(out: &mut String, exported_message: &ExportedMessage) {
+    *out += &marker(
         "message",
-        &MessageHead {
-            speaker: said.speaker,
-            created_at: said.created_at,
-            ending: said.ending.clone(),
-            model: said.model.clone(),
-            stats: said.stats.clone(),
+        &MessageHeader {
+            role: exported_message.role,
+            created_at: exported_message.created_at,
+            ending: exported_message.ending.clone(),
+            model: exported_message.model.clone(),
+            stats: exported_message.stats.clone(),
         },
     );
-    let name = match said.speaker {
-        Speaker::User => "You",
-        Speaker::Assistant => "Assistant",
+    let name = match exported_message.role {
+        MessageRole::User => "You",
+        MessageRole::Assistant => "Assistant",
     };
-    match &said.model {
+    match &exported_message.model {
         Some(model) => *out += &format!("\n## {name} ({})\n\n", model.replace('\n', " ")),
         None => *out += &format!("\n## {name}\n\n"),
     }
-    if !said.attachment.is_empty() {
+    if !exported_message.attachment.is_empty() {
         *out += &format!(
-            "{MARK}attachment{MARK_END}\n{}\n\n{MARK}end{MARK_END}\n\n",
-            quoted(&said.attachment)
+            "{MARKER}attachment{MARKER_END}\n{}\n\n{MARKER}end{MARKER_END}\n\n",
+            quoted(&exported_message.attachment)
         );
     }
-    if !said.reasoning.is_empty() {
+    if !exported_message.reasoning.is_empty() {
         *out += &format!(
-            "<details><summary>Reasoning</summary>\n\n{MARK}reasoning{MARK_END}\n{}\n\n{MARK}end{MARK_END}\n</details>\n\n",
-            escaped(&said.reasoning)
+            "<details><summary>Reasoning</summary>\n\n{MARKER}reasoning{MARKER_END}\n{}\n\n{MARKER}end{MARKER_END}\n</details>\n\n",
+            escaped(&exported_message.reasoning)
         );
     }
-    *out += &format!("{MARK}text{MARK_END}\n{}\n\n", escaped(&said.text));
+    *out += &format!(
+        "{MARKER}text{MARKER_END}\n{}\n\n",
+        escaped(&exported_message.text)
+    );
 }
 
-/// A comment with JSON that cannot end it.
-fn mark(kind: &str, head: &impl Serialize) -> String {
-    let json = serde_json::to_string(head).expect("texts and numbers are always JSON");
-    format!("{MARK}{kind} {}{MARK_END}\n", json.replace('>', "\\u003e"))
+/// Returns a comment with JSON that cannot contain the end of the comment.
+fn marker(kind: &str, header: &impl Serialize) -> String {
+    let json = serde_json::to_string(header).expect("texts and numbers are always JSON");
+    format!(
+        "{MARKER}{kind} {}{MARKER_END}\n",
+        json.replace('>', "\\u003e")
+    )
 }
 
-/// Reads what [`write`] wrote.
-pub(crate) fn read(text: &str) -> Result<Talk, StoreError> {
-    let mut talk: Option<Talk> = None;
-    let mut part = Part::Frame;
+/// Reads the output of [`write`].
+pub(crate) fn read(text: &str) -> Result<ExportedConversation, StoreError> {
+    let mut exported: Option<ExportedConversation> = None;
+    let mut section = Section::Outside;
     let mut lines: Vec<&str> = Vec::new();
     for (index, line) in text.split('\n').enumerate() {
-        let Some(mark) = marked(line) else {
+        let Some(marker) = marker_content(line) else {
             lines.push(line);
             continue;
         };
         let place = format!("line {}", index + 1);
-        if let Some(said) = talk.as_mut().and_then(|talk| talk.messages.last_mut()) {
-            end_part(said, part, &lines, 1);
+        if let Some(exported_message) = exported
+            .as_mut()
+            .and_then(|exported| exported.messages.last_mut())
+        {
+            finish_section(exported_message, section, &lines, 1);
         }
         lines.clear();
-        part = Part::Frame;
-        match mark.split_once(' ').unwrap_or((mark, "")) {
-            ("conversation", json) if talk.is_none() => talk = Some(begin(json, &place)?),
-            ("message", json) => {
-                let talk = talk.as_mut().ok_or_else(|| not_ours(&place))?;
-                let id = talk.messages.len() as u64 + 1;
-                talk.messages.push(message(json, id, &place)?);
+        section = Section::Outside;
+        match marker.split_once(' ').unwrap_or((marker, "")) {
+            ("conversation", json) if exported.is_none() => {
+                exported = Some(parse_conversation(json, &place)?)
             }
-            ("attachment", "") => part = Part::Attachment,
-            ("reasoning", "") => part = Part::Reasoning,
-            ("text", "") => part = Part::Text,
+            ("message", json) => {
+                let exported = exported.as_mut().ok_or_else(|| not_an_export(&place))?;
+                let id = exported.messages.len() as u64 + 1;
+                exported.messages.push(parse_message(json, id, &place)?);
+            }
+            ("attachment", "") => section = Section::Attachment,
+            ("reasoning", "") => section = Section::Reasoning,
+            ("text", "") => section = Section::Text,
             ("end", "") => {}
             (kind, _) => {
                 return Err(StoreError::Import {
@@ -147,45 +159,45 @@ pub(crate) fn read(text: &str) -> Result<Talk, StoreError> {
             }
         }
     }
-    let mut talk = talk.ok_or_else(|| not_ours("no line says so"))?;
-    if let Some(said) = talk.messages.last_mut() {
-        end_part(said, part, &lines, 2);
+    let mut exported = exported.ok_or_else(|| not_an_export("no line says so"))?;
+    if let Some(exported_message) = exported.messages.last_mut() {
+        finish_section(exported_message, section, &lines, 2);
     }
-    Ok(talk)
+    Ok(exported)
 }
 
-fn begin(json: &str, place: &str) -> Result<Talk, StoreError> {
-    let head: Head = parse(json, place)?;
-    if head.version > VERSION {
+fn parse_conversation(json: &str, place: &str) -> Result<ExportedConversation, StoreError> {
+    let header: ConversationHeader = parse(json, place)?;
+    if header.version > VERSION {
         return Err(StoreError::Import {
             place: place.to_string(),
             problem: format!(
                 "it has format {}, and this version of Transom reads up to {VERSION}",
-                head.version
+                header.version
             ),
         });
     }
-    Ok(Talk {
-        key: head.key,
-        title: head.title,
-        is_pinned: head.is_pinned,
-        created_at: head.created_at,
-        updated_at: head.updated_at,
+    Ok(ExportedConversation {
+        key: header.key,
+        title: header.title,
+        is_pinned: header.is_pinned,
+        created_at: header.created_at,
+        updated_at: header.updated_at,
         messages: Vec::new(),
     })
 }
 
-fn message(json: &str, id: u64, place: &str) -> Result<Said, StoreError> {
-    let head: MessageHead = parse(json, place)?;
-    Ok(Said {
+fn parse_message(json: &str, id: u64, place: &str) -> Result<ExportedMessage, StoreError> {
+    let header: MessageHeader = parse(json, place)?;
+    Ok(ExportedMessage {
         id,
         parent: (id > 1).then(|| id - 1),
         is_shown: true,
-        speaker: head.speaker,
-        created_at: head.created_at,
-        ending: head.ending,
-        model: head.model,
-        stats: head.stats,
+        role: header.role,
+        created_at: header.created_at,
+        ending: header.ending,
+        model: header.model,
+        stats: header.stats,
         attachment: String::new(),
         reasoning: String::new(),
         text: String::new(),
@@ -199,41 +211,47 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a str, place: &str) -> Result<T, StoreE
     })
 }
 
-fn not_ours(place: &str) -> StoreError {
+fn not_an_export(place: &str) -> StoreError {
     StoreError::Import {
         place: place.to_string(),
-        problem: "it is no conversation that Transom exported".to_string(),
+        problem: "it is not a conversation that Transom exported".to_string(),
     }
 }
 
-/// What stands in a comment of ours.
-fn marked(line: &str) -> Option<&str> {
+/// Returns the content of one of our comments.
+fn marker_content(line: &str) -> Option<&str> {
     line.strip_suffix('\r')
         .unwrap_or(line)
-        .strip_prefix(MARK)?
-        .strip_suffix(MARK_END)
+        .strip_prefix(MARKER)?
+        .strip_suffix(MARKER_END)
 }
 
-/// Every part is followed by `n_padding` empty lines; an editor may have taken them from the end.
-fn end_part(said: &mut Said, part: Part, lines: &[&str], n_padding: usize) {
+/// Ends a section. Each is followed by `n_padding` empty lines, but an editor may have removed
+/// those at the end of the file.
+fn finish_section(
+    exported_message: &mut ExportedMessage,
+    section: Section,
+    lines: &[&str],
+    n_padding: usize,
+) {
     let n_empty = lines
         .iter()
         .rev()
         .take_while(|line| line.is_empty())
         .count();
     let kept = &lines[..lines.len() - n_empty.min(n_padding)];
-    match part {
-        Part::Frame => {}
-        Part::Attachment => said.attachment = unquoted(kept),
-        Part::Reasoning => said.reasoning = unescaped(kept),
-        Part::Text => said.text = unescaped(kept),
+    match section {
+        Section::Outside => {}
+        Section::Attachment => exported_message.attachment = unquoted(kept),
+        Section::Reasoning => exported_message.reasoning = unescaped(kept),
+        Section::Text => exported_message.text = unescaped(kept),
     }
 }
 
 fn escaped(text: &str) -> String {
     let escaped = text.split('\n').map(|line| {
-        let is_like_a_mark = line.trim_start_matches('\\').starts_with(MARK);
-        let backslash = if is_like_a_mark { "\\" } else { "" };
+        let is_like_a_marker = line.trim_start_matches('\\').starts_with(MARKER);
+        let backslash = if is_like_a_marker { "\\" } else { "" };
         format!("{backslash}{line}")
     });
     escaped.collect::<Vec<_>>().join("\n")
@@ -241,9 +259,9 @@ fn escaped(text: &str) -> String {
 
 fn unescaped(lines: &[&str]) -> String {
     let plain = lines.iter().map(|line| {
-        let is_like_a_mark = line.trim_start_matches('\\').starts_with(MARK);
+        let is_like_a_marker = line.trim_start_matches('\\').starts_with(MARKER);
         match line.strip_prefix('\\') {
-            Some(rest) if is_like_a_mark => rest,
+            Some(rest) if is_like_a_marker => rest,
             _ => line,
         }
     });

@@ -1,27 +1,27 @@
-//! Messages: adding them, letting an answer grow, ending it, reading them.
+//! Messages: add, append to a growing response, finish, read.
 //!
-//! An answer grows by pieces, each a row of its own, so that what is written twice a second is the
-//! new text and never the old. They are put together once, when the answer ends.
+//! A response grows by pieces, each in a row of its own, so a write contains only the new text,
+//! twice per second. The pieces are joined once, when the response ends.
 //!
 //! Rule: a message is in the search index if and only if it has ended.
 
 use rusqlite::{OptionalExtension, Row, Transaction};
 
 use crate::conversation::{
-    ConversationId, Ending, Message, MessageId, NewMessage, Speaker, Timestamp,
+    ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Timestamp,
 };
 use crate::error::StoreError;
 use crate::store::{Flush, Store, optional_text, text};
 use crate::{conversations, search, tree};
 
 impl Store {
-    /// Adds a message, which becomes the end of the path that is shown. One that follows what
-    /// another already follows is a new version of it. When the call returns it is on the disk.
+    /// Adds a message, which becomes the end of the path that is shown. If its parent has children
+    /// already, it is a new version of them. It is on the disk when the call returns.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoConversation`], [`StoreError::NoMessage`] for its parent, and
-    /// [`StoreError::ParentElsewhere`].
+    /// [`StoreError::ParentInOtherConversation`].
     pub fn add_message(&self, message: NewMessage) -> Result<MessageId, StoreError> {
         self.write(Flush::Now, |tx| {
             let conversation = conversations::find(tx, message.conversation)?;
@@ -36,23 +36,24 @@ impl Store {
         })
     }
 
-    /// Adds to the end of an answer that is being written. Cheap, however long the answer is. When
-    /// the call returns the text outlives this program; a power cut may cost the last few calls.
+    /// Appends to a response that is being written. Cheap however long the response is. When the
+    /// call returns, the text survives a crash of this program; a power cut may lose the last few
+    /// calls.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoMessage`], and [`StoreError::NotWriting`] when it has ended.
+    /// [`StoreError::NoMessage`], and [`StoreError::NotWriting`] if it has ended.
     pub fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| append(tx, id, reasoning, text))
     }
 
-    /// Ends an answer that is being written. `stats` are figures as JSON of the caller. When the
-    /// call returns it is on the disk, and the search finds it.
+    /// Ends a response that is being written. `stats` are statistics as JSON of the caller. When
+    /// the call returns, the response is on the disk and in the search index.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoMessage`], [`StoreError::NotWriting`] when it has ended before, and
-    /// [`StoreError::NoEnding`] for [`Ending::Writing`].
+    /// [`StoreError::NoMessage`], [`StoreError::NotWriting`] if it has ended before, and
+    /// [`StoreError::InvalidEnding`] for [`Ending::Writing`].
     pub fn finish(
         &self,
         id: MessageId,
@@ -60,7 +61,7 @@ impl Store {
         stats: Option<String>,
     ) -> Result<(), StoreError> {
         if ending == Ending::Writing {
-            return Err(StoreError::NoEnding(id));
+            return Err(StoreError::InvalidEnding(id));
         }
         self.write(Flush::Now, |tx| {
             check_writing(tx, id)?;
@@ -68,20 +69,20 @@ impl Store {
         })
     }
 
-    /// One message; of a growing answer, what there is so far.
+    /// Returns a message; of a growing response, the text so far.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoMessage`] if there is none of that id.
+    /// [`StoreError::NoMessage`] if no message has this id.
     pub fn message(&self, id: MessageId) -> Result<Message, StoreError> {
         self.read(|tx| find(tx, id)?.ok_or(StoreError::NoMessage(id)))
     }
 
-    /// Messages in the order of `ids`; those that are not there are left out.
+    /// Returns messages in the order of `ids`, without those that do not exist.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn messages(&self, ids: &[MessageId]) -> Result<Vec<Message>, StoreError> {
         self.read(|tx| {
             let found = ids.iter().map(|id| find(tx, *id));
@@ -90,7 +91,7 @@ impl Store {
     }
 }
 
-/// Adds a row without showing it.
+/// Adds a row without changing the path that is shown.
 pub(crate) fn insert(
     tx: &Transaction<'_>,
     message: &NewMessage,
@@ -112,8 +113,8 @@ pub(crate) fn insert(
         message.conversation.0,
         message.parent.map(|parent| parent.0),
         depth,
-        speaker_word(message.speaker),
-        ending_word(&message.ending),
+        role_name(message.role),
+        ending_name(&message.ending),
         if is_writing { 0 } else { chars_column(n_chars) },
         message.created_at.0,
         message.model.as_deref(),
@@ -139,7 +140,7 @@ pub(crate) fn insert(
     Ok(id)
 }
 
-/// Ends what the last run of the program left; how many.
+/// Ends the responses that the last run of the program left open. Returns their number.
 pub(crate) fn interrupt(tx: &Transaction<'_>) -> Result<u32, StoreError> {
     let ids: Vec<i64> = tx
         .prepare("SELECT id FROM message WHERE ending = 'writing'")?
@@ -185,11 +186,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Message> {
         id: MessageId(row.get(0)?),
         conversation: ConversationId(row.get(1)?),
         parent: row.get::<_, Option<i64>>(2)?.map(MessageId),
-        speaker: speaker_of(&text(row, 3)?),
+        role: role_from_name(&text(row, 3)?),
         reasoning: text(row, 4)?,
         text: text(row, 5)?,
         attachment: text(row, 6)?,
-        ending: ending_of(&text(row, 7)?, optional_text(row, 8)?),
+        ending: ending_from_name(&text(row, 7)?, optional_text(row, 8)?),
         model: optional_text(row, 9)?,
         stats: optional_text(row, 10)?,
         created_at: Timestamp(row.get(11)?),
@@ -245,7 +246,7 @@ fn finish(
     tx.prepare_cached("DELETE FROM piece WHERE message = ?1")?
         .execute([id.0])?;
     tx.prepare_cached("UPDATE message SET ending = ?2 WHERE id = ?1")?
-        .execute((id.0, ending_word(ending)))?;
+        .execute((id.0, ending_name(ending)))?;
     search::index_message(tx, id, &message.text, &message.attachment)
 }
 
@@ -272,7 +273,7 @@ fn depth_below(
         .optional()?;
     match found {
         None => Err(StoreError::NoMessage(parent)),
-        Some((other, _)) if other != conversation.0 => Err(StoreError::ParentElsewhere {
+        Some((other, _)) if other != conversation.0 => Err(StoreError::ParentInOtherConversation {
             parent,
             conversation,
         }),
@@ -284,40 +285,40 @@ fn chars_column(n_chars: usize) -> u32 {
     u32::try_from(n_chars).unwrap_or(u32::MAX)
 }
 
-fn speaker_word(speaker: Speaker) -> &'static str {
-    match speaker {
-        Speaker::User => "user",
-        Speaker::Assistant => "assistant",
+fn role_name(role: MessageRole) -> &'static str {
+    match role {
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     }
 }
 
-/// The schema lets no other word in.
-pub(crate) fn speaker_of(word: &str) -> Speaker {
+/// The schema allows no other value.
+pub(crate) fn role_from_name(word: &str) -> MessageRole {
     match word {
-        "user" => Speaker::User,
-        _ => Speaker::Assistant,
+        "user" => MessageRole::User,
+        _ => MessageRole::Assistant,
     }
 }
 
-fn ending_word(ending: &Ending) -> &'static str {
+fn ending_name(ending: &Ending) -> &'static str {
     match ending {
         Ending::Writing => "writing",
         Ending::Stop => "stop",
         Ending::Length => "length",
-        Ending::Cancelled => "cancelled",
+        Ending::Canceled => "cancelled",
         Ending::Shed => "shed",
         Ending::Failed { .. } => "failed",
         Ending::Interrupted => "interrupted",
     }
 }
 
-/// The schema lets no other word in.
-pub(crate) fn ending_of(word: &str, failure: Option<String>) -> Ending {
+/// The schema allows no other value.
+pub(crate) fn ending_from_name(word: &str, failure: Option<String>) -> Ending {
     match word {
         "writing" => Ending::Writing,
         "stop" => Ending::Stop,
         "length" => Ending::Length,
-        "cancelled" => Ending::Cancelled,
+        "cancelled" => Ending::Canceled,
         "shed" => Ending::Shed,
         "failed" => Ending::Failed {
             failure: failure.unwrap_or_default(),

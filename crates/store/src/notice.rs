@@ -1,7 +1,7 @@
-//! What happened when the store was opened that a person should know of.
+//! Events at the opening of the store that users should know about.
 //!
-//! Rule: each case names the files that were kept. Windows put it into the user's language by its
-//! code; `Display` says it in English.
+//! Rule: each notice names the files that were kept. Windows translate it by its code; `Display`
+//! says it in English.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::conversation::Timestamp;
 use crate::settings::SettingIssue;
 use crate::store::Store;
 
-/// A store, and what was done to open it.
+/// An opened store with its notices.
 #[derive(Debug)]
 #[must_use]
 pub struct Opened {
     /// The store.
     pub store: Store,
-    /// What happened, in the order in which it did; mostly nothing.
+    /// What happened during the opening, in order; usually nothing.
     pub notices: Vec<Notice>,
 }
 
@@ -28,40 +28,41 @@ pub struct Opened {
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "notice", rename_all = "snake_case")]
 pub enum Notice {
-    /// The file was damaged. It was set aside as it was, and its conversations were saved from it
-    /// or from the newest backup.
+    /// The file was damaged. It was set aside unchanged, and its conversations were recovered from
+    /// it or from the newest backup.
     Recovered {
         /// The damaged file, under its new name.
         damaged: PathBuf,
-        /// What was wrong with it.
+        /// What is wrong with it.
         reason: String,
-        /// Conversations that were saved.
+        /// The number of recovered conversations.
         conversations: u32,
-        /// Messages that were saved.
+        /// The number of recovered messages.
         messages: u32,
-        /// When the backup was made that they are all from; `None` if the damaged file could still be
-        /// read, or nothing was saved.
+        /// The time of the backup that everything was restored from; `None` if the damaged file
+        /// could still be read, or nothing was recovered.
         backed_up_at: Option<Timestamp>,
     },
-    /// The file came from an older version, and was copied before it was brought up to date.
+    /// The file was from an older version, and was copied before the migration.
     BackedUp {
         /// The copy.
         backup: PathBuf,
     },
-    /// The program ended while answers were written. What they had is kept.
+    /// The program ended while responses were being written. Their text so far was kept.
     Interrupted {
-        /// How many.
-        answers: u32,
+        /// The number of responses.
+        #[serde(rename = "answers")]
+        responses: u32,
     },
-    /// A setting could not be read, so that its default holds. The others stand.
+    /// A setting could not be read, so its default applies. The other settings stay.
     SettingIgnored {
-        /// Which, and why.
+        /// The setting, and what is wrong with it.
         issue: SettingIssue,
     },
 }
 
 impl Notice {
-    /// A short name for it, as in its JSON.
+    /// Returns the code of the notice, as in its JSON.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Recovered { .. } => "recovered",
@@ -87,7 +88,7 @@ impl fmt::Display for Notice {
                     Some(at) => write!(
                         f,
                         "It was restored from the backup of {} UTC, with {conversations} chats and \
-                         {messages} messages; newer messages are in the damaged file only.",
+                         {messages} messages; newer messages are only in the damaged file.",
                         backup::date(*at)
                     )?,
                     None => write!(
@@ -99,20 +100,20 @@ impl fmt::Display for Notice {
             }
             Self::BackedUp { backup } => write!(
                 f,
-                "Your conversations were brought up to date. A copy of the file as it was is in {}.",
+                "Your chat history was upgraded. The old file was copied to {}.",
                 backup.display()
             ),
-            Self::Interrupted { answers: 1 } => {
-                write!(f, "One answer was cut short when the app last ended.")
+            Self::Interrupted { responses: 1 } => {
+                write!(f, "One response was interrupted when the app last ended.")
             }
-            Self::Interrupted { answers } => {
+            Self::Interrupted { responses } => {
                 write!(
                     f,
-                    "{answers} answers were cut short when the app last ended."
+                    "{responses} responses were interrupted when the app last ended."
                 )
             }
             Self::SettingIgnored { issue } => {
-                write!(f, "A setting was set back to its default: {issue}")
+                write!(f, "A setting was reset to its default: {issue}")
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Opening: the folder, the file, is it whole, is it ours, is it current.
+//! Opens the store: the folder, the file, its integrity, its version.
 //!
-//! Rule: nothing is written into a file before it is known to be a whole one of this version or an
-//! older one. One folder is opened once in a process; whoever opens it again shares it, because the
-//! second would otherwise take the first one's growing answers for abandoned ones.
+//! Rule: nothing is written to a file until it is known to be intact and of this version or an
+//! older one. A folder is opened once per process, and later calls share the store, because a
+//! second opening would mark the responses that the first one is writing as interrupted.
 
 use std::fs;
 use std::io;
@@ -17,15 +17,15 @@ use crate::conversation::Timestamp;
 use crate::error::StoreError;
 use crate::notice::{Notice, Opened};
 use crate::store::{Flush, Inner, Store, Writer, lock};
-use crate::{backup, examine, messages, recovery, schema, search, settings};
+use crate::{backup, check, messages, recovery, schema, search, settings};
 
-/// The file in the data folder.
+/// The name of the database file in the data folder.
 pub(crate) const FILE: &str = "transom.db";
 
-/// Another process has the file for so long only if it hangs.
+/// Another process locks the file for so long only if it hangs.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Stores that are open in this process, by their file.
+/// The stores that are open in this process, by their path.
 static OPEN: Mutex<Vec<(PathBuf, Weak<Inner>)>> = Mutex::new(Vec::new());
 
 pub(crate) fn open(
@@ -58,16 +58,16 @@ pub(crate) fn open(
 
 fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened, StoreError> {
     let mut notices = Vec::new();
-    recovery::tidy_up(path)?;
+    recovery::finish_interrupted(path)?;
     make_private_file(path).map_err(|source| StoreError::io(path, &source))?;
     check_folder(path)?;
-    let mut connection = match examine::whole(path, now, migrations) {
+    let mut connection = match check::open_checked(path, now, migrations) {
         Ok(connection) => connection,
         Err(error) if error.is_damage() => {
-            let reason = examine::reason(&error);
+            let reason = check::reason(&error);
             tracing::warn!(path = %path.display(), reason, "the store is damaged");
             notices.push(recovery::recover(path, &reason, now, migrations)?);
-            examine::whole(path, now, migrations)?
+            check::open_checked(path, now, migrations)?
         }
         Err(error) => return Err(error),
     };
@@ -79,15 +79,15 @@ fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened,
     connection.pragma_update(None, "journal_mode", "WAL")?;
     schema::migrate(&mut connection, migrations)?;
     let mut writer = Writer::new(connection);
-    let answers = writer.write(Flush::Now, |tx| {
+    let responses = writer.write(Flush::Now, |tx| {
         if schema::meta(tx, "app")?.as_deref() != Some(env!("CARGO_PKG_VERSION")) {
             schema::set_meta(tx, "app", env!("CARGO_PKG_VERSION"))?;
         }
         search::rebuild_if_stale(tx)?;
         messages::interrupt(tx)
     })?;
-    if answers > 0 {
-        notices.push(Notice::Interrupted { answers });
+    if responses > 0 {
+        notices.push(Notice::Interrupted { responses });
     }
     let issues = settings::issues(&writer.connection)?;
     notices.extend(
@@ -129,14 +129,15 @@ pub(crate) fn in_memory() -> Result<Store, StoreError> {
     })
 }
 
-/// SQLite needs to make files beside its own, and says little when it cannot.
+/// Checks that files can be created in the folder. SQLite needs that, and its own error is not
+/// helpful.
 fn check_folder(path: &Path) -> Result<(), StoreError> {
     let trial = path.with_extension("db-trial");
     fs::write(&trial, "").map_err(|source| StoreError::io(&trial, &source))?;
     fs::remove_file(&trial).map_err(|source| StoreError::io(&trial, &source))
 }
 
-/// A connection with the settings that every one needs.
+/// Opens a connection with the settings that all connections need.
 pub(crate) fn connect(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
     prepare(&connection)?;
@@ -146,42 +147,43 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, StoreError> {
 fn prepare(connection: &Connection) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // A file from elsewhere cannot run anything through its schema.
+    // The schema of a file from elsewhere must not run code.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cell_size_check", true)?;
-    // What is deleted is overwritten.
+    // Deleted bytes are overwritten.
     connection.pragma_update(None, "secure_delete", true)?;
-    // On macOS `fsync` leaves data in the drive's own cache.
+    // On macOS, `fsync` leaves data in the drive's own cache.
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    // No text in files of the system's folder for temporary ones.
+    // No text in the system's folder for temporary files.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    // A log that grew large once, as by an import, is cut when it was folded in.
+    // A log that was large once, for example after an import, is truncated after its checkpoint.
     connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
     Ok(())
 }
 
-/// Makes the next opening look at every page.
-pub(crate) fn suspect(path: &Path) {
-    if let Err(error) = fs::write(suspicion(path), "") {
-        tracing::warn!(%error, "the damage could not be noted for the next start");
+/// Makes the next opening check every page.
+pub(crate) fn request_check(path: &Path) {
+    if let Err(error) = fs::write(check_marker(path), "") {
+        tracing::warn!(%error, "cannot request a check at the next start");
     }
 }
 
-/// The file whose presence says that damage was seen.
-pub(crate) fn suspicion(path: &Path) -> PathBuf {
+/// The path of the marker file that requests a check.
+pub(crate) fn check_marker(path: &Path) -> PathBuf {
     path.with_extension("db-check")
 }
 
-/// Makes the folder if it is not there; nobody else looks into it.
+/// Creates the folder if it does not exist. Only this user can read it.
 pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     narrow(folder, 0o700)
 }
 
-/// Makes an empty file if there is none; nobody else reads it. SQLite gives its log the same mode.
+/// Creates an empty file if there is none. Only this user can read it; SQLite gives its log the
+/// same mode.
 fn make_private_file(path: &Path) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.append(true).create(true);
@@ -194,7 +196,7 @@ fn make_private_file(path: &Path) -> io::Result<()> {
     narrow(path, 0o600)
 }
 
-/// Takes every right that `mode` does not name.
+/// Removes all permissions that are not in `mode`.
 #[cfg(unix)]
 pub(crate) fn narrow(path: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -205,7 +207,7 @@ pub(crate) fn narrow(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(found & mode))
 }
 
-/// Other systems keep the user's folders private by themselves.
+/// Other systems keep the user's folders private.
 #[cfg(not(unix))]
 pub(crate) fn narrow(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())

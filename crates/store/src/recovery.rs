@@ -1,14 +1,16 @@
-//! What to do with a damaged file: set it aside, and put the best that there is in its place.
+//! Recovers from a damaged file: sets it aside and replaces it with the best available data.
 //!
-//! That is what SQLite still reads of its tables, with what the newest backup has and they have not:
-//! a broken page can lose rows without an error. Deleted chats leave the backups too, so none comes
-//! back. If that is no whole history, the newest backup alone takes its place, else an empty store.
+//! That is the rows that SQLite can still read, completed from the newest backup, because a broken
+//! page can lose rows without an error. Deleted chats are not in the backups, so none returns. If
+//! the result is not a complete history, the newest backup alone replaces the file, or else an
+//! empty store.
 //!
-//! The steps are such that a crash between any two loses nothing: the new file is whole on the disk
-//! under another name, then the damaged one gets its second name, then the new one takes its place.
-//! A new file under [`new_name`] means that only the last step is missing.
+//! A crash between any two steps loses nothing: the new file is complete on the disk under another
+//! name, then the damaged file gets a second name, then the new file replaces it. If a file named
+//! [`new_name`] exists, only the last step is missing.
 //!
-//! Rule: the damaged file is never written to and never deleted, unless the person clears all.
+//! Rule: the damaged file is never written to and never deleted, unless the user clears the
+//! history.
 
 use std::fs;
 use std::io;
@@ -20,11 +22,11 @@ use rusqlite::config::DbConfig;
 use crate::conversation::Timestamp;
 use crate::error::StoreError;
 use crate::notice::Notice;
-use crate::{backup, examine, open, schema, search};
+use crate::{backup, check, open, schema, search};
 
 const SET_ASIDE: &str = "transom-damaged-";
 
-/// Puts a sound file in place of the damaged one.
+/// Replaces the damaged file with an intact one.
 pub(crate) fn recover(
     path: &Path,
     reason: &str,
@@ -51,8 +53,8 @@ pub(crate) fn recover(
             (None, (0, 0))
         }
     };
-    let placed = place(path, &part, now).map_err(|error| StoreError::io(path, &error));
-    let damaged = placed.inspect_err(|_| remove_database(&part))?;
+    let swapped = swap_in(path, &part, now).map_err(|error| StoreError::io(path, &error));
+    let damaged = swapped.inspect_err(|_| remove_database(&part))?;
     Ok(Notice::Recovered {
         damaged,
         reason: reason.to_string(),
@@ -64,13 +66,13 @@ pub(crate) fn recover(
     })
 }
 
-/// Makes a new database in `part` of the rows of the first source, and of those rows of the next
-/// sources that are missing then, up to the first whole one. Returns the numbers of its
-/// conversations and messages.
+/// Creates a new database in `part` from the rows of the first source, completed with missing rows
+/// of the next sources, up to the first intact one. Returns the number of its conversations and
+/// messages.
 ///
 /// # Errors
 ///
-/// When the first source does not tell its version, or the result is no whole history.
+/// If the first source has no valid version, or the result is not a complete history.
 fn save_from(
     damaged: &Path,
     sources: &[&Path],
@@ -82,7 +84,7 @@ fn save_from(
     let save = || -> Result<(u32, u32), StoreError> {
         let mut target = open::connect(part)?;
         target.pragma_update(None, "foreign_keys", false)?;
-        // Closing must not fold the log of a damaged file into it.
+        // Closing must not checkpoint the log of a damaged file into it.
         target.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         for (index, source) in sources.iter().enumerate() {
             target.execute("ATTACH ?1 AS source", [source.to_string_lossy()])?;
@@ -92,14 +94,14 @@ fn save_from(
             }
             let is_complete = add_rows(&target, source)?;
             target.execute("DETACH source", [])?;
-            // Of the damaged file rows may be missing without an error.
+            // Rows of the damaged file may be missing without an error.
             if is_complete && *source != damaged {
                 break;
             }
         }
-        search::doubt(&target)?;
+        search::mark_stale(&target)?;
         if !is_whole_history(&target)? {
-            return Err(examine::damaged(part, "messages are missing"));
+            return Err(check::damaged(part, "messages are missing"));
         }
         let count = |table: &str| {
             let count = format!("SELECT count(*) FROM {table}");
@@ -113,7 +115,7 @@ fn save_from(
     Ok(counts)
 }
 
-/// The migrations that the attached source has had.
+/// Returns the migrations that were applied to the attached source.
 fn known_migrations<'a>(
     target: &Connection,
     source: &Path,
@@ -124,14 +126,14 @@ fn known_migrations<'a>(
     let known = migrations.get(..version as usize);
     known
         .filter(|known| !known.is_empty())
-        .ok_or_else(|| examine::unknown_version(source))
+        .ok_or_else(|| check::unknown_version(source))
 }
 
-/// Adds the rows of the attached source that are missing. Returns false if a table cannot be read.
+/// Adds missing rows from the attached source. Returns false if a table cannot be read.
 fn add_rows(target: &Connection, source: &Path) -> Result<bool, StoreError> {
     let mut is_complete = true;
     for (table, columns) in schema::tables(target)? {
-        // With a list of columns SQLite reads rows. Else it could copy pages of indexes as they are.
+        // The list of columns makes SQLite read rows. Otherwise it could copy index pages unread.
         let added = target.execute_batch(&format!(
             "INSERT OR IGNORE INTO main.{table} ({columns})
              SELECT {columns} FROM source.{table} NOT INDEXED"
@@ -144,23 +146,23 @@ fn add_rows(target: &Connection, source: &Path) -> Result<bool, StoreError> {
     Ok(is_complete)
 }
 
-/// Returns true if every row that is pointed to is there, and every message has its text.
+/// Returns true if all referenced rows exist and every message has its text.
 fn is_whole_history(target: &Connection) -> Result<bool, StoreError> {
     let is_missing = |query: &str| target.prepare(query)?.exists([]);
     Ok(!is_missing("PRAGMA main.foreign_key_check")?
         && !is_missing("SELECT 1 FROM message WHERE id NOT IN (SELECT message FROM body)")?)
 }
 
-/// Ends a recovery that was cut short, and removes what it left.
-pub(crate) fn tidy_up(path: &Path) -> Result<(), StoreError> {
+/// Finishes an interrupted recovery and removes its temporary files.
+pub(crate) fn finish_interrupted(path: &Path) -> Result<(), StoreError> {
     remove_database(&path.with_extension("db-part"));
     if !new_name(path).exists() {
         return Ok(());
     }
-    take_place(path).map_err(|error| StoreError::io(path, &error))
+    replace_with_new(path).map_err(|error| StoreError::io(path, &error))
 }
 
-/// Removes the damaged files that were set aside.
+/// Deletes the damaged files that were set aside.
 pub(crate) fn remove_set_aside(path: &Path) {
     let Some(Ok(entries)) = path.parent().map(fs::read_dir) else {
         return;
@@ -171,29 +173,29 @@ pub(crate) fn remove_set_aside(path: &Path) {
             .to_str()
             .is_some_and(|name| name.starts_with(SET_ASIDE));
         if is_ours && let Err(error) = fs::remove_file(entry.path()) {
-            tracing::warn!(path = %entry.path().display(), %error, "a damaged file stays");
+            tracing::warn!(path = %entry.path().display(), %error, "a damaged file could not be removed");
         }
     }
 }
 
-/// Gives the damaged file its second name and puts the new one in its place.
-fn place(path: &Path, part: &Path, now: Timestamp) -> io::Result<PathBuf> {
+/// Gives the damaged file its second name and replaces it with the new one.
+fn swap_in(path: &Path, part: &Path, now: Timestamp) -> io::Result<PathBuf> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let stem = format!("{SET_ASIDE}{}", backup::date(now));
     let aside = backup::free_name(folder, &stem);
-    second_name(path, &aside)?;
+    link_or_copy(path, &aside)?;
     let log = with_suffix(path, "-wal");
     if log.exists() {
-        second_name(&log, &with_suffix(&aside, "-wal"))?;
+        link_or_copy(&log, &with_suffix(&aside, "-wal"))?;
     }
     fs::rename(part, new_name(path))?;
-    take_place(path)?;
+    replace_with_new(path)?;
     Ok(aside)
 }
 
-/// The log of the damaged file must be gone before the new file stands in its place: SQLite would
-/// play it into that one.
-fn take_place(path: &Path) -> io::Result<()> {
+/// Replaces the damaged file with the new one. Its log must be deleted first, because SQLite would
+/// apply it to the new file.
+fn replace_with_new(path: &Path) -> io::Result<()> {
     for suffix in ["-wal", "-shm"] {
         match fs::remove_file(with_suffix(path, suffix)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -201,15 +203,15 @@ fn take_place(path: &Path) -> io::Result<()> {
         }
     }
     fs::rename(new_name(path), path)?;
-    let _ = fs::remove_file(open::suspicion(path));
+    let _ = fs::remove_file(open::check_marker(path));
     if let Some(Ok(folder)) = path.parent().map(fs::File::open) {
         folder.sync_all()?;
     }
     Ok(())
 }
 
-/// Not every file system knows second names of a file.
-fn second_name(path: &Path, other: &Path) -> io::Result<()> {
+/// Gives a file a second name. Copies it where the file system has no hard links.
+fn link_or_copy(path: &Path, other: &Path) -> io::Result<()> {
     if fs::hard_link(path, other).is_ok() {
         return Ok(());
     }

@@ -1,8 +1,8 @@
-//! The tables, and how an older file becomes a current one.
+//! The tables and their migrations.
 //!
-//! Rule: a migration that was released is never changed; the next one is appended. `user_version`
-//! and `meta.schema` both hold the number of migrations that were made, so that a damaged header is
-//! told from a file of a later version. Later versions keep the table `meta`.
+//! Rule: a released migration is never changed; new ones are appended. `user_version` and
+//! `meta.schema` both contain the number of applied migrations, so a damaged header can be told
+//! from a file of a newer version. Newer versions keep the table `meta`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +11,19 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::error::StoreError;
 use crate::store::text;
 
-/// Entry *n* leads from schema *n* to *n* + 1.
+/// Entry *n* migrates from schema *n* to *n* + 1.
 pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS];
 
-/// Every branch is one table of messages that point to what they follow. `shown_child` remembers at
-/// every fork where the person last was, `depth` counts from 1 so that the length of a path is known
-/// without walking it, and ends every walk, even over damaged pointers.
+/// All branches are in one table of messages that point to their parents. `shown_child` stores
+/// which child was last shown at a fork. `depth` counts from 1, so the length of a path is known
+/// without walking it, and every walk ends, even with damaged pointers.
 ///
-/// Long texts lie apart in `body`, so that a conversation's list reads small rows only. An answer
-/// that is being written grows in `piece` and is put together once, when it ends.
+/// Long texts are in `body`, so the list of a conversation reads only small rows. A response that
+/// is being written grows in `piece` and is joined once, when it ends.
 ///
-/// `search` has no copy of the texts, only the index: row *n* is message *n*, row -*n* the title of
-/// conversation *n*. `ascii` splits at blanks only, for `fold` has made the words already. Beginnings
-/// of one and two letters have an index of their own, because they are of very many words.
+/// `search` contains only the index and no copy of the texts: row *n* is message *n*, row -*n* the
+/// title of conversation *n*. `ascii` splits only at spaces, because `normalize` has made the
+/// words. Prefixes of one and two letters have their own index, because very many words have them.
 const CONVERSATIONS: &str = "
 CREATE TABLE meta (
     key TEXT PRIMARY KEY NOT NULL,
@@ -87,12 +87,12 @@ CREATE VIRTUAL TABLE search USING fts5 (
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
 ";
 
-/// The schema of an opened file; 0 for an empty one.
+/// Returns the schema version of an opened file; 0 for an empty one.
 pub(crate) fn version(connection: &Connection) -> Result<u32, StoreError> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// Makes the migrations that the file lacks, each in a transaction of its own.
+/// Applies the missing migrations, each in its own transaction.
 pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
     let found = version(connection)?;
     for (index, migration) in migrations.iter().enumerate().skip(found as usize) {
@@ -107,8 +107,8 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
     Ok(())
 }
 
-/// Returns true if the file has every table that the migrations make, with their columns. The
-/// search's own tables are SQLite's to lay out, and are built anew when they do not work.
+/// Returns true if the file has all tables of these migrations with their columns. The search
+/// tables are SQLite's own, and are rebuilt if they do not work.
 pub(crate) fn has_tables(connection: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
     let mut made = Connection::open_in_memory()?;
     migrate(&mut made, migrations)?;
@@ -116,8 +116,8 @@ pub(crate) fn has_tables(connection: &Connection, migrations: &[&str]) -> Result
     Ok(columns(&made)?.is_subset(&found))
 }
 
-/// The tables that the migrations make, but for the search's own, and the names of their columns,
-/// separated by commas.
+/// Returns the tables of the migrations, without those of the search, and the names of their
+/// columns, separated by commas.
 pub(crate) fn tables(connection: &Connection) -> Result<BTreeMap<String, String>, StoreError> {
     let mut tables: BTreeMap<String, String> = BTreeMap::new();
     for (table, column, ..) in columns(connection)? {
@@ -130,10 +130,10 @@ pub(crate) fn tables(connection: &Connection) -> Result<BTreeMap<String, String>
     Ok(tables)
 }
 
-/// A column: table, name, type, whether it may be null, place in the key.
+/// A column: table, name, type, whether it is `NOT NULL`, position in the primary key.
 type Column = (String, String, String, bool, u32);
 
-/// Every column of every table.
+/// Returns all columns of all tables.
 fn columns(connection: &Connection) -> Result<BTreeSet<Column>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT t.name, c.name, c.type, c.\"notnull\", c.pk
@@ -153,7 +153,7 @@ fn columns(connection: &Connection) -> Result<BTreeSet<Column>, StoreError> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// A value of the file about itself.
+/// Returns a value of the table `meta`.
 pub(crate) fn meta(connection: &Connection, key: &str) -> Result<Option<String>, StoreError> {
     use rusqlite::OptionalExtension;
     let value = connection
@@ -163,7 +163,7 @@ pub(crate) fn meta(connection: &Connection, key: &str) -> Result<Option<String>,
     Ok(value)
 }
 
-/// Sets a value of the file about itself.
+/// Sets a value of the table `meta`.
 pub(crate) fn set_meta(connection: &Connection, key: &str, value: &str) -> Result<(), StoreError> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?

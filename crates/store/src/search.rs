@@ -1,10 +1,10 @@
-//! Finding conversations by their words, in titles and messages of every branch.
+//! Full-text search in titles and messages of all branches.
 //!
-//! Every word must be there, the last one may be the beginning of one. A conversation in which one
-//! message or the title has all words comes before one in which they are spread.
+//! All words must match; the last one may be a prefix. A conversation in which one message or the
+//! title has all words comes before one in which several messages have them together.
 //!
-//! Rule: the index changes in the transaction that changes the text, and a text is taken out with
-//! the very words with which it was put in.
+//! Rule: the index changes in the same transaction as the text, and a text is removed with exactly
+//! the words with which it was added.
 
 use std::collections::HashMap;
 
@@ -13,33 +13,34 @@ use rusqlite::{Connection, Transaction};
 use crate::conversation::{ConversationId, FoundConversation, MessageId};
 use crate::error::StoreError;
 use crate::store::{Store, text};
-use crate::{conversations, fold, messages, schema, snippet};
+use crate::{conversations, messages, normalize, schema, snippet};
 
-/// More words than anybody searches for; a pasted page must not become a search of minutes.
+/// The maximum number of phrases and their words, so that searching for a pasted page does not take
+/// minutes.
 const MAX_PHRASES: usize = 16;
 const MAX_PHRASE_WORDS: usize = 64;
 
-/// How much a word in a title, a text or an attachment counts.
+/// The weights of a word in a title, a text and an attachment.
 const WEIGHTS: &str = "8.0, 1.0, 0.5";
 
-/// Words between blanks of the query: they must follow one another.
+/// Words of the query without a space between them, which must follow one another in the text.
 pub(crate) type Phrase = Vec<String>;
 
-/// Where the words of a query were found best; a lower score is better.
+/// The best match of a query in a conversation; a lower score is better.
 #[derive(Clone, Copy)]
 struct Hit {
     score: f64,
-    /// A message, or minus a conversation for its title.
+    /// The id of a message, or the negative id of a conversation for its title.
     row: i64,
 }
 
 impl Store {
-    /// Conversations with all the words, best first; the last word may be unfinished. Punctuation
-    /// means nothing. Without any word: the list, as [`Store::conversations`].
+    /// Returns conversations with all words, best first. The last word may be unfinished, and
+    /// punctuation is ignored. Without any word it returns the list of [`Store::conversations`].
     ///
     /// # Errors
     ///
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn search(
         &self,
         text: &str,
@@ -72,7 +73,7 @@ impl Store {
 fn phrases(text: &str) -> Vec<Phrase> {
     text.split_whitespace()
         .map(|chunk| {
-            let words = fold::words(chunk).map(|word| word.folded);
+            let words = normalize::words(chunk).map(|word| word.normalized);
             words.take(MAX_PHRASE_WORDS).collect::<Phrase>()
         })
         .filter(|phrase| !phrase.is_empty())
@@ -80,24 +81,28 @@ fn phrases(text: &str) -> Vec<Phrase> {
         .collect()
 }
 
-/// The best first; at least `n_wanted` of them if there are so many.
+/// Returns the matching conversations, best first, and at least `n_wanted` of them if there are as
+/// many.
 fn ranked(
     tx: &Transaction<'_>,
     phrases: &[Phrase],
     n_wanted: usize,
 ) -> Result<Vec<(ConversationId, Hit)>, StoreError> {
-    let together = hits(tx, &expression(phrases, true))?;
-    let mut ranked = by_score(&together);
+    let in_one_message = hits(tx, &expression(phrases, true))?;
+    let mut ranked = by_score(&in_one_message);
     if phrases.len() > 1 && ranked.len() < n_wanted {
-        let spread = spread(tx, phrases)?;
-        let others = by_score(&spread).into_iter();
-        ranked.extend(others.filter(|(id, _)| !together.contains_key(&id.0)));
+        let across_messages = hits_across_messages(tx, phrases)?;
+        let others = by_score(&across_messages).into_iter();
+        ranked.extend(others.filter(|(id, _)| !in_one_message.contains_key(&id.0)));
     }
     Ok(ranked)
 }
 
-/// Conversations that have every phrase somewhere.
-fn spread(tx: &Transaction<'_>, phrases: &[Phrase]) -> Result<HashMap<i64, Hit>, StoreError> {
+/// Returns conversations that contain every phrase anywhere.
+fn hits_across_messages(
+    tx: &Transaction<'_>,
+    phrases: &[Phrase],
+) -> Result<HashMap<i64, Hit>, StoreError> {
     let mut all: Option<HashMap<i64, Hit>> = None;
     for (index, phrase) in phrases.iter().enumerate() {
         let is_last = index + 1 == phrases.len();
@@ -116,7 +121,7 @@ fn spread(tx: &Transaction<'_>, phrases: &[Phrase]) -> Result<HashMap<i64, Hit>,
     Ok(all.unwrap_or_default())
 }
 
-/// Of two phrases; shows where the better one is, rather in a message than in the title.
+/// Adds the scores of two phrases. Keeps the row of the better one, and prefers messages to titles.
 fn sum(a: Hit, b: Hit) -> Hit {
     let is_a_shown = (a.row > 0, -a.score) >= (b.row > 0, -b.score);
     Hit {
@@ -127,7 +132,7 @@ fn sum(a: Hit, b: Hit) -> Hit {
 
 fn by_score(hits: &HashMap<i64, Hit>) -> Vec<(ConversationId, Hit)> {
     let mut ranked: Vec<_> = hits.iter().map(|(id, hit)| (*id, *hit)).collect();
-    // Of equal ones the latest.
+    // Newer conversations first if the scores are equal.
     ranked.sort_by(|(a, first), (b, second)| {
         first.score.total_cmp(&second.score).then_with(|| b.cmp(a))
     });
@@ -137,7 +142,7 @@ fn by_score(hits: &HashMap<i64, Hit>) -> Vec<(ConversationId, Hit)> {
         .collect()
 }
 
-/// In the index's own language. Words have only letters and digits, so quotes suffice.
+/// Returns a query in the syntax of FTS5. Words contain only letters and digits, so quotes suffice.
 fn expression(phrases: &[Phrase], is_last_unfinished: bool) -> String {
     let quoted: Vec<String> = phrases
         .iter()
@@ -147,7 +152,7 @@ fn expression(phrases: &[Phrase], is_last_unfinished: bool) -> String {
     quoted.join(" AND ") + star
 }
 
-/// The best row of each conversation.
+/// Returns the best row of each conversation.
 fn hits(tx: &Transaction<'_>, expression: &str) -> Result<HashMap<i64, Hit>, StoreError> {
     let mut statement = tx.prepare_cached(&format!(
         "SELECT coalesce(m.conversation, -s.rowid), s.rowid, bm25(search, {WEIGHTS})
@@ -195,7 +200,7 @@ pub(crate) fn index_title(
     id: ConversationId,
     title: &str,
 ) -> Result<(), StoreError> {
-    put(tx, -id.0, [title, "", ""])
+    add_row(tx, -id.0, [title, "", ""])
 }
 
 pub(crate) fn index_message(
@@ -204,19 +209,19 @@ pub(crate) fn index_message(
     text: &str,
     attachment: &str,
 ) -> Result<(), StoreError> {
-    put(tx, id.0, ["", text, attachment])
+    add_row(tx, id.0, ["", text, attachment])
 }
 
-pub(crate) fn forget_title(
+pub(crate) fn unindex_title(
     tx: &Connection,
     id: ConversationId,
     title: &str,
 ) -> Result<(), StoreError> {
-    take(tx, -id.0, [title, "", ""])
+    remove_row(tx, -id.0, [title, "", ""])
 }
 
-/// Takes out every message of a conversation.
-pub(crate) fn forget_messages(tx: &Connection, id: ConversationId) -> Result<(), StoreError> {
+/// Removes all messages of a conversation from the index.
+pub(crate) fn unindex_messages(tx: &Connection, id: ConversationId) -> Result<(), StoreError> {
     let mut statement = tx.prepare(
         "SELECT m.id, b.text, b.attachment FROM message m JOIN body b ON b.message = m.id
          WHERE m.conversation = ?1 AND m.ending <> 'writing'",
@@ -224,19 +229,19 @@ pub(crate) fn forget_messages(tx: &Connection, id: ConversationId) -> Result<(),
     let mut rows = statement.query([id.0])?;
     while let Some(row) = rows.next()? {
         let (text, attachment) = (text(row, 1)?, text(row, 2)?);
-        take(tx, row.get(0)?, ["", &text, &attachment])?;
+        remove_row(tx, row.get(0)?, ["", &text, &attachment])?;
     }
     Ok(())
 }
 
-/// Makes the next opening build the index anew.
-pub(crate) fn doubt(connection: &Connection) -> Result<(), StoreError> {
+/// Makes the next opening rebuild the index.
+pub(crate) fn mark_stale(connection: &Connection) -> Result<(), StoreError> {
     schema::set_meta(connection, "search", "in doubt")
 }
 
-/// Builds the index anew if it was made by other rules.
+/// Rebuilds the index if it was built with other rules.
 pub(crate) fn rebuild_if_stale(tx: &Connection) -> Result<(), StoreError> {
-    let version = fold::version();
+    let version = normalize::version();
     if schema::meta(tx, "search")?.as_deref() == Some(&version) {
         return Ok(());
     }
@@ -258,11 +263,11 @@ pub(crate) fn rebuild_if_stale(tx: &Connection) -> Result<(), StoreError> {
     schema::set_meta(tx, "search", &version)
 }
 
-fn put(tx: &Connection, row: i64, texts: [&str; 3]) -> Result<(), StoreError> {
+fn add_row(tx: &Connection, row: i64, texts: [&str; 3]) -> Result<(), StoreError> {
     if texts.iter().all(|text| text.is_empty()) {
         return Ok(());
     }
-    let [title, text, attachment] = texts.map(fold::indexed);
+    let [title, text, attachment] = texts.map(normalize::indexed_text);
     tx.prepare_cached(
         "INSERT INTO search (rowid, title, text, attachment) VALUES (?1, ?2, ?3, ?4)",
     )?
@@ -270,11 +275,11 @@ fn put(tx: &Connection, row: i64, texts: [&str; 3]) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn take(tx: &Connection, row: i64, texts: [&str; 3]) -> Result<(), StoreError> {
+fn remove_row(tx: &Connection, row: i64, texts: [&str; 3]) -> Result<(), StoreError> {
     if texts.iter().all(|text| text.is_empty()) {
         return Ok(());
     }
-    let [title, text, attachment] = texts.map(fold::indexed);
+    let [title, text, attachment] = texts.map(normalize::indexed_text);
     tx.prepare_cached(
         "INSERT INTO search (search, rowid, title, text, attachment)
          VALUES ('delete', ?1, ?2, ?3, ?4)",

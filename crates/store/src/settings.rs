@@ -1,7 +1,7 @@
-//! What the user chose. Every field has a default, and one that is absent or `null` means it.
+//! The user's settings. Every field has a default, which applies if the field is absent or `null`.
 //!
-//! Changes come as a JSON merge patch (RFC 7396), so that one command serves every field and an
-//! unknown field of a newer version stays in the file.
+//! Changes are JSON merge patches (RFC 7396), so one command changes any field, and unknown fields
+//! of a newer version stay in the file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,46 +14,47 @@ mod stored;
 pub use fields::SettingIssue;
 pub(crate) use stored::issues;
 
-/// Everything that the user chose.
+/// All settings of the user.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Settings {
-    /// The app itself.
+    /// Settings of the app itself.
     pub general: General,
-    /// What it may take of the machine.
-    pub behaviour: Behaviour,
-    /// Id of the model to ask (a path); `None`: the starter, until another is chosen.
+    /// What the app may use of the computer.
+    pub behavior: Behavior,
+    /// The id of the current model; `None` for the starter, until the user chooses another one.
     pub model: Option<String>,
-    /// Choices for single models, by id.
+    /// Settings of single models, by id.
     pub models: BTreeMap<String, ModelSettings>,
-    /// Where older versions kept the paths that the user added. The app moves them to a file of the
-    /// data folder that every program reads, and empties this.
+    /// Where older versions stored the paths of added models. The app moves them to a file in the
+    /// data folder that every program reads, and empties this list.
     pub added_models: Vec<PathBuf>,
-    /// Ids of the models last used, latest first.
+    /// The ids of recently used models, newest first.
     pub recent_models: Vec<String>,
-    /// Reusable prompts; `None`: the built-in ones.
+    /// Saved prompts; `None` for the built-in ones.
     pub prompts: Option<Vec<SavedPrompt>>,
 }
 
-/// The app itself.
+/// Settings of the app itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct General {
-    /// Shortcut of the quick prompt, such as `Alt+Space`; `None`: the system's default, empty: none.
+    /// The shortcut of the quick prompt, such as `Alt+Space`; `None` for the system's default,
+    /// empty for none.
     pub hotkey: Option<String>,
-    /// Start with the session.
+    /// Start the app at login.
     pub launch_at_login: bool,
-    /// Show an icon in the Dock.
+    /// Show the app in the Dock.
     pub show_in_dock: bool,
-    /// Keep the chat window open when another window is used.
+    /// Keep the chat window open when another window gets the focus.
     pub pin_chat: bool,
-    /// Light, dark, or as the system.
+    /// Light, dark, or like the system.
     pub appearance: Appearance,
-    /// BCP 47 tag of one of the languages; `None`: as the system.
+    /// The BCP 47 tag of a language; `None` for the system's language.
     pub language: Option<String>,
-    /// The welcome was seen.
+    /// Whether the welcome was shown.
     pub was_welcomed: bool,
 }
 
@@ -62,7 +63,7 @@ pub struct General {
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Appearance {
-    /// As the system.
+    /// Like the system.
     #[default]
     System,
     /// Always light.
@@ -85,70 +86,71 @@ impl Default for General {
     }
 }
 
-/// What the app may take of the machine.
+/// What the app may use of the computer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
-pub struct Behaviour {
-    /// Seconds without use after which a model is unloaded; `None`: by machine and power.
+pub struct Behavior {
+    /// Seconds without use after which a model is unloaded; `None` depends on the computer and its
+    /// power supply.
     pub idle_unload_seconds: Option<u32>,
     /// Keep the model loaded while memory allows.
     pub keep_loaded: bool,
-    /// Bytes that models may use together; `None`: by machine.
+    /// The memory budget of all models, in bytes; `None` depends on the computer.
     #[cfg_attr(feature = "bindings", ts(type = "number | null"))]
     pub memory_budget_bytes: Option<u64>,
 }
 
-/// Choices for one model. `None` everywhere: what the model's authors recommend, or what fits.
+/// Settings of one model. `None` means what the model's authors recommend, or what fits.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct ModelSettings {
-    /// Tokens of context.
+    /// The context length in tokens.
     pub context_length: Option<u32>,
-    /// How keys and values are kept.
+    /// The precision of the KV cache.
     pub kv_cache: KvCache,
-    /// Most tokens of an answer.
+    /// The maximum number of tokens in a response.
     pub max_tokens: Option<u32>,
     /// 0 to 2.
     pub temperature: Option<f32>,
-    /// Above 0, to 1.
+    /// Above 0, up to 1.
     pub top_p: Option<f32>,
-    /// 0 keeps all.
+    /// 0 turns it off.
     pub top_k: Option<u32>,
     /// 0 to 1.
     pub min_p: Option<f32>,
-    /// Above 0, to 10; 1 changes nothing.
+    /// Above 0, up to 10; 1 turns it off.
     pub repetition_penalty: Option<f32>,
-    /// Same seed, same answer.
+    /// The same seed gives the same response.
     pub seed: Option<u32>,
     /// Instructions at the start of every conversation.
     pub system_prompt: Option<String>,
-    /// Whether models that can reason first do so; `None` leaves it to the model.
+    /// Whether models that can reason do so; `None` lets the model decide.
     pub thinking: Option<bool>,
 }
 
-/// How keys and values are kept.
+/// The precision of the KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum KvCache {
-    /// Fastest on this machine, smaller when memory is short.
+    /// Fastest on this computer, smaller when memory is short.
     #[default]
     Automatic,
-    /// In 16 bits, whatever it takes.
+    /// 16 bits.
     Full,
-    /// In 8 bits: about half the memory.
+    /// 8 bits: about half the memory.
     Small,
 }
 
-/// A prompt that the user keeps, called with `/name`.
+/// A prompt that the user saved, called with `/name`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct SavedPrompt {
     /// One word of at most 100 bytes, without the slash.
     pub name: String,
-    /// Text in which `{text}` stands for what was taken along or typed after the name.
+    /// The text. `{text}` stands for the attachment, or for the text after the name.
     pub text: String,
 }

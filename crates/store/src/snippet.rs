@@ -1,56 +1,56 @@
-//! The piece of a message to show for what was found in it.
+//! The piece of a message that is shown for a search result.
 //!
-//! Rule: words are marked by the same comparison by which the index found them, and a piece never
-//! ends inside a character.
+//! Rule: highlighting compares words in the same way as the index, and a piece never ends inside a
+//! character.
 
 use pulldown_cmark::{Event, Options, Parser, TagEnd};
 
-use crate::conversation::{Message, Snippet, Speaker};
-use crate::fold::{self, Word};
+use crate::conversation::{Message, MessageRole, Snippet};
+use crate::normalize::{self, NormalizedWord};
 use crate::search::Phrase;
 
-/// Bytes of text in a snippet: about two lines of a list.
+/// The bytes of text in a snippet: about two lines of a list.
 const WINDOW_BYTES: usize = 180;
-/// Of these, before the first word.
+/// The bytes of these before the first match.
 const LEAD_BYTES: usize = 40;
 
-/// A stretch of the text that is one of the phrases.
-struct Found {
+/// A range of the text that matches a phrase.
+struct PhraseMatch {
     start: usize,
     end: usize,
     phrase: usize,
 }
 
-/// Whether every phrase is in the text.
+/// Returns true if the text contains all phrases.
 pub(crate) fn has_all(text: &str, phrases: &[Phrase]) -> bool {
-    let found = find(text, phrases);
-    (0..phrases.len()).all(|phrase| found.iter().any(|found| found.phrase == phrase))
+    let matches = find(text, phrases);
+    (0..phrases.len()).all(|phrase| matches.iter().any(|found| found.phrase == phrase))
 }
 
-/// The stretch of the message with most of the phrases; `None` if it has none. An answer is shown
-/// without its Markdown, unless the words are in that alone, as in a link's address.
+/// Returns the part of the message with the most phrases; `None` if it has none. A response is
+/// shown without its Markdown, unless only the Markdown matches, for example the address of a link.
 pub(crate) fn around(message: &Message, phrases: &[Phrase]) -> Option<Snippet> {
-    let plain = match message.speaker {
-        Speaker::Assistant => plain_text(&message.text),
-        Speaker::User => String::new(),
+    let plain = match message.role {
+        MessageRole::Assistant => plain_text(&message.text),
+        MessageRole::User => String::new(),
     };
     let candidates = [&plain, &message.text, &message.attachment];
     let best = candidates
         .into_iter()
         .filter_map(|text| {
-            let found = find(text, phrases);
-            let (first, n_phrases) = best_start(&found)?;
-            Some((n_phrases, text, found, first))
+            let matches = find(text, phrases);
+            let (first, n_phrases) = best_start(&matches)?;
+            Some((n_phrases, text, matches, first))
         })
         .reduce(|best, next| if next.0 > best.0 { next } else { best });
-    let (_, text, found, first) = best?;
+    let (_, text, matches, first) = best?;
     Some(Snippet {
         message: message.id,
-        pieces: cut(text, &found, first),
+        pieces: pieces_around(text, &matches, first),
     })
 }
 
-/// Returns what people read of a Markdown text, with a space between its blocks.
+/// Returns the visible text of Markdown, with a space between blocks.
 fn plain_text(markdown: &str) -> String {
     let mut plain = String::with_capacity(markdown.len());
     for event in Parser::new_ext(markdown, Options::all()) {
@@ -67,9 +67,9 @@ fn plain_text(markdown: &str) -> String {
     plain
 }
 
-/// Every place where a phrase is; the last phrase may end in an unfinished word.
-fn find(text: &str, phrases: &[Phrase]) -> Vec<Found> {
-    let words: Vec<Word> = fold::words(text).collect();
+/// Returns all matches of the phrases. The last phrase may end in an unfinished word.
+fn find(text: &str, phrases: &[Phrase]) -> Vec<PhraseMatch> {
+    let words: Vec<NormalizedWord> = normalize::words(text).collect();
     let mut all = Vec::new();
     let mut free_from = 0;
     for at in 0..words.len() {
@@ -79,7 +79,7 @@ fn find(text: &str, phrases: &[Phrase]) -> Vec<Found> {
         if let Some(phrase) = phrase {
             let end = at + phrases[phrase].len();
             free_from = end;
-            all.push(Found {
+            all.push(PhraseMatch {
                 start: words[at].start,
                 end: words[end - 1].end,
                 phrase,
@@ -89,7 +89,7 @@ fn find(text: &str, phrases: &[Phrase]) -> Vec<Found> {
     all
 }
 
-fn is_at(words: &[Word], phrase: &Phrase, is_last_unfinished: bool) -> bool {
+fn is_at(words: &[NormalizedWord], phrase: &Phrase, is_last_unfinished: bool) -> bool {
     let Some((last, others)) = phrase.split_last() else {
         return false;
     };
@@ -97,28 +97,28 @@ fn is_at(words: &[Word], phrase: &Phrase, is_last_unfinished: bool) -> bool {
         return false;
     };
     let is_last_there = match is_last_unfinished {
-        true => word.folded.starts_with(last.as_str()),
-        false => word.folded == *last,
+        true => word.normalized.starts_with(last.as_str()),
+        false => word.normalized == *last,
     };
     is_last_there
         && words
             .iter()
             .zip(others)
-            .all(|(word, other)| word.folded == *other)
+            .all(|(word, other)| word.normalized == *other)
 }
 
-/// From which of the places on a window has most different phrases, and how many.
-fn best_start(found: &[Found]) -> Option<(usize, usize)> {
+/// Returns the match from which a window contains the most different phrases, and their number.
+fn best_start(matches: &[PhraseMatch]) -> Option<(usize, usize)> {
     let n_phrases = |first: usize| {
-        let end = found[first].start + WINDOW_BYTES - LEAD_BYTES;
+        let end = matches[first].start + WINDOW_BYTES - LEAD_BYTES;
         let mut seen = 0_u32;
-        for place in found[first..].iter().take_while(|place| place.end <= end) {
-            seen |= 1 << (place.phrase % 32);
+        for found in matches[first..].iter().take_while(|found| found.end <= end) {
+            seen |= 1 << (found.phrase % 32);
         }
         seen.count_ones().max(1) as usize
     };
     let mut best: Option<(usize, usize)> = None;
-    for first in 0..found.len() {
+    for first in 0..matches.len() {
         let n = n_phrases(first);
         if best.is_none_or(|(_, most)| n > most) {
             best = Some((first, n));
@@ -127,21 +127,21 @@ fn best_start(found: &[Found]) -> Option<(usize, usize)> {
     best
 }
 
-fn cut(text: &str, found: &[Found], first: usize) -> Vec<(String, bool)> {
-    let start = boundary_before(text, found[first].start.saturating_sub(LEAD_BYTES));
-    let end = boundary_after(text, (start + WINDOW_BYTES).max(found[first].end));
+fn pieces_around(text: &str, matches: &[PhraseMatch], first: usize) -> Vec<(String, bool)> {
+    let start = boundary_before(text, matches[first].start.saturating_sub(LEAD_BYTES));
+    let end = boundary_after(text, (start + WINDOW_BYTES).max(matches[first].end));
     let mut pieces = Vec::new();
     let mut at = start;
     if start > 0 {
         pieces.push(("…".to_string(), false));
     }
-    for place in &found[first..] {
-        if place.end > end {
+    for found in &matches[first..] {
+        if found.end > end {
             break;
         }
-        push(&mut pieces, &text[at..place.start], false);
-        push(&mut pieces, &text[place.start..place.end], true);
-        at = place.end;
+        push(&mut pieces, &text[at..found.start], false);
+        push(&mut pieces, &text[found.start..found.end], true);
+        at = found.end;
     }
     push(&mut pieces, &text[at..end], false);
     if end < text.len() {
@@ -150,7 +150,7 @@ fn cut(text: &str, found: &[Found], first: usize) -> Vec<(String, bool)> {
     pieces
 }
 
-/// Adds text on one line, to the last piece if that is of the same kind.
+/// Appends text as one line, to the last piece if that is of the same kind.
 fn push(pieces: &mut Vec<(String, bool)>, text: &str, is_word: bool) {
     let mut line = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -173,7 +173,7 @@ fn push(pieces: &mut Vec<(String, bool)>, text: &str, is_word: bool) {
     }
 }
 
-/// A place to begin at: after a blank nearby, else between characters.
+/// Returns where to begin: after a space nearby, else between characters.
 fn boundary_before(text: &str, at: usize) -> usize {
     let at = text.floor_char_boundary(at);
     if at == 0 {
@@ -184,7 +184,7 @@ fn boundary_before(text: &str, at: usize) -> usize {
         .map_or(at, |blank| at + blank)
 }
 
-/// A place to end at: before a blank nearby, else between characters.
+/// Returns where to end: before a space nearby, else between characters.
 fn boundary_after(text: &str, at: usize) -> usize {
     if at >= text.len() {
         return text.len();

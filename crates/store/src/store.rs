@@ -1,8 +1,8 @@
-//! The opened store: two connections to one file, one that writes and one that reads.
+//! The opened store: two connections to one file, one for writing and one for reading.
 //!
-//! With the write-ahead log a long search does not hold up the answer that grows at the same time.
-//! Rule: every change is one transaction that begins as a writer (`BEGIN IMMEDIATE`), and the one
-//! who calls says whether it must outlive a power cut when the call returns.
+//! With the write-ahead log, a long search does not block a growing response. Rule: every change is
+//! one transaction that begins as a writer (`BEGIN IMMEDIATE`), and the caller says whether it must
+//! survive a power cut when the call returns.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,91 +15,93 @@ use crate::error::StoreError;
 use crate::notice::Opened;
 use crate::{open, schema};
 
-/// Conversations and settings. Clones share the connections; every call blocks.
+/// Conversations and settings. Clones share the connections. Calls block.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// What the clones share.
+/// The state that clones share.
 pub(crate) struct Inner {
     /// The database; `None` in memory.
     pub(crate) path: Option<PathBuf>,
     pub(crate) writer: Mutex<Writer>,
-    /// `None` in memory, where the writer reads.
+    /// `None` in memory, where the writer also reads.
     pub(crate) reader: Option<Mutex<Connection>>,
-    /// Held while backups are made or changed, so that none has what was just deleted.
+    /// Locked while backups are made or changed, so that no backup contains text that was just
+    /// deleted.
     pub(crate) backups: Mutex<()>,
 }
 
 impl Inner {
-    /// Waits for its turn to make or change backups.
+    /// Waits until no other call makes or changes backups.
     pub(crate) fn backups(&self) -> MutexGuard<'_, ()> {
         lock(&self.backups)
     }
 }
 
-/// So many changes that may wait for the disk make the next one not wait, and it takes them along:
-/// at two a second, a power cut costs eight seconds of a growing answer.
-const MAX_WAITING: u32 = 16;
+/// After so many unsynced changes, the next change is synced with all of them. At two changes per
+/// second, a power cut loses at most eight seconds of a growing response.
+const MAX_UNFLUSHED: u32 = 16;
 
-/// The connection that changes things.
+/// The connection for writing.
 pub(crate) struct Writer {
     pub(crate) connection: Connection,
-    /// What `PRAGMA synchronous` was last set to.
+    /// The current value of `PRAGMA synchronous`.
     flush: Option<Flush>,
-    /// Changes that may not be on the disk itself yet.
-    n_waiting: u32,
+    /// The number of changes that may not be synced yet.
+    n_unflushed: u32,
 }
 
-/// When a change is certain to be on the disk itself. It is always whole, and always outlives this
-/// program.
+/// When a change is synced to the disk. A change is always atomic, and always survives a crash of
+/// this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// When the call returns: it outlives a power cut.
+    /// When the call returns: the change survives a power cut.
     Now,
-    /// With a later change, or when the log is next folded in.
+    /// With a later change, or at the next checkpoint of the log.
     Later,
 }
 
 impl Store {
-    /// Opens the store of a data folder, and makes both if they are not there. Puts right what it
-    /// can: see [`Opened::notices`]. A second call for the same folder in one process gives another
-    /// handle of the same store. `now` dates the names of files that are set aside.
+    /// Opens the store of a data folder, and creates both if they do not exist. Repairs what it
+    /// can: see [`Opened::notices`]. A second call for the same folder in one process returns
+    /// another handle of the same store. `now` is the date in the names of files that are set
+    /// aside.
     ///
     /// # Errors
     ///
-    /// When the folder or the file cannot be used, or a later version wrote it. The message says
-    /// what to do; nothing was changed.
+    /// If the folder or the file cannot be used, or a newer version wrote it. The message says what
+    /// to do; nothing was changed.
     pub fn open(folder: &Path, now: Timestamp) -> Result<Opened, StoreError> {
         open::open(folder, now, schema::MIGRATIONS)
     }
 
-    /// A store that is gone with its last handle, for tests.
+    /// Creates a store in memory, for tests.
     ///
     /// # Errors
     ///
-    /// When there is no memory for it.
+    /// If there is not enough memory.
     pub fn in_memory() -> Result<Self, StoreError> {
         open::in_memory()
     }
 
-    /// The database file; `None` in memory.
+    /// Returns the database file; `None` in memory.
     pub fn file(&self) -> Option<&Path> {
         self.inner.path.as_deref()
     }
 
-    /// Makes a change whole or not at all.
+    /// Runs a change in a transaction.
     pub(crate) fn write<T>(
         &self,
         flush: Flush,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let mut writer = lock(&self.inner.writer);
-        self.placed(writer.write(flush, work))
+        self.with_path(writer.write(flush, work))
     }
 
-    /// Reads at one moment of the file.
+    /// Reads a consistent snapshot.
     pub(crate) fn read<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
@@ -116,18 +118,18 @@ impl Store {
                 &mut writer.connection
             }
         };
-        self.placed(read(connection, work))
+        self.with_path(read(connection, work))
     }
 
-    /// Names the file in an error, and remembers damage so that the next opening looks closely.
-    pub(crate) fn placed<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Adds the file to an error. After damage, requests a check at the next opening.
+    pub(crate) fn with_path<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         let Some(path) = &self.inner.path else {
             return result.map_err(|error| error.at(Path::new("in memory")));
         };
         result.map_err(|error| {
             let error = error.at(path);
             if matches!(error, StoreError::Damaged { .. }) {
-                open::suspect(path);
+                open::request_check(path);
             }
             error
         })
@@ -139,7 +141,7 @@ impl Writer {
         Self {
             connection,
             flush: None,
-            n_waiting: 0,
+            n_unflushed: 0,
         }
     }
 
@@ -148,7 +150,7 @@ impl Writer {
         flush: Flush,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let flush = match self.n_waiting < MAX_WAITING {
+        let flush = match self.n_unflushed < MAX_UNFLUSHED {
             true => flush,
             false => Flush::Now,
         };
@@ -165,9 +167,9 @@ impl Writer {
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let value = work(&tx)?;
         tx.commit()?;
-        self.n_waiting = match flush {
+        self.n_unflushed = match flush {
             Flush::Now => 0,
-            Flush::Later => self.n_waiting + 1,
+            Flush::Later => self.n_unflushed + 1,
         };
         Ok(value)
     }
@@ -183,12 +185,12 @@ fn read<T>(
     Ok(value)
 }
 
-/// Text of a row. A character that cannot be read is shown as such, and costs no other.
+/// Reads a text column. Invalid characters are replaced, and cost no others.
 pub(crate) fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
     Ok(optional_text(row, index)?.unwrap_or_default())
 }
 
-/// Text of a row, or nothing.
+/// Reads an optional text column.
 pub(crate) fn optional_text(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
     Ok(match row.get_ref(index)? {
         ValueRef::Null => None,
@@ -200,13 +202,14 @@ pub(crate) fn optional_text(row: &Row<'_>, index: usize) -> rusqlite::Result<Opt
     })
 }
 
-/// A count of a row; the nearest that there is if it was damaged.
+/// Reads a count column. A damaged value becomes the nearest valid one.
 pub(crate) fn count(row: &Row<'_>, index: usize) -> rusqlite::Result<u32> {
     let count: i64 = row.get(index)?;
     Ok(u32::try_from(count.max(0)).unwrap_or(u32::MAX))
 }
 
-/// A thread that panicked under the lock left no transaction open, for dropping one rolls it back.
+/// Locks a mutex. A thread that panicked with the lock left no open transaction, because dropping
+/// one rolls it back.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

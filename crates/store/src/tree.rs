@@ -1,8 +1,8 @@
-//! The tree of a conversation's messages, and the one path through it that is shown.
+//! The tree of a conversation's messages, and the path through it that is shown.
 //!
-//! Rule: every message below which something hangs remembers the child that was last shown, and the
-//! conversation remembers the leaf at the end of the path. Walks follow `depth`, which changes by
-//! one at every step, so that they end even when pointers are damaged.
+//! Rule: every message with children stores which child was last shown, and the conversation stores
+//! the leaf at the end of the path. Walks follow `depth`, which changes by one at every step, so
+//! they end even if pointers are damaged.
 
 use rusqlite::{OptionalExtension, Transaction};
 
@@ -11,14 +11,14 @@ use crate::error::StoreError;
 use crate::messages;
 use crate::store::{Flush, Store, count, text};
 
-/// From a message up to the first one.
+/// Walks from a message up to the first one.
 const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
     SELECT id, parent, depth FROM message WHERE id = ?1
     UNION ALL
     SELECT m.id, m.parent, m.depth FROM up JOIN message m ON m.id = up.parent AND m.depth = up.depth - 1
 )";
 
-/// From a message down to a leaf, by what was last shown, else by the newest.
+/// Walks from a message down to a leaf, to the child that was last shown, else to the newest.
 const LEAF_BELOW: &str = "WITH RECURSIVE down (id, depth) AS (
     SELECT id, depth FROM message WHERE id = ?1
     UNION ALL
@@ -30,11 +30,11 @@ const LEAF_BELOW: &str = "WITH RECURSIVE down (id, depth) AS (
 SELECT id FROM down ORDER BY depth DESC LIMIT 1";
 
 impl Store {
-    /// The path that is shown, first message first.
+    /// Returns the path that is shown, first message first.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`] if there is none of that id.
+    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn path(&self, id: ConversationId) -> Result<Vec<MessageHead>, StoreError> {
         self.read(|tx| {
             let Some(leaf) = leaf(tx, id)? else {
@@ -47,7 +47,7 @@ impl Store {
             let rows = statement.query_map([leaf.0], |row| {
                 Ok(MessageHead {
                     id: MessageId(row.get(0)?),
-                    speaker: messages::speaker_of(&text(row, 1)?),
+                    role: messages::role_from_name(&text(row, 1)?),
                     n_chars: count(row, 2)?,
                 })
             })?;
@@ -55,12 +55,12 @@ impl Store {
         })
     }
 
-    /// The messages from the first one to `leaf`, which is included: what an answer below `leaf` is
-    /// to know.
+    /// Returns the messages from the first one up to and including `leaf`: the context of a
+    /// response below `leaf`.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoMessage`] if there is none of that id.
+    /// [`StoreError::NoMessage`] if no message has this id.
     pub fn history(&self, leaf: MessageId) -> Result<Vec<Message>, StoreError> {
         self.read(|tx| {
             let ids = ids_to(tx, leaf)?;
@@ -72,11 +72,11 @@ impl Store {
         })
     }
 
-    /// Shows the branch that `message` is on, down to where the person last was on it.
+    /// Shows the branch of `message`, down to the leaf that was last shown on it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoMessage`] if there is none of that id.
+    /// [`StoreError::NoMessage`] if no message has this id.
     pub fn show_branch(&self, message: MessageId) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| {
             let conversation = tx
@@ -90,7 +90,7 @@ impl Store {
     }
 }
 
-/// Makes the path to `leaf` the one that is shown, and remembers it at every fork.
+/// Shows the path to `leaf`, and stores the shown child at every fork.
 pub(crate) fn show(
     tx: &Transaction<'_>,
     conversation: ConversationId,
@@ -101,7 +101,7 @@ pub(crate) fn show(
         .query_row([leaf.0], |row| row.get(0))?;
     let is_next = parent.is_some() && parent == self::leaf(tx, conversation)?.map(|id| id.0);
     if is_next {
-        // What is above is shown already.
+        // The path above is shown already.
         tx.prepare_cached("UPDATE message SET shown_child = ?2 WHERE id = ?1")?
             .execute((parent, leaf.0))?;
     } else {
@@ -116,14 +116,14 @@ pub(crate) fn show(
     Ok(())
 }
 
-/// The messages from the first one to `leaf`; empty if there is no such message.
+/// Returns the messages from the first one to `leaf`; none if there is no such message.
 pub(crate) fn ids_to(tx: &Transaction<'_>, leaf: MessageId) -> Result<Vec<MessageId>, StoreError> {
     let mut statement = tx.prepare_cached(&format!("{UP} SELECT id FROM up ORDER BY depth"))?;
     let rows = statement.query_map([leaf.0], |row| row.get(0).map(MessageId))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The leaf to which what was last shown leads from a message.
+/// Returns the leaf below a message that was last shown.
 pub(crate) fn leaf_below(
     tx: &Transaction<'_>,
     message: MessageId,
@@ -134,7 +134,7 @@ pub(crate) fn leaf_below(
     Ok(MessageId(leaf))
 }
 
-/// Messages with the same parent, oldest first.
+/// Returns the messages with the same parent, oldest first.
 pub(crate) fn siblings(
     tx: &Transaction<'_>,
     conversation: ConversationId,

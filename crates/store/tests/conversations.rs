@@ -1,20 +1,21 @@
-//! Conversations and messages as the rooms above use them.
+//! Conversations and messages, as other crates use them.
 //!
-//! Rule: each test opens a store of its own, in memory unless files are the point.
+//! Rule: each test opens its own store, in memory unless it tests files.
 
 use transom_store::{
-    ConversationId, Ending, Message, MessageId, NewMessage, Speaker, Store, StoreError, Timestamp,
+    ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Store, StoreError,
+    Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
 fn question(conversation: ConversationId, parent: Option<MessageId>, text: &str) -> NewMessage {
-    NewMessage::said(conversation, parent, text, NOW)
+    NewMessage::from_user(conversation, parent, text, NOW)
 }
 
 fn answer(conversation: ConversationId, parent: MessageId) -> NewMessage {
     NewMessage {
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         ending: Ending::Writing,
         model: Some("starter".to_string()),
         ..question(conversation, Some(parent), "")
@@ -29,7 +30,7 @@ fn texts(messages: &[Message]) -> Vec<&str> {
 }
 
 #[test]
-fn an_answer_grows_and_ends() {
+fn a_response_grows_and_ends() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let asked = store.add_message(question(id, None, "Why?")).unwrap();
@@ -54,7 +55,7 @@ fn an_answer_grows_and_ends() {
     );
     let path = store.path(id).unwrap();
     assert_eq!(path.len(), 2);
-    assert_eq!((path[1].id, path[1].speaker), (begun, Speaker::Assistant));
+    assert_eq!((path[1].id, path[1].role), (begun, MessageRole::Assistant));
     assert_eq!(path[1].n_chars, 17 + 20);
     assert_eq!(store.conversation(id).unwrap().n_messages, 2);
     assert_eq!(
@@ -64,13 +65,13 @@ fn an_answer_grows_and_ends() {
 }
 
 #[test]
-fn what_has_ended_neither_grows_nor_ends_again() {
+fn a_message_that_has_ended_cannot_be_changed() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let asked = store.add_message(question(id, None, "Why?")).unwrap();
     let begun = store.add_message(answer(id, asked)).unwrap();
     let still = store.finish(begun, Ending::Writing, None);
-    assert!(matches!(still, Err(StoreError::NoEnding(message)) if message == begun));
+    assert!(matches!(still, Err(StoreError::InvalidEnding(message)) if message == begun));
     let failure = "{\"code\":\"busy\"}".to_string();
     let failed = Ending::Failed { failure };
     store.finish(begun, failed.clone(), None).unwrap();
@@ -90,7 +91,7 @@ fn what_has_ended_neither_grows_nor_ends_again() {
 }
 
 #[test]
-fn an_edit_is_a_new_version_and_the_old_one_can_be_shown_again() {
+fn an_edit_adds_a_version_and_the_old_one_can_be_shown_again() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let first = store.add_message(question(id, None, "one")).unwrap();
@@ -116,14 +117,14 @@ fn an_edit_is_a_new_version_and_the_old_one_can_be_shown_again() {
 }
 
 #[test]
-fn a_message_follows_only_what_is_in_its_conversation() {
+fn the_parent_of_a_message_is_in_its_conversation() {
     let store = Store::in_memory().unwrap();
     let one = store.create_conversation(NOW).unwrap();
     let other = store.create_conversation(NOW).unwrap();
     let first = store.add_message(question(one, None, "one")).unwrap();
     let elsewhere = store.add_message(question(other, Some(first), "two"));
     assert!(
-        matches!(elsewhere, Err(StoreError::ParentElsewhere { parent, .. }) if parent == first)
+        matches!(elsewhere, Err(StoreError::ParentInOtherConversation { parent, .. }) if parent == first)
     );
     let nowhere = store.add_message(question(one, Some(MessageId(99)), "two"));
     assert!(matches!(nowhere, Err(StoreError::NoMessage(MessageId(99)))));
@@ -136,7 +137,7 @@ fn a_message_follows_only_what_is_in_its_conversation() {
 }
 
 #[test]
-fn the_list_has_pinned_ones_first_then_the_latest() {
+fn the_list_has_pinned_conversations_first_then_the_newest() {
     let store = Store::in_memory().unwrap();
     let ids: Vec<_> = (0..4)
         .map(|n| store.create_conversation(Timestamp(n)).unwrap())
@@ -162,7 +163,7 @@ fn the_list_has_pinned_ones_first_then_the_latest() {
 }
 
 #[test]
-fn a_title_is_given_once_by_itself_and_any_time_by_hand() {
+fn an_automatic_title_is_set_once_and_a_rename_any_time() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     assert!(store.set_title_if_empty(id, " First ").unwrap());
@@ -177,7 +178,7 @@ fn a_title_is_given_once_by_itself_and_any_time_by_hand() {
 }
 
 #[test]
-fn what_is_deleted_is_not_there_and_its_id_is_not_given_again() {
+fn a_deleted_conversation_does_not_exist_and_its_id_is_not_reused() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let asked = store.add_message(question(id, None, "Why?")).unwrap();
@@ -201,7 +202,7 @@ fn what_is_deleted_is_not_there_and_its_id_is_not_given_again() {
 }
 
 #[test]
-fn messages_come_in_the_order_in_which_they_are_asked_for() {
+fn messages_are_returned_in_the_requested_order() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let first = store.add_message(question(id, None, "one")).unwrap();

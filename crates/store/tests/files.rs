@@ -1,7 +1,8 @@
-//! The file and its folder: who may read them, older and newer versions, damage, no space, no right.
+//! The file and its folder: permissions, older and newer versions, damage, a full disk, missing
+//! rights.
 //!
-//! Rule: whatever is wrong, the store opens with what can be read, or says which file it is and what
-//! to do, and nothing that was there is gone.
+//! Rule: whatever is wrong, the store either opens with everything that can be read, or says which
+//! file it is and what to do. Nothing is lost.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use transom_store::{
-    ConversationId, Ending, MessageId, NewMessage, Notice, Speaker, Store, StoreError, Timestamp,
+    ConversationId, Ending, MessageId, MessageRole, NewMessage, Notice, Store, StoreError,
+    Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -20,7 +22,7 @@ fn message(conversation: ConversationId, parent: Option<MessageId>, text: String
     NewMessage {
         conversation,
         parent,
-        speaker: Speaker::User,
+        role: MessageRole::User,
         text,
         attachment: String::new(),
         ending: Ending::Stop,
@@ -40,7 +42,7 @@ fn fill(store: &Store, n_conversations: usize, n_messages: usize) {
     }
 }
 
-/// The words by which [`fill`]'s messages are known, of those that can be reached and read.
+/// Returns the first words of all messages of [`fill`] that can be reached and read.
 fn read_all(store: &Store) -> Result<Vec<String>, StoreError> {
     let mut words = Vec::new();
     for conversation in store.conversations(0, 1000)? {
@@ -54,7 +56,7 @@ fn read_all(store: &Store) -> Result<Vec<String>, StoreError> {
 }
 
 #[test]
-fn a_new_store_is_for_its_user_only_and_opens_again() {
+fn a_new_store_is_private_and_opens_again() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("a/b");
     let opened = Store::open(&folder, NOW).unwrap();
@@ -75,7 +77,7 @@ fn a_new_store_is_for_its_user_only_and_opens_again() {
 }
 
 #[test]
-fn two_handles_of_one_folder_are_one_store() {
+fn two_handles_of_one_folder_share_one_store() {
     let folder = tempfile::tempdir().unwrap();
     let one = Store::open(folder.path(), NOW).unwrap().store;
     let id = one.create_conversation(NOW).unwrap();
@@ -117,14 +119,18 @@ fn two_handles_of_one_folder_are_one_store() {
 }
 
 #[test]
-fn a_file_of_format_1_opens_with_all_that_it_has() {
+fn a_file_of_format_1_opens_with_all_its_data() {
     let folder = tempfile::tempdir().unwrap();
     let file = rusqlite::Connection::open(folder.path().join(FILE)).unwrap();
     file.execute_batch(include_str!("fixtures/schema1.sql"))
         .unwrap();
     drop(file);
     let opened = Store::open(folder.path(), NOW).unwrap();
-    assert!(opened.notices.contains(&Notice::Interrupted { answers: 1 }));
+    assert!(
+        opened
+            .notices
+            .contains(&Notice::Interrupted { responses: 1 })
+    );
     let store = opened.store;
     let tea = store.conversations(0, 9).unwrap().remove(0);
     assert_eq!(
@@ -147,7 +153,7 @@ fn a_file_of_format_1_opens_with_all_that_it_has() {
     assert!(store.settings().unwrap().general.pin_chat);
 }
 
-/// Makes the file one of a later version, with part of it still in the log.
+/// Makes the file one of a newer version, with a part of it still in the log.
 fn make_newer(folder: &Path, other: &Path) {
     drop(Store::open(folder, NOW).unwrap());
     let file = rusqlite::Connection::open(folder.join(FILE)).unwrap();
@@ -163,7 +169,7 @@ fn make_newer(folder: &Path, other: &Path) {
 }
 
 #[test]
-fn a_file_of_a_later_version_is_refused_and_left_alone() {
+fn a_file_of_a_newer_version_is_refused_and_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
     make_newer(folder.path(), other.path());
@@ -187,7 +193,7 @@ fn a_file_of_a_later_version_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_file_of_something_else_is_set_aside() {
+fn a_file_that_is_not_a_database_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(
         folder.path().join(FILE),
@@ -214,7 +220,7 @@ fn a_file_of_something_else_is_set_aside() {
 }
 
 #[test]
-fn a_folder_that_is_a_file_is_an_error_that_names_it() {
+fn the_error_for_a_folder_that_is_a_file_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
@@ -229,7 +235,7 @@ fn a_folder_that_is_a_file_is_an_error_that_names_it() {
     assert!(error.to_string().contains(FILE), "{error}");
 }
 
-/// What can happen to a file.
+/// Kinds of damage.
 #[derive(Debug, Clone)]
 enum Damage {
     Bytes(Vec<(prop::sample::Index, u8)>),
@@ -289,7 +295,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn a_damaged_file_is_kept_and_the_backup_takes_its_place(damage in damage()) {
+    fn a_damaged_file_is_kept_and_replaced_with_the_backup(damage in damage()) {
         let folder = tempfile::tempdir().unwrap();
         let mut bytes = sound_file().to_vec();
         let backups = folder.path().join("backups");
@@ -306,7 +312,7 @@ proptest! {
                 prop_assert_eq!(read_all(&store).unwrap().len(), 144);
             }
         }
-        // Damage that changes no structure is not seen at once, but no call panics over it.
+        // Damage that changes no structure is not noticed at once, but no call panics.
         let _ = read_all(&store);
         let _ = store.search("text3x4 and", 0, 100);
         let _ = store.export_json(None);
@@ -315,14 +321,14 @@ proptest! {
             let _ = store.add_message(message(id, None, "after".to_string()));
             let _ = store.delete(id);
         }
-        // What a call met is put right by the next opening.
+        // The next opening repairs what a call has noticed.
         drop(store);
         let opened = Store::open(folder.path(), NOW).unwrap();
         read_all(&opened.store).unwrap();
     }
 }
 
-/// Runs this test binary's `test` with a folder, as somebody who is not root.
+/// Runs a test of this binary with a folder, as a user other than root.
 #[cfg(unix)]
 fn run_child(test: &str, folder: &Path, limit_blocks: Option<u32>) -> String {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -351,25 +357,25 @@ fn run_child(test: &str, folder: &Path, limit_blocks: Option<u32>) -> String {
         child.uid(NOBODY).gid(NOBODY);
     }
     let output = child.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
-        "{said}{}",
+        "{printed}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    said
+    printed
 }
 
 #[cfg(unix)]
 const CHILD: &str = "TRANSOM_STORE_CHILD_OPENS";
 
-/// The folder, in a child.
+/// The folder, in a child process.
 #[cfg(unix)]
 fn child_folder() -> Option<PathBuf> {
     std::env::var_os(CHILD).map(PathBuf::from)
 }
 
-/// Not a test of its own: opens a folder that it may not write to.
+/// Not a test: opens a folder that it may not write to.
 #[cfg(unix)]
 #[test]
 fn child_opens() {
@@ -384,45 +390,45 @@ fn child_opens() {
 
 #[cfg(unix)]
 #[test]
-fn without_the_right_to_write_the_error_names_the_file() {
+fn the_error_for_missing_write_permission_names_the_file() {
     use std::os::unix::fs::PermissionsExt;
     let set = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     let folder = tempfile::tempdir().unwrap();
     fill(&Store::open(folder.path(), NOW).unwrap().store, 2, 3);
-    let said = run_child("child_opens", folder.path(), None);
-    assert!(said.contains("opened"), "the child can do it: {said}");
+    let output = run_child("child_opens", folder.path(), None);
+    assert!(output.contains("opened"), "the child can do it: {output}");
     let before = fs::read(folder.path().join(FILE)).unwrap();
     set(&folder.path().join(FILE), 0o400);
-    let said = run_child("child_opens", folder.path(), None);
+    let output = run_child("child_opens", folder.path(), None);
     assert!(
-        said.contains("refused ReadOnly") && said.contains("transom.db cannot be"),
-        "{said}"
+        output.contains("refused ReadOnly") && output.contains("transom.db cannot be"),
+        "{output}"
     );
     set(&folder.path().join(FILE), 0o600);
     set(folder.path(), 0o500);
-    let said = run_child("child_opens", folder.path(), None);
+    let output = run_child("child_opens", folder.path(), None);
     assert!(
-        said.contains("refused ReadOnly") && said.contains("cannot be written to"),
-        "{said}"
+        output.contains("refused ReadOnly") && output.contains("cannot be written to"),
+        "{output}"
     );
     set(folder.path(), 0o700);
     let after = fs::read(folder.path().join(FILE)).unwrap();
     assert!(after == before, "a refused file was written to");
     let empty = tempfile::tempdir().unwrap();
     set(empty.path(), 0o500);
-    let said = run_child("child_opens", empty.path(), None);
-    assert!(said.contains("refused ReadOnly"), "{said}");
-    let said = run_child("child_opens", &empty.path().join("."), None);
-    assert!(said.contains(FILE), "{said}");
+    let output = run_child("child_opens", empty.path(), None);
+    assert!(output.contains("refused ReadOnly"), "{output}");
+    let output = run_child("child_opens", &empty.path().join("."), None);
+    assert!(output.contains(FILE), "{output}");
     set(empty.path(), 0o700);
 }
 
-/// Not a test of its own: writes until the system lets no file grow any more.
+/// Not a test: writes until the system lets no file grow any more.
 #[cfg(unix)]
 #[test]
-fn child_writes_until_no_file_grows() {
+fn child_writes_until_files_cannot_grow() {
     let Some(folder) = child_folder() else {
         return;
     };
@@ -442,22 +448,22 @@ fn child_writes_until_no_file_grows() {
 
 #[cfg(unix)]
 #[test]
-fn when_files_cannot_grow_what_was_acknowledged_is_kept() {
+fn acknowledged_messages_are_kept_when_files_cannot_grow() {
     let folder = tempfile::tempdir().unwrap();
     drop(Store::open(folder.path(), NOW).unwrap());
-    let said = run_child(
-        "child_writes_until_no_file_grows",
+    let output = run_child(
+        "child_writes_until_files_cannot_grow",
         folder.path(),
         Some(4000),
     );
-    let refused = said
+    let refused = output
         .lines()
         .find(|line| line.starts_with("refused"))
         .unwrap();
     assert!(refused.contains(FILE), "{refused}");
     let store = Store::open(folder.path(), NOW).unwrap().store;
     let mut n_kept = 0;
-    for line in said.lines().filter_map(|line| line.strip_prefix("kept ")) {
+    for line in output.lines().filter_map(|line| line.strip_prefix("kept ")) {
         let (id, word) = line.split_once(' ').unwrap();
         let message = store.message(MessageId(id.parse().unwrap())).unwrap();
         assert!(message.text.starts_with(&format!("{word} ")));

@@ -1,27 +1,27 @@
-//! Finding conversations as people type: unfinished words, other accents, other scripts.
+//! Search queries as users type them: unfinished words, other accents, other scripts.
 //!
-//! Rule: whatever is typed is a search, never an error.
+//! Rule: any text is a valid query and never an error.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
 use proptest::prelude::*;
 use transom_store::{
-    ConversationId, Ending, FoundConversation, NewMessage, Speaker, Store, Timestamp,
+    ConversationId, Ending, FoundConversation, MessageRole, NewMessage, Store, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 const NONE: [usize; 0] = [];
 
 fn say(store: &Store, id: ConversationId, text: &str, attachment: &str) {
-    say_as(Speaker::User, store, id, text, attachment);
+    say_as(MessageRole::User, store, id, text, attachment);
 }
 
-fn say_as(speaker: Speaker, store: &Store, id: ConversationId, text: &str, attachment: &str) {
+fn say_as(role: MessageRole, store: &Store, id: ConversationId, text: &str, attachment: &str) {
     let parent = store.path(id).unwrap().last().map(|head| head.id);
     let message = NewMessage {
         conversation: id,
         parent,
-        speaker,
+        role,
         text: text.to_string(),
         attachment: attachment.to_string(),
         ending: Ending::Stop,
@@ -31,7 +31,7 @@ fn say_as(speaker: Speaker, store: &Store, id: ConversationId, text: &str, attac
     store.add_message(message).unwrap();
 }
 
-/// A conversation for each text.
+/// Creates a conversation for each text.
 fn with(texts: &[&str]) -> (Store, Vec<ConversationId>) {
     let store = Store::in_memory().unwrap();
     let ids = texts.iter().map(|text| {
@@ -43,7 +43,7 @@ fn with(texts: &[&str]) -> (Store, Vec<ConversationId>) {
     (store, ids)
 }
 
-/// Which of the texts are found.
+/// Returns which of the texts are found.
 fn found(store: &Store, ids: &[ConversationId], query: &str) -> Vec<usize> {
     let found = store.search(query, 0, 100).unwrap();
     let place = |one: &FoundConversation| ids.iter().position(|id| *id == one.conversation.id);
@@ -52,7 +52,7 @@ fn found(store: &Store, ids: &[ConversationId], query: &str) -> Vec<usize> {
     found
 }
 
-/// The snippet with its words in brackets.
+/// Returns the snippet with its matches in brackets.
 fn snippet(store: &Store, query: &str) -> String {
     let found = store.search(query, 0, 1).unwrap().remove(0);
     let pieces = found.snippet.unwrap().pieces.into_iter();
@@ -62,7 +62,7 @@ fn snippet(store: &Store, query: &str) -> String {
 }
 
 #[test]
-fn english_words_and_their_beginnings() {
+fn english_words_and_prefixes() {
     let (store, ids) = with(&[
         "How do I bake bread?",
         "Breadth first search",
@@ -181,7 +181,7 @@ fn punctuation_is_never_an_error() {
 }
 
 #[test]
-fn titles_come_first_and_attachments_are_found() {
+fn titles_rank_first_and_attachments_are_found() {
     let (store, ids) = with(&[
         "lemon lemon tea with lemon",
         "about nothing",
@@ -207,7 +207,7 @@ fn titles_come_first_and_attachments_are_found() {
 }
 
 #[test]
-fn words_that_are_spread_over_a_conversation_find_it_after_the_others() {
+fn a_conversation_with_the_words_in_several_messages_ranks_last() {
     let (store, ids) = with(&["rust", "the borrow checker of rust", "borrow"]);
     say(&store, ids[0], "what is a borrow?", "");
     store.rename(ids[2], "Rust").unwrap();
@@ -224,7 +224,7 @@ fn words_that_are_spread_over_a_conversation_find_it_after_the_others() {
 }
 
 #[test]
-fn snippets_show_the_words_in_their_surroundings() {
+fn snippets_show_the_words_with_their_context() {
     let long = format!(
         "{} the Größe\nof   a “window” {}",
         "before ".repeat(50),
@@ -241,11 +241,11 @@ fn snippets_show_the_words_in_their_surroundings() {
 }
 
 #[test]
-fn snippets_of_answers_are_plain_text() {
+fn snippets_of_responses_are_plain_text() {
     let (store, ids) = with(&["first"]);
     let answer = "# Bread\n\nUse **half the yeast** and `warm` water.\n\n\
                   | a | b |\n|---|---|\n| salt | 5 g |\n\n1. [rise](https://example.org/oven)";
-    say_as(Speaker::Assistant, &store, ids[0], answer, "");
+    say_as(MessageRole::Assistant, &store, ids[0], answer, "");
     let whole = snippet(&store, "half yeast");
     assert_eq!(
         whole,
@@ -257,13 +257,13 @@ fn snippets_of_answers_are_plain_text() {
 }
 
 #[test]
-fn a_growing_answer_is_found_when_it_ends() {
+fn a_growing_response_is_found_when_it_ends() {
     let (store, ids) = with(&["question"]);
     let parent = store.path(ids[0]).unwrap()[0].id;
     let answer = NewMessage {
         conversation: ids[0],
         parent: Some(parent),
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         text: String::new(),
         attachment: String::new(),
         ending: Ending::Writing,
@@ -273,7 +273,7 @@ fn a_growing_answer_is_found_when_it_ends() {
     let answer = store.add_message(answer).unwrap();
     store.append(answer, "secret", "zebra").unwrap();
     assert_eq!(found(&store, &ids, "zebra"), NONE);
-    store.finish(answer, Ending::Cancelled, None).unwrap();
+    store.finish(answer, Ending::Canceled, None).unwrap();
     assert_eq!(found(&store, &ids, "zebra"), [0]);
     assert_eq!(
         found(&store, &ids, "secret"),
@@ -284,7 +284,7 @@ fn a_growing_answer_is_found_when_it_ends() {
 
 proptest! {
     #[test]
-    fn whatever_is_typed_is_a_search(query in "\\PC{0,30}", text in "\\PC{0,60}") {
+    fn any_text_is_a_valid_query(query in "\\PC{0,30}", text in "\\PC{0,60}") {
         let (store, _) = with(&[&text]);
         let found = store.search(&query, 0, 10).unwrap();
         for (piece, is_word) in found.into_iter().filter_map(|one| one.snippet).flat_map(|one| one.pieces) {
@@ -293,7 +293,7 @@ proptest! {
     }
 
     #[test]
-    fn every_piece_between_blanks_finds_its_text(text in "[a-zA-ZäöüßéÇ学习が.,_\" -]{1,40}") {
+    fn every_word_between_spaces_finds_its_text(text in "[a-zA-ZäöüßéÇ学习が.,_\" -]{1,40}") {
         let (store, ids) = with(&[&text]);
         for piece in text.split_whitespace().filter(|piece| piece.chars().any(char::is_alphanumeric)) {
             prop_assert_eq!(found(&store, &ids, piece), [0], "{}", piece);

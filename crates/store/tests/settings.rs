@@ -1,6 +1,7 @@
-//! Settings: defaults, changes, refusals, and what a newer version or a broken value leaves.
+//! Settings: defaults, changes, refusals, unknown fields of newer versions, and invalid stored
+//! values.
 //!
-//! Rule: a refused change changes nothing, and a field that cannot be read costs itself only.
+//! Rule: a refused change changes nothing, and an unreadable field costs no other field.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
@@ -11,7 +12,7 @@ use transom_store::{
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
-/// Every field set, with none at its default.
+/// Returns settings with every field set, and none at its default.
 fn full() -> Settings {
     let mut settings = Settings {
         model: Some("/m.gguf".to_string()),
@@ -30,9 +31,9 @@ fn full() -> Settings {
     settings.general.appearance = Appearance::Dark;
     settings.general.language = Some("de".to_string());
     settings.general.was_welcomed = true;
-    settings.behaviour.idle_unload_seconds = Some(60);
-    settings.behaviour.keep_loaded = true;
-    settings.behaviour.memory_budget_bytes = Some(1 << 33);
+    settings.behavior.idle_unload_seconds = Some(60);
+    settings.behavior.keep_loaded = true;
+    settings.behavior.memory_budget_bytes = Some(1 << 33);
     let model = ModelSettings {
         context_length: Some(4096),
         kv_cache: KvCache::Small,
@@ -60,7 +61,7 @@ fn every_field_can_be_set_and_read_back() {
 }
 
 #[test]
-fn null_is_the_default_again() {
+fn null_resets_a_field_to_its_default() {
     let store = Store::in_memory().unwrap();
     store
         .patch_settings(&serde_json::to_value(full()).unwrap())
@@ -70,13 +71,13 @@ fn null_is_the_default_again() {
     assert_eq!(settings.general.appearance, Appearance::System);
     assert_eq!(settings.models["/m.gguf"].top_k, None);
     assert_eq!(settings.models["/m.gguf"].seed, Some(u32::MAX));
-    let all = json!({"general": null, "behaviour": null, "model": null, "models": null,
+    let all = json!({"general": null, "behavior": null, "model": null, "models": null,
         "added_models": null, "recent_models": null, "prompts": null});
     assert_eq!(store.patch_settings(&all).unwrap(), Settings::default());
 }
 
 #[test]
-fn a_bad_value_is_refused_with_its_path_and_what_is_allowed() {
+fn an_invalid_value_is_refused_with_its_path_and_the_allowed_values() {
     let store = Store::in_memory().unwrap();
     store.patch_settings(&json!({"model": "kept"})).unwrap();
     let model = |field: &str, value: Value| json!({"models": {"/a b.gguf": {field: value}}});
@@ -98,15 +99,15 @@ fn a_bad_value_is_refused_with_its_path_and_what_is_allowed() {
             "at most 100 characters",
         ),
         (
-            json!({"behaviour": {"idle_unload_seconds": -1}}),
-            "behaviour.idle_unload_seconds cannot be -1: it takes whole numbers from 0 to 4294967295",
+            json!({"behavior": {"idle_unload_seconds": -1}}),
+            "behavior.idle_unload_seconds cannot be -1: it takes whole numbers from 0 to 4294967295",
         ),
         (
-            json!({"behaviour": {"memory_budget_bytes": 1.5}}),
-            "behaviour.memory_budget_bytes cannot be 1.5",
+            json!({"behavior": {"memory_budget_bytes": 1.5}}),
+            "behavior.memory_budget_bytes cannot be 1.5",
         ),
         (
-            json!({"behaviour": {"memory_budget_bytes": 1_u64 << 60}}),
+            json!({"behavior": {"memory_budget_bytes": 1_u64 << 60}}),
             "9007199254740991",
         ),
         (
@@ -146,7 +147,7 @@ fn a_bad_value_is_refused_with_its_path_and_what_is_allowed() {
     }
 }
 
-/// Writes the stored document past the store, as another version or a fault would.
+/// Writes the stored document directly, as another version or an error would.
 fn with_stored(document: &str) -> (tempfile::TempDir, Store, Vec<Notice>) {
     let folder = tempfile::tempdir().unwrap();
     drop(Store::open(folder.path(), NOW).unwrap());
@@ -162,7 +163,7 @@ fn with_stored(document: &str) -> (tempfile::TempDir, Store, Vec<Notice>) {
 }
 
 #[test]
-fn fields_of_a_newer_version_stay() {
+fn unknown_fields_of_a_newer_version_are_kept() {
     let (folder, store, notices) =
         with_stored(r#"{"theme": {"accent": 3}, "general": {"glow": true, "pin_chat": true}}"#);
     assert_eq!(notices, []);
@@ -183,9 +184,38 @@ fn fields_of_a_newer_version_stay() {
 }
 
 #[test]
-fn a_value_that_cannot_be_read_costs_no_other() {
+fn values_stored_with_the_old_spelling_of_behavior_are_kept() {
+    let (folder, store, notices) = with_stored(
+        r#"{"behaviour": {"idle_unload_seconds": 60, "keep_loaded": true, "later": 1}, "model": "m"}"#,
+    );
+    assert_eq!(notices, []);
+    let behavior = store.settings().unwrap().behavior;
+    assert_eq!(
+        (behavior.idle_unload_seconds, behavior.keep_loaded),
+        (Some(60), true)
+    );
+    let patch = json!({"behavior": {"keep_loaded": false}});
+    let behavior = store.patch_settings(&patch).unwrap().behavior;
+    assert_eq!(
+        (behavior.idle_unload_seconds, behavior.keep_loaded),
+        (Some(60), false)
+    );
+    drop(store);
+    let file = rusqlite::Connection::open(folder.path().join("transom.db")).unwrap();
+    let stored: String = file
+        .query_row("SELECT json FROM setting", [], |row| row.get(0))
+        .unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!(
+        stored,
+        json!({"behavior": {"idle_unload_seconds": 60, "keep_loaded": false, "later": 1}, "model": "m"})
+    );
+}
+
+#[test]
+fn an_unreadable_value_costs_no_other_value() {
     let (_folder, store, notices) = with_stored(
-        r#"{"general": {"pin_chat": "yes", "language": "fr"}, "behaviour": 7, "model": "m",
+        r#"{"general": {"pin_chat": "yes", "language": "fr"}, "behavior": 7, "model": "m",
             "models": {"m": {"top_p": 9, "seed": 4}}, "recent_models": ["a", {}, "b"]}"#,
     );
     let settings = store.settings().unwrap();
@@ -200,8 +230,8 @@ fn a_value_that_cannot_be_read_costs_no_other() {
     let mut fields: Vec<String> = notices.iter().map(ToString::to_string).collect();
     fields.sort();
     assert_eq!(fields.len(), 4, "{fields:?}");
-    assert!(fields[0].contains("behaviour cannot be 7"), "{fields:?}");
-    // What was wrong before does not stand in the way of a change, and can be put right.
+    assert!(fields[0].contains("behavior cannot be 7"), "{fields:?}");
+    // An earlier invalid value does not prevent a change, and can be corrected.
     store.patch_settings(&json!({"model": "n"})).unwrap();
     let settings = store
         .patch_settings(&json!({"general": {"pin_chat": true}}))
@@ -211,7 +241,7 @@ fn a_value_that_cannot_be_read_costs_no_other() {
 }
 
 #[test]
-fn settings_that_are_no_json_are_kept_aside() {
+fn settings_that_are_not_json_are_set_aside() {
     let (folder, store, notices) = with_stored("{\"model\": ");
     assert!(
         notices[0].to_string().contains("it takes a JSON object"),

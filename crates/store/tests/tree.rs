@@ -1,6 +1,6 @@
-//! Whatever is added, edited and shown, the path is one line from a first message to a leaf.
+//! Whatever is added, edited and shown, the path leads from a first message to a leaf.
 //!
-//! Rule: the store is compared with a model of a few lines that keeps every message in memory.
+//! Rule: the store is compared with a short model that has all messages in memory.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
@@ -16,11 +16,11 @@ const NOW: Timestamp = Timestamp(1_795_000_000_000);
 enum Step {
     /// Continues the path that is shown.
     Continue,
-    /// A new version of a message.
+    /// Adds a new version of a message.
     Edit(Index),
-    /// Below any message.
+    /// Adds a message below any message.
     Branch(Index),
-    /// Another beginning.
+    /// Adds another first message.
     Restart,
     Show(Index),
 }
@@ -35,7 +35,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Every message with its parent, and which child was last on a path, `None` being the first ones.
+/// All messages with their parents, and which child was last shown; `None` is the parent of first
+/// messages.
 #[derive(Default)]
 struct Model {
     messages: Vec<(MessageId, Option<MessageId>)>,
@@ -74,18 +75,18 @@ impl Model {
 }
 
 fn add(store: &Store, conversation: ConversationId, parent: Option<MessageId>) -> MessageId {
-    let message = NewMessage::said(conversation, parent, "x", NOW);
+    let message = NewMessage::from_user(conversation, parent, "x", NOW);
     store.add_message(message).unwrap()
 }
 
 proptest! {
     #[test]
-    fn the_path_is_what_was_last_shown_at_every_fork(
+    fn the_path_follows_the_last_shown_child_at_every_fork(
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let store = Store::in_memory().unwrap();
         let id = store.create_conversation(NOW).unwrap();
-        // Another conversation between, so that ids are no positions.
+        // Another conversation in between, so ids do not equal positions.
         let other = store.create_conversation(NOW).unwrap();
         let mut model = Model::default();
         for step in steps {
@@ -128,7 +129,7 @@ proptest! {
 }
 
 #[test]
-fn a_path_of_thousands_is_walked_and_deleted() {
+fn a_path_of_thousands_of_messages_is_walked_and_deleted() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     let mut last = None;

@@ -1,6 +1,6 @@
-//! Serves a folder as a hub, with faults by flags, for tests of programs from outside.
+//! Serves a folder as a hub, with faults from flags, for tests that run whole programs.
 //!
-//! Rule: it prints its address as its first line, and ends when its standard input does.
+//! Rule: the first line of the output is the address, and the program ends with its standard input.
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ const USAGE: &str = "\
 Usage: local-hub FOLDER [--port PORT] [--token TOKEN] [--gated OWNER/NAME] [--fault FAULT]
 
 FOLDER holds repositories as OWNER/NAME/files. The address is printed as the first line, for
-HF_ENDPOINT. It ends with its standard input.
+HF_ENDPOINT. The program ends with its standard input.
 
 FAULT is ROUTE:KIND[=VALUE][*TIMES], and may be given several times: blob:drop=100000*3,
 resolve:status=429/2*1, blob:slow=2000000, any:status=503*5, blob:wrong*1, blob:change*1.";
@@ -36,7 +36,7 @@ fn run() -> Result<(), String> {
         let mut value = || {
             words
                 .next()
-                .ok_or(format!("{word} wants a value.\n\n{USAGE}"))
+                .ok_or(format!("{word} requires a value.\n\n{USAGE}"))
         };
         match &*word {
             "--port" => port = value()?.parse().map_err(|_| USAGE)?,
@@ -45,7 +45,7 @@ fn run() -> Result<(), String> {
             "--fault" => faults.push(value()?),
             "--help" => return Err(USAGE.to_owned()),
             _ if folder.is_none() && !word.starts_with('-') => folder = Some(PathBuf::from(&word)),
-            _ => return Err(format!("{word} is not known.\n\n{USAGE}")),
+            _ => return Err(format!("Unknown argument {word}.\n\n{USAGE}")),
         }
     }
     let folder = folder.ok_or(USAGE)?;
@@ -59,7 +59,7 @@ fn run() -> Result<(), String> {
         hub.gate(repository);
     }
     for fault in &faults {
-        hub.fail_as(fault)?;
+        hub.fail_from_text(fault)?;
     }
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}", hub.address()).map_err(|error| error.to_string())?;

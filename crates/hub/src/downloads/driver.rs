@@ -1,7 +1,8 @@
-//! The one task that owns the queue: wishes and news in, runs and lists out.
+//! The task that owns the queue: receives commands and events, starts jobs and publishes the list.
 //!
-//! Rule: it decides nothing; `Queue` does. It never waits for a run: what must wait for one to end
-//! (a cancelled download's parts) is done when the news of that end comes.
+//! Rule: it decides nothing; `Queue` does. It never waits for a job. Work that must wait for the
+//! end of a job, such as deleting the part files of a canceled download, is done when the `Ended`
+//! event arrives.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,45 +13,45 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 use transom_signals::KeepAwake;
 
-use super::kept::{keep, restore};
-use super::{DownloadsOptions, Freed};
-use crate::disk::{make_folder, trouble};
-use crate::job::{Job, News, Order, Shared, Teller};
+use super::DownloadsOptions;
+use super::saved_queue::{restore, save};
+use crate::disk::{create_folder, disk_error};
+use crate::job::{DownloadEvent, EventSender, Job, JobControl, Shared};
 use crate::lock::Lock;
-use crate::queue::{Effect, Kept, Queue};
-use crate::{Download, DownloadId, Hub, HubError, Place, Wanted};
+use crate::queue::{Effect, Queue, SavedDownload};
+use crate::{Download, DownloadId, DownloadRequest, Hub, HubError, QueuePosition};
 
-/// How often people see bytes count.
-const SHOW_EVERY: Duration = Duration::from_millis(250);
+/// How often the list is published while only numbers change.
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
 
 type Reply<T> = oneshot::Sender<Result<T, HubError>>;
 
-/// What a handle asks for.
+/// A command of a handle.
 #[derive(Debug)]
 pub(super) enum Command {
-    Add(Box<Wanted>, Reply<DownloadId>),
+    Add(Box<DownloadRequest>, Reply<DownloadId>),
     Pause(DownloadId, Reply<()>),
     Resume(DownloadId, Reply<()>),
-    Cancel(DownloadId, Reply<Freed>),
-    Move(DownloadId, Place, Reply<()>),
+    Cancel(DownloadId, Reply<u64>),
+    Move(DownloadId, QueuePosition, Reply<()>),
     Stop(oneshot::Sender<()>),
 }
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
     queue: Queue,
-    orders: HashMap<DownloadId, watch::Sender<Order>>,
-    cancels: Vec<(DownloadId, Wanted, Reply<Freed>)>,
-    stops: Vec<oneshot::Sender<()>>,
+    controls: HashMap<DownloadId, watch::Sender<JobControl>>,
+    cancellations: Vec<(DownloadId, DownloadRequest, Reply<u64>)>,
+    stop_replies: Vec<oneshot::Sender<()>>,
     list: watch::Sender<Arc<Vec<Download>>>,
-    news: mpsc::UnboundedSender<(DownloadId, u64, News)>,
-    heard: mpsc::UnboundedReceiver<(DownloadId, u64, News)>,
-    /// Held where the queue is kept: two programs cannot keep one file.
-    keeper: Option<Lock>,
-    last_kept: Vec<Kept>,
-    /// Held while bytes come or are verified. A download that waits for the network lets the machine
-    /// sleep.
-    awake: Option<KeepAwake>,
+    event_sender: mpsc::UnboundedSender<(DownloadId, u64, DownloadEvent)>,
+    event_receiver: mpsc::UnboundedReceiver<(DownloadId, u64, DownloadEvent)>,
+    /// Locked if the queue is saved, because two programs cannot write one file.
+    queue_lock: Option<Lock>,
+    last_saved: Vec<SavedDownload>,
+    /// Held while bytes are received or verified. A download that waits for the network lets the
+    /// computer sleep.
+    keep_awake: Option<KeepAwake>,
 }
 
 impl Driver {
@@ -59,34 +60,34 @@ impl Driver {
         let at = Arc::clone(&shared);
         let opened = spawn_blocking(move || {
             let folder = &at.options.parts_folder;
-            make_folder(folder)?;
-            let mut queue = Queue::new(at.options.at_once);
-            let keeper = match at.options.is_kept {
+            create_folder(folder)?;
+            let mut queue = Queue::new(at.options.max_concurrent);
+            let queue_lock = match at.options.is_persistent {
                 true => Lock::take(folder, "the queue")
-                    .inspect_err(|error| tracing::warn!(%error, "the queue is not kept"))
+                    .inspect_err(|error| tracing::warn!(%error, "the queue is not saved"))
                     .ok(),
                 false => None,
             };
-            if keeper.is_some() {
+            if queue_lock.is_some() {
                 restore(&at, &mut queue);
             }
-            Ok((queue, keeper))
+            Ok((queue, queue_lock))
         });
-        let (queue, keeper) = opened.await.unwrap_or(Err(HubError::Stopped))?;
-        let (news, heard) = mpsc::unbounded_channel();
+        let (queue, queue_lock) = opened.await.unwrap_or(Err(HubError::Stopped))?;
+        let (event_sender, event_receiver) = mpsc::unbounded_channel();
         let list = watch::Sender::new(Arc::new(queue.list()));
         Ok(Self {
             shared,
-            last_kept: queue.kept(),
+            last_saved: queue.saved(),
             queue,
-            orders: HashMap::new(),
-            cancels: Vec::new(),
-            stops: Vec::new(),
+            controls: HashMap::new(),
+            cancellations: Vec::new(),
+            stop_replies: Vec::new(),
             list,
-            news,
-            heard,
-            keeper,
-            awake: None,
+            event_sender,
+            event_receiver,
+            queue_lock,
+            keep_awake: None,
         })
     }
 
@@ -94,15 +95,15 @@ impl Driver {
         self.list.subscribe()
     }
 
-    pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
-        let mut show_at: Option<tokio::time::Instant> = None;
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let mut publish_at: Option<tokio::time::Instant> = None;
         let mut is_open = true;
-        self.act().await;
+        self.apply().await;
         loop {
-            let is_quiet = tokio::select! {
-                command = inbox.recv(), if is_open => {
+            let is_progress_only = tokio::select! {
+                command = commands.recv(), if is_open => {
                     match command {
-                        Some(command) => self.obey(command),
+                        Some(command) => self.on_command(command),
                         None => {
                             is_open = false;
                             self.queue.stop();
@@ -110,51 +111,51 @@ impl Driver {
                     }
                     false
                 }
-                heard = self.heard.recv() => {
-                    match heard {
-                        Some((id, run, news)) => self.hear(id, run, news),
+                received = self.event_receiver.recv() => {
+                    match received {
+                        Some((id, run, event)) => self.on_event(id, run, event),
                         None => return,
                     }
                 }
-                () = until(show_at) => {
-                    show_at = None;
-                    self.show();
+                () = until(publish_at) => {
+                    publish_at = None;
+                    self.publish_list();
                     continue;
                 }
             };
-            if is_quiet {
-                show_at.get_or_insert_with(|| tokio::time::Instant::now() + SHOW_EVERY);
+            if is_progress_only {
+                publish_at.get_or_insert_with(|| tokio::time::Instant::now() + PUBLISH_INTERVAL);
                 continue;
             }
-            self.act().await;
-            show_at = None;
-            if !self.queue.runs() {
-                if !self.stops.is_empty() {
-                    // Who hears of the end may open the queue anew.
-                    self.keeper = None;
+            self.apply().await;
+            publish_at = None;
+            if !self.queue.has_running() {
+                if !self.stop_replies.is_empty() {
+                    // Whoever waits for the stop may open the queue again.
+                    self.queue_lock = None;
                 }
-                for stopped in self.stops.drain(..) {
+                for stopped in self.stop_replies.drain(..) {
                     let _ = stopped.send(());
                 }
-                if !is_open && self.cancels.is_empty() {
+                if !is_open && self.cancellations.is_empty() {
                     return;
                 }
             }
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn on_command(&mut self, command: Command) {
         match command {
-            Command::Add(wanted, reply) => {
-                let _ = reply.send(Ok(self.queue.add(*wanted)));
+            Command::Add(request, reply) => {
+                let _ = reply.send(Ok(self.queue.add(*request)));
             }
             Command::Pause(id, reply) => {
                 let _ = reply.send(self.queue.pause(id));
             }
             Command::Resume(id, reply) => {
-                let resumed = self.queue.resume(id).map(|waits| {
-                    if waits {
-                        self.order(id, |order| order.n_nudges += 1);
+                let resumed = self.queue.resume(id).map(|is_waiting| {
+                    if is_waiting {
+                        self.control(id, |control| control.n_retry_requests += 1);
                     }
                 });
                 let _ = reply.send(resumed);
@@ -164,135 +165,139 @@ impl Driver {
             }
             Command::Cancel(id, reply) if self.queue.is_done(id) => {
                 self.queue.remove(id);
-                let _ = reply.send(Ok(Freed { bytes: 0 }));
+                let _ = reply.send(Ok(0));
             }
             Command::Cancel(id, reply) => match self.queue.cancel(id) {
-                Ok(wanted) => self.cancels.push((id, wanted, reply)),
+                Ok(request) => self.cancellations.push((id, request, reply)),
                 Err(error) => drop(reply.send(Err(error))),
             },
             Command::Stop(reply) => {
                 self.queue.stop();
-                self.stops.push(reply);
+                self.stop_replies.push(reply);
             }
         }
     }
 
-    /// True where only numbers changed, which people need not see at once.
-    fn hear(&mut self, id: DownloadId, run: u64, news: News) -> bool {
-        let is_quiet = matches!(
-            news,
-            News::Bytes { .. } | News::State(crate::State::Verifying { .. })
+    /// Returns true if only numbers changed, which need not be published at once.
+    fn on_event(&mut self, id: DownloadId, run: u64, event: DownloadEvent) -> bool {
+        let is_progress_only = matches!(
+            event,
+            DownloadEvent::Progress { .. } | DownloadEvent::State(crate::State::Verifying { .. })
         );
-        let is_end = matches!(news, News::Ended(_));
-        let counts = self.queue.note(id, run, news, Instant::now());
-        if counts && is_end {
-            self.orders.remove(&id);
+        let is_end = matches!(event, DownloadEvent::Ended(_));
+        let is_current = self.queue.on_event(id, run, event, Instant::now());
+        if is_current && is_end {
+            self.controls.remove(&id);
         }
-        is_quiet || !counts
+        is_progress_only || !is_current
     }
 
-    /// Does what follows from the queue as it is now.
-    async fn act(&mut self) {
-        for effect in self.queue.settle() {
+    /// Applies the current state of the queue: starts and stops jobs, deletes canceled downloads,
+    /// saves and publishes the list.
+    async fn apply(&mut self) {
+        for effect in self.queue.schedule() {
             match effect {
                 Effect::Start { id, run } => self.start(id, run),
-                Effect::Stop(id) => self.order(id, |order| order.stop = true),
+                Effect::Stop(id) => self.control(id, |control| control.should_stop = true),
             }
         }
-        self.free_cancelled().await;
-        self.keep().await;
-        self.show();
-        self.stay_awake();
+        self.delete_canceled().await;
+        self.save_queue().await;
+        self.publish_list();
+        self.update_keep_awake();
     }
 
-    fn stay_awake(&mut self) {
+    fn update_keep_awake(&mut self) {
         let list = self.list.borrow();
         let is_busy = list.iter().any(|download| download.state.is_busy());
-        match (is_busy, &self.awake) {
-            (true, None) => self.awake = Some(KeepAwake::begin("a model is downloading")),
-            (false, Some(_)) => self.awake = None,
+        match (is_busy, &self.keep_awake) {
+            (true, None) => self.keep_awake = Some(KeepAwake::begin("a model is downloading")),
+            (false, Some(_)) => self.keep_awake = None,
             _ => {}
         }
     }
 
-    fn order(&self, id: DownloadId, change: impl FnOnce(&mut Order)) {
-        if let Some(order) = self.orders.get(&id) {
-            order.send_modify(change);
+    fn control(&self, id: DownloadId, change: impl FnOnce(&mut JobControl)) {
+        if let Some(control) = self.controls.get(&id) {
+            control.send_modify(change);
         }
     }
 
     fn start(&mut self, id: DownloadId, run: u64) {
-        let Some(wanted) = self.queue.wanted(id).cloned() else {
+        let Some(request) = self.queue.request(id).cloned() else {
             return;
         };
-        let (order, ordered) = watch::channel(Order::default());
-        self.orders.insert(id, order);
-        let teller = Teller {
+        let (control, control_receiver) = watch::channel(JobControl::default());
+        self.controls.insert(id, control);
+        let events = EventSender {
             id,
             run,
-            news: self.news.clone(),
+            sender: self.event_sender.clone(),
         };
         let job = Job {
             shared: Arc::clone(&self.shared),
-            wanted,
-            teller: teller.clone(),
-            order: ordered,
+            request,
+            events: events.clone(),
+            control: control_receiver,
         };
         tokio::spawn(async move {
-            // In a task of its own, so that even a panic is an end that is told.
+            // The job has its own task, so even a panic is reported as the end of the job.
             let ended = tokio::spawn(job.run()).await;
-            teller.tell(News::Ended(ended.unwrap_or(Err(HubError::Stopped))));
+            events.send(DownloadEvent::Ended(
+                ended.unwrap_or(Err(HubError::Stopped)),
+            ));
         });
     }
 
-    /// Deletes the parts of cancelled downloads that no longer run.
-    async fn free_cancelled(&mut self) {
-        let (idle, running) = std::mem::take(&mut self.cancels)
+    /// Deletes the part files of canceled downloads whose job has ended.
+    async fn delete_canceled(&mut self) {
+        let (idle, running) = std::mem::take(&mut self.cancellations)
             .into_iter()
             .partition(|(id, _, _)| self.queue.is_idle(*id));
-        self.cancels = running;
-        for (id, wanted, reply) in idle {
+        self.cancellations = running;
+        for (id, request, reply) in idle {
             self.queue.remove(id);
-            let folder = self.shared.folder(&wanted.key);
-            let freed = spawn_blocking(move || {
+            let folder = self.shared.folder(&request.key);
+            let freed_bytes = spawn_blocking(move || {
                 if !folder.exists() {
-                    return Ok(Freed { bytes: 0 });
+                    return Ok(0);
                 }
-                // Held while its contents go; another program that fetches the same keeps them.
-                let _lock = match Lock::take(&folder, &wanted.name) {
-                    Err(HubError::InUse { .. }) => return Ok(Freed { bytes: 0 }),
+                // Locked while the files are deleted. If another program downloads the same model,
+                // its files stay.
+                let _lock = match Lock::take(&folder, &request.name) {
+                    Err(HubError::InUse { .. }) => return Ok(0),
                     lock => lock?,
                 };
                 let bytes = transom_files::taken_bytes(&folder);
                 let removed = fs::remove_dir_all(&folder);
-                removed.map_err(|error| trouble(&folder, &error))?;
-                Ok(Freed { bytes })
+                removed.map_err(|error| disk_error(&folder, &error))?;
+                Ok(bytes)
             });
-            let _ = reply.send(freed.await.unwrap_or(Err(HubError::Stopped)));
+            let _ = reply.send(freed_bytes.await.unwrap_or(Err(HubError::Stopped)));
         }
     }
 
-    async fn keep(&mut self) {
-        let kept = self.queue.kept();
-        if self.keeper.is_none() || kept == self.last_kept {
+    async fn save_queue(&mut self) {
+        let saved = self.queue.saved();
+        if self.queue_lock.is_none() || saved == self.last_saved {
             return;
         }
         let folder = self.shared.options.parts_folder.clone();
-        let written = kept.clone();
-        let result = spawn_blocking(move || keep(&folder, written)).await;
+        let written = saved.clone();
+        let result = spawn_blocking(move || save(&folder, written)).await;
         match result.unwrap_or(Err(HubError::Stopped)) {
-            Ok(()) => self.last_kept = kept,
-            // Tried again with the next change of any line.
-            Err(error) => tracing::warn!(%error, "the queue could not be kept"),
+            Ok(()) => self.last_saved = saved,
+            // Saving is tried again after the next change of the queue.
+            Err(error) => tracing::warn!(%error, "the queue could not be saved"),
         }
     }
 
-    fn show(&self) {
+    fn publish_list(&self) {
         let list = self.queue.list();
-        self.list.send_if_modified(|shown| {
-            let is_new = **shown != list;
+        self.list.send_if_modified(|published| {
+            let is_new = **published != list;
             if is_new {
-                *shown = Arc::new(list);
+                *published = Arc::new(list);
             }
             is_new
         });

@@ -1,12 +1,13 @@
-//! Names from outside that become paths and addresses.
+//! Checks names of repositories and files from outside.
 //!
-//! Rule: a name is checked before it is part of either; none leaves its folder or its host.
+//! Rule: names are checked before they become part of a path or an address, so none leaves its
+//! folder or its host.
 
 use reqwest::Url;
 
 use crate::HubError;
 
-/// `owner/name`, or the one word of an old repository.
+/// Checks a repository name: `owner/name`, or one word as old repositories have.
 pub(crate) fn check_repository(name: &str) -> Result<(), HubError> {
     let is_word = |word: &str| {
         !word.is_empty()
@@ -23,7 +24,8 @@ pub(crate) fn check_repository(name: &str) -> Result<(), HubError> {
     Ok(())
 }
 
-/// A relative path with `/` that stays in its folder, without control characters.
+/// Checks a file name: a relative path with `/` that stays in its folder and has no control
+/// characters.
 pub(crate) fn check_file(name: &str) -> Result<(), HubError> {
     let is_part =
         |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', ':']);
@@ -42,7 +44,8 @@ fn bad(name: &str) -> HubError {
     }
 }
 
-/// Appends segments to the path, each of them encoded whole: the slash of `refs/pr/1` too.
+/// Appends segments to the path of an address and encodes each of them, so the slash in `refs/pr/1`
+/// does not separate segments.
 pub(crate) fn push<'a>(url: &mut Url, segments: impl Iterator<Item = &'a str>) {
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().extend(segments);
@@ -54,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_where_they_belong() {
+    fn names_that_leave_their_folder_are_rejected() {
         for name in ["mlx-community/Qwen3-4B-4bit", "gpt2", "a/b.c_d"] {
             assert_eq!(check_repository(name), Ok(()), "{name}");
         }
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_in_a_revision_is_not_a_slash_of_the_path() {
+    fn a_slash_in_a_revision_is_encoded() {
         let mut url = Url::parse("https://hub.example/mirror").unwrap();
         push(
             &mut url,

@@ -1,62 +1,62 @@
-//! What can go wrong at a hub, as values and as words of a command line.
+//! The faults that a local hub injects, as values and as text for the command line.
 //!
-//! Rule: a fault is of one request. The first rule that fits a request is used and counted down.
+//! Rule: a fault applies to one request. The first matching rule is used and counted down.
 
-/// Which requests.
+/// The routes of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     /// The search.
     Search,
-    /// The list of a repository's files.
+    /// The listing of a repository's files.
     Listing,
-    /// Where a file lies, and small files themselves.
+    /// The metadata and link of a file, and the bytes of small files.
     Resolve,
-    /// Bytes of large files, at the other address.
+    /// The bytes of large files, at the blob store's address.
     Blob,
-    /// All of them. Not seen on a request.
+    /// Any of these. Never the route of a received request.
     Any,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection ends before any answer.
+    /// Close the connection without a response.
     Refuse,
-    /// The connection ends after so many bytes of the body.
+    /// Close the connection after so many bytes of the body.
     Drop(u64),
-    /// This status, with a `Retry-After` in seconds where one is given.
+    /// Send this status, with a `Retry-After` in seconds if given.
     Status(u16, Option<u64>),
-    /// So many bytes more (or less) are announced and sent than were asked for.
+    /// Announce and send so many bytes more (or fewer) than requested.
     Length(i64),
-    /// One byte is another one.
+    /// Change one byte.
     WrongBytes,
-    /// So many bytes a second.
+    /// Send so many bytes per second.
     Slow(u64),
-    /// After so many bytes of the body nothing more comes, and the connection stays.
+    /// Send nothing after so many bytes of the body, and keep the connection open.
     Silence(u64),
-    /// All of the file, whatever was asked for.
+    /// Send the entire file whatever range was requested.
     IgnoreRange,
-    /// The file becomes another one just before the answer, under the same commit.
+    /// Change the file just before the response, without a new commit.
     Change,
-    /// All links that were given so far are no longer good.
+    /// Expire all links sent so far.
     ExpireLinks,
-    /// This JSON, whatever was asked for. Has no words.
-    Answer(String),
+    /// Send this JSON whatever was requested. Has no text form.
+    Json(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rule {
+pub(super) struct FaultRule {
     pub(super) route: Route,
     pub(super) fault: Fault,
     pub(super) n_times: u32,
 }
 
-impl Rule {
-    /// Reads `route:kind[=value][*times]`.
-    pub(super) fn read(words: &str) -> Result<Self, String> {
+impl FaultRule {
+    /// Parses `route:kind[=value][*times]`.
+    pub(super) fn parse(words: &str) -> Result<Self, String> {
         let bad = || {
             format!(
-                "{words:?} is no fault. A fault is ROUTE:KIND[=VALUE][*TIMES], ROUTE one of search, \
+                "{words:?} is not a fault. A fault is ROUTE:KIND[=VALUE][*TIMES], ROUTE one of search, \
                  listing, resolve, blob, any; KIND one of refuse, drop=BYTES, \
                  status=NUMBER[/SECONDS], length=BYTES, wrong, slow=BYTES, silence=BYTES, whole, \
                  change, expire"
@@ -105,9 +105,9 @@ impl Rule {
     }
 }
 
-/// Takes the fault of a request, if one is due.
-pub(super) fn take(rules: &mut Vec<Rule>, route: Route) -> Option<Fault> {
-    let fits = |rule: &Rule| rule.route == route || rule.route == Route::Any;
+/// Takes the fault for a request, if a rule matches.
+pub(super) fn take(rules: &mut Vec<FaultRule>, route: Route) -> Option<Fault> {
+    let fits = |rule: &FaultRule| rule.route == route || rule.route == Route::Any;
     let at = rules.iter().position(fits)?;
     let rule = &mut rules[at];
     let fault = rule.fault.clone();
@@ -125,18 +125,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_faults() {
-        let read = |words| Rule::read(words).unwrap();
+    fn faults_are_parsed_from_text() {
+        let parse = |words| FaultRule::parse(words).unwrap();
         assert_eq!(
-            read("blob:drop=1000*3"),
-            Rule {
+            parse("blob:drop=1000*3"),
+            FaultRule {
                 route: Route::Blob,
                 fault: Fault::Drop(1000),
                 n_times: 3
             }
         );
-        assert_eq!(read("any:status=429/2").fault, Fault::Status(429, Some(2)));
-        assert_eq!(read("blob:length=-5").fault, Fault::Length(-5));
+        assert_eq!(parse("any:status=429/2").fault, Fault::Status(429, Some(2)));
+        assert_eq!(parse("blob:length=-5").fault, Fault::Length(-5));
         for words in [
             "",
             "blob",
@@ -145,15 +145,15 @@ mod tests {
             "blob:drop",
             "blob:drop=1*x",
         ] {
-            assert!(Rule::read(words).is_err(), "{words}");
+            assert!(FaultRule::parse(words).is_err(), "{words}");
         }
     }
 
     #[test]
     fn a_rule_is_counted_down() {
         let mut rules = vec![
-            Rule::read("blob:wrong*2").unwrap(),
-            Rule::read("any:refuse").unwrap(),
+            FaultRule::parse("blob:wrong*2").unwrap(),
+            FaultRule::parse("any:refuse").unwrap(),
         ];
         assert_eq!(take(&mut rules, Route::Listing), Some(Fault::Refuse));
         assert_eq!(take(&mut rules, Route::Blob), Some(Fault::WrongBytes));

@@ -1,6 +1,6 @@
-//! What lies in a local hub: repositories with commits, and the JSON that tells of them.
+//! The contents of a local hub: repositories with commits, and their JSON.
 //!
-//! Rule: a commit is the files it has; the checksums are those that git and SHA-256 give.
+//! Rule: a commit is the set of its files; the checksums are those of git and SHA-256.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::digest::Digest;
 
-/// From this size on a file lies in the blob store.
+/// Files of this size and larger are in the blob store.
 const LARGE: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ struct Repository {
 
 type Files = BTreeMap<String, Blob>;
 
-/// A file's bytes and their checksum.
+/// The bytes of a file and their checksum.
 #[derive(Debug, Clone)]
 pub(super) struct Blob {
     pub(super) bytes: Arc<Vec<u8>>,
@@ -38,10 +38,10 @@ impl Blob {
         } else {
             Digest::GitSha1(String::new())
         };
-        let mut sum = kind.begin(bytes.len() as u64);
-        sum.add(&bytes);
+        let mut hasher = kind.hasher(bytes.len() as u64);
+        hasher.update(&bytes);
         Self {
-            digest: sum.end(),
+            digest: hasher.finish(),
             bytes: Arc::new(bytes),
         }
     }
@@ -51,8 +51,8 @@ impl Blob {
     }
 }
 
-/// Why something is not there, in the hub's words.
-pub(super) type Missing = &'static str;
+/// The hub's error code for something that does not exist.
+pub(super) type NotFoundCode = &'static str;
 
 impl Repositories {
     pub(super) fn put(&mut self, repository: &str, file: &str, bytes: Vec<u8>) -> String {
@@ -78,7 +78,7 @@ impl Repositories {
         }
     }
 
-    /// Other bytes of the same length.
+    /// Replaces the bytes of a file with others of the same length.
     pub(super) fn change(&mut self, repository: &str, file: &str) {
         if let Ok((_, blob)) = self.file(repository, "main", file) {
             let bytes = blob.bytes.iter().map(|byte| byte.wrapping_add(1)).collect();
@@ -103,19 +103,19 @@ impl Repositories {
             .is_some_and(|repository| repository.is_gated)
     }
 
-    /// A file, with the commit that the revision stands for.
+    /// Returns a file, with the commit that the revision resolves to.
     pub(super) fn file(
         &self,
         repository: &str,
         revision: &str,
         file: &str,
-    ) -> Result<(&str, &Blob), Missing> {
+    ) -> Result<(&str, &Blob), NotFoundCode> {
         let (commit, files) = self.commit(repository, revision)?;
         let blob = files.get(file).ok_or("EntryNotFound")?;
         Ok((commit, blob))
     }
 
-    fn commit(&self, repository: &str, revision: &str) -> Result<(&str, &Files), Missing> {
+    fn commit(&self, repository: &str, revision: &str) -> Result<(&str, &Files), NotFoundCode> {
         let repository = self.0.get(repository).ok_or("RepoNotFound")?;
         let mut commits = repository.commits.iter().rev();
         let found = commits.find(|(commit, _)| revision == "main" || revision == commit);
@@ -124,7 +124,7 @@ impl Repositories {
             .ok_or("RevisionNotFound")
     }
 
-    pub(super) fn listing(&self, repository: &str, revision: &str) -> Result<Value, Missing> {
+    pub(super) fn listing(&self, repository: &str, revision: &str) -> Result<Value, NotFoundCode> {
         let (commit, files) = self.commit(repository, revision)?;
         let siblings: Vec<Value> = files
             .iter()
@@ -149,7 +149,7 @@ impl Repositories {
         )
     }
 
-    /// Those whose names have all the words, with tags as their files say.
+    /// Returns repositories whose names contain all words, with tags according to their files.
     pub(super) fn search(&self, words: &str, tag: Option<&str>) -> Value {
         let words = words.to_lowercase();
         let has_words = |name: &str| {
@@ -179,10 +179,10 @@ impl Repositories {
 }
 
 fn commit_of(files: &Files) -> String {
-    let mut sum = Digest::GitSha1(String::new()).begin(0);
+    let mut hasher = Digest::GitSha1(String::new()).hasher(0);
     for (name, blob) in files {
-        sum.add(name.as_bytes());
-        sum.add(blob.digest.hex().as_bytes());
+        hasher.update(name.as_bytes());
+        hasher.update(blob.digest.hex().as_bytes());
     }
-    sum.end().hex().to_owned()
+    hasher.finish().hex().to_owned()
 }

@@ -1,6 +1,7 @@
-//! The local hub's two listeners, byte by byte, so that an answer can break off anywhere.
+//! The two listeners of the local hub. They send responses byte by byte, so a response can break
+//! off anywhere.
 //!
-//! Rule: a connection is one task and ends with the hub. An answer is computed under the lock and
+//! Rule: a connection is one task and ends with the hub. A response is computed under the lock and
 //! sent without it.
 
 use std::io;
@@ -16,10 +17,10 @@ use tokio::time::sleep;
 
 use super::faults::{self, Fault, Route};
 use super::repositories::Blob;
-use super::{Seen, State};
+use super::{ReceivedRequest, State};
 
-/// What nobody sends as a request.
-const MOST_LINES: usize = 100;
+/// The maximum number of header lines of a request.
+const MAX_LINES: usize = 100;
 
 pub(super) fn listen(port: u16) -> io::Result<Listener> {
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, port))?;
@@ -27,12 +28,12 @@ pub(super) fn listen(port: u16) -> io::Result<Listener> {
     Ok(listener)
 }
 
-/// Serves until the other end of `ended` is dropped. Blocks.
+/// Serves until the sender of `stopped` is dropped. Blocks.
 pub(super) fn serve(
     hub: Listener,
     blobs: Listener,
     state: Arc<Mutex<State>>,
-    ended: oneshot::Receiver<()>,
+    stopped: oneshot::Receiver<()>,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -53,7 +54,7 @@ pub(super) fn serve(
                 while let Ok((stream, _)) = listener.accept().await {
                     let (state, store) = (Arc::clone(&state), Arc::clone(&store));
                     tokio::spawn(async move {
-                        // A client that goes away is no fault of the hub.
+                        // A client that disconnects is not an error of the hub.
                         let _ = connection(stream, is_store, &state, &store).await;
                     });
                 }
@@ -62,10 +63,10 @@ pub(super) fn serve(
         tokio::select! {
             () = accept(hub, false) => {}
             () = accept(blobs, true) => {}
-            _ = ended => {}
+            _ = stopped => {}
         }
     });
-    // Connections that still wait end with the runtime.
+    // Open connections end with the runtime.
     runtime.shutdown_background();
 }
 
@@ -77,7 +78,7 @@ struct Request {
     token: Option<String>,
 }
 
-struct Answer {
+struct Response {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Body,
@@ -97,14 +98,14 @@ async fn connection(
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream).await? {
-        let (answer, fault) = {
+        let (response, fault) = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            answer(&mut state, &request, is_store, store)
+            respond(&mut state, &request, is_store, store)
         };
         if fault == Some(Fault::Refuse) {
             return Ok(());
         }
-        if !send(stream.get_mut(), &request, answer, fault).await? {
+        if !send(stream.get_mut(), &request, response, fault).await? {
             return Ok(());
         }
     }
@@ -115,7 +116,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> 
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
-        if stream.read_line(&mut line).await? == 0 || lines.len() > MOST_LINES {
+        if stream.read_line(&mut line).await? == 0 || lines.len() > MAX_LINES {
             return Ok(None);
         }
         let line = line.trim_end().to_owned();
@@ -124,8 +125,8 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> 
         }
         lines.push(line);
     }
-    let mut words = lines.first().map_or("", |line| line).split(' ');
-    let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or("/"));
+    let mut parts = lines.first().map_or("", |line| line).split(' ');
+    let (method, path) = (parts.next().unwrap_or(""), parts.next().unwrap_or("/"));
     let Ok(url) = Url::parse("http://hub").and_then(|base| base.join(path)) else {
         return Ok(None);
     };
@@ -146,16 +147,16 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> 
     }))
 }
 
-fn answer(
+fn respond(
     state: &mut State,
     request: &Request,
     is_store: bool,
     store: &str,
-) -> (Answer, Option<Fault>) {
+) -> (Response, Option<Fault>) {
     let path: Vec<String> = request
         .url
         .path_segments()
-        .map(|segments| segments.map(decoded).collect())
+        .map(|segments| segments.map(percent_decoded).collect())
         .unwrap_or_default();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let route = match (&*path, is_store) {
@@ -164,7 +165,7 @@ fn answer(
         (["api", ..], _) => Route::Listing,
         _ => Route::Resolve,
     };
-    state.seen.push(Seen {
+    state.requests.push(ReceivedRequest {
         route,
         path: match request.url.query() {
             Some(query) => format!("{}?{query}", request.url.path()),
@@ -173,17 +174,17 @@ fn answer(
         range: request.range.clone(),
         has_token: request.token.is_some(),
     });
-    if let (Some(moved), false) = (moved(state, request), is_store) {
-        return (moved, None);
+    if let (Some(redirect), false) = (rename_redirect(state, request), is_store) {
+        return (redirect, None);
     }
     let fault = faults::take(&mut state.rules, route);
     if let Some(Fault::Status(status, seconds)) = fault {
-        let mut answer = text(status, "a fault on demand");
+        let mut response = text(status, "a fault on demand");
         let seconds = seconds.map(|seconds| ("Retry-After", seconds.to_string()));
-        answer.headers.extend(seconds);
-        return (answer, None);
+        response.headers.extend(seconds);
+        return (response, None);
     }
-    if let Some(Fault::Answer(json)) = fault {
+    if let Some(Fault::Json(json)) = fault {
         return (text(200, &json), None);
     }
     if fault == Some(Fault::ExpireLinks) {
@@ -199,8 +200,8 @@ fn answer(
             _ => {}
         }
     }
-    let is_whole = fault == Some(Fault::IgnoreRange);
-    let answer = match (&*path, is_store) {
+    let ignores_range = fault == Some(Fault::IgnoreRange);
+    let response = match (&*path, is_store) {
         (["api", "models"], false) => search(state, request),
         (["api", "models", owner, name, "revision", revision], false) => {
             listing(state, request, &format!("{owner}/{name}"), revision)
@@ -214,7 +215,7 @@ fn answer(
                 revision,
                 &file.join("/"),
                 store,
-                is_whole,
+                ignores_range,
             )
         }
         (["blobs", owner, name, file @ ..], true) => {
@@ -228,17 +229,17 @@ fn answer(
                     .file(&format!("{owner}/{name}"), "main", &file.join("/"));
             match found {
                 _ if link < state.oldest_link => text(403, "this link has expired"),
-                Ok((_, blob)) => bytes(blob.clone(), request, is_whole, Vec::new()),
+                Ok((_, blob)) => bytes(blob.clone(), request, ignores_range, Vec::new()),
                 Err(_) => text(404, "no such blob"),
             }
         }
         _ => text(404, "no such page"),
     };
-    (answer, fault)
+    (response, fault)
 }
 
-/// A repository that has another name by now: a redirect within the hub.
-fn moved(state: &State, request: &Request) -> Option<Answer> {
+/// Returns a redirect within the hub if the repository was renamed.
+fn rename_redirect(state: &State, request: &Request) -> Option<Response> {
     let path = request.url.path();
     let (old, new) = state
         .renamed
@@ -248,13 +249,13 @@ fn moved(state: &State, request: &Request) -> Option<Answer> {
     if let Some(query) = request.url.query() {
         to = format!("{to}?{query}");
     }
-    let mut answer = text(307, "it has another name");
-    answer.headers.push(("Location", to));
-    Some(answer)
+    let mut response = text(307, "it has another name");
+    response.headers.push(("Location", to));
+    Some(response)
 }
 
-/// `%2F` and its like.
-fn decoded(segment: &str) -> String {
+/// Decodes `%2F` and the like.
+fn percent_decoded(segment: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = segment.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -274,28 +275,28 @@ fn decoded(segment: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn search(state: &State, request: &Request) -> Answer {
+fn search(state: &State, request: &Request) -> Response {
     let value = |name: &str| {
         let mut pairs = request.url.query_pairs();
         pairs
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.into_owned())
     };
-    let words = value("search").unwrap_or_default();
+    let query = value("search").unwrap_or_default();
     json(
         &state
             .repositories
-            .search(&words, value("filter").as_deref()),
+            .search(&query, value("filter").as_deref()),
     )
 }
 
-fn listing(state: &State, request: &Request, repository: &str, revision: &str) -> Answer {
-    if let Some(refused) = wrong_token(state, request) {
+fn listing(state: &State, request: &Request, repository: &str, revision: &str) -> Response {
+    if let Some(refused) = wrong_token_response(state, request) {
         return refused;
     }
     match state.repositories.listing(repository, revision) {
         Ok(listing) => json(&listing),
-        Err(missing) => not_found(missing, request),
+        Err(code) => not_found(code, request),
     }
 }
 
@@ -306,17 +307,17 @@ fn resolve(
     revision: &str,
     file: &str,
     store: &str,
-    is_whole: bool,
-) -> Answer {
-    if let Some(refused) = wrong_token(state, request) {
+    ignores_range: bool,
+) -> Response {
+    if let Some(refused) = wrong_token_response(state, request) {
         return refused;
     }
     if state.repositories.is_gated(repository) && request.token.is_none() {
-        let mut answer = text(401, "gated");
-        answer
+        let mut response = text(401, "gated");
+        response
             .headers
             .push(("X-Error-Code", "GatedRepo".to_owned()));
-        return answer;
+        return response;
     }
     let link = state.next_link;
     state.next_link += 1;
@@ -324,24 +325,24 @@ fn resolve(
         Ok((commit, blob)) => {
             let mut headers = vec![("X-Repo-Commit", commit.to_owned())];
             if !blob.is_large() {
-                return bytes(blob.clone(), request, is_whole, headers);
+                return bytes(blob.clone(), request, ignores_range, headers);
             }
             headers.push(("X-Linked-Size", blob.bytes.len().to_string()));
             headers.push(("X-Linked-ETag", format!("\"{}\"", blob.digest)));
             let mut to = Url::parse(store).unwrap_or_else(|_| request.url.clone());
             to.set_path(&format!("blobs/{repository}/{file}"));
             headers.push(("Location", format!("{to}?link={link}")));
-            Answer {
+            Response {
                 status: 302,
                 headers,
                 body: Body::Text(b"elsewhere".to_vec()),
             }
         }
-        Err(missing) => not_found(missing, request),
+        Err(code) => not_found(code, request),
     }
 }
 
-fn wrong_token(state: &State, request: &Request) -> Option<Answer> {
+fn wrong_token_response(state: &State, request: &Request) -> Option<Response> {
     let token = request.token.as_deref()?;
     let right = state
         .token
@@ -350,29 +351,32 @@ fn wrong_token(state: &State, request: &Request) -> Option<Answer> {
     (Some(token) != right.as_deref()).then(|| text(401, "Invalid credentials"))
 }
 
-fn not_found(missing: &str, request: &Request) -> Answer {
-    // As the official hub answers who shows no token: it does not say what is private.
-    let status = match (missing, &request.token) {
+fn not_found(code: &str, request: &Request) -> Response {
+    // Like the official hub, which does not tell clients without a token what is private.
+    let status = match (code, &request.token) {
         ("RepoNotFound", None) => 401,
         _ => 404,
     };
-    let mut answer = text(status, missing);
-    answer.headers.push(("X-Error-Code", missing.to_owned()));
-    answer
+    let mut response = text(status, code);
+    response.headers.push(("X-Error-Code", code.to_owned()));
+    response
 }
 
 fn bytes(
     blob: Blob,
     request: &Request,
-    is_whole: bool,
+    ignores_range: bool,
     mut headers: Vec<(&'static str, String)>,
-) -> Answer {
+) -> Response {
     let size = blob.bytes.len() as u64;
     let etag = format!("\"{}\"", blob.digest);
     let is_same = request.if_range.as_ref().is_none_or(|known| *known == etag);
     headers.push(("ETag", etag));
     headers.push(("Accept-Ranges", "bytes".to_owned()));
-    let range = request.range.as_deref().filter(|_| is_same && !is_whole);
+    let range = request
+        .range
+        .as_deref()
+        .filter(|_| is_same && !ignores_range);
     let span = range.and_then(|range| {
         let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
         let first: u64 = first.parse().ok()?;
@@ -382,7 +386,7 @@ fn bytes(
     match span {
         Some((start, end)) if start >= size || start >= end => {
             headers.push(("Content-Range", format!("bytes */{size}")));
-            Answer {
+            Response {
                 status: 416,
                 headers,
                 body: Body::Text(Vec::new()),
@@ -391,13 +395,13 @@ fn bytes(
         Some((start, end)) => {
             let range = format!("bytes {start}-{}/{size}", end - 1);
             headers.push(("Content-Range", range));
-            Answer {
+            Response {
                 status: 206,
                 headers,
                 body: Body::Bytes { blob, start, end },
             }
         }
-        None => Answer {
+        None => Response {
             status: 200,
             headers,
             body: Body::Bytes {
@@ -409,33 +413,33 @@ fn bytes(
     }
 }
 
-fn json(value: &serde_json::Value) -> Answer {
-    Answer {
+fn json(value: &serde_json::Value) -> Response {
+    Response {
         headers: vec![("Content-Type", "application/json".to_owned())],
         ..text(200, &value.to_string())
     }
 }
 
-fn text(status: u16, words: &str) -> Answer {
-    Answer {
+fn text(status: u16, body: &str) -> Response {
+    Response {
         status,
         headers: Vec::new(),
-        body: Body::Text(words.as_bytes().to_vec()),
+        body: Body::Text(body.as_bytes().to_vec()),
     }
 }
 
-/// Sends an answer as its fault wants it. False if the connection ends with it.
+/// Sends a response with its fault. Returns false if the connection must be closed.
 async fn send(
     stream: &mut TcpStream,
     request: &Request,
-    answer: Answer,
+    response: Response,
     fault: Option<Fault>,
 ) -> io::Result<bool> {
-    let mut body = match &answer.body {
+    let mut body = match &response.body {
         Body::Text(text) => text.clone(),
         Body::Bytes { blob, start, end } => blob.bytes[*start as usize..*end as usize].to_vec(),
     };
-    let is_file = matches!(answer.body, Body::Bytes { .. });
+    let is_file = matches!(response.body, Body::Bytes { .. });
     match fault {
         Some(Fault::WrongBytes) if is_file && !body.is_empty() => {
             let at = body.len() / 2;
@@ -447,8 +451,8 @@ async fn send(
         }
         _ => {}
     }
-    let mut head = format!("HTTP/1.1 {} As asked\r\n", answer.status);
-    for (name, value) in &answer.headers {
+    let mut head = format!("HTTP/1.1 {} Injected\r\n", response.status);
+    for (name, value) in &response.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));

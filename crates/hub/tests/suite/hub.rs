@@ -1,33 +1,34 @@
-//! What a hub is asked besides files: searches, lists, tokens.
+//! Requests other than downloads: search, listings, tokens.
 //!
-//! Rule: each refusal is seen as its own case.
+//! Rule: each kind of refusal is tested as its own case.
 
 use transom_hub::test_support::{Fault, Route};
-use transom_hub::{Hub, HubOptions, Library, Token, TokenSource};
+use transom_hub::{Hub, HubOptions, ModelFormat, Token, TokenSource};
 
-use crate::desk::{Desk, MODEL, REPOSITORY, noise};
+use crate::fixture::{Fixture, MODEL, REPOSITORY, noise};
 
 #[tokio::test]
-async fn a_search_finds_by_words_and_form() {
-    let desk = Desk::with_model(2000);
-    desk.local
+async fn a_search_filters_by_words_and_format() {
+    let fixture = Fixture::with_model(2000);
+    fixture
+        .local
         .put("other/Model-GGUF", "m-Q4_K_M.gguf", noise(2000, 2));
-    let hub = desk.hub();
+    let hub = fixture.hub();
     let all = hub.search("MODEL", None).await.unwrap();
     assert_eq!(all.len(), 2);
     let found = all.iter().find(|it| it.repository == REPOSITORY).unwrap();
-    assert_eq!(found.libraries, [Library::Mlx]);
-    assert_eq!(found.licence.as_deref(), Some("apache-2.0"));
-    let gguf = hub.search("model", Some(Library::Gguf)).await.unwrap();
+    assert_eq!(found.formats, [ModelFormat::Mlx]);
+    assert_eq!(found.license.as_deref(), Some("apache-2.0"));
+    let gguf = hub.search("model", Some(ModelFormat::Gguf)).await.unwrap();
     assert_eq!(gguf.len(), 1);
     assert_eq!(gguf[0].repository, "other/Model-GGUF");
     assert!(hub.search("nothing of it", None).await.unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn a_list_has_the_commit_and_both_kinds_of_checksums() {
-    let desk = Desk::with_model(2000);
-    let listing = desk.hub().files(REPOSITORY, "main").await.unwrap();
+async fn a_listing_has_the_commit_and_both_kinds_of_checksums() {
+    let fixture = Fixture::with_model(2000);
+    let listing = fixture.hub().files(REPOSITORY, "main").await.unwrap();
     assert_eq!(listing.commit.len(), 40);
     let file = |name: &str| {
         let mut files = listing.files.iter();
@@ -40,15 +41,15 @@ async fn a_list_has_the_commit_and_both_kinds_of_checksums() {
         config, "9e26dfeeb6e641a33dae4961196235bdb965b21b",
         "as git has {{}}"
     );
-    let offer = listing.only_offer().unwrap();
-    assert_eq!(offer.size_bytes, Some(2002));
+    let variant = listing.default_variant().unwrap();
+    assert_eq!(variant.size_bytes, Some(2002));
 }
 
-/// What the hub makes of a listing with this id, these values of `gated` and these files.
+/// Returns how the client parses a listing response with this JSON.
 async fn listed(json: String) -> Result<transom_hub::Listing, transom_hub::HubError> {
-    let desk = Desk::with_model(2000);
-    desk.local.fail(Route::Listing, Fault::Answer(json), 1);
-    desk.hub().files(REPOSITORY, "main").await
+    let fixture = Fixture::with_model(2000);
+    fixture.local.fail(Route::Listing, Fault::Json(json), 1);
+    fixture.hub().files(REPOSITORY, "main").await
 }
 
 fn listing(files: &[String]) -> String {
@@ -57,7 +58,7 @@ fn listing(files: &[String]) -> String {
 }
 
 #[tokio::test]
-async fn a_listing_with_impossible_sizes_names_or_numbers_is_refused() {
+async fn a_listing_with_invalid_sizes_names_or_counts_is_rejected() {
     let file = |name: &str, bytes: u64| format!(r#"{{"rfilename": "{name}", "size": {bytes}}}"#);
     let most = 1 << 50;
     let listing_of_most = listing(&vec![file("a.json", most); 5_000]);
@@ -86,7 +87,7 @@ async fn a_listing_with_impossible_sizes_names_or_numbers_is_refused() {
 }
 
 #[tokio::test]
-async fn a_listing_has_the_name_that_was_asked_for() {
+async fn a_listing_has_the_requested_name() {
     for (id, expected) in [
         (REPOSITORY.to_uppercase(), REPOSITORY.to_uppercase()),
         ("mlx-community/another".to_owned(), REPOSITORY.to_owned()),
@@ -100,24 +101,24 @@ async fn a_listing_has_the_name_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_search_finds_only_names_that_can_be_asked_for() {
-    let desk = Desk::with_model(2000);
+async fn a_search_leaves_out_invalid_names() {
+    let fixture = Fixture::with_model(2000);
     let names = ["a/b", "a/\\u001b[31mb", "a/b\\nc", "../x", "a/\u{202e}b"];
     let found: Vec<String> = names
         .iter()
         .map(|id| format!(r#"{{"id": "{id}"}}"#))
         .collect();
     let json = format!("[{}]", found.join(","));
-    desk.local.fail(Route::Search, Fault::Answer(json), 1);
-    let found = desk.hub().search("b", None).await.unwrap();
+    fixture.local.fail(Route::Search, Fault::Json(json), 1);
+    let found = fixture.hub().search("b", None).await.unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].repository, "a/b");
 }
 
 #[tokio::test]
-async fn refusals_are_told_apart() {
-    let desk = Desk::with_model(2000);
-    let hub = desk.hub();
+async fn refusals_have_different_codes() {
+    let fixture = Fixture::with_model(2000);
+    let hub = fixture.hub();
     let mut codes = Vec::new();
     for (status, seconds) in [
         (401, None),
@@ -126,7 +127,8 @@ async fn refusals_are_told_apart() {
         (429, Some(7)),
         (503, None),
     ] {
-        desk.local
+        fixture
+            .local
             .fail(Route::Listing, Fault::Status(status, seconds), 1);
         let error = hub.files(REPOSITORY, "main").await.unwrap_err();
         codes.push(error.code());
@@ -150,7 +152,7 @@ async fn refusals_are_told_apart() {
     assert_eq!(
         error.code(),
         "token_needed",
-        "who shows no token is not told more"
+        "without a token the hub does not say more"
     );
     assert_eq!(
         hub.files("../x", "main").await.unwrap_err().code(),
@@ -159,12 +161,12 @@ async fn refusals_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_token_is_right_or_wrong_and_never_in_what_is_printed() {
-    let desk = Desk::with_model(2000);
-    desk.local.accept_token("hf_right");
+async fn a_wrong_token_is_an_error_and_no_token_is_printed() {
+    let fixture = Fixture::with_model(2000);
+    fixture.local.accept_token("hf_right");
     let with = |token: &str| {
         let token = Token::new(token.to_owned()).unwrap();
-        let mut options = desk.local.options();
+        let mut options = fixture.local.options();
         options.token = TokenSource::Given(token);
         Hub::new(options).unwrap()
     };
@@ -182,21 +184,21 @@ async fn a_token_is_right_or_wrong_and_never_in_what_is_printed() {
 }
 
 #[tokio::test]
-async fn offline_asks_nothing() {
-    let desk = Desk::with_model(2000);
-    let mut options = desk.local.options();
+async fn offline_sends_no_request() {
+    let fixture = Fixture::with_model(2000);
+    let mut options = fixture.local.options();
     options.is_offline = true;
     let hub = Hub::new(options).unwrap();
     let error = hub.search("model", None).await.unwrap_err();
     assert_eq!(error.code(), "offline");
-    assert!(desk.local.seen().is_empty());
+    assert!(fixture.local.requests().is_empty());
 }
 
 #[tokio::test]
-async fn what_is_no_hub_is_said_to_be_none() {
-    let desk = Desk::with_model(2000);
-    let mut options = desk.local.options();
-    options.endpoint = format!("{}/blobs", desk.local.address());
+async fn an_invalid_endpoint_is_an_error() {
+    let fixture = Fixture::with_model(2000);
+    let mut options = fixture.local.options();
+    options.endpoint = format!("{}/blobs", fixture.local.address());
     let error = Hub::new(options).unwrap().search("a", None).await;
     assert!(error.is_err());
     for endpoint in [
@@ -218,7 +220,7 @@ async fn what_is_no_hub_is_said_to_be_none() {
 }
 
 #[test]
-fn an_address_that_is_refused_is_told_without_its_password() {
+fn the_error_for_an_endpoint_does_not_contain_its_password() {
     for endpoint in [
         "https://me:hf_secret@hub.example",
         "me:hf_secret@hub.example",
@@ -236,11 +238,11 @@ fn an_address_that_is_refused_is_told_without_its_password() {
     }
 }
 
-/// Set in the child, which is this test program again.
+/// Set in the child process, which is this test program again.
 const THROUGH: &str = "TRANSOM_TEST_THROUGH_A_PROXY";
 
 #[tokio::test]
-async fn a_proxy_of_the_environment_is_used() {
+async fn a_proxy_from_the_environment_is_used() {
     let address = "http://hub.invalid";
     if std::env::var_os(THROUGH).is_some() {
         let hub = Hub::new(HubOptions {
@@ -252,28 +254,28 @@ async fn a_proxy_of_the_environment_is_used() {
         assert_eq!(found[0].repository, REPOSITORY);
         return;
     }
-    let desk = Desk::with_model(2000);
+    let fixture = Fixture::with_model(2000);
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "hub::a_proxy_of_the_environment_is_used"])
+        .args(["--exact", "hub::a_proxy_from_the_environment_is_used"])
         .env(THROUGH, "1")
-        .env("HTTP_PROXY", desk.local.address())
-        .env("http_proxy", desk.local.address())
+        .env("HTTP_PROXY", fixture.local.address())
+        .env("http_proxy", fixture.local.address())
         .env_remove("NO_PROXY")
         .env_remove("no_proxy")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success(), "{said}");
-    assert_eq!(desk.local.seen().len(), 1, "{said}");
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}");
+    assert_eq!(fixture.local.requests().len(), 1, "{output}");
 }
 
-/// Set in the child, which is this test program again.
+/// Set in the child process, which is this test program again.
 #[cfg(target_os = "linux")]
 const WITHOUT_KEYCHAIN: &str = "TRANSOM_TEST_WITHOUT_A_KEYCHAIN";
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn without_a_keychain_it_says_so_and_asks_without_a_token() {
+async fn without_a_keychain_requests_carry_no_token() {
     if let Ok(endpoint) = std::env::var(WITHOUT_KEYCHAIN) {
         let options = HubOptions {
             endpoint,
@@ -288,21 +290,18 @@ async fn without_a_keychain_it_says_so_and_asks_without_a_token() {
         assert!(error.to_string().contains("HF_TOKEN"), "{error}");
         assert_eq!(hub.search("model", None).await.unwrap().len(), 1);
         let error = hub.has_token().await.unwrap_err();
-        assert_eq!(error.code(), "no_keychain", "it is asked again");
+        assert_eq!(error.code(), "no_keychain", "the keychain is read again");
         return;
     }
-    let desk = Desk::with_model(2000);
+    let fixture = Fixture::with_model(2000);
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "hub::without_a_keychain_it_says_so_and_asks_without_a_token",
-        ])
-        .env(WITHOUT_KEYCHAIN, desk.local.address())
+        .args(["--exact", "hub::without_a_keychain_requests_carry_no_token"])
+        .env(WITHOUT_KEYCHAIN, fixture.local.address())
         .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent/bus")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success(), "{said}");
-    assert_eq!(desk.local.seen().len(), 1, "{said}");
-    assert!(!desk.local.seen()[0].has_token);
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}");
+    assert_eq!(fixture.local.requests().len(), 1, "{output}");
+    assert!(!fixture.local.requests()[0].has_token);
 }

@@ -1,11 +1,11 @@
-//! The room from outside: a queue of downloads against a hub on this machine.
+//! Tests of the crate's public API: a download queue and a hub on this machine.
 //!
-//! Rule: waits are for states, and end with a sentence.
+//! Rule: tests wait for states, and a wait that fails prints a sentence.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
-mod desk;
 mod faults;
+mod fixture;
 mod hub;
-mod places;
+mod local_hub;
 mod queue;

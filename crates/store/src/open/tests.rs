@@ -3,13 +3,13 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 
 use super::*;
-use crate::conversation::{ConversationId, Ending, NewMessage, Speaker};
+use crate::conversation::{ConversationId, Ending, MessageRole, NewMessage};
 use crate::schema::MIGRATIONS;
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
-/// What a next version might do.
-const NEXT: &str = "ALTER TABLE conversation ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue';";
+/// A migration that a next version might add.
+const NEXT: &str = "ALTER TABLE conversation ADD COLUMN color TEXT NOT NULL DEFAULT 'blue';";
 
 fn next() -> Vec<&'static str> {
     [MIGRATIONS, &[NEXT]].concat()
@@ -17,7 +17,7 @@ fn next() -> Vec<&'static str> {
 
 fn say(store: &Store, text: &str) -> ConversationId {
     let id = store.create_conversation(NOW).unwrap();
-    let message = NewMessage::said(id, None, text, NOW);
+    let message = NewMessage::from_user(id, None, text, NOW);
     store.add_message(message).unwrap();
     id
 }
@@ -34,7 +34,7 @@ fn texts(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn an_older_file_is_copied_and_then_brought_up_to_date() {
+fn an_older_file_is_backed_up_and_then_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     say(&store, "kept");
@@ -44,15 +44,15 @@ fn an_older_file_is_copied_and_then_brought_up_to_date() {
         panic!("{:?}", opened.notices);
     };
     assert_eq!(texts(&opened.store), ["kept"]);
-    let colour = |file: &PathBuf| -> rusqlite::Result<String> {
+    let color = |file: &PathBuf| -> rusqlite::Result<String> {
         let file = Connection::open(file)?;
-        file.query_row("SELECT colour FROM conversation", [], |row| row.get(0))
+        file.query_row("SELECT color FROM conversation", [], |row| row.get(0))
     };
-    assert_eq!(colour(&folder.path().join(FILE)).unwrap(), "blue");
-    assert!(colour(backup).is_err(), "the copy is as the file was");
+    assert_eq!(color(&folder.path().join(FILE)).unwrap(), "blue");
+    assert!(color(backup).is_err(), "the copy is as the file was");
     drop(opened.store);
     assert_eq!(open(folder.path(), NOW, &next()).unwrap().notices, []);
-    // The copy is a store of the older version.
+    // The backup is a store of the older version.
     let older = tempfile::tempdir().unwrap();
     fs::copy(backup, older.path().join(FILE)).unwrap();
     assert_eq!(
@@ -62,7 +62,7 @@ fn an_older_file_is_copied_and_then_brought_up_to_date() {
 }
 
 #[test]
-fn a_migration_that_fails_leaves_the_file_as_it_was() {
+fn a_failed_migration_does_not_change_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     say(&store, "kept");
@@ -82,7 +82,7 @@ fn backups(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn one_copy_a_day_is_made_and_seven_are_kept() {
+fn one_backup_a_day_is_made_and_seven_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     for day in 0..9 {
@@ -95,7 +95,7 @@ fn one_copy_a_day_is_made_and_seven_are_kept() {
     }
     let kept = backups(folder.path());
     assert_eq!(kept.len(), 7);
-    // The oldest that is kept is of the third day, and a whole store.
+    // The oldest remaining backup is from the third day, and an intact store.
     let other = tempfile::tempdir().unwrap();
     fs::copy(&kept[0], other.path().join(FILE)).unwrap();
     let opened = Store::open(other.path(), NOW).unwrap();
@@ -105,7 +105,7 @@ fn one_copy_a_day_is_made_and_seven_are_kept() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_does_not_stop_the_copies() {
+fn a_clock_set_back_does_not_stop_backups() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     store.back_up_if_due(NOW).unwrap().unwrap();
@@ -114,7 +114,7 @@ fn a_clock_that_was_set_back_does_not_stop_the_copies() {
 }
 
 #[test]
-fn copies_before_migrations_are_made_and_go_with_a_deleted_chat() {
+fn backups_before_migrations_are_made_and_removed_with_a_deleted_chat() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     let id = say(&store, "kept");
@@ -156,7 +156,7 @@ fn say_much(folder: &Path) -> Store {
 }
 
 #[test]
-fn a_damaged_file_comes_back_from_its_newest_whole_copy() {
+fn a_damaged_file_is_restored_from_its_newest_intact_backup() {
     let folder = tempfile::tempdir().unwrap();
     let store = say_much(folder.path());
     store.back_up_if_due(NOW).unwrap();
@@ -189,7 +189,7 @@ fn a_damaged_file_comes_back_from_its_newest_whole_copy() {
 }
 
 #[test]
-fn a_damaged_file_without_a_copy_leaves_an_empty_store_and_is_kept() {
+fn a_damaged_file_without_a_backup_is_kept_and_replaced_with_an_empty_store() {
     let folder = tempfile::tempdir().unwrap();
     drop(say_much(folder.path()));
     break_page_of(folder.path(), "body");
@@ -207,7 +207,7 @@ fn a_damaged_file_without_a_copy_leaves_an_empty_store_and_is_kept() {
 }
 
 #[test]
-fn a_damaged_index_costs_nothing() {
+fn a_damaged_index_loses_no_data() {
     let folder = tempfile::tempdir().unwrap();
     let store = say_much(folder.path());
     drop(store);
@@ -252,13 +252,13 @@ fn tables_are_compared_by_their_columns() {
 }
 
 #[test]
-fn a_recovery_that_was_cut_short_is_ended() {
+fn an_interrupted_recovery_is_finished() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE);
     let store = Store::open(folder.path(), NOW).unwrap().store;
     say(&store, "saved");
     drop(store);
-    // The new file is whole and the damaged one with its log still stands in its place.
+    // The new file is complete, and the damaged one with its log has not been replaced yet.
     fs::rename(&path, folder.path().join("transom.db-new")).unwrap();
     fs::write(&path, "damaged").unwrap();
     fs::write(folder.path().join("transom.db-wal"), "damaged as well").unwrap();
@@ -270,7 +270,7 @@ fn a_recovery_that_was_cut_short_is_ended() {
 }
 
 #[test]
-fn a_full_disk_costs_nothing_that_was_acknowledged() {
+fn a_full_disk_loses_nothing_that_was_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     let limit = |pages: u32| {
@@ -282,44 +282,44 @@ fn a_full_disk_costs_nothing_that_was_acknowledged() {
     };
     limit(120);
     let id = store.create_conversation(NOW).unwrap();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     let error = loop {
         let message = NewMessage {
             conversation: id,
-            parent: said.last().copied(),
-            speaker: Speaker::Assistant,
-            text: format!("{} {}", said.len(), "words ".repeat(300)),
+            parent: messages.last().copied(),
+            role: MessageRole::Assistant,
+            text: format!("{} {}", messages.len(), "words ".repeat(300)),
             attachment: String::new(),
             ending: Ending::Writing,
             model: None,
             created_at: NOW,
         };
         match store.add_message(message) {
-            Ok(message) => said.push(message),
+            Ok(message) => messages.push(message),
             Err(error) => break error,
         }
-        if let Err(error) = store.append(said[said.len() - 1], "", "more") {
+        if let Err(error) = store.append(messages[messages.len() - 1], "", "more") {
             break error;
         }
     };
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
     assert!(error.to_string().contains("transom.db"), "{error}");
-    assert!(said.len() > 20, "{} messages", said.len());
-    assert_eq!(store.path(id).unwrap().len(), said.len());
-    // Space comes back, and the answer goes on where it was.
+    assert!(messages.len() > 20, "{} messages", messages.len());
+    assert_eq!(store.path(id).unwrap().len(), messages.len());
+    // With free space, the response continues.
     limit(10_000);
-    let last = said[said.len() - 1];
+    let last = messages[messages.len() - 1];
     store.append(last, "", " and more").unwrap();
     store.finish(last, Ending::Stop, None).unwrap();
     assert!(store.message(last).unwrap().text.ends_with("and more"));
     drop(store);
     let opened = Store::open(folder.path(), NOW).unwrap();
-    let answers = u32::try_from(said.len() - 1).unwrap();
-    assert_eq!(opened.notices, [Notice::Interrupted { answers }]);
+    let responses = u32::try_from(messages.len() - 1).unwrap();
+    assert_eq!(opened.notices, [Notice::Interrupted { responses }]);
 }
 
 #[test]
-fn an_index_of_other_rules_is_built_anew() {
+fn an_index_with_other_rules_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     let id = say(&store, "needle");

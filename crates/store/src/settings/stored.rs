@@ -1,7 +1,7 @@
-//! The settings in the file: one JSON document, read field by field.
+//! The stored settings: one JSON document that is read field by field.
 //!
-//! Rule: a field that cannot be read costs itself and no other, and a change is refused whole for
-//! what is wrong in it, not for what was wrong before.
+//! Rule: an unreadable field costs no other field. A change is refused only for what is wrong in
+//! it, not for what was wrong before.
 
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
@@ -13,21 +13,21 @@ use crate::schema;
 use crate::store::{Flush, Store, text};
 
 impl Store {
-    /// What the user chose, with defaults for everything else.
+    /// Returns the settings, with defaults for everything that is not set.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn settings(&self) -> Result<Settings, StoreError> {
         self.read(|tx| Ok(read(&document(tx)?.value).0))
     }
 
-    /// Changes settings by a JSON merge patch (RFC 7396), and gives them as they are then. `null`
-    /// sets a field back to its default. Fields that this version does not know are kept.
+    /// Changes settings with a JSON merge patch (RFC 7396), and returns the result. `null` resets a
+    /// field to its default. Fields that this version does not know are kept.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Setting`] names the field and what it takes; nothing was changed then.
+    /// [`StoreError::Setting`] with the field and its allowed values. Nothing was changed.
     pub fn patch_settings(&self, patch: &Value) -> Result<Settings, StoreError> {
         if !patch.is_object() {
             let issue = fields::issue("settings", &patch.to_string(), "an object");
@@ -39,10 +39,10 @@ impl Store {
             json_patch::merge(&mut new, patch);
             let (_, issues_before) = read(&old.value);
             let (settings, issues) = read(&new);
-            let mut caused = issues
+            let mut new_issues = issues
                 .into_iter()
                 .filter(|issue| !issues_before.contains(issue));
-            if let Some(issue) = caused.next() {
+            if let Some(issue) = new_issues.next() {
                 return Err(StoreError::Setting(issue));
             }
             if let Some(unreadable) = old.unreadable {
@@ -57,7 +57,7 @@ impl Store {
     }
 }
 
-/// What is wrong with the stored settings.
+/// Returns what is wrong with the stored settings.
 pub(crate) fn issues(connection: &Connection) -> Result<Vec<SettingIssue>, StoreError> {
     let document = document(connection)?;
     Ok(match document.unreadable {
@@ -67,9 +67,9 @@ pub(crate) fn issues(connection: &Connection) -> Result<Vec<SettingIssue>, Store
 }
 
 struct Document {
-    /// An object.
+    /// Always an object.
     value: Value,
-    /// The text, if it is none.
+    /// The stored text if it is not a JSON object.
     unreadable: Option<String>,
 }
 
@@ -80,10 +80,16 @@ fn document(connection: &Connection) -> Result<Document, StoreError> {
         .optional()?;
     let value = stored.as_ref().map(|stored| serde_json::from_str(stored));
     Ok(match value {
-        Some(Ok(value @ Value::Object(_))) => Document {
-            value,
-            unreadable: None,
-        },
+        Some(Ok(Value::Object(mut fields))) => {
+            // Earlier versions wrote this group with British spelling.
+            if let Some(behavior) = fields.remove("behaviour") {
+                fields.entry("behavior").or_insert(behavior);
+            }
+            Document {
+                value: Value::Object(fields),
+                unreadable: None,
+            }
+        }
         _ => Document {
             value: Value::Object(Map::new()),
             unreadable: stored,
@@ -92,9 +98,9 @@ fn document(connection: &Connection) -> Result<Document, StoreError> {
 }
 
 fn read(value: &Value) -> (Settings, Vec<SettingIssue>) {
-    let (sound, mut issues) = fields::sound(value);
-    let settings = serde_json::from_value(sound).unwrap_or_else(|error| {
-        // Only if the description of the fields and the fields themselves disagree.
+    let (valid, mut issues) = fields::valid(value);
+    let settings = serde_json::from_value(valid).unwrap_or_else(|error| {
+        // Only if the allowed values in `fields` and the types of the fields disagree.
         let allowed = format!("what this version knows ({error})");
         issues.push(fields::issue("settings", "what it is", &allowed));
         Settings::default()

@@ -1,10 +1,10 @@
-//! Whether a file is a whole store, and of which version.
+//! Checks whether a file is an intact store, and which version wrote it.
 //!
-//! How closely it looks depends on what it costs. SQLite's log makes every change whole, so a crash
-//! does not damage a file; a failing disk or another program does. Small files are read through at
-//! every opening (tens of milliseconds); large ones once a week, and whenever a call met damage.
+//! How much is checked depends on the cost. SQLite's log makes every change atomic, so a crash does
+//! not damage a file; a failing disk or another program does. Small files are checked completely at
+//! every start (tens of milliseconds), large ones once a week and after a call found damage.
 //!
-//! Rule: nothing is written before everything was found right.
+//! Rule: nothing is written until all checks have passed.
 
 use std::fs;
 use std::path::Path;
@@ -14,28 +14,28 @@ use rusqlite::config::DbConfig;
 
 use crate::conversation::Timestamp;
 use crate::error::StoreError;
-use crate::open::{connect, suspicion};
+use crate::open::{check_marker, connect};
 use crate::store::text;
 use crate::{schema, search};
 
-/// Files up to this size are read through at every opening.
+/// Files up to this size are checked at every start.
 const SMALL_BYTES: u64 = 8 << 20;
 
-/// Larger ones when this has passed since the last time.
+/// How often larger files are checked.
 const CHECK_EVERY_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
-/// Connects to a file that is empty, or whole and no later than the `migrations`.
+/// Opens a file that is empty, or intact and no newer than the `migrations`.
 ///
 /// # Errors
 ///
-/// One that [`StoreError::is_damage`] when the file is to be set aside.
-pub(crate) fn whole(
+/// An error for which [`StoreError::is_damage`] is true if the file must be set aside.
+pub(crate) fn open_checked(
     path: &Path,
     now: Timestamp,
     migrations: &[&str],
 ) -> Result<Connection, StoreError> {
     let connection = connect(path)?;
-    // Closing must not fold the log of a later version, or a damaged one, into the file.
+    // Closing must not checkpoint the log of a newer version, or a damaged one, into the file.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     if connection.is_readonly("main")? {
         return Err(StoreError::ReadOnly {
@@ -49,29 +49,30 @@ pub(crate) fn whole(
         if !schema::has_tables(&connection, &migrations[..version])? {
             return Err(damaged(path, "its tables are not as they were made"));
         }
-        let is_suspected = suspicion(path).exists();
-        if is_suspected || is_check_due(&connection, path, now)? {
-            // The indexes are compared with their tables only if there is a reason.
-            let check = if is_suspected {
+        let is_check_requested = check_marker(path).exists();
+        if is_check_requested || is_check_due(&connection, path, now)? {
+            // Comparing the indexes with their tables takes longer, so it is done only after damage
+            // was found.
+            let check = if is_check_requested {
                 "integrity_check"
             } else {
                 "quick_check"
             };
             check_pages(&connection, path, check)?;
-            if is_suspected {
-                search::doubt(&connection)?;
+            if is_check_requested {
+                search::mark_stale(&connection)?;
             }
             if n_bytes(path) > SMALL_BYTES {
                 schema::set_meta(&connection, "checked_at", &now.0.to_string())?;
             }
-            let _ = fs::remove_file(suspicion(path));
+            let _ = fs::remove_file(check_marker(path));
         }
     }
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     Ok(connection)
 }
 
-/// What was wrong, without the advice for people.
+/// Returns what is wrong with the file, without the advice for users.
 pub(crate) fn reason(error: &StoreError) -> String {
     match error {
         StoreError::Damaged { reason, .. } => reason.clone(),
@@ -80,8 +81,8 @@ pub(crate) fn reason(error: &StoreError) -> String {
     }
 }
 
-/// The number stands in two places. When they differ one of them is damaged, and the file is not
-/// believed to come from a later version.
+/// Checks the version, which is stored in two places. If they differ, one of them is damaged, and
+/// the file does not count as one of a newer version.
 fn check_version(connection: &Connection, path: &Path, known: usize) -> Result<usize, StoreError> {
     let found = schema::version(connection)?;
     let noted = schema::meta(connection, "schema")?;
@@ -99,12 +100,12 @@ fn check_version(connection: &Connection, path: &Path, known: usize) -> Result<u
     Ok(found as usize)
 }
 
-/// The error of a file whose version is damaged.
+/// The error for a file whose version is damaged.
 pub(crate) fn unknown_version(path: &Path) -> StoreError {
-    damaged(path, "its version cannot be told")
+    damaged(path, "its version is unknown")
 }
 
-/// The error of a file that is to be set aside.
+/// The error for a file that must be set aside.
 pub(crate) fn damaged(path: &Path, reason: &str) -> StoreError {
     StoreError::Damaged {
         path: path.to_path_buf(),

@@ -1,42 +1,43 @@
-//! Conversations of other programs: ChatGPT's `conversations.json`, and lists of messages with
-//! `role` and `content`, as the chat interfaces of most model servers take them.
+//! Imports formats of other programs: ChatGPT's `conversations.json`, and lists of messages with
+//! `role` and `content`, which most model servers use.
 //!
-//! Rule: what has no text, such as instructions and calls of tools, is left out, and what follows it
-//! follows what came before. Keys are made of what the file says, so that it is not taken in twice.
+//! Rule: messages without text, such as instructions and tool calls, are left out, and their
+//! children follow their parents. Keys are computed from the file's content, so a conversation is
+//! not imported twice.
 
 use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::conversation::{Ending, Speaker, Timestamp};
+use crate::conversation::{Ending, MessageRole, Timestamp};
 use crate::error::StoreError;
-use crate::exchange::{Said, Talk};
-use crate::import::refused;
+use crate::export_format::{ExportedConversation, ExportedMessage};
+use crate::import::import_error;
 
-/// A conversation of ChatGPT's export.
+/// A conversation of a ChatGPT export.
 #[derive(Deserialize)]
-struct Chat {
+struct ChatGptConversation {
     title: Option<String>,
     create_time: Option<f64>,
     update_time: Option<f64>,
-    mapping: HashMap<String, Node>,
+    mapping: HashMap<String, ChatGptNode>,
     current_node: Option<String>,
     #[serde(alias = "id")]
     conversation_id: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Node {
-    message: Option<ChatMessage>,
+struct ChatGptNode {
+    message: Option<ChatGptMessage>,
     parent: Option<String>,
     #[serde(default)]
     children: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct ChatMessage {
-    author: Author,
+struct ChatGptMessage {
+    author: ChatGptAuthor,
     create_time: Option<f64>,
     #[serde(default)]
     content: Value,
@@ -45,45 +46,56 @@ struct ChatMessage {
 }
 
 #[derive(Deserialize)]
-struct Author {
+struct ChatGptAuthor {
     role: String,
 }
 
-/// `json` is the text of `value`.
-pub(crate) fn talks(value: Value, json: &str, now: Timestamp) -> Result<Vec<Talk>, StoreError> {
+/// Converts any known format. `json` is the text of `value`.
+pub(crate) fn conversations(
+    value: Value,
+    json: &str,
+    now: Timestamp,
+) -> Result<Vec<ExportedConversation>, StoreError> {
     let has = |value: &Value, field: &str| value.get(field).is_some();
     match value {
         Value::Array(items) if items.iter().any(|item| has(item, "mapping")) => items
             .into_iter()
             .enumerate()
-            .map(|(index, item)| chat(item, &format!("[{index}]"), json, now))
+            .map(|(index, item)| chatgpt_conversation(item, &format!("[{index}]"), json, now))
             .collect(),
         Value::Array(items) if items.iter().any(|item| has(item, "messages")) => items
             .iter()
             .enumerate()
-            .map(|(index, item)| listed(item, &format!("[{index}]"), now))
+            .map(|(index, item)| titled_list(item, &format!("[{index}]"), now))
             .collect(),
         Value::Array(items) if items.is_empty() => Ok(Vec::new()),
-        Value::Array(items) => Ok(vec![list(&items, "", None, now)?]),
-        item if has(&item, "mapping") => Ok(vec![chat(item, "the file", json, now)?]),
-        item if has(&item, "messages") => Ok(vec![listed(&item, "", now)?]),
-        _ => Err(refused(
+        Value::Array(items) => Ok(vec![message_list(&items, "", None, now)?]),
+        item if has(&item, "mapping") => {
+            Ok(vec![chatgpt_conversation(item, "the file", json, now)?])
+        }
+        item if has(&item, "messages") => Ok(vec![titled_list(&item, "", now)?]),
+        _ => Err(import_error(
             "line 1",
             "it is neither an export of Transom or ChatGPT nor a list of messages".to_string(),
         )),
     }
 }
 
-fn chat(value: Value, place: &str, json: &str, now: Timestamp) -> Result<Talk, StoreError> {
-    let chat: Chat =
-        serde_json::from_value(value).map_err(|error| refused(place, error.to_string()))?;
+fn chatgpt_conversation(
+    value: Value,
+    place: &str,
+    json: &str,
+    now: Timestamp,
+) -> Result<ExportedConversation, StoreError> {
+    let chat: ChatGptConversation =
+        serde_json::from_value(value).map_err(|error| import_error(place, error.to_string()))?;
     let created_at = milliseconds(chat.create_time).unwrap_or(now.0);
     let shown = shown_nodes(&chat);
     let name = chat
         .conversation_id
         .clone()
         .unwrap_or_else(|| digest(&format!("{place} {json}")));
-    let mut talk = Talk {
+    let mut exported = ExportedConversation {
         key: format!("chatgpt:{name}"),
         title: chat.title.clone().unwrap_or_default(),
         is_pinned: false,
@@ -101,30 +113,34 @@ fn chat(value: Value, place: &str, json: &str, now: Timestamp) -> Result<Talk, S
         .map(|(id, _)| id)
         .collect();
     roots.sort();
-    let mut waiting: Vec<(&String, Option<u64>)> =
+    let mut pending: Vec<(&String, Option<u64>)> =
         roots.into_iter().rev().map(|id| (id, None)).collect();
     let mut seen = HashSet::new();
-    while let Some((id, above)) = waiting.pop() {
+    while let Some((id, parent)) = pending.pop() {
         let Some(node) = chat.mapping.get(id).filter(|_| seen.insert(id)) else {
             continue;
         };
-        let next = talk.messages.len() as u64 + 1;
-        let said = node.message.as_ref().and_then(|message| {
-            let mut said = chat_message(message, created_at)?;
-            (said.id, said.parent) = (next, above);
-            said.is_shown = shown.contains(id);
-            Some(said)
+        let next = exported.messages.len() as u64 + 1;
+        let exported_message = node.message.as_ref().and_then(|message| {
+            let mut exported_message = chatgpt_message(message, created_at)?;
+            (exported_message.id, exported_message.parent) = (next, parent);
+            exported_message.is_shown = shown.contains(id);
+            Some(exported_message)
         });
-        let above = if said.is_some() { Some(next) } else { above };
-        talk.messages.extend(said);
-        // The last one in is the first one out.
-        waiting.extend(node.children.iter().rev().map(|child| (child, above)));
+        let parent = if exported_message.is_some() {
+            Some(next)
+        } else {
+            parent
+        };
+        exported.messages.extend(exported_message);
+        // The last item in is the first one out.
+        pending.extend(node.children.iter().rev().map(|child| (child, parent)));
     }
-    Ok(talk)
+    Ok(exported)
 }
 
-/// The nodes on the path that was shown last.
-fn shown_nodes(chat: &Chat) -> HashSet<String> {
+/// Returns the nodes on the path that was shown last.
+fn shown_nodes(chat: &ChatGptConversation) -> HashSet<String> {
     let mut shown = HashSet::new();
     let mut next = chat.current_node.as_ref();
     while let Some(id) = next.filter(|id| shown.insert((*id).clone())) {
@@ -133,11 +149,11 @@ fn shown_nodes(chat: &Chat) -> HashSet<String> {
     shown
 }
 
-/// A message with text of a person or a model.
-fn chat_message(message: &ChatMessage, created_at: i64) -> Option<Said> {
-    let speaker = match message.author.role.as_str() {
-        "user" => Speaker::User,
-        "assistant" => Speaker::Assistant,
+/// Converts a message with text of the user or the model.
+fn chatgpt_message(message: &ChatGptMessage, created_at: i64) -> Option<ExportedMessage> {
+    let role = match message.author.role.as_str() {
+        "user" => MessageRole::User,
+        "assistant" => MessageRole::Assistant,
         _ => return None,
     };
     let is_hidden = message.metadata["is_visually_hidden_from_conversation"] == Value::Bool(true);
@@ -159,17 +175,21 @@ fn chat_message(message: &ChatMessage, created_at: i64) -> Option<Said> {
         return None;
     }
     let model = message.metadata["model_slug"].as_str();
-    Some(Said {
+    Some(ExportedMessage {
         created_at: milliseconds(message.create_time).unwrap_or(created_at),
         model: model
-            .filter(|_| speaker == Speaker::Assistant)
+            .filter(|_| role == MessageRole::Assistant)
             .map(str::to_string),
-        ..said(speaker, text)
+        ..message_of(role, text)
     })
 }
 
-/// `{"title": …, "messages": […]}`.
-fn listed(value: &Value, place: &str, now: Timestamp) -> Result<Talk, StoreError> {
+/// Converts `{"title": …, "messages": […]}`.
+fn titled_list(
+    value: &Value,
+    place: &str,
+    now: Timestamp,
+) -> Result<ExportedConversation, StoreError> {
     let below = |field: &str| match place {
         "" => field.to_string(),
         place => format!("{place}.{field}"),
@@ -177,57 +197,57 @@ fn listed(value: &Value, place: &str, now: Timestamp) -> Result<Talk, StoreError
     let place = below("messages");
     let messages = value["messages"]
         .as_array()
-        .ok_or_else(|| refused(&place, "a list of messages belongs here".to_string()))?;
-    list(messages, &place, value["title"].as_str(), now)
+        .ok_or_else(|| import_error(&place, "a list of messages belongs here".to_string()))?;
+    message_list(messages, &place, value["title"].as_str(), now)
 }
 
-/// `[{"role": "user", "content": "…"}, …]`.
-fn list(
+/// Converts `[{"role": "user", "content": "…"}, …]`.
+fn message_list(
     items: &[Value],
     place: &str,
     title: Option<&str>,
     now: Timestamp,
-) -> Result<Talk, StoreError> {
-    let mut messages: Vec<Said> = Vec::new();
+) -> Result<ExportedConversation, StoreError> {
+    let mut messages: Vec<ExportedMessage> = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let place = format!("{place}[{index}]");
-        let speaker = match item["role"].as_str() {
-            Some("user" | "human") => Speaker::User,
-            Some("assistant" | "model" | "ai") => Speaker::Assistant,
+        let role = match item["role"].as_str() {
+            Some("user" | "human") => MessageRole::User,
+            Some("assistant" | "model" | "ai") => MessageRole::Assistant,
             Some("system" | "developer" | "tool" | "function") => continue,
             Some(other) => {
-                let problem = format!("“{other}” is no role: user or assistant");
-                return Err(refused(&format!("{place}.role"), problem));
+                let problem = format!("“{other}” is not a role; use user or assistant");
+                return Err(import_error(&format!("{place}.role"), problem));
             }
             None => {
                 let problem = "a message needs a role: user or assistant".to_string();
-                return Err(refused(&format!("{place}.role"), problem));
+                return Err(import_error(&format!("{place}.role"), problem));
             }
         };
         let text = match &item["content"] {
             Value::String(text) => text.clone(),
             parts @ Value::Array(_) => parts_text(parts),
-            // An answer that only calls a tool has none.
+            // A response that only calls a tool has no content.
             Value::Null if item.get("content").is_some() => continue,
             _ => {
                 let problem = "a message needs a content: text, or a list of parts".to_string();
-                return Err(refused(&format!("{place}.content"), problem));
+                return Err(import_error(&format!("{place}.content"), problem));
             }
         };
         let id = messages.len() as u64 + 1;
-        messages.push(Said {
+        messages.push(ExportedMessage {
             id,
             parent: (id > 1).then(|| id - 1),
             created_at: now.0,
-            ..said(speaker, text)
+            ..message_of(role, text)
         });
     }
-    let said: Vec<(Speaker, &str)> = messages
+    let texts: Vec<(MessageRole, &str)> = messages
         .iter()
-        .map(|said| (said.speaker, said.text.as_str()))
+        .map(|exported_message| (exported_message.role, exported_message.text.as_str()))
         .collect();
-    Ok(Talk {
-        key: format!("list:{}", digest(&format!("{title:?} {said:?}"))),
+    Ok(ExportedConversation {
+        key: format!("list:{}", digest(&format!("{title:?} {texts:?}"))),
         title: title.unwrap_or_default().to_string(),
         is_pinned: false,
         created_at: now.0,
@@ -236,12 +256,12 @@ fn list(
     })
 }
 
-fn said(speaker: Speaker, text: String) -> Said {
-    Said {
+fn message_of(role: MessageRole, text: String) -> ExportedMessage {
+    ExportedMessage {
         id: 0,
         parent: None,
         is_shown: true,
-        speaker,
+        role,
         created_at: 0,
         ending: Ending::Stop,
         model: None,
@@ -252,7 +272,7 @@ fn said(speaker: Speaker, text: String) -> Said {
     }
 }
 
-/// The texts among parts that may also be pictures and sounds.
+/// Returns the texts among parts that may also be images and audio.
 fn parts_text(parts: &Value) -> String {
     let parts = parts.as_array().map(Vec::as_slice).unwrap_or_default();
     let texts = parts
@@ -268,7 +288,7 @@ fn milliseconds(seconds: Option<f64>) -> Option<i64> {
         .map(|seconds| (seconds * 1000.0) as i64)
 }
 
-/// FNV-1a of 128 bits: the same in every version, and no two of a person's files share it.
+/// FNV-1a with 128 bits: the same in every version, and without collisions among a user's files.
 fn digest(text: &str) -> String {
     let hash = text.bytes().fold(
         0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128,

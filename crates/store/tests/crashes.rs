@@ -1,10 +1,10 @@
-//! A program that is killed at any moment while it writes loses nothing that it was told is kept.
+//! A program that is killed at any moment loses nothing that the store acknowledged.
 //!
-//! The test runs itself again as a child that writes conversations as fast as it can and says on its
-//! output what the store acknowledged. It is killed after a number of lines that no two runs share,
-//! between whatever two instructions it is at, with SIGKILL.
+//! The test runs itself as a child process that writes conversations as fast as it can and prints
+//! what the store acknowledged. It is killed with SIGKILL after a different number of lines in
+//! every run, at any instruction.
 //!
-//! Rule: the child says a thing only after the call returned.
+//! Rule: the child prints a line only after the call returned.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
@@ -14,13 +14,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use transom_store::{Ending, MessageId, NewMessage, Notice, Speaker, Store, Timestamp};
+use transom_store::{Ending, MessageId, MessageRole, NewMessage, Notice, Store, Timestamp};
 
 const FOLDER: &str = "TRANSOM_STORE_WRITES_INTO";
 const N_KILLS: u32 = 120;
 const N_PIECES: usize = 12;
 
-/// Not a test of its own: what the child does.
+/// Not a test: the child process.
 #[test]
 fn child_writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else {
@@ -29,16 +29,16 @@ fn child_writes_until_it_is_killed() {
     let now = Timestamp(1_795_000_000_000);
     let store = Store::open(Path::new(&folder), now).unwrap().store;
     let mut out = std::io::stdout().lock();
-    // The test harness has begun a line.
+    // The test harness has started a line.
     writeln!(out).unwrap();
     loop {
         let id = store.create_conversation(now).unwrap();
         let mut parent = None;
         for turn in 0..4 {
-            let message = |speaker, text: String, ending, parent| NewMessage {
+            let message = |role, text: String, ending, parent| NewMessage {
                 conversation: id,
                 parent,
-                speaker,
+                role,
                 text,
                 attachment: String::new(),
                 ending,
@@ -46,11 +46,11 @@ fn child_writes_until_it_is_killed() {
                 created_at: now,
             };
             let text = format!("question{} of {turn}", id.0);
-            let question = message(Speaker::User, text.clone(), Ending::Stop, parent);
+            let question = message(MessageRole::User, text.clone(), Ending::Stop, parent);
             let question = store.add_message(question).unwrap();
             writeln!(out, "Q {} {text}", question.0).unwrap();
             let answer = message(
-                Speaker::Assistant,
+                MessageRole::Assistant,
                 String::new(),
                 Ending::Writing,
                 Some(question),
@@ -83,11 +83,11 @@ fn piece(answer: MessageId, n: usize) -> String {
     )
 }
 
-/// What a child was told.
+/// What the store acknowledged in a child process.
 #[derive(Default)]
 struct Acknowledged {
     questions: HashMap<i64, String>,
-    /// Pieces of every answer.
+    /// The number of pieces of each response.
     pieces: HashMap<i64, usize>,
     finished: Vec<i64>,
     deleted: Vec<i64>,
@@ -110,7 +110,7 @@ impl Acknowledged {
     }
 }
 
-/// Kills a writer after so many of its lines; what it had said.
+/// Kills a writer after so many lines. Returns what it printed.
 fn kill_after(folder: &Path, n_lines: u32) -> Acknowledged {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child_writes_until_it_is_killed", "--nocapture"])
@@ -120,26 +120,26 @@ fn kill_after(folder: &Path, n_lines: u32) -> Acknowledged {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut said = Acknowledged::default();
+    let mut output = Acknowledged::default();
     let mut n = 0;
     while n < n_lines {
         let line = lines.next().expect("the writer ended by itself").unwrap();
-        said.add(&line);
+        output.add(&line);
         n += 1;
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it said before it died counts as well; a line that was cut does not.
+    // Lines that it printed before it died count too, except one that was cut.
     for line in lines.map_while(Result::ok) {
         if !line.starts_with('P') || line.split(' ').count() == 3 {
-            said.add(&line);
+            output.add(&line);
         }
     }
-    said
+    output
 }
 
 #[test]
-fn killed_at_any_moment_it_opens_again_and_has_what_it_acknowledged() {
+fn a_killed_store_opens_again_with_everything_it_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut n_interrupted = 0;
@@ -148,22 +148,22 @@ fn killed_at_any_moment_it_opens_again_and_has_what_it_acknowledged() {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        // Every tenth is killed as it opens.
+        // Every tenth is killed while it opens the store.
         let n_lines = match kill % 10 {
             0 => 0,
             _ => (state >> 33) as u32 % 150,
         };
-        let said = kill_after(folder.path(), n_lines);
+        let output = kill_after(folder.path(), n_lines);
         let opened = Store::open(folder.path(), Timestamp(kill.into())).unwrap();
         let store = opened.store;
         for notice in opened.notices {
             match notice {
-                Notice::Interrupted { answers: 1 } => n_interrupted += 1,
+                Notice::Interrupted { responses: 1 } => n_interrupted += 1,
                 other => panic!("after kill {kill}: {other}"),
             }
         }
-        n_questions += said.questions.len();
-        check(&store, &said);
+        n_questions += output.questions.len();
+        check(&store, &output);
     }
     assert!(
         n_interrupted > N_KILLS / 4,
@@ -172,8 +172,8 @@ fn killed_at_any_moment_it_opens_again_and_has_what_it_acknowledged() {
     assert!(n_questions > N_KILLS as usize, "{n_questions} questions");
 }
 
-fn check(store: &Store, said: &Acknowledged) {
-    for (id, text) in &said.questions {
+fn check(store: &Store, output: &Acknowledged) {
+    for (id, text) in &output.questions {
         match store.message(MessageId(*id)) {
             Ok(question) => {
                 assert_eq!(question.text, *text);
@@ -183,14 +183,14 @@ fn check(store: &Store, said: &Acknowledged) {
                     .any(|one| one.conversation.id == question.conversation);
                 assert!(has_it, "the search does not know “{text}”");
             }
-            // Its conversation is the fifth, and all of it is gone.
+            // The conversation is a fifth one, which was deleted.
             Err(error) => assert!(
                 text.split(' ').next().unwrap().ends_with(['0', '5']),
                 "{error}"
             ),
         }
     }
-    for (id, n_acknowledged) in &said.pieces {
+    for (id, n_acknowledged) in &output.pieces {
         let id = MessageId(*id);
         let Ok(answer) = store.message(id) else {
             continue;
@@ -202,7 +202,7 @@ fn check(store: &Store, said: &Acknowledged) {
             n == *n_acknowledged || n == n_acknowledged + 1,
             "{n} pieces of {n_acknowledged}"
         );
-        match said.finished.contains(&id.0) {
+        match output.finished.contains(&id.0) {
             true => assert_eq!(answer.ending, Ending::Stop),
             false => assert!(matches!(answer.ending, Ending::Stop | Ending::Interrupted)),
         }
@@ -213,7 +213,7 @@ fn check(store: &Store, said: &Acknowledged) {
             .any(|one| one.conversation.id == answer.conversation);
         assert_eq!(has_it, is_in_index);
     }
-    for id in &said.deleted {
+    for id in &output.deleted {
         assert!(
             store
                 .conversation(transom_store::ConversationId(*id))

@@ -1,6 +1,6 @@
-//! What a person deletes is in no file afterwards.
+//! Deleted text is in no file.
 //!
-//! Rule: the tests read the raw bytes of every file in the folder, not what the store says.
+//! Rule: the tests read the raw bytes of every file in the folder, and do not rely on the store.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use transom_store::{ConversationId, Ending, NewMessage, Speaker, Store, Timestamp};
+use transom_store::{ConversationId, Ending, MessageRole, NewMessage, Store, Timestamp};
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
-/// Words that no other text has, so that their bytes betray what they came from.
+/// Returns a word that no other text contains, so its bytes can be found in files.
 fn word(conversation: usize, n: usize) -> String {
     let mut state = (conversation * 1000 + n) as u64 ^ 0x5851_f42d_4c95_7f2d;
     let letters = (0..14).map(|_| {
@@ -24,7 +24,7 @@ fn word(conversation: usize, n: usize) -> String {
     letters.collect()
 }
 
-fn talk(store: &Store, number: usize, n_messages: usize) -> ConversationId {
+fn add_conversation(store: &Store, number: usize, n_messages: usize) -> ConversationId {
     let id = store.create_conversation(NOW).unwrap();
     store.rename(id, &word(number, 900)).unwrap();
     let mut parent = None;
@@ -34,10 +34,10 @@ fn talk(store: &Store, number: usize, n_messages: usize) -> ConversationId {
         let message = NewMessage {
             conversation: id,
             parent,
-            speaker: if is_question {
-                Speaker::User
+            role: if is_question {
+                MessageRole::User
             } else {
-                Speaker::Assistant
+                MessageRole::Assistant
             },
             text: text.join(" "),
             attachment: if is_question {
@@ -72,7 +72,7 @@ fn all_words(number: usize, n_messages: usize) -> Vec<String> {
     numbers.map(|n| word(number, n)).collect()
 }
 
-/// Which of the words are in any file below the folder.
+/// Returns which of the words are in any file below the folder.
 fn found(folder: &Path, words: &[String]) -> HashSet<String> {
     let mut found = HashSet::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -82,7 +82,7 @@ fn found(folder: &Path, words: &[String]) -> HashSet<String> {
             continue;
         }
         let bytes = fs::read(&path).unwrap();
-        // The index leaves out what a word shares with its neighbour, so pieces count as well.
+        // The index leaves out what a word shares with its neighbor, so parts of words count too.
         let pieces: HashSet<&[u8]> = bytes.windows(8).collect();
         let has = |word: &&String| {
             let word = word.as_bytes();
@@ -97,7 +97,9 @@ fn found(folder: &Path, words: &[String]) -> HashSet<String> {
 fn a_deleted_conversation_is_in_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
-    let ids: Vec<_> = (0..40).map(|number| talk(&store, number, 20)).collect();
+    let ids: Vec<_> = (0..40)
+        .map(|number| add_conversation(&store, number, 20))
+        .collect();
     let backups = folder.path().join("backups");
     fs::create_dir_all(&backups).unwrap();
     fs::write(backups.join("transom-format0.db"), word(7, 3)).unwrap();
@@ -132,15 +134,15 @@ fn a_deleted_conversation_is_in_no_file() {
 }
 
 #[test]
-fn an_old_title_and_an_unfinished_answer_are_in_no_file() {
+fn an_old_title_and_an_unfinished_response_are_in_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
-    let id = talk(&store, 1, 2);
+    let id = add_conversation(&store, 1, 2);
     let parent = store.path(id).unwrap()[0].id;
     let growing = NewMessage {
         conversation: id,
         parent: Some(parent),
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         text: word(2, 0),
         attachment: String::new(),
         ending: Ending::Writing,
@@ -161,7 +163,7 @@ fn a_cleared_history_is_in_no_file_and_settings_stay() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;
     for number in 0..10 {
-        talk(&store, number, 10);
+        add_conversation(&store, number, 10);
     }
     store
         .patch_settings(&serde_json::json!({"model": "kept"}))
@@ -173,6 +175,6 @@ fn a_cleared_history_is_in_no_file_and_settings_stay() {
         assert_eq!(found(folder.path(), &all_words(number, 10)), HashSet::new());
     }
     assert_eq!(store.settings().unwrap().model.as_deref(), Some("kept"));
-    talk(&store, 11, 2);
+    add_conversation(&store, 11, 2);
     assert_eq!(store.search(&word(11, 0), 0, 9).unwrap().len(), 1);
 }

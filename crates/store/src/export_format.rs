@@ -1,29 +1,29 @@
-//! Conversations as they leave and enter: the format of exported files.
+//! The format of exported files.
 //!
-//! Rule: the format has a version, and a file of version 1 stays readable. Fields may be added;
-//! whoever reads passes over those that it does not know.
+//! Rule: the format has a version, and files of version 1 stay readable. Fields may be added;
+//! readers ignore unknown fields.
 
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::{Ending, Speaker};
+use crate::conversation::{Ending, MessageRole};
 
-/// What tells our files from others.
+/// Identifies our files.
 pub(crate) const FORMAT: &str = "transom-conversations";
-/// The version that is written, and the latest that is read.
+/// The version that is written, and the newest one that is read.
 pub(crate) const VERSION: u32 = 1;
 
-/// A whole file.
+/// An exported file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Export {
     pub(crate) format: String,
     pub(crate) version: u32,
-    pub(crate) conversations: Vec<Talk>,
+    pub(crate) conversations: Vec<ExportedConversation>,
 }
 
 /// A conversation with all its branches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Talk {
-    /// Names it everywhere, so that it is not taken in twice.
+pub(crate) struct ExportedConversation {
+    /// The globally unique key, so that a conversation is not imported twice.
     pub(crate) key: String,
     #[serde(default)]
     pub(crate) title: String,
@@ -32,23 +32,24 @@ pub(crate) struct Talk {
     /// Milliseconds since 1970.
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
-    /// What follows comes after what it follows.
+    /// The messages; parents come before their children.
     #[serde(default)]
-    pub(crate) messages: Vec<Said>,
+    pub(crate) messages: Vec<ExportedMessage>,
 }
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Said {
-    /// Its number in this conversation of this file.
+pub(crate) struct ExportedMessage {
+    /// The number of the message in this conversation of this file.
     pub(crate) id: u64,
     /// The number of the message that it follows.
     #[serde(default)]
     pub(crate) parent: Option<u64>,
-    /// Of the messages that follow the same one, this was last shown.
+    /// True for the message that was last shown among those with the same parent.
     #[serde(default)]
     pub(crate) is_shown: bool,
-    pub(crate) speaker: Speaker,
+    #[serde(rename = "speaker")]
+    pub(crate) role: MessageRole,
     pub(crate) created_at: i64,
     #[serde(flatten)]
     pub(crate) ending: Ending,

@@ -1,21 +1,26 @@
-//! Conversations leave as files and come back the same; files of other programs come in.
+//! Exported conversations can be imported again, and so can files of other programs.
 //!
-//! Rule: an import that is refused leaves nothing behind.
+//! Rule: a refused import leaves nothing behind.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
 use proptest::prelude::*;
 use transom_store::{
-    ConversationId, Ending, MessageId, NewMessage, Speaker, Store, StoreError, Timestamp,
+    ConversationId, Ending, MessageId, MessageRole, NewMessage, Store, StoreError, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
-/// A step in the life of a conversation.
+/// A change of a conversation.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Adds below the message of this index, or at the beginning.
-    Add(Option<prop::sample::Index>, Speaker, [String; 3], Ending),
+    /// Adds a message below the one with this index, or a first message.
+    Add(
+        Option<prop::sample::Index>,
+        MessageRole,
+        [String; 3],
+        Ending,
+    ),
     Show(prop::sample::Index),
     Rename(String),
     Pin(bool),
@@ -36,7 +41,7 @@ fn ending() -> impl Strategy<Value = Ending> {
     prop_oneof![
         Just(Ending::Stop),
         Just(Ending::Length),
-        Just(Ending::Cancelled),
+        Just(Ending::Canceled),
         Just(Ending::Shed),
         Just(Ending::Interrupted),
         text().prop_map(|failure| Ending::Failed { failure }),
@@ -44,10 +49,10 @@ fn ending() -> impl Strategy<Value = Ending> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let speaker = prop_oneof![Just(Speaker::User), Just(Speaker::Assistant)];
+    let role = prop_oneof![Just(MessageRole::User), Just(MessageRole::Assistant)];
     prop_oneof![
-        8 => (any::<Option<prop::sample::Index>>(), speaker, [text(), text(), text()], ending())
-            .prop_map(|(parent, speaker, texts, ending)| Step::Add(parent, speaker, texts, ending)),
+        8 => (any::<Option<prop::sample::Index>>(), role, [text(), text(), text()], ending())
+            .prop_map(|(parent, role, texts, ending)| Step::Add(parent, role, texts, ending)),
         2 => any::<prop::sample::Index>().prop_map(Step::Show),
         1 => text().prop_map(Step::Rename),
         1 => any::<bool>().prop_map(Step::Pin),
@@ -59,13 +64,13 @@ fn live(store: &Store, steps: &[Step]) -> ConversationId {
     let mut messages: Vec<MessageId> = Vec::new();
     for (n, step) in steps.iter().enumerate() {
         match step {
-            Step::Add(parent, speaker, [reasoning, text, attachment], ending) => {
+            Step::Add(parent, role, [reasoning, text, attachment], ending) => {
                 let parent = parent.filter(|_| !messages.is_empty());
                 let message = store
                     .add_message(NewMessage {
                         conversation: id,
                         parent: parent.map(|index| *index.get(&messages)),
-                        speaker: *speaker,
+                        role: *role,
                         text: String::new(),
                         attachment: attachment.clone(),
                         ending: Ending::Writing,
@@ -89,15 +94,15 @@ fn live(store: &Store, steps: &[Step]) -> ConversationId {
     id
 }
 
-/// What is shown, without ids.
-fn shown(store: &Store, id: ConversationId) -> Vec<(Speaker, String, String, String, Ending)> {
+/// Returns what is shown, without ids.
+fn shown(store: &Store, id: ConversationId) -> Vec<(MessageRole, String, String, String, Ending)> {
     let heads = store.path(id).unwrap();
     let ids: Vec<MessageId> = heads.iter().map(|head| head.id).collect();
     let messages = store.messages(&ids).unwrap().into_iter();
     messages
         .map(|one| {
             (
-                one.speaker,
+                one.role,
                 one.text,
                 one.reasoning,
                 one.attachment,
@@ -111,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
-    fn what_is_exported_comes_back_the_same(
+    fn an_export_is_imported_unchanged(
         lives in prop::collection::vec(prop::collection::vec(step(), 0..14), 1..3),
     ) {
         let store = Store::in_memory().unwrap();
@@ -133,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn the_markdown_of_a_path_comes_back_the_same(
+    fn the_markdown_of_a_path_is_imported_unchanged(
         steps in prop::collection::vec(step(), 0..14),
     ) {
         let store = Store::in_memory().unwrap();
@@ -148,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_that_is_imported_panics_or_leaves_half_of_it(text in "[\\PC\n]{0,80}") {
+    fn importing_any_text_never_panics_or_stops_halfway(text in "[\\PC\n]{0,80}") {
         let store = Store::in_memory().unwrap();
         for text in [text.clone(), format!("[{text}]"), format!("<!-- transom {text} -->")] {
             if store.import(&text, NOW).is_err() {
@@ -160,11 +165,11 @@ proptest! {
 }
 
 #[test]
-fn a_conversation_that_went_on_elsewhere_is_brought_up_to_date() {
+fn an_import_adds_messages_that_are_missing() {
     let store = Store::in_memory().unwrap();
     let id = live(&store, &[]);
     let say = |store: &Store, id, parent, text: &str| {
-        let message = NewMessage::said(id, parent, text, NOW);
+        let message = NewMessage::from_user(id, parent, text, NOW);
         store.add_message(message).unwrap()
     };
     let first = say(&store, id, None, "one");
@@ -188,7 +193,7 @@ fn a_conversation_that_went_on_elsewhere_is_brought_up_to_date() {
 }
 
 #[test]
-fn an_export_of_chatgpt_comes_in_with_its_branches() {
+fn a_chatgpt_export_is_imported_with_its_branches() {
     let json = r#"[{
         "title": "Tea", "create_time": 1700000000.5, "update_time": 1700000100.0,
         "conversation_id": "c-1", "current_node": "a2",
@@ -231,7 +236,7 @@ fn an_export_of_chatgpt_comes_in_with_its_branches() {
 }
 
 #[test]
-fn lists_of_messages_come_in() {
+fn lists_of_messages_are_imported() {
     let list = r#"[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]}]"#;
     let store = Store::in_memory().unwrap();
@@ -246,7 +251,7 @@ fn lists_of_messages_come_in() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_refused_with_the_place() {
+fn a_refused_import_names_the_place() {
     let ours = |messages: &str| {
         format!(
             "{{\"format\": \"transom-conversations\", \"version\": 1, \"conversations\": [\n{{\"key\": \"k\", \"created_at\": 1, \"updated_at\": 1, \"messages\": [{messages}]}}]}}"
@@ -259,7 +264,7 @@ fn what_cannot_be_imported_is_refused_with_the_place() {
         ("{\"a\": 1}".to_string(), "neither an export"),
         (
             "Hello.".to_string(),
-            "no conversation that Transom exported",
+            "not a conversation that Transom exported",
         ),
         (
             r#"[{"role": "user", "content": "x"}, {"role": "robot"}]"#.to_string(),

@@ -1,4 +1,4 @@
-//! The program `local-hub` as tests of other programs use it.
+//! The program `local-hub`, as tests of other programs use it.
 //!
 //! Rule: it is started as a process and ends with its standard input.
 
@@ -41,12 +41,12 @@ async fn the_program_serves_a_folder_with_faults() {
 }
 
 #[test]
-fn a_fault_that_is_none_is_explained() {
+fn an_unknown_fault_prints_the_valid_ones() {
     let output = Command::new(env!("CARGO_BIN_EXE_local-hub"))
         .args([".", "--fault", "blob:explode"])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("is no fault"), "{text}");
+    assert!(text.contains("is not a fault"), "{text}");
 }

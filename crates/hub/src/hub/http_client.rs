@@ -1,7 +1,7 @@
-//! Requests as they go out: which client, which token, which redirects.
+//! Sends HTTP requests: the client, the token and redirects.
 //!
-//! Rule: every request goes through here. The token is added only where the address is of the
-//! endpoint's own origin, and a safe connection is never left for an unsafe one.
+//! Rule: all requests go through this module. The token is added only if the address has the
+//! endpoint's own origin, and a redirect from HTTPS to HTTP is refused.
 
 use std::time::Duration;
 
@@ -12,67 +12,68 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::answers::{About, digest_of, refusal, strong_etag, text};
+use super::responses::{RequestContext, digest_of, status_error, strong_etag, text};
 use super::{Resolved, names};
-use crate::error::deepest;
+use crate::error::root_cause;
 use crate::{HubError, HubOptions, Token, TokenSource, token};
 
-/// More than any hub needs; a circle ends here.
-const MOST_REDIRECTS: usize = 5;
-/// A listing of the largest repositories is a few megabytes.
-const LONGEST_JSON: usize = 16 << 20;
-/// How long a locked keychain may keep a request waiting for its owner.
-const KEYCHAIN: Duration = Duration::from_secs(20);
+/// The maximum number of redirects, so that a redirect loop ends.
+const MAX_REDIRECTS: usize = 5;
+/// The maximum size of a JSON response. Listings of the largest repositories are a few megabytes.
+const MAX_JSON_BYTES: usize = 16 << 20;
+/// How long a request waits for the user to unlock the keychain.
+const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Connections to a hub and its blob stores.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct HttpClient {
     options: HubOptions,
     endpoint: Url,
     client: Client,
-    token: Mutex<Known>,
+    token: Mutex<TokenState>,
 }
 
-/// What is known of the token.
+/// What is known about the token.
 #[derive(Debug)]
-enum Known {
-    /// The keychain is asked at the first request, since it may ask its owner.
-    NotYet,
-    /// It gave no answer. Requests go without a token and do not wait for it again, until somebody
-    /// wants to know whether there is one.
-    Refused,
-    Token(Option<Token>),
+enum TokenState {
+    /// The keychain is read at the first request, because it may ask the user for permission.
+    NotRead,
+    /// The keychain could not be read. Requests carry no token and do not try again; only
+    /// [`HttpClient::has_token`] does.
+    Unavailable,
+    Known(Option<Token>),
 }
 
-/// Which bytes of a link to ask for.
+/// Which bytes to request.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
-    /// `None` for the whole file.
+pub(crate) struct RangeRequest {
+    /// `None` requests the entire file.
     pub(crate) range: Option<std::ops::Range<u64>>,
-    /// Only if the file still has this strong ETag; otherwise all of it comes.
+    /// Sent as `If-Range`: the server sends the range only if the file still has this strong ETag,
+    /// otherwise the entire file.
     pub(crate) if_range: Option<String>,
 }
 
-/// A part's answer, before its bytes.
+/// A response whose body has not been read yet.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) response: Response,
+pub(crate) struct HubResponse {
+    pub(crate) inner: Response,
     pub(crate) host: String,
 }
 
-impl Answer {
+impl HubResponse {
     pub(crate) fn strong_etag(&self) -> Option<String> {
-        strong_etag(self.response.headers())
+        strong_etag(self.inner.headers())
     }
 
-    /// The next bytes, or `None` at the end.
+    /// Returns the next bytes of the body, or `None` at the end.
     pub(crate) async fn chunk(
         &mut self,
         silence: Duration,
         file: &str,
     ) -> Result<Option<impl AsRef<[u8]> + use<>>, HubError> {
-        let Ok(chunk) = timeout(silence, self.response.chunk()).await else {
-            return Err(silent(&self.host, silence));
+        let Ok(chunk) = timeout(silence, self.inner.chunk()).await else {
+            return Err(timed_out(&self.host, silence));
         };
         chunk.map_err(|_| HubError::Dropped {
             file: file.to_owned(),
@@ -80,11 +81,11 @@ impl Answer {
     }
 }
 
-impl Wire {
+impl HttpClient {
     pub(super) fn new(mut options: HubOptions) -> Result<Self, HubError> {
         let trimmed = options.endpoint.trim().trim_end_matches('/').to_owned();
         let bad = |reason: String| HubError::BadEndpoint {
-            endpoint: without_secrets(&trimmed),
+            endpoint: without_credentials(&trimmed),
             reason,
         };
         let endpoint = Url::parse(&trimmed).map_err(|error| bad(error.to_string()))?;
@@ -97,7 +98,7 @@ impl Wire {
         if endpoint.query().is_some() || endpoint.fragment().is_some() {
             return Err(bad("it must end before any ? or #".to_owned()));
         }
-        // Set once a process; another library may have been first, with the same meaning.
+        // Set once per process. Another library may have set the same provider before.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder()
             .user_agent(concat!("transom/", env!("CARGO_PKG_VERSION")))
@@ -110,11 +111,11 @@ impl Wire {
         }
         let client = client
             .build()
-            .map_err(|error| bad(deepest(&error.without_url())))?;
+            .map_err(|error| bad(root_cause(&error.without_url())))?;
         let token = match std::mem::take(&mut options.token) {
-            TokenSource::Nothing => Known::Token(None),
-            TokenSource::Given(token) => Known::Token(Some(token)),
-            TokenSource::Keychain => Known::NotYet,
+            TokenSource::Nothing => TokenState::Known(None),
+            TokenSource::Given(token) => TokenState::Known(Some(token)),
+            TokenSource::Keychain => TokenState::NotRead,
         };
         options.endpoint = trimmed;
         Ok(Self {
@@ -129,60 +130,67 @@ impl Wire {
         &self.options.endpoint
     }
 
-    /// The error for an answer of the endpoint that no hub gives.
+    /// The error for a response of the endpoint that no hub sends.
     pub(super) fn not_a_hub(&self, what: &str) -> HubError {
         not_a_hub(&host_of(&self.endpoint), what)
     }
 
-    /// How long nothing may come.
+    /// Returns how long a connection may be silent before it times out.
     pub(crate) fn silence(&self) -> Duration {
         self.options.silence
     }
 
-    /// The endpoint's address with these segments behind it.
+    /// Returns the endpoint's address with these path segments appended.
     pub(super) fn url(&self, segments: &[&str]) -> Url {
         let mut url = self.endpoint.clone();
         names::push(&mut url, segments.iter().copied());
         url
     }
 
-    /// Asks for JSON.
+    /// Sends a GET request and parses the JSON response.
     pub(super) async fn json<T: DeserializeOwned>(
         &self,
         url: Url,
-        about: &About,
+        context: &RequestContext,
     ) -> Result<T, HubError> {
-        let (mut answer, has_token) = self.ask(Method::GET, url, None).await?;
-        self.check(&answer, about, has_token)?;
+        let (mut response, has_token) = self
+            .send_following_redirects(Method::GET, url, None)
+            .await?;
+        self.check(&response, context, has_token)?;
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk(self.silence(), &about.what()).await? {
+        while let Some(chunk) = response.chunk(self.silence(), &context.subject()).await? {
             body.extend_from_slice(chunk.as_ref());
-            if body.len() > LONGEST_JSON {
-                return Err(not_a_hub(&answer.host, "its answer does not end"));
+            if body.len() > MAX_JSON_BYTES {
+                return Err(not_a_hub(&response.host, "its response does not end"));
             }
         }
-        serde_json::from_slice(&body).map_err(|error| not_a_hub(&answer.host, &error.to_string()))
+        serde_json::from_slice(&body).map_err(|error| not_a_hub(&response.host, &error.to_string()))
     }
 
-    /// Asks what a file is and where it lies. A redirect within the endpoint is a renamed
-    /// repository and is followed; one to another host is the answer.
-    pub(super) async fn head(&self, url: Url, about: &About) -> Result<Resolved, HubError> {
+    /// Resolves a file with a HEAD request. A redirect within the endpoint means that the
+    /// repository was renamed, and is followed. A redirect to another origin is the link that is
+    /// returned.
+    pub(super) async fn head(
+        &self,
+        url: Url,
+        context: &RequestContext,
+    ) -> Result<Resolved, HubError> {
         let mut url = url;
-        for _ in 0..MOST_REDIRECTS {
-            let (answer, has_token) = self.request(Method::HEAD, url.clone(), None).await?;
-            let headers = answer.response.headers();
+        for _ in 0..MAX_REDIRECTS {
+            let (response, has_token) = self.send(Method::HEAD, url.clone(), None).await?;
+            let headers = response.inner.headers();
             let linked = text(headers, "x-linked-size");
-            let is_here = text(headers, "x-linked-etag").is_some() || linked.is_some();
-            let next = self.redirect(&answer, &url)?;
+            let is_linked = text(headers, "x-linked-etag").is_some() || linked.is_some();
+            let next = self.redirect(&response, &url)?;
             if let Some(next) = &next
                 && self.is_own(next)
-                && !is_here
+                && !is_linked
             {
                 url = next.clone();
                 continue;
             }
             if next.is_none() {
-                self.check(&answer, about, has_token)?;
+                self.check(&response, context, has_token)?;
             }
             let length = || text(headers, CONTENT_LENGTH.as_str()).filter(|_| next.is_none());
             return Ok(Resolved {
@@ -197,53 +205,55 @@ impl Wire {
         Err(not_a_hub(&host_of(&url), "it redirects in a circle"))
     }
 
-    /// Asks a link for bytes. The answer is 200 or 206; all else is an error.
-    pub(crate) async fn part(
+    /// Requests bytes of a link. Fails unless the status is 200 or 206.
+    pub(crate) async fn get_bytes(
         &self,
         link: &Url,
-        part: &Part,
-        about: &About,
-    ) -> Result<Answer, HubError> {
-        let (answer, has_token) = self.ask(Method::GET, link.clone(), Some(part)).await?;
-        self.check(&answer, about, has_token)?;
-        Ok(answer)
+        range: &RangeRequest,
+        context: &RequestContext,
+    ) -> Result<HubResponse, HubError> {
+        let (response, has_token) = self
+            .send_following_redirects(Method::GET, link.clone(), Some(range))
+            .await?;
+        self.check(&response, context, has_token)?;
+        Ok(response)
     }
 
-    /// Follows redirects to the end.
-    async fn ask(
+    /// Sends a request and follows all redirects.
+    async fn send_following_redirects(
         &self,
         method: Method,
         url: Url,
-        part: Option<&Part>,
-    ) -> Result<(Answer, bool), HubError> {
+        range: Option<&RangeRequest>,
+    ) -> Result<(HubResponse, bool), HubError> {
         let mut url = url;
-        for _ in 0..MOST_REDIRECTS {
-            let (answer, has_token) = self.request(method.clone(), url.clone(), part).await?;
-            match self.redirect(&answer, &url)? {
+        for _ in 0..MAX_REDIRECTS {
+            let (response, has_token) = self.send(method.clone(), url.clone(), range).await?;
+            match self.redirect(&response, &url)? {
                 Some(next) => url = next,
-                None => return Ok((answer, has_token)),
+                None => return Ok((response, has_token)),
             }
         }
         Err(not_a_hub(&host_of(&url), "it redirects in a circle"))
     }
 
-    /// One request. Says also whether it carried the token.
-    async fn request(
+    /// Sends one request. Returns the response and whether the request carried the token.
+    async fn send(
         &self,
         method: Method,
         url: Url,
-        part: Option<&Part>,
-    ) -> Result<(Answer, bool), HubError> {
+        range: Option<&RangeRequest>,
+    ) -> Result<(HubResponse, bool), HubError> {
         if self.options.is_offline {
             return Err(HubError::Offline);
         }
         let host = host_of(&url);
         let is_own = self.is_own(&url);
         let mut request = self.client.request(method, url);
-        // A compressed answer would have another length and no ranges.
+        // A compressed response would have another length and no ranges.
         request = request.header(ACCEPT_ENCODING, "identity");
-        if let Some(part) = part {
-            request = with_part(request, part);
+        if let Some(range) = range {
+            request = with_range(request, range);
         }
         let mut has_token = false;
         if is_own && let Some(token) = self.token().await {
@@ -255,22 +265,28 @@ impl Wire {
             has_token = true;
         }
         let Ok(sent) = timeout(self.silence(), request.send()).await else {
-            return Err(silent(&host, self.silence()));
+            return Err(timed_out(&host, self.silence()));
         };
-        let response = sent.map_err(|error| failure(error, &host))?;
-        Ok((Answer { response, host }, has_token))
+        let response = sent.map_err(|error| connection_error(error, &host))?;
+        Ok((
+            HubResponse {
+                inner: response,
+                host,
+            },
+            has_token,
+        ))
     }
 
-    /// Where an answer sends on to, if it does.
-    fn redirect(&self, answer: &Answer, from: &Url) -> Result<Option<Url>, HubError> {
-        let status = answer.response.status();
+    /// Returns the address that a response redirects to, if it is a redirect.
+    fn redirect(&self, response: &HubResponse, from: &Url) -> Result<Option<Url>, HubError> {
+        let status = response.inner.status();
         if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
             return Ok(None);
         }
-        let next = text(answer.response.headers(), LOCATION.as_str())
+        let next = text(response.inner.headers(), LOCATION.as_str())
             .and_then(|location| from.join(location).ok())
             .filter(|next| ["http", "https"].contains(&next.scheme()))
-            .ok_or_else(|| not_a_hub(&answer.host, "it redirects to nowhere"))?;
+            .ok_or_else(|| not_a_hub(&response.host, "it redirects to nowhere"))?;
         if from.scheme() == "https" && next.scheme() != "https" {
             return Err(HubError::NotSafe {
                 host: host_of(&next),
@@ -280,18 +296,25 @@ impl Wire {
         Ok(Some(next))
     }
 
-    fn check(&self, answer: &Answer, about: &About, has_token: bool) -> Result<(), HubError> {
-        let status = answer.response.status();
+    fn check(
+        &self,
+        response: &HubResponse,
+        context: &RequestContext,
+        has_token: bool,
+    ) -> Result<(), HubError> {
+        let status = response.inner.status();
         if status.is_success() {
             return Ok(());
         }
-        let headers = answer.response.headers();
+        let headers = response.inner.headers();
         let endpoint = self.endpoint();
-        let host = &answer.host;
-        Err(refusal(status, headers, about, endpoint, host, has_token))
+        let host = &response.host;
+        Err(status_error(
+            status, headers, context, endpoint, host, has_token,
+        ))
     }
 
-    /// Scheme, host and port are the endpoint's.
+    /// Returns true if scheme, host and port are those of the endpoint.
     pub(crate) fn is_own(&self, url: &Url) -> bool {
         url.origin() == self.endpoint.origin()
     }
@@ -299,28 +322,28 @@ impl Wire {
     async fn token(&self) -> Option<Token> {
         let mut known = self.token.lock().await;
         match &*known {
-            Known::Token(token) => return token.clone(),
-            Known::Refused => return None,
-            Known::NotYet => {}
+            TokenState::Known(token) => return token.clone(),
+            TokenState::Unavailable => return None,
+            TokenState::NotRead => {}
         }
-        match self.ask_keychain().await {
+        match self.read_keychain().await {
             Ok(token) => {
-                *known = Known::Token(token.clone());
+                *known = TokenState::Known(token.clone());
                 token
             }
             Err(error) => {
                 tracing::debug!(%error, "no token from the keychain");
-                *known = Known::Refused;
+                *known = TokenState::Unavailable;
                 None
             }
         }
     }
 
-    async fn ask_keychain(&self) -> Result<Option<Token>, HubError> {
+    async fn read_keychain(&self) -> Result<Option<Token>, HubError> {
         let endpoint = self.options.endpoint.clone();
-        let asked = tokio::task::spawn_blocking(move || token::get(&endpoint));
-        match timeout(KEYCHAIN, asked).await {
-            Ok(Ok(answer)) => answer,
+        let task = tokio::task::spawn_blocking(move || token::get(&endpoint));
+        match timeout(KEYCHAIN_TIMEOUT, task).await {
+            Ok(Ok(response)) => response,
             Ok(Err(_)) => Err(HubError::Stopped),
             Err(_) => Err(HubError::KeychainRefused {
                 reason: "it is locked".to_owned(),
@@ -330,42 +353,42 @@ impl Wire {
 
     pub(super) async fn set_token(&self, token: Option<Token>) -> Result<(), HubError> {
         let endpoint = self.options.endpoint.clone();
-        let kept = token.clone();
-        let asked = tokio::task::spawn_blocking(move || match &kept {
+        let new_token = token.clone();
+        let task = tokio::task::spawn_blocking(move || match &new_token {
             Some(token) => token::set(&endpoint, token),
             None => token::clear(&endpoint),
         });
-        asked.await.map_err(|_| HubError::Stopped)??;
-        *self.token.lock().await = Known::Token(token);
+        task.await.map_err(|_| HubError::Stopped)??;
+        *self.token.lock().await = TokenState::Known(token);
         Ok(())
     }
 
     pub(super) async fn has_token(&self) -> Result<bool, HubError> {
         let mut known = self.token.lock().await;
-        if let Known::Token(token) = &*known {
+        if let TokenState::Known(token) = &*known {
             return Ok(token.is_some());
         }
-        let token = self.ask_keychain().await?;
+        let token = self.read_keychain().await?;
         let has_token = token.is_some();
-        *known = Known::Token(token);
+        *known = TokenState::Known(token);
         Ok(has_token)
     }
 }
 
-fn with_part(request: RequestBuilder, part: &Part) -> RequestBuilder {
-    let Some(range) = &part.range else {
+fn with_range(request: RequestBuilder, bytes: &RangeRequest) -> RequestBuilder {
+    let Some(range) = &bytes.range else {
         return request;
     };
     let last = range.end.saturating_sub(1);
     let request = request.header(RANGE, format!("bytes={}-{last}", range.start));
-    match &part.if_range {
+    match &bytes.if_range {
         Some(etag) => request.header(IF_RANGE, etag),
         None => request,
     }
 }
 
-/// An address as it may be shown: what may hold a password is left out.
-fn without_secrets(endpoint: &str) -> String {
+/// Returns the address without the parts that may contain a password.
+fn without_credentials(endpoint: &str) -> String {
     let shown = endpoint.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = match shown.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
@@ -390,17 +413,17 @@ fn not_a_hub(host: &str, what: &str) -> HubError {
     }
 }
 
-fn silent(host: &str, silence: Duration) -> HubError {
+fn timed_out(host: &str, silence: Duration) -> HubError {
     HubError::Silent {
         host: host.to_owned(),
         seconds: silence.as_secs(),
     }
 }
 
-/// Why no answer came at all.
-fn failure(error: reqwest::Error, host: &str) -> HubError {
+/// The error for a request that got no response.
+fn connection_error(error: reqwest::Error, host: &str) -> HubError {
     let error = error.without_url();
-    let reason = deepest(&error);
+    let reason = root_cause(&error);
     let host = host.to_owned();
     if is_untrusted(&error) {
         return HubError::NotSafe { host, reason };
@@ -414,12 +437,12 @@ fn failure(error: reqwest::Error, host: &str) -> HubError {
     HubError::Dropped { file: host }
 }
 
-/// Whether the verifier said no somewhere below.
+/// Returns true if the error or one of its sources is an invalid certificate.
 fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         let tls = error.downcast_ref::<rustls::Error>().or_else(|| {
-            // rustls travels inside the error of a stream.
+            // The stream's I/O error contains the error of rustls.
             let stream = error.downcast_ref::<std::io::Error>()?;
             stream.get_ref()?.downcast_ref::<rustls::Error>()
         });

@@ -1,6 +1,6 @@
-//! What every case needs: a hub, a folder, a queue, and waiting for a state.
+//! What every test needs: a hub, a folder, a queue, and waiting for a state.
 //!
-//! Rule: a wait ends after a minute, and says what it saw.
+//! Rule: a wait ends after a minute, and its panic shows the last list.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,28 +11,29 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use transom_hub::test_support::LocalHub;
 use transom_hub::{
-    Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Patience, State, Wanted,
+    Download, DownloadId, DownloadRequest, Downloads, DownloadsOptions, Hub, HubError,
+    RetryOptions, State,
 };
 
 pub(crate) const REPOSITORY: &str = "owner/model";
 pub(crate) const MODEL: &str = "model.safetensors";
 
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     pub(crate) folder: TempDir,
     pub(crate) local: LocalHub,
 }
 
-impl Desk {
-    /// A hub with a model of these many bytes of weights.
+impl Fixture {
+    /// Creates a hub with a model whose weights have so many bytes.
     pub(crate) fn with_model(n_bytes: usize) -> Self {
-        let desk = Self {
+        let fixture = Self {
             folder: tempfile::tempdir().unwrap(),
             local: LocalHub::start().unwrap(),
         };
-        desk.local.put(REPOSITORY, "config.json", "{}");
-        desk.local.put(REPOSITORY, "README.md", "words");
-        desk.local.put(REPOSITORY, MODEL, noise(n_bytes, 1));
-        desk
+        fixture.local.put(REPOSITORY, "config.json", "{}");
+        fixture.local.put(REPOSITORY, "README.md", "words");
+        fixture.local.put(REPOSITORY, MODEL, noise(n_bytes, 1));
+        fixture
     }
 
     pub(crate) fn parts(&self) -> PathBuf {
@@ -51,10 +52,10 @@ impl Desk {
         let mut options = DownloadsOptions::in_folder(self.parts());
         options.piece_bytes = 20_000;
         options.spare_bytes = 0;
-        options.patience = Patience {
-            first_wait: Duration::from_millis(2),
-            longest_wait: Duration::from_millis(20),
-            n_tries: 5,
+        options.retry = RetryOptions {
+            initial_delay: Duration::from_millis(2),
+            max_delay: Duration::from_millis(20),
+            max_attempts: 5,
         };
         options
     }
@@ -63,8 +64,8 @@ impl Desk {
         Downloads::start(self.hub(), self.options()).await.unwrap()
     }
 
-    pub(crate) fn wanted(&self) -> Wanted {
-        Wanted {
+    pub(crate) fn request(&self) -> DownloadRequest {
+        DownloadRequest {
             key: "model".to_owned(),
             name: "Model".to_owned(),
             repository: REPOSITORY.to_owned(),
@@ -74,28 +75,28 @@ impl Desk {
         }
     }
 
-    /// Adds the model and returns it as it ended.
-    pub(crate) async fn fetch(&self, downloads: &Downloads) -> Download {
-        let id = downloads.add(self.wanted()).await.unwrap();
-        until(downloads, id, "over", |it| it.state.is_over()).await
+    /// Adds the model and returns the download when it has finished.
+    pub(crate) async fn download(&self, downloads: &Downloads) -> Download {
+        let id = downloads.add(self.request()).await.unwrap();
+        until(downloads, id, "over", |it| it.state.is_finished()).await
     }
 
-    /// Fetches the model with a queue of its own, and returns it as it ended.
-    pub(crate) async fn fetched(&self) -> Download {
-        self.fetch(&self.downloads().await).await
+    /// Downloads the model with a new queue and returns the download when it has finished.
+    pub(crate) async fn download_alone(&self) -> Download {
+        self.download(&self.downloads().await).await
     }
 
-    /// The same of one that must come whole.
-    pub(crate) async fn comes_whole(&self) -> Download {
-        let done = self.fetched().await;
+    /// Downloads the model with a new queue, and asserts that it is complete.
+    pub(crate) async fn download_and_verify(&self) -> Download {
+        let done = self.download_alone().await;
         assert_eq!(done.state, State::Done);
-        self.assert_whole();
+        self.assert_complete();
         done
     }
 
-    /// Whether the model is in its folder as the hub has it.
+    /// Asserts that the files in the model's folder equal those of the hub.
     #[track_caller]
-    pub(crate) fn assert_whole(&self) {
+    pub(crate) fn assert_complete(&self) {
         for name in ["config.json", MODEL] {
             let found = std::fs::read(self.model().join(name)).unwrap();
             let right = self.local.bytes(REPOSITORY, name).unwrap();
@@ -103,9 +104,13 @@ impl Desk {
         }
     }
 
-    /// How many bytes of large files the hub was asked for.
-    pub(crate) fn asked_bytes(&self) -> u64 {
-        let ranges = self.local.seen().into_iter().filter_map(|seen| seen.range);
+    /// Returns how many bytes of large files were requested.
+    pub(crate) fn requested_bytes(&self) -> u64 {
+        let ranges = self
+            .local
+            .requests()
+            .into_iter()
+            .filter_map(|received| received.range);
         ranges
             .map(|range| {
                 let (first, last) = range.trim_start_matches("bytes=").split_once('-').unwrap();
@@ -127,7 +132,7 @@ pub(crate) fn noise(n_bytes: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Waits until the list is as it should be.
+/// Waits until the list has the expected state.
 pub(crate) async fn until_list(
     downloads: &Downloads,
     what: &str,
@@ -135,12 +140,12 @@ pub(crate) async fn until_list(
 ) -> Arc<Vec<Download>> {
     let mut watch: watch::Receiver<Arc<Vec<Download>>> = downloads.watch();
     let limit = Duration::from_secs(60);
-    let seen = timeout(limit, watch.wait_for(|list| is_so(list))).await;
-    let list = seen.map(|list| list.unwrap().clone());
+    let received = timeout(limit, watch.wait_for(|list| is_so(list))).await;
+    let list = received.map(|list| list.unwrap().clone());
     list.unwrap_or_else(|_| panic!("not {what} after 60 s: {:#?}", downloads.watch().borrow()))
 }
 
-/// Waits until one download is as it should be.
+/// Waits until one download has the expected state.
 pub(crate) async fn until(
     downloads: &Downloads,
     id: DownloadId,

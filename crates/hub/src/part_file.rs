@@ -1,8 +1,8 @@
-//! One file while it comes: the part file, the journal of what is surely in it, and its checksum.
+//! A file during its download: the part file, the journal of its synced ranges, and its checksum.
 //!
-//! Rule: the journal names a range only after its bytes were synced, and names its own part file,
-//! so neither a crash nor a power cut makes it say too much. The checksum is computed from what
-//! lies on the disk, following the writes, and decides in the end.
+//! Rule: the journal records a range only after its bytes were synced, and contains the name of its
+//! part file, so neither a crash nor a power cut makes it claim too much. The checksum is computed
+//! from the bytes on the disk, following the writes, and decides at the end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,73 +16,74 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 
 use crate::HubError;
-use crate::digest::{Digest, Sum};
-use crate::disk::{Disk, is_full, replace, sync_folder, trouble};
+use crate::digest::{Digest, Hasher};
+use crate::disk::{Disk, disk_error, is_full, replace_file, sync_folder};
 use crate::lock::Lock;
 use crate::ranges::Ranges;
 
-/// The most that a crash may cost. Each save flushes the disk's own cache three times.
+/// The most bytes and time that a crash may cost. Each save flushes the disk's own cache three
+/// times.
 const SYNC_BYTES: u64 = 512 << 20;
 const SYNC_TIME: Duration = Duration::from_secs(10);
-/// Read at once while the checksum follows.
+/// The number of bytes that are hashed in one step.
 const HASH_BYTES: u64 = 1 << 20;
 
-/// Which file it is: two with the same identity are the same bytes.
+/// The identity of a file: two files with the same identity have the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct FileIdentity {
     pub(crate) name: String,
     pub(crate) size_bytes: u64,
     pub(crate) digest: Digest,
 }
 
-/// What is on the disk beside the part file.
+/// The journal file beside the part file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Journal {
     part: String,
-    file: Identity,
+    file: FileIdentity,
     etag: Option<String>,
     ranges: Ranges,
 }
 
-/// A file that is coming.
-pub(crate) struct Part {
-    file: Identity,
+/// A file during its download.
+pub(crate) struct PartFile {
+    file: FileIdentity,
     folder: PathBuf,
     stem: String,
     path: PathBuf,
     data: Arc<File>,
     lock: Arc<Lock>,
     disk: Arc<dyn Disk>,
-    inner: Arc<Mutex<Inner>>,
-    /// One save at a time: also one whose caller has gone goes on to its end.
+    state: Arc<Mutex<PartState>>,
+    /// Locked during a save. A save continues to its end even if its caller is dropped.
     saving: Arc<Mutex<()>>,
-    grown: Notify,
+    bytes_added: Notify,
 }
 
-struct Inner {
+struct PartState {
     written: Ranges,
     unsynced_bytes: u64,
     synced_at: Instant,
     etag: Option<String>,
-    /// The store gives the same bytes under several marks, so they say nothing.
+    /// True if the store sends different ETags for the same bytes, so they are ignored.
     ignores_etag: bool,
     hashed_bytes: u64,
-    /// Away while a thread computes.
-    sum: Option<Sum>,
+    /// `None` while a thread is hashing.
+    hasher: Option<Hasher>,
 }
 
-/// Which error a failed write was; a full disk gets its numbers where all files are known.
+/// Why a write failed. For a full disk the caller adds the numbers, because it knows all files.
 #[derive(Debug)]
 pub(crate) enum WriteError {
     Full,
     Other(HubError),
 }
 
-impl Part {
-    /// Opens what is there of the file, or begins it. Blocks.
+impl PartFile {
+    /// Opens the part file of a file, or creates one. Blocks.
     pub(crate) fn open(
         folder: &Path,
-        file: &Identity,
+        file: &FileIdentity,
         lock: &Arc<Lock>,
         disk: &Arc<dyn Disk>,
     ) -> Result<Self, WriteError> {
@@ -92,7 +93,7 @@ impl Part {
             Some((data, path, journal)) => (data, path, journal.ranges, journal.etag),
             None => {
                 remove(folder, &stem);
-                let (data, path) = begin(folder, &stem, file.size_bytes)?;
+                let (data, path) = create_part(folder, &stem, file.size_bytes)?;
                 (data, path, Ranges::default(), None)
             }
         };
@@ -104,84 +105,85 @@ impl Part {
             data: Arc::new(data),
             lock: Arc::clone(lock),
             disk: Arc::clone(disk),
-            inner: Arc::new(Mutex::new(Inner {
+            state: Arc::new(Mutex::new(PartState {
                 written,
                 unsynced_bytes: 0,
                 synced_at: Instant::now(),
                 etag,
                 ignores_etag: false,
                 hashed_bytes: 0,
-                sum: None,
+                hasher: None,
             })),
             saving: Arc::default(),
-            grown: Notify::new(),
+            bytes_added: Notify::new(),
         })
     }
 
-    /// How many bytes of a file are surely there, without opening it.
-    pub(crate) fn len_on_disk(folder: &Path, file: &Identity) -> u64 {
+    /// Returns how many bytes of a file are recorded in the journal, without opening the part file.
+    pub(crate) fn len_on_disk(folder: &Path, file: &FileIdentity) -> u64 {
         let known = read_journal(folder, &stem(&file.name), file);
         known.map_or(0, |(_, _, journal)| journal.ranges.len())
     }
 
-    pub(crate) fn file(&self) -> &Identity {
+    pub(crate) fn file(&self) -> &FileIdentity {
         &self.file
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.inner().written.len()
+        self.state().written.len()
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
-        self.inner().written.is_whole(self.file.size_bytes)
+    pub(crate) fn is_complete(&self) -> bool {
+        self.state().written.is_complete(self.file.size_bytes)
     }
 
     pub(crate) fn missing(&self, piece_bytes: u64) -> Vec<std::ops::Range<u64>> {
-        let inner = self.inner();
-        inner.written.missing(self.file.size_bytes, piece_bytes)
+        let state = self.state();
+        state.written.missing(self.file.size_bytes, piece_bytes)
     }
 
     pub(crate) fn etag(&self) -> Option<String> {
-        self.inner().etag.clone()
+        self.state().etag.clone()
     }
 
-    /// The store's own mark of what these bytes are parts of. False if it was another before.
-    pub(crate) fn note_etag(&self, etag: Option<String>) -> bool {
-        let mut inner = self.inner();
-        if inner.ignores_etag {
+    /// Compares the blob store's ETag with that of earlier responses. Returns false if it differs.
+    pub(crate) fn check_etag(&self, etag: Option<String>) -> bool {
+        let mut state = self.state();
+        if state.ignores_etag {
             return true;
         }
-        match (&inner.etag, etag) {
+        match (&state.etag, etag) {
             (Some(known), Some(etag)) => *known == etag,
             (None, Some(etag)) => {
-                inner.etag = Some(etag);
+                state.etag = Some(etag);
                 true
             }
             (_, None) => true,
         }
     }
 
-    /// From now on the store's marks are not believed; the checksum decides alone.
+    /// Ignores the store's ETags from now on; only the checksum decides.
     pub(crate) fn ignore_etag(&self) {
-        let mut inner = self.inner();
-        inner.etag = None;
-        inner.ignores_etag = true;
+        let mut state = self.state();
+        state.etag = None;
+        state.ignores_etag = true;
     }
 
-    /// Writes bytes that came, but for those that are there already. Returns how many are new.
+    /// Writes received bytes, except those that were written before. Returns the number of new
+    /// bytes.
     pub(crate) async fn write(&self, offset: u64, bytes: Vec<u8>) -> Result<u64, WriteError> {
         let end = offset + bytes.len() as u64;
-        let gaps = self.inner().written.missing_in(offset..end);
+        let gaps = self.state().written.missing_in(offset..end);
         if gaps.is_empty() {
             return Ok(0);
         }
         let (data, disk, lock) = (
             Arc::clone(&self.data),
             Arc::clone(&self.disk),
-            self.lock.held(),
+            self.lock.guard(),
         );
         let write = move || {
-            // Held until the bytes are written, whatever becomes of who asked.
+            // Held until the bytes are written, even if the caller is dropped.
             let _lock = lock;
             for gap in &gaps {
                 let span = (gap.start - offset) as usize..(gap.end - offset) as usize;
@@ -192,97 +194,100 @@ impl Part {
         let gaps = blocking(write).await.map_err(|error| self.error(&error))?;
         let n_new: u64 = gaps.iter().map(|gap| gap.end - gap.start).sum();
         let is_due = {
-            let mut inner = self.inner();
+            let mut state = self.state();
             for gap in gaps {
-                inner.written.add(gap);
+                state.written.add(gap);
             }
-            inner.unsynced_bytes += n_new;
-            inner.unsynced_bytes >= SYNC_BYTES || inner.synced_at.elapsed() >= SYNC_TIME
+            state.unsynced_bytes += n_new;
+            state.unsynced_bytes >= SYNC_BYTES || state.synced_at.elapsed() >= SYNC_TIME
         };
-        self.grown.notify_one();
+        self.bytes_added.notify_one();
         if is_due {
             self.save().await?;
         }
         Ok(n_new)
     }
 
-    /// Syncs what was written and notes it in the journal.
+    /// Syncs the written bytes and records them in the journal.
     pub(crate) async fn save(&self) -> Result<(), WriteError> {
         {
-            let mut inner = self.inner();
-            inner.unsynced_bytes = 0;
-            inner.synced_at = Instant::now();
+            let mut state = self.state();
+            state.unsynced_bytes = 0;
+            state.synced_at = Instant::now();
         }
         let path = journal_path(&self.folder, &self.stem);
         let (part, file) = (file_name(&self.path), self.file.clone());
         let (data, disk, lock) = (
             Arc::clone(&self.data),
             Arc::clone(&self.disk),
-            self.lock.held(),
+            self.lock.guard(),
         );
-        let (inner, saving) = (Arc::clone(&self.inner), Arc::clone(&self.saving));
+        let (state, saving) = (Arc::clone(&self.state), Arc::clone(&self.saving));
         let save = move || {
             let _lock = lock;
-            let _turn = locked(&saving);
+            let _turn = lock_ignoring_poison(&saving);
             let journal = {
-                let inner = locked(&inner);
+                let state = lock_ignoring_poison(&state);
                 Journal {
                     part,
                     file,
-                    etag: inner.etag.clone(),
-                    ranges: inner.written.clone(),
+                    etag: state.etag.clone(),
+                    ranges: state.written.clone(),
                 }
             };
             disk.sync(&data)?;
-            replace(&path, &serde_json::to_vec(&journal)?)
+            replace_file(&path, &serde_json::to_vec(&journal)?)
         };
         blocking(save).await.map_err(|error| self.error(&error))
     }
 
-    /// Follows the writes with the checksum until the end of the file, and returns it. Each step
-    /// is told, in bytes.
-    pub(crate) async fn follow(&self, told: impl Fn(u64)) -> Result<Digest, WriteError> {
+    /// Hashes the bytes as they are written, until the end of the file, and returns the digest.
+    /// Calls `on_progress` with the number of hashed bytes after each step.
+    pub(crate) async fn hash_as_written(
+        &self,
+        on_progress: impl Fn(u64),
+    ) -> Result<Digest, WriteError> {
         loop {
-            let (from, to, sum) = {
-                let mut inner = self.inner();
-                if inner.sum.is_none() {
-                    inner.hashed_bytes = 0;
-                    inner.sum = Some(self.file.digest.begin(self.file.size_bytes));
+            let (from, to, hasher) = {
+                let mut state = self.state();
+                if state.hasher.is_none() {
+                    state.hashed_bytes = 0;
+                    state.hasher = Some(self.file.digest.hasher(self.file.size_bytes));
                 }
-                let from = inner.hashed_bytes;
-                let to = inner.written.prefix().min(from + HASH_BYTES);
+                let from = state.hashed_bytes;
+                let to = state.written.prefix().min(from + HASH_BYTES);
                 let is_ready = to > from || from == self.file.size_bytes;
-                let sum = inner.sum.take_if(|_| is_ready);
-                (from, to, sum)
+                let hasher = state.hasher.take_if(|_| is_ready);
+                (from, to, hasher)
             };
-            let Some(sum) = sum else {
-                self.grown.notified().await;
+            let Some(hasher) = hasher else {
+                self.bytes_added.notified().await;
                 continue;
             };
             if from == self.file.size_bytes {
-                return Ok(sum.end());
+                return Ok(hasher.finish());
             }
             let data = Arc::clone(&self.data);
             let read = move || {
-                let mut sum = sum;
+                let mut hasher = hasher;
                 let mut bytes = vec![0; (to - from) as usize];
                 data.read_exact_at(&mut bytes, from)?;
-                sum.add(&bytes);
-                Ok(sum)
+                hasher.update(&bytes);
+                Ok(hasher)
             };
-            let sum = blocking(read).await.map_err(|error| self.error(&error))?;
+            let hasher = blocking(read).await.map_err(|error| self.error(&error))?;
             {
-                let mut inner = self.inner();
-                inner.sum = Some(sum);
-                inner.hashed_bytes = to;
+                let mut state = self.state();
+                state.hasher = Some(hasher);
+                state.hashed_bytes = to;
             }
-            told(to);
+            on_progress(to);
         }
     }
 
-    /// Moves the whole, verified file to its place among the whole ones. Blocks.
+    /// Moves the complete, verified file to its place among the verified files. Blocks.
     pub(crate) fn finish(self, to: &Path) -> Result<(), HubError> {
-        let at = |error: io::Error| trouble(to, &error);
+        let at = |error: io::Error| disk_error(to, &error);
         self.disk.sync(&self.data).map_err(at)?;
         let folder = to.parent().unwrap_or(&self.folder);
         fs::create_dir_all(folder).map_err(at)?;
@@ -292,7 +297,7 @@ impl Part {
         Ok(())
     }
 
-    /// Removes what came. A write that is still under way goes into a file without a name.
+    /// Removes the part file. A write in progress continues in the unlinked file.
     pub(crate) fn discard(self) {
         remove(&self.folder, &self.stem);
     }
@@ -301,12 +306,12 @@ impl Part {
         write_error(&self.path, error)
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        locked(&self.inner)
+    fn state(&self) -> MutexGuard<'_, PartState> {
+        lock_ignoring_poison(&self.state)
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -314,7 +319,7 @@ fn write_error(path: &Path, error: &io::Error) -> WriteError {
     if is_full(error) {
         return WriteError::Full;
     }
-    WriteError::Other(trouble(path, error))
+    WriteError::Other(disk_error(path, error))
 }
 
 async fn blocking<T: Send + 'static>(
@@ -325,11 +330,11 @@ async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|stopped| Err(io::Error::other(stopped)))
 }
 
-/// A short name without folders, the same for the same file.
+/// Returns a short name without folders. The same file always has the same one.
 fn stem(name: &str) -> String {
-    let mut sum = Digest::Sha256(String::new()).begin(0);
-    sum.add(name.as_bytes());
-    let digest = sum.end();
+    let mut hasher = Digest::Sha256(String::new()).hasher(0);
+    hasher.update(name.as_bytes());
+    let digest = hasher.finish();
     let last: String = name.rsplit('/').next().unwrap_or(name).chars().collect();
     let last: String = last.chars().take(60).collect();
     format!("{}-{last}", &digest.hex()[..8])
@@ -345,8 +350,8 @@ fn file_name(path: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// A new part file under a name that was not used before, of full length with nothing in it.
-fn begin(folder: &Path, stem: &str, size_bytes: u64) -> Result<(File, PathBuf), WriteError> {
+/// Creates a part file with an unused name, of full length and without content.
+fn create_part(folder: &Path, stem: &str, size_bytes: u64) -> Result<(File, PathBuf), WriteError> {
     loop {
         let number = fastrand::u32(..);
         let path = folder.join(format!("{stem}.{number:08x}.part"));
@@ -367,21 +372,26 @@ fn begin(folder: &Path, stem: &str, size_bytes: u64) -> Result<(File, PathBuf), 
     }
 }
 
-/// What the journal says, if it can be true of this very file.
-fn read_journal(folder: &Path, stem: &str, file: &Identity) -> Option<(File, PathBuf, Journal)> {
+/// Reads the journal and opens its part file. Returns `None` if the journal cannot be correct for
+/// this file.
+fn read_journal(
+    folder: &Path,
+    stem: &str,
+    file: &FileIdentity,
+) -> Option<(File, PathBuf, Journal)> {
     let text = fs::read(journal_path(folder, stem)).ok()?;
     let journal: Journal = serde_json::from_slice(&text).ok()?;
-    let is_ours = journal.part.starts_with(stem) && !journal.part.contains('/');
-    if !is_ours || journal.file != *file || !journal.ranges.is_sound(file.size_bytes) {
+    let is_own_name = journal.part.starts_with(stem) && !journal.part.contains('/');
+    if !is_own_name || journal.file != *file || !journal.ranges.is_valid(file.size_bytes) {
         return None;
     }
     let path = folder.join(&journal.part);
     let data = OpenOptions::new().read(true).write(true).open(&path).ok()?;
-    let is_long = data.metadata().ok()?.len() == file.size_bytes;
-    is_long.then_some((data, path, journal))
+    let has_full_length = data.metadata().ok()?.len() == file.size_bytes;
+    has_full_length.then_some((data, path, journal))
 }
 
-/// Removes all that there is of a file: the journal first.
+/// Removes the journal first, then the part files of a file.
 fn remove(folder: &Path, stem: &str) {
     let _ = fs::remove_file(journal_path(folder, stem));
     let Ok(entries) = fs::read_dir(folder) else {
@@ -396,8 +406,8 @@ fn remove(folder: &Path, stem: &str) {
     }
 }
 
-/// Removes parts of files that are not among these.
-pub(crate) fn remove_others(folder: &Path, files: &[Identity]) {
+/// Removes the part files and journals of all other files.
+pub(crate) fn remove_others(folder: &Path, files: &[FileIdentity]) {
     let stems: Vec<String> = files.iter().map(|file| stem(&file.name)).collect();
     let Ok(entries) = fs::read_dir(folder) else {
         return;

@@ -1,7 +1,7 @@
-//! What an answer of the hub means: refusals as errors, headers as values.
+//! Interprets responses of the hub: converts error statuses to errors and parses headers.
 //!
-//! Rule: each status has its own case; the hub's own `X-Error-Code` goes before the status,
-//! because it answers 401 for repositories that do not exist as well.
+//! Rule: each status has its own case. The hub's own `X-Error-Code` has precedence over the status,
+//! because the hub sends 401 also for repositories that do not exist.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
@@ -12,18 +12,18 @@ use reqwest::header::{CONTENT_RANGE, ETAG, HeaderMap, RETRY_AFTER};
 use crate::HubError;
 use crate::digest::Digest;
 
-/// No hub asks for more quiet than this and means it.
-const LONGEST_QUIET: Duration = Duration::from_secs(3600);
+/// The longest accepted `Retry-After`. Longer values are not realistic.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-/// What a request was about, for its error.
+/// The subject of a request, for error messages.
 #[derive(Debug, Clone)]
-pub(crate) struct About {
+pub(crate) struct RequestContext {
     pub(crate) repository: String,
     pub(crate) revision: String,
     pub(crate) file: Option<String>,
 }
 
-impl About {
+impl RequestContext {
     pub(crate) fn of(repository: &str, revision: &str) -> Self {
         Self {
             repository: repository.to_owned(),
@@ -32,25 +32,26 @@ impl About {
         }
     }
 
-    /// The file, or the repository where it was about no file.
-    pub(crate) fn what(&self) -> String {
+    /// Returns the file, or the repository if the request is not about a file.
+    pub(crate) fn subject(&self) -> String {
         self.file.clone().unwrap_or_else(|| self.repository.clone())
     }
 }
 
-/// Why a request failed that was answered with this status.
-pub(super) fn refusal(
+/// The error for a response with this status.
+pub(super) fn status_error(
     status: StatusCode,
     headers: &HeaderMap,
-    about: &About,
+    context: &RequestContext,
     endpoint: &str,
     host: &str,
     has_token: bool,
 ) -> HubError {
-    let repository = about.repository.clone();
+    let repository = context.repository.clone();
     let host = host.to_owned();
-    let file = || about.what();
-    let seconds = || quiet(headers, SystemTime::now()).map(|quiet| quiet.as_secs());
+    let file = || context.subject();
+    let seconds =
+        || retry_after(headers, SystemTime::now()).map(|retry_after| retry_after.as_secs());
     match text(headers, "x-error-code") {
         Some("GatedRepo") => {
             return HubError::Gated {
@@ -61,7 +62,7 @@ pub(super) fn refusal(
         Some("RevisionNotFound") => {
             return HubError::RevisionNotFound {
                 repository,
-                revision: about.revision.clone(),
+                revision: context.revision.clone(),
             };
         }
         Some("EntryNotFound") => {
@@ -79,7 +80,7 @@ pub(super) fn refusal(
         401 if has_token => HubError::TokenRefused { host },
         401 => HubError::TokenNeeded { repository },
         403 => HubError::Forbidden { host, what: file() },
-        404 | 410 if about.file.is_some() => HubError::FileNotFound {
+        404 | 410 if context.file.is_some() => HubError::FileNotFound {
             repository,
             file: file(),
         },
@@ -102,9 +103,9 @@ pub(super) fn refusal(
     }
 }
 
-/// How long the hub wants to be left alone: `Retry-After` in seconds or as a date, or the time
-/// until its rate limit begins anew (`RateLimit: "api";r=0;t=120`).
-fn quiet(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+/// Returns how long to wait before the next request: `Retry-After` in seconds or as a date, or the
+/// time until the rate limit resets (`RateLimit: "api";r=0;t=120`).
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let after = text(headers, RETRY_AFTER.as_str()).and_then(|value| {
         let seconds = value.trim().parse().map(Duration::from_secs).ok();
         seconds.or_else(|| {
@@ -119,28 +120,29 @@ fn quiet(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
             .find_map(|part| part.trim().strip_prefix("t="))?;
         t.parse().map(Duration::from_secs).ok()
     };
-    Some(after.or_else(limit)?.min(LONGEST_QUIET))
+    Some(after.or_else(limit)?.min(MAX_RETRY_AFTER))
 }
 
-/// A header's value, if it is text.
+/// Returns a header's value if it is text.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The digest that an answer names: the hub's own header before the store's.
+/// Returns the checksum in the headers. The hub's own header has precedence over the blob store's
+/// ETag.
 pub(super) fn digest_of(headers: &HeaderMap) -> Option<Digest> {
     let linked = text(headers, "x-linked-etag").and_then(Digest::from_etag);
     linked.or_else(|| text(headers, ETAG.as_str()).and_then(Digest::from_etag))
 }
 
-/// A strong validator, which alone may stand in `If-Range`.
+/// Returns the ETag if it is strong. Only a strong ETag is valid in `If-Range`.
 pub(super) fn strong_etag(headers: &HeaderMap) -> Option<String> {
     let etag = text(headers, ETAG.as_str())?;
     (!etag.starts_with("W/") && etag.starts_with('"')).then(|| etag.to_owned())
 }
 
-/// `bytes 0-99/1000` as 0..100 and 1000.
-pub(crate) fn span_of(headers: &HeaderMap) -> Option<(Range<u64>, u64)> {
+/// Parses `Content-Range`: `bytes 0-99/1000` is 0..100 and 1000.
+pub(crate) fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, u64)> {
     let value = text(headers, CONTENT_RANGE.as_str())?.strip_prefix("bytes ")?;
     let (span, total) = value.split_once('/')?;
     let (first, last) = span.split_once('-')?;
@@ -162,16 +164,16 @@ mod tests {
     }
 
     fn refused(status: u16, lines: &[(&'static str, &str)], file: bool, token: bool) -> HubError {
-        let about = About {
+        let context = RequestContext {
             file: file.then(|| "model.gguf".to_owned()),
-            ..About::of("owner/name", "main")
+            ..RequestContext::of("owner/name", "main")
         };
         let status = StatusCode::from_u16(status).unwrap();
         let endpoint = "https://hub.example";
-        refusal(
+        status_error(
             status,
             &headers(lines),
-            &about,
+            &context,
             endpoint,
             "hub.example",
             token,
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_has_its_own_case() {
+    fn each_error_status_has_its_own_code() {
         for (status, code, file, token, expected) in [
             (401, "", false, false, "token_needed"),
             (401, "", false, true, "token_refused"),
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gated_model_names_the_page_where_to_accept() {
+    fn the_error_for_a_gated_model_contains_its_page() {
         let error = refused(403, &[("x-error-code", "GatedRepo")], true, true);
         assert!(
             error.to_string().contains("https://hub.example/owner/name"),
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_is_asked_for_in_three_ways() {
+    fn retry_after_is_read_from_seconds_a_date_or_the_rate_limit() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         for (name, value, seconds) in [
             ("retry-after", "40", Some(40)),
@@ -228,14 +230,18 @@ mod tests {
             ("ratelimit", "\"api\";r=0;t=120", Some(120)),
             ("other", "1", None),
         ] {
-            let quiet = quiet(&headers(&[(name, value)]), now);
-            assert_eq!(quiet.map(|quiet| quiet.as_secs()), seconds, "{value}");
+            let retry_after = retry_after(&headers(&[(name, value)]), now);
+            assert_eq!(
+                retry_after.map(|retry_after| retry_after.as_secs()),
+                seconds,
+                "{value}"
+            );
         }
     }
 
     #[test]
-    fn spans_are_read_or_refused() {
-        let span = |value| span_of(&headers(&[("content-range", value)]));
+    fn content_ranges_are_parsed_or_rejected() {
+        let span = |value| content_range(&headers(&[("content-range", value)]));
         assert_eq!(span("bytes 5-9/20"), Some((5..10, 20)));
         for value in ["bytes 9-5/20", "bytes */20", "5-9/20", "bytes 5-9/*"] {
             assert_eq!(span(value), None, "{value}");

@@ -1,0 +1,90 @@
+//! Saves and restores the queue, and finds part files that the saved queue does not list.
+//!
+//! Rule: downloaded bytes are never forgotten. An unreadable queue file is set aside, and part
+//! files without an entry return as paused downloads, so nothing occupies disk space unseen.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::Shared;
+use crate::lock::Lock;
+use crate::part_file::PartFile;
+use crate::plan::Plan;
+use crate::queue::{Queue, SavedDownload};
+use crate::{HubError, disk};
+
+const NAME: &str = "queue.json";
+
+#[derive(Serialize, Deserialize)]
+struct QueueFile {
+    #[serde(rename = "lines")]
+    entries: Vec<SavedDownload>,
+}
+
+/// Writes the queue file. Blocks.
+pub(super) fn save(folder: &Path, entries: Vec<SavedDownload>) -> Result<(), HubError> {
+    let path = folder.join(NAME);
+    let text = serde_json::to_vec_pretty(&QueueFile { entries }).unwrap_or_default();
+    disk::replace_file(&path, &text).map_err(|error| disk::disk_error(&path, &error))
+}
+
+/// Restores the saved downloads, and adds a paused download for each folder of part files that has
+/// no entry. Blocks.
+pub(super) fn restore(shared: &Shared, queue: &mut Queue) {
+    let folder = &shared.options.parts_folder;
+    let path = folder.join(NAME);
+    let entries = match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the queue's file cannot be read and is set aside");
+            let _ = fs::rename(&path, path.with_extension("damaged"));
+            QueueFile {
+                entries: Vec::new(),
+            }
+        }),
+        Err(_) => QueueFile {
+            entries: Vec::new(),
+        },
+    };
+    let mut known = Vec::new();
+    for saved in entries.entries {
+        let parts = shared.folder(&saved.request.key);
+        let (done, total) = on_disk(&parts);
+        known.push(parts);
+        queue.restore(saved, done, total);
+    }
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for parts in entries.flatten().map(|entry| entry.path()) {
+        if known.contains(&parts) || Lock::is_held(&parts) {
+            continue;
+        }
+        if let Some(plan) = Plan::load(&parts) {
+            let saved = SavedDownload {
+                id: queue.new_id(),
+                request: plan.request,
+                is_paused: true,
+                failed: None,
+            };
+            let (done, total) = on_disk(&parts);
+            queue.restore(saved, done, total);
+        }
+    }
+}
+
+/// Returns how many bytes of a download are on the disk, and its total size if it has a plan.
+fn on_disk(parts: &Path) -> (u64, Option<u64>) {
+    let Some(plan) = Plan::load(parts) else {
+        return (0, None);
+    };
+    let sizes = plan.files.iter().map(|file| {
+        let verified = fs::metadata(Plan::verified_path(parts, file));
+        match verified {
+            Ok(_) => file.size_bytes,
+            Err(_) => PartFile::len_on_disk(parts, file),
+        }
+    });
+    (sizes.sum(), Some(plan.total_bytes()))
+}
