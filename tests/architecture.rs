@@ -169,8 +169,8 @@ const LIBRARY_DECIDES: &[(&str, &[&str])] = &[
         ],
     ),
     // Which files of which repository are downloaded where.
-    ("WantedFile", &[]),
-    ("Wanted {", &[]),
+    ("RequestedFile", &[]),
+    ("DownloadRequest {", &[]),
 ];
 
 struct Package {

@@ -7,7 +7,7 @@ pub(crate) mod tiers;
 
 use std::cmp::Reverse;
 
-use transom_hub::{Found, Listing, Offer};
+use transom_hub::{FoundRepository, Listing, RepositoryVariant};
 use transom_library::Tier;
 use transom_library::{DiskRoom, Library, download};
 use transom_library::{Entry, Tag, Variant};
@@ -141,15 +141,15 @@ fn missing_bytes(
 }
 
 /// What a search of the hub found, most used first; what Transom cannot run is left out.
-pub(crate) fn found_views(mut found: Vec<Found>) -> Vec<EntryView> {
-    found.retain(|one| !one.libraries.is_empty());
+pub(crate) fn found_views(mut found: Vec<FoundRepository>) -> Vec<EntryView> {
+    found.retain(|one| !one.formats.is_empty());
     found.sort_by_key(|one| Reverse(one.downloads));
     let mut seen = std::collections::HashSet::new();
     found.retain(|one| seen.insert(one.repository.clone()));
     let found = found.into_iter();
     found
         .map(|one| EntryView {
-            licence: one.licence.unwrap_or_default(),
+            licence: one.license.unwrap_or_default(),
             n_fetched: Some(one.downloads),
             ..of_repository(&one.repository)
         })
@@ -159,7 +159,7 @@ pub(crate) fn found_views(mut found: Vec<Found>) -> Vec<EntryView> {
 /// What one repository of the hub has. Only the size of a file is known, so there is a verdict only if
 /// that is too large.
 pub(crate) fn listing_view(listing: &Listing, library: &Library, disk: &DiskRoom) -> EntryView {
-    let offers = listing.offers();
+    let offers = listing.variants();
     let best = library.suggested_offer(&listing.repository, &offers);
     let variants = offers.iter();
     EntryView {
@@ -173,8 +173,8 @@ pub(crate) fn listing_view(listing: &Listing, library: &Library, disk: &DiskRoom
 
 fn offer_view(
     repository: &str,
-    offer: &Offer,
-    offers: &[Offer],
+    offer: &RepositoryVariant,
+    offers: &[RepositoryVariant],
     library: &Library,
     disk: &DiskRoom,
 ) -> VariantView {

@@ -250,7 +250,7 @@ fn recent_models(library: &Library, store: &Store, settings: Settings) -> (Names
 
 /// The supervisor's tuning under these settings.
 fn tuning(settings: &Settings) -> Tuning {
-    shared_settings::of(&settings.behaviour).tuning()
+    shared_settings::of(&settings.behavior).tuning()
 }
 
 /// What a panic left is whole: every change is one assignment.

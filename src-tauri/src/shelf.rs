@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::sync::{RwLock, watch};
 use tokio::time::timeout;
 use transom_hub::{
-    Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Library as Kind, Listing,
-    Place, Token, choice,
+    Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Listing, ModelFormat as Kind,
+    QueuePosition, Token, hub_settings,
 };
 use transom_library::download::{PlanError, Reference};
 use transom_library::{
@@ -92,7 +92,7 @@ impl Shelf {
 
     fn options(&self) -> DownloadsOptions {
         DownloadsOptions {
-            is_kept: true,
+            is_persistent: true,
             ..DownloadsOptions::in_folder(self.models_folder().join(PARTS_FOLDER))
         }
     }
@@ -113,7 +113,7 @@ impl Shelf {
         if let Some(open) = place.as_ref() {
             return Ok(open.clone());
         }
-        let hub = Hub::new(choice::options(&self.data_folder)?)?;
+        let hub = Hub::new(hub_settings::options(&self.data_folder)?)?;
         let queue = Downloads::start(hub.clone(), self.options()).await?;
         self.follow(&queue);
         let open = Open { hub, queue };
@@ -217,7 +217,7 @@ impl Shelf {
     /// # Errors
     /// When its address is none.
     pub(crate) async fn access(&self) -> Result<HubAccessView, HubError> {
-        let options = choice::options(&self.data_folder)?;
+        let options = hub_settings::options(&self.data_folder)?;
         let hub = self.opened().await?.hub;
         let (has_token, keychain_problem) = match hub.has_token().await {
             Ok(has_token) => (has_token, None),
@@ -225,11 +225,11 @@ impl Shelf {
         };
         Ok(HubAccessView {
             has_token,
-            is_token_from_environment: choice::is_token_from_environment(),
+            is_token_from_environment: hub_settings::is_token_from_environment(),
             keychain_problem,
             endpoint: hub.endpoint().to_owned(),
-            is_default_endpoint: choice::is_default(hub.endpoint()),
-            is_endpoint_from_environment: choice::is_endpoint_from_environment(),
+            is_default_endpoint: hub_settings::is_default(hub.endpoint()),
+            is_endpoint_from_environment: hub_settings::is_endpoint_from_environment(),
             is_offline: options.is_offline,
         })
     }
@@ -252,11 +252,11 @@ impl Shelf {
     /// When it is no address, or cannot be kept.
     pub(crate) async fn set_endpoint(&self, endpoint: Option<String>) -> Result<(), HubError> {
         if let Some(endpoint) = &endpoint {
-            let mut options = choice::options(&self.data_folder)?;
+            let mut options = hub_settings::options(&self.data_folder)?;
             options.endpoint = endpoint.clone();
             Hub::new(options)?;
         }
-        choice::keep(&self.data_folder, endpoint)?;
+        hub_settings::save_endpoint(&self.data_folder, endpoint)?;
         self.close().await;
         self.begin().await
     }
@@ -284,14 +284,14 @@ fn built_in() -> Option<PathBuf> {
 }
 
 /// Where in the queue the place with this number is, for `id`.
-fn place_at(list: &[Download], id: DownloadId, place: usize) -> Place {
+fn place_at(list: &[Download], id: DownloadId, place: usize) -> QueuePosition {
     if place == 0 {
-        return Place::First;
+        return QueuePosition::First;
     }
     let mut others = list.iter().filter(|download| download.id != id);
     match others.nth(place) {
-        Some(other) => Place::Before(other.id),
-        None => Place::Last,
+        Some(other) => QueuePosition::Before(other.id),
+        None => QueuePosition::Last,
     }
 }
 

@@ -18,7 +18,7 @@ pub fn finished(reason: FinishReason) -> EndingView {
         FinishReason::Stop => EndingView::Stop,
         FinishReason::Length => EndingView::Length,
         // The person stopped it, or took its model away; both meant it.
-        FinishReason::Cancelled => EndingView::Cancelled,
+        FinishReason::Canceled => EndingView::Cancelled,
         FinishReason::Shed => EndingView::Shed,
     }
 }
@@ -29,7 +29,7 @@ pub fn failed(error: &AskError) -> EndingView {
         // The program ends: the answer is as one that a quit cut off, and can be asked for again.
         AskError::Quitting => EndingView::Interrupted,
         AskError::Engine {
-            source: EngineError::Cancelled,
+            source: EngineError::Canceled,
         } => EndingView::Cancelled,
         error => EndingView::Failed {
             failure: failure(error),
@@ -91,7 +91,7 @@ fn engine_failure(error: &EngineError) -> Failure {
         },
         EngineError::EmptyPrompt
         | EngineError::InvalidParameter { .. }
-        | EngineError::Cancelled
+        | EngineError::Canceled
         | EngineError::Backend { .. } => Failure::Other { reason },
     }
 }
@@ -124,7 +124,7 @@ pub fn to_store(ending: &EndingView) -> Ending {
         EndingView::Writing => Ending::Writing,
         EndingView::Stop => Ending::Stop,
         EndingView::Length => Ending::Length,
-        EndingView::Cancelled => Ending::Cancelled,
+        EndingView::Cancelled => Ending::Canceled,
         EndingView::Shed => Ending::Shed,
         EndingView::Failed { failure } => Ending::Failed {
             failure: json(failure),
@@ -139,7 +139,7 @@ pub fn from_store(ending: &Ending) -> EndingView {
         Ending::Writing => EndingView::Writing,
         Ending::Stop => EndingView::Stop,
         Ending::Length => EndingView::Length,
-        Ending::Cancelled => EndingView::Cancelled,
+        Ending::Canceled => EndingView::Cancelled,
         Ending::Shed => EndingView::Shed,
         Ending::Failed { failure } => EndingView::Failed {
             failure: serde_json::from_str(failure).unwrap_or_else(|_| Failure::Other {

@@ -1,17 +1,17 @@
 //! From what was said to what is asked: history, attachments and settings become one request.
 //!
 //! Pure. What does not fit the context is left out beside the model, where tokens can be counted
-//! ([`transom_engine::fit`]); what the machine can afford is the supervisor's to bound.
+//! ([`transom_engine::truncation`]); what the machine can afford is the supervisor's to bound.
 //!
 //! Rule: the model is shown what the person sees, in turns as chat templates demand them. Reasoning
 //! of earlier answers is left out, as their authors ask, and an answer with nothing in it is none.
 
 use transom_engine::{
-    ChatPrompt, ConversationId, Fit, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
-    SamplingParams,
+    ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
+    SamplingParams, Truncation,
 };
 use transom_engine_host::wire::Request;
-use transom_store::{Message, ModelSettings, Speaker};
+use transom_store::{Message, MessageRole, ModelSettings};
 
 /// Tokens kept free for an answer whose length the user did not set; a quarter of the context if
 /// that is less.
@@ -35,9 +35,9 @@ pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> 
     let max_tokens = settings.max_tokens.map(|n| n as usize);
     Request {
         prompt,
-        fit: Fit::DropOldest {
-            room: max_tokens.unwrap_or(ROOM_FOR_AN_ANSWER),
-            affordable: None,
+        fit: Truncation::DropOldest {
+            response_tokens: max_tokens.unwrap_or(ROOM_FOR_AN_ANSWER),
+            context_limit: None,
         },
         params: GenerationParams {
             sampling: sampling(settings, &info.recommended_sampling),
@@ -79,9 +79,9 @@ fn turns(path: &[Message], system_prompt: Option<&str>) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::with_capacity(path.len() + 1);
     turns.extend(system.map(|text| Turn::new(Role::System, text)));
     for message in path {
-        let (role, said) = match message.speaker {
-            Speaker::User => (Role::User, with_attachment(message)),
-            Speaker::Assistant => (Role::Assistant, message.text.clone()),
+        let (role, said) = match message.role {
+            MessageRole::User => (Role::User, with_attachment(message)),
+            MessageRole::Assistant => (Role::Assistant, message.text.clone()),
         };
         if said.trim().is_empty() {
             continue;

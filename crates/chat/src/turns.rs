@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
-    ConversationId, Ending, MessageId, ModelSettings, NewMessage, Speaker, Store, StoreError,
+    ConversationId, Ending, MessageId, MessageRole, ModelSettings, NewMessage, Store, StoreError,
     Timestamp,
 };
 use transom_supervisor::{Handle, ModelSpec};
@@ -176,10 +176,10 @@ impl Turns {
     /// As [`Turns::ask`].
     pub async fn regenerate(&self, answer: MessageId, asking: Asking) -> Result<Begun, Failure> {
         let message = self.stored(move |store| store.message(answer)).await?;
-        let question = match (message.speaker, message.parent) {
-            (Speaker::User, _) => message.id,
-            (Speaker::Assistant, Some(parent)) => parent,
-            (Speaker::Assistant, None) => {
+        let question = match (message.role, message.parent) {
+            (MessageRole::User, _) => message.id,
+            (MessageRole::Assistant, Some(parent)) => parent,
+            (MessageRole::Assistant, None) => {
                 return Err(other("this answer has no question to be asked again"));
             }
         };
@@ -204,7 +204,7 @@ impl Turns {
         asking: Asking,
     ) -> Result<Begun, Failure> {
         let old = self.stored(move |store| store.message(question)).await?;
-        if old.speaker != Speaker::User {
+        if old.role != MessageRole::User {
             return Err(other("only your own messages can be edited"));
         }
         let question = Question {
@@ -304,7 +304,7 @@ impl Turns {
             let id = store.add_message(NewMessage {
                 conversation,
                 parent,
-                speaker: Speaker::User,
+                role: MessageRole::User,
                 text,
                 attachment,
                 ending: Ending::Stop,
@@ -339,7 +339,7 @@ impl Turns {
             let answer = store.add_message(NewMessage {
                 conversation,
                 parent: Some(question),
-                speaker: Speaker::Assistant,
+                role: MessageRole::Assistant,
                 text: String::new(),
                 attachment: String::new(),
                 ending: Ending::Writing,

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use transom_engine::Stats;
-use transom_store::{ConversationId, MessageId, Speaker, Timestamp};
+use transom_store::{ConversationId, MessageId, MessageRole, Timestamp};
 
 use crate::block::{Block, Change};
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ pub struct MessageView {
     /// Its conversation.
     pub conversation: ConversationId,
     /// Who wrote it.
-    pub speaker: Speaker,
+    pub speaker: MessageRole,
     /// What the model thought before.
     pub reasoning: Vec<Block>,
     /// What is said.

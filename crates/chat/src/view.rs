@@ -44,7 +44,7 @@ pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
     MessageView {
         id: message.id,
         conversation: message.conversation,
-        speaker: message.speaker,
+        speaker: message.role,
         reasoning: rendered.reasoning.clone(),
         blocks: rendered.answer.clone(),
         text: message.text,
@@ -99,14 +99,14 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transom_store::{ConversationId, Speaker, Timestamp};
+    use transom_store::{ConversationId, MessageRole, Timestamp};
 
     fn message(id: i64, text: String) -> Message {
         Message {
             id: MessageId(id),
             conversation: ConversationId(1),
             parent: None,
-            speaker: Speaker::Assistant,
+            role: MessageRole::Assistant,
             reasoning: String::new(),
             text,
             attachment: String::new(),

@@ -4,7 +4,8 @@
 
 use clap::Args;
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, Fit, Message, ModelInfo, Prompt, Role, Stats, TokenEvent,
+    ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, Stats, TokenEvent,
+    Truncation,
 };
 use transom_supervisor::{Ask, Outcome};
 
@@ -95,7 +96,7 @@ fn answer_one(
     let loaded = load(&args.model, args.json, link, console, interrupt)?;
     let prompt = prompt(args, text, &loaded.info)?;
     let params = args.generation.params(&loaded.info.recommended_sampling);
-    let ask = loaded.ask(prompt, Fit::Whole, params);
+    let ask = loaded.ask(prompt, Truncation::Disabled, params);
     let mut bounds = Bounds::default();
     let followed = if args.json {
         stream_json(&ask, link, console, interrupt)?
@@ -108,7 +109,7 @@ fn answer_one(
     if args.stats {
         console.note(&stats_line(&stats));
     }
-    if reason == FinishReason::Cancelled && was_interrupted {
+    if reason == FinishReason::Canceled && was_interrupted {
         return Err(Failure::Interrupted);
     }
     if !args.json
@@ -174,7 +175,7 @@ fn why_early(
         },
         FinishReason::Shed => Some(format!("The answer ends here: {}.", why_shed(link))),
         // Neither Ctrl-C nor a reader that left: somebody took the model away.
-        FinishReason::Cancelled => Some("The answer ends here: the model was unloaded.".to_owned()),
+        FinishReason::Canceled => Some("The answer ends here: the model was unloaded.".to_owned()),
         FinishReason::Stop => None,
     }
 }

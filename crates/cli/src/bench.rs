@@ -10,7 +10,9 @@ mod report;
 use std::ops::ControlFlow;
 
 use clap::Args;
-use transom_engine::{FinishReason, Fit, GenerationParams, Limits, Prompt, SamplingParams, Stats};
+use transom_engine::{
+    FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
+};
 use transom_supervisor::Allowance;
 
 use crate::arguments::{ModelArgs, at_least_one};
@@ -261,12 +263,12 @@ impl Bench<'_> {
             speculate: self.speculate,
             ..GenerationParams::default()
         };
-        let ask = self.loaded.ask(prompt, Fit::Whole, params);
+        let ask = self.loaded.ask(prompt, Truncation::Disabled, params);
         let go_on = &mut |_| ControlFlow::Continue(());
         let (reason, stats) = self.link.follow(&ask, self.interrupt, go_on)?.finished()?;
         self.loaded.remember(&stats);
         match reason {
-            FinishReason::Cancelled => Err(Failure::Interrupted),
+            FinishReason::Canceled => Err(Failure::Interrupted),
             FinishReason::Shed => Err(Failure::Restrained(format!(
                 "the run was ended: {}",
                 why_shed(self.link)

@@ -96,7 +96,7 @@ impl Failure {
     /// The line for people, or nothing when the ending speaks for itself.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
-            Self::Interrupted | Self::Engine(EngineError::Cancelled) => None,
+            Self::Interrupted | Self::Engine(EngineError::Canceled) => None,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Self::HelpNeeded(help) => Some(help.trim_end().to_owned()),
             _ => Some(format!("transom: {}", one_line(&self.to_string()))),
@@ -191,7 +191,7 @@ fn engine_exit_code(error: &EngineError) -> u8 {
         | EngineError::PromptTooLong { .. }
         | EngineError::InvalidParameter { .. } => 2,
         EngineError::Template { .. } | EngineError::Backend { .. } => 1,
-        EngineError::Cancelled => 130,
+        EngineError::Canceled => 130,
     }
 }
 

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, ModelInfo, Prompt, Stats};
+use transom_engine::{
+    EngineError, FinishReason, GenerationParams, ModelInfo, Prompt, Stats, Truncation,
+};
 use transom_engine_host::wire::Request;
 use transom_library::Installed;
 use transom_library::{LoadSettings, Usage};
@@ -45,7 +47,7 @@ impl Loaded {
     }
 
     /// Asks this model to answer `prompt`.
-    pub(crate) fn ask(&self, prompt: Prompt, fit: Fit, params: GenerationParams) -> Ask {
+    pub(crate) fn ask(&self, prompt: Prompt, fit: Truncation, params: GenerationParams) -> Ask {
         let request = Request {
             prompt,
             fit,
@@ -116,7 +118,7 @@ pub(crate) fn load(
                 "the load was given up: this computer is short of memory".to_owned(),
             ));
         }
-        Outcome::Finished { .. } => return Err(EngineError::Cancelled.into()),
+        Outcome::Finished { .. } => return Err(EngineError::Canceled.into()),
     };
     let mut loaded = Loaded {
         info,

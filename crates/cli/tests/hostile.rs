@@ -131,7 +131,7 @@ fn no_control_character_of_a_models_name_is_written() {
 #[test]
 fn no_control_character_of_a_hub_is_written() {
     let shop = Shop::open();
-    let answer = |route, json: String| shop.hub.fail(route, Fault::Answer(json), 1);
+    let answer = |route, json: String| shop.hub.fail(route, Fault::Json(json), 1);
     let found = format!(
         r#"[{{"id": "o/{BAD_JSON}", "tags": ["gguf"]}},
             {{"id": "o/good", "tags": ["gguf", "license:{BAD_JSON}"]}}]"#
@@ -153,7 +153,7 @@ fn no_control_character_of_a_hub_is_written() {
     assert!(!checked(&shop, &install).contains(REPOSITORY));
     answer(Route::Listing, listing("o/n", &format!("{BAD_JSON}.gguf")));
     let text = checked(&shop, &install);
-    assert!(text.contains("cannot be the name"), "{text}");
+    assert!(text.contains("isn't a valid name"), "{text}");
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use transom_engine::{
-    EngineError, FinishReason, Fit, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim,
+    EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
+    ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim, Truncation,
 };
 
 /// Version of the messages in this file. Raised with every change to them.
@@ -64,7 +64,7 @@ pub enum Command {
     Stop {
         /// The job.
         job: Option<JobId>,
-        /// Why: [`FinishReason::Cancelled`] or [`FinishReason::Shed`].
+        /// Why: [`FinishReason::Canceled`] or [`FinishReason::Shed`].
         reason: FinishReason,
     },
     /// Answered by [`Report::Trimmed`], after the running job if there is one; spare buffers are
@@ -92,7 +92,7 @@ pub struct Request {
     /// What to answer.
     pub prompt: Prompt,
     /// What to do when it does not fit.
-    pub fit: Fit,
+    pub fit: Truncation,
     /// How to answer.
     pub params: GenerationParams,
 }

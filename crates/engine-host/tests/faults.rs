@@ -56,7 +56,7 @@ fn protocol_reason(end: WorkerEnd) -> String {
 async fn end_of_stopped(mut talk: Talk) -> (WorkerEnd, String) {
     talk.send(Command::Stop {
         job: Some(JobId(1)),
-        reason: FinishReason::Cancelled,
+        reason: FinishReason::Canceled,
     });
     (talk.end().await, talk.text())
 }

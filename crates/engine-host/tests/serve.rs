@@ -135,11 +135,11 @@ fn a_cancel_takes_effect_within_one_token() {
     let mut served = Served::loaded(engine);
     served.send(&engine::generate(1, "hello"));
     is_reached.recv().unwrap();
-    served.send(&stop(1, FinishReason::Cancelled));
+    served.send(&stop(1, FinishReason::Canceled));
     served.obeyed();
     drop(let_go);
     let summary = summary(&served.until(is_job_end));
-    assert_eq!(summary.reason, FinishReason::Cancelled);
+    assert_eq!(summary.reason, FinishReason::Canceled);
     assert_eq!(summary.stats.generated_tokens, 1);
     served.leave();
 }
@@ -169,7 +169,7 @@ fn a_stop_of_an_ended_job_is_harmless() {
     let mut served = Served::loaded(Scripted::new("answer"));
     served.send(&engine::generate(1, "hello"));
     served.until(is_job_end);
-    served.send(&stop(1, FinishReason::Cancelled));
+    served.send(&stop(1, FinishReason::Canceled));
     served.send(&engine::generate(2, "hello"));
     let summary = summary(&served.until(is_job_end));
     assert_eq!(summary.reason, FinishReason::Stop);
@@ -288,7 +288,7 @@ fn a_running_load_is_stopped_by_its_own_stop_or_an_unload() {
     for stop in [
         Command::Stop {
             job: None,
-            reason: FinishReason::Cancelled,
+            reason: FinishReason::Canceled,
         },
         engine::UNLOAD,
     ] {
@@ -298,7 +298,7 @@ fn a_running_load_is_stopped_by_its_own_stop_or_an_unload() {
         served.send(&stop);
         let reports = served.until(|report| matches!(report, Report::LoadFailed { .. }));
         let cancelled = Report::LoadFailed {
-            error: EngineError::Cancelled,
+            error: EngineError::Canceled,
         };
         assert_eq!(reports.last(), Some(&cancelled));
         served.leave();

@@ -7,9 +7,9 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, Fit, GenerationParams, Limits, LoadProgress, MemoryNeed,
+    ChatPrompt, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
     MemoryUse, Message, ModelInfo, ModelSource, Prompt, Role, SamplingParams, Section, Stats,
-    TokenEvent, Trim,
+    TokenEvent, Trim, Truncation,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -32,13 +32,13 @@ fn requests() -> Vec<Request> {
         Prompt::Tokens(vec![1]),
     ];
     let fits = [
-        Fit::Whole,
-        Fit::DropOldest {
-            room: 1,
-            affordable: Some(1),
+        Truncation::Disabled,
+        Truncation::DropOldest {
+            response_tokens: 1,
+            context_limit: Some(1),
         },
     ];
-    let request = |(prompt, fit): (&Prompt, &Fit)| Request {
+    let request = |(prompt, fit): (&Prompt, &Truncation)| Request {
         prompt: prompt.clone(),
         fit: *fit,
         params: GenerationParams::default(),
@@ -129,7 +129,7 @@ fn errors() -> Vec<EngineError> {
             needed_bytes: 1,
             available_bytes: 1,
         },
-        EngineError::Cancelled,
+        EngineError::Canceled,
         EngineError::Backend {
             during: text(),
             message: text(),

@@ -11,14 +11,14 @@ mod session;
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
-use transom_engine::generation::{Counts, Decode, Next};
+use transom_engine::generation::{Decode, NextToken, TokenCounts};
 use transom_engine::{EngineError, JobControl};
 
 pub(crate) use session::Session;
 
 use self::session::OPENING_TOKENS;
 use crate::error::{Context, MlxResult};
-use crate::memory::give_spare_memory_back;
+use crate::memory::release_spare_memory;
 use crate::nn::{Transformer, Wanted};
 use crate::ops::synchronize;
 use crate::sampler::Sampler;
@@ -168,17 +168,17 @@ impl Decode for Decoder<'_> {
         Ok(())
     }
 
-    fn next(&mut self, room: usize, _: &JobControl) -> Result<Next, EngineError> {
+    fn next(&mut self, room: usize, _: &JobControl) -> Result<NextToken, EngineError> {
         let token = self.step(room > 1).inspect_err(|_| self.forget());
-        token.map(Next::Token).during("decode")
+        token.map(NextToken::Token).during("decode")
     }
 
-    fn counts(&self) -> Counts {
-        Counts::default()
+    fn counts(&self) -> TokenCounts {
+        TokenCounts::default()
     }
 
-    fn give_spare_memory_back() {
-        give_spare_memory_back();
+    fn release_spare_memory() {
+        release_spare_memory();
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn context_length(size: &ModelSize, limits: &Limits) -> usize {
 
 /// Gives buffers that are free back to the system: MLX keeps them for reuse, and so does the C
 /// library below it.
-pub(crate) fn give_spare_memory_back() {
+pub(crate) fn release_spare_memory() {
     if let Err(error) = mlx_rs::memory::clear_cache() {
         tracing::warn!(%error, "the allocator's cache could not be cleared");
     }

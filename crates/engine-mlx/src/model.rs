@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
-use transom_engine::generation::{self, Spell};
+use transom_engine::generation::{self, Detokenize};
 use transom_engine::{
     ChatTemplate, Detokenizer, EngineError, FinishReason, GenerationParams, JobControl,
     LoadedModel, MemoryUse, ModelInfo, OpenReasoning, PreparedPrompt, Prompt, Stats, TokenEvent,
@@ -13,7 +13,7 @@ use transom_engine::{
 
 use crate::decoder::{Decoder, Session};
 use crate::error::Context;
-use crate::memory::give_spare_memory_back;
+use crate::memory::release_spare_memory;
 use crate::nn::{Transformer, Wanted};
 use crate::sampler::Sampler;
 use crate::state;
@@ -31,7 +31,7 @@ struct GiveBack;
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
-        give_spare_memory_back();
+        release_spare_memory();
     }
 }
 
@@ -52,7 +52,7 @@ struct Words<'a> {
     end_tokens: &'a [u32],
 }
 
-impl Spell for Words<'_> {
+impl Detokenize for Words<'_> {
     fn is_end(&self, token: u32) -> bool {
         self.end_tokens.contains(&token)
     }
@@ -129,10 +129,10 @@ impl MlxModel {
             prompt,
             params,
             max_tokens,
-            chunk: params
+            prefill_chunk: params
                 .prefill_chunk
                 .map_or(chunk, |wanted| wanted.min(chunk)),
-            began,
+            start: began,
         };
         let (reason, stats) = generation::run(job, decoder, words, control, sink, on_token)?;
         let stats = Stats {
@@ -184,7 +184,7 @@ impl LoadedModel for MlxModel {
         if trim == Trim::Everything {
             self.session.clear();
         }
-        give_spare_memory_back();
+        release_spare_memory();
         let after = self.memory();
         let held = |memory: MemoryUse| memory.kv_cache_bytes + memory.allocator_cache_bytes;
         held(before).saturating_sub(held(after))

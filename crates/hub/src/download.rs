@@ -61,7 +61,7 @@ impl fmt::Display for DownloadId {
 }
 
 /// A snapshot of one download in the queue.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Download {
     /// The id.
     pub id: DownloadId,
@@ -88,8 +88,9 @@ pub struct Download {
     pub last_error: Option<HubError>,
 }
 
-/// The state of a download.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The state of a download. Serialized with its name as `is`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
 pub enum State {
     /// Waits for a free slot.
     Queued,

@@ -53,7 +53,7 @@ impl DiskRoom {
 
 /// Returns the bytes that a download is going to write by itself: none while it is paused.
 fn left_bytes(download: &Download) -> u64 {
-    let is_still = download.state == State::Paused || download.state.is_over();
+    let is_still = download.state == State::Paused || download.state.is_finished();
     match download.total_bytes {
         Some(total_bytes) if !is_still => total_bytes.saturating_sub(download.done_bytes),
         _ => 0,
@@ -118,7 +118,7 @@ mod tests {
             total_bytes: Some(5 * GIB),
             bytes_per_second: 0,
             seconds_left: None,
-            last_trouble: None,
+            last_error: None,
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
     fn downloads_under_way_have_spoken_for_what_they_still_need() {
         let downloads = [
             download("coming", State::Downloading),
-            download("next", State::Waiting),
+            download("next", State::Queued),
             download("paused", State::Paused),
             download("done", State::Done),
         ];

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use transom_catalog::estimate::{Estimate, Verdict};
 use transom_catalog::{Catalogue, Entry, Format, Installed, Variant};
-use transom_hub::{HubError, Listing, Offer, Wanted, WantedFile};
+use transom_hub::{DownloadRequest, HubError, Listing, RepositoryVariant, RequestedFile};
 
 use crate::Library;
 use crate::names::{LookupError, format_name, is_repository};
@@ -72,7 +72,7 @@ pub struct Plan {
     /// As its authors name it; empty if unknown.
     pub license: String,
     /// What is downloaded from where to where.
-    pub wanted: Wanted,
+    pub wanted: DownloadRequest,
     /// Bytes to download; `None` where nobody says.
     pub size_bytes: Option<u64>,
     /// Whether it fits in memory; `None` where nobody says how large it is.
@@ -188,18 +188,23 @@ impl Library {
 
     /// Returns the id that a model among the `offers` of a repository will have when it is installed. It
     /// names nothing else of the repository, and is that of the catalog where the catalog has it.
-    pub fn id_of_offer(&self, repository: &str, offer: &Offer, offers: &[Offer]) -> String {
+    pub fn id_of_offer(
+        &self,
+        repository: &str,
+        offer: &RepositoryVariant,
+        offers: &[RepositoryVariant],
+    ) -> String {
         let is_it = |variant: &&Variant| {
             variant.repository == repository
                 && variant.format == format_of(offer)
-                && (!offer.is_gguf || variant.packing == offer.packing)
+                && (!offer.is_gguf || variant.packing == offer.quantization)
         };
         let listed = self.catalog.entries.iter().find_map(|entry| {
             let variant = entry.variants.iter().find(is_it)?;
             Some(Self::id_of_variant(entry, variant))
         });
         listed.unwrap_or_else(|| match (offer.is_gguf, offers) {
-            (true, _) => format!("{repository}:{}", offer.packing),
+            (true, _) => format!("{repository}:{}", offer.quantization),
             (false, [_]) => repository.to_owned(),
             (false, _) => format!("{repository}:mlx"),
         })
@@ -286,17 +291,17 @@ impl Library {
         variant: &Variant,
         listing: Option<&Listing>,
     ) -> Result<Plan, HubError> {
-        let listed = variant.files.iter().map(|file| WantedFile {
+        let listed = variant.files.iter().map(|file| RequestedFile {
             name: file.name.clone(),
             size_bytes: file.size_bytes,
             sha256: file.sha256.clone(),
         });
         let mut size_bytes = variant.size_bytes();
         let mut revision = variant.revision.clone();
-        let files: Vec<WantedFile> = match listing {
+        let files: Vec<RequestedFile> = match listing {
             Some(listing) => {
                 let offer = offer_of(listing, variant)?;
-                let listed: Vec<WantedFile> = listed.collect();
+                let listed: Vec<RequestedFile> = listed.collect();
                 let files = with_listed(offer.files, &listed);
                 let sizes = files.iter().map(|file| file.size_bytes);
                 size_bytes = sizes.sum::<Option<u64>>().or(size_bytes);
@@ -310,7 +315,7 @@ impl Library {
         let fit = self.estimate_variant(entry, variant);
         let unverified = entry.unverified.iter().chain(&variant.unverified);
         Ok(Plan {
-            wanted: Wanted {
+            wanted: DownloadRequest {
                 key: id.clone(),
                 name: entry.title(&variant.packing),
                 folder: self.folder_of(&variant.repository),
@@ -332,7 +337,7 @@ impl Library {
     }
 
     fn plan_of_listing(&self, listing: &Listing, part: Option<&str>) -> Result<Plan, HubError> {
-        let offers = listing.offers();
+        let offers = listing.variants();
         let none = || HubError::NoModelFiles {
             repository: listing.repository.clone(),
         };
@@ -354,7 +359,7 @@ impl Library {
             context_length: None,
         });
         Ok(Plan {
-            wanted: Wanted {
+            wanted: DownloadRequest {
                 key: id.clone(),
                 name: listing.repository.clone(),
                 repository: listing.repository.clone(),
@@ -380,7 +385,7 @@ impl Library {
 
     /// Returns the installed model that has all files of this plan.
     pub fn installed_plan(&self, plan: &Plan) -> Option<&Installed> {
-        let Wanted {
+        let DownloadRequest {
             repository, files, ..
         } = &plan.wanted;
         self.installed().iter().find(|model| {
@@ -410,7 +415,7 @@ pub(crate) fn with_format(variant: &Variant) -> String {
 }
 
 /// Returns the format of an offer.
-pub fn format_of(offer: &Offer) -> Format {
+pub fn format_of(offer: &RepositoryVariant) -> Format {
     match offer.is_gguf {
         true => Format::Gguf,
         false => Format::Safetensors,
@@ -418,21 +423,21 @@ pub fn format_of(offer: &Offer) -> Format {
 }
 
 /// Returns the packing of an offer for people; a folder's isn't known before its files are read.
-pub fn packing_of(offer: &Offer) -> &str {
-    match offer.packing.as_str() {
+pub fn packing_of(offer: &RepositoryVariant) -> &str {
+    match offer.quantization.as_str() {
         FOLDER => "",
         packing => packing,
     }
 }
 
 /// The offer that a variant of the catalog means.
-fn offer_of(listing: &Listing, variant: &Variant) -> Result<Offer, HubError> {
-    let mut offers = listing.offers();
+fn offer_of(listing: &Listing, variant: &Variant) -> Result<RepositoryVariant, HubError> {
+    let mut offers = listing.variants();
     offers.retain(|offer| format_of(offer) == variant.format);
-    let is_it = |offer: &&Offer| {
+    let is_it = |offer: &&RepositoryVariant| {
         let has_file = |name: &str| offer.files.iter().any(|file| file.name == name);
         variant.files.iter().any(|file| has_file(&file.name))
-            || offer.packing.eq_ignore_ascii_case(&variant.packing)
+            || offer.quantization.eq_ignore_ascii_case(&variant.packing)
     };
     let found = offers.iter().find(is_it).or(match offers.as_slice() {
         [only] => Some(only),
@@ -448,9 +453,9 @@ fn offer_of(listing: &Listing, variant: &Variant) -> Result<Offer, HubError> {
 }
 
 /// The hub's files, with the sizes and checksums of the catalog over theirs.
-fn with_listed(files: Vec<WantedFile>, listed: &[WantedFile]) -> Vec<WantedFile> {
-    let over = |file: WantedFile| match listed.iter().find(|known| known.name == file.name) {
-        Some(known) => WantedFile {
+fn with_listed(files: Vec<RequestedFile>, listed: &[RequestedFile]) -> Vec<RequestedFile> {
+    let over = |file: RequestedFile| match listed.iter().find(|known| known.name == file.name) {
+        Some(known) => RequestedFile {
             size_bytes: known.size_bytes.or(file.size_bytes),
             sha256: known.sha256.clone().or(file.sha256),
             name: file.name,
@@ -461,18 +466,22 @@ fn with_listed(files: Vec<WantedFile>, listed: &[WantedFile]) -> Vec<WantedFile>
 }
 
 /// The offer with this packing, format or file.
-fn named_offer(offers: &[Offer], part: &str) -> Option<Offer> {
+fn named_offer(offers: &[RepositoryVariant], part: &str) -> Option<RepositoryVariant> {
     let is = |text: &str| text.eq_ignore_ascii_case(part);
-    let is_it = |offer: &&Offer| is(&offer.packing) || (!offer.is_gguf && is("mlx"));
-    let has_file = |offer: &&Offer| offer.files.iter().any(|file| file.name == part);
+    let is_it =
+        |offer: &&RepositoryVariant| is(&offer.quantization) || (!offer.is_gguf && is("mlx"));
+    let has_file = |offer: &&RepositoryVariant| offer.files.iter().any(|file| file.name == part);
     let found = offers.iter().find(is_it);
     found.or_else(|| offers.iter().find(has_file)).cloned()
 }
 
-fn several(listing: &Listing, offers: &[Offer]) -> HubError {
+fn several(listing: &Listing, offers: &[RepositoryVariant]) -> HubError {
     HubError::SeveralPackings {
         repository: listing.repository.clone(),
-        packings: offers.iter().map(|offer| offer.packing.clone()).collect(),
+        packings: offers
+            .iter()
+            .map(|offer| offer.quantization.clone())
+            .collect(),
     }
 }
 

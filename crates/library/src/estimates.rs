@@ -8,7 +8,7 @@ use transom_catalog::forms::format_of;
 use transom_catalog::measured::Record;
 use transom_catalog::tiers::{self, MEMORY_SIZES, Tier};
 use transom_catalog::{Entry, Format, Installed, ModelFacts, Variant};
-use transom_hub::Offer;
+use transom_hub::RepositoryVariant;
 use transom_supervisor::KvCacheChoice;
 
 use crate::{Library, LoadSettings, download};
@@ -91,7 +91,7 @@ impl Library {
 
     /// Returns the place of what to propose among what a repository of the hub offers: an installed
     /// one, else the one that suits this machine. `None` only of nothing.
-    pub fn suggested_offer(&self, repository: &str, offers: &[Offer]) -> Option<usize> {
+    pub fn suggested_offer(&self, repository: &str, offers: &[RepositoryVariant]) -> Option<usize> {
         let is_installed =
             |place: &usize| self.installed_offer(repository, &offers[*place]).is_some();
         let installed: Vec<usize> = (0..offers.len()).filter(is_installed).collect();
@@ -101,7 +101,7 @@ impl Library {
         };
         let files = places.iter().map(|place| Files {
             format: download::format_of(&offers[*place]),
-            packing: &offers[*place].packing,
+            packing: &offers[*place].quantization,
             size_bytes: offers[*place].size_bytes,
         });
         let files: Vec<Files<'_>> = files.collect();
@@ -111,9 +111,14 @@ impl Library {
     }
 
     /// Returns the installed model that an offer of a repository became.
-    pub fn installed_offer(&self, repository: &str, offer: &Offer) -> Option<&Installed> {
+    pub fn installed_offer(
+        &self,
+        repository: &str,
+        offer: &RepositoryVariant,
+    ) -> Option<&Installed> {
         let is_it = |model: &&Installed| {
-            model.repository.as_deref() == Some(repository) && has_packing(model, &offer.packing)
+            model.repository.as_deref() == Some(repository)
+                && has_packing(model, &offer.quantization)
         };
         self.installed().iter().find(is_it)
     }

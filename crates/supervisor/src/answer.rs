@@ -54,7 +54,7 @@ pub enum Outcome {
     },
     /// [`crate::Work::Generate`]: the answer is complete, or was ended early for `reason`.
     Finished {
-        /// Why it ended. Cancelled while still waiting: [`FinishReason::Cancelled`] with empty
+        /// Why it ended. Cancelled while still waiting: [`FinishReason::Canceled`] with empty
         /// figures.
         reason: FinishReason,
         /// What it took.

@@ -60,7 +60,7 @@ pub struct Tuning {
     /// Unload a model after this long without use; `None` chooses by machine and power.
     #[serde(
         rename = "idle_unload_seconds",
-        with = "transom_engine::seconds::option"
+        with = "transom_engine::serde_seconds::option"
     )]
     pub idle_unload: Option<Duration>,
     /// A wish to keep the chat model loaded; critical memory pressure overrides it.
@@ -70,17 +70,26 @@ pub struct Tuning {
     /// Asks that may wait; the next is refused as busy.
     pub queue_limit: usize,
     /// How long an ask waits for the machine to allow work again before it is refused.
-    #[serde(rename = "longest_hold_seconds", with = "transom_engine::seconds")]
+    #[serde(
+        rename = "longest_hold_seconds",
+        with = "transom_engine::serde_seconds"
+    )]
     pub longest_hold: Duration,
     /// How long a running answer may go on under critical memory pressure before it is ended.
-    #[serde(rename = "finish_within_seconds", with = "transom_engine::seconds")]
+    #[serde(
+        rename = "finish_within_seconds",
+        with = "transom_engine::serde_seconds"
+    )]
     pub finish_within: Duration,
     /// How long a stopped answer may take to end before its process is killed. Where the memory is
     /// needed, [`Tuning::unload_within`] holds instead.
-    #[serde(rename = "stop_within_seconds", with = "transom_engine::seconds")]
+    #[serde(rename = "stop_within_seconds", with = "transom_engine::serde_seconds")]
     pub stop_within: Duration,
     /// How long a process may take to give its memory back before it is killed.
-    #[serde(rename = "unload_within_seconds", with = "transom_engine::seconds")]
+    #[serde(
+        rename = "unload_within_seconds",
+        with = "transom_engine::serde_seconds"
+    )]
     pub unload_within: Duration,
 }
 
@@ -117,12 +126,15 @@ pub struct Allowance {
     /// Whether tokens may be guessed ahead.
     pub speculation: bool,
     /// Least time between two repaints of a streaming answer.
-    #[serde(rename = "repaint_interval_seconds", with = "transom_engine::seconds")]
+    #[serde(
+        rename = "repaint_interval_seconds",
+        with = "transom_engine::serde_seconds"
+    )]
     pub repaint_interval: Duration,
     /// Unload a model after this long without use; `None` keeps it.
     #[serde(
         rename = "idle_unload_seconds",
-        with = "transom_engine::seconds::option"
+        with = "transom_engine::serde_seconds::option"
     )]
     pub idle_unload: Option<Duration>,
     /// Whether asks may begin, else why not.

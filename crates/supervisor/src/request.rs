@@ -209,7 +209,7 @@ pub enum AskError {
         /// Why.
         because: Because,
         /// When it may be worth trying again.
-        #[serde(rename = "retry_after_seconds", with = "transom_engine::seconds")]
+        #[serde(rename = "retry_after_seconds", with = "transom_engine::serde_seconds")]
         retry_after: Duration,
     },
     /// The model's process came to an end; a new one starts with the next ask.

@@ -70,7 +70,10 @@ pub struct ModelStatus {
     /// answer and trim.
     pub footprint_bytes: Option<u64>,
     /// How long its load took.
-    #[serde(rename = "load_time_seconds", with = "transom_engine::seconds::option")]
+    #[serde(
+        rename = "load_time_seconds",
+        with = "transom_engine::serde_seconds::option"
+    )]
     pub load_time: Option<Duration>,
     /// Forms of the model that were tried before the present one, and why they do not run.
     pub passed_over: Vec<PassedOver>,
@@ -81,7 +84,7 @@ pub struct ModelStatus {
     /// When it will be unloaded if nobody asks, from the moment of the snapshot.
     #[serde(
         rename = "unloads_in_seconds",
-        with = "transom_engine::seconds::option"
+        with = "transom_engine::serde_seconds::option"
     )]
     pub unloads_in: Option<Duration>,
 }
@@ -175,6 +178,6 @@ pub struct UnloadRecord {
     /// It did not give its memory back in time, or died on the way, and was ended by force.
     pub by_force: bool,
     /// From the decision until the process was gone.
-    #[serde(rename = "took_seconds", with = "transom_engine::seconds")]
+    #[serde(rename = "took_seconds", with = "transom_engine::serde_seconds")]
     pub took: Duration,
 }

@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use transom_engine::{
-    EngineError, FinishReason, Fit, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim,
+    EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
+    ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim, Truncation,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
@@ -256,7 +256,7 @@ impl Life {
             self.say(Report::LoadProgress { progress }).await;
             let time = self.script.load_time / (LOAD_STEPS as u32 + 1);
             if let Pause::Stopped(_) = self.pause(time, None).await? {
-                let error = EngineError::Cancelled;
+                let error = EngineError::Canceled;
                 self.say(Report::LoadFailed { error }).await;
                 return Ok(());
             }
@@ -367,7 +367,7 @@ impl Life {
                 }
                 Ok(Some(unload @ Command::Unload { .. })) => {
                     self.put_off.push_front(unload);
-                    return Ok(Pause::Stopped(FinishReason::Cancelled));
+                    return Ok(Pause::Stopped(FinishReason::Canceled));
                 }
                 Ok(Some(other)) => self.put_off.push_back(other),
             }
@@ -469,7 +469,7 @@ pub fn ask_for(name: &str, work: Work) -> Ask {
 pub fn ask(name: &str) -> Ask {
     let request = Request {
         prompt: Prompt::Text("The capital of France?".to_owned()),
-        fit: Fit::Whole,
+        fit: Truncation::Disabled,
         params: GenerationParams::default(),
     };
     ask_for(name, Work::Generate(Box::new(request)))

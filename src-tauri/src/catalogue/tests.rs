@@ -122,20 +122,21 @@ fn a_mac_is_offered_mlx_and_the_smallest_packing_that_fits() {
 
 #[test]
 fn what_the_hub_found_is_told_once_and_only_what_runs() {
-    let found = |repository: &str, downloads, libraries: &[transom_hub::Library]| Found {
-        repository: repository.to_owned(),
-        downloads,
-        likes: 0,
-        is_gated: false,
-        libraries: libraries.to_vec(),
-        licence: Some("mit".to_owned()),
-        updated: None,
-    };
+    let found =
+        |repository: &str, downloads, formats: &[transom_hub::ModelFormat]| FoundRepository {
+            repository: repository.to_owned(),
+            downloads,
+            likes: 0,
+            is_gated: false,
+            formats: formats.to_vec(),
+            license: Some("mit".to_owned()),
+            updated: None,
+        };
     let views = found_views(vec![
-        found("a/small", 3, &[transom_hub::Library::Mlx]),
+        found("a/small", 3, &[transom_hub::ModelFormat::Mlx]),
         found("a/torch", 900, &[]),
-        found("a/large", 40, &[transom_hub::Library::Gguf]),
-        found("a/small", 3, &[transom_hub::Library::Mlx]),
+        found("a/large", 40, &[transom_hub::ModelFormat::Gguf]),
+        found("a/small", 3, &[transom_hub::ModelFormat::Mlx]),
     ]);
     let names: Vec<&str> = views.iter().map(|view| &*view.id).collect();
     assert_eq!(names, ["a/large", "a/small"]);

@@ -44,10 +44,10 @@ pub(crate) async fn change_settings(app: &AppHandle, patch: Value) -> Done<Setti
     let before = rooms.settings();
     let store = rooms.store.clone();
     let folder = rooms.data_folder().to_owned();
-    let was = before.behaviour.clone();
+    let was = before.behavior.clone();
     let (settings, shared) = blocking(move || {
         let settings = store.patch_settings(&patch)?;
-        let shared = match settings.behaviour == was {
+        let shared = match settings.behavior == was {
             true => Ok(()),
             false => shared_settings::write(&settings, &folder),
         };

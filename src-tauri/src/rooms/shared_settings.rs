@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use transom_store::{Behaviour, Settings, Store};
+use transom_store::{Behavior, Settings, Store};
 use transom_supervisor::settings::{self, SettingsError};
 
 /// Makes the app's settings those of the file, or the file where there is none. Returns the settings
@@ -18,14 +18,14 @@ pub(super) fn read(
     data_folder: &Path,
 ) -> (Settings, Result<(), String>) {
     let problem = match settings::Settings::read(data_folder) {
-        Ok(Some(shared)) if shared == of(&settings.behaviour) => return (settings, Ok(())),
+        Ok(Some(shared)) if shared == of(&settings.behavior) => return (settings, Ok(())),
         Ok(Some(shared)) => {
-            return match store.patch_settings(&json!({ "behaviour": shared })) {
+            return match store.patch_settings(&json!({ "behavior": shared })) {
                 Ok(settings) => (settings, Ok(())),
                 Err(error) => {
-                    let behaviour = behaviour(&shared);
+                    let behavior = behavior(&shared);
                     let settings = Settings {
-                        behaviour,
+                        behavior,
                         ..settings
                     };
                     (settings, Err(error.to_string()))
@@ -48,21 +48,21 @@ pub(super) fn read(
 
 /// Has these settings count for every program.
 pub(crate) fn write(settings: &Settings, data_folder: &Path) -> Result<(), String> {
-    let written = of(&settings.behaviour).write(data_folder);
+    let written = of(&settings.behavior).write(data_folder);
     written.map_err(|error| error.to_string())
 }
 
 /// The part of the app's settings that holds for every program.
-pub(crate) fn of(behaviour: &Behaviour) -> settings::Settings {
+pub(crate) fn of(behavior: &Behavior) -> settings::Settings {
     settings::Settings {
-        idle_unload_seconds: behaviour.idle_unload_seconds,
-        keep_loaded: behaviour.keep_loaded,
-        memory_budget_bytes: behaviour.memory_budget_bytes,
+        idle_unload_seconds: behavior.idle_unload_seconds,
+        keep_loaded: behavior.keep_loaded,
+        memory_budget_bytes: behavior.memory_budget_bytes,
     }
 }
 
-fn behaviour(shared: &settings::Settings) -> Behaviour {
-    Behaviour {
+fn behavior(shared: &settings::Settings) -> Behavior {
+    Behavior {
         idle_unload_seconds: shared.idle_unload_seconds,
         keep_loaded: shared.keep_loaded,
         memory_budget_bytes: shared.memory_budget_bytes,
@@ -75,7 +75,7 @@ mod tests {
 
     fn store_with_budget(bytes: u64) -> Store {
         let store = Store::in_memory().unwrap();
-        let patch = json!({ "behaviour": { "memory_budget_bytes": bytes } });
+        let patch = json!({ "behavior": { "memory_budget_bytes": bytes } });
         store.patch_settings(&patch).unwrap();
         store
     }
@@ -94,7 +94,7 @@ mod tests {
         let store = store_with_budget(1 << 30);
         let (settings, told) = read_from(&store, folder.path());
         assert_eq!(told, Ok(()));
-        assert_eq!(in_file(folder.path()), of(&settings.behaviour));
+        assert_eq!(in_file(folder.path()), of(&settings.behavior));
         assert_eq!(in_file(folder.path()).memory_budget_bytes, Some(1 << 30));
         // From then on the file counts.
         let shared = settings::Settings {
@@ -103,7 +103,7 @@ mod tests {
         };
         shared.write(folder.path()).unwrap();
         let (settings, told) = read_from(&store, folder.path());
-        assert_eq!((of(&settings.behaviour), told), (shared, Ok(())));
+        assert_eq!((of(&settings.behavior), told), (shared, Ok(())));
         assert_eq!(store.settings().unwrap(), settings);
     }
 
@@ -114,7 +114,7 @@ mod tests {
         let store = store_with_budget(1 << 30);
         let (settings, told) = read_from(&store, folder.path());
         assert!(told.unwrap_err().contains("supervisor.json.damaged"));
-        assert_eq!(settings.behaviour.memory_budget_bytes, Some(1 << 30));
-        assert_eq!(in_file(folder.path()), of(&settings.behaviour));
+        assert_eq!(settings.behavior.memory_budget_bytes, Some(1 << 30));
+        assert_eq!(in_file(folder.path()), of(&settings.behavior));
     }
 }

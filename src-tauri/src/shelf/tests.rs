@@ -17,7 +17,7 @@ fn download(id: u64, state: State) -> Download {
         total_bytes: Some(40),
         bytes_per_second: 0,
         seconds_left: Some(90),
-        last_trouble: None,
+        last_error: None,
     }
 }
 
@@ -55,12 +55,12 @@ fn what_went_wrong_crosses_with_its_code_and_numbers() {
 
 #[test]
 fn a_download_is_moved_before_the_one_at_its_new_place() {
-    let list: Vec<Download> = (1..=3).map(|id| download(id, State::Waiting)).collect();
+    let list: Vec<Download> = (1..=3).map(|id| download(id, State::Queued)).collect();
     let to = |id, place| place_at(&list, DownloadId(id), place);
-    assert_eq!(to(3, 0), Place::First);
-    assert_eq!(to(3, 1), Place::Before(DownloadId(2)));
-    assert_eq!(to(1, 1), Place::Before(DownloadId(3)));
-    assert_eq!(to(1, 7), Place::Last);
+    assert_eq!(to(3, 0), QueuePosition::First);
+    assert_eq!(to(3, 1), QueuePosition::Before(DownloadId(2)));
+    assert_eq!(to(1, 1), QueuePosition::Before(DownloadId(3)));
+    assert_eq!(to(1, 7), QueuePosition::Last);
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn view(download: &Download, library: Option<&Library>) -> DownloadView {
 
 fn state(download: &Download, library: Option<&Library>) -> DownloadState {
     match &download.state {
-        State::Waiting => DownloadState::Waiting,
+        State::Queued => DownloadState::Waiting,
         State::Downloading => DownloadState::Downloading,
         State::Verifying {
             done_bytes,
@@ -34,7 +34,10 @@ fn state(download: &Download, library: Option<&Library>) -> DownloadState {
         } => DownloadState::Verifying {
             fraction: *done_bytes as f64 / (*total_bytes).max(1) as f64,
         },
-        State::Retrying { seconds, because } => DownloadState::Retrying {
+        State::Retrying {
+            seconds,
+            error: because,
+        } => DownloadState::Retrying {
             seconds: whole(*seconds),
             because: trouble(because),
         },

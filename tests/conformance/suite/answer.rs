@@ -108,7 +108,7 @@ impl Answer {
 
     fn check_end(&self, request: &Request, summary: &JobSummary) {
         let stats = summary.stats;
-        let is_stopped = matches!(summary.reason, FinishReason::Cancelled | FinishReason::Shed);
+        let is_stopped = matches!(summary.reason, FinishReason::Canceled | FinishReason::Shed);
         let Some(started) = self.started else {
             assert!(is_stopped, "no start, yet {:?}", summary.reason);
             assert_eq!(stats, Stats::default(), "figures of a job that never began");

@@ -1,7 +1,7 @@
 //! Asks, built up word by word. They are greedy unless a case says otherwise.
 
 use transom_engine::{
-    ChatPrompt, Fit, GenerationParams, Message, Prompt, Role, SamplingParams, Tokenizer,
+    ChatPrompt, GenerationParams, Message, Prompt, Role, SamplingParams, Tokenizer, Truncation,
 };
 use transom_engine_host::wire::Request;
 
@@ -23,7 +23,7 @@ impl Ask {
         };
         Self(Request {
             prompt,
-            fit: Fit::Whole,
+            fit: Truncation::Disabled,
             params,
         })
     }
@@ -78,7 +78,7 @@ impl Ask {
         self.params(|params| params.stop = stop.iter().map(|text| (*text).to_owned()).collect())
     }
 
-    pub(crate) fn fit(mut self, fit: Fit) -> Self {
+    pub(crate) fn fit(mut self, fit: Truncation) -> Self {
         self.0.fit = fit;
         self
     }

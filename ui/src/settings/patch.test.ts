@@ -8,7 +8,7 @@ describe("a patch", () => {
     const before = settings();
     const after = merged(before, { general: { pin_chat: true } });
     expect(after.general).toEqual({ ...before.general, pin_chat: true });
-    expect(after.behaviour).toEqual(before.behaviour);
+    expect(after.behavior).toEqual(before.behavior);
     expect(before.general.pin_chat).toBe(false);
   });
 
@@ -18,10 +18,10 @@ describe("a patch", () => {
   });
 
   it("joined with a later one does what both do, the later last", () => {
-    const first: Patch<Settings> = { general: { pin_chat: true }, behaviour: { keep_loaded: true } };
+    const first: Patch<Settings> = { general: { pin_chat: true }, behavior: { keep_loaded: true } };
     const both = joined(first, { general: { pin_chat: false, language: "de" } });
     expect(both).toEqual({
-      general: { pin_chat: false, language: "de" }, behaviour: { keep_loaded: true },
+      general: { pin_chat: false, language: "de" }, behavior: { keep_loaded: true },
     });
   });
 

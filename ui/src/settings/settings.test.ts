@@ -128,15 +128,15 @@ describe("the model pane", () => {
   });
 });
 
-describe("the behaviour pane", () => {
+describe("the behavior pane", () => {
   it("sends the idle wait in seconds, the budget in bytes, and keep loaded", async () => {
     await open("behaviour");
     await slide(/^Unload after/, "5");
-    await waitFor(() => expect(patches()).toEqual([{ behaviour: { idle_unload_seconds: 300 } }]));
+    await waitFor(() => expect(patches()).toEqual([{ behavior: { idle_unload_seconds: 300 } }]));
     await slide(/^Memory limit/, String(8 * 2 ** 30));
-    await waitFor(() => expect(patches().at(-1)).toEqual({ behaviour: { memory_budget_bytes: 8 * 2 ** 30 } }));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ behavior: { memory_budget_bytes: 8 * 2 ** 30 } }));
     await fireEvent.click(screen.getByRole("switch", { name: "Keep model loaded" }));
-    await waitFor(() => expect(patches().at(-1)).toEqual({ behaviour: { keep_loaded: true } }));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ behavior: { keep_loaded: true } }));
     expect(screen.queryByRole("slider", { name: /^Unload after/ })).toBeNull();
   });
 

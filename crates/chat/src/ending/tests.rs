@@ -1,6 +1,6 @@
 use transom_engine::MemoryNeed;
 use transom_engine_host::WorkerEnd;
-use transom_store::{ConversationId, MessageId, Speaker, Timestamp};
+use transom_store::{ConversationId, MessageId, MessageRole, Timestamp};
 use transom_supervisor::Because;
 
 use super::*;
@@ -111,7 +111,7 @@ fn whatever_took_the_model_along_is_worth_trying_again() {
     assert_eq!(failure(&AskError::Busy { waiting: 8 }), Failure::Busy);
     assert_eq!(failed(&AskError::Quitting), EndingView::Interrupted);
     let cancelled = AskError::Engine {
-        source: EngineError::Cancelled,
+        source: EngineError::Canceled,
     };
     assert_eq!(failed(&cancelled), EndingView::Cancelled);
 }
@@ -149,7 +149,7 @@ fn every_ending_comes_back_from_the_store_as_it_went() {
     let finished = [
         FinishReason::Stop,
         FinishReason::Length,
-        FinishReason::Cancelled,
+        FinishReason::Canceled,
         FinishReason::Shed,
     ]
     .map(finished);
@@ -197,7 +197,7 @@ fn figures_come_back_from_the_store_as_they_went() {
         id: MessageId(1),
         conversation: ConversationId(1),
         parent: None,
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         reasoning: String::new(),
         text: String::new(),
         attachment: String::new(),

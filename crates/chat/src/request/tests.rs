@@ -22,12 +22,12 @@ fn info() -> ModelInfo {
     }
 }
 
-fn says(speaker: Speaker, text: &str) -> Message {
+fn says(role: MessageRole, text: &str) -> Message {
     Message {
         id: MessageId(1),
         conversation: ConversationId(1),
         parent: None,
-        speaker,
+        role,
         reasoning: String::new(),
         text: text.to_owned(),
         attachment: String::new(),
@@ -40,14 +40,14 @@ fn says(speaker: Speaker, text: &str) -> Message {
 }
 
 fn person(text: &str) -> Message {
-    says(Speaker::User, text)
+    says(MessageRole::User, text)
 }
 
 fn model(text: &str, ending: Ending) -> Message {
     Message {
         reasoning: "Let me think.".to_owned(),
         ending,
-        ..says(Speaker::Assistant, text)
+        ..says(MessageRole::Assistant, text)
     }
 }
 
@@ -99,7 +99,7 @@ fn the_system_prompt_comes_first_and_a_blank_one_is_none() {
 fn what_was_said_before_a_stop_or_a_failure_stays_said() {
     let failure = String::new();
     let endings = [
-        Ending::Cancelled,
+        Ending::Canceled,
         Ending::Interrupted,
         Ending::Shed,
         Ending::Length,
@@ -118,7 +118,7 @@ fn an_answer_without_a_word_is_none_and_speakers_take_turns() {
     check(
         &[
             person("One?"),
-            model(" ", Ending::Cancelled),
+            model(" ", Ending::Canceled),
             person("Two?"),
             model("Yes.", Ending::Stop),
             person("Three?"),
@@ -169,9 +169,9 @@ fn what_the_user_leaves_open_is_what_the_authors_recommend() {
     assert_eq!(open.params.conversation, Some(conversation));
     assert_eq!(
         open.fit,
-        Fit::DropOldest {
-            room: 1024,
-            affordable: None
+        Truncation::DropOldest {
+            response_tokens: 1024,
+            context_limit: None
         }
     );
     let set = request(&ModelSettings {
@@ -196,7 +196,13 @@ fn what_the_user_leaves_open_is_what_the_authors_recommend() {
     };
     assert_eq!(set.params.sampling, expect);
     assert_eq!(set.params.max_tokens, Some(100));
-    assert!(matches!(set.fit, Fit::DropOldest { room: 100, .. }));
+    assert!(matches!(
+        set.fit,
+        Truncation::DropOldest {
+            response_tokens: 100,
+            ..
+        }
+    ));
     let Prompt::Chat(chat) = set.prompt else {
         panic!("a model with a template is given a conversation");
     };

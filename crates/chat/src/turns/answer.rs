@@ -154,7 +154,7 @@ impl Writing {
             outcome @ (Outcome::Finished { .. } | Outcome::Failed { .. }) => return outcome,
         };
         if self.is_stopping {
-            let (reason, stats) = (FinishReason::Cancelled, Stats::default());
+            let (reason, stats) = (FinishReason::Canceled, Stats::default());
             return Outcome::Finished { reason, stats };
         }
         let work = self.generate(path, &info);

@@ -4,7 +4,7 @@
 //! Rule: the transcript changes only when an answer stands; a failed message leaves it as it was.
 
 use transom_engine::{
-    ChatPrompt, ConversationId, FinishReason, Fit, GenerationParams, Prompt, Stats,
+    ChatPrompt, ConversationId, FinishReason, GenerationParams, Prompt, Stats, Truncation,
 };
 use transom_files::visible;
 use transom_supervisor::{Ask, Status};
@@ -145,7 +145,7 @@ impl<'a> Chat<'a> {
                     console.note(FORGOT_ON_THE_WAY);
                 }
                 match reason {
-                    FinishReason::Cancelled if was_interrupted => console.note("(stopped)"),
+                    FinishReason::Canceled if was_interrupted => console.note("(stopped)"),
                     reason => self.explain_ending(reason, &stats, &bounds, console),
                 }
                 if self.args.stats {
@@ -170,13 +170,13 @@ impl<'a> Chat<'a> {
             enable_thinking: self.args.generation.enable_thinking(),
             tools: Vec::new(),
         });
-        let fit = Fit::DropOldest {
-            room: self
+        let fit = Truncation::DropOldest {
+            response_tokens: self
                 .args
                 .generation
                 .max_tokens
                 .unwrap_or(ROOM_FOR_AN_ANSWER),
-            affordable: None,
+            context_limit: None,
         };
         self.loaded.ask(prompt, fit, self.params.clone())
     }
@@ -229,7 +229,7 @@ impl<'a> Chat<'a> {
     ) {
         match reason {
             FinishReason::Stop => {}
-            FinishReason::Cancelled => console.note("(ended early: the model was unloaded)"),
+            FinishReason::Canceled => console.note("(ended early: the model was unloaded)"),
             FinishReason::Shed => {
                 console.note(&format!("(ended early: {})", why_shed(self.link)));
             }

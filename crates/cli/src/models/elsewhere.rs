@@ -5,7 +5,7 @@
 use std::future::Future;
 
 use tokio::sync::oneshot;
-use transom_hub::{Hub, HubError, HubOptions, choice};
+use transom_hub::{Hub, HubError, HubOptions, hub_settings};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -13,7 +13,7 @@ use crate::link::Link;
 
 /// How to reach the hub that the environment names, else the one that was chosen in the app.
 pub(super) fn options(link: &Link) -> Result<HubOptions, Failure> {
-    Ok(choice::options(link.folder()?)?)
+    Ok(hub_settings::options(link.folder()?)?)
 }
 
 /// The hub of these options.

@@ -6,7 +6,7 @@
 use clap::Args;
 use serde::Serialize;
 use transom_files::visible;
-use transom_hub::{Found, Hub, HubError, Library as Kind, Listing};
+use transom_hub::{FoundRepository, Hub, HubError, Listing, ModelFormat as Kind};
 use transom_library::Verdict;
 use transom_library::{Library, download, variant_text};
 
@@ -67,7 +67,7 @@ struct Results {
 #[derive(Debug, Clone, Serialize)]
 struct OnHub {
     #[serde(flatten)]
-    found: Found,
+    found: FoundRepository,
     /// What would be fetched; known only where that was asked for.
     #[serde(flatten)]
     offer: Option<SizedOffer>,
@@ -153,7 +153,7 @@ fn ask(
 ) -> Result<Vec<OnHub>, Failure> {
     let mut found = elsewhere::wait(hub.search(words, None), link, interrupt)?;
     // What Transom cannot run is no find.
-    found.retain(|found| !found.libraries.is_empty());
+    found.retain(|found| !found.formats.is_empty());
     if !fits {
         let plain = |found| OnHub { found, offer: None };
         return Ok(found.into_iter().map(plain).collect());
@@ -194,7 +194,7 @@ async fn listings(hub: &Hub, repositories: Vec<String>) -> Result<Vec<Option<Lis
 
 /// What `install` would take of a repository, where its size is known.
 fn sized(listing: &Listing, library: &Library) -> Option<SizedOffer> {
-    let offers = listing.offers();
+    let offers = listing.variants();
     let place = library.suggested_offer(&listing.repository, &offers)?;
     let offer = &offers[place];
     let size_bytes = offer.size_bytes?;
@@ -216,7 +216,7 @@ fn hub_text(found: &[OnHub], columns: Option<usize>, is_dimmed: bool) -> String 
         words("LICENCE"),
     ]);
     for OnHub { found, offer } in found {
-        let forms = found.libraries.iter().map(|kind| match kind {
+        let forms = found.formats.iter().map(|kind| match kind {
             Kind::Mlx => "MLX",
             Kind::Gguf => "GGUF",
         });
@@ -235,7 +235,7 @@ fn hub_text(found: &[OnHub], columns: Option<usize>, is_dimmed: bool) -> String 
                 .as_ref()
                 .map_or(String::new(), |offer| verdict_short(offer.verdict)),
             count_short(found.downloads),
-            format!("{}{gated}", found.licence.as_deref().unwrap_or("")),
+            format!("{}{gated}", found.license.as_deref().unwrap_or("")),
         ]);
     }
     table.text(columns, is_dimmed)
@@ -258,13 +258,13 @@ mod tests {
 
     fn found(repository: &str, downloads: u64, is_gated: bool) -> OnHub {
         OnHub {
-            found: Found {
+            found: FoundRepository {
                 repository: repository.to_owned(),
                 downloads,
                 likes: 1,
                 is_gated,
-                libraries: vec![Kind::Mlx, Kind::Gguf],
-                licence: Some("apache-2.0".to_owned()),
+                formats: vec![Kind::Mlx, Kind::Gguf],
+                license: Some("apache-2.0".to_owned()),
                 updated: None,
             },
             offer: None,

@@ -114,7 +114,7 @@ impl<'a> EngineThread<'a> {
     ) -> Report {
         if control.is_stopped() {
             return Report::LoadFailed {
-                error: EngineError::Cancelled,
+                error: EngineError::Canceled,
             };
         }
         if self.was_loaded {
@@ -179,7 +179,8 @@ impl<'a> EngineThread<'a> {
             }
         };
         let result = caught(|| {
-            let prompt = transom_engine::fit::prepare(&**model, &request.prompt, request.fit)?;
+            let prompt =
+                transom_engine::truncation::prepare(&**model, &request.prompt, request.fit)?;
             model.generate(&prompt, &request.params, control, &mut sink)
         });
         match result {

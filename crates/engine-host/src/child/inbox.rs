@@ -83,7 +83,7 @@ impl Inbox {
         for (_, control) in self.lock().controls().filter(|(job, _)| *job == name) {
             match reason {
                 FinishReason::Shed => control.shed(),
-                FinishReason::Cancelled | FinishReason::Stop | FinishReason::Length => {
+                FinishReason::Canceled | FinishReason::Stop | FinishReason::Length => {
                     control.cancel();
                 }
             }

@@ -304,7 +304,7 @@ impl<'a> Loader<'a> {
     /// is used as stored stays lazy: its pages are read when first needed.
     fn count(&mut self, source: &Tensor, array: &Array) -> Result<(), EngineError> {
         if self.context.control.is_stopped() {
-            return Err(EngineError::Cancelled);
+            return Err(EngineError::Canceled);
         }
         if self.compute.is_cpu() {
             array.eval().during("reading weights")?;

@@ -3,7 +3,7 @@
 //! Rule: one job runs at a time over all models, and its model stays until it has settled. A stop
 //! that is not heeded in time ends the model's process.
 
-use transom_engine::{EngineError, FinishReason, Fit};
+use transom_engine::{EngineError, FinishReason, Truncation};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, Request};
 
@@ -175,7 +175,7 @@ fn without_prompt(error: &EngineError) -> String {
         | EngineError::PromptTooLong { .. }
         | EngineError::InvalidParameter { .. }
         | EngineError::OutOfMemory { .. }
-        | EngineError::Cancelled
+        | EngineError::Canceled
         | EngineError::Backend { .. } => error.to_string(),
     }
 }
@@ -187,10 +187,13 @@ fn within(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
     params.prefill_chunk = least(params.prefill_chunk, allowance.prefill_chunk);
     params.speculate &= allowance.speculation;
     request.fit = match request.fit {
-        Fit::Whole => Fit::Whole,
-        Fit::DropOldest { room, affordable } => Fit::DropOldest {
-            room,
-            affordable: least(affordable, allowance.context_length),
+        Truncation::Disabled => Truncation::Disabled,
+        Truncation::DropOldest {
+            response_tokens,
+            context_limit,
+        } => Truncation::DropOldest {
+            response_tokens,
+            context_limit: least(context_limit, allowance.context_length),
         },
     };
     request

@@ -253,7 +253,7 @@ fn passed_over(form: &ModelSource, error: &EngineError) -> Option<PassedOver> {
         | EngineError::PromptTooLong { .. }
         | EngineError::InvalidParameter { .. }
         | EngineError::OutOfMemory { .. }
-        | EngineError::Cancelled
+        | EngineError::Canceled
         | EngineError::Backend { .. } => return None,
     };
     let path = form.path.clone();

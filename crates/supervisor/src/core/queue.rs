@@ -95,12 +95,12 @@ impl Core {
     pub(super) fn cancel(&mut self, id: AskId, now: Now) {
         if let Some(index) = self.queue.iter().position(|waiting| waiting.id == id) {
             self.queue.remove(index);
-            let (reason, stats) = (FinishReason::Cancelled, Stats::default());
+            let (reason, stats) = (FinishReason::Canceled, Stats::default());
             return self.end(id, Outcome::Finished { reason, stats });
         }
         let runs = |model: &super::Model| model.job().is_some_and(|job| job.ask == id);
         if let Some(index) = self.models.iter().position(runs) {
-            self.stop_job(index, FinishReason::Cancelled, now);
+            self.stop_job(index, FinishReason::Canceled, now);
         }
     }
 

@@ -77,7 +77,7 @@ impl Core {
 
     /// Unloads `index`, ending its job first if it has one.
     pub(super) fn end_model(&mut self, index: usize, why: UnloadReason, now: Now) {
-        self.stop_job(index, FinishReason::Cancelled, now);
+        self.stop_job(index, FinishReason::Canceled, now);
         match &mut self.models[index].phase {
             Phase::Generating(job) => job.then_unload = Some(why),
             Phase::Measuring
@@ -103,7 +103,7 @@ impl Core {
                     | UnloadReason::Asked
                     | UnloadReason::LoadEnded
                     | UnloadReason::Fault
-                    | UnloadReason::Quit => FinishReason::Cancelled,
+                    | UnloadReason::Quit => FinishReason::Canceled,
                 };
                 self.effects.push(Effect::Stop(worker, None, reason));
                 self.enter(index, why, UnloadStep::EndingLoad, now);

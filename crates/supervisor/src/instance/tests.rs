@@ -148,7 +148,7 @@ async fn a_guest_that_goes_away_has_its_asks_cancelled() {
     let canceller = answer.canceller();
     canceller.cancel();
     let (_, outcome) = finish(&mut answer).await;
-    assert_eq!(reason(&outcome), FinishReason::Cancelled);
+    assert_eq!(reason(&outcome), FinishReason::Canceled);
 
     let mut forgotten = guest.ask(ask("chat"));
     first_text(&mut forgotten).await;
@@ -316,7 +316,7 @@ async fn of_two_that_open_at_once_one_owns_and_the_other_asks_it() {
 
 /// Workers that speak the real wire with the child's own loop, on a thread, and answer "Paris.".
 fn paris_on_the_wire() -> ThreadWorkers {
-    let script = Script::answering(["Par", "is", "."]);
+    let script = Script::responding(["Par", "is", "."]);
     ThreadWorkers::new(move || {
         let script = script.clone();
         let engine: Box<dyn Engine> = Box::new(ScriptedEngine { script });

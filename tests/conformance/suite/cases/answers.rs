@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, Role, Tokenizer};
+use transom_engine::{EngineError, FinishReason, GenerationParams, Role, Tokenizer, Truncation};
 
 use crate::answer::Answer;
 use crate::ask::{Ask, tiny_chat_tokens, tiny_tokens};
@@ -188,9 +188,9 @@ pub(crate) async fn a_long_message_and_a_long_conversation_are_refused_or_answer
     turns.push((Role::User, "the last"));
     let answer = talk.ask(&Ask::chat(&turns)).await;
     assert!(matches!(answer.error(), EngineError::PromptTooLong { .. }));
-    let drop_oldest = Fit::DropOldest {
-        room: 64,
-        affordable: None,
+    let drop_oldest = Truncation::DropOldest {
+        response_tokens: 64,
+        context_limit: None,
     };
     let answer = talk.ask(&Ask::chat(&turns).fit(drop_oldest)).await;
     let started = answer.started();

@@ -148,9 +148,9 @@ pub(crate) async fn a_model_without_a_template_continues_text_and_refuses_chats(
 pub(crate) async fn a_load_that_is_stopped_ends_and_leaves_nothing_behind(subject: &Subject) {
     let mut talk = Talk::start(subject);
     talk.begin_load(&subject.starter, &limits(256));
-    talk.stop(None, FinishReason::Cancelled);
+    talk.stop(None, FinishReason::Canceled);
     let at_once = talk.loaded(Vec::new()).await.err();
-    assert_eq!(at_once, Some(EngineError::Cancelled));
+    assert_eq!(at_once, Some(EngineError::Canceled));
     let answer = talk.ask(&Ask::text("hello")).await;
     assert!(matches!(answer.error(), EngineError::Backend { .. }));
     talk.leave().await;
@@ -158,9 +158,9 @@ pub(crate) async fn a_load_that_is_stopped_ends_and_leaves_nothing_behind(subjec
     let mut talk = Talk::start(subject);
     talk.begin_load(&subject.starter, &limits(256));
     let first = talk.load_progress().await;
-    talk.stop(None, FinishReason::Cancelled);
+    talk.stop(None, FinishReason::Canceled);
     match talk.loaded(vec![first]).await {
-        Err(error) => assert_eq!(error, EngineError::Cancelled),
+        Err(error) => assert_eq!(error, EngineError::Canceled),
         Ok(_) => assert!(!talk.text(&Ask::text("hello")).await.is_empty()),
     }
     talk.leave().await;

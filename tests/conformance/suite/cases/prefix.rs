@@ -1,6 +1,6 @@
 //! What of a prompt is computed, and what is taken from the turn before.
 
-use transom_engine::{Fit, Role, Trim};
+use transom_engine::{Role, Trim, Truncation};
 
 use crate::ask::{Ask, n_shared, tiny_chat_tokens, tiny_tokens};
 use crate::subject::Subject;
@@ -189,9 +189,9 @@ pub(crate) async fn the_oldest_exchanges_go_when_a_conversation_outgrows_the_con
     subject: &Subject,
 ) {
     let mut talk = Talk::with(subject, &subject.tiny, &limits(256)).await;
-    let drop_oldest = |affordable| Fit::DropOldest {
-        room: 32,
-        affordable,
+    let drop_oldest = |affordable| Truncation::DropOldest {
+        response_tokens: 32,
+        context_limit: affordable,
     };
     let mut turns = vec![SYSTEM];
     for _ in 0..6 {

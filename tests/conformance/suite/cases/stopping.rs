@@ -9,7 +9,7 @@ use crate::ask::Ask;
 use crate::subject::Subject;
 use crate::talk::{Talk, limits};
 
-const REASONS: [FinishReason; 2] = [FinishReason::Cancelled, FinishReason::Shed];
+const REASONS: [FinishReason; 2] = [FinishReason::Canceled, FinishReason::Shed];
 
 /// Tokens of a prompt whose beginning is always the same.
 fn prompt(n_tokens: u32) -> impl Iterator<Item = u32> {
@@ -57,9 +57,9 @@ pub(crate) async fn a_stop_inside_a_long_step_leaves_the_cache_sound(subject: &S
     let job = talk.begin(&Ask::tokens(prompt(1500)));
     talk.until(|event| matches!(event, TokenEvent::Started { .. }))
         .await;
-    talk.stop(Some(job), FinishReason::Cancelled);
+    talk.stop(Some(job), FinishReason::Canceled);
     let answer = talk.answer().await;
-    assert_eq!(answer.reason(), FinishReason::Cancelled);
+    assert_eq!(answer.reason(), FinishReason::Canceled);
     assert!(answer.prefill.last().is_none_or(|done| *done < 1500));
     let after = talk.ask(&next).await;
     assert_eq!(after.everything(), expected[1]);
@@ -105,8 +105,8 @@ pub(crate) async fn a_stop_before_the_start_leaves_nothing_done(subject: &Subjec
         talk.stop(Some(second), reason);
         talk.until(|event| matches!(event, TokenEvent::Text { .. }))
             .await;
-        talk.stop(Some(first), FinishReason::Cancelled);
-        assert_eq!(talk.answer().await.reason(), FinishReason::Cancelled);
+        talk.stop(Some(first), FinishReason::Canceled);
+        assert_eq!(talk.answer().await.reason(), FinishReason::Canceled);
         talk.turn_to(second, &endless);
         let answer = talk.answer().await;
         assert_eq!(answer.reason(), reason);
@@ -122,7 +122,7 @@ pub(crate) async fn an_unload_ends_a_running_answer(subject: &Subject) {
         .await;
     talk.send(Command::Unload { state: None });
     let answer = talk.answer().await;
-    assert_eq!(answer.reason(), FinishReason::Cancelled);
+    assert_eq!(answer.reason(), FinishReason::Canceled);
     let report = talk.report().await;
     assert!(matches!(report, Report::Unloaded { .. }), "{report:?}");
     talk.leave().await;

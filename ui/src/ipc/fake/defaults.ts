@@ -12,7 +12,7 @@ export function settings(): Settings {
       hotkey: null, launch_at_login: false, show_in_dock: false, pin_chat: false,
       appearance: "system", language: null, was_welcomed: true,
     },
-    behaviour: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
+    behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",
     models: {}, added_models: [], recent_models: [], prompts: null,
   };

@@ -12,7 +12,7 @@ fn board() -> Board {
         id: MessageId(1),
         conversation: ConversationId(1),
         parent: None,
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         reasoning: String::new(),
         text: String::new(),
         attachment: String::new(),

@@ -119,7 +119,7 @@ fn answer_in(store: &Store) -> MessageId {
     let message = NewMessage {
         conversation,
         parent: None,
-        speaker: Speaker::Assistant,
+        role: MessageRole::Assistant,
         text: String::new(),
         attachment: String::new(),
         ending: Ending::Writing,

@@ -51,7 +51,7 @@ pub(super) fn fetch(
     let watch = interrupt.watch(move || of_key.notify_one());
     let options = DownloadsOptions {
         // The first is whole, and can be used, as early as can be.
-        at_once: 1,
+        max_concurrent: 1,
         ..DownloadsOptions::in_folder(parts_folder)
     };
     let wait = longest_wait(args.wait, console.terminals.stderr && !args.json);
@@ -133,7 +133,7 @@ fn find(list: &[Download], id: DownloadId) -> Option<Download> {
 async fn stop(downloads: &Downloads) -> u64 {
     let list = downloads.watch().borrow().clone();
     downloads.stop().await;
-    let kept = list.iter().filter(|download| !download.state.is_over());
+    let kept = list.iter().filter(|download| !download.state.is_finished());
     kept.map(|download| download.done_bytes).sum()
 }
 
@@ -265,11 +265,14 @@ fn transfer(plan: &Plan, download: &Download, place: Option<(usize, usize)>) -> 
     let step = match &download.state {
         State::Downloading => Step::Fetching,
         State::Verifying { .. } => Step::Verifying,
-        State::Retrying { seconds, because } => Step::Retrying {
+        State::Retrying {
+            seconds,
+            error: because,
+        } => Step::Retrying {
             after: Duration::from_secs(*seconds),
             because: in_short(because).to_owned(),
         },
-        State::Waiting | State::Paused | State::Done | State::Failed(_) => Step::Waiting,
+        State::Queued | State::Paused | State::Done | State::Failed(_) => Step::Waiting,
     };
     Transfer {
         name: match place {

@@ -39,7 +39,7 @@ impl NetworkWait {
         }
         self.done_bytes = download.done_bytes;
         if let State::Retrying {
-            because: because @ HubError::Unreachable { .. },
+            error: because @ HubError::Unreachable { .. },
             ..
         } = &download.state
         {
@@ -63,7 +63,7 @@ mod tests {
     fn unreachable() -> State {
         State::Retrying {
             seconds: 1,
-            because: HubError::Unreachable {
+            error: HubError::Unreachable {
                 host: "huggingface.co".to_owned(),
                 reason: "no route to host".to_owned(),
             },

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use transom_hub::{Download, DownloadId, HubError, State, Wanted, WantedFile};
+use transom_hub::{Download, DownloadId, DownloadRequest, HubError, RequestedFile, State};
 use transom_library::Format;
 use transom_library::Verdict;
 
@@ -20,12 +20,12 @@ fn a_plan() -> Plan {
         format: Format::Gguf,
         packing: "Q4_K_M".to_owned(),
         license: "Apache-2.0".to_owned(),
-        wanted: Wanted {
+        wanted: DownloadRequest {
             key: "qwen3-4b@Q4_K_M".to_owned(),
             name: "qwen3-4b".to_owned(),
             repository: "Qwen/Qwen3-4B-GGUF".to_owned(),
             revision: "main".to_owned(),
-            files: vec![WantedFile::named("Qwen3-4B-Q4_K_M.gguf")],
+            files: vec![RequestedFile::named("Qwen3-4B-Q4_K_M.gguf")],
             folder: PathBuf::from("/data/models/Qwen/Qwen3-4B-GGUF"),
         },
         size_bytes: Some(2_497_280_256),
@@ -52,7 +52,7 @@ pub(super) fn download(state: State, done_bytes: u64) -> Download {
         total_bytes: Some(2_000_000_000),
         bytes_per_second: 20_000_000,
         seconds_left: Some(42),
-        last_trouble: None,
+        last_error: None,
     }
 }
 
@@ -76,14 +76,14 @@ fn some_states() -> Vec<(State, u64)> {
     };
     let retrying = State::Retrying {
         seconds: 2,
-        because: dropped,
+        error: dropped,
     };
     let verifying = State::Verifying {
         done_bytes: 0,
         total_bytes: 2_000_000_000,
     };
     vec![
-        (State::Waiting, 0),
+        (State::Queued, 0),
         (State::Downloading, 0),
         (State::Downloading, 190_000_000),
         (State::Downloading, 210_000_000),
@@ -217,7 +217,7 @@ fn programs_get_an_object_a_line_and_nothing_else() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let lines: Vec<_> = lines.collect();
     assert_eq!(lines.len(), some_states().len());
-    assert_eq!(lines[5]["state"]["because"]["code"], "dropped");
+    assert_eq!(lines[5]["state"]["error"]["code"], "dropped");
     assert_eq!(lines[6]["done_bytes"], 1_900_000_000);
 }
 

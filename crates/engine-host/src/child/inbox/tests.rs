@@ -6,7 +6,7 @@ fn generate(job: u64) -> (Task, JobControl) {
     let control = JobControl::new();
     let request = Request {
         prompt: Prompt::Text("hello".to_owned()),
-        fit: transom_engine::Fit::Whole,
+        fit: transom_engine::Truncation::Disabled,
         params: GenerationParams::default(),
     };
     let task = Task::Generate(JobId(job), Box::new(request), control.clone());
@@ -31,10 +31,10 @@ fn a_stop_reaches_its_job_waiting_or_running_and_no_other() {
     assert!(!first_control.is_stopped());
     assert_eq!(second_control.stop_reason(), Some(FinishReason::Shed));
     assert!(take(&inbox).is_some());
-    inbox.stop(None, FinishReason::Cancelled);
+    inbox.stop(None, FinishReason::Canceled);
     assert!(!first_control.is_stopped());
-    inbox.stop(Some(JobId(1)), FinishReason::Cancelled);
-    assert_eq!(first_control.stop_reason(), Some(FinishReason::Cancelled));
+    inbox.stop(Some(JobId(1)), FinishReason::Canceled);
+    assert_eq!(first_control.stop_reason(), Some(FinishReason::Canceled));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_stop_of_a_job_that_has_ended_is_forgotten() {
     let (second, second_control) = generate(2);
     inbox.push(second);
     assert!(take(&inbox).is_some());
-    inbox.stop(Some(JobId(1)), FinishReason::Cancelled);
+    inbox.stop(Some(JobId(1)), FinishReason::Canceled);
     assert!(!second_control.is_stopped());
 }
 

@@ -128,7 +128,7 @@ fn an_ask_cancelled_while_queued_ends_and_the_others_move_up() {
         3s ask 3 chat
         → 3 waits at 2
         4s cancel 2
-        → 2 ENDED Cancelled, 3 waits at 1
+        → 2 ENDED Canceled, 3 waits at 1
         4s cancel 2
         5s cancel 99
         ",
@@ -144,7 +144,7 @@ fn an_ask_cancelled_while_its_model_loads_ends_the_load() {
         1s w1 measured
         → load w1 chat 8192
         2s cancel 1
-        → 1 ENDED Cancelled, stop w1 load Cancelled, asleep
+        → 1 ENDED Canceled, stop w1 load Canceled, asleep
         3s w1 failed stopped
         → release w1
         4s w1 gone
@@ -163,7 +163,7 @@ fn a_load_that_was_given_up_but_succeeds_is_unloaded() {
         1s w1 measured
         → load w1 chat 8192
         2s cancel 1
-        → 1 ENDED Cancelled, stop w1 load Cancelled, asleep
+        → 1 ENDED Canceled, stop w1 load Canceled, asleep
         2s w1 progress 99
         3s w1 loaded
         → unload w1
@@ -181,7 +181,7 @@ fn an_ask_cancelled_while_its_model_is_measured_lets_the_worker_go() {
         0s ask 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s cancel 1
-        → 1 ENDED Cancelled, release w1, asleep
+        → 1 ENDED Canceled, release w1, asleep
         1s w1 measured
         2s w1 gone
         2s show
@@ -203,7 +203,7 @@ fn a_load_goes_on_while_somebody_else_waits_for_the_model() {
         1s w1 measured
         → load w1 chat 8192
         2s cancel 1
-        → 1 ENDED Cancelled, 2 waits at 0, 3 waits at 1
+        → 1 ENDED Canceled, 2 waits at 0, 3 waits at 1
         3s w1 loaded
         → start w2, measure w2 embed 8192, 2 loading
         3s w2 measured
@@ -227,12 +227,12 @@ fn a_running_answer_is_cancelled_once_and_ends_when_it_has_settled() {
         2s w1 loaded
         → generate w1 1
         3s cancel 1
-        → stop w1 1 Cancelled
+        → stop w1 1 Canceled
         3s cancel 1
         3s ask 2 chat
         → 2 waits at 1
         4s w1 ended 1 cancelled
-        → 1 ENDED Cancelled, generate w1 2
+        → 1 ENDED Canceled, generate w1 2
         ",
     );
 }

@@ -181,7 +181,7 @@ fn a_crash_of_a_job_that_was_stopping_is_still_one_end() {
         2s w1 loaded
         → generate w1 1
         3s cancel 1
-        → stop w1 1 Cancelled
+        → stop w1 1 Canceled
         4s w1 died
         → 1 ENDED worker gone while stopping, asleep
         ",
@@ -218,7 +218,7 @@ fn a_crash_while_a_load_is_given_up_is_the_end_of_it() {
         0s w1 measured
         → load w1 chat 8192
         1s cancel 1
-        → 1 ENDED Cancelled, stop w1 load Cancelled, asleep
+        → 1 ENDED Canceled, stop w1 load Canceled, asleep
         2s w1 died
         2s show
         → unloaded chat (LoadEnded), held None, freed None, by force true, took 1s
@@ -367,7 +367,7 @@ fn a_crash_long_ago_is_forgotten() {
         1s w1 died
         → start w2, measure w2 chat 8192
         2s cancel 1
-        → 1 ENDED Cancelled, release w2, asleep
+        → 1 ENDED Canceled, release w2, asleep
         3s w2 gone
         601s ask 2 chat
         → start w3, measure w3 chat 8192, awake, 2 loading

@@ -46,7 +46,7 @@ fn a_pause_gives_an_idle_model_and_a_load_up() {
         4s w2 measured
         → load w2 chat 8192
         5s pause
-        → unload w1, stop w2 load Cancelled, asleep, 2 waits at 0, held
+        → unload w1, stop w2 load Canceled, asleep, 2 waits at 0, held
         6s w2 failed stopped
         → release w2
         6s w2 gone
@@ -90,7 +90,7 @@ fn whoever_does_not_wait_is_refused_and_a_cancel_ends_the_wait() {
         1s ask 2 chat
         → 2 waits at 0, held
         2s cancel 2
-        → 2 ENDED Cancelled
+        → 2 ENDED Canceled
         ",
     );
 }

@@ -40,7 +40,7 @@ fn quit_while_loading() {
         0s w1 measured
         → load w1 chat 8192
         1s quit
-        → forget all, 1 ENDED quitting, stop w1 load Cancelled, asleep
+        → forget all, 1 ENDED quitting, stop w1 load Canceled, asleep
         2s w1 failed stopped
         → release w1
         2s w1 gone
@@ -88,9 +88,9 @@ fn quit_while_generating_settles_first() {
         3s ask 2 chat
         → 2 waits at 1
         4s quit
-        → forget all, 2 ENDED quitting, stop w1 1 Cancelled
+        → forget all, 2 ENDED quitting, stop w1 1 Canceled
         5s w1 ended 1 cancelled
-        → 1 ENDED Cancelled, unload w1, asleep
+        → 1 ENDED Canceled, unload w1, asleep
         5s w1 freed 100
         → release w1
         5s w1 gone
@@ -111,7 +111,7 @@ fn quit_while_generating_kills_what_does_not_settle() {
         2s w1 loaded
         → generate w1 1
         4s quit
-        → forget all, stop w1 1 Cancelled
+        → forget all, stop w1 1 Canceled
         5s quit
         → forget all
         7s wait

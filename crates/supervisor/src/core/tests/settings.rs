@@ -169,7 +169,7 @@ fn settings_changed_while_a_model_loads_wait_for_nobody() {
         0s w1 measured
         → load w1 chat 20000
         1s cancel 1
-        → 1 ENDED Cancelled, stop w1 load Cancelled, asleep
+        → 1 ENDED Canceled, stop w1 load Canceled, asleep
         1s ask 2 chat/9000
         → start w2, measure w2 chat 9000, awake, 2 loading
         1s w2 measured

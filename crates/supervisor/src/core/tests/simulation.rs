@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::hash::Hasher as _;
 use std::time::Duration;
 
-use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, Prompt, Stats};
+use transom_engine::{EngineError, FinishReason, GenerationParams, Prompt, Stats, Truncation};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, Request};
 use transom_signals::{MemoryPressure, SystemSignals};
@@ -123,7 +123,7 @@ impl Simulation {
         self.open.push(id);
         let request = Request {
             prompt: Prompt::Text(String::new()),
-            fit: Fit::Whole,
+            fit: Truncation::Disabled,
             params: GenerationParams::default(),
         };
         let work = match is_load {
@@ -322,7 +322,7 @@ impl Simulation {
                 let scripted = self.commanded(*worker);
                 scripted.is_stopped = true;
                 scripted.words.clear();
-                let word = WorkerEvent::LoadFailed(EngineError::Cancelled);
+                let word = WorkerEvent::LoadFailed(EngineError::Canceled);
                 scripted.words.push_back(word);
             }
             Effect::Stop(worker, Some(ask), reason) => {

@@ -15,7 +15,7 @@ fn a_cancelled_answer_that_does_not_end_costs_its_process_after_ten_seconds() {
         3s ask 2 chat
         → 2 waits at 1
         4s cancel 1
-        → stop w1 1 Cancelled
+        → stop w1 1 Canceled
         5s cancel 1
         14s wait
         → 1 ENDED worker gone while stopping, kill w1, start w2, measure w2 chat 8192, 2 loading
@@ -44,7 +44,7 @@ fn cancels_that_are_not_heeded_do_not_fail_who_waits() {
         2s w1 loaded
         → generate w1 1
         4s cancel 1
-        → stop w1 1 Cancelled
+        → stop w1 1 Canceled
         14s wait
         → 1 ENDED worker gone while stopping, kill w1, start w2, measure w2 chat 8192, 2 loading, 3 waits at 1
         14s w1 died
@@ -53,7 +53,7 @@ fn cancels_that_are_not_heeded_do_not_fail_who_waits() {
         16s w2 loaded
         → generate w2 2
         17s cancel 2
-        → stop w2 2 Cancelled
+        → stop w2 2 Canceled
         27s wait
         → 2 ENDED worker gone while stopping, kill w2, start w3, measure w3 chat 8192, 3 loading
         ",
@@ -71,7 +71,7 @@ fn an_unload_by_hand_does_not_wait_for_an_answer_that_does_not_end() {
         2s w1 loaded
         → generate w1 1
         4s unload chat
-        → forget chat, stop w1 1 Cancelled
+        → forget chat, stop w1 1 Canceled
         14s wait
         → 1 ENDED worker gone while stopping, kill w1, asleep
         15s w1 died
@@ -133,7 +133,7 @@ fn pressure_shortens_the_time_of_an_answer_that_is_ending() {
         2s w1 loaded
         → generate w1 1
         3s cancel 1
-        → stop w1 1 Cancelled
+        → stop w1 1 Canceled
         4s signals critical thrashing
         → trim w1 KeepConversation
         7s wait
@@ -153,7 +153,7 @@ fn a_quit_shortens_the_time_of_an_answer_that_is_ending() {
         2s w1 loaded
         → generate w1 1
         3s cancel 1
-        → stop w1 1 Cancelled
+        → stop w1 1 Canceled
         4s quit
         → forget all
         7s wait
@@ -174,7 +174,7 @@ fn a_load_that_does_not_heed_its_stop_is_killed() {
         0s w1 measured
         → load w1 chat 8192
         1s cancel 1
-        → 1 ENDED Cancelled, stop w1 load Cancelled, asleep
+        → 1 ENDED Canceled, stop w1 load Canceled, asleep
         4s wait
         → kill w1
         ",

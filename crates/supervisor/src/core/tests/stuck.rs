@@ -111,7 +111,7 @@ fn a_process_that_does_not_end_does_not_hold_up_a_quit() {
         0s w1 measured
         → load w1 chat 8192
         1s quit
-        → forget all, 1 ENDED quitting, stop w1 load Cancelled, asleep
+        → forget all, 1 ENDED quitting, stop w1 load Canceled, asleep
         4s wait
         → kill w1
         14s w1 stuck 4711

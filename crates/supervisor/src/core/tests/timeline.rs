@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use transom_engine::{
-    EngineError, FinishReason, Fit, GenerationParams, KvCacheChoice, Limits, Prompt, Stats,
+    EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits, Prompt, Stats, Truncation,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
@@ -118,9 +118,9 @@ fn ask(model: &str, rest: &[&str]) -> Ask {
     };
     let request = Request {
         prompt: Prompt::Text("why".to_owned()),
-        fit: Fit::DropOldest {
-            room: 256,
-            affordable: None,
+        fit: Truncation::DropOldest {
+            response_tokens: 256,
+            context_limit: None,
         },
         params,
     };
@@ -203,7 +203,7 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
         ["loaded"] => world.loaded(worker, 0),
         ["loaded", n] => world.loaded(worker, n.parse().expect("a number of tokens")),
         ["failed", "unsupported"] => WorkerEvent::LoadFailed(unsupported()),
-        ["failed", "stopped"] => WorkerEvent::LoadFailed(EngineError::Cancelled),
+        ["failed", "stopped"] => WorkerEvent::LoadFailed(EngineError::Canceled),
         ["failed", "memory"] => WorkerEvent::LoadFailed(EngineError::OutOfMemory {
             path: path(),
             needed_bytes: 9,
@@ -213,7 +213,7 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
             let ask = AskId(number.parse().expect("an ask's number"));
             let reason = match *how {
                 "well" => Ok(FinishReason::Stop),
-                "cancelled" => Ok(FinishReason::Cancelled),
+                "cancelled" => Ok(FinishReason::Canceled),
                 "shed" => Ok(FinishReason::Shed),
                 "broken" => Err(broken()),
                 "backend" => Err(backend()),

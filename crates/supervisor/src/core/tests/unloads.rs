@@ -311,7 +311,7 @@ fn unload_by_hand_while_loading() {
         0s w1 measured
         → load w1 chat 8192
         1s unload all
-        → forget all, 1 ENDED unloaded, stop w1 load Cancelled, asleep
+        → forget all, 1 ENDED unloaded, stop w1 load Canceled, asleep
         2s w1 failed stopped
         → release w1
         2s w1 gone
@@ -330,7 +330,7 @@ fn unload_by_hand_while_loading_when_the_load_does_not_stop() {
         0s w1 measured
         → load w1 chat 8192
         1s unload all
-        → forget all, 1 ENDED unloaded, stop w1 load Cancelled, asleep
+        → forget all, 1 ENDED unloaded, stop w1 load Canceled, asleep
         4s wait
         → kill w1
         5s w1 died
@@ -353,11 +353,11 @@ fn unload_by_hand_while_generating_settles_first() {
         3s ask 2 chat
         → 2 waits at 1
         4s unload chat
-        → forget chat, 2 ENDED unloaded, stop w1 1 Cancelled
+        → forget chat, 2 ENDED unloaded, stop w1 1 Canceled
         5s ask 3 chat
         → 3 waits at 1
         6s w1 ended 1 cancelled
-        → 1 ENDED Cancelled, unload w1, start w2, measure w2 chat 8192, 3 loading
+        → 1 ENDED Canceled, unload w1, start w2, measure w2 chat 8192, 3 loading
         6s w2 measured
         7s w1 freed 100
         → release w1

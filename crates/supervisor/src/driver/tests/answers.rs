@@ -68,7 +68,7 @@ async fn dropping_an_answer_cancels_it_and_the_next_one_begins() {
     first_text(&mut second).await;
     second.canceller().cancel();
     let (_, outcome) = finish(&mut second).await;
-    assert_eq!(reason(&outcome), FinishReason::Cancelled);
+    assert_eq!(reason(&outcome), FinishReason::Canceled);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn a_canceller_works_from_another_thread() {
         .join()
         .unwrap();
     let (_, outcome) = finish(&mut answer).await;
-    assert_eq!(reason(&outcome), FinishReason::Cancelled);
+    assert_eq!(reason(&outcome), FinishReason::Canceled);
 }
 
 /// D062: requests wait in one queue, and know their place.
@@ -215,7 +215,7 @@ async fn quitting_ends_the_answer_that_runs_and_those_that_wait() {
     world.supervisor.quit().await;
     assert_eq!(world.workers.n_alive(), 0);
     let (_, outcome) = finish(&mut running).await;
-    assert_eq!(reason(&outcome), FinishReason::Cancelled);
+    assert_eq!(reason(&outcome), FinishReason::Canceled);
     let quitting = Outcome::Failed {
         error: AskError::Quitting,
     };

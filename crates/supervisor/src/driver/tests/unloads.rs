@@ -108,7 +108,7 @@ async fn an_unload_ends_the_answer_that_runs_and_the_asks_that_wait() {
     let records = world.handle.unload(Unload::All).await.unwrap();
     assert_eq!(records.len(), 1);
     let (_, outcome) = finish(&mut running).await;
-    assert_eq!(reason(&outcome), FinishReason::Cancelled);
+    assert_eq!(reason(&outcome), FinishReason::Canceled);
     let error = AskError::Unloaded;
     assert_eq!(finish(&mut waiting).await.1, Outcome::Failed { error });
 }
