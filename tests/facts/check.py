@@ -15,7 +15,7 @@ ENGINE_CONFIGS = ROOT / "crates/engine-mlx/tests/configs"
 OTHER_CONFIGS = ROOT / "tests/facts/configs"
 
 MODEL_KEYS = {
-    "id", "name", "family", "description", "licence", "tags", "source", "draft", "unverified",
+    "id", "name", "family", "description", "license", "tags", "source", "draft", "unverified",
     "sampling", "architecture", "variant", "path", "gguf",
 }
 SAMPLING_RANGES = {
@@ -104,7 +104,7 @@ def _unknown(table, keys, what):
 
 def _words(entry, _known):
     yield from _unknown(entry, MODEL_KEYS, "a model")
-    for key in ("id", "name", "family", "description", "licence", "tags", "architecture"):
+    for key in ("id", "name", "family", "description", "license", "tags", "architecture"):
         if not entry.get(key):
             yield f"`{key}` is missing"
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", entry.get("id", "")):
@@ -163,7 +163,7 @@ def _numbers(entry, _known):
             yield "it has no config, so its architecture must be marked as unverified"
         return
     if config_path(entry).parent == ENGINE_CONFIGS and "quantization" not in own:
-        yield "its config does not say how its MLX variants are quantised"
+        yield "its config does not say how its MLX variants are quantized"
     variants = entry.get("variant", [])
     try:
         computed = architecture.numbers(own, any(v.get("format") == "mlx" for v in variants))

@@ -126,7 +126,7 @@ def compared_variant(variant, read):
 
 
 def compared_source(hub, entry):
-    """(what the makers' own repository says otherwise, notes): config, sampling and licence."""
+    """(what the makers' own repository says otherwise, notes): config, sampling and license."""
     repository = urllib.parse.urlsplit(entry["source"]).path.strip("/")
     guessed = set(entry.get("unverified", []))
     wrong, notes = [], []
@@ -145,7 +145,7 @@ def compared_source(hub, entry):
     # A card may recommend something else than this file, and counts for more.
     path = f"{repository}/resolve/main/generation_config.json"
     read("its sampling", path, _sampling_differs, False)
-    read("its licence", f"api/models/{repository}", _licence_differs, "licence" not in guessed)
+    read("its license", f"api/models/{repository}", _license_differs, "license" not in guessed)
     return wrong, notes
 
 
@@ -165,11 +165,11 @@ def _sampling_differs(entry, published):
             yield f"`{key}` is {stated.get(key)}, and {published[key]} in generation_config.json"
 
 
-def _licence_differs(entry, published):
-    stated = entry["licence"].lower()
+def _license_differs(entry, published):
+    stated = entry["license"].lower()
     named = (published.get("cardData") or {}).get("license")
-    # Names of licences that are not SPDX's differ from place to place.
+    # Names of licenses that are not SPDX's differ from place to place.
     if named in (None, "other") or stated.startswith("licenseref-"):
         return
     if named.lower() != stated:
-        yield f"`licence` is {entry['licence']}, and {named} on the hub"
+        yield f"`license` is {entry['license']}, and {named} on the hub"

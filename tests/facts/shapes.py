@@ -1,6 +1,6 @@
 """What a model is made of, from its config: the tensors of the language model, counted.
 
-One entry of `tensors` is (how many elements, how it is packed): "matrix" for what a quantised
+One entry of `tensors` is (how many elements, how it is packed): "matrix" for what a quantized
 file packs, "router" for what mlx-lm keeps at 8 bits, "experts" for the matrices of a mixture,
 "plain" for norms, biases and the like, which stay at 16 bits. Tied matrices are counted once.
 """

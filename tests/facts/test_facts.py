@@ -51,7 +51,7 @@ class TheListIsChecked(unittest.TestCase):
         self.assert_found("no tag `poetry`", "qwen3-8b",
                           lambda entry: entry["tags"].append("poetry"))
 
-    def test_a_key_that_is_misspelt_is_found(self):
+    def test_a_key_that_is_misspelled_is_found(self):
         self.assert_found("no key `layer`", "qwen3-8b",
                           lambda entry: entry["architecture"].update(layer=36))
 
@@ -137,7 +137,7 @@ class StoredHub(http.server.BaseHTTPRequestHandler):
 
 
 ENTRY = {
-    "id": "small", "source": "https://hub.example/makers/small", "licence": "MIT",
+    "id": "small", "source": "https://hub.example/makers/small", "license": "MIT",
     "sampling": {"temperature": 0.5},
     "variant": [
         {"format": "gguf", "packing": "Q8_0", "repository": "makers/small-GGUF", "revision": "main",
@@ -191,7 +191,7 @@ class AHubIsAsked(unittest.TestCase):
 
     def test_what_is_stated_otherwise_is_wrong_and_what_is_open_is_a_note(self):
         wrong, notes = hub.compared_source(self.hub, ENTRY)
-        self.assertEqual(wrong, ["`licence` is MIT, and apache-2.0 on the hub"])
+        self.assertEqual(wrong, ["`license` is MIT, and apache-2.0 on the hub"])
         self.assertEqual(notes, ["`temperature` is 0.5, and 0.7 in generation_config.json"])
         gguf, mlx = (hub.read_variant(self.hub, variant) for variant in ENTRY["variant"])
         wrong, notes = hub.compared_variant(ENTRY["variant"][0], gguf)

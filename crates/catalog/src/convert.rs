@@ -26,7 +26,7 @@ use weights::Weights;
 use crate::gguf::{GgufWriter, TensorType};
 use crate::safetensors::folder_name;
 
-/// Packed bytes that are written, and told about, at a time.
+/// TensorTypeStats bytes that are written, and told about, at a time.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// How the matrices of the file are packed. Vectors, such as norms and biases, stay F32.
@@ -43,7 +43,7 @@ pub enum Packing {
     /// 5 bits an element. Of weights that are 4-bit affine already nothing is lost.
     Q4_1,
     /// Q4_K, with Q6_K where llama.cpp's mix of that name has it: about 4.8 bits an element. A
-    /// plain quantiser, that is valid but not the best one; rows that are no multiple of 256 are
+    /// plain quantizer, that is valid but not the best one; rows that are no multiple of 256 are
     /// Q8_0.
     Q4_K_M,
 }
@@ -51,7 +51,7 @@ pub enum Packing {
 /// Writes the model in `folder` to the GGUF file `to`, which appears only when it is whole.
 ///
 /// Reads folders in the layout of Hugging Face and mlx-lm, of the families `llama`, `mistral`,
-/// `qwen2` and `qwen3`, with weights in f32, f16 or bf16, or as mlx-lm quantises them (affine, 2 to
+/// `qwen2` and `qwen3`, with weights in f32, f16 or bf16, or as mlx-lm quantizes them (affine, 2 to
 /// 8 bits). Tensors are converted one by one. `on_progress` hears how many bytes of how many are
 /// written, last of all that everything is.
 ///

@@ -1,10 +1,10 @@
 //! The list of models that can be installed: the built-in `models.toml`, and a user's own over it.
 //!
-//! Rule: an entry is whole or it is not in the list. Every mistake in a file is one sentence with its
-//! line and column, and a list with a mistake never takes the place of one without.
+//! Rule: an entry is whole or it is not in the list. Every error in a file is one sentence with its
+//! line and column, and a list with a error never takes the place of one without.
 
+mod error;
 mod facts;
-mod mistake;
 mod packing;
 mod read;
 mod table;
@@ -12,7 +12,7 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-pub use mistake::Mistake;
+pub use error::CatalogError;
 pub(crate) use packing::bits_of;
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub const FILE_NAME: &str = "models.toml";
 
 /// A list of models; each has an id of its own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Catalogue {
+pub struct Catalog {
     /// In the order of the files, the user's own last.
     pub entries: Vec<Entry>,
 }
@@ -44,7 +44,8 @@ pub struct Entry {
     /// What it is good for, and what not; empty where the list does not say.
     pub description: String,
     /// SPDX expression, or `LicenseRef-…`; empty where the list does not say.
-    pub licence: String,
+    #[serde(rename = "licence")]
+    pub license: String,
     /// What it is for.
     pub tags: Vec<Tag>,
     /// Tokens that it was made to attend to.
@@ -133,7 +134,7 @@ pub struct Architecture {
 /// How the weights of a model are packed that ships with the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct BundledPacking {
-    /// Bits of a quantised weight.
+    /// Bits of a quantized weight.
     pub bits: u64,
     /// Weights that share a scale.
     pub group_size: u64,
@@ -195,15 +196,15 @@ pub struct Bundled {
     pub gguf: Option<PathBuf>,
 }
 
-impl Catalogue {
+impl Catalog {
     /// The built-in list. Read once.
     pub fn built_in() -> Arc<Self> {
-        static LIST: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
-            // A test holds that there are no mistakes in it; were there one, an entry would be missing
+        static LIST: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
+            // A test holds that there are no errors in it; were there one, an entry would be missing
             // and all else go on.
             let (entries, _) =
-                read::list(BUILT_IN, Path::new(FILE_NAME), &Catalogue::default(), false);
-            Arc::new(Catalogue { entries })
+                read::list(BUILT_IN, Path::new(FILE_NAME), &Catalog::default(), false);
+            Arc::new(Catalog { entries })
         });
         LIST.clone()
     }
@@ -211,8 +212,8 @@ impl Catalogue {
     /// Reads a built-in list.
     ///
     /// # Errors
-    /// The first [`Mistake`] in it; `file` is the name that it gives.
-    pub fn read(text: &str, file: &Path) -> Result<Self, Mistake> {
+    /// The first [`CatalogError`] in it; `file` is the name that it gives.
+    pub fn read(text: &str, file: &Path) -> Result<Self, CatalogError> {
         Self::default().with(text, file, false)
     }
 
@@ -220,14 +221,14 @@ impl Catalogue {
     /// others come last.
     ///
     /// # Errors
-    /// The first [`Mistake`] in `text`; `file` is the name that it gives.
-    pub fn merged_with(&self, text: &str, file: &Path) -> Result<Self, Mistake> {
+    /// The first [`CatalogError`] in `text`; `file` is the name that it gives.
+    pub fn merged_with(&self, text: &str, file: &Path) -> Result<Self, CatalogError> {
         self.with(text, file, true)
     }
 
-    fn with(&self, text: &str, file: &Path, is_users: bool) -> Result<Self, Mistake> {
-        let (new, mistakes) = read::list(text, file, self, is_users);
-        if let Some(first) = mistakes.into_iter().next() {
+    fn with(&self, text: &str, file: &Path, is_users: bool) -> Result<Self, CatalogError> {
+        let (new, errors) = read::list(text, file, self, is_users);
+        if let Some(first) = errors.into_iter().next() {
             return Err(first);
         }
         let mut entries = self.entries.clone();
@@ -246,7 +247,7 @@ impl Catalogue {
         entries.find(|entry| entry.id.eq_ignore_ascii_case(id))
     }
 
-    /// Entries that have every one of these words in their id, name, family, licence, tags, repositories
+    /// Entries that have every one of these words in their id, name, family, license, tags, repositories
     /// or description: those with all of them in the id or name first, else in the order of the list.
     /// No words find all.
     pub fn search(&self, words: &str) -> Vec<&Entry> {
@@ -266,7 +267,7 @@ impl Entry {
             &self.id,
             &self.name,
             &self.family,
-            &self.licence,
+            &self.license,
             &self.description,
         ];
         let texts = own.into_iter().map(|text| &**text);

@@ -24,7 +24,7 @@ use crate::measured::Record;
 
 /// What is to be loaded.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct EstimateRequest<'a> {
     /// The form that will run.
     pub facts: &'a ModelFacts,
     /// How keys and values shall be kept.
@@ -34,10 +34,10 @@ pub struct Wish<'a> {
     /// A smaller model that is loaded beside it and guesses for it.
     pub draft: Option<&'a ModelFacts>,
     /// What earlier uses of this form on this machine measured.
-    pub known: Option<&'a Record>,
+    pub measured: Option<&'a Record>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> EstimateRequest<'a> {
     /// A model as it is loaded when nothing was chosen.
     pub fn of(facts: &'a ModelFacts) -> Self {
         Self {
@@ -45,29 +45,29 @@ impl<'a> Wish<'a> {
             kv: KvCacheChoice::Automatic,
             context_length: DEFAULT_CONTEXT,
             draft: None,
-            known: None,
+            measured: None,
         }
     }
 }
 
 /// What there is for models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct AvailableMemory {
     /// Bytes that models may use together, as of [`Budget`].
     pub budget_bytes: u64,
     /// Of it, what models take that are loaded and will stay.
-    pub taken_bytes: u64,
+    pub in_use_bytes: u64,
     /// Bytes that the system can give now without paging; `None` where nobody asked, as of another
     /// machine.
     pub available_bytes: Option<u64>,
 }
 
-impl Room {
+impl AvailableMemory {
     /// All of a budget, on a machine that does nothing else.
     pub fn all_of(budget: &Budget) -> Self {
         Self {
             budget_bytes: budget.total_bytes,
-            taken_bytes: 0,
+            in_use_bytes: 0,
             available_bytes: None,
         }
     }
@@ -75,7 +75,7 @@ impl Room {
 
 /// Bytes that a model needs, by part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Need {
+pub struct EstimatedNeed {
     /// Weights, as this machine computes with them.
     pub weight_bytes: u64,
     /// Keys, values and states with the context full; 0 where the files do not say enough.
@@ -93,7 +93,7 @@ pub struct Need {
     pub context_length: u64,
 }
 
-impl Need {
+impl EstimatedNeed {
     /// All parts together.
     pub fn total_bytes(&self) -> u64 {
         let parts = [
@@ -110,7 +110,7 @@ impl Need {
 /// Whether a model fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum MemoryFit {
     /// As things are.
     Fits,
     /// With so many tokens of context, fewer than were wished for.
@@ -130,7 +130,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl MemoryFit {
     /// Whether it can be used on this machine at all.
     pub fn is_usable(&self) -> bool {
         !matches!(self, Self::DoesNotFit { .. })
@@ -141,11 +141,11 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
     /// What it needs.
-    pub need: Need,
+    pub need: EstimatedNeed,
     /// What there is for it: the budget, without what stays loaded.
     pub room_bytes: u64,
     /// Whether it fits.
-    pub verdict: Verdict,
+    pub verdict: MemoryFit,
     /// The longest context that the machine has room for, in steps of 256 tokens up to the model's
     /// own; `None` if not even the shortest.
     pub context_that_fits: Option<u64>,
@@ -155,56 +155,74 @@ pub struct Estimate {
     pub is_corrected: bool,
 }
 
-/// Estimates `wish` on `machine`, where there is `room`.
-pub fn estimate(wish: &Wish<'_>, machine: &Machine, room: &Room) -> Estimate {
-    let need = need(wish, machine, wish.context_length);
-    let takes = |n| self::need(wish, machine, n).total_bytes();
-    let context_that_fits = fit::longest(wish.facts, |n| takes(n) <= room.budget_bytes);
-    let room_bytes = room.budget_bytes.saturating_sub(room.taken_bytes);
+/// Estimates `request` on `machine`, where there is `room`.
+pub fn estimate(
+    request: &EstimateRequest<'_>,
+    machine: &Machine,
+    available: &AvailableMemory,
+) -> Estimate {
+    let need = need(request, machine, request.context_length);
+    let takes = |n| self::need(request, machine, n).total_bytes();
+    let context_that_fits = fit::longest(request.facts, |n| takes(n) <= available.budget_bytes);
+    let room_bytes = available
+        .budget_bytes
+        .saturating_sub(available.in_use_bytes);
     Estimate {
-        verdict: verdict(need.total_bytes(), room, context_that_fits),
+        verdict: memory_fit(need.total_bytes(), available, context_that_fits),
         need,
         room_bytes,
         context_that_fits,
-        speed: speed::speed(wish, machine, need.context_length),
+        speed: speed::speed(request, machine, need.context_length),
         is_corrected: need.correction_bytes != 0,
     }
 }
 
-/// What `wish` needs with `context_length` tokens.
-pub fn need(wish: &Wish<'_>, machine: &Machine, context_length: u64) -> Need {
+/// What `request` needs with `context_length` tokens.
+pub fn need(
+    request: &EstimateRequest<'_>,
+    machine: &Machine,
+    context_length: u64,
+) -> EstimatedNeed {
     let of_machine = machine.for_fit();
-    let own = fit::need(wish.facts, &of_machine, wish.kv, context_length);
-    let draft = wish.draft.map_or(0, |draft| {
-        fit::need(draft, &of_machine, wish.kv, context_length).total_bytes()
+    let own = fit::need(request.facts, &of_machine, request.kv, context_length);
+    let draft = request.draft.map_or(0, |draft| {
+        fit::need(draft, &of_machine, request.kv, context_length).total_bytes()
     });
-    let known = wish.known;
-    Need {
+    let measured = request.measured;
+    EstimatedNeed {
         weight_bytes: own.weight_bytes,
         kv_cache_bytes: own.kv_cache_bytes,
         activation_bytes: own.activation_bytes,
         draft_bytes: draft,
         cache_bytes: own.cache_bytes,
-        correction_bytes: known.map_or(0, |known| known.correction(wish.facts, machine, wish.kv)),
+        correction_bytes: measured.map_or(0, |record| {
+            record.correction(request.facts, machine, request.kv)
+        }),
         context_length: own.context_length as u64,
     }
 }
 
-fn verdict(wanted: u64, room: &Room, context_that_fits: Option<u64>) -> Verdict {
-    if wanted > room.budget_bytes {
+fn memory_fit(
+    need_bytes: u64,
+    available: &AvailableMemory,
+    context_that_fits: Option<u64>,
+) -> MemoryFit {
+    if need_bytes > available.budget_bytes {
         return match context_that_fits {
             Some(context_length) if context_length >= LEAST_CONTEXT => {
-                Verdict::FitsWithContext { context_length }
+                MemoryFit::FitsWithContext { context_length }
             }
-            _ => Verdict::DoesNotFit {
-                missing_bytes: wanted - room.budget_bytes,
+            _ => MemoryFit::DoesNotFit {
+                missing_bytes: need_bytes - available.budget_bytes,
             },
         };
     }
-    let free = room.budget_bytes.saturating_sub(room.taken_bytes);
-    let free = free.min(room.available_bytes.unwrap_or(u64::MAX));
-    match wanted.checked_sub(free) {
-        None | Some(0) => Verdict::Fits,
-        Some(needs_bytes_free) => Verdict::FitsIfOthersClose { needs_bytes_free },
+    let free = available
+        .budget_bytes
+        .saturating_sub(available.in_use_bytes);
+    let free = free.min(available.available_bytes.unwrap_or(u64::MAX));
+    match need_bytes.checked_sub(free) {
+        None | Some(0) => MemoryFit::Fits,
+        Some(needs_bytes_free) => MemoryFit::FitsIfOthersClose { needs_bytes_free },
     }
 }

@@ -52,8 +52,8 @@ pub struct ModelFacts {
     /// it uses. As `weight_bytes` where the files do not tell.
     pub active_weight_bytes: u64,
     /// Bytes by the way in which they are packed, most first.
-    pub mix: Vec<Packed>,
-    /// Bits of a quantised weight, where the files say it of all of them.
+    pub mix: Vec<TensorTypeStats>,
+    /// Bits of a quantized weight, where the files say it of all of them.
     pub bits: Option<u64>,
     /// The chat template, as Jinja text.
     pub chat_template: Option<String>,
@@ -79,7 +79,7 @@ pub enum LayerKind {
 impl LayerKind {
     /// The layers of a model of which only the counts are known; their order is made up, and does
     /// not matter to what they need. Counts beyond `n_layers` are left out.
-    pub fn counted(n_layers: u64, n_sliding: u64, n_linear: u64) -> Vec<Self> {
+    pub fn from_counts(n_layers: u64, n_sliding: u64, n_linear: u64) -> Vec<Self> {
         let n_layers = n_layers.min(MAX_LAYERS);
         let n_sliding = n_sliding.min(n_layers);
         let n_linear = n_linear.min(n_layers - n_sliding);
@@ -96,7 +96,7 @@ pub(crate) const MAX_LAYERS: u64 = 4096;
 
 /// Tensors packed in one way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Packed {
+pub struct TensorTypeStats {
     /// `Q4_K`, `F32`, ….
     pub kind: String,
     /// How many tensors.
@@ -152,18 +152,18 @@ impl ModelFacts {
     /// which `fit::need` adds.
     pub fn kv_cache_bytes(&self, context_length: u64, kind: KvType) -> Option<u64> {
         let in_window = context_length.min(self.sliding_window.unwrap_or(u64::MAX));
-        self.kept_bytes(context_length, in_window, kind)
+        self.cache_bytes(context_length, in_window, kind)
     }
 
     /// Bytes of keys, values and states where layers that attend to all have room for `n_tokens`,
     /// and layers with a window for `n_sliding`. `None` where the files do not say enough.
-    pub fn kept_bytes(&self, n_tokens: u64, n_sliding: u64, kind: KvType) -> Option<u64> {
+    pub fn cache_bytes(&self, n_tokens: u64, n_sliding: u64, kind: KvType) -> Option<u64> {
         let row = |length| kind.row_bytes(length);
         self.kept(n_tokens, n_sliding, row)?
             .checked_add(self.state_bytes()?)
     }
 
-    /// As [`Self::kept_bytes`], without states, and with `row` bytes for elements of a head.
+    /// As [`Self::cache_bytes`], without states, and with `row` bytes for elements of a head.
     pub(crate) fn kept(
         &self,
         n_tokens: u64,
@@ -216,7 +216,7 @@ impl ModelFacts {
     }
 
     /// Whether at this length some layers look no further back than their window.
-    pub fn may_need_less_than(&self, context_length: u64) -> bool {
+    pub fn has_window_below(&self, context_length: u64) -> bool {
         let has_sliding = self.n_layers_of(LayerKind::Sliding) > 0;
         let window = self.sliding_window.filter(|_| has_sliding);
         window.is_some_and(|window| window < context_length)

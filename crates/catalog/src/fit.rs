@@ -62,15 +62,15 @@ pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvCacheChoice) -> Opti
 
 /// Whether MLX keeps packed weights packed on `machine`: on a processor it widens them where there is
 /// memory for it, which is many times faster.
-pub(crate) fn stays_quantised(facts: &ModelFacts, machine: &Machine) -> bool {
+pub(crate) fn stays_quantized(facts: &ModelFacts, machine: &Machine) -> bool {
     let is_packed = facts.mix.iter().any(|packed| packed.kind == "U32");
     is_packed && mlx_weights(facts, machine) != mlx::Weights::Dense
 }
 
 /// Tokens of context for which an engine made room to hold `n_tokens`.
-pub(crate) fn room_made_for(facts: &ModelFacts, n_tokens: u64) -> u64 {
+pub(crate) fn context_capacity(facts: &ModelFacts, n_tokens: u64) -> u64 {
     match facts.format {
-        Format::Gguf => llama::room_made_for(n_tokens),
+        Format::Gguf => llama::context_capacity(n_tokens),
         Format::Safetensors => n_tokens,
     }
 }

@@ -119,7 +119,7 @@ impl Record {
         let Some(peak) = self.peak else {
             return 0;
         };
-        let n_tokens = fit::room_made_for(facts, peak.context_tokens);
+        let n_tokens = fit::context_capacity(facts, peak.context_tokens);
         let computed = fit::need(facts, &machine.for_fit(), kv, n_tokens).total_bytes();
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let beyond = signed(peak.bytes).saturating_sub(signed(computed));

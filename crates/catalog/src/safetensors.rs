@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::Metadata;
 use serde_json::Value;
 
-use crate::facts::{Format, ModelFacts, Packed};
+use crate::facts::{Format, ModelFacts, TensorTypeStats};
 pub(crate) use json::{indexed_files, read_config, read_json, read_text};
 use layers::Config;
 
@@ -83,15 +83,15 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
         n_parameters: tally.n_parameters(&config),
         weight_bytes: tally.weight_bytes(),
         active_weight_bytes: tally.active_bytes(part.experts()),
-        bits: quantised_bits(&config),
+        bits: quantized_bits(&config),
         chat_template: json::chat_template(folder)?,
         n_files: files.len(),
         mix: tally.mix(),
     })
 }
 
-/// MLX packs what it quantised into 32-bit words, whose type says nothing.
-fn quantised_bits(config: &Value) -> Option<u64> {
+/// MLX packs what it quantized into 32-bit words, whose type says nothing.
+fn quantized_bits(config: &Value) -> Option<u64> {
     config.get("quantization")?.get("bits")?.as_u64()
 }
 
@@ -164,7 +164,7 @@ struct Tally {
     tensors: BTreeMap<String, u64>,
     /// Bytes of each.
     bytes: BTreeMap<String, u64>,
-    kinds: BTreeMap<String, Packed>,
+    kinds: BTreeMap<String, TensorTypeStats>,
 }
 
 impl Tally {
@@ -179,7 +179,7 @@ impl Tally {
             self.bytes.insert(name.clone(), (end - start) as u64);
             self.tensors.insert(name, n_elements);
             let kind = format!("{:?}", tensor.dtype);
-            let packed = self.kinds.entry(kind.clone()).or_insert(Packed {
+            let packed = self.kinds.entry(kind.clone()).or_insert(TensorTypeStats {
                 kind,
                 n_tensors: 0,
                 bytes: 0,
@@ -199,7 +199,7 @@ impl Tally {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Parameters: elements of plain tensors; of a matrix that MLX quantised the weights packed in
+    /// Parameters: elements of plain tensors; of a matrix that MLX quantized the weights packed in
     /// its 32-bit words, while its scales and biases are storage.
     fn n_parameters(&self, config: &Value) -> u64 {
         let quantization = config.get("quantization");
@@ -246,8 +246,8 @@ impl Tally {
         read.fold(0, u64::saturating_add)
     }
 
-    fn mix(self) -> Vec<Packed> {
-        let mut mix: Vec<Packed> = self.kinds.into_values().collect();
+    fn mix(self) -> Vec<TensorTypeStats> {
+        let mut mix: Vec<TensorTypeStats> = self.kinds.into_values().collect();
         mix.sort_by_key(|packed| std::cmp::Reverse(packed.bytes));
         mix
     }

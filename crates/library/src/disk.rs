@@ -8,7 +8,7 @@ use transom_hub::{Download, DownloadsOptions, State};
 
 /// The room on the disk that models are downloaded to.
 #[derive(Debug, Clone)]
-pub struct DiskRoom {
+pub struct DiskSpace {
     /// Bytes that this user may still write; `None` where the system doesn't say.
     pub free_bytes: Option<u64>,
     spare_bytes: u64,
@@ -16,7 +16,7 @@ pub struct DiskRoom {
     coming: Vec<(String, u64)>,
 }
 
-impl DiskRoom {
+impl DiskSpace {
     /// Reads the disk now, with these downloads in the queue.
     pub fn now(options: &DownloadsOptions, downloads: &[Download]) -> Self {
         // The folder is made with the first download.
@@ -33,7 +33,7 @@ impl DiskRoom {
     }
 
     /// Returns the bytes that running downloads are going to write.
-    pub fn coming_bytes(&self) -> u64 {
+    pub fn pending_bytes(&self) -> u64 {
         let bytes = self.coming.iter().map(|(_, bytes)| *bytes);
         bytes.fold(0, u64::saturating_add)
     }
@@ -44,7 +44,7 @@ impl DiskRoom {
         if self.coming.iter().any(|(of, _)| of == key) {
             return None;
         }
-        let taken = self.coming_bytes().saturating_add(self.spare_bytes);
+        let taken = self.pending_bytes().saturating_add(self.spare_bytes);
         let wanted = size_bytes?.saturating_add(taken);
         let missing = wanted.saturating_sub(self.free_bytes?);
         (missing > 0).then_some(missing)
@@ -102,8 +102,8 @@ mod tests {
     }
 
     /// A disk with so many bytes free, and nothing on its way.
-    fn free(bytes: u64) -> DiskRoom {
-        DiskRoom::now(&options(bytes), &[])
+    fn free(bytes: u64) -> DiskSpace {
+        DiskSpace::read(&options(bytes), &[])
     }
 
     fn download(key: &str, state: State) -> Download {
@@ -126,7 +126,7 @@ mod tests {
     fn a_folder_that_is_not_there_yet_has_the_room_of_the_disk_it_will_be_on() {
         assert_eq!(free(7 * GIB).free_bytes, Some(7 * GIB));
         let real = DownloadsOptions::in_folder("/not/there/models");
-        assert!(DiskRoom::now(&real, &[]).free_bytes.unwrap() > 0);
+        assert!(DiskSpace::read(&real, &[]).free_bytes.unwrap() > 0);
     }
 
     #[test]
@@ -145,8 +145,8 @@ mod tests {
             download("paused", State::Paused),
             download("done", State::Done),
         ];
-        let disk = DiskRoom::now(&options(10 * GIB), &downloads);
-        assert_eq!(disk.coming_bytes(), 6 * GIB);
+        let disk = DiskSpace::read(&options(10 * GIB), &downloads);
+        assert_eq!(disk.pending_bytes(), 6 * GIB);
         assert_eq!(disk.missing_bytes("other", Some(3 * GIB)), None);
         assert_eq!(disk.missing_bytes("other", Some(4 * GIB)), Some(GIB));
         // Its own bytes are not asked for twice.
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_says_nothing_is_not_in_the_way() {
-        let disk = DiskRoom {
+        let disk = DiskSpace {
             free_bytes: None,
             ..free(0)
         };

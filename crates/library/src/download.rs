@@ -6,8 +6,8 @@
 
 use std::path::PathBuf;
 
-use transom_catalog::estimate::{Estimate, Verdict};
-use transom_catalog::{Catalogue, Entry, Format, Installed, Variant};
+use transom_catalog::estimate::{Estimate, MemoryFit};
+use transom_catalog::{Catalog, Entry, Format, InstalledModel, Variant};
 use transom_hub::{HubError, Listing, Offer, Wanted, WantedFile};
 
 use crate::Library;
@@ -20,7 +20,7 @@ const FOLDER: &str = "safetensors";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
     /// An entry of the catalog.
-    Listed {
+    InCatalog {
         /// The entry's id.
         id: String,
         /// The packing or format, if one was named.
@@ -87,7 +87,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
     /// The answer.
-    pub verdict: Verdict,
+    pub verdict: MemoryFit,
     /// What it needs; of a model of the hub its weights alone.
     pub need_bytes: u64,
     /// What models may use.
@@ -130,12 +130,12 @@ impl Reference {
     ///
     /// # Errors
     /// [`UnknownModel`], with similar ids.
-    pub fn parse(text: &str, catalog: &Catalogue, endpoint: &str) -> Result<Self, UnknownModel> {
+    pub fn parse(text: &str, catalog: &Catalog, endpoint: &str) -> Result<Self, UnknownModel> {
         let text = text.trim();
         let (id, variant) = split(text, '@');
         if let Some(entry) = catalog.find(id) {
             let id = entry.id.clone();
-            return Ok(Self::Listed { id, variant });
+            return Ok(Self::InCatalog { id, variant });
         }
         if let Some(reference) = Self::of_page(without_host(text, endpoint)) {
             return Ok(reference);
@@ -212,7 +212,7 @@ impl Library {
     pub fn listing_of(&self, reference: &Reference) -> Result<Option<ListingQuery>, PlanError> {
         let (repository, revision, is_required) = match reference {
             Reference::Hub { repository, .. } => (&**repository, "main", true),
-            Reference::Listed { id, variant } => {
+            Reference::InCatalog { id, variant } => {
                 let (_, variant) = self.wanted_variant(id, variant.as_deref())?;
                 if variant.lists_all_files() {
                     return Ok(None);
@@ -239,7 +239,7 @@ impl Library {
         listing: Option<&Listing>,
     ) -> Result<Plan, PlanError> {
         match (reference, listing) {
-            (Reference::Listed { id, variant }, _) => {
+            (Reference::InCatalog { id, variant }, _) => {
                 let (entry, chosen) = self.wanted_variant(id, variant.as_deref())?;
                 let name = match variant {
                     Some(_) => Self::id_of_variant(entry, chosen),
@@ -323,7 +323,7 @@ impl Library {
             title: entry.name.clone(),
             format: variant.format,
             packing: variant.packing.clone(),
-            license: entry.licence.clone(),
+            license: entry.license.clone(),
             size_bytes,
             fit: fit.as_ref().map(Fit::from),
             unverified: unverified.cloned().collect(),
@@ -350,7 +350,7 @@ impl Library {
         let fit = offer.size_bytes.map(|bytes| Fit {
             verdict: self.verdict_of_weights(bytes),
             need_bytes: bytes,
-            room_bytes: self.machine.room().budget_bytes,
+            room_bytes: self.machine.available_memory().budget_bytes,
             context_length: None,
         });
         Ok(Plan {
@@ -379,7 +379,7 @@ impl Library {
     }
 
     /// Returns the installed model that has all files of this plan.
-    pub fn installed_plan(&self, plan: &Plan) -> Option<&Installed> {
+    pub fn installed_plan(&self, plan: &Plan) -> Option<&InstalledModel> {
         let Wanted {
             repository, files, ..
         } = &plan.wanted;

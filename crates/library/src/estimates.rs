@@ -2,12 +2,12 @@
 //!
 //! Every sum and choice is the catalog's; this says which facts, form and measurements go into it.
 
-use transom_catalog::choice::{self, Files};
-use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, Verdict, Wish, estimate};
-use transom_catalog::forms::format_of;
+use transom_catalog::choice::{self, RepositoryFiles};
+use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, EstimateRequest, MemoryFit, estimate};
 use transom_catalog::measured::Record;
-use transom_catalog::tiers::{self, MEMORY_SIZES, Tier};
-use transom_catalog::{Entry, Format, Installed, ModelFacts, Variant};
+use transom_catalog::model_files::format_of;
+use transom_catalog::recommendations::{self, MEMORY_SIZES, Recommendations};
+use transom_catalog::{Entry, Format, InstalledModel, ModelFacts, Variant};
 use transom_hub::Offer;
 use transom_supervisor::KvCacheChoice;
 
@@ -18,18 +18,22 @@ impl Library {
     ///
     /// # Errors
     /// The problem of its files, if none can be read.
-    pub fn estimate(&self, model: &Installed, settings: &LoadSettings) -> Result<Estimate, String> {
-        let (path, facts) = self.form_that_runs(model)?;
+    pub fn estimate(
+        &self,
+        model: &InstalledModel,
+        settings: &LoadSettings,
+    ) -> Result<Estimate, String> {
+        let (path, facts) = self.runnable_variant(model)?;
         let kv = settings.kv_cache;
-        let wish = Wish {
+        let request = EstimateRequest {
             kv,
             context_length: settings
                 .context_length
                 .map_or(DEFAULT_CONTEXT, |n| n as u64),
-            known: self.machine.record(&facts, &path, kv),
-            ..Wish::of(&facts)
+            measured: self.machine.record(&facts, &path, kv),
+            ..EstimateRequest::new(&facts)
         };
-        Ok(self.estimate_of(&wish))
+        Ok(self.estimate_of(&request))
     }
 
     /// Estimates a variant of the catalog with default settings, corrected by what an installed copy
@@ -38,34 +42,39 @@ impl Library {
         variant.size_bytes()?;
         let facts = entry.facts(variant);
         let installed = self.installed_variant(entry, variant);
-        let wish = Wish {
-            known: installed.and_then(|model| self.record(model, &facts, KvCacheChoice::Automatic)),
-            ..Wish::of(&facts)
+        let request = EstimateRequest {
+            measured: installed
+                .and_then(|model| self.record(model, &facts, KvCacheChoice::Automatic)),
+            ..EstimateRequest::new(&facts)
         };
-        Some(self.estimate_of(&wish))
+        Some(self.estimate_of(&request))
     }
 
     /// Returns what answers measured of the form of an installed model that has the format of `facts`.
     pub fn record(
         &self,
-        model: &Installed,
+        model: &InstalledModel,
         facts: &ModelFacts,
         kv: KvCacheChoice,
     ) -> Option<&Record> {
-        let mut paths = model.forms.paths.iter();
+        let mut paths = model.files.paths.iter();
         let path = paths.find(|path| format_of(path) == facts.format)?;
         self.machine.record(facts, path, kv)
     }
 
-    fn estimate_of(&self, wish: &Wish<'_>) -> Estimate {
-        estimate(wish, self.machine.numbers(), self.machine.room())
+    fn estimate_of(&self, request: &EstimateRequest<'_>) -> Estimate {
+        estimate(
+            request,
+            self.machine.specs(),
+            self.machine.available_memory(),
+        )
     }
 
     /// Returns whether weights of so many bytes fit, of a model of which nothing else is known.
-    pub fn verdict_of_weights(&self, bytes: u64) -> Verdict {
-        match bytes.checked_sub(self.machine.room().budget_bytes) {
-            None | Some(0) => Verdict::Fits,
-            Some(missing_bytes) => Verdict::DoesNotFit { missing_bytes },
+    pub fn verdict_of_weights(&self, bytes: u64) -> MemoryFit {
+        match bytes.checked_sub(self.machine.available_memory().budget_bytes) {
+            None | Some(0) => MemoryFit::Fits,
+            Some(missing_bytes) => MemoryFit::DoesNotFit { missing_bytes },
         }
     }
 
@@ -84,9 +93,9 @@ impl Library {
         entry: &Entry,
         variants: impl IntoIterator<Item = &'a Variant>,
     ) -> Option<&'a Variant> {
-        let budget_bytes = self.machine.room().budget_bytes;
-        let suited = choice::variant_among(entry, variants, self.machine.numbers(), budget_bytes);
-        suited.map(|suited| suited.variant)
+        let budget_bytes = self.machine.available_memory().budget_bytes;
+        let estimated = choice::variant_among(entry, variants, self.machine.specs(), budget_bytes);
+        estimated.map(|estimated| estimated.variant)
     }
 
     /// Returns the place of what to propose among what a repository of the hub offers: an installed
@@ -99,48 +108,48 @@ impl Library {
             true => (0..offers.len()).collect(),
             false => installed,
         };
-        let files = places.iter().map(|place| Files {
+        let files = places.iter().map(|place| RepositoryFiles {
             format: download::format_of(&offers[*place]),
             packing: &offers[*place].packing,
             size_bytes: offers[*place].size_bytes,
         });
-        let files: Vec<Files<'_>> = files.collect();
-        let budget_bytes = self.machine.room().budget_bytes;
-        let best = choice::files_among(&files, self.machine.numbers(), budget_bytes);
+        let files: Vec<RepositoryFiles<'_>> = files.collect();
+        let budget_bytes = self.machine.available_memory().budget_bytes;
+        let best = choice::files_among(&files, self.machine.specs(), budget_bytes);
         best.map(|best| places[best])
     }
 
     /// Returns the installed model that an offer of a repository became.
-    pub fn installed_offer(&self, repository: &str, offer: &Offer) -> Option<&Installed> {
-        let is_it = |model: &&Installed| {
+    pub fn installed_offer(&self, repository: &str, offer: &Offer) -> Option<&InstalledModel> {
+        let is_it = |model: &&InstalledModel| {
             model.repository.as_deref() == Some(repository) && has_packing(model, &offer.packing)
         };
         self.installed().iter().find(is_it)
     }
 
     /// Returns what is recommended for this machine, under its budget.
-    pub fn recommended(&self) -> Tier {
-        let budget_bytes = self.machine.room().budget_bytes;
-        tiers::recommended_for(self.machine.numbers(), Some(budget_bytes), &self.catalog)
+    pub fn recommended(&self) -> Recommendations {
+        let budget_bytes = self.machine.available_memory().budget_bytes;
+        recommendations::recommended_for(self.machine.specs(), Some(budget_bytes), &self.catalog)
     }
 
     /// Returns what is recommended for Macs of every size, smallest first. This machine stands in place
     /// of a Mac with as much memory; its `memory_bytes` tell which it is.
-    pub fn all_tiers(&self) -> Vec<Tier> {
+    pub fn recommended_by_memory(&self) -> Vec<Recommendations> {
         let own = self.recommended();
         let others = MEMORY_SIZES.into_iter();
         let others = others.filter(|bytes| *bytes != own.memory_bytes);
-        let mut all: Vec<Tier> = others
-            .map(|bytes| tiers::recommended(bytes, &self.catalog))
+        let mut all: Vec<Recommendations> = others
+            .map(|bytes| recommendations::recommended_for_mac(bytes, &self.catalog))
             .collect();
         all.push(own);
-        all.sort_by_key(|tier| tier.memory_bytes);
+        all.sort_by_key(|recommended| recommended.memory_bytes);
         all
     }
 }
 
 /// Returns true if the name of a model's file has this packing. A folder has only one.
-fn has_packing(model: &Installed, packing: &str) -> bool {
+fn has_packing(model: &InstalledModel, packing: &str) -> bool {
     let file = model.id.file_name().unwrap_or_default().to_string_lossy();
     let is_file = model.formats().contains(&Format::Gguf);
     !is_file || file.to_lowercase().contains(&packing.to_lowercase())

@@ -21,40 +21,46 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use transom_catalog::{installed, read_list};
+use transom_catalog::{installed, read_catalog_file};
 use transom_signals::Hardware;
 use transom_supervisor::settings::Settings;
 
-pub use disk::DiskRoom;
-pub use load::{LoadSettings, Usage};
+pub use disk::DiskSpace;
+pub use load::{LoadSettings, UsageRecorder};
 pub use machine::ThisMachine;
 pub use names::{LookupError, format_name, is_path, is_repository, packings_of, variant_text};
 
 // What shells show of models, so that they need not know the catalog.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};
-pub use transom_catalog::estimate::{Bandwidth, BandwidthBasis, Estimate, Machine, Speed, Verdict};
-pub use transom_catalog::installed::{
-    ADDED_FILE, AddedError, AddedWatch, Addition, Freed, MODELS_FOLDER, PARTS_FOLDER, Removal,
-    RemoveError, given, keep_added, own_executable, read_added, starter_near,
+pub use transom_catalog::estimate::{
+    Bandwidth, BandwidthBasis, Estimate, Machine, MemoryFit, Speed,
 };
-pub use transom_catalog::tiers::{MEMORY_SIZES, Pair, PairKind, Pick, Tier, Why};
+pub use transom_catalog::installed::{
+    ADDED_FILE, AddedError, AddedModel, AddedModelsWatcher, FreedSpace, MODELS_FOLDER,
+    PARTS_FOLDER, Removal, RemoveError, add_paths, own_executable, read_added, starter_near,
+    usable_model_at,
+};
+pub use transom_catalog::recommendations::{
+    MEMORY_SIZES, ModelPair, PairKind, Recommendation, RecommendationReason, Recommendations,
+};
 pub use transom_catalog::{
-    Catalogue, Entry, Format, Installed, Mistake, ModelFacts, Origin, Places, Variant, Watch,
+    Catalog, CatalogError, CatalogWatcher, Entry, Format, InstalledModel, ModelFacts, Origin,
+    Places, Variant,
 };
 
 /// A snapshot of the models of one person on one machine.
 #[derive(Debug)]
 pub struct Library {
-    catalog: Arc<Catalogue>,
+    catalog: Arc<Catalog>,
     places: Places,
     machine: ThisMachine,
-    installed: OnceLock<Vec<Installed>>,
+    installed: OnceLock<Vec<InstalledModel>>,
 }
 
 impl Library {
     /// Joins a catalog that was read, the places to look for models in, and a machine. Looks for
     /// models when they are first asked for.
-    pub fn new(catalog: Arc<Catalogue>, places: Places, machine: ThisMachine) -> Self {
+    pub fn new(catalog: Arc<Catalog>, places: Places, machine: ThisMachine) -> Self {
         Self {
             catalog,
             places,
@@ -67,7 +73,7 @@ impl Library {
     /// user chose. Returns the problems of files that the user may have edited: their own `models.toml`,
     /// the list of added models and the settings. The rest of the library works without them.
     pub fn open(data_folder: &Path, hardware: &Hardware) -> (Self, Vec<String>) {
-        let (catalog, mistake) = read_catalog(data_folder);
+        let (catalog, error) = read_catalog(data_folder);
         let added = installed::read_added(data_folder).err();
         let added = added.map(|error| format!("{error}; the models that you added are left out"));
         let (settings, damaged) = match Settings::read(data_folder) {
@@ -76,22 +82,22 @@ impl Library {
         };
         let machine = ThisMachine::read(hardware, data_folder, settings.memory_budget_bytes);
         let library = Self::new(catalog, Places::of(data_folder), machine);
-        let problems = [mistake, added, damaged].into_iter().flatten();
+        let problems = [error, added, damaged].into_iter().flatten();
         (library, problems.collect())
     }
 
     /// Returns the same library with the models that are installed now.
     pub fn refreshed(&self) -> Self {
-        self.on(self.machine.clone())
+        self.with_machine(self.machine.clone())
     }
 
     /// Returns the same models on another machine.
-    pub fn on(&self, machine: ThisMachine) -> Self {
+    pub fn with_machine(&self, machine: ThisMachine) -> Self {
         Self::new(self.catalog.clone(), self.places.clone(), machine)
     }
 
     /// Returns the models that exist: the built-in list with the user's own over it.
-    pub fn catalog(&self) -> &Catalogue {
+    pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
@@ -106,7 +112,7 @@ impl Library {
     }
 
     /// Returns every model that is installed, the starter first.
-    pub fn installed(&self) -> &[Installed] {
+    pub fn installed(&self) -> &[InstalledModel] {
         self.installed.get_or_init(|| installed::list(&self.places))
     }
 
@@ -120,7 +126,7 @@ impl Library {
     ///
     /// # Errors
     /// [`AddedError`], if nothing there is a model for text, or the list can't be written.
-    pub fn add(&self, path: &Path) -> Result<Addition, AddedError> {
+    pub fn add(&self, path: &Path) -> Result<AddedModel, AddedError> {
         installed::add(path, &self.places)
     }
 
@@ -129,7 +135,7 @@ impl Library {
     ///
     /// # Errors
     /// [`AddedError`], if the list can't be written.
-    pub fn forget(&self, model: &Installed) -> Result<Option<usize>, AddedError> {
+    pub fn forget(&self, model: &InstalledModel) -> Result<Option<usize>, AddedError> {
         let (Origin::Added { path }, Some(data_folder)) = (&model.origin, &self.places.data_folder)
         else {
             return Ok(None);
@@ -145,7 +151,7 @@ impl Library {
     ///
     /// # Errors
     /// [`RemoveError`], if it does not lie in the models folder.
-    pub fn removal(&self, model: &Installed) -> Result<Removal, RemoveError> {
+    pub fn removal(&self, model: &InstalledModel) -> Result<Removal, RemoveError> {
         installed::removal(model, &self.places)
     }
 
@@ -153,18 +159,18 @@ impl Library {
     ///
     /// # Errors
     /// [`RemoveError`].
-    pub fn remove(&self, model: &Installed) -> Result<Freed, RemoveError> {
+    pub fn remove(&self, model: &InstalledModel) -> Result<FreedSpace, RemoveError> {
         installed::remove(model, &self.places)
     }
 
     /// Returns the starter that comes with the program, without looking for other models.
-    pub fn starter(&self) -> Option<Installed> {
+    pub fn starter(&self) -> Option<InstalledModel> {
         let executable = self.places.executable.clone().or_else(own_executable)?;
-        Installed::at(&starter_near(&executable)?, Origin::Starter).ok()
+        InstalledModel::at(&starter_near(&executable)?, Origin::Starter).ok()
     }
 
     /// Returns the installed model that has the files of this variant.
-    pub fn installed_variant(&self, entry: &Entry, variant: &Variant) -> Option<&Installed> {
+    pub fn installed_variant(&self, entry: &Entry, variant: &Variant) -> Option<&InstalledModel> {
         self.installed().iter().find(|model| {
             let known = model.entry(&self.catalog);
             known.is_some_and(|(of, its)| of.id == entry.id && its == Some(variant))
@@ -172,19 +178,19 @@ impl Library {
     }
 }
 
-/// Reads the built-in catalog with the user's own list over it. A mistake in that list leaves the
+/// Reads the built-in catalog with the user's own list over it. A error in that list leaves the
 /// built-in catalog in force and is returned with its line.
-fn read_catalog(data_folder: &Path) -> (Arc<Catalogue>, Option<String>) {
-    let built_in = Catalogue::built_in();
+fn read_catalog(data_folder: &Path) -> (Arc<Catalog>, Option<String>) {
+    let built_in = Catalog::built_in();
     let file = data_folder.join(CATALOG_FILE);
-    let merged = read_list(&file).and_then(|text| match text {
+    let merged = read_catalog_file(&file).and_then(|text| match text {
         Some(text) => built_in.merged_with(&text, &file).map(Arc::new),
         None => Ok(built_in.clone()),
     });
     match merged {
         Ok(merged) => (merged, None),
-        Err(mistake) => {
-            let problem = format!("{mistake}; your own list is left out until you fix it");
+        Err(error) => {
+            let problem = format!("{error}; your own list is left out until you fix it");
             (built_in, Some(problem))
         }
     }

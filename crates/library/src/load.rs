@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use transom_catalog::forms::{Forms, format_of};
 use transom_catalog::measured::{self, Key, Sample};
-use transom_catalog::{Format, Installed, ModelFacts};
+use transom_catalog::model_files::{ModelFiles, format_of};
+use transom_catalog::{Format, InstalledModel, ModelFacts};
 use transom_engine::{ModelSource, Stats};
 use transom_supervisor::status::ModelStatus;
 use transom_supervisor::{Correction, KvCacheChoice, ModelSpec, Role};
@@ -24,12 +24,12 @@ pub struct LoadSettings {
 impl Library {
     /// Returns the request that loads `model` for chat, with every form that is installed and what
     /// earlier answers measured of each.
-    pub fn spec(&self, model: &Installed, settings: &LoadSettings) -> ModelSpec {
-        let Forms { paths, .. } = &model.forms;
+    pub fn spec(&self, model: &InstalledModel, settings: &LoadSettings) -> ModelSpec {
+        let ModelFiles { paths, .. } = &model.files;
         let corrections = paths.iter().filter_map(|path| {
             let facts = model.facts_of(path).ok()?;
             let record = self.machine.record(&facts, path, settings.kv_cache)?;
-            let bytes = record.correction(&facts, self.machine.numbers(), settings.kv_cache);
+            let bytes = record.correction(&facts, self.machine.specs(), settings.kv_cache);
             (bytes != 0).then(|| Correction {
                 path: path.clone(),
                 bytes,
@@ -52,9 +52,12 @@ impl Library {
     ///
     /// # Errors
     /// The problem of the model's files, if none can be read.
-    pub fn form_that_runs(&self, model: &Installed) -> Result<(PathBuf, Arc<ModelFacts>), String> {
-        let first = self.machine.numbers().first_format();
-        let mut paths: Vec<&PathBuf> = model.forms.paths.iter().collect();
+    pub fn runnable_variant(
+        &self,
+        model: &InstalledModel,
+    ) -> Result<(PathBuf, Arc<ModelFacts>), String> {
+        let first = self.machine.specs().first_format();
+        let mut paths: Vec<&PathBuf> = model.files.paths.iter().collect();
         paths.sort_by_key(|path| format_of(path) != first);
         let usable = |path: &PathBuf| Some((path.clone(), model.facts_of(path).ok()?));
         match paths.into_iter().find_map(usable) {
@@ -67,32 +70,32 @@ impl Library {
     /// `None` if it isn't loaded any more or its form can't be told.
     pub fn usage(
         &self,
-        model: &Installed,
+        model: &InstalledModel,
         settings: &LoadSettings,
         loaded: &ModelStatus,
-    ) -> Option<Usage> {
+    ) -> Option<UsageRecorder> {
         let format = match &*loaded.info.as_ref()?.engine {
             "mlx" => Format::Safetensors,
             _ => Format::Gguf,
         };
         let is_passed_over =
             |path: &Path| loaded.passed_over.iter().any(|other| other.path == path);
-        let mut paths = model.forms.paths.iter();
+        let mut paths = model.files.paths.iter();
         let path = paths.find(|path| format_of(path) == format && !is_passed_over(path))?;
         let facts = model.facts_of(path).ok()?;
-        Some(Usage::of_form(self, &facts, path, settings))
+        Some(UsageRecorder::new(self, &facts, path, settings))
     }
 }
 
 /// Where the measurements of one form of a model are written.
 #[derive(Debug, Clone)]
-pub struct Usage {
+pub struct UsageRecorder {
     file: PathBuf,
     key: Key,
 }
 
-impl Usage {
-    pub(crate) fn of_form(
+impl UsageRecorder {
+    pub(crate) fn new(
         library: &Library,
         facts: &ModelFacts,
         path: &Path,

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use transom_catalog::estimate::{Bandwidth, Machine, Room};
+use transom_catalog::estimate::{AvailableMemory, Bandwidth, Machine};
 use transom_catalog::fit::kv_type;
 use transom_catalog::measured::{self, Key, Measured, Record};
-use transom_catalog::{ModelFacts, forms};
+use transom_catalog::{ModelFacts, model_files};
 use transom_signals::{Hardware, available_bytes};
 use transom_supervisor::KvCacheChoice;
 
@@ -14,7 +14,7 @@ use transom_supervisor::KvCacheChoice;
 #[derive(Debug, Clone)]
 pub struct ThisMachine {
     machine: Machine,
-    room: Room,
+    available_memory: AvailableMemory,
     chip_name: String,
     measured: Measured,
     measured_file: PathBuf,
@@ -35,7 +35,7 @@ impl ThisMachine {
             measured.bandwidth(&chip_name),
         );
         Self {
-            room: Room::all_of(&machine.budget(budget_bytes)),
+            available_memory: AvailableMemory::of_budget(&machine.budget(budget_bytes)),
             machine,
             chip_name,
             measured,
@@ -44,9 +44,9 @@ impl ThisMachine {
     }
 
     /// Returns a made-up machine that does nothing else and has measured nothing.
-    pub fn made_up(machine: Machine) -> Self {
+    pub fn simulated(machine: Machine) -> Self {
         Self {
-            room: Room::all_of(&machine.budget(None)),
+            available_memory: AvailableMemory::of_budget(&machine.budget(None)),
             machine,
             chip_name: String::new(),
             measured: Measured::default(),
@@ -58,9 +58,9 @@ impl ThisMachine {
     /// that other programs leave. The `in_use_bytes` of loaded models count as free: they make room for
     /// the next one.
     pub fn with_status(mut self, budget_bytes: u64, in_use_bytes: u64) -> Self {
-        self.room = Room {
+        self.available_memory = AvailableMemory {
             budget_bytes,
-            taken_bytes: 0,
+            in_use_bytes: 0,
             available_bytes: available_bytes().map(|bytes| bytes.saturating_add(in_use_bytes)),
         };
         self
@@ -104,7 +104,7 @@ impl ThisMachine {
     }
 
     /// Returns the numbers that estimates depend on.
-    pub fn numbers(&self) -> &Machine {
+    pub fn specs(&self) -> &Machine {
         &self.machine
     }
 
@@ -114,8 +114,8 @@ impl ThisMachine {
     }
 
     /// Returns the memory that models may use.
-    pub fn room(&self) -> &Room {
-        &self.room
+    pub fn available_memory(&self) -> &AvailableMemory {
+        &self.available_memory
     }
 
     /// Returns the file of measurements.
@@ -136,11 +136,11 @@ impl ThisMachine {
     /// Returns the key under which answers of the form at `path` are measured.
     pub(crate) fn key(&self, facts: &ModelFacts, path: &Path, kv: KvCacheChoice) -> Key {
         let kv = kv_type(facts, &self.machine.for_fit(), kv);
-        Key::of_path(path, forms::format_of(path), kv)
+        Key::of_path(path, model_files::format_of(path), kv)
     }
 
     #[cfg(feature = "test-support")]
-    pub(crate) fn set_room(&mut self, room: Room) {
-        self.room = room;
+    pub(crate) fn set_available_memory(&mut self, available: AvailableMemory) {
+        self.available_memory = available;
     }
 }

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use transom_catalog::{Entry, Format, InspectError, Installed, Origin, Variant, forms};
+use transom_catalog::{Entry, Format, InspectError, InstalledModel, Origin, Variant, model_files};
 
 use crate::Library;
 use crate::download::with_format;
@@ -59,7 +59,7 @@ impl From<InspectError> for LookupError {
 
 impl Library {
     /// Returns the id of a model. It stays the same while the model is installed, whatever else is.
-    pub fn id_of(&self, model: &Installed) -> String {
+    pub fn id_of(&self, model: &InstalledModel) -> String {
         let path = || model.id.to_string_lossy().into_owned();
         let Some(id) = self.id_by_origin(model) else {
             return path();
@@ -77,7 +77,7 @@ impl Library {
     }
 
     /// The id that follows from the catalog or the hub; `None` if neither knows the model.
-    fn id_by_origin(&self, model: &Installed) -> Option<String> {
+    fn id_by_origin(&self, model: &InstalledModel) -> Option<String> {
         match (model.entry(&self.catalog), &model.repository) {
             (Some((entry, _)), _) if model.origin == Origin::Starter => Some(entry.id.clone()),
             (Some((entry, Some(variant))), _) => Some(Self::id_of_variant(entry, variant)),
@@ -93,15 +93,15 @@ impl Library {
 
     /// Returns the installed model with this id, at this path, or with this name. Ids go first, then
     /// paths; of several with the name the one in the form that runs first on this machine.
-    pub fn find(&self, text: &str) -> Option<&Installed> {
-        let has_id = |model: &&Installed| {
+    pub fn find(&self, text: &str) -> Option<&InstalledModel> {
+        let has_id = |model: &&InstalledModel| {
             let id = self.id_by_origin(model);
             id.is_some_and(|id| id.eq_ignore_ascii_case(text))
         };
         // Of several copies the first has the id.
         let by_id = self.installed().iter().find(has_id);
         let by_path = || {
-            let path = forms::of(Path::new(text)).ok()?.paths.swap_remove(0);
+            let path = model_files::of(Path::new(text)).ok()?.paths.swap_remove(0);
             self.installed().iter().find(|model| model.id == path)
         };
         by_id
@@ -114,16 +114,16 @@ impl Library {
     ///
     /// # Errors
     /// [`LookupError`], with what the text could have meant.
-    pub fn resolve(&self, text: &str) -> Result<Installed, LookupError> {
+    pub fn resolve(&self, text: &str) -> Result<InstalledModel, LookupError> {
         if is_path(text) || Path::new(text).exists() {
-            return Ok(Installed::of_places(Path::new(text), &self.places)?);
+            return Ok(InstalledModel::of_places(Path::new(text), &self.places)?);
         }
         let found = self.find(text).cloned();
         found.ok_or_else(|| self.not_found(text))
     }
 
     /// Returns a short name that only this model has.
-    pub fn short_name(&self, model: &Installed) -> String {
+    pub fn short_name(&self, model: &InstalledModel) -> String {
         let entry = model.entry(&self.catalog);
         let entry = entry.map(|(entry, _)| [entry.id.clone(), self.id_of(model)]);
         let names = entry.into_iter().flatten().chain([model.name().to_owned()]);
@@ -137,13 +137,13 @@ impl Library {
     /// Returns the installed models that go by this name: the id of an entry, perhaps with `@packing`,
     /// a repository, perhaps with `:packing`, the name of a file or folder, or the title that windows
     /// show. A format counts as a packing. Those in the form that runs first on this machine come first.
-    pub fn named(&self, text: &str) -> Vec<&Installed> {
+    pub fn named(&self, text: &str) -> Vec<&InstalledModel> {
         let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
         let (base, packing) = match text.split_once(['@', ':']) {
             Some((base, packing)) => (base, Some(packing)),
             None => (text, None),
         };
-        let goes_by = |model: &&Installed| {
+        let goes_by = |model: &&InstalledModel| {
             if is(model.name(), text) || is(&model.title(&self.catalog), text) {
                 return true;
             }
@@ -159,11 +159,11 @@ impl Library {
             has_packing
                 && (id.is_some_and(|id| is(id, base)) || repository.is_some_and(|r| is(r, base)))
         };
-        let mut models: Vec<&Installed> = self.installed().iter().filter(goes_by).collect();
-        let first = self.machine.numbers().first_format();
+        let mut models: Vec<&InstalledModel> = self.installed().iter().filter(goes_by).collect();
+        let first = self.machine.specs().first_format();
         models.sort_by_key(|model| {
-            let is_elsewhere = matches!(model.origin, Origin::Elsewhere { .. });
-            (!model.formats().contains(&first), is_elsewhere)
+            let is_of_other_app = matches!(model.origin, Origin::OtherApp { .. });
+            (!model.formats().contains(&first), is_of_other_app)
         });
         models
     }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use transom_catalog::entries::FILE_NAME;
-use transom_catalog::estimate::{Machine, Room};
+use transom_catalog::estimate::{AvailableMemory, Machine};
 use transom_catalog::installed::MODELS_FOLDER;
 use transom_catalog::test_support::TinyModel;
-use transom_catalog::{Catalogue, Places};
+use transom_catalog::{Catalog, Places};
 
 use crate::{Library, ThisMachine};
 
@@ -20,7 +20,7 @@ pub const CATALOG: &str = r#"
 [[model]]
 id = "tiny"
 name = "Tiny 1B"
-licence = "MIT"
+license = "MIT"
 tags = ["chat"]
 variant = [
   { format = "gguf", packing = "Q8_0", repository = "owner/tiny-GGUF", files = [
@@ -35,7 +35,7 @@ architecture = { model_type = "llama", parameters = 1_000_000_000, layers = 16, 
 id = "huge"
 name = "Huge 400B"
 description = "Too large for any laptop."
-licence = "MIT"
+license = "MIT"
 tags = ["code"]
 variant = [
   { format = "gguf", packing = "Q4_K_M", repository = "owner/huge-GGUF", files = [
@@ -54,24 +54,24 @@ pub fn computer() -> Machine {
 
 /// A Mac with so much memory that runs nothing else.
 pub fn mac(gigabytes: u64) -> ThisMachine {
-    ThisMachine::made_up(Machine::with_memory(gigabytes * GIB))
+    ThisMachine::simulated(Machine::with_memory(gigabytes * GIB))
 }
 
 /// The same machine with this room for models.
-pub fn with_room(mut machine: ThisMachine, room: Room) -> ThisMachine {
-    machine.set_room(room);
+pub fn with_available_memory(mut machine: ThisMachine, available: AvailableMemory) -> ThisMachine {
+    machine.set_available_memory(available);
     machine
 }
 
 /// The made-up catalog on `machine`, with the models that are installed below `data_folder`.
 pub fn library(data_folder: &Path, machine: Machine) -> Library {
-    let catalog = Catalogue::default().merged_with(CATALOG, Path::new(FILE_NAME));
+    let catalog = Catalog::default().merged_with(CATALOG, Path::new(FILE_NAME));
     let places = Places {
         data_folder: Some(data_folder.to_owned()),
         ..Places::default()
     };
     let catalog = catalog.expect("the made-up catalog is right");
-    Library::new(Arc::new(catalog), places, ThisMachine::made_up(machine))
+    Library::new(Arc::new(catalog), places, ThisMachine::simulated(machine))
 }
 
 /// Puts a small model where a download would.

@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use transom_catalog::entries::FILE_NAME;
-use transom_catalog::estimate::{Bandwidth, Machine, Room, Verdict};
+use transom_catalog::estimate::{AvailableMemory, Bandwidth, Machine, MemoryFit};
 use transom_catalog::measured;
-use transom_catalog::tiers::{MEMORY_SIZES, recommended};
-use transom_catalog::{Catalogue, Format};
+use transom_catalog::recommendations::{MEMORY_SIZES, recommended_for_mac};
+use transom_catalog::{Catalog, Format};
 use transom_engine::Stats;
 use transom_signals::Hardware;
 use transom_supervisor::KvCacheChoice;
 use transom_supervisor::settings::Settings;
 
 use crate::download::{PlanError, Reference};
-use crate::test_support::{CATALOG, computer, install, library, mac, with_room};
+use crate::test_support::{CATALOG, computer, install, library, mac, with_available_memory};
 use crate::*;
 
 const GIB: u64 = 1 << 30;
@@ -25,7 +25,7 @@ fn empty(machine: Machine) -> Library {
     library(Path::new("/nowhere"), machine)
 }
 
-/// Installed file, its id, and texts that find it.
+/// InstalledModel file, its id, and texts that find it.
 const NAMES: &[(&str, &str, &str, &[&str])] = &[
     (
         "owner/tiny-GGUF",
@@ -87,7 +87,7 @@ fn an_id_stays_when_others_are_installed_and_a_second_copy_has_its_path() {
 
 #[test]
 fn ids_of_the_built_in_catalog_are_unique() {
-    let catalog = Catalogue::built_in();
+    let catalog = Catalog::built_in();
     let library = Library::new(catalog.clone(), Places::default(), mac(16));
     for entry in &catalog.entries {
         for variant in &entry.variants {
@@ -155,12 +155,18 @@ fn the_suggested_variant_has_the_form_that_runs_first_and_fits() {
 
 #[test]
 fn what_is_suggested_is_what_is_recommended_for_every_size_of_memory() {
-    let catalog = Catalogue::built_in();
+    let catalog = Catalog::built_in();
     for bytes in MEMORY_SIZES {
         let library = Library::new(catalog.clone(), Places::default(), mac(bytes >> 30));
-        let tier = recommended(bytes, &catalog);
-        assert_eq!(tier.budget_bytes, library.machine().room().budget_bytes);
-        for pick in [&tier.chat, &tier.code, &tier.small].into_iter().flatten() {
+        let recommended = recommended_for_mac(bytes, &catalog);
+        assert_eq!(
+            recommended.budget_bytes,
+            library.machine().available_memory().budget_bytes
+        );
+        for pick in [&recommended.chat, &recommended.code, &recommended.small]
+            .into_iter()
+            .flatten()
+        {
             let entry = catalog.find(&pick.id).unwrap();
             let suggested = library.suggested_variant(entry).unwrap();
             assert_eq!(
@@ -175,23 +181,23 @@ fn what_is_suggested_is_what_is_recommended_for_every_size_of_memory() {
 
 #[test]
 fn this_machine_is_in_the_table_of_all_sizes_once_and_under_its_own_budget() {
-    let catalog = Catalogue::built_in();
+    let catalog = Catalog::built_in();
     for (gigabytes, n_rows) in [(16, 9), (18, 10), (512, 10)] {
         let library = Library::new(catalog.clone(), Places::default(), mac(gigabytes));
-        let tiers = library.all_tiers();
-        assert_eq!(tiers.len(), n_rows, "{gigabytes} GB");
-        assert!(tiers.is_sorted_by(|a, b| a.memory_bytes < b.memory_bytes));
-        let own = tiers
+        let recommendations = library.recommended_by_memory();
+        assert_eq!(recommendations.len(), n_rows, "{gigabytes} GB");
+        assert!(recommendations.is_sorted_by(|a, b| a.memory_bytes < b.memory_bytes));
+        let own = recommendations
             .iter()
-            .filter(|tier| tier.memory_bytes == gigabytes * GIB);
+            .filter(|recommended| recommended.memory_bytes == gigabytes * GIB);
         assert_eq!(own.count(), 1);
     }
-    let room = Room {
+    let room = AvailableMemory {
         budget_bytes: 8 * GIB,
-        taken_bytes: 0,
+        in_use_bytes: 0,
         available_bytes: None,
     };
-    let machine = with_room(mac(64), room);
+    let machine = with_available_memory(mac(64), room);
     let library = Library::new(catalog, Places::default(), machine);
     let own = library.recommended();
     assert!(own.chat.unwrap().estimate.need.total_bytes() <= 8 * GIB);
@@ -222,8 +228,8 @@ fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
     );
     assert_eq!(spec.corrections, []);
     // An answer that took far more than the estimate corrects the next one.
-    let (form, facts) = first.form_that_runs(model).unwrap();
-    let usage = load::Usage::of_form(&first, &facts, &form, &settings);
+    let (form, facts) = first.runnable_variant(model).unwrap();
+    let usage = load::UsageRecorder::new(&first, &facts, &form, &settings);
     usage.record(&Stats {
         prompt_tokens: 700,
         generated_tokens: 100,
@@ -246,7 +252,7 @@ fn the_budget_is_the_one_that_the_user_chose() {
     let data = tempfile::tempdir().unwrap();
     let hardware = Hardware::detect();
     let open = || Library::open(data.path(), &hardware);
-    let budget = || open().0.machine().room().budget_bytes;
+    let budget = || open().0.machine().available_memory().budget_bytes;
     let usual = budget();
     let chosen = Settings {
         memory_budget_bytes: Some(usual / 2),
@@ -255,8 +261,8 @@ fn the_budget_is_the_one_that_the_user_chose() {
     chosen.write(data.path()).unwrap();
     assert_eq!(budget(), usual / 2);
     let machine = open().0.machine().clone().with_status(8 * GIB, 1 << 50);
-    assert_eq!(machine.room().budget_bytes, 8 * GIB);
-    let available = machine.room().available_bytes.unwrap();
+    assert_eq!(machine.available_memory().budget_bytes, 8 * GIB);
+    let available = machine.available_memory().available_bytes.unwrap();
     assert!(
         available > 1 << 50,
         "a loaded model makes room for the next one"
@@ -264,7 +270,7 @@ fn the_budget_is_the_one_that_the_user_chose() {
     // Settings that can't be read are set aside, which is told.
     fs::write(data.path().join("supervisor.json"), "oops").unwrap();
     let (library, problems) = open();
-    assert_eq!(library.machine().room().budget_bytes, usual);
+    assert_eq!(library.machine().available_memory().budget_bytes, usual);
     assert!(
         problems[0].contains("supervisor.json.damaged"),
         "{problems:?}"
@@ -282,7 +288,7 @@ fn the_speed_of_memory_is_measured_only_where_nobody_knows_it() {
         };
         let machine = ThisMachine::read(&hardware, data.path(), None);
         let machine = machine.with_bandwidth_by(once, measure);
-        machine.numbers().bandwidth.unwrap().low_bytes_per_second
+        machine.specs().bandwidth.unwrap().low_bytes_per_second
     };
     let never = || panic!("it is known");
     let (unknown, once) = ("of tomorrow", OnceLock::new());
@@ -304,7 +310,7 @@ fn a_mistake_in_the_users_list_leaves_the_built_in_catalog_in_force() {
     let open = || Library::open(data.path(), &Hardware::detect());
     let (library, problems) = open();
     let whole = library.catalog().entries.len();
-    assert_eq!(problems.len(), 0, "no file is no mistake");
+    assert_eq!(problems.len(), 0, "no file is no error");
     fs::write(data.path().join(FILE_NAME), "[[model]]\nid = 3\n").unwrap();
     let (library, problems) = open();
     assert_eq!(library.catalog().entries.len(), whole);
@@ -366,7 +372,7 @@ fn a_download_is_named_by_an_id_a_repository_or_the_address_of_its_page() {
         };
         assert_eq!(parse(text).unwrap(), expected, "{text}");
     }
-    let listed = |variant: Option<&str>| Reference::Listed {
+    let listed = |variant: Option<&str>| Reference::InCatalog {
         id: "tiny".to_owned(),
         variant: variant.map(str::to_owned),
     };
@@ -389,7 +395,7 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
     assert_eq!(chosen.wanted.files[0].name, "tiny-Q4_K_M.gguf");
     assert_eq!(chosen.size_bytes, Some(700_000_000));
     assert!(chosen.wanted.folder.ends_with("models/owner/tiny-GGUF"));
-    assert_eq!(chosen.fit.unwrap().verdict, Verdict::Fits);
+    assert_eq!(chosen.fit.unwrap().verdict, MemoryFit::Fits);
     let named = plan("tiny@Q8_0").unwrap();
     assert_eq!((&*named.id, &*named.name), ("tiny@Q8_0", "tiny@Q8_0"));
     // A folder's files are listed when its download starts.

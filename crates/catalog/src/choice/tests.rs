@@ -8,8 +8,8 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::entries::Catalogue;
-use crate::tiers::{MEMORY_SIZES, Pick, recommended_for};
+use crate::entries::Catalog;
+use crate::recommendations::{MEMORY_SIZES, Recommendation, recommended_for};
 
 const GIB: u64 = 1 << 30;
 
@@ -41,60 +41,60 @@ fn entry(variants: &[(&str, &str, Option<u64>)]) -> Entry {
             text.push_str(&format!("size_bytes = {tenths}00_000_000\n"));
         }
     }
-    let list = Catalogue::read(&text, Path::new("models.toml"));
-    let mut list = list.unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));
+    let list = Catalog::read(&text, Path::new("models.toml"));
+    let mut list = list.unwrap_or_else(|error| panic!("{error}\n{text}"));
     list.entries.remove(0)
 }
 
 fn chosen(entry: &Entry, machine: &Machine) -> String {
-    let suited = variant_for(entry, machine, budget_of(machine)).unwrap();
-    suited.variant.packing.clone()
+    let estimated = variant_for(entry, machine, budget_of(machine)).unwrap();
+    estimated.variant.packing.clone()
 }
 
 #[test]
 fn what_is_recommended_for_a_machine_is_what_suits_it() {
-    let list = Catalogue::built_in();
+    let list = Catalog::built_in();
     for machine in machines() {
-        let tier = recommended_for(&machine, None, &list);
-        let main = tier.pair.as_ref().map(|pair| &pair.main);
-        let picks: [Option<&Pick>; 4] = [
-            tier.chat.as_ref(),
-            tier.code.as_ref(),
-            tier.small.as_ref(),
+        let recommended = recommended_for(&machine, None, &list);
+        let main = recommended.pair.as_ref().map(|pair| &pair.main);
+        let picks: [Option<&Recommendation>; 4] = [
+            recommended.chat.as_ref(),
+            recommended.code.as_ref(),
+            recommended.small.as_ref(),
             main,
         ];
         for pick in picks.into_iter().flatten() {
             let entry = list.find(&pick.id).unwrap();
-            let suited = variant_for(entry, &machine, tier.budget_bytes).unwrap();
-            let variant = suited.variant;
+            let estimated = variant_for(entry, &machine, recommended.budget_bytes).unwrap();
+            let variant = estimated.variant;
             assert_eq!(
                 (variant.format, &variant.packing),
                 (pick.format, &pick.packing)
             );
-            assert_eq!(suited.estimate, pick.estimate, "{}", pick.id);
+            assert_eq!(estimated.estimate, pick.estimate, "{}", pick.id);
         }
     }
 }
 
 #[test]
 fn no_other_variant_of_any_entry_suits_better() {
-    let list = Catalogue::built_in();
+    let list = Catalog::built_in();
     for machine in machines() {
         let budget_bytes = budget_of(&machine);
         for entry in &list.entries {
-            let Some(suited) = variant_for(entry, &machine, budget_bytes) else {
+            let Some(estimated) = variant_for(entry, &machine, budget_bytes) else {
                 assert!(entry.variants.is_empty(), "{}", entry.id);
                 continue;
             };
-            let order = |one: &Suited<'_>| {
-                let is_second_form = one.variant.format != machine.first_format();
-                (is_second_form, one.facts.weight_bytes)
+            let order = |one: &EstimatedVariant<'_>| {
+                let is_second_format = one.variant.format != machine.first_format();
+                (is_second_format, one.facts.weight_bytes)
             };
             for other in &entry.variants {
                 let other = variant_among(entry, [other], &machine, budget_bytes).unwrap();
                 if other.is_comfortable() {
-                    assert!(suited.is_comfortable(), "{}", entry.id);
-                    assert!(order(&suited) <= order(&other), "{}", entry.id);
+                    assert!(estimated.is_comfortable(), "{}", entry.id);
+                    assert!(order(&estimated) <= order(&other), "{}", entry.id);
                 }
             }
         }
@@ -116,8 +116,8 @@ fn the_form_that_goes_first_is_left_only_where_it_has_no_room() {
     assert_eq!(chosen(&large_first, &mac(32)), "8-bit");
     assert_eq!(chosen(&large_first, &mac(12)), "Q4_K_M");
     // Where nothing has room, what goes first is told, with its numbers.
-    let suited = variant_for(&large_first, &mac(4), budget_of(&mac(4))).unwrap();
-    assert!(!suited.estimate.verdict.is_usable() && suited.variant.packing == "8-bit");
+    let estimated = variant_for(&large_first, &mac(4), budget_of(&mac(4))).unwrap();
+    assert!(!estimated.estimate.verdict.is_usable() && estimated.variant.packing == "8-bit");
 }
 
 #[test]
@@ -131,8 +131,11 @@ fn fewer_than_four_bits_are_taken_only_where_four_have_no_room_and_then_the_most
     ]);
     let with = |gigabytes: u64| {
         let pc = Machine::new(64 * GIB, None, "", None);
-        let suited = variant_for(&small, &pc, gigabytes * GIB).unwrap();
-        (suited.variant.packing.clone(), suited.is_comfortable())
+        let estimated = variant_for(&small, &pc, gigabytes * GIB).unwrap();
+        (
+            estimated.variant.packing.clone(),
+            estimated.is_comfortable(),
+        )
     };
     assert_eq!(with(32), ("Q4_K_M".to_owned(), true));
     assert_eq!(with(5), ("Q3_K_M".to_owned(), true));
@@ -150,7 +153,7 @@ fn a_variant_whose_size_is_not_known_is_taken_only_where_there_is_no_other() {
 
 #[test]
 fn of_a_repository_the_usual_packing_is_taken_while_its_weights_fit() {
-    let gguf = |packing, gigabytes: u64| Files {
+    let gguf = |packing, gigabytes: u64| RepositoryFiles {
         format: Format::Gguf,
         packing,
         size_bytes: Some(gigabytes * GIB),
@@ -161,7 +164,7 @@ fn of_a_repository_the_usual_packing_is_taken_while_its_weights_fit() {
         gguf("IQ4_XS", 5),
         gguf("Q4_K_M", 6),
         gguf("Q8_0", 9),
-        Files {
+        RepositoryFiles {
             format: Format::Safetensors,
             packing: "",
             size_bytes: Some(16 * GIB),

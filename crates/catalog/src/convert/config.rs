@@ -67,7 +67,7 @@ pub(super) enum RopeScaling {
     },
 }
 
-/// Storage of one quantised matrix.
+/// Storage of one quantized matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quantization {
     pub(super) bits: usize,
@@ -82,7 +82,7 @@ pub(super) struct QuantizationConfig {
 }
 
 impl QuantizationConfig {
-    /// How the layer of this name is stored, if it is quantised.
+    /// How the layer of this name is stored, if it is quantized.
     pub(super) fn of(&self, layer: &str) -> Option<Quantization> {
         match self.by_layer.get(layer) {
             Some(own) => *own,

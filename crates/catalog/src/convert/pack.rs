@@ -1,6 +1,6 @@
 //! Packs rows of f32 as GGUF's types. Layouts: `ggml-common.h` of llama.cpp.
 //!
-//! F16, Q8_0 and Q4_1 give the bytes that llama.cpp's own reference quantisers give. Q4_K and Q6_K
+//! F16, Q8_0 and Q4_1 give the bytes that llama.cpp's own reference quantizers give. Q4_K and Q6_K
 //! are plain: each block's scale comes from its extremes, where llama.cpp searches for a better one.
 
 use half::f16;
@@ -57,7 +57,7 @@ fn blocks<const N: usize>(
     blocks.iter().try_for_each(pack)
 }
 
-/// Rounded to nearest; an exact tie goes to the even neighbour.
+/// Rounded to nearest; an exact tie goes to the even neighbor.
 fn push_half(value: f32, to: &mut Vec<u8>) -> Result<(), OutOfRange> {
     let half = f16::from_f32(value);
     if !half.is_finite() {

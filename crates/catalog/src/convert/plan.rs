@@ -23,7 +23,7 @@ pub(super) struct Planned<'a> {
 pub(super) enum RowOrder {
     Kept,
     /// Rotary embedding turns pairs of a head's elements: the folder's models pair the first half
-    /// with the second, llama.cpp's `llama` pairs neighbours.
+    /// with the second, llama.cpp's `llama` pairs neighbors.
     Neighbours {
         head_dim: usize,
     },

@@ -44,7 +44,7 @@ fn converted(folder: &Path, packing: Packing) -> Result<GgufFile, ConvertError> 
     Ok(GgufFile::open(&to).unwrap())
 }
 
-/// Decodes a tensor, written anew from the layouts so that a mistake in packing shows.
+/// Decodes a tensor, written anew from the layouts so that a error in packing shows.
 fn decoded(file: &[u8], view: &Gguf<'_>, tensor: &TensorInfo<'_>) -> Vec<f32> {
     let start = (view.data_offset() + tensor.offset) as usize;
     let bytes = &file[start..start + tensor.n_bytes as usize];
@@ -76,7 +76,7 @@ fn goldens() -> Json {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The goldens come from MLX's dequantised weights and the `gguf` package's names and types, by
+/// The goldens come from MLX's dequantized weights and the `gguf` package's names and types, by
 /// `tests/fixtures/make_goldens.py`, whose `verify` says which tensor differs if this fails.
 #[test]
 fn each_packing_holds_what_mlx_and_the_gguf_package_compute() {

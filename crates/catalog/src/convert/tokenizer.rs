@@ -1,4 +1,4 @@
-//! `tokenizer.json` and its neighbours, written as GGUF's tokenizer entries.
+//! `tokenizer.json` and its neighbors, written as GGUF's tokenizer entries.
 //!
 //! Two kinds are understood: byte-level BPE (GGUF's `gpt2`), and SentencePiece's BPE with byte
 //! fallback (GGUF's `llama`).
@@ -67,14 +67,14 @@ struct Model {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Merge {
-    Pair(String, String),
+    ModelPair(String, String),
     Joined(String),
 }
 
 impl Merge {
     fn parts(&self) -> Option<(&str, &str)> {
         match self {
-            Self::Pair(left, right) => Some((left, right)),
+            Self::ModelPair(left, right) => Some((left, right)),
             Self::Joined(both) => both.split_once(' '),
         }
     }
@@ -162,8 +162,8 @@ impl Tokenizer {
         } else if is_used(&model.end_of_word_suffix) {
             let value = format!("{:?}", model.end_of_word_suffix);
             ("model.end_of_word_suffix", value)
-        } else if let Some(token) = added.iter().find(|token| token.takes_neighbours()) {
-            let value = format!("{:?}, which takes its neighbours in", token.content);
+        } else if let Some(token) = added.iter().find(|token| token.takes_neighbors()) {
+            let value = format!("{:?}, which takes its neighbors in", token.content);
             ("added_tokens", value)
         } else {
             return Ok(());
@@ -240,7 +240,7 @@ impl Tokenizer {
 }
 
 impl Added {
-    fn takes_neighbours(&self) -> bool {
+    fn takes_neighbors(&self) -> bool {
         self.single_word || self.lstrip || self.rstrip
     }
 }

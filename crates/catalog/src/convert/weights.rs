@@ -99,7 +99,7 @@ impl Weights {
         })
     }
 
-    /// Opens the matrix `layer` + `.weight`, plain or quantised.
+    /// Opens the matrix `layer` + `.weight`, plain or quantized.
     pub(super) fn matrix(
         &self,
         layer: &str,
@@ -110,8 +110,8 @@ impl Weights {
         let &[n_rows, n_columns] = weight.shape else {
             return Err(bad_shape(weight, &name, "a matrix"));
         };
-        let is_quantised = self.contains(&format!("{layer}.scales"));
-        let (form, n_columns) = if is_quantised {
+        let is_quantized = self.contains(&format!("{layer}.scales"));
+        let (form, n_columns) = if is_quantized {
             let own = quantization.and_then(|config| config.of(layer));
             let own = own.ok_or_else(|| {
                 let reason = format!("{layer} has scales, but config.json has no quantization");
@@ -264,7 +264,7 @@ pub(super) struct Matrix<'a> {
 
 enum Form<'a> {
     Plain(Floats<'a>),
-    /// MLX's affine quantisation: element = scale × code + bias, one pair a group. Codes lie bit
+    /// MLX's affine quantization: element = scale × code + bias, one pair a group. Codes lie bit
     /// after bit, the lowest first, and each row begins a new word.
     Affine {
         bits: usize,
@@ -313,7 +313,7 @@ impl<'a> Matrix<'a> {
             if bits <= 4 && group_size.is_multiple_of(32))
     }
 
-    /// Reads the codes of a quantised row, and scale and bias of each group; gives the group's
+    /// Reads the codes of a quantized row, and scale and bias of each group; gives the group's
     /// size. Of a plain matrix there are no groups.
     pub(super) fn read_affine_row(
         &self,

@@ -5,10 +5,10 @@
 
 use super::packing;
 use super::{Architecture, Entry, Variant};
-use crate::facts::{Format, LayerKind, ModelFacts, Packed};
-use crate::forms::gguf_architecture;
+use crate::facts::{Format, LayerKind, ModelFacts, TensorTypeStats};
+use crate::model_files::gguf_architecture;
 
-/// Weights that share a scale in MLX's quantised layers, as mlx-lm makes them.
+/// Weights that share a scale in MLX's quantized layers, as mlx-lm makes them.
 const GROUP_SIZE: f64 = 64.0;
 /// Bytes of a group's scale and bias.
 const SCALE_BYTES: f64 = 4.0;
@@ -97,7 +97,7 @@ fn layers(numbers: &Architecture) -> Vec<LayerKind> {
     let n_own = numbers.layers - numbers.shared_layers;
     let own = |n: u64| (n * n_own + numbers.layers / 2) / numbers.layers;
     let (n_sliding, n_linear) = (own(numbers.sliding_layers), own(numbers.linear_layers));
-    let mut layers = LayerKind::counted(n_own, n_sliding, n_linear);
+    let mut layers = LayerKind::from_counts(n_own, n_sliding, n_linear);
     // The reader lets no more layers through than a list can have.
     layers.resize(numbers.layers as usize, LayerKind::Shared);
     layers
@@ -110,7 +110,7 @@ impl Variant {
     }
 }
 
-/// Whether MLX quantised the weights, into 32-bit words.
+/// Whether MLX quantized the weights, into 32-bit words.
 fn bits_are_words(variant: &Variant) -> bool {
     let packing = packing::of(variant.format, &variant.packing);
     packing.is_some_and(|packing| packing.kind == "U32")
@@ -122,12 +122,12 @@ fn bits(variant: &Variant) -> Option<u64> {
 }
 
 /// How the weights will be packed: all as most are, but for what MLX keeps beside the words of a
-/// quantised layer.
-fn mix(variant: &Variant, weight_bytes: u64) -> Vec<Packed> {
+/// quantized layer.
+fn mix(variant: &Variant, weight_bytes: u64) -> Vec<TensorTypeStats> {
     let Some(packing) = packing::of(variant.format, &variant.packing) else {
         return Vec::new();
     };
-    let packed = |kind: &str, bytes: u64| Packed {
+    let packed = |kind: &str, bytes: u64| TensorTypeStats {
         kind: kind.to_owned(),
         n_tensors: 0,
         bytes,

@@ -6,7 +6,7 @@
 use crate::facts::Format;
 
 /// Packings of a folder for MLX, with bits of a weight, and the name of the type of most tensors;
-/// scales and biases of what is quantised come on top. MLX packs that into 32-bit words.
+/// scales and biases of what is quantized come on top. MLX packs that into 32-bit words.
 const MLX: [(&str, f64, &str); 13] = [
     ("2-bit", 2.0, "U32"),
     ("3-bit", 3.0, "U32"),

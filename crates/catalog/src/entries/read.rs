@@ -12,30 +12,30 @@ use std::path::{Component, Path, PathBuf};
 
 use toml::de::DeTable;
 
-use super::table::{Document, Found, Table, meant, shown};
-use super::{Bundled, Catalogue, Entry, Mistake, Sampling, Tag};
+use super::table::{Document, Located, Table, meant, new_spelling, shown};
+use super::{Bundled, Catalog, CatalogError, Entry, Sampling, Tag};
 
 /// A model, and where in the file it says what must be held against other models.
 struct Draft {
     of_parameters: u64,
-    id: Found<String>,
+    id: Located<String>,
 }
 
-/// The entries without a mistake, and all mistakes, both in the order of the file. A draft may be a
+/// The entries without a error, and all errors, both in the order of the file. A draft may be a
 /// model of `base` as well; `is_users` says that this is the user's own list.
 pub(super) fn list(
     text: &str,
     file: &Path,
-    base: &Catalogue,
+    base: &Catalog,
     is_users: bool,
-) -> (Vec<Entry>, Vec<Mistake>) {
+) -> (Vec<Entry>, Vec<CatalogError>) {
     let mut document = Document::new(text, file);
     let root = match DeTable::parse(text) {
         Ok(root) => root,
         Err(error) => {
             let at = error.span().map_or(0, |span| span.start);
             document.wrong(at, not_toml(error.message()));
-            return (Vec::new(), document.into_mistakes());
+            return (Vec::new(), document.into_errors());
         }
     };
     let root = Table::new(root.get_ref(), 0, "the list");
@@ -44,14 +44,14 @@ pub(super) fn list(
     let mut entries = Vec::new();
     let mut drafts = Vec::new();
     for table in root.tables("model", "[[model]]", "this model", &mut document) {
-        let n_before = document.n_mistakes();
+        let n_before = document.n_errors();
         let id = id(&table, &mut document);
         if let Some(id) = &id {
             unique(id, &mut ids, &mut document);
             is_free(id, base, is_users, &mut document);
         }
         let entry = entry(&table, id, is_users, &mut document);
-        if let Some((entry, draft)) = entry.filter(|_| document.n_mistakes() == n_before) {
+        if let Some((entry, draft)) = entry.filter(|_| document.n_errors() == n_before) {
             drafts.extend(draft.map(|id| Draft {
                 of_parameters: entry.architecture.parameters,
                 id,
@@ -62,7 +62,7 @@ pub(super) fn list(
     for draft in &drafts {
         check_draft(draft, &entries, &ids, base, &mut document);
     }
-    (entries, document.into_mistakes())
+    (entries, document.into_errors())
 }
 
 /// What the parser says, in words for people who do not know TOML where it is something common.
@@ -85,7 +85,7 @@ fn not_toml(message: &str) -> String {
     }
 }
 
-fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Found<String>> {
+fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Located<String>> {
     let found = table.text("id", document);
     let found = table.need("id", "\"my-model\"", found, document)?;
     let id = &found.value;
@@ -104,7 +104,7 @@ fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Found<String>> {
     Some(found)
 }
 
-fn unique(id: &Found<String>, ids: &mut HashMap<String, usize>, document: &mut Document<'_>) {
+fn unique(id: &Located<String>, ids: &mut HashMap<String, usize>, document: &mut Document<'_>) {
     if let Some(&first) = ids.get(&id.value) {
         let line = document.line_of(first);
         let reason = format!(
@@ -118,7 +118,7 @@ fn unique(id: &Found<String>, ids: &mut HashMap<String, usize>, document: &mut D
 }
 
 /// A user's entry takes the place of a built-in one, but not of a model that ships with the program.
-fn is_free(id: &Found<String>, base: &Catalogue, is_users: bool, document: &mut Document<'_>) {
+fn is_free(id: &Located<String>, base: &Catalog, is_users: bool, document: &mut Document<'_>) {
     let ships = |entry: &Entry| entry.bundled.is_some();
     if is_users && base.find(&id.value).is_some_and(ships) {
         let reason = format!(
@@ -129,20 +129,20 @@ fn is_free(id: &Found<String>, base: &Catalogue, is_users: bool, document: &mut 
     }
 }
 
-/// The entry of a table, with the place of its draft; `None` after a mistake without which nothing
+/// The entry of a table, with the place of its draft; `None` after a error without which nothing
 /// more can be said.
 fn entry(
     table: &Table<'_>,
-    id: Option<Found<String>>,
+    id: Option<Located<String>>,
     is_users: bool,
     document: &mut Document<'_>,
-) -> Option<(Entry, Option<Found<String>>)> {
+) -> Option<(Entry, Option<Located<String>>)> {
     table.allow_only(&keys::MODEL, document);
     let name = table.text("name", document);
     let name = table.need("name", "\"My Model\"", name, document);
     let mut text = |key| table.text(key, document).map(|found| found.value);
     let (family, description) = (text("family"), text("description"));
-    let licence = licence(table, document);
+    let license = license(table, document);
     let source = source(table, document);
     let tags = tags(table, document);
     let draft = table.text("draft", document);
@@ -172,7 +172,7 @@ fn entry(
         name: name?.value,
         family: family.unwrap_or_default(),
         description: description.unwrap_or_default(),
-        licence: licence.unwrap_or_default(),
+        license: license.unwrap_or_default(),
         tags,
         context_length: architecture.context_length,
         source,
@@ -187,12 +187,12 @@ fn entry(
     Some((entry, draft))
 }
 
-/// SPDX's letters and operators; which licences there are is not for this list to say.
-fn licence(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
-    let found = table.text("licence", document)?;
+/// SPDX's letters and operators; which licenses there are is not for this list to say.
+fn license(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
+    let found = table.text("license", document)?;
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-.+: ()".contains(c);
     if !found.value.chars().all(is_part) {
-        let reason = "`licence` must be an SPDX expression such as \"Apache-2.0\", or \
+        let reason = "`license` must be an SPDX expression such as \"Apache-2.0\", or \
                       \"LicenseRef-\" with the name that its makers give it";
         document.wrong(found.at, reason);
         return None;
@@ -245,6 +245,10 @@ fn unverified(table: &Table<'_>, known: &[&str], document: &mut Document<'_>) ->
         let last = found.value.rsplit('.').next().unwrap_or_default();
         if known.contains(&last) {
             keys.push(found.value);
+            continue;
+        }
+        if let Some(new) = new_spelling(last).filter(|new| known.contains(new)) {
+            keys.push(new.to_owned());
             continue;
         }
         let reason = format!(
@@ -312,12 +316,12 @@ fn check_draft(
     draft: &Draft,
     entries: &[Entry],
     ids: &HashMap<String, usize>,
-    base: &Catalogue,
+    base: &Catalog,
     document: &mut Document<'_>,
 ) {
     let id = &draft.id.value;
     let own = entries.iter().find(|entry| entry.id == *id);
-    // Of an entry with a mistake nothing is known but that it is there.
+    // Of an entry with a error nothing is known but that it is there.
     let found = own.or_else(|| base.find(id).filter(|_| !ids.contains_key(id)));
     if let Some(found) = found {
         if found.architecture.parameters >= draft.of_parameters {

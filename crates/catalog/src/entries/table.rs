@@ -6,18 +6,22 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Mistake;
+use super::CatalogError;
 
 /// Longest text of a value, in bytes.
 const MAX_TEXT_BYTES: usize = 2000;
+
+/// Keys that were once spelled differently: the old spelling, which is still read, and the new one.
+const OLD_SPELLINGS: [(&str, &str); 1] = [("licence", "license")];
 
 /// A file that is being read, and what was found wrong in it.
 pub(super) struct Document<'a> {
     text: &'a str,
     file: &'a Path,
-    mistakes: Vec<Mistake>,
+    errors: Vec<CatalogError>,
 }
 
 impl<'a> Document<'a> {
@@ -25,36 +29,36 @@ impl<'a> Document<'a> {
         Self {
             text,
             file,
-            mistakes: Vec::new(),
+            errors: Vec::new(),
         }
     }
 
     /// Notes what is wrong at this byte of the file.
     pub(super) fn wrong(&mut self, at: usize, reason: impl Into<String>) {
-        let mistake = Mistake::at(self.file, self.text, at, reason);
-        self.mistakes.push(mistake);
+        let error = CatalogError::at(self.file, self.text, at, reason);
+        self.errors.push(error);
     }
 
-    pub(super) fn n_mistakes(&self) -> usize {
-        self.mistakes.len()
+    pub(super) fn n_errors(&self) -> usize {
+        self.errors.len()
     }
 
     /// Line of this byte, from 1.
     pub(super) fn line_of(&self, at: usize) -> usize {
-        Mistake::at(self.file, self.text, at, "").line
+        CatalogError::at(self.file, self.text, at, "").line
     }
 
-    /// All mistakes in the order of the file.
-    pub(super) fn into_mistakes(mut self) -> Vec<Mistake> {
-        let place = |mistake: &Mistake| (mistake.line, mistake.column);
-        self.mistakes.sort_by_key(place);
-        self.mistakes
+    /// All errors in the order of the file.
+    pub(super) fn into_errors(mut self) -> Vec<CatalogError> {
+        let place = |error: &CatalogError| (error.line, error.column);
+        self.errors.sort_by_key(place);
+        self.errors
     }
 }
 
 /// A value, and where in the file it begins.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found<T> {
+pub(super) struct Located<T> {
     pub(super) value: T,
     pub(super) at: usize,
 }
@@ -82,6 +86,14 @@ impl<'a> Table<'a> {
             if known.contains(&name) {
                 continue;
             }
+            if let Some(new) = new_spelling(name).filter(|new| known.contains(new)) {
+                if self.values.contains_key(new) {
+                    let reason =
+                        format!("`{name}` is the old name of `{new}`; leave one of the two");
+                    document.wrong(key.span().start, reason);
+                }
+                continue;
+            }
             let reason = match meant(name, known) {
                 Some(meant) => format!("there is no key `{}`{meant}", shown(name)),
                 None => format!(
@@ -95,17 +107,15 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
-        self.values.contains_key(key)
+        self.get(key).is_some()
     }
 
     /// Where the value of `key` is, else the table.
     pub(super) fn place_of(&self, key: &str) -> usize {
-        self.values
-            .get(key)
-            .map_or(self.at, |value| value.span().start)
+        self.get(key).map_or(self.at, |value| value.span().start)
     }
 
-    /// `found`, and if the key is not there at all, a mistake with `example`.
+    /// `found`, and if the key is not there at all, a error with `example`.
     pub(super) fn need<T>(
         &self,
         key: &str,
@@ -121,13 +131,13 @@ impl<'a> Table<'a> {
     }
 
     /// A text of one line or more; never empty, and with nothing in it that cannot be seen.
-    pub(super) fn text(&self, key: &str, document: &mut Document<'_>) -> Option<Found<String>> {
+    pub(super) fn text(&self, key: &str, document: &mut Document<'_>) -> Option<Located<String>> {
         let (value, at) = self.value(key)?;
         text_of(value, at, &format!("`{key}`"), document)
     }
 
     /// A list of texts, those that are right; none where the key is not there.
-    pub(super) fn texts(&self, key: &str, document: &mut Document<'_>) -> Vec<Found<String>> {
+    pub(super) fn texts(&self, key: &str, document: &mut Document<'_>) -> Vec<Located<String>> {
         let Some((value, at)) = self.value(key) else {
             return Vec::new();
         };
@@ -150,7 +160,7 @@ impl<'a> Table<'a> {
         key: &str,
         range: RangeInclusive<u64>,
         document: &mut Document<'_>,
-    ) -> Option<Found<u64>> {
+    ) -> Option<Located<u64>> {
         let (value, at) = self.value(key)?;
         let Some(number) = value.as_integer() else {
             wrong_kind(&format!("`{key}`"), "a whole number", value, at, document);
@@ -158,7 +168,7 @@ impl<'a> Table<'a> {
         };
         let number = u64::from_str_radix(number.as_str(), number.radix());
         match number.ok().filter(|number| range.contains(number)) {
-            Some(value) => Some(Found { value, at }),
+            Some(value) => Some(Located { value, at }),
             None => {
                 let (least, most) = range.into_inner();
                 document.wrong(at, format!("`{key}` must be from {least} to {most}"));
@@ -173,7 +183,7 @@ impl<'a> Table<'a> {
         key: &str,
         range: RangeInclusive<f64>,
         document: &mut Document<'_>,
-    ) -> Option<Found<f64>> {
+    ) -> Option<Located<f64>> {
         let (value, at) = self.value(key)?;
         let number = match value {
             DeValue::Float(number) => number.as_str().parse().ok(),
@@ -184,7 +194,7 @@ impl<'a> Table<'a> {
             }
         };
         match number.filter(|number| range.contains(number)) {
-            Some(value) => Some(Found { value, at }),
+            Some(value) => Some(Located { value, at }),
             None => {
                 let (least, most) = range.into_inner();
                 document.wrong(at, format!("`{key}` must be from {least} to {most}"));
@@ -240,9 +250,23 @@ impl<'a> Table<'a> {
     }
 
     fn value(&self, key: &str) -> Option<(&'a DeValue<'a>, usize)> {
-        let value = self.values.get(key)?;
+        let value = self.get(key)?;
         Some((value.get_ref(), value.span().start))
     }
+
+    fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        let old = || {
+            let (old, _) = OLD_SPELLINGS.iter().find(|(_, new)| *new == key)?;
+            self.values.get(*old)
+        };
+        self.values.get(key).or_else(old)
+    }
+}
+
+/// Returns the current spelling of a key that was once spelled like `name`.
+pub(super) fn new_spelling(name: &str) -> Option<&'static str> {
+    let (_, new) = OLD_SPELLINGS.iter().find(|(old, _)| *old == name)?;
+    Some(new)
 }
 
 fn text_of(
@@ -250,7 +274,7 @@ fn text_of(
     at: usize,
     what: &str,
     document: &mut Document<'_>,
-) -> Option<Found<String>> {
+) -> Option<Located<String>> {
     let Some(text) = value.as_str() else {
         wrong_kind(what, "text in quotes", value, at, document);
         return None;
@@ -267,7 +291,7 @@ fn text_of(
         format!("{what} has a character in it that cannot be seen (U+{code:04X}); take it out")
     } else {
         let value = text.trim().to_owned();
-        return Some(Found { value, at });
+        return Some(Located { value, at });
     };
     document.wrong(at, reason);
     None

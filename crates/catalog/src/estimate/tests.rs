@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use transom_fit::decide;
 
 use super::*;
-use crate::facts::{Format, LayerKind, Packed};
+use crate::facts::{Format, LayerKind, TensorTypeStats};
 use crate::measured::{Key, Measured, Sample, record};
 
 const GIB: u64 = 1 << 30;
@@ -41,12 +41,12 @@ fn dense(billions: u64, format: Format) -> ModelFacts {
         weight_bytes,
         active_weight_bytes: weight_bytes,
         mix: vec![
-            Packed {
+            TensorTypeStats {
                 kind: "U32".to_owned(),
                 n_tensors: 1,
                 bytes: weight_bytes / 9 * 8,
             },
-            Packed {
+            TensorTypeStats {
                 kind: "BF16".to_owned(),
                 n_tensors: 1,
                 bytes: weight_bytes / 9,
@@ -61,7 +61,11 @@ fn dense(billions: u64, format: Format) -> ModelFacts {
 fn on(facts: &ModelFacts, gigabytes: u64) -> Estimate {
     let machine = Machine::with_memory(gigabytes * GIB);
     let budget = machine.budget(None);
-    estimate(&Wish::of(facts), &machine, &Room::all_of(&budget))
+    estimate(
+        &EstimateRequest::new(facts),
+        &machine,
+        &AvailableMemory::of_budget(&budget),
+    )
 }
 
 /// What people are told wrongly elsewhere: 39 GB of weights beside a budget of 23.5.
@@ -69,15 +73,18 @@ fn on(facts: &ModelFacts, gigabytes: u64) -> Estimate {
 fn seventy_billion_parameters_do_not_fit_36_gigabytes() {
     for format in [Format::Gguf, Format::Safetensors] {
         let facts = dense(70, format);
-        let Verdict::DoesNotFit { missing_bytes } = on(&facts, 36).verdict else {
+        let MemoryFit::DoesNotFit { missing_bytes } = on(&facts, 36).verdict else {
             panic!("{:?}", on(&facts, 36));
         };
         assert!(missing_bytes > 14 * GIB, "{missing_bytes}");
         assert!(!on(&facts, 36).verdict.is_usable());
         assert_eq!(on(&facts, 36).context_that_fits, None);
         // Nor 48, whose GPU keeps 36 in use; but 64.
-        assert!(matches!(on(&facts, 48).verdict, Verdict::DoesNotFit { .. }));
-        assert_eq!(on(&facts, 64).verdict, Verdict::Fits);
+        assert!(matches!(
+            on(&facts, 48).verdict,
+            MemoryFit::DoesNotFit { .. }
+        ));
+        assert_eq!(on(&facts, 64).verdict, MemoryFit::Fits);
     }
 }
 
@@ -89,7 +96,7 @@ fn what_obviously_fits_is_not_refused() {
             let estimate = on(&facts, gigabytes);
             assert_eq!(
                 estimate.verdict,
-                Verdict::Fits,
+                MemoryFit::Fits,
                 "{billions}B on {gigabytes} GB: {estimate:?}"
             );
             assert!(estimate.context_that_fits >= Some(DEFAULT_CONTEXT));
@@ -122,7 +129,11 @@ fn verdicts_are_the_same_before_a_load_and_at_it() {
                 context_length: Some(32_768),
                 ..dense(1, Format::Safetensors)
             };
-            let told = estimate(&Wish::of(&facts), machine, &Room::all_of(&budget));
+            let told = estimate(
+                &EstimateRequest::new(&facts),
+                machine,
+                &AvailableMemory::of_budget(&budget),
+            );
             let need = fit::need(
                 &facts,
                 &machine.for_fit(),
@@ -133,19 +144,19 @@ fn verdicts_are_the_same_before_a_load_and_at_it() {
             let decided = decide(budget.total_bytes, &need, 0, 0);
             let both = format!("{machine:?}: {told:?}, {decided:?}");
             match (told.verdict, decided) {
-                (Verdict::Fits, transom_fit::Verdict::Fits) => n_fit += 1,
+                (MemoryFit::Fits, transom_fit::Verdict::Fits) => n_fit += 1,
                 // At a load the context is shortened as if only keys and values became less, so it
                 // may come out shorter, never longer.
                 (
-                    Verdict::FitsWithContext { context_length },
+                    MemoryFit::FitsWithContext { context_length },
                     transom_fit::Verdict::FitsWithContext(decided),
                 ) => {
                     n_shortened += 1;
                     assert!(decided as u64 <= context_length, "{both}");
                     assert!(decided as u64 + 2048 >= context_length, "{both}");
                 }
-                (Verdict::FitsWithContext { .. }, transom_fit::Verdict::TooLarge { .. })
-                | (Verdict::DoesNotFit { .. }, transom_fit::Verdict::TooLarge { .. }) => {}
+                (MemoryFit::FitsWithContext { .. }, transom_fit::Verdict::TooLarge { .. })
+                | (MemoryFit::DoesNotFit { .. }, transom_fit::Verdict::TooLarge { .. }) => {}
                 _ => panic!("{both}"),
             }
         }
@@ -157,44 +168,44 @@ fn verdicts_are_the_same_before_a_load_and_at_it() {
 fn each_verdict_carries_the_number_that_a_person_needs() {
     let facts = dense(8, Format::Gguf);
     let machine = Machine::with_memory(16 * GIB);
-    let wish = Wish::of(&facts);
-    let wanted = need(&wish, &machine, DEFAULT_CONTEXT).total_bytes();
-    let verdict = |budget_bytes, taken_bytes, available_bytes| {
-        let room = Room {
+    let request = EstimateRequest::new(&facts);
+    let wanted = need(&request, &machine, DEFAULT_CONTEXT).total_bytes();
+    let verdict = |budget_bytes, in_use_bytes, available_bytes| {
+        let room = AvailableMemory {
             budget_bytes,
-            taken_bytes,
+            in_use_bytes,
             available_bytes,
         };
-        estimate(&wish, &machine, &room).verdict
+        estimate(&request, &machine, &room).verdict
     };
-    assert_eq!(verdict(wanted, 0, None), Verdict::Fits);
-    assert_eq!(verdict(wanted, 0, Some(wanted)), Verdict::Fits);
+    assert_eq!(verdict(wanted, 0, None), MemoryFit::Fits);
+    assert_eq!(verdict(wanted, 0, Some(wanted)), MemoryFit::Fits);
     // The machine is large enough, but a browser has it.
     assert_eq!(
         verdict(wanted, 0, Some(wanted - GIB)),
-        Verdict::FitsIfOthersClose {
+        MemoryFit::FitsIfOthersClose {
             needs_bytes_free: GIB
         }
     );
     // Or another model.
     assert_eq!(
         verdict(wanted, 2 * GIB, Some(wanted - GIB)),
-        Verdict::FitsIfOthersClose {
+        MemoryFit::FitsIfOthersClose {
             needs_bytes_free: 2 * GIB
         }
     );
-    let Verdict::FitsWithContext { context_length } = verdict(wanted - 1, 0, None) else {
+    let MemoryFit::FitsWithContext { context_length } = verdict(wanted - 1, 0, None) else {
         panic!("{:?}", verdict(wanted - 1, 0, None));
     };
     assert!((LEAST_CONTEXT..DEFAULT_CONTEXT).contains(&context_length));
-    let shorter = need(&wish, &machine, context_length).total_bytes();
-    let longer = need(&wish, &machine, context_length + 256).total_bytes();
+    let shorter = need(&request, &machine, context_length).total_bytes();
+    let longer = need(&request, &machine, context_length + 256).total_bytes();
     assert!(shorter < wanted && longer > wanted - 1);
     // A context too short to be of use is no fit.
-    let least = need(&wish, &machine, LEAST_CONTEXT).total_bytes();
+    let least = need(&request, &machine, LEAST_CONTEXT).total_bytes();
     assert_eq!(
         verdict(least - 1, 0, None),
-        Verdict::DoesNotFit {
+        MemoryFit::DoesNotFit {
             missing_bytes: wanted - (least - 1)
         }
     );
@@ -204,13 +215,13 @@ fn each_verdict_carries_the_number_that_a_person_needs() {
 fn a_model_that_guesses_takes_room_of_its_own() {
     let (facts, draft) = (dense(8, Format::Gguf), dense(1, Format::Gguf));
     let machine = Machine::with_memory(16 * GIB);
-    let alone = need(&Wish::of(&facts), &machine, DEFAULT_CONTEXT);
-    let pair = Wish {
+    let alone = need(&EstimateRequest::new(&facts), &machine, DEFAULT_CONTEXT);
+    let pair = EstimateRequest {
         draft: Some(&draft),
-        ..Wish::of(&facts)
+        ..EstimateRequest::new(&facts)
     };
     let both = need(&pair, &machine, DEFAULT_CONTEXT);
-    let of_draft = need(&Wish::of(&draft), &machine, DEFAULT_CONTEXT).total_bytes();
+    let of_draft = need(&EstimateRequest::new(&draft), &machine, DEFAULT_CONTEXT).total_bytes();
     assert_eq!(both.draft_bytes, of_draft);
     assert_eq!(both.total_bytes(), alone.total_bytes() + of_draft);
     assert!(of_draft > draft.weight_bytes);
@@ -239,11 +250,11 @@ fn predicted_speeds_are_those_that_were_published() {
     for (chip, published) in cases {
         let machine = Machine::new(64 * GIB, Some(48 * GIB), chip, None);
         let budget = machine.budget(None);
-        let wish = Wish {
+        let request = EstimateRequest {
             context_length: 256,
-            ..Wish::of(&facts)
+            ..EstimateRequest::new(&facts)
         };
-        let speed = estimate(&wish, &machine, &Room::all_of(&budget))
+        let speed = estimate(&request, &machine, &AvailableMemory::of_budget(&budget))
             .speed
             .unwrap();
         assert!(!speed.is_measured);
@@ -259,13 +270,13 @@ fn predicted_speeds_are_those_that_were_published() {
 #[test]
 fn a_mixture_of_experts_reads_only_what_it_uses_and_a_long_context_slows_all() {
     let machine = Machine::new(64 * GIB, Some(48 * GIB), "Apple M3 Max", None);
-    let room = Room::all_of(&machine.budget(None));
+    let room = AvailableMemory::of_budget(&machine.budget(None));
     let rate = |facts: &ModelFacts, context_length| {
-        let wish = Wish {
+        let request = EstimateRequest {
             context_length,
-            ..Wish::of(facts)
+            ..EstimateRequest::new(facts)
         };
-        estimate(&wish, &machine, &room).speed.unwrap().high
+        estimate(&request, &machine, &room).speed.unwrap().high
     };
     let whole = dense(30, Format::Safetensors);
     let mixture = ModelFacts {
@@ -275,7 +286,7 @@ fn a_mixture_of_experts_reads_only_what_it_uses_and_a_long_context_slows_all() {
     assert!(rate(&mixture, 1024) > 5.0 * rate(&whole, 1024));
     assert!(rate(&mixture, 1024) > 1.5 * rate(&mixture, 65_536));
     let unknown = Machine::new(16 * GIB, None, "a chip nobody knows", None);
-    let estimate = estimate(&Wish::of(&whole), &unknown, &room);
+    let estimate = estimate(&EstimateRequest::new(&whole), &unknown, &room);
     assert_eq!(estimate.speed, None);
 }
 
@@ -283,15 +294,16 @@ fn a_mixture_of_experts_reads_only_what_it_uses_and_a_long_context_slows_all() {
 fn windows_and_states_make_long_contexts_cheap() {
     let plain = dense(8, Format::Safetensors);
     let machine = Machine::with_memory(16 * GIB);
-    let kv = |facts: &ModelFacts| need(&Wish::of(facts), &machine, 131_072).kv_cache_bytes;
+    let kv =
+        |facts: &ModelFacts| need(&EstimateRequest::new(facts), &machine, 131_072).kv_cache_bytes;
     let sliding = ModelFacts {
         sliding_window: Some(1024),
-        layers: LayerKind::counted(32, 27, 0),
+        layers: LayerKind::from_counts(32, 27, 0),
         ..plain.clone()
     };
     let linear = ModelFacts {
         linear_state_bytes: 2 << 20,
-        layers: LayerKind::counted(32, 0, 24),
+        layers: LayerKind::from_counts(32, 0, 24),
         ..plain.clone()
     };
     assert!(
@@ -313,8 +325,8 @@ fn windows_and_states_make_long_contexts_cheap() {
 fn what_was_measured_corrects_the_next_estimate() {
     let facts = dense(8, Format::Safetensors);
     let machine = Machine::with_memory(16 * GIB);
-    let room = Room::all_of(&machine.budget(None));
-    let computed = need(&Wish::of(&facts), &machine, 4096).total_bytes();
+    let room = AvailableMemory::of_budget(&machine.budget(None));
+    let computed = need(&EstimateRequest::new(&facts), &machine, 4096).total_bytes();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("measured.json");
     let key = Key::new("a-model", Format::Safetensors, None);
@@ -327,12 +339,12 @@ fn what_was_measured_corrects_the_next_estimate() {
     };
     record(&file, &key, &sample).unwrap();
     let measured = Measured::read(&file);
-    let wish = Wish {
-        known: measured.of(&key),
-        ..Wish::of(&facts)
+    let request = EstimateRequest {
+        measured: measured.of(&key),
+        ..EstimateRequest::new(&facts)
     };
-    let after = estimate(&wish, &machine, &room);
-    let before = estimate(&Wish::of(&facts), &machine, &room);
+    let after = estimate(&request, &machine, &room);
+    let before = estimate(&EstimateRequest::new(&facts), &machine, &room);
     assert!(after.is_corrected && !before.is_corrected);
     assert_eq!(after.need.correction_bytes, GIB as i64);
     assert_eq!(after.need.total_bytes(), before.need.total_bytes() + GIB);
@@ -357,26 +369,26 @@ proptest! {
         facts.feed_forward_length = Some(numbers[5]);
         facts.weight_bytes = numbers[6];
         facts.linear_state_bytes = numbers[7];
-        facts.layers = LayerKind::counted(3, 1, 1);
+        facts.layers = LayerKind::from_counts(3, 1, 1);
         facts.sliding_window = Some(numbers[0] / 2);
         let machine = Machine::with_memory(memory);
-        let room = Room {
+        let room = AvailableMemory {
             budget_bytes: room[0],
-            taken_bytes: room[1],
+            in_use_bytes: room[1],
             available_bytes: Some(room[2]),
         };
-        let estimate = estimate(&Wish::of(&facts), &machine, &room);
+        let estimate = estimate(&EstimateRequest::new(&facts), &machine, &room);
         let total = estimate.need.total_bytes();
         match estimate.verdict {
-            Verdict::Fits => prop_assert!(total <= room.budget_bytes),
-            Verdict::FitsIfOthersClose { needs_bytes_free } => {
+            MemoryFit::Fits => prop_assert!(total <= room.budget_bytes),
+            MemoryFit::FitsIfOthersClose { needs_bytes_free } => {
                 prop_assert!(total <= room.budget_bytes && needs_bytes_free <= total);
             }
-            Verdict::FitsWithContext { context_length } => {
-                let shorter = need(&Wish::of(&facts), &machine, context_length).total_bytes();
+            MemoryFit::FitsWithContext { context_length } => {
+                let shorter = need(&EstimateRequest::new(&facts), &machine, context_length).total_bytes();
                 prop_assert!(total > room.budget_bytes && shorter <= room.budget_bytes);
             }
-            Verdict::DoesNotFit { missing_bytes } => {
+            MemoryFit::DoesNotFit { missing_bytes } => {
                 prop_assert_eq!(missing_bytes, total - room.budget_bytes);
             }
         }

@@ -34,7 +34,7 @@ pub fn need(
     context_length: u64,
 ) -> MemoryNeed {
     let kind = kv_type(facts, has_gpu, kv);
-    let chunk = prefill_chunk.min(most_prefill(facts, has_gpu));
+    let chunk = prefill_chunk.min(max_prefill(facts, has_gpu));
     let is_flash = uses_flash_attention(has_gpu, kind);
     let vocab = facts.vocab_size.unwrap_or(0);
     // A context is made in whole steps.
@@ -61,7 +61,7 @@ pub fn need(
 /// Layers with a window keep everything too, so that any part of a conversation can be taken back
 /// (llama.cpp's `swa_full`).
 pub fn kv_cache_bytes(facts: &ModelFacts, n_tokens: u64, kind: KvType) -> u64 {
-    facts.kept_bytes(n_tokens, n_tokens, kind).unwrap_or(0)
+    facts.cache_bytes(n_tokens, n_tokens, kind).unwrap_or(0)
 }
 
 /// How keys and values are kept; blocks of Q8_0 need heads of whole blocks.
@@ -81,7 +81,7 @@ pub fn kv_type(facts: &ModelFacts, has_gpu: bool, kv: KvCacheChoice) -> KvType {
 
 /// Most tokens of a prefill step. On a processor it shall take a second or two, for progress and for
 /// a thermal limit to take hold.
-pub fn most_prefill(facts: &ModelFacts, has_gpu: bool) -> u64 {
+pub fn max_prefill(facts: &ModelFacts, has_gpu: bool) -> u64 {
     match facts.n_parameters {
         2_500_000_000.. if !has_gpu => 128,
         1_000_000_000.. if !has_gpu => 256,
@@ -96,7 +96,7 @@ pub fn uses_flash_attention(has_gpu: bool, kind: KvType) -> bool {
 
 /// Tokens of context for which there is room where `n_tokens` are kept: it grows by doubling. A
 /// short chat shall not take the memory of a long one.
-pub fn room_made_for(n_tokens: u64) -> u64 {
+pub fn context_capacity(n_tokens: u64) -> u64 {
     const FIRST_CAPACITY: u64 = 1024;
     let most = n_tokens.max(FIRST_CAPACITY);
     most.checked_next_power_of_two().unwrap_or(most)

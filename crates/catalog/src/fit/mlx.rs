@@ -9,7 +9,7 @@ use transom_fit::MemoryNeed;
 use super::{product, sum, tokens};
 use crate::facts::{LayerKind, ModelFacts};
 
-/// Freed buffers that MLX may keep for reuse. Enough for the temporaries of a prefill chunk of a
+/// FreedSpace buffers that MLX may keep for reuse. Enough for the temporaries of a prefill chunk of a
 /// large model; without a bound MLX keeps whatever the longest prompt needed.
 pub const ALLOCATOR_CACHE_BYTES: u64 = 256 << 20;
 
@@ -44,8 +44,8 @@ pub enum Weights {
     AsStored,
     /// Dense f32, on a processor.
     Dense,
-    /// Packed words as stored and all other numbers in f32, on a processor.
-    Packed,
+    /// TensorTypeStats words as stored and all other numbers in f32, on a processor.
+    TensorTypeStats,
 }
 
 /// Returns true if dense f32 weights take at most `dense_limit_bytes`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::facts::Packed;
+use crate::facts::TensorTypeStats;
 
 const GIB: u64 = 1 << 30;
 
@@ -30,7 +30,7 @@ fn four_billion(format: Format) -> ModelFacts {
         vocab_size: Some(151_936),
         n_parameters: 4_000_000_000,
         weight_bytes: 2_500_000_000,
-        mix: vec![Packed {
+        mix: vec![TensorTypeStats {
             kind: "U32".to_owned(),
             n_tensors: 300,
             bytes: 2_500_000_000,
@@ -73,7 +73,7 @@ fn keys_and_values_are_kept_as_the_engine_would() {
         ..facts
     };
     assert_eq!(kv_type(&odd, &PC, KvCacheChoice::Small), Some(KvType::F16));
-    // MLX has one kind of cache, so a wish changes nothing.
+    // MLX has one kind of cache, so a request changes nothing.
     let folder = four_billion(Format::Safetensors);
     let with = |choice| need(&folder, &MAC, choice, 8192);
     assert_eq!(with(KvCacheChoice::Small), with(KvCacheChoice::Full));

@@ -12,7 +12,7 @@ use super::split::GgufModel;
 use super::tensor::{TensorInfo, TensorType};
 use super::value::Value;
 use super::view::Gguf;
-use crate::facts::{Format, MAX_LAYERS, ModelFacts, Packed};
+use crate::facts::{Format, MAX_LAYERS, ModelFacts, TensorTypeStats};
 use layers::layers;
 
 impl GgufModel {
@@ -88,8 +88,8 @@ impl Tally {
 
     fn finish(self, n_files: usize) -> ModelFacts {
         let mix = self.mix.into_iter();
-        let mut mix: Vec<Packed> = mix
-            .map(|(kind, (n_tensors, bytes))| Packed {
+        let mut mix: Vec<TensorTypeStats> = mix
+            .map(|(kind, (n_tensors, bytes))| TensorTypeStats {
                 kind: kind.name().to_owned(),
                 n_tensors,
                 bytes,

@@ -10,12 +10,12 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 
-use super::{Installed, Origin, Places, list};
-use crate::forms;
-use crate::remembered::weights_identity;
+use super::{InstalledModel, Origin, Places, list};
+use crate::facts_cache::weights_identity;
+use crate::model_files;
 
-pub use file::{FILE_NAME, forget, keep, read};
-pub use watch::AddedWatch;
+pub use file::{FILE_NAME, add_paths, forget, read};
+pub use watch::AddedModelsWatcher;
 
 /// Why something was not added or forgotten, or what was added is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,11 +75,11 @@ pub enum AddedError {
     },
 }
 
-/// What became of a wish to add a model.
+/// What became of a request to add a model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Addition {
+pub struct AddedModel {
     /// The model, as lists show it.
-    pub model: Installed,
+    pub model: InstalledModel,
     /// It was not on the list before.
     pub is_new: bool,
 }
@@ -88,14 +88,14 @@ pub struct Addition {
 ///
 /// # Errors
 /// [`AddedError::NoModel`].
-pub fn given(path: &Path) -> Result<Installed, AddedError> {
-    let path = forms::absolute(path);
+pub fn usable_model_at(path: &Path) -> Result<InstalledModel, AddedError> {
+    let path = model_files::absolute(path);
     let refused = |reason: String| AddedError::NoModel {
         path: path.clone(),
         reason,
     };
     let origin = Origin::Added { path: path.clone() };
-    let model = Installed::at(&path, origin).map_err(|error| refused(error.to_string()))?;
+    let model = InstalledModel::at(&path, origin).map_err(|error| refused(error.to_string()))?;
     match &model.facts {
         Ok(_) => Ok(model),
         Err(problem) => Err(refused(problem.clone())),
@@ -107,20 +107,20 @@ pub fn given(path: &Path) -> Result<Installed, AddedError> {
 ///
 /// # Errors
 /// When there is no model that can be used, or the list cannot be changed.
-pub fn add(path: &Path, places: &Places) -> Result<Addition, AddedError> {
-    let model = given(path)?;
+pub fn add(path: &Path, places: &Places) -> Result<AddedModel, AddedError> {
+    let model = usable_model_at(path)?;
     let files = weights_identity(&model.id);
-    let is_it = |known: &Installed| {
-        let mut forms = known.forms.paths.iter();
-        forms.any(|form| weights_identity(form) == files)
+    let is_it = |known: &InstalledModel| {
+        let mut paths = known.files.paths.iter();
+        paths.any(|path| weights_identity(path) == files)
     };
     if let Some(model) = list(places).into_iter().find(is_it) {
         let is_new = false;
-        return Ok(Addition { model, is_new });
+        return Ok(AddedModel { model, is_new });
     }
     if let (Origin::Added { path }, Some(data_folder)) = (&model.origin, &places.data_folder) {
-        keep(data_folder, std::slice::from_ref(path))?;
+        add_paths(data_folder, std::slice::from_ref(path))?;
     }
     let is_new = true;
-    Ok(Addition { model, is_new })
+    Ok(AddedModel { model, is_new })
 }

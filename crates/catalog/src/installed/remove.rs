@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
-use super::{App, Installed, Origin, Places};
+use super::{App, InstalledModel, Origin, Places};
 use crate::facts::Format;
-use crate::forms;
+use crate::model_files;
 
 /// What a removal takes away.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Removal {
 
 /// What a removal freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Freed {
+pub struct FreedSpace {
     /// Bytes on the disk. A program that has the model loaded keeps them until it lets go of it.
     pub bytes: u64,
 }
@@ -51,7 +51,7 @@ pub enum RemoveError {
     },
     /// It is another app's.
     #[error("{name} belongs to {}; remove it there", .app.name())]
-    Elsewhere {
+    AppFolder {
         /// The model's name.
         name: String,
         /// Whose it is.
@@ -79,7 +79,7 @@ pub enum RemoveError {
         /// The system's reason.
         reason: String,
         /// What is free nevertheless.
-        freed: Freed,
+        freed: FreedSpace,
     },
 }
 
@@ -87,7 +87,7 @@ pub enum RemoveError {
 ///
 /// # Errors
 /// As [`remove`], before anything is touched.
-pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveError> {
+pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, RemoveError> {
     let name = model.name().to_owned();
     match &model.origin {
         Origin::Starter => return Err(RemoveError::Starter { name }),
@@ -95,7 +95,7 @@ pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveErro
             let path = path.clone();
             return Err(RemoveError::Added { name, path });
         }
-        Origin::Elsewhere { app } => return Err(RemoveError::Elsewhere { name, app: *app }),
+        Origin::OtherApp { app } => return Err(RemoveError::OtherApp { name, app: *app }),
         Origin::ModelsFolder => {}
     }
     let root = places.models_folder();
@@ -104,13 +104,17 @@ pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveErro
     };
     let root = root.ok_or_else(|| outside(&model.id))?;
     let mut files = Vec::new();
-    for path in &model.forms.paths {
+    for path in &model.files.paths {
         if !path.starts_with(&root) || *path == root {
             return Err(outside(path));
         }
         match path.is_dir() {
             true => add_folder(path, model, &mut files),
-            false => files.extend(forms::parts(path).into_iter().filter(|part| is_there(part))),
+            false => files.extend(
+                model_files::parts(path)
+                    .into_iter()
+                    .filter(|part| is_there(part)),
+            ),
         }
     }
     if files.is_empty() {
@@ -138,7 +142,7 @@ pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveErro
 ///
 /// # Errors
 /// [`RemoveError`] for what is not ours to remove, and where the system refuses.
-pub fn remove(model: &Installed, places: &Places) -> Result<Freed, RemoveError> {
+pub fn remove(model: &InstalledModel, places: &Places) -> Result<FreedSpace, RemoveError> {
     let removal = removal(model, places)?;
     for (n_removed, path) in removal.files.iter().enumerate() {
         let Err(error) = fs::remove_file(path) else {
@@ -151,7 +155,7 @@ pub fn remove(model: &Installed, places: &Places) -> Result<Freed, RemoveError> 
         return Err(RemoveError::Failed {
             path: path.clone(),
             reason: error.to_string(),
-            freed: Freed {
+            freed: FreedSpace {
                 bytes: removal.bytes.saturating_sub(left),
             },
         });
@@ -160,24 +164,24 @@ pub fn remove(model: &Installed, places: &Places) -> Result<Freed, RemoveError> 
         let folders = removal.files.iter().filter_map(|file| file.parent());
         folders.for_each(|folder| remove_empty(folder, &root));
     }
-    Ok(Freed {
+    Ok(FreedSpace {
         bytes: removal.bytes,
     })
 }
 
 /// All files of a model's folder, but GGUF files that are other models.
-fn add_folder(folder: &Path, model: &Installed, files: &mut Vec<PathBuf>) {
+fn add_folder(folder: &Path, model: &InstalledModel, files: &mut Vec<PathBuf>) {
     let is_other = |path: &PathBuf| {
-        let others = forms::gguf_models(folder).into_iter();
-        let mut others = others.filter(|other| !model.forms.paths.contains(other));
-        others.any(|other| forms::parts(&other).contains(path))
+        let others = model_files::gguf_models(folder).into_iter();
+        let mut others = others.filter(|other| !model.files.paths.contains(other));
+        others.any(|other| model_files::parts(&other).contains(path))
     };
     let all = all_files(folder).into_iter();
-    files.extend(all.filter(|path| !forms::is_gguf(path) || !is_other(path)));
+    files.extend(all.filter(|path| !model_files::is_gguf(path) || !is_other(path)));
 }
 
 /// What was fetched beside a GGUF file, if the file's repository has no other weights left.
-fn add_companions(root: &Path, model: &Installed, files: &mut Vec<PathBuf>) {
+fn add_companions(root: &Path, model: &InstalledModel, files: &mut Vec<PathBuf>) {
     let Some(repository) = &model.repository else {
         return;
     };

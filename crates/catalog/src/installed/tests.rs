@@ -4,9 +4,9 @@
 
 mod added;
 mod at;
-mod elsewhere;
+mod catalog_entry;
 mod hostile;
-mod known;
+mod other_apps;
 mod remove;
 
 use std::fs;
@@ -20,17 +20,17 @@ use crate::gguf::{GgufWriter, TensorType};
 const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
 
 /// A folder with models in it; its files are empty, so that none can be used.
-struct Shelf {
+struct TestFolder {
     root: tempfile::TempDir,
 }
 
-impl Shelf {
+impl TestFolder {
     fn with(files: &[&str]) -> Self {
-        let shelf = Self {
+        let folder_of_models = Self {
             root: tempfile::tempdir().unwrap(),
         };
-        files.iter().for_each(|file| shelf.put(file));
-        shelf
+        files.iter().for_each(|file| folder_of_models.put(file));
+        folder_of_models
     }
 
     fn path(&self) -> PathBuf {
@@ -80,7 +80,7 @@ impl Shelf {
         let folder = self.path().join(folder);
         Places {
             data_folder: Some(self.path().join("data")),
-            elsewhere: vec![Elsewhere { app, folder }],
+            app_folders: vec![AppFolder { app, folder }],
             ..Places::default()
         }
     }
@@ -90,7 +90,7 @@ impl Shelf {
             executable: Some(self.path().join("bin/transom")),
             data_folder: Some(self.path().join("data")),
             added: added.iter().map(|path| self.path().join(path)).collect(),
-            elsewhere: Vec::new(),
+            app_folders: Vec::new(),
         }
     }
 
@@ -110,9 +110,9 @@ impl Shelf {
 #[test]
 fn the_starter_is_found_in_every_layout() {
     let check = |starter: &str, executable: &str, is_found: bool| {
-        let shelf = Shelf::with(&[&format!("{starter}/config.json")]);
-        let found = starter_near(&shelf.path().join(executable));
-        let expected = is_found.then(|| shelf.path().join(starter));
+        let folder_of_models = TestFolder::with(&[&format!("{starter}/config.json")]);
+        let found = starter_near(&folder_of_models.path().join(executable));
+        let expected = is_found.then(|| folder_of_models.path().join(starter));
         assert_eq!(found, expected, "{starter}");
     };
     check("assets/starter", "transom", true);
@@ -158,7 +158,7 @@ fn named(places: &Places) -> Vec<String> {
 
 #[test]
 fn the_starter_comes_first_and_the_others_by_name() {
-    let shelf = Shelf::with(&[
+    let folder_of_models = TestFolder::with(&[
         "assets/starter/config.json",
         "data/models/b.gguf",
         "data/models/Alpha/config.json",
@@ -175,36 +175,40 @@ fn the_starter_comes_first_and_the_others_by_name() {
         "C: data/models/owner/C",
         "Z: elsewhere/Z.gguf",
     ];
-    assert_eq!(shelf.list(&["elsewhere/Z.gguf"]), expected);
-    assert_eq!(shelf.list(&["elsewhere"]), expected, "a folder of models");
+    assert_eq!(folder_of_models.list(&["elsewhere/Z.gguf"]), expected);
     assert_eq!(
-        shelf.list(&["elsewhere", "elsewhere/Z.gguf", "data/models/b.gguf"]),
+        folder_of_models.list(&["elsewhere"]),
+        expected,
+        "a folder of models"
+    );
+    assert_eq!(
+        folder_of_models.list(&["elsewhere", "elsewhere/Z.gguf", "data/models/b.gguf"]),
         expected,
         "each once"
     );
-    let models = list(&shelf.places(&["elsewhere"]));
+    let models = list(&folder_of_models.places(&["elsewhere"]));
     assert_eq!(models[0].origin, Origin::Starter);
     assert_eq!(models[1].origin, Origin::ModelsFolder);
-    let path = shelf.path().join("elsewhere");
+    let path = folder_of_models.path().join("elsewhere");
     assert_eq!(models[5].origin, Origin::Added { path });
 }
 
 #[test]
 fn what_is_no_model_and_what_lies_too_deep_is_not_listed() {
-    let shelf = Shelf::with(&[
+    let folder_of_models = TestFolder::with(&[
         "data/models/README.md",
         "data/models/.cache/x.gguf",
         "data/models/a/b/c/d/deep.gguf",
         "data/models/mmproj-a.gguf",
         "data/models/lost-00002-of-00002.gguf",
     ]);
-    assert_eq!(shelf.list(&[]), Vec::<String>::new());
+    assert_eq!(folder_of_models.list(&[]), Vec::<String>::new());
     assert_eq!(list(&Places::default()), [], "nowhere to look");
 }
 
 #[test]
 fn a_repository_of_files_is_several_models_and_a_split_one_is_one() {
-    let shelf = Shelf::with(&[
+    let folder_of_models = TestFolder::with(&[
         "data/models/owner/M-GGUF/config.json",
         "data/models/owner/M-GGUF/M-Q4_K_M.gguf",
         "data/models/owner/M-GGUF/M-Q8_0-00001-of-00002.gguf",
@@ -214,17 +218,17 @@ fn a_repository_of_files_is_several_models_and_a_split_one_is_one() {
         "M-Q4_K_M: data/models/owner/M-GGUF/M-Q4_K_M.gguf",
         "M-Q8_0: data/models/owner/M-GGUF/M-Q8_0-00001-of-00002.gguf",
     ];
-    assert_eq!(shelf.list(&[]), expected);
+    assert_eq!(folder_of_models.list(&[]), expected);
 }
 
 #[test]
 fn a_model_that_cannot_be_used_is_listed_with_its_problem() {
-    let shelf = Shelf::with(&[
+    let folder_of_models = TestFolder::with(&[
         "data/models/empty.gguf",
         "data/models/half/config.json",
         "notes/README.md",
     ]);
-    let models = list(&shelf.places(&["gone/away.gguf", "notes"]));
+    let models = list(&folder_of_models.places(&["gone/away.gguf", "notes"]));
     let problem = |name: &str| {
         let model = models.iter().find(|model| model.name() == name).unwrap();
         model.facts.clone().unwrap_err()
@@ -238,9 +242,9 @@ fn a_model_that_cannot_be_used_is_listed_with_its_problem() {
 
 #[test]
 fn facts_sizes_and_formats_are_those_of_the_files() {
-    let shelf = Shelf::with(&[]);
-    let folder = shelf.put_starter("data/models/Copy");
-    let models = list(&shelf.places(&[]));
+    let folder_of_models = TestFolder::with(&[]);
+    let folder = folder_of_models.put_starter("data/models/Copy");
+    let models = list(&folder_of_models.places(&[]));
     let [model] = models.as_slice() else {
         panic!("{models:?}");
     };
@@ -256,9 +260,9 @@ fn facts_sizes_and_formats_are_those_of_the_files() {
 
 #[test]
 fn headers_are_read_again_only_when_a_file_changed() {
-    let shelf = Shelf::with(&[]);
-    let folder = shelf.put_starter("data/models/Copy");
-    let facts = || list(&shelf.places(&[]))[0].facts.clone();
+    let folder_of_models = TestFolder::with(&[]);
+    let folder = folder_of_models.put_starter("data/models/Copy");
+    let facts = || list(&folder_of_models.places(&[]))[0].facts.clone();
     let first = facts().unwrap();
     assert!(Arc::ptr_eq(&first, &facts().unwrap()), "remembered");
     let weights = folder.join("model.safetensors");
@@ -274,24 +278,28 @@ fn headers_are_read_again_only_when_a_file_changed() {
 #[test]
 fn links_lead_to_models_once_and_circles_end() {
     use std::os::unix::fs::symlink;
-    let shelf = Shelf::with(&["elsewhere/m/config.json", "data/models/x.gguf"]);
-    let models = shelf.path().join("data/models");
-    symlink(shelf.path().join("elsewhere/m"), models.join("linked")).unwrap();
+    let folder_of_models = TestFolder::with(&["elsewhere/m/config.json", "data/models/x.gguf"]);
+    let models = folder_of_models.path().join("data/models");
+    symlink(
+        folder_of_models.path().join("elsewhere/m"),
+        models.join("linked"),
+    )
+    .unwrap();
     symlink(&models, models.join("circle")).unwrap();
     let expected = ["m: elsewhere/m", "x: data/models/x.gguf"];
-    assert_eq!(shelf.list(&["elsewhere"]), expected);
+    assert_eq!(folder_of_models.list(&["elsewhere"]), expected);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_folder_that_cannot_be_read_holds_nothing() {
     use std::os::unix::fs::PermissionsExt;
-    let shelf = Shelf::with(&["data/models/locked/m.gguf", "data/models/n.gguf"]);
-    let locked = shelf.path().join("data/models/locked");
+    let folder_of_models = TestFolder::with(&["data/models/locked/m.gguf", "data/models/n.gguf"]);
+    let locked = folder_of_models.path().join("data/models/locked");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
     // To the superuser nothing is locked.
     let is_readable = locked.read_dir().is_ok();
-    let found = shelf.list(&[]);
+    let found = folder_of_models.list(&[]);
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(found.last().unwrap(), "n: data/models/n.gguf");
     assert_eq!(found.len(), if is_readable { 2 } else { 1 });

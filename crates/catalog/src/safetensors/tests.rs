@@ -81,10 +81,10 @@ fn a_window_counts_unless_it_is_switched_off() {
     };
     let on = facts(r#"{"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 512}"#);
     assert_eq!(on.sliding_window, Some(512));
-    assert!(on.may_need_less_than(513) && !on.may_need_less_than(512));
+    assert!(on.has_window_below(513) && !on.has_window_below(512));
     let off = facts(r#"{"sliding_window": 512, "use_sliding_window": false}"#);
     assert_eq!(off.sliding_window, None);
-    assert!(!off.may_need_less_than(1 << 20));
+    assert!(!off.has_window_below(1 << 20));
 }
 
 /// Some folders hold the weights a second time, in the form of another program.

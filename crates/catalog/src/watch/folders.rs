@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::files::Waker;
+use super::file_watcher::EventSender;
 
 /// What tells a folder from another one that has come into its place.
 type Identity = Option<(u64, u64)>;
 
 /// The folders that are watched for some files.
-pub(super) struct Folders {
+pub(super) struct WatchedFolders {
     files: Vec<PathBuf>,
     watcher: Result<RecommendedWatcher, String>,
     watched: BTreeMap<PathBuf, Identity>,
@@ -23,15 +23,15 @@ pub(super) struct Folders {
     targets: Vec<PathBuf>,
 }
 
-impl Folders {
-    pub(super) fn new(files: Vec<PathBuf>, waker: Waker) -> Self {
+impl WatchedFolders {
+    pub(super) fn new(files: Vec<PathBuf>, events: EventSender) -> Self {
         let files = files.iter().map(|file| {
             let whole = std::path::absolute(file);
             whole.unwrap_or_else(|_| file.clone())
         });
         Self {
             files: files.collect(),
-            watcher: notify::recommended_watcher(waker).map_err(|error| error.to_string()),
+            watcher: notify::recommended_watcher(events).map_err(|error| error.to_string()),
             watched: BTreeMap::new(),
             targets: Vec::new(),
         }
@@ -43,9 +43,9 @@ impl Folders {
         let mut problem = Ok(());
         let mut before = None;
         // A folder may come before the one above it is watched; then there is another to watch.
-        const MOST_ROUNDS: usize = 16;
-        for _ in 0..MOST_ROUNDS {
-            let (wanted, targets) = wanted(&self.files);
+        const MAX_ROUNDS: usize = 16;
+        for _ in 0..MAX_ROUNDS {
+            let (wanted, targets) = folders_to_watch(&self.files);
             self.targets = targets;
             if before.as_ref() == Some(&wanted) {
                 break;
@@ -76,7 +76,7 @@ impl Folders {
     }
 
     /// Whether an event may be about one of the files.
-    pub(super) fn concerns(&self, event: &notify::Result<Event>) -> bool {
+    pub(super) fn is_relevant(&self, event: &notify::Result<Event>) -> bool {
         // What the system could not tell may have been about anything.
         let Ok(event) = event else { return true };
         if event.need_rescan() || event.paths.is_empty() {
@@ -94,14 +94,14 @@ impl Folders {
 }
 
 /// The folders to watch for `files`, and where the files are when links are followed.
-fn wanted(files: &[PathBuf]) -> (BTreeMap<PathBuf, Identity>, Vec<PathBuf>) {
+fn folders_to_watch(files: &[PathBuf]) -> (BTreeMap<PathBuf, Identity>, Vec<PathBuf>) {
     let mut folders = BTreeMap::new();
     let mut targets = Vec::new();
     // A file may be a link to one that lies elsewhere and changes there.
     let linked = files.iter().filter_map(|file| file.canonicalize().ok());
     let linked: Vec<PathBuf> = linked.collect();
     for file in files.iter().chain(&linked) {
-        let Some((folder, target)) = nearest_folder(file) else {
+        let Some((folder, target)) = nearest_existing_folder(file) else {
             continue;
         };
         folders.insert(folder.clone(), identity(&folder));
@@ -111,7 +111,7 @@ fn wanted(files: &[PathBuf]) -> (BTreeMap<PathBuf, Identity>, Vec<PathBuf>) {
 }
 
 /// The nearest folder above `file` that is there, and the file below it, both without links.
-fn nearest_folder(file: &Path) -> Option<(PathBuf, PathBuf)> {
+fn nearest_existing_folder(file: &Path) -> Option<(PathBuf, PathBuf)> {
     let mut folders = file.ancestors().skip(1);
     folders.find_map(|folder| {
         let whole = folder.canonicalize().ok().filter(|whole| whole.is_dir())?;

@@ -1,11 +1,11 @@
 //! The built-in list, and that its own header explains what is read.
 //!
-//! Rule: the list has no mistake, and every entry says all that a person needs to choose.
+//! Rule: the list has no error, and every entry says all that a person needs to choose.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
-use transom_catalog::Catalogue;
+use transom_catalog::Catalog;
 use transom_catalog::entries::Tag;
 
 use super::{FULL, read};
@@ -14,8 +14,8 @@ const LIST: &str = include_str!("../../../../models.toml");
 
 #[test]
 fn the_built_in_list_has_no_mistake_and_enough_models() {
-    let list = read(LIST).unwrap_or_else(|mistake| panic!("{mistake}"));
-    assert_eq!(*Catalogue::built_in(), list);
+    let list = read(LIST).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(*Catalog::built_in(), list);
     let installable = list.entries.iter().filter(|entry| entry.bundled.is_none());
     let n_models = installable.count();
     assert!(n_models >= 25, "{n_models} models can be installed");
@@ -27,9 +27,9 @@ fn the_built_in_list_has_no_mistake_and_enough_models() {
 
 #[test]
 fn every_built_in_entry_says_what_a_person_needs_to_choose() {
-    for entry in &Catalogue::built_in().entries {
+    for entry in &Catalog::built_in().entries {
         let id = &entry.id;
-        let texts = [&entry.family, &entry.description, &entry.licence];
+        let texts = [&entry.family, &entry.description, &entry.license];
         assert!(texts.iter().all(|text| !text.is_empty()), "{id}");
         assert!(
             entry.description.ends_with('.'),
@@ -50,7 +50,7 @@ fn every_built_in_entry_says_what_a_person_needs_to_choose() {
 
 #[test]
 fn the_starter_lies_where_the_list_says() {
-    let list = Catalogue::built_in();
+    let list = Catalog::built_in();
     let bundled = list.find("starter").unwrap().bundled.as_ref().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     assert!(root.join(&bundled.path).join("config.json").is_file());
@@ -116,7 +116,7 @@ fn the_header_of_the_list_explains_every_key_that_is_read_and_no_other() {
 
 #[test]
 fn a_draft_has_the_vocabulary_of_its_model() {
-    let list = Catalogue::built_in();
+    let list = Catalog::built_in();
     for entry in &list.entries {
         let Some(draft) = entry.draft.as_deref().and_then(|id| list.find(id)) else {
             continue;
@@ -131,7 +131,7 @@ fn a_draft_has_the_vocabulary_of_its_model() {
 #[test]
 fn no_two_built_in_variants_are_the_same_files() {
     let mut seen = HashSet::new();
-    for entry in &Catalogue::built_in().entries {
+    for entry in &Catalog::built_in().entries {
         for variant in &entry.variants {
             let first = variant.files.first().map(|file| file.name.clone());
             let place = (variant.repository.clone(), variant.packing.clone(), first);

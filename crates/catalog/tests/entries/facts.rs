@@ -23,7 +23,7 @@ fn entry(numbers: &str, variant: &str) -> Entry {
         "[[model]]\nid = \"m\"\nname = \"M\"\n[model.architecture]\n{numbers}\n\
          [[model.variant]]\nrepository = \"o/m\"\n{variant}\n"
     );
-    let mut list = read(&text).unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));
+    let mut list = read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     list.entries.remove(0)
 }
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use transom_catalog::{Catalogue, Entry};
+use transom_catalog::{Catalog, Entry};
 
 use super::{FULL, read};
 
@@ -21,7 +21,7 @@ fn list(models: &[(String, String)]) -> String {
     models.collect()
 }
 
-fn merged(base: &Catalogue, text: &str) -> Catalogue {
+fn merged(base: &Catalog, text: &str) -> Catalog {
     base.merged_with(text, Path::new(MINE)).unwrap()
 }
 
@@ -60,9 +60,9 @@ fn an_empty_list_changes_nothing_and_a_wrong_one_is_refused() {
     let base = read(FULL).unwrap();
     assert_eq!(merged(&base, ""), base);
     assert_eq!(merged(&base, "# nothing yet\n"), base);
-    let mistake = base.merged_with("\n oops", Path::new(MINE)).unwrap_err();
-    assert_eq!(mistake.file, Path::new(MINE));
-    assert_eq!(mistake.line, 2);
+    let error = base.merged_with("\n oops", Path::new(MINE)).unwrap_err();
+    assert_eq!(error.file, Path::new(MINE));
+    assert_eq!(error.line, 2);
 }
 
 #[test]

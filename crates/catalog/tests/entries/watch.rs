@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use transom_catalog::{Catalogue, Mistake, Watch};
+use transom_catalog::{Catalog, CatalogError, CatalogWatcher};
 
 use super::FULL;
 
 /// A user's own list in a folder, and the watch over it.
 struct Follower {
     root: tempfile::TempDir,
-    watch: Watch,
+    watch: CatalogWatcher,
     changes: Receiver<()>,
 }
 
@@ -28,7 +28,7 @@ impl Follower {
             fs::write(&file, text).unwrap();
         }
         let (change, changes) = mpsc::channel();
-        let watch = Watch::start(None, Some(file), move || {
+        let watch = CatalogWatcher::start(None, Some(file), move || {
             let _ = change.send(());
         });
         Self {
@@ -44,14 +44,14 @@ impl Follower {
 
     /// Waits until what is in force is as it should be.
     #[track_caller]
-    fn wait(&self, what: &str, is_so: impl Fn(&Catalogue, Option<Mistake>) -> bool) {
+    fn wait(&self, what: &str, is_so: impl Fn(&Catalog, Option<CatalogError>) -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
-        while !is_so(&self.watch.current(), self.watch.mistake()) {
+        while !is_so(&self.watch.current(), self.watch.error()) {
             let left = end.saturating_duration_since(Instant::now());
             if self.changes.recv_timeout(left).is_err() {
                 panic!(
-                    "{what}: not after 60 s; mistake {:?}, problem {:?}",
-                    self.watch.mistake(),
+                    "{what}: not after 60 s; error {:?}, problem {:?}",
+                    self.watch.error(),
                     self.watch.problem()
                 );
             }
@@ -60,14 +60,14 @@ impl Follower {
 
     #[track_caller]
     fn wait_for(&self, name: &str) {
-        self.wait(name, |list, mistake| {
-            named(list) == Some(name) && mistake.is_none()
+        self.wait(name, |list, error| {
+            named(list) == Some(name) && error.is_none()
         });
     }
 }
 
 /// Name of the model `small`.
-fn named(list: &Catalogue) -> Option<&str> {
+fn named(list: &Catalog) -> Option<&str> {
     Some(&list.find("small")?.name)
 }
 
@@ -108,15 +108,15 @@ fn files_and_folders_that_come_later_and_go_are_noticed() {
         fs::write(follower.path("data/of/app/models.toml"), list(name)).unwrap();
         follower.wait_for(name);
         fs::remove_file(follower.path("data/of/app/models.toml")).unwrap();
-        follower.wait("gone", |list, mistake| {
-            named(list).is_none() && mistake.is_none()
+        follower.wait("gone", |list, error| {
+            named(list).is_none() && error.is_none()
         });
         fs::write(follower.path("data/of/app/models.toml"), list(name)).unwrap();
         follower.wait_for(name);
         fs::remove_dir_all(follower.path("data")).unwrap();
         follower.wait("gone again", |list, _| named(list).is_none());
     }
-    assert_eq!(*follower.watch.current(), *Catalogue::built_in());
+    assert_eq!(*follower.watch.current(), *Catalog::built_in());
 }
 
 #[test]
@@ -124,12 +124,12 @@ fn a_mistake_is_told_and_the_old_list_stays_until_it_is_mended() {
     let follower = Follower::new("models.toml", Some(&list("First")));
     let broken = list("Second").replace("layers = 28", "layers = 0");
     fs::write(follower.path("models.toml"), broken).unwrap();
-    follower.wait("a mistake", |list, mistake| {
-        mistake.is_some() && named(list) == Some("First")
+    follower.wait("a error", |list, error| {
+        error.is_some() && named(list) == Some("First")
     });
-    let mistake = follower.watch.mistake().unwrap();
-    assert_eq!(mistake.file, follower.path("models.toml"));
-    assert!(mistake.line > 50, "{mistake}");
+    let error = follower.watch.error().unwrap();
+    assert_eq!(error.file, follower.path("models.toml"));
+    assert!(error.line > 50, "{error}");
     fs::write(follower.path("models.toml"), list("Third")).unwrap();
     follower.wait_for("Third");
 }
@@ -137,24 +137,24 @@ fn a_mistake_is_told_and_the_old_list_stays_until_it_is_mended() {
 #[test]
 fn a_mistake_from_the_start_leaves_the_built_in_list() {
     let follower = Follower::new("models.toml", Some("oops"));
-    assert_eq!(*follower.watch.current(), *Catalogue::built_in());
-    assert_eq!(follower.watch.mistake().unwrap().line, 1);
+    assert_eq!(*follower.watch.current(), *Catalog::built_in());
+    assert_eq!(follower.watch.error().unwrap().line, 1);
     fs::remove_file(follower.path("models.toml")).unwrap();
-    follower.wait("no mistake", |_, mistake| mistake.is_none());
+    follower.wait("no error", |_, error| error.is_none());
 }
 
 #[test]
 fn what_is_no_text_or_no_file_is_a_mistake_like_others() {
     let follower = Follower::new("models.toml", None);
     fs::write(follower.path("models.toml"), b"# one\n# \xff\n").unwrap();
-    follower.wait("not UTF-8", |_, mistake| mistake.is_some());
-    let mistake = follower.watch.mistake().unwrap();
-    assert_eq!((mistake.line, mistake.column), (2, 3), "{mistake}");
+    follower.wait("not UTF-8", |_, error| error.is_some());
+    let error = follower.watch.error().unwrap();
+    assert_eq!((error.line, error.column), (2, 3), "{error}");
     fs::remove_file(follower.path("models.toml")).unwrap();
-    follower.wait("gone", |_, mistake| mistake.is_none());
+    follower.wait("gone", |_, error| error.is_none());
     fs::create_dir(follower.path("models.toml")).unwrap();
-    follower.wait("a folder", |_, mistake| {
-        mistake.is_some_and(|mistake| mistake.reason.contains("cannot be read"))
+    follower.wait("a folder", |_, error| {
+        error.is_some_and(|error| error.reason.contains("cannot be read"))
     });
 }
 
@@ -180,9 +180,9 @@ fn a_burst_of_writes_ends_with_the_last_one_in_force() {
 fn a_list_that_someone_holds_stays_as_it_is_and_looking_again_harms_nothing() {
     let follower = Follower::new("models.toml", Some(&list("First")));
     let held = follower.watch.current();
-    follower.watch.look_again();
+    follower.watch.reload();
     fs::write(follower.path("models.toml"), list("Second")).unwrap();
-    follower.watch.look_again();
+    follower.watch.reload();
     follower.wait_for("Second");
     assert_eq!(named(&held), Some("First"));
 }
@@ -198,7 +198,7 @@ fn a_file_that_is_a_link_is_followed_to_where_it_is_written() {
     let link = root.path().join("data/models.toml");
     std::os::unix::fs::symlink(&kept, &link).unwrap();
     let (change, changes) = mpsc::channel();
-    let watch = Watch::start(None, Some(link), move || {
+    let watch = CatalogWatcher::start(None, Some(link), move || {
         let _ = change.send(());
     });
     let follower = Follower {
@@ -220,7 +220,7 @@ fn a_built_in_list_that_is_a_file_is_followed_as_well() {
     );
     fs::write(&base, list("First")).unwrap();
     let (change, changes) = mpsc::channel();
-    let watch = Watch::start(Some(base.clone()), Some(user.clone()), move || {
+    let watch = CatalogWatcher::start(Some(base.clone()), Some(user.clone()), move || {
         let _ = change.send(());
     });
     let follower = Follower {
@@ -233,8 +233,8 @@ fn a_built_in_list_that_is_a_file_is_followed_as_well() {
     fs::write(&user, list("Mine")).unwrap();
     follower.wait_for("Mine");
     fs::write(&base, "oops").unwrap();
-    follower.wait("a mistake", |list, mistake| {
-        named(list) == Some("Mine") && mistake.is_some_and(|mistake| mistake.file == base)
+    follower.wait("a error", |list, error| {
+        named(list) == Some("Mine") && error.is_some_and(|error| error.file == base)
     });
     fs::remove_file(&base).unwrap();
     follower.wait("the list of the program", |list, _| {

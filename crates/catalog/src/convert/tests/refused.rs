@@ -75,7 +75,7 @@ fn what_the_configuration_says_is_understood_or_refused() {
 }
 
 #[test]
-fn quantisation_is_understood_or_refused() {
+fn quantization_is_understood_or_refused() {
     let with = |change: fn(&mut Json)| refused("qwen3-q4-g64", "config.json", change);
     check(
         &with(|json| json["quantization"]["mode"] = "mxfp4".into()),
@@ -116,7 +116,7 @@ fn the_tokenizer_is_understood_or_refused() {
     );
     check(
         &with(|json| json["added_tokens"][0]["lstrip"] = true.into()),
-        &["<|endoftext|>", "takes its neighbours in"],
+        &["<|endoftext|>", "takes its neighbors in"],
     );
     check(
         &with(|json| json["added_tokens"][1]["content"] = "<|endoftext|>".into()),

@@ -1,6 +1,6 @@
 //! Byte-level BPE: which of llama.cpp's pre-tokenizers splits as `tokenizer.json` says.
 //!
-//! A pre-tokenizer is a name in GGUF, and code in llama.cpp. It is recognised by the expression in
+//! A pre-tokenizer is a name in GGUF, and code in llama.cpp. It is recognized by the expression in
 //! `tokenizer.json`, character by character; one that is not in the table is refused.
 
 use serde_json::Value;

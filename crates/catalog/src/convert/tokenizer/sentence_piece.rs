@@ -1,6 +1,6 @@
 //! SentencePiece's BPE with byte fallback, as the first Llama models and Mistral have it.
 //!
-//! llama.cpp merges by the scores of tokens: of all neighbours that are a token together, those
+//! llama.cpp merges by the scores of tokens: of all neighbors that are a token together, those
 //! with the best score become it. `tokenizer.json` has a list of merges. Both say the same if each
 //! pair of tokens that makes a token is in the list, and the pairs that make one token stand
 //! together there; then the place in the list is the score. Lists of other forms are refused.

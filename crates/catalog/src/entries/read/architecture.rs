@@ -26,7 +26,7 @@ pub(super) fn read(
     document: &mut Document<'_>,
 ) -> Option<Architecture> {
     table.allow_only(&keys::ARCHITECTURE, document);
-    let n_before = document.n_mistakes();
+    let n_before = document.n_errors();
     let model_type = table.text("model_type", document);
     let model_type = table.need("model_type", "\"qwen3\"", model_type, document);
     let bundled = bundled(table, is_bundled, document);
@@ -81,7 +81,7 @@ pub(super) fn read(
         linear_state_bytes: linear_state_bytes.unwrap_or(0),
         bundled,
     };
-    if document.n_mistakes() > n_before {
+    if document.n_errors() > n_before {
         return None;
     }
     check(&numbers, table, document);

@@ -7,7 +7,7 @@ pub(in crate::entries) const MODEL: [&str; 14] = [
     "name",
     "family",
     "description",
-    "licence",
+    "license",
     "tags",
     "source",
     "draft",

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::{keys, unverified};
 use crate::entries::packing::{self, Packing};
-use crate::entries::table::{Document, Found, Table, meant, shown};
+use crate::entries::table::{Document, Located, Table, meant, shown};
 use crate::entries::{Architecture, RemoteFile, Variant};
 use crate::facts::Format;
 
@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 1 << 50;
 /// What is fetched beside the weights, and layers that are packed less.
 const ON_TOP_BYTES: f64 = 1e9;
 
-/// The variants without a mistake. The model's numbers, if known, bound their sizes.
+/// The variants without a error. The model's numbers, if known, bound their sizes.
 pub(super) fn read_all(
     model: &Table<'_>,
     numbers: Option<&Architecture>,
@@ -151,7 +151,7 @@ fn revision(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
 }
 
 fn files(table: &Table<'_>, document: &mut Document<'_>) -> Option<Vec<RemoteFile>> {
-    let n_before = document.n_mistakes();
+    let n_before = document.n_errors();
     let mut names = HashSet::new();
     let mut files = Vec::new();
     let tables = table.tables("files", "[[model.variant.files]]", "this file", document);
@@ -173,11 +173,11 @@ fn files(table: &Table<'_>, document: &mut Document<'_>) -> Option<Vec<RemoteFil
             sha256,
         });
     }
-    (document.n_mistakes() == n_before).then_some(files)
+    (document.n_errors() == n_before).then_some(files)
 }
 
 /// Whether a file of this name lies below the folder that it is written to, on every system.
-fn is_file_name(name: &Found<String>, document: &mut Document<'_>) -> bool {
+fn is_file_name(name: &Located<String>, document: &mut Document<'_>) -> bool {
     let is_bad = |c: char| c == '\\' || c == ':';
     let text = &name.value;
     let is_right = text.len() <= 300

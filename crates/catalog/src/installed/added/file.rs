@@ -28,7 +28,7 @@ struct Contents {
 
 /// As much of the file as every version's has.
 #[derive(Deserialize)]
-struct OfAnyVersion {
+struct VersionOnly {
     version: u64,
 }
 
@@ -59,7 +59,7 @@ pub fn read(data_folder: &Path) -> Result<Vec<PathBuf>, AddedError> {
             reason: reason.to_owned(),
         }
     };
-    let OfAnyVersion { version } = serde_json::from_slice(&text).map_err(wrong)?;
+    let VersionOnly { version } = serde_json::from_slice(&text).map_err(wrong)?;
     if version > VERSION {
         return Err(AddedError::Newer { path, version });
     }
@@ -71,14 +71,14 @@ pub fn read(data_folder: &Path) -> Result<Vec<PathBuf>, AddedError> {
 ///
 /// # Errors
 /// As [`read`]; [`AddedError::NotWritable`] and [`AddedError::NotText`]. Nothing was changed then.
-pub fn keep(data_folder: &Path, paths: &[PathBuf]) -> Result<bool, AddedError> {
+pub fn add_paths(data_folder: &Path, paths: &[PathBuf]) -> Result<bool, AddedError> {
     if let Some(path) = paths.iter().find(|path| path.to_str().is_none()) {
         return Err(AddedError::NotText { path: path.clone() });
     }
-    change(data_folder, |kept| {
+    change(data_folder, |added| {
         for path in paths {
-            if !kept.contains(path) {
-                kept.push(path.clone());
+            if !added.contains(path) {
+                added.push(path.clone());
             }
         }
     })
@@ -89,7 +89,7 @@ pub fn keep(data_folder: &Path, paths: &[PathBuf]) -> Result<bool, AddedError> {
 /// # Errors
 /// As [`read`]; [`AddedError::NotWritable`]. Nothing was changed then.
 pub fn forget(data_folder: &Path, path: &Path) -> Result<bool, AddedError> {
-    change(data_folder, |kept| kept.retain(|other| other != path))
+    change(data_folder, |paths| paths.retain(|other| other != path))
 }
 
 /// Writes the list anew as `with` makes it, if that is another one. Returns whether it is.

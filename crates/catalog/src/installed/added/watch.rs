@@ -5,32 +5,32 @@
 use std::path::PathBuf;
 
 use super::{FILE_NAME, read};
-use crate::watch::Files;
+use crate::watch::FileWatcher;
 
 /// What the user added, watched until this is dropped.
 #[derive(Debug)]
-pub struct AddedWatch {
-    files: Files,
+pub struct AddedModelsWatcher {
+    watcher: FileWatcher,
 }
 
-impl AddedWatch {
+impl AddedModelsWatcher {
     /// Calls `on_change` on a thread of its own when [`read`] says something else than before, be
-    /// it another mistake in the file. The folder need not be there.
+    /// it another error in the file. The folder need not be there.
     pub fn start(data_folder: PathBuf, mut on_change: impl FnMut() + Send + 'static) -> Self {
         let mut known = read(&data_folder);
         let files = vec![data_folder.join(FILE_NAME)];
-        let files = Files::watch(FILE_NAME, files, move || {
+        let watcher = FileWatcher::start(FILE_NAME, files, move || {
             let now = read(&data_folder);
             if known != now {
                 known = now;
                 on_change();
             }
         });
-        Self { files }
+        Self { watcher }
     }
 
     /// Why changes are not noticed, if they are not.
     pub fn problem(&self) -> Option<String> {
-        self.files.problem()
+        self.watcher.problem()
     }
 }

@@ -7,39 +7,45 @@ use super::*;
 
 #[test]
 fn a_model_at_a_path_is_the_one_in_the_list() {
-    let shelf = Shelf::with(&[]);
-    shelf.put_starter("assets/starter");
-    shelf.put_gguf("data/models/Bare.gguf");
-    shelf.put_gguf("data/models/own/M-GGUF/M-Q8_0.gguf");
-    shelf.put_folder("data/models/own/N-4bit");
-    shelf.put_folder("theirs/own/L-4bit");
+    let folder_of_models = TestFolder::with(&[]);
+    folder_of_models.put_starter("assets/starter");
+    folder_of_models.put_gguf("data/models/Bare.gguf");
+    folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q8_0.gguf");
+    folder_of_models.put_folder("data/models/own/N-4bit");
+    folder_of_models.put_folder("theirs/own/L-4bit");
     // What the user added counts before what an app has.
-    shelf.put_folder("theirs/own/K-4bit");
-    shelf.put_folder("hub/models--own--M-4bit/snapshots/main");
-    shelf.put_gguf("mine/Mine.gguf");
-    shelf.put_gguf("others/Other.gguf");
-    let app = |app, folder: &str| Elsewhere {
+    folder_of_models.put_folder("theirs/own/K-4bit");
+    folder_of_models.put_folder("hub/models--own--M-4bit/snapshots/main");
+    folder_of_models.put_gguf("mine/Mine.gguf");
+    folder_of_models.put_gguf("others/Other.gguf");
+    let app = |app, folder: &str| AppFolder {
         app,
-        folder: shelf.path().join(folder),
+        folder: folder_of_models.path().join(folder),
     };
     let places = Places {
-        elsewhere: vec![app(App::LmStudio, "theirs"), app(App::HuggingFace, "hub")],
-        ..shelf.places(&["mine/Mine.gguf", "others", "theirs/own/K-4bit"])
+        app_folders: vec![app(App::LmStudio, "theirs"), app(App::HuggingFace, "hub")],
+        ..folder_of_models.places(&["mine/Mine.gguf", "others", "theirs/own/K-4bit"])
     };
     let listed = list(&places);
     assert_eq!(listed.len(), 9, "{listed:#?}");
     for model in listed {
-        assert_eq!(Installed::of_places(&model.id, &places).unwrap(), model);
+        assert_eq!(
+            InstalledModel::of_places(&model.id, &places).unwrap(),
+            model
+        );
     }
 }
 
 #[test]
 fn a_path_in_no_place_is_a_model_of_its_own() {
-    let shelf = Shelf::with(&[]);
-    let path = shelf.put_gguf("anywhere/Some.gguf");
-    let model = Installed::of_places(&path, &shelf.places(&[])).unwrap();
+    let folder_of_models = TestFolder::with(&[]);
+    let path = folder_of_models.put_gguf("anywhere/Some.gguf");
+    let model = InstalledModel::of_places(&path, &folder_of_models.places(&[])).unwrap();
     assert_eq!(model.name(), "Some");
     assert_eq!(model.origin, Origin::Added { path });
-    let gone = Installed::of_places(Path::new("/nowhere/gone.gguf"), &shelf.places(&[]));
+    let gone = InstalledModel::of_places(
+        Path::new("/nowhere/gone.gguf"),
+        &folder_of_models.places(&[]),
+    );
     assert!(gone.unwrap().facts.is_err());
 }

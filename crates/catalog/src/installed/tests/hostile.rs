@@ -33,10 +33,12 @@ fn a_folder_with_a_file_that_cannot_be_read_is_listed_with_its_problem() {
         "chat_template.jinja",
         "model.safetensors",
     ] {
-        let shelf = Shelf::with(&[]);
-        let folder = shelf.put_folder("data/models/bad");
+        let folder_of_models = TestFolder::with(&[]);
+        let folder = folder_of_models.put_folder("data/models/bad");
         put_bad_files(&folder.join(name), |reason| {
-            let problem = Installed::at(&folder, Origin::ModelsFolder).unwrap().facts;
+            let problem = InstalledModel::at(&folder, Origin::ModelsFolder)
+                .unwrap()
+                .facts;
             let problem = problem.unwrap_err();
             // An empty header is no header.
             let reason = match (name, reason) {
@@ -45,7 +47,7 @@ fn a_folder_with_a_file_that_cannot_be_read_is_listed_with_its_problem() {
             };
             assert!(problem.contains(name), "{problem}");
             assert!(problem.contains(reason), "{problem}");
-            let listed = list(&shelf.places(&[]));
+            let listed = list(&folder_of_models.places(&[]));
             if let [listed] = &*listed {
                 assert_eq!(listed.facts.as_ref().unwrap_err(), &problem);
             } else {
@@ -58,35 +60,37 @@ fn a_folder_with_a_file_that_cannot_be_read_is_listed_with_its_problem() {
 
 #[test]
 fn a_gguf_file_that_is_not_regular_is_refused() {
-    let shelf = Shelf::with(&[]);
-    let file = shelf.path().join("a.gguf");
+    let folder_of_models = TestFolder::with(&[]);
+    let file = folder_of_models.path().join("a.gguf");
     put_fifo(&file);
-    let problem = Installed::at(&file, Origin::ModelsFolder).unwrap().facts;
+    let problem = InstalledModel::at(&file, Origin::ModelsFolder)
+        .unwrap()
+        .facts;
     let problem = problem.unwrap_err();
     assert!(problem.ends_with("is not a regular file"), "{problem}");
 }
 
 #[test]
 fn a_list_of_added_models_that_cannot_be_read_hides_no_others() {
-    let shelf = Shelf::with(&[]);
-    shelf.put_folder("data/models/good");
-    let data_folder = shelf.path().join("data");
+    let folder_of_models = TestFolder::with(&[]);
+    folder_of_models.put_folder("data/models/good");
+    let data_folder = folder_of_models.path().join("data");
     put_bad_files(&data_folder.join(ADDED_FILE), |reason| {
         let error = read_added(&data_folder).unwrap_err().to_string();
         assert!(error.contains(ADDED_FILE), "{error}");
         assert!(error.contains(reason), "{error}");
-        assert_eq!(shelf.list(&[]), ["good: data/models/good"]);
+        assert_eq!(folder_of_models.list(&[]), ["good: data/models/good"]);
     });
 }
 
 #[test]
 fn caches_of_other_apps_with_bad_files_are_passed_over() {
-    let shelf = Shelf::with(&[]);
+    let folder_of_models = TestFolder::with(&[]);
     let repository = "hub/models--o--n";
-    let folder = shelf.put_folder(&format!("{repository}/snapshots/c"));
-    fs::create_dir_all(shelf.path().join(repository).join("refs")).unwrap();
-    put_fifo(&shelf.path().join(repository).join("refs/main"));
-    let places = shelf.of_app(App::HuggingFace, "hub");
+    let folder = folder_of_models.put_folder(&format!("{repository}/snapshots/c"));
+    fs::create_dir_all(folder_of_models.path().join(repository).join("refs")).unwrap();
+    put_fifo(&folder_of_models.path().join(repository).join("refs/main"));
+    let places = folder_of_models.of_app(App::HuggingFace, "hub");
     assert_eq!(list(&places).len(), 1);
     put_bad_files(&folder.join("model.safetensors.index.json"), |_| {
         assert!(list(&places).is_empty(), "it is not known to be whole");

@@ -6,11 +6,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use super::super::{Freed, RemoveError, removal, remove};
-use super::{App, Format, Installed, Origin, Places, Shelf, list};
+use super::super::{FreedSpace, RemoveError, removal, remove};
+use super::{App, Format, InstalledModel, Origin, Places, TestFolder, list};
 
 /// The model whose path ends so.
-fn model(places: &Places, end: &str) -> Installed {
+fn model(places: &Places, end: &str) -> InstalledModel {
     let models = list(places);
     let found = models.iter().find(|model| model.id.ends_with(end));
     found
@@ -19,7 +19,7 @@ fn model(places: &Places, end: &str) -> Installed {
 }
 
 /// Every file and folder below the models folder.
-fn left(shelf: &Shelf) -> Vec<String> {
+fn left(folder_of_models: &TestFolder) -> Vec<String> {
     fn walk(folder: &Path, root: &Path, all: &mut Vec<String>) {
         for entry in folder.read_dir().unwrap() {
             let path = entry.unwrap().path();
@@ -29,7 +29,7 @@ fn left(shelf: &Shelf) -> Vec<String> {
             }
         }
     }
-    let root = shelf.path().join("data/models");
+    let root = folder_of_models.path().join("data/models");
     let mut all = Vec::new();
     walk(&root, &root, &mut all);
     all.sort();
@@ -45,16 +45,16 @@ fn blocks(paths: &[&Path]) -> u64 {
 
 #[test]
 fn a_folder_goes_whole_and_says_how_much_it_freed() {
-    let shelf = Shelf::with(&["data/models/o/M/original/README.md"]);
-    let folder = shelf.put_folder("data/models/o/M");
-    shelf.put_folder("data/models/o/Other");
+    let folder_of_models = TestFolder::with(&["data/models/o/M/original/README.md"]);
+    let folder = folder_of_models.put_folder("data/models/o/M");
+    folder_of_models.put_folder("data/models/o/Other");
     fs::write(folder.join("model.safetensors"), vec![1; 100_000]).unwrap();
     let files =
         ["config.json", "model.safetensors", "tokenizer.json"].map(|name| folder.join(name));
     let files: Vec<&Path> = files.iter().map(|path| &**path).collect();
     let bytes = blocks(&files) + blocks(&[&folder.join("original/README.md")]);
     assert!(bytes >= 100_000);
-    let places = shelf.places(&[]);
+    let places = folder_of_models.places(&[]);
     let model = model(&places, "o/M");
     let before = removal(&model, &places).unwrap();
     assert_eq!(
@@ -65,7 +65,7 @@ fn a_folder_goes_whole_and_says_how_much_it_freed() {
         before.files[0].ends_with("model.safetensors"),
         "weights first"
     );
-    assert_eq!(remove(&model, &places).unwrap(), Freed { bytes });
+    assert_eq!(remove(&model, &places).unwrap(), FreedSpace { bytes });
     let other = [
         "o",
         "o/Other",
@@ -73,20 +73,20 @@ fn a_folder_goes_whole_and_says_how_much_it_freed() {
         "o/Other/model.safetensors",
         "o/Other/tokenizer.json",
     ];
-    assert_eq!(left(&shelf), other);
+    assert_eq!(left(&folder_of_models), other);
     let again = remove(&model, &places).unwrap_err();
     assert!(matches!(again, RemoveError::Gone { .. }), "{again}");
 }
 
 #[test]
 fn a_split_model_goes_with_all_its_parts_and_leaves_others_in_the_folder() {
-    let shelf = Shelf::with(&[
+    let folder_of_models = TestFolder::with(&[
         "data/models/o/M-GGUF/README.md",
         "data/models/o/M-GGUF/M-00001-of-00002.gguf",
         "data/models/o/M-GGUF/M-00002-of-00002.gguf",
         "data/models/o/M-GGUF/M-Q8_0.gguf",
     ]);
-    let places = shelf.places(&[]);
+    let places = folder_of_models.places(&[]);
     remove(&model(&places, "M-00001-of-00002.gguf"), &places).unwrap();
     let kept = [
         "o",
@@ -94,62 +94,77 @@ fn a_split_model_goes_with_all_its_parts_and_leaves_others_in_the_folder() {
         "o/M-GGUF/M-Q8_0.gguf",
         "o/M-GGUF/README.md",
     ];
-    assert_eq!(left(&shelf), kept);
+    assert_eq!(left(&folder_of_models), kept);
     // With the last one goes what was fetched beside it.
-    shelf.put("data/models/o/M-GGUF/mmproj-M.gguf");
-    shelf.put("data/models/o/M-GGUF/.DS_Store");
+    folder_of_models.put("data/models/o/M-GGUF/mmproj-M.gguf");
+    folder_of_models.put("data/models/o/M-GGUF/.DS_Store");
     remove(&model(&places, "M-Q8_0.gguf"), &places).unwrap();
-    assert_eq!(left(&shelf), Vec::<String>::new());
+    assert_eq!(left(&folder_of_models), Vec::<String>::new());
 }
 
 #[test]
 fn what_people_put_beside_a_file_stays() {
-    let shelf = Shelf::with(&[
+    let folder_of_models = TestFolder::with(&[
         "data/models/o/M/M.gguf",
         "data/models/o/M/notes.txt",
         "data/models/o/M/README.md",
     ]);
-    let places = shelf.places(&[]);
+    let places = folder_of_models.places(&[]);
     remove(&model(&places, "M.gguf"), &places).unwrap();
-    assert_eq!(left(&shelf), ["o", "o/M", "o/M/README.md", "o/M/notes.txt"]);
-    let shelf = Shelf::with(&["data/models/M.gguf", "data/models/README.md"]);
-    let places = shelf.places(&[]);
+    assert_eq!(
+        left(&folder_of_models),
+        ["o", "o/M", "o/M/README.md", "o/M/notes.txt"]
+    );
+    let folder_of_models = TestFolder::with(&["data/models/M.gguf", "data/models/README.md"]);
+    let places = folder_of_models.places(&[]);
     remove(&model(&places, "M.gguf"), &places).unwrap();
-    assert_eq!(left(&shelf), ["README.md"], "and the models folder itself");
+    assert_eq!(
+        left(&folder_of_models),
+        ["README.md"],
+        "and the models folder itself"
+    );
 }
 
 #[test]
 fn two_forms_in_one_folder_go_together_and_are_named() {
-    let shelf = Shelf::with(&["data/models/o/M/other-model.gguf"]);
-    shelf.put_folder("data/models/o/M");
-    shelf.put_gguf("data/models/o/M/M.gguf");
+    let folder_of_models = TestFolder::with(&["data/models/o/M/other-model.gguf"]);
+    folder_of_models.put_folder("data/models/o/M");
+    folder_of_models.put_gguf("data/models/o/M/M.gguf");
     // The header of the folder does not say how many heads its keys have; the file's does not either.
-    let places = shelf.places(&[]);
+    let places = folder_of_models.places(&[]);
     let model = model(&places, "o/M");
-    assert_eq!(model.forms.paths.len(), 2, "{model:?}");
+    assert_eq!(model.files.paths.len(), 2, "{model:?}");
     let before = removal(&model, &places).unwrap();
     assert_eq!(before.formats, [Format::Safetensors, Format::Gguf]);
     remove(&model, &places).unwrap();
-    assert_eq!(left(&shelf), ["o", "o/M", "o/M/other-model.gguf"]);
+    assert_eq!(
+        left(&folder_of_models),
+        ["o", "o/M", "o/M/other-model.gguf"]
+    );
 }
 
 #[test]
 fn a_file_that_has_another_name_elsewhere_frees_nothing() {
-    let shelf = Shelf::with(&[]);
-    let file = shelf.put_gguf("data/models/o/M/M.gguf");
+    let folder_of_models = TestFolder::with(&[]);
+    let file = folder_of_models.put_gguf("data/models/o/M/M.gguf");
     fs::write(&file, vec![1; 50_000]).unwrap();
     let both = [file.as_path()];
     let bytes = blocks(&both);
-    fs::hard_link(&file, shelf.path().join("kept.gguf")).unwrap();
-    let places = shelf.places(&[]);
+    fs::hard_link(&file, folder_of_models.path().join("kept.gguf")).unwrap();
+    let places = folder_of_models.places(&[]);
     let hard = model(&places, "M.gguf");
     assert_eq!(remove(&hard, &places).unwrap().bytes, 0);
     assert_eq!(
-        shelf.path().join("kept.gguf").metadata().unwrap().len(),
+        folder_of_models
+            .path()
+            .join("kept.gguf")
+            .metadata()
+            .unwrap()
+            .len(),
         50_000
     );
     // Two names in the model itself are one file, and both go.
-    let folder = shelf.put_folder("data/models/o/N");
+    let folder = folder_of_models.put_folder("data/models/o/N");
     fs::write(folder.join("model.safetensors"), vec![1; 50_000]).unwrap();
     fs::hard_link(folder.join("model.safetensors"), folder.join("again.bin")).unwrap();
     let freed = remove(&model(&places, "o/N"), &places).unwrap();
@@ -161,16 +176,16 @@ fn a_file_that_has_another_name_elsewhere_frees_nothing() {
 
 #[test]
 fn links_are_never_followed_out_of_the_models_folder() {
-    let shelf = Shelf::with(&["outside/kept.txt"]);
-    let outside = shelf.put_folder("outside/M");
-    let file = shelf.put_gguf("outside/file.gguf");
-    let models = shelf.path().join("data/models");
-    let own = shelf.put_folder("data/models/o/Own");
+    let folder_of_models = TestFolder::with(&["outside/kept.txt"]);
+    let outside = folder_of_models.put_folder("outside/M");
+    let file = folder_of_models.put_gguf("outside/file.gguf");
+    let models = folder_of_models.path().join("data/models");
+    let own = folder_of_models.put_folder("data/models/o/Own");
     symlink(&outside, models.join("linked")).unwrap();
     symlink(&file, models.join("linked.gguf")).unwrap();
-    symlink(shelf.path().join("outside"), own.join("assets")).unwrap();
+    symlink(folder_of_models.path().join("outside"), own.join("assets")).unwrap();
     symlink(outside.join("config.json"), own.join("more.json")).unwrap();
-    let places = shelf.places(&[]);
+    let places = folder_of_models.places(&[]);
     let linked = remove(&model(&places, "outside/M"), &places).unwrap_err();
     assert!(linked.to_string().contains("only a link to it"), "{linked}");
     assert_eq!(
@@ -180,24 +195,24 @@ fn links_are_never_followed_out_of_the_models_folder() {
         0
     );
     remove(&model(&places, "o/Own"), &places).unwrap();
-    assert_eq!(left(&shelf), ["linked"]);
+    assert_eq!(left(&folder_of_models), ["linked"]);
     for kept in [
         "outside/kept.txt",
         "outside/M/config.json",
         "outside/M/model.safetensors",
         "outside/file.gguf",
     ] {
-        assert!(shelf.path().join(kept).is_file(), "{kept}");
+        assert!(folder_of_models.path().join(kept).is_file(), "{kept}");
     }
 }
 
 #[test]
 fn what_is_not_ours_is_refused_each_with_its_own_sentence() {
-    let shelf = Shelf::with(&["assets/starter/config.json"]);
-    shelf.put_gguf("elsewhere/A.gguf");
-    shelf.put_gguf("lms/o/E/E.gguf");
-    let mut places = shelf.places(&["elsewhere"]);
-    places.elsewhere = shelf.of_app(App::LmStudio, "lms").elsewhere;
+    let folder_of_models = TestFolder::with(&["assets/starter/config.json"]);
+    folder_of_models.put_gguf("elsewhere/A.gguf");
+    folder_of_models.put_gguf("lms/o/E/E.gguf");
+    let mut places = folder_of_models.places(&["elsewhere"]);
+    places.app_folders = folder_of_models.of_app(App::LmStudio, "lms").app_folders;
     let said = |end: &str| {
         remove(&model(&places, end), &places)
             .unwrap_err()
@@ -218,17 +233,17 @@ fn what_is_not_ours_is_refused_each_with_its_own_sentence() {
     false_one.origin = Origin::ModelsFolder;
     let error = remove(&false_one, &places).unwrap_err();
     assert!(matches!(error, RemoveError::Outside { .. }), "{error}");
-    assert!(shelf.path().join("elsewhere/A.gguf").is_file());
+    assert!(folder_of_models.path().join("elsewhere/A.gguf").is_file());
     assert_eq!(list(&places).len(), 3);
 }
 
 #[test]
 fn a_file_that_cannot_be_removed_is_named_and_the_rest_can_be_tried_again() {
     use std::os::unix::fs::PermissionsExt;
-    let shelf = Shelf::with(&["data/models/o/M/sub/more.bin"]);
-    shelf.put_folder("data/models/o/M");
-    let places = shelf.places(&[]);
-    let sub = shelf.path().join("data/models/o/M/sub");
+    let folder_of_models = TestFolder::with(&["data/models/o/M/sub/more.bin"]);
+    folder_of_models.put_folder("data/models/o/M");
+    let places = folder_of_models.places(&[]);
+    let sub = folder_of_models.path().join("data/models/o/M/sub");
     fs::set_permissions(&sub, fs::Permissions::from_mode(0o500)).unwrap();
     // To the superuser nothing is locked.
     let is_locked = fs::write(sub.join("x"), "").is_err();
@@ -243,6 +258,6 @@ fn a_file_that_cannot_be_removed_is_named_and_the_rest_can_be_tried_again() {
         assert!(sub.join("more.bin").is_file());
     } else {
         first.unwrap();
-        assert_eq!(left(&shelf), Vec::<String>::new());
+        assert_eq!(left(&folder_of_models), Vec::<String>::new());
     }
 }

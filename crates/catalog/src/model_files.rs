@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::facts::{Format, ModelFacts};
+use crate::facts_cache;
 use crate::inspect::InspectError;
-use crate::remembered;
 
 /// A model's name for people, and its forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forms {
+pub struct ModelFiles {
     /// The folder's or file's own name, without an extension or the number of a part.
     pub name: String,
     /// Paths that an engine may take, from the root; never empty. Of a split model the first part.
@@ -24,20 +24,20 @@ pub struct Forms {
 ///
 /// # Errors
 /// [`InspectError::SeveralModels`] for a folder of several, with their names.
-pub fn of(path: &Path) -> Result<Forms, InspectError> {
+pub fn of(path: &Path) -> Result<ModelFiles, InspectError> {
     let path = absolute(path);
     if !path.is_dir() {
-        return Ok(Forms::of_file(first_part(&path)));
+        return Ok(ModelFiles::of_file(first_part(&path)));
     }
     if is_safetensors_folder(&path) {
-        return Ok(Forms::of_folder(path));
+        return Ok(ModelFiles::of_folder(path));
     }
     match gguf_models(&path).as_slice() {
-        [] => Ok(Forms {
+        [] => Ok(ModelFiles {
             name: name_of(&path),
             paths: vec![path],
         }),
-        [file] => Ok(Forms::of_file(file.clone())),
+        [file] => Ok(ModelFiles::of_file(file.clone())),
         several => {
             let names = several.iter().filter_map(|file| file.file_name());
             Err(InspectError::SeveralModels {
@@ -48,7 +48,7 @@ pub fn of(path: &Path) -> Result<Forms, InspectError> {
     }
 }
 
-impl Forms {
+impl ModelFiles {
     /// Of a GGUF file, which is its only form.
     pub(crate) fn of_file(path: PathBuf) -> Self {
         let name = match part_of(&path) {
@@ -121,9 +121,9 @@ fn retain_same(folder: &Path, files: &mut Vec<PathBuf>) {
     if files.is_empty() {
         return;
     }
-    match remembered::facts(folder) {
+    match facts_cache::facts(folder) {
         Ok(own) => {
-            files.retain(|file| remembered::facts(file).is_ok_and(|other| are_same(&own, &other)));
+            files.retain(|file| facts_cache::facts(file).is_ok_and(|other| are_same(&own, &other)));
         }
         // What the folder's model is, nobody knows.
         Err(_) => files.clear(),
@@ -249,24 +249,24 @@ mod tests {
     use std::fs;
 
     /// Makes empty files in a folder called `Model` and returns the forms of `path` below it.
-    fn forms(files: &[&str], path: &str) -> Result<(String, Vec<String>), InspectError> {
+    fn variants(files: &[&str], path: &str) -> Result<(String, Vec<String>), InspectError> {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("Model");
         fs::create_dir(&folder).unwrap();
         for file in files {
             fs::write(folder.join(file), "").unwrap();
         }
-        let forms = of(&folder.join(path))?;
-        let paths = forms.paths.iter().map(|path| {
+        let files = of(&folder.join(path))?;
+        let paths = files.paths.iter().map(|path| {
             let below = path.strip_prefix(folder.canonicalize().unwrap());
             below.unwrap().to_str().unwrap().to_owned()
         });
-        Ok((forms.name, paths.collect()))
+        Ok((files.name, paths.collect()))
     }
 
     #[track_caller]
     fn check(files: &[&str], path: &str, name: &str, paths: &[&str]) {
-        let (found_name, found) = forms(files, path).unwrap();
+        let (found_name, found) = variants(files, path).unwrap();
         assert_eq!(
             (&*found_name, found),
             (name, paths.iter().map(|path| (*path).to_owned()).collect())
@@ -298,7 +298,7 @@ mod tests {
             "a",
             &["a.gguf"],
         );
-        let error = forms(&["b.gguf", "a.gguf", "notes.txt"], "").unwrap_err();
+        let error = variants(&["b.gguf", "a.gguf", "notes.txt"], "").unwrap_err();
         let text = error.to_string();
         assert!(
             text.ends_with("Model holds 2 models; name one of them: a.gguf, b.gguf"),

@@ -8,12 +8,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::super::elsewhere::elsewhere_for;
-use super::{App, Elsewhere, Installed, Origin, Shelf, gguf, list, named, safetensors};
+use super::super::other_apps::app_folders_for;
+use super::{App, AppFolder, InstalledModel, Origin, TestFolder, gguf, list, named, safetensors};
 
 /// Puts a file into a cache of Hugging Face: a blob, and a link to it.
-fn put(shelf: &Shelf, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
-    let snapshot = shelf.path().join(snapshot);
+fn put(folder_of_models: &TestFolder, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
+    let snapshot = folder_of_models.path().join(snapshot);
     let blobs = snapshot.join("../../blobs");
     fs::create_dir_all(&snapshot).unwrap();
     fs::create_dir_all(&blobs).unwrap();
@@ -28,19 +28,25 @@ const CONFIG: &str = r#"{"architectures": ["Qwen3ForCausalLM"], "model_type": "q
     "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}"#;
 
 /// Puts a whole model of safetensors into a snapshot.
-fn put_model(shelf: &Shelf, snapshot: &str) {
+fn put_model(folder_of_models: &TestFolder, snapshot: &str) {
     let commit = snapshot.rsplit('/').next().unwrap();
     let blob = |name: &str| format!("{name}-{commit}");
     put(
-        shelf,
+        folder_of_models,
         snapshot,
         "config.json",
         &blob("c"),
         CONFIG.as_bytes(),
     );
-    put(shelf, snapshot, "tokenizer.json", &blob("t"), b"{}");
     put(
-        shelf,
+        folder_of_models,
+        snapshot,
+        "tokenizer.json",
+        &blob("t"),
+        b"{}",
+    );
+    put(
+        folder_of_models,
         snapshot,
         "model.safetensors",
         &blob("w"),
@@ -48,8 +54,8 @@ fn put_model(shelf: &Shelf, snapshot: &str) {
     );
 }
 
-fn branch(shelf: &Shelf, repository: &str, name: &str, commit: &str) {
-    let refs = shelf.path().join(repository).join("refs");
+fn branch(folder_of_models: &TestFolder, repository: &str, name: &str, commit: &str) {
+    let refs = folder_of_models.path().join(repository).join("refs");
     fs::create_dir_all(&refs).unwrap();
     fs::write(refs.join(name), commit).unwrap();
 }
@@ -58,38 +64,41 @@ const QWEN: &str = "hub/models--Qwen--Qwen3-0.6B";
 
 #[test]
 fn a_snapshot_is_called_as_its_repository_and_used_in_place() {
-    let shelf = Shelf::with(&["hub/version.txt", "hub/models--a--b/.no_exist/x"]);
-    put_model(&shelf, &format!("{QWEN}/snapshots/1a2b"));
-    branch(&shelf, QWEN, "main", "1a2b");
-    let places = shelf.of_app(App::HuggingFace, "hub");
+    let folder_of_models = TestFolder::with(&["hub/version.txt", "hub/models--a--b/.no_exist/x"]);
+    put_model(&folder_of_models, &format!("{QWEN}/snapshots/1a2b"));
+    branch(&folder_of_models, QWEN, "main", "1a2b");
+    let places = folder_of_models.of_app(App::HuggingFace, "hub");
     assert_eq!(named(&places), ["Qwen3-0.6B of Qwen/Qwen3-0.6B"]);
     let models = list(&places);
     let app = App::HuggingFace;
-    assert_eq!(models[0].origin, Origin::Elsewhere { app });
-    assert_eq!(models[0].id, shelf.path().join(QWEN).join("snapshots/1a2b"));
+    assert_eq!(models[0].origin, Origin::OtherApp { app });
+    assert_eq!(
+        models[0].id,
+        folder_of_models.path().join(QWEN).join("snapshots/1a2b")
+    );
     assert!(models[0].size_bytes > 64, "of the files that links lead to");
     // By its path alone it is the same.
     let path = models[0].id.clone();
-    let by_path = Installed::at(&path, Origin::Added { path: path.clone() }).unwrap();
+    let by_path = InstalledModel::at(&path, Origin::Added { path: path.clone() }).unwrap();
     assert_eq!(by_path.name(), "Qwen3-0.6B");
     assert_eq!(by_path.repository, models[0].repository);
 }
 
 #[test]
 fn gguf_files_of_a_cache_are_called_as_their_files_and_each_is_there_once() {
-    let shelf = Shelf::with(&[]);
+    let folder_of_models = TestFolder::with(&[]);
     let repository = "hub/models--o--M-GGUF";
     for commit in ["new", "old"] {
         let snapshot = format!("{repository}/snapshots/{commit}");
         put(
-            &shelf,
+            &folder_of_models,
             &snapshot,
             "M-Q8_0.gguf",
             &format!("b-{commit}"),
             &gguf("qwen3"),
         );
         put(
-            &shelf,
+            &folder_of_models,
             &snapshot,
             "mmproj-M.gguf",
             &format!("p-{commit}"),
@@ -97,9 +106,15 @@ fn gguf_files_of_a_cache_are_called_as_their_files_and_each_is_there_once() {
         );
     }
     let old = format!("{repository}/snapshots/old");
-    put(&shelf, &old, "sub/M-Q4_K_M.gguf", "b4", &gguf("qwen3"));
-    branch(&shelf, repository, "main", "new\n");
-    let places = shelf.of_app(App::HuggingFace, "hub");
+    put(
+        &folder_of_models,
+        &old,
+        "sub/M-Q4_K_M.gguf",
+        "b4",
+        &gguf("qwen3"),
+    );
+    branch(&folder_of_models, repository, "main", "new\n");
+    let places = folder_of_models.of_app(App::HuggingFace, "hub");
     let expected = ["M-Q4_K_M of o/M-GGUF", "M-Q8_0 of o/M-GGUF"];
     assert_eq!(named(&places), expected);
     let newest = &list(&places)[1];
@@ -111,18 +126,23 @@ fn gguf_files_of_a_cache_are_called_as_their_files_and_each_is_there_once() {
 
 #[test]
 fn what_is_still_being_fetched_is_not_listed() {
-    let shelf = Shelf::with(&[]);
+    let folder_of_models = TestFolder::with(&[]);
     let snapshot = |name: &str| format!("hub/models--o--{name}/snapshots/1");
-    let places = shelf.of_app(App::HuggingFace, "hub");
+    let places = folder_of_models.of_app(App::HuggingFace, "hub");
     for name in ["dangling", "index", "part", "tokenizer", "empty", "cut"] {
-        put_model(&shelf, &snapshot(name));
+        put_model(&folder_of_models, &snapshot(name));
     }
     assert_eq!(named(&places).len(), 6);
-    let path = |name: &str, file: &str| shelf.path().join(snapshot(name)).join(file);
-    fs::remove_file(shelf.path().join("hub/models--o--dangling/blobs/w-1")).unwrap();
+    let path = |name: &str, file: &str| folder_of_models.path().join(snapshot(name)).join(file);
+    fs::remove_file(
+        folder_of_models
+            .path()
+            .join("hub/models--o--dangling/blobs/w-1"),
+    )
+    .unwrap();
     let index = br#"{"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}"#;
     put(
-        &shelf,
+        &folder_of_models,
         &snapshot("index"),
         "model.safetensors.index.json",
         "i",
@@ -132,40 +152,46 @@ fn what_is_still_being_fetched_is_not_listed() {
     fs::rename(weights, path("part", "model-00001-of-00002.safetensors")).unwrap();
     fs::remove_file(path("tokenizer", "tokenizer.json")).unwrap();
     fs::remove_file(path("empty", "model.safetensors")).unwrap();
-    let cut = shelf.path().join("hub/models--o--cut/blobs/w-1");
+    let cut = folder_of_models.path().join("hub/models--o--cut/blobs/w-1");
     fs::write(cut, &safetensors()[..40]).unwrap();
     assert_eq!(named(&places), Vec::<String>::new());
     // The rest comes.
     put(
-        &shelf,
+        &folder_of_models,
         &snapshot("index"),
         "model-2.safetensors",
         "w2",
         &safetensors(),
     );
     let second = "model-00002-of-00002.safetensors";
-    put(&shelf, &snapshot("part"), second, "w2", &safetensors());
+    put(
+        &folder_of_models,
+        &snapshot("part"),
+        second,
+        "w2",
+        &safetensors(),
+    );
     assert_eq!(named(&places), ["index of o/index", "part of o/part"]);
 }
 
 #[test]
 fn a_snapshot_that_is_not_whole_does_not_hide_one_that_is() {
-    let shelf = Shelf::with(&[]);
-    put_model(&shelf, &format!("{QWEN}/snapshots/old"));
+    let folder_of_models = TestFolder::with(&[]);
+    put_model(&folder_of_models, &format!("{QWEN}/snapshots/old"));
     put(
-        &shelf,
+        &folder_of_models,
         &format!("{QWEN}/snapshots/new"),
         "config.json",
         "c",
         CONFIG.as_bytes(),
     );
-    branch(&shelf, QWEN, "main", "new");
-    let models = list(&shelf.of_app(App::HuggingFace, "hub"));
+    branch(&folder_of_models, QWEN, "main", "new");
+    let models = list(&folder_of_models.of_app(App::HuggingFace, "hub"));
     assert_eq!(models.len(), 1, "{models:?}");
     assert!(models[0].id.ends_with("old"));
-    put_model(&shelf, &format!("{QWEN}/snapshots/other"));
-    branch(&shelf, QWEN, "main", "other");
-    let models = list(&shelf.of_app(App::HuggingFace, "hub"));
+    put_model(&folder_of_models, &format!("{QWEN}/snapshots/other"));
+    branch(&folder_of_models, QWEN, "main", "other");
+    let models = list(&folder_of_models.of_app(App::HuggingFace, "hub"));
     assert_eq!(
         models.len(),
         1,
@@ -176,7 +202,7 @@ fn a_snapshot_that_is_not_whole_does_not_hide_one_that_is() {
 
 #[test]
 fn models_for_speech_pictures_and_search_are_not_listed() {
-    let shelf = Shelf::with(&[]);
+    let folder_of_models = TestFolder::with(&[]);
     let configs = [
         ("bert", r#"{"architectures": ["BertModel"]}"#),
         (
@@ -187,77 +213,91 @@ fn models_for_speech_pictures_and_search_are_not_listed() {
     ];
     for (name, config) in configs {
         let snapshot = format!("hub/models--o--{name}/snapshots/1");
-        put_model(&shelf, &snapshot);
-        let blob = shelf
+        put_model(&folder_of_models, &snapshot);
+        let blob = folder_of_models
             .path()
             .join(format!("hub/models--o--{name}/blobs/c-1"));
         fs::write(blob, config).unwrap();
     }
     assert_eq!(
-        named(&shelf.of_app(App::HuggingFace, "hub")),
+        named(&folder_of_models.of_app(App::HuggingFace, "hub")),
         Vec::<String>::new()
     );
 }
 
 #[test]
 fn models_of_lm_studio_are_known_by_their_folders() {
-    let shelf = Shelf::with(&["lms/o/broken-GGUF/broken.gguf", "lms/o/M-GGUF/M.gguf.part"]);
-    shelf.put_gguf("lms/o/M-GGUF/M-Q4_K_M.gguf");
-    shelf.put_gguf("lms/o/M-GGUF/mmproj-M-f16.gguf");
-    shelf.put_folder("lms/mlx-community/M-4bit");
-    let half = shelf.put_folder("lms/mlx-community/Half");
+    let folder_of_models =
+        TestFolder::with(&["lms/o/broken-GGUF/broken.gguf", "lms/o/M-GGUF/M.gguf.part"]);
+    folder_of_models.put_gguf("lms/o/M-GGUF/M-Q4_K_M.gguf");
+    folder_of_models.put_gguf("lms/o/M-GGUF/mmproj-M-f16.gguf");
+    folder_of_models.put_folder("lms/mlx-community/M-4bit");
+    let half = folder_of_models.put_folder("lms/mlx-community/Half");
     fs::write(
         half.join("model.safetensors.index.json"),
         r#"{"weight_map": {"a": "b"}}"#,
     )
     .unwrap();
     let expected = ["M-4bit of mlx-community/M-4bit", "M-Q4_K_M of o/M-GGUF"];
-    assert_eq!(named(&shelf.of_app(App::LmStudio, "lms")), expected);
+    assert_eq!(
+        named(&folder_of_models.of_app(App::LmStudio, "lms")),
+        expected
+    );
 }
 
 #[test]
 fn llama_cpps_flat_names_are_told_apart_by_its_manifests() {
-    let shelf = Shelf::with(&[
+    let folder_of_models = TestFolder::with(&[
         "cache/manifest=o=M-GGUF=latest.json",
         "cache/manifest=o_x=M_2=Q8_0.json",
         "cache/o_M-GGUF_M-Q4_K_M.gguf.downloadInProgress",
     ]);
-    shelf.put_gguf("cache/o_M-GGUF_M-Q4_K_M.gguf");
-    shelf.put_gguf("cache/o_M-GGUF_mmproj-M-Q8_0.gguf");
-    shelf.put_gguf("cache/o_x_M_2_N-Q8_0.gguf");
-    shelf.put_gguf("cache/by-address.gguf");
+    folder_of_models.put_gguf("cache/o_M-GGUF_M-Q4_K_M.gguf");
+    folder_of_models.put_gguf("cache/o_M-GGUF_mmproj-M-Q8_0.gguf");
+    folder_of_models.put_gguf("cache/o_x_M_2_N-Q8_0.gguf");
+    folder_of_models.put_gguf("cache/by-address.gguf");
     let expected = [
         "by-address of nowhere",
         "M-Q4_K_M of o/M-GGUF",
         "N-Q8_0 of o_x/M_2",
     ];
-    assert_eq!(named(&shelf.of_app(App::LlamaCpp, "cache")), expected);
+    assert_eq!(
+        named(&folder_of_models.of_app(App::LlamaCpp, "cache")),
+        expected
+    );
     // Today's llama.cpp lays out its cache as Hugging Face does.
-    put_model(&shelf, "cache/models--o--New/snapshots/1");
-    assert_eq!(named(&shelf.of_app(App::LlamaCpp, "cache")).len(), 4);
+    put_model(&folder_of_models, "cache/models--o--New/snapshots/1");
+    assert_eq!(
+        named(&folder_of_models.of_app(App::LlamaCpp, "cache")).len(),
+        4
+    );
 }
 
 #[test]
 fn a_model_that_several_folders_link_to_is_listed_once_and_as_ours() {
-    let shelf = Shelf::with(&[]);
-    put_model(&shelf, &format!("{QWEN}/snapshots/1"));
+    let folder_of_models = TestFolder::with(&[]);
+    put_model(&folder_of_models, &format!("{QWEN}/snapshots/1"));
     put(
-        &shelf,
+        &folder_of_models,
         "hub/models--o--G/snapshots/1",
         "G.gguf",
         "g",
         &gguf("qwen3"),
     );
-    fs::create_dir_all(shelf.path().join("data/models/o/G")).unwrap();
-    fs::create_dir_all(shelf.path().join("lms/o/Linked")).unwrap();
-    let blob = shelf.path().join("hub/models--o--G/blobs/g");
-    symlink(&blob, shelf.path().join("data/models/o/G/mine.gguf")).unwrap();
-    let hard = shelf.path().join("lms/o/Linked/hard.gguf");
+    fs::create_dir_all(folder_of_models.path().join("data/models/o/G")).unwrap();
+    fs::create_dir_all(folder_of_models.path().join("lms/o/Linked")).unwrap();
+    let blob = folder_of_models.path().join("hub/models--o--G/blobs/g");
+    symlink(
+        &blob,
+        folder_of_models.path().join("data/models/o/G/mine.gguf"),
+    )
+    .unwrap();
+    let hard = folder_of_models.path().join("lms/o/Linked/hard.gguf");
     fs::hard_link(&blob, hard).unwrap();
-    let mut places = shelf.of_app(App::HuggingFace, "hub");
+    let mut places = folder_of_models.of_app(App::HuggingFace, "hub");
     let app = App::LmStudio;
-    let folder = shelf.path().join("lms");
-    places.elsewhere.push(Elsewhere { app, folder });
+    let folder = folder_of_models.path().join("lms");
+    places.app_folders.push(AppFolder { app, folder });
     assert_eq!(
         named(&places),
         ["mine of o/G", "Qwen3-0.6B of Qwen/Qwen3-0.6B"]
@@ -267,7 +307,7 @@ fn a_model_that_several_folders_link_to_is_listed_once_and_as_ours() {
 
 #[test]
 fn folders_that_are_not_there_or_are_no_caches_hold_nothing() {
-    let shelf = Shelf::with(&[
+    let folder_of_models = TestFolder::with(&[
         "hub/models--odd",
         "hub/models--o--x/snapshots",
         "hub/models--",
@@ -275,7 +315,10 @@ fn folders_that_are_not_there_or_are_no_caches_hold_nothing() {
     ]);
     for app in [App::HuggingFace, App::LmStudio, App::LlamaCpp] {
         for folder in ["hub", "nowhere", "file"] {
-            assert_eq!(named(&shelf.of_app(app, folder)), Vec::<String>::new());
+            assert_eq!(
+                named(&folder_of_models.of_app(app, folder)),
+                Vec::<String>::new()
+            );
         }
     }
 }
@@ -287,7 +330,7 @@ fn found(home: &Path, is_mac: bool, variables: &[(&str, &str)]) -> HashMap<App, 
         Some(OsString::from(found.1))
     };
     let mut folders: HashMap<App, Vec<PathBuf>> = HashMap::new();
-    for one in elsewhere_for(Some(home), is_mac, &variable) {
+    for one in app_folders_for(Some(home), is_mac, &variable) {
         folders.entry(one.app).or_default().push(one.folder);
     }
     folders
@@ -321,7 +364,7 @@ fn caches_lie_where_variables_say_and_else_where_they_usually_do() {
     assert_eq!(llama(false, &[]), [home.join(".cache/llama.cpp")]);
     assert_eq!(llama(true, &[]), [home.join("Library/Caches/llama.cpp")]);
     assert_eq!(llama(true, &[("LLAMA_CACHE", "/l")]), [Path::new("/l")]);
-    assert_eq!(elsewhere_for(None, false, &|_| None), []);
+    assert_eq!(app_folders_for(None, false, &|_| None), []);
 }
 
 #[test]

@@ -11,48 +11,48 @@ use std::time::{Duration, Instant};
 
 use notify::EventHandler;
 
-use super::folders::Folders;
+use super::folders::WatchedFolders;
 
 /// An editor's last write is this long past before the file is read.
-const QUIET: Duration = Duration::from_millis(100);
+const QUIET_TIME: Duration = Duration::from_millis(100);
 /// Files that keep changing are read after this time nevertheless.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Files that are watched until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct FileWatcher {
     problem: Arc<Mutex<Option<String>>>,
-    wakes: Sender<Wake>,
+    messages: Sender<Message>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What wakes the thread.
-enum Wake {
+enum Message {
     /// Something happened in a folder that is watched.
     Event(notify::Result<notify::Event>),
     /// Someone asked to look.
-    Look,
+    Reload,
     /// Nobody is interested any more.
     Stop,
 }
 
-impl Files {
+impl FileWatcher {
     /// Watches `files`, which need not be there, nor their folders. `look` is called on a thread of
     /// this `name`, as soon as it watches and after each change.
-    pub(crate) fn watch(
+    pub(crate) fn start(
         name: &str,
         files: Vec<PathBuf>,
-        look: impl FnMut() + Send + 'static,
+        on_change: impl FnMut() + Send + 'static,
     ) -> Self {
         let problem = Arc::new(Mutex::new(None));
-        let (wakes, woken) = mpsc::channel();
-        let watching = Watching {
-            folders: Folders::new(files, Waker(wakes.clone())),
+        let (messages, messages) = mpsc::channel();
+        let watch_thread = WatchThread {
+            folders: WatchedFolders::new(files, EventSender(messages.clone())),
             problem: problem.clone(),
-            look,
+            on_change,
         };
         let thread = thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || watching.run(&woken));
+        let thread = thread.spawn(move || watch_thread.run(&messages));
         let thread = match thread {
             Ok(thread) => Some(thread),
             Err(error) => {
@@ -62,7 +62,7 @@ impl Files {
         };
         Self {
             problem,
-            wakes,
+            messages,
             thread,
         }
     }
@@ -73,15 +73,15 @@ impl Files {
     }
 
     /// Has the files looked at soon, as if they had changed.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn reload(&self) {
         // Without a thread there is nobody to look, as `problem` says.
-        let _ = self.wakes.send(Wake::Look);
+        let _ = self.messages.send(Message::Reload);
     }
 }
 
-impl Drop for Files {
+impl Drop for FileWatcher {
     fn drop(&mut self) {
-        let _ = self.wakes.send(Wake::Stop);
+        let _ = self.messages.send(Message::Stop);
         let own = thread::current().id();
         // A callback may be the one that drops it.
         if let Some(thread) = self
@@ -100,54 +100,56 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Passes on what the system tells.
-pub(super) struct Waker(Sender<Wake>);
+pub(super) struct EventSender(Sender<Message>);
 
-impl EventHandler for Waker {
+impl EventHandler for EventSender {
     fn handle_event(&mut self, event: notify::Result<notify::Event>) {
         // After the end there is nobody to tell.
-        let _ = self.0.send(Wake::Event(event));
+        let _ = self.0.send(Message::Event(event));
     }
 }
 
 /// What the thread owns.
-struct Watching<F> {
-    folders: Folders,
+struct WatchThread<F> {
+    folders: WatchedFolders,
     problem: Arc<Mutex<Option<String>>>,
-    look: F,
+    on_change: F,
 }
 
-impl<F: FnMut()> Watching<F> {
-    fn run(mut self, woken: &Receiver<Wake>) {
+impl<F: FnMut()> WatchThread<F> {
+    fn run(mut self, messages: &Receiver<Message>) {
         loop {
             let problem = self.folders.watch().err();
             *lock(&self.problem) = problem;
-            (self.look)();
-            if self.wait(woken).is_none() {
+            (self.on_change)();
+            if self.wait(messages).is_none() {
                 return;
             }
         }
     }
 
     /// Returns when the files are to be looked at again; `None` at the end.
-    fn wait(&self, woken: &Receiver<Wake>) -> Option<()> {
+    fn wait(&self, messages: &Receiver<Message>) -> Option<()> {
         loop {
-            match woken.recv() {
-                Ok(Wake::Stop) | Err(_) => return None,
-                Ok(Wake::Look) => return Some(()),
-                Ok(Wake::Event(event)) if self.folders.concerns(&event) => break,
-                Ok(Wake::Event(_)) => {}
+            match messages.recv() {
+                Ok(Message::Stop) | Err(_) => return None,
+                Ok(Message::Reload) => return Some(()),
+                Ok(Message::Event(event)) if self.folders.is_relevant(&event) => break,
+                Ok(Message::Event(_)) => {}
             }
         }
-        let longest = Instant::now() + LONGEST;
-        let mut quiet = Instant::now() + QUIET;
+        let deadline = Instant::now() + MAX_DELAY;
+        let mut quiet = Instant::now() + QUIET_TIME;
         loop {
-            let left = quiet.min(longest).saturating_duration_since(Instant::now());
-            match woken.recv_timeout(left) {
-                Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
-                Ok(Wake::Look) | Err(RecvTimeoutError::Timeout) => return Some(()),
-                Ok(Wake::Event(event)) => {
-                    if self.folders.concerns(&event) {
-                        quiet = Instant::now() + QUIET;
+            let left = quiet
+                .min(deadline)
+                .saturating_duration_since(Instant::now());
+            match messages.recv_timeout(left) {
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
+                Ok(Message::Reload) | Err(RecvTimeoutError::Timeout) => return Some(()),
+                Ok(Message::Event(event)) => {
+                    if self.folders.is_relevant(&event) {
+                        quiet = Instant::now() + QUIET_TIME;
                     }
                 }
             }

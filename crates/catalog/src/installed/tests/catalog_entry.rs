@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use super::{App, Installed, Places, Shelf, list};
-use crate::entries::Catalogue;
+use super::{App, InstalledModel, Places, TestFolder, list};
+use crate::entries::Catalog;
 
 const LIST: &str = r#"[[model]]
 id = "m"
@@ -36,16 +36,16 @@ packing = "Q8_0"
 repository = "own/M-GGUF"
 "#;
 
-fn catalogue() -> Catalogue {
-    Catalogue::read(LIST, Path::new("models.toml")).unwrap()
+fn catalog() -> Catalog {
+    Catalog::read(LIST, Path::new("models.toml")).unwrap()
 }
 
 /// The packing of the variant that a model is; empty if it is the entry in another packing.
-fn packing(model: &Installed) -> Option<String> {
-    let catalogue = catalogue();
-    let (entry, variant) = model.entry(&catalogue)?;
+fn packing(model: &InstalledModel) -> Option<String> {
+    let catalog = catalog();
+    let (entry, variant) = model.entry(&catalog)?;
     assert_eq!(entry.id, "m");
-    assert_eq!(model.entry_id(&catalogue).as_deref(), Some("m"));
+    assert_eq!(model.entry_id(&catalog).as_deref(), Some("m"));
     Some(
         variant
             .map(|variant| variant.packing.clone())
@@ -59,13 +59,13 @@ fn packings(places: &Places) -> Vec<Option<String>> {
 
 #[test]
 fn a_model_in_the_folders_of_its_repository_is_known_by_them() {
-    let shelf = Shelf::with(&[]);
-    shelf.put_folder("data/models/own/m-4bit");
-    shelf.put_gguf("data/models/own/M-GGUF/M-Q4_K_M.gguf");
-    shelf.put_gguf("data/models/own/M-GGUF/M-Q8_0.gguf");
-    shelf.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
-    shelf.put_gguf("data/models/other/M-GGUF/M-Q8_0.gguf");
-    let models = list(&shelf.places(&[]));
+    let folder_of_models = TestFolder::with(&[]);
+    folder_of_models.put_folder("data/models/own/m-4bit");
+    folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q4_K_M.gguf");
+    folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q8_0.gguf");
+    folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
+    folder_of_models.put_gguf("data/models/other/M-GGUF/M-Q8_0.gguf");
+    let models = list(&folder_of_models.places(&[]));
     let known = |end: &str| packing(models.iter().find(|model| model.id.ends_with(end)).unwrap());
     assert_eq!(known("own/m-4bit").as_deref(), Some("4-bit"));
     assert_eq!(known("own/M-GGUF/M-Q4_K_M.gguf").as_deref(), Some("Q4_K_M"));
@@ -77,8 +77,8 @@ fn a_model_in_the_folders_of_its_repository_is_known_by_them() {
     );
     assert_eq!(known("other/M-GGUF/M-Q8_0.gguf"), None);
     let is_there = |n: usize| {
-        let catalogue = catalogue();
-        let variant = &catalogue.entries[0].variants[n];
+        let catalog = catalog();
+        let variant = &catalog.entries[0].variants[n];
         models
             .iter()
             .filter(|model| model.is_variant(variant))
@@ -89,28 +89,28 @@ fn a_model_in_the_folders_of_its_repository_is_known_by_them() {
 
 #[test]
 fn a_model_of_another_app_is_known_in_its_cache() {
-    let shelf = Shelf::with(&["cache/manifest=own=M-GGUF=latest.json"]);
-    shelf.put_gguf("cache/own_M-GGUF_M-Q4_K_M.gguf");
-    let places = shelf.of_app(App::LlamaCpp, "cache");
+    let folder_of_models = TestFolder::with(&["cache/manifest=own=M-GGUF=latest.json"]);
+    folder_of_models.put_gguf("cache/own_M-GGUF_M-Q4_K_M.gguf");
+    let places = folder_of_models.of_app(App::LlamaCpp, "cache");
     assert_eq!(packings(&places), [Some("Q4_K_M".to_owned())]);
-    let shelf = Shelf::with(&[]);
-    shelf.put_folder("hub/models--own--M-4bit/snapshots/abc");
-    let places = shelf.of_app(App::HuggingFace, "hub");
+    let folder_of_models = TestFolder::with(&[]);
+    folder_of_models.put_folder("hub/models--own--M-4bit/snapshots/abc");
+    let places = folder_of_models.of_app(App::HuggingFace, "hub");
     assert_eq!(packings(&places), [Some("4-bit".to_owned())]);
 }
 
 #[test]
-fn elsewhere_a_model_is_known_by_its_name_and_its_numbers_together() {
-    let shelf = Shelf::with(&["elsewhere/broken/M-Q4_K_M.gguf"]);
-    shelf.put_gguf("elsewhere/m-q4_k_m.gguf");
-    shelf.put_folder("elsewhere/M-4bit");
-    shelf.put_gguf("elsewhere/called-otherwise.gguf");
+fn outside_the_models_folder_a_model_is_identified_by_its_name_and_its_numbers() {
+    let folder_of_models = TestFolder::with(&["elsewhere/broken/M-Q4_K_M.gguf"]);
+    folder_of_models.put_gguf("elsewhere/m-q4_k_m.gguf");
+    folder_of_models.put_folder("elsewhere/M-4bit");
+    folder_of_models.put_gguf("elsewhere/called-otherwise.gguf");
     std::fs::write(
-        shelf.path().join("elsewhere/M-Q8_0.gguf"),
+        folder_of_models.path().join("elsewhere/M-Q8_0.gguf"),
         super::gguf("llama"),
     )
     .unwrap();
-    let models = list(&shelf.places(&["elsewhere"]));
+    let models = list(&folder_of_models.places(&["elsewhere"]));
     let known = |end: &str| packing(models.iter().find(|model| model.id.ends_with(end)).unwrap());
     assert_eq!(known("elsewhere/m-q4_k_m.gguf").as_deref(), Some("Q4_K_M"));
     assert_eq!(known("elsewhere/M-4bit").as_deref(), Some("4-bit"));
@@ -121,31 +121,31 @@ fn elsewhere_a_model_is_known_by_its_name_and_its_numbers_together() {
 
 #[test]
 fn the_starter_is_the_entry_that_comes_with_the_program() {
-    let shelf = Shelf::with(&["assets/starter/config.json"]);
-    let models = list(&shelf.places(&[]));
-    let id = models[0].entry_id(&Catalogue::built_in());
+    let folder_of_models = TestFolder::with(&["assets/starter/config.json"]);
+    let models = list(&folder_of_models.places(&[]));
+    let id = models[0].entry_id(&Catalog::built_in());
     assert_eq!(id.as_deref(), Some("starter"));
-    assert_eq!(models[0].entry_id(&catalogue()), None);
+    assert_eq!(models[0].entry_id(&catalog()), None);
 }
 
 #[test]
 fn a_model_is_called_as_in_the_list_else_by_its_own_name() {
-    let shelf = Shelf::with(&[
+    let folder_of_models = TestFolder::with(&[
         "assets/starter/config.json",
         "data/models/broken/M-Q8_0.gguf",
     ]);
-    shelf.put_folder("data/models/own/M-4bit");
-    shelf.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
-    shelf.put_gguf("data/models/Mine.gguf");
-    let models = list(&shelf.places(&[]));
+    folder_of_models.put_folder("data/models/own/M-4bit");
+    folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
+    folder_of_models.put_gguf("data/models/Mine.gguf");
+    let models = list(&folder_of_models.places(&[]));
     let titles =
-        |of: &Catalogue| -> Vec<String> { models.iter().map(|model| model.title(of)).collect() };
+        |of: &Catalog| -> Vec<String> { models.iter().map(|model| model.title(of)).collect() };
     assert_eq!(
-        titles(&catalogue()),
+        titles(&catalog()),
         ["starter", "M · 4-bit", "M · F32", "M-Q8_0", "Mine"]
     );
-    assert_eq!(titles(&Catalogue::built_in())[0], "Starter");
+    assert_eq!(titles(&Catalog::built_in())[0], "Starter");
     let ours = &models[1];
-    assert!(ours.is_called("M · 4-bit", &catalogue()) && ours.is_called("M-4bit", &catalogue()));
-    assert!(!ours.is_called("M", &catalogue()));
+    assert!(ours.is_called("M · 4-bit", &catalog()) && ours.is_called("M-4bit", &catalog()));
+    assert!(!ours.is_called("M", &catalog()));
 }

@@ -1,7 +1,7 @@
 //! Facts that were read before, so that a list of models costs a look at each file and no reading.
 //!
-//! Rule: facts are remembered by path, size and time of every file that they were read from; when
-//! one of those changes they are read anew. What a model's problem was is remembered as well.
+//! Rule: facts are cache by path, size and time of every file that they were read from; when
+//! one of those changes they are read anew. What a model's problem was is cache as well.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
@@ -10,49 +10,49 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::facts::ModelFacts;
-use crate::forms::{files_of, is_gguf, parts};
 use crate::inspect::inspect;
+use crate::model_files::{files_of, is_gguf, parts};
 
 /// What [`inspect`] said of a path, with its problem in words.
-pub(crate) type Known = Result<Arc<ModelFacts>, String>;
+pub(crate) type CachedFacts = Result<Arc<ModelFacts>, String>;
 
 /// A file as it was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     path: PathBuf,
     size_bytes: u64,
     modified: Option<SystemTime>,
 }
 
 /// More models than a person keeps; beyond that all is forgotten, and read again when asked for.
-const MOST_REMEMBERED: usize = 1024;
+const MAX_CACHED: usize = 1024;
 
 /// By path, with the files as they were.
-type Remembered = HashMap<PathBuf, (Vec<Stamp>, Known)>;
+type Cache = HashMap<PathBuf, (Vec<FileStamp>, CachedFacts)>;
 
-static REMEMBERED: LazyLock<Mutex<Remembered>> = LazyLock::new(Mutex::default);
+static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
-fn remembered() -> MutexGuard<'static, Remembered> {
-    REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner)
+fn cache() -> MutexGuard<'static, Cache> {
+    CACHE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the model at `path` is: as [`inspect`] says, or said of the same files before.
-pub(crate) fn facts(path: &Path) -> Known {
+pub(crate) fn facts(path: &Path) -> CachedFacts {
     let stamps = stamps(path);
-    if let Some((of, known)) = remembered().get(path)
+    if let Some((of, facts)) = cache().get(path)
         && *of == stamps
     {
-        return known.clone();
+        return facts.clone();
     }
     // The lock is not held meanwhile; two that read the same find the same.
-    let known = inspect(path).map(Arc::new);
-    let known = known.map_err(|error| error.to_string());
-    let mut remembered = remembered();
-    if remembered.len() >= MOST_REMEMBERED {
-        remembered.clear();
+    let facts = inspect(path).map(Arc::new);
+    let facts = facts.map_err(|error| error.to_string());
+    let mut cache = cache();
+    if cache.len() >= MAX_CACHED {
+        cache.clear();
     }
-    remembered.insert(path.to_owned(), (stamps, known.clone()));
-    known
+    cache.insert(path.to_owned(), (stamps, facts.clone()));
+    facts
 }
 
 /// Bytes of the files that models at `paths` are made of, each file once.
@@ -91,7 +91,7 @@ pub(crate) enum FileIdentity {
     /// Its device and number there.
     #[cfg(unix)]
     Number(u64, u64),
-    /// Its path, where that is all that can be known.
+    /// Its path, where that is all that can be facts.
     Path(PathBuf),
 }
 
@@ -107,7 +107,7 @@ impl FileIdentity {
 }
 
 /// Every file that says something of the model at `path`: all of a folder, all parts of a file.
-fn stamps(path: &Path) -> Vec<Stamp> {
+fn stamps(path: &Path) -> Vec<FileStamp> {
     let mut files: Vec<PathBuf> = match path.is_dir() {
         true => files_of(path).collect(),
         false => parts(path),
@@ -115,7 +115,7 @@ fn stamps(path: &Path) -> Vec<Stamp> {
     files.sort();
     let stamps = files.into_iter().filter_map(|path| {
         let metadata = path.metadata().ok().filter(Metadata::is_file)?;
-        Some(Stamp {
+        Some(FileStamp {
             path,
             size_bytes: metadata.len(),
             modified: metadata.modified().ok(),

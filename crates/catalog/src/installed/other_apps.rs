@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Found, Installed, Origin, hugging_face, llama_cpp, models_in};
+use super::{FoundModel, InstalledModel, Origin, hugging_face, llama_cpp, models_in};
 use crate::facts::{Format, ModelFacts};
-use crate::forms;
+use crate::model_files;
 use crate::safetensors::{MAX_WEIGHT_FILES, indexed_files, read_config, read_json};
 
 /// An app, or a library of many, that keeps models on the disk.
@@ -40,7 +40,7 @@ impl App {
 
 /// A folder in which an app keeps models.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct AppFolder {
     /// Whose it is; says how models lie in it.
     pub app: App,
     /// The folder; it need not be there.
@@ -52,10 +52,10 @@ const DEPTH: usize = 3;
 /// Longest settings file of LM Studio.
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
-impl Elsewhere {
+impl AppFolder {
     /// The models in it that can be used.
-    pub(super) fn models(&self) -> impl Iterator<Item = Installed> {
-        let folder = forms::absolute(&self.folder);
+    pub(super) fn models(&self) -> impl Iterator<Item = InstalledModel> {
+        let folder = model_files::absolute(&self.folder);
         let found = match self.app {
             App::HuggingFace => hugging_face::models_in(&folder),
             App::LmStudio => models_in(&folder, DEPTH),
@@ -66,9 +66,9 @@ impl Elsewhere {
                 found
             }
         };
-        let origin = Origin::Elsewhere { app: self.app };
+        let origin = Origin::OtherApp { app: self.app };
         let models = found.into_iter().filter(is_whole);
-        let models = models.map(move |found| Installed::new(found, origin.clone()));
+        let models = models.map(move |found| InstalledModel::new(found, origin.clone()));
         models.filter(|model| {
             model
                 .facts
@@ -79,33 +79,33 @@ impl Elsewhere {
 }
 
 /// Where the apps keep their models on this computer, for this user.
-pub fn elsewhere() -> Vec<Elsewhere> {
+pub fn app_folders() -> Vec<AppFolder> {
     let home = std::env::home_dir();
     let is_mac = cfg!(target_os = "macos");
-    elsewhere_for(home.as_deref(), is_mac, &|name| std::env::var_os(name))
+    app_folders_for(home.as_deref(), is_mac, &|name| std::env::var_os(name))
 }
 
-/// As [`elsewhere`], for a home folder and variables that are given.
-pub(super) fn elsewhere_for(
+/// As [`app_folders`], for a home folder and variables that are given.
+pub(super) fn app_folders_for(
     home: Option<&Path>,
     is_mac: bool,
     variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Vec<Elsewhere> {
-    let surroundings = Surroundings {
+) -> Vec<AppFolder> {
+    let environment = Environment {
         home,
         is_mac,
         variable,
     };
     let mut all = Vec::new();
     let mut add = |app, folder: Option<PathBuf>| {
-        let one = folder.map(|folder| Elsewhere { app, folder });
+        let one = folder.map(|folder| AppFolder { app, folder });
         all.extend(one.filter(|one| !all.contains(one)));
     };
-    add(App::HuggingFace, surroundings.hugging_face());
-    for folder in surroundings.lm_studio() {
+    add(App::HuggingFace, environment.hugging_face());
+    for folder in environment.lm_studio() {
         add(App::LmStudio, Some(folder));
     }
-    add(App::LlamaCpp, surroundings.llama_cpp());
+    add(App::LlamaCpp, environment.llama_cpp());
     all
 }
 
@@ -117,13 +117,13 @@ struct Settings {
 }
 
 /// What tells where apps keep their things.
-struct Surroundings<'a> {
+struct Environment<'a> {
     home: Option<&'a Path>,
     is_mac: bool,
     variable: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-impl Surroundings<'_> {
+impl Environment<'_> {
     /// The folder that a variable names, if it names one.
     fn folder(&self, variable: &str) -> Option<PathBuf> {
         let value = (self.variable)(variable).filter(|value| !value.is_empty())?;
@@ -182,9 +182,9 @@ impl Surroundings<'_> {
 }
 
 /// Whether all that a folder needs is there. Of a GGUF file its own header says so.
-pub(super) fn is_whole(found: &Found) -> bool {
-    let path = &found.forms.paths[0];
-    match forms::format_of(path) {
+pub(super) fn is_whole(found: &FoundModel) -> bool {
+    let path = &found.files.paths[0];
+    match model_files::format_of(path) {
         Format::Gguf => true,
         Format::Safetensors => has_all_weights(path) && has_tokenizer(path) && is_for_text(path),
     }

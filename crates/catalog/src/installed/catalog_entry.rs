@@ -3,14 +3,14 @@
 //! Rule: where its files lie says it first, for that is where they came from; a name alone says it only
 //! if the model's own numbers agree.
 
-use super::{Installed, Origin};
-use crate::entries::{Catalogue, Entry, Variant};
+use super::{InstalledModel, Origin};
+use crate::entries::{Catalog, Entry, Variant};
 use crate::facts::{Format, ModelFacts};
-use crate::forms;
+use crate::model_files;
 
-impl Installed {
+impl InstalledModel {
     /// The entry that this model is, with the variant that its files are where that can be told.
-    pub fn entry<'a>(&self, of: &'a Catalogue) -> Option<(&'a Entry, Option<&'a Variant>)> {
+    pub fn entry<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
         if self.origin == Origin::Starter {
             let starter = of.entries.iter().find(|entry| entry.bundled.is_some());
             return starter.map(|entry| (entry, None));
@@ -19,13 +19,13 @@ impl Installed {
     }
 
     /// How it is packed, in the words of the list where it is in there.
-    pub fn packing(&self, of: &Catalogue) -> String {
+    pub fn packing(&self, of: &Catalog) -> String {
         self.packing_as(self.entry(of).and_then(|(_, variant)| variant))
     }
 
     /// The name by which people know it, wherever it is shown: its entry's with how it is packed,
     /// `Qwen3 4B · 4-bit`, else its folder's or file's own with control characters made visible.
-    pub fn title(&self, of: &Catalogue) -> String {
+    pub fn title(&self, of: &Catalog) -> String {
         match self.entry(of) {
             Some((entry, _)) if self.origin == Origin::Starter => entry.name.clone(),
             Some((entry, variant)) => entry.title(&self.packing_as(variant)),
@@ -43,12 +43,12 @@ impl Installed {
 
     /// Whether a program may have loaded it under this name: its title, or its folder's or file's
     /// name, as when it was not in the list yet.
-    pub fn is_called(&self, name: &str, of: &Catalogue) -> bool {
+    pub fn is_called(&self, name: &str, of: &Catalog) -> bool {
         name == self.name() || name == self.title(of)
     }
 
     /// Id of [`Self::entry`].
-    pub fn entry_id(&self, of: &Catalogue) -> Option<String> {
+    pub fn entry_id(&self, of: &Catalog) -> Option<String> {
         self.entry(of).map(|(entry, _)| entry.id.clone())
     }
 
@@ -61,7 +61,7 @@ impl Installed {
         is_from && self.has_form_of(variant)
     }
 
-    fn by_repository<'a>(&self, of: &'a Catalogue) -> Option<(&'a Entry, Option<&'a Variant>)> {
+    fn by_repository<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
         let repository = self.repository.as_ref()?;
         let is_from = |variant: &&Variant| variant.repository.eq_ignore_ascii_case(repository);
         let from = |entry: &'a Entry| entry.variants.iter().filter(is_from);
@@ -80,7 +80,7 @@ impl Installed {
         exact.or_else(some)
     }
 
-    fn by_name<'a>(&self, of: &'a Catalogue) -> Option<(&'a Entry, Option<&'a Variant>)> {
+    fn by_name<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
         let likely = of.entries.iter().filter(|entry| self.is_shaped_as(entry));
         let mut named = likely.filter_map(|entry| {
             let variant = entry
@@ -94,9 +94,9 @@ impl Installed {
 
     /// Whether one of its forms is of the variant's format and, of a GGUF, its very file.
     fn has_form_of(&self, variant: &Variant) -> bool {
-        let mut paths = self.forms.paths.iter();
+        let mut paths = self.files.paths.iter();
         paths.any(|path| {
-            if forms::format_of(path) != variant.format {
+            if model_files::format_of(path) != variant.format {
                 return false;
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -108,10 +108,10 @@ impl Installed {
     }
 
     fn is_named_as(&self, variant: &Variant) -> bool {
-        let mut paths = self.forms.paths.iter();
+        let mut paths = self.files.paths.iter();
         paths.any(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let is_of_form = forms::format_of(path) == variant.format;
+            let is_of_form = model_files::format_of(path) == variant.format;
             let repository = variant.repository.rsplit('/').next().unwrap_or_default();
             is_of_form
                 && match variant.format {
@@ -131,8 +131,8 @@ impl Installed {
         };
         let numbers = &entry.architecture;
         let shape = |facts: &ModelFacts| (facts.n_layers, facts.hidden_size, facts.n_heads);
-        let gguf = forms::gguf_architecture(&numbers.model_type);
-        let is_family = forms::gguf_architecture(&facts.architecture) == gguf;
+        let gguf = model_files::gguf_architecture(&numbers.model_type);
+        let is_family = model_files::gguf_architecture(&facts.architecture) == gguf;
         is_family
             && shape(facts)
                 == (

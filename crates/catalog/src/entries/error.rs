@@ -1,4 +1,4 @@
-//! A mistake in a list of models, as a person is told it.
+//! A error in a list of models, as a person is told it.
 //!
 //! Rule: line and column are inside the file, both counted from 1, columns in characters.
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// What is wrong in a list, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{}:{line}:{column}: {reason}", .file.display())]
-pub struct Mistake {
+pub struct CatalogError {
     /// The list.
     pub file: PathBuf,
     /// From 1.
@@ -20,8 +20,8 @@ pub struct Mistake {
     pub reason: String,
 }
 
-impl Mistake {
-    /// A mistake at this byte of `text`; behind its end counts as its end.
+impl CatalogError {
+    /// A error at this byte of `text`; behind its end counts as its end.
     pub(crate) fn at(file: &Path, text: &str, offset: usize, reason: impl Into<String>) -> Self {
         let before = text.get(..text.floor_char_boundary(offset)).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
