@@ -1,9 +1,10 @@
-//! Which form and packing of a model suits a machine: the one place where that is decided.
+//! Chooses the format and quantization of a model that suits a machine.
 //!
-//! What `recommendations` recommends, what `transom models install ID` fetches and what the app marks as best are
-//! this choice. Rule: it follows from the model, the machine and the budget alone, never from what
-//! other programs hold at the moment, so that it is the same tomorrow; and something is always
-//! chosen, for what does not fit has to be told in numbers too.
+//! Recommendations, `transom models install ID` and the app's "best" mark all use this choice.
+//!
+//! Rule: the choice depends only on the model, the machine and the budget, never on what other
+//! programs use now, so it is the same tomorrow. A variant is always chosen, even if none fits,
+//! because the numbers of a model that doesn't fit are shown too.
 
 #[cfg(test)]
 mod tests;
@@ -14,42 +15,42 @@ use crate::estimate::{
 };
 use crate::facts::{Format, ModelFacts};
 
-/// Four to five bits a weight are where quality stops falling; more only makes a model larger and
-/// slower, fewer make it worse.
+/// Quality falls below four to five bits per weight. More bits only make a model larger and slower;
+/// fewer make it worse.
 const SUFFICIENT_BITS: f64 = 4.0;
 
-/// What most people fetch of a repository, which may have packings that unpack slowly beside it.
+/// The quantization that most people download from a repository. Others of about the same size
+/// may decode more slowly.
 const DEFAULT_PACKING: &str = "Q4_K_M";
 
-/// A variant of an entry, and what is known of it on a machine that does nothing else, as it is
-/// loaded when nothing is chosen.
+/// A variant of an entry, with its estimate for default settings on a machine that runs nothing else.
 #[derive(Debug, Clone)]
 pub struct EstimatedVariant<'a> {
-    /// Of the entry.
+    /// The variant of the entry.
     pub variant: &'a Variant,
-    /// What its files will be.
+    /// The facts that its files will have.
     pub facts: ModelFacts,
-    /// What it needs, and whether that fits.
+    /// The memory that it needs, and whether it fits.
     pub estimate: Estimate,
 }
 
-/// Files of which no more is known than this, as in a repository of the hub.
+/// Model files in a repository of the hub, which were not downloaded yet.
 #[derive(Debug, Clone, Copy)]
 pub struct RepositoryFiles<'a> {
-    /// Their form.
+    /// Their format.
     pub format: Format,
-    /// By their name; empty where that does not tell.
+    /// Quantization by their names; empty if the names don't say it.
     pub packing: &'a str,
-    /// Bytes of all of them, where that is known.
+    /// Bytes of all of them, if known.
     pub size_bytes: Option<u64>,
 }
 
-/// The variant of `entry` that suits `machine`, where models may use `budget_bytes` together; `None`
-/// only of an entry without variants.
+/// Returns the variant of `entry` that suits `machine`, if models may use `budget_bytes` together;
+/// `None` only for an entry without variants.
 ///
-/// Of those with room for a conversation the one in the form that goes first on the machine, and of
-/// these the smallest with at least four bits a weight. Where none has that room, the same of those
-/// that can be used at all; where none can, of all.
+/// Of the variants with room for a conversation, the machine's preferred format wins, and of those
+/// the smallest variant with at least four bits per weight. If no variant has that room, the same
+/// order applies to those that are usable, and if none is usable, to all.
 pub fn variant_for<'a>(
     entry: &'a Entry,
     machine: &Machine,
@@ -58,7 +59,7 @@ pub fn variant_for<'a>(
     variant_among(entry, &entry.variants, machine, budget_bytes)
 }
 
-/// As [`variant_for`], of these variants of the entry.
+/// Like [`variant_for`], for only these variants of the entry.
 pub fn variant_among<'a>(
     entry: &Entry,
     variants: impl IntoIterator<Item = &'a Variant>,
@@ -81,9 +82,9 @@ pub fn variant_among<'a>(
     estimated.min_by_key(|estimated| estimated.rank(machine))
 }
 
-/// Which of `files` suits `machine`, where models may use `budget_bytes` together, as far as that can
-/// be told without what is in them: weights have to fit, and `Q4_K_M` goes before what is about as
-/// large. `None` only of no files.
+/// Returns the index of the `files` that suit `machine`, if models may use `budget_bytes` together,
+/// without knowing what is in them: weights must fit, and `Q4_K_M` wins over a similar size. `None`
+/// only for an empty list.
 pub fn files_among(
     files: &[RepositoryFiles<'_>],
     machine: &Machine,
@@ -106,7 +107,7 @@ pub fn files_among(
 }
 
 impl EstimatedVariant<'_> {
-    /// Whether it fits with room for more than a question with a page of text.
+    /// Returns true if the model fits with a context for more than a question with a page of text.
     pub fn is_comfortable(&self) -> bool {
         Headroom::of(self.estimate.verdict) == Headroom::Comfortable
     }
@@ -122,17 +123,17 @@ impl EstimatedVariant<'_> {
     }
 }
 
-/// How well something suits; the least goes first, and the first field in which two differ decides.
+/// The rank of a variant. The lowest rank wins, and the first field that differs decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     headroom: Headroom,
-    /// Nobody says how large it is.
+    /// The size is unknown.
     has_unknown_size: bool,
-    /// Not in the form that goes first on the machine.
+    /// It is not in the machine's preferred format.
     is_second_format: bool,
     has_few_bits: bool,
     is_unusual: bool,
-    /// Of enough bits the fewest are best, of few the most.
+    /// With sufficient bits, smaller is better; with few bits, larger is better.
     bytes: u64,
 }
 
@@ -143,7 +144,7 @@ impl Rank {
         Self {
             headroom: Headroom::Comfortable,
             has_unknown_size: false,
-            is_second_format: format != machine.first_format(),
+            is_second_format: format != machine.preferred_format(),
             has_few_bits,
             is_unusual: false,
             bytes: match has_few_bits {
@@ -154,11 +155,11 @@ impl Rank {
     }
 }
 
-/// What room a model leaves to a conversation.
+/// The room that a model leaves for a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Headroom {
     Comfortable,
-    /// For little more than a question with a page of text.
+    /// Room for little more than a question with a page of text.
     Tight,
     None,
 }

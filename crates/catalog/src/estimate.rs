@@ -1,8 +1,8 @@
-//! Whether a model fits a machine, in plain verdicts with their numbers, and how fast it will be:
-//! before a download, before a load, and corrected by what earlier uses measured.
+//! Estimates whether a model fits a machine and how fast it will be, before a download or a load,
+//! corrected by measurements of earlier uses.
 //!
-//! The bytes are those of [`crate::fit`], which the engines use; the budget is that of
-//! `transom_fit`, which the supervisor uses. So what is said here is what is enforced at a load.
+//! Rule: the memory need is that of [`crate::fit`], which the engines use, and the budget that of
+//! `transom_fit`, which the supervisor uses. So an estimate equals the decision at the load.
 
 mod bandwidth;
 mod machine;
@@ -22,24 +22,24 @@ use crate::facts::ModelFacts;
 use crate::fit;
 use crate::measured::Record;
 
-/// What is to be loaded.
+/// A model with its load settings, to be estimated.
 #[derive(Debug, Clone, Copy)]
 pub struct EstimateRequest<'a> {
-    /// The form that will run.
+    /// The variant that will run.
     pub facts: &'a ModelFacts,
-    /// How keys and values shall be kept.
+    /// Type of the KV cache.
     pub kv: KvCacheChoice,
-    /// Tokens of prompt and answer together.
+    /// Tokens of prompt and response together.
     pub context_length: u64,
-    /// A smaller model that is loaded beside it and guesses for it.
+    /// The draft model, if one is loaded as well.
     pub draft: Option<&'a ModelFacts>,
-    /// What earlier uses of this form on this machine measured.
+    /// Measurements of earlier uses of this variant on this machine.
     pub measured: Option<&'a Record>,
 }
 
 impl<'a> EstimateRequest<'a> {
-    /// A model as it is loaded when nothing was chosen.
-    pub fn of(facts: &'a ModelFacts) -> Self {
+    /// Returns a request with default settings.
+    pub fn new(facts: &'a ModelFacts) -> Self {
         Self {
             facts,
             kv: KvCacheChoice::Automatic,
@@ -50,21 +50,20 @@ impl<'a> EstimateRequest<'a> {
     }
 }
 
-/// What there is for models.
+/// The memory that models may use, now or on an idle machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AvailableMemory {
+/// Bytes that models may use together, see [`Budget`].
     /// Bytes that models may use together, as of [`Budget`].
     pub budget_bytes: u64,
-    /// Of it, what models take that are loaded and will stay.
+    /// Bytes of the budget that loaded models use which will stay loaded.
     pub in_use_bytes: u64,
-    /// Bytes that the system can give now without paging; `None` where nobody asked, as of another
-    /// machine.
+    /// Bytes that the system can give now without paging; `None` if unknown, as on another machine.
     pub available_bytes: Option<u64>,
 }
 
 impl AvailableMemory {
-    /// All of a budget, on a machine that does nothing else.
-    pub fn all_of(budget: &Budget) -> Self {
+    /// Returns all of a budget, on a machine that runs nothing else.
+    pub fn of_budget(budget: &Budget) -> Self {
         Self {
             budget_bytes: budget.total_bytes,
             in_use_bytes: 0,
@@ -73,28 +72,27 @@ impl AvailableMemory {
     }
 }
 
-/// Bytes that a model needs, by part.
+/// The bytes that a model needs, by part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct EstimatedNeed {
-    /// Weights, as this machine computes with them.
+    /// Weights, in the form in which this machine computes with them.
     pub weight_bytes: u64,
-    /// Keys, values and states with the context full; 0 where the files do not say enough.
+    /// Keys, values and states with a full context; 0 if the files don't say enough.
     pub kv_cache_bytes: u64,
-    /// What steps hold at once.
+    /// Peak of the activations of a step.
     pub activation_bytes: u64,
-    /// All of the model that guesses, its own cache included; 0 without one.
+    /// The whole draft model, with its own KV cache; 0 without one.
     pub draft_bytes: u64,
-    /// Caches that are kept while there is room: freed buffers, and what they hold of earlier
-    /// prompts.
+    /// Caches that are dropped when memory is short: freed buffers, and the states of earlier prompts.
     pub cache_bytes: u64,
-    /// What earlier uses took beyond the parts above, or less; 0 before the first.
+    /// Measured bytes of earlier uses beyond the parts above, or below; 0 before the first use.
     pub correction_bytes: i64,
-    /// Tokens of context that these are for: what was wished for, at most the model's own.
+    /// Tokens of context that these bytes are for: the requested ones, at most the model's own.
     pub context_length: u64,
 }
 
 impl EstimatedNeed {
-    /// All parts together.
+    /// Returns the sum of all parts.
     pub fn total_bytes(&self) -> u64 {
         let parts = [
             self.weight_bytes,
@@ -107,55 +105,55 @@ impl EstimatedNeed {
     }
 }
 
-/// Whether a model fits.
+/// Whether a model fits in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum MemoryFit {
-    /// As things are.
+    /// It fits now.
     Fits,
-    /// With so many tokens of context, fewer than were wished for.
+    /// It fits with this context length, which is shorter than the requested one.
     FitsWithContext {
-        /// At least [`LEAST_CONTEXT`].
+        /// Tokens, at least [`LEAST_CONTEXT`].
         context_length: u64,
     },
-    /// The machine is large enough, but other programs or models hold too much of it now.
+    /// The machine is large enough, but other programs or models use too much memory now.
     FitsIfOthersClose {
-        /// Bytes that they must give back.
+        /// Bytes that they must free.
         needs_bytes_free: u64,
     },
-    /// Not on this machine.
+    /// It doesn't fit on this machine.
     DoesNotFit {
-        /// Bytes that are missing, with the context wished for.
+        /// Bytes that are missing with the requested context length.
         missing_bytes: u64,
     },
 }
 
 impl MemoryFit {
-    /// Whether it can be used on this machine at all.
+    /// Returns true if the model can be used on this machine at all.
     pub fn is_usable(&self) -> bool {
         !matches!(self, Self::DoesNotFit { .. })
     }
 }
 
-/// What is known of a model on a machine before it is loaded.
+/// The estimate of a model on a machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
-    /// What it needs.
+    /// The memory that it needs.
     pub need: EstimatedNeed,
-    /// What there is for it: the budget, without what stays loaded.
+    /// The budget without the models that stay loaded.
     pub room_bytes: u64,
     /// Whether it fits.
     pub verdict: MemoryFit,
-    /// The longest context that the machine has room for, in steps of 256 tokens up to the model's
-    /// own; `None` if not even the shortest.
+    /// The longest context that fits, in steps of 256 tokens, at most the model's own; `None` if not
+    /// even the shortest one fits.
     pub context_that_fits: Option<u64>,
-    /// Tokens a second of an answer; `None` where nothing is known of the machine's memory.
+    /// Decode speed; `None` if the machine's memory bandwidth is unknown.
     pub speed: Option<Speed>,
-    /// The need was corrected by what earlier uses measured.
+    /// True if measurements of earlier uses corrected the need.
     pub is_corrected: bool,
 }
 
-/// Estimates `request` on `machine`, where there is `room`.
+/// Estimates `request` on `machine` with the `available` memory.
 pub fn estimate(
     request: &EstimateRequest<'_>,
     machine: &Machine,
@@ -177,7 +175,7 @@ pub fn estimate(
     }
 }
 
-/// What `request` needs with `context_length` tokens.
+/// Returns the memory that `request` needs with `context_length` tokens.
 pub fn need(
     request: &EstimateRequest<'_>,
     machine: &Machine,

@@ -1,10 +1,10 @@
-//! Which models there are, what is in their files, and what they need.
+//! The model catalog: which models exist, which are on this machine, and what memory they need.
 //!
-//! Pure Rust: nothing here loads a model or links a native library, so an app can describe a file
-//! that its engines would refuse.
+//! This crate is pure Rust. It loads no model and links no native library, so an app can describe
+//! a file that its engines would refuse.
 //!
-//! Rule: a file from outside is never believed. Every length is checked against the file before it
-//! is used, and reading allocates less than the file's own size.
+//! Rule: files are not trusted. Each length is checked against the file before it is used, and
+//! reading a file allocates less memory than the size of the file.
 
 pub mod choice;
 pub mod convert;

@@ -1,9 +1,9 @@
-//! Which models to recommend for a machine: one to talk with, one for programs, a small fast one,
-//! and two that are loaded side by side.
+//! Recommends models for a machine: one for conversation, one for code, a small fast one, and two
+//! that are loaded together.
 //!
-//! Rule: recommendations follow from the list and the machine alone, so the same list and machine
-//! always give the same; each says why, in numbers. Nothing is recommended that does not fit, and the
-//! variant is that of `choice`.
+//! Rule: recommendations depend only on the catalog and the machine, so they are reproducible. Each
+//! has a reason with numbers. Models that don't fit are never recommended, and `choice` decides the
+//! variant.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use crate::facts::Format;
 
 const GIB: u64 = 1 << 30;
 
-/// Sizes of memory that the table shows.
+/// The memory sizes for which recommendations are shown.
 pub const MEMORY_SIZES: [u64; 9] = [
     8 * GIB,
     16 * GIB,
@@ -30,7 +30,7 @@ pub const MEMORY_SIZES: [u64; 9] = [
     192 * GIB,
 ];
 
-/// What is recommended for a machine; `None` where nothing in the list fits.
+/// The models that are recommended for a machine; `None` if no model of the catalog fits.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recommendations {
     /// Bytes of memory of the machine.
@@ -39,11 +39,11 @@ pub struct Recommendations {
     pub budget_bytes: u64,
     /// For conversation.
     pub chat: Option<Recommendation>,
-    /// For programs.
+    /// For code.
     pub code: Option<Recommendation>,
     /// Small and fast.
     pub small: Option<Recommendation>,
-    /// Two at once.
+    /// Two models that are loaded together.
     pub pair: Option<ModelPair>,
 }
 
@@ -52,64 +52,64 @@ pub struct Recommendations {
 pub struct Recommendation {
     /// Id of the entry.
     pub id: String,
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// Form of the variant.
+    /// Format of the variant.
     pub format: Format,
-    /// Packing of the variant.
+    /// Quantization of the variant.
     pub packing: String,
-    /// Bytes to fetch, where the list knows.
+    /// Bytes to download, if known.
     pub size_bytes: Option<u64>,
-    /// What is known of it on the machine, alone, with 8,192 tokens of context.
+    /// Its estimate as the only loaded model, with 8,192 tokens of context.
     pub estimate: Estimate,
-    /// Why this one.
+    /// The reason for the recommendation.
     #[serde(rename = "why")]
     pub reason: RecommendationReason,
 }
 
-/// Two models that fit side by side.
+/// Two models that fit in memory together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelPair {
-    /// What they are together.
+    /// The purpose of the pair.
     pub kind: PairKind,
-    /// The one that answers.
+    /// The model that responds.
     pub main: Recommendation,
-    /// The other one.
+    /// The other model.
     pub second: Recommendation,
     /// Bytes that both need together.
     pub need_bytes: u64,
 }
 
-/// What two models are together.
+/// The purpose of two models that are loaded together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PairKind {
-    /// The second guesses ahead for the main one.
+    /// The second is the draft model of the main one.
     Draft,
-    /// The second turns texts into vectors, to be found again.
+    /// The second makes embedding vectors for search.
     Embedding,
 }
 
-/// Why a model was chosen, for people to read in their own language.
+/// The reason for a recommendation, which shells translate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecommendationReason {
-    /// The most capable that fits with room to spare and answers faster than people read.
+    /// The most capable model that fits comfortably and is faster than people read.
     MostCapable,
-    /// The most capable that fits; it may be slower than people read.
+    /// The most capable model that fits; it may be slower than people read.
     MostCapableThoughSlow,
-    /// The fastest of those that are good for more than a sentence.
+    /// The fastest model that can write more than a sentence.
     Fastest,
-    /// Belongs to the main model.
+    /// The second model of a pair.
     Companion,
 }
 
-/// What to recommend for a Mac with so much memory.
+/// Returns the recommendations for a Mac with this much memory.
 pub fn recommended_for_mac(memory_bytes: u64, catalog: &Catalog) -> Recommendations {
     recommended_for(&Machine::with_memory(memory_bytes), None, catalog)
 }
 
-/// What to recommend for `machine`; `setting` is a budget that somebody set.
+/// Returns the recommendations for `machine`; `setting` is the user's own memory budget.
 pub fn recommended_for(
     machine: &Machine,
     setting: Option<u64>,
@@ -127,23 +127,23 @@ pub fn recommended_for(
     }
 }
 
-/// Slowest answer that keeps up with a reader: some eight words a second are more than people read.
+/// The reading speed of people: about eight words per second are more than anyone reads.
 const READING_TOKENS_PER_SECOND: f64 = 8.0;
 
-/// Slowest answer that people wait for.
+/// The lowest speed that people accept.
 const ACCEPTABLE_TOKENS_PER_SECOND: f64 = 3.0;
 
-/// A small model is good for more than a sentence from this many parameters on.
+/// Number of parameters from which a small model can write more than a sentence.
 const MIN_SMALL_PARAMETERS: u64 = 1_000_000_000;
-/// And no longer small beyond.
+/// Number of parameters from which a model is no longer small.
 const MAX_SMALL_PARAMETERS: u64 = 9_000_000_000;
 
-/// All that a list candidates to a machine.
+/// The catalog entries that fit a machine.
 struct Recommender<'a> {
     machine: &'a Machine,
     budget_bytes: u64,
     catalog: &'a Catalog,
-    /// Every entry that can be had and fits comfortably; the most capable come first.
+    /// All entries that can be downloaded and fit comfortably, the most capable first.
     candidates: Vec<Candidate<'a>>,
 }
 
@@ -162,25 +162,25 @@ impl Candidate<'_> {
         self.estimated.estimate.need.total_bytes()
     }
 
-    /// Whether it fits with all the context that models are loaded with.
+    /// Returns true if it fits with the default context length.
     fn fits_with_full_context(&self) -> bool {
         self.estimated.estimate.verdict == MemoryFit::Fits
     }
 
-    /// The speed between the least and the most that is predicted, in tokens a second; `None` where
-    /// nothing is known of the machine's memory.
+    /// Returns the geometric mean of the predicted speed range in tokens per second; `None` if the
+    /// machine's memory bandwidth is unknown.
     fn rate(&self) -> Option<f64> {
         let speed = self.estimated.estimate.speed;
         speed.map(|speed| (speed.low * speed.high).sqrt())
     }
 
-    /// Whether it answers with at least so many tokens a second, as far as anybody knows.
+    /// Returns true if it is at least this fast, or if its speed is unknown.
     fn is_at_least(&self, tokens_per_second: f64) -> bool {
         self.rate().is_none_or(|rate| rate >= tokens_per_second)
     }
 
-    /// How capable it is, as far as numbers tell: a mixture of experts lies between what it has and
-    /// what a token uses.
+    /// Returns a number for how capable the model is: the geometric mean of its parameters and its active
+    /// parameters, which differ in a mixture of experts.
     fn capability(&self) -> f64 {
         let numbers = &self.entry.architecture;
         let active = numbers.active_parameters.unwrap_or(numbers.parameters);
@@ -219,8 +219,7 @@ impl<'a> Recommender<'a> {
         recommender
     }
 
-    /// The one of `variants` of `entry` that suits the machine, if it fits comfortably within
-    /// `room_bytes`.
+    /// Returns the variant of `entry` that suits the machine, if it fits comfortably in `room_bytes`.
     fn candidate(
         &self,
         entry: &'a Entry,
@@ -233,8 +232,7 @@ impl<'a> Recommender<'a> {
             .then_some(Candidate { entry, estimated })
     }
 
-    /// The most capable for `tag` that is fast enough; on a machine too slow for all of them the
-    /// fastest, which is the only one to be borne.
+    /// Returns the most capable model for `tag` that is fast enough; if all are too slow, the fastest.
     fn most_capable(&self, tag: Tag) -> Option<Recommendation> {
         let candidates = || {
             self.candidates
@@ -262,15 +260,15 @@ impl<'a> Recommender<'a> {
         fastest_of(self.candidates.iter().filter(is_small))
     }
 
-    /// The most capable model that fits beside one that guesses for it; where none does, beside one
-    /// that makes vectors.
+    /// Returns the most capable model that fits together with its draft model; if there is none, together
+    /// with an embedding model.
     fn pair(&self) -> Option<ModelPair> {
         let is_main = |candidate: &&Candidate<'_>| {
             candidate.is_for(Tag::Chat) && candidate.fits_with_full_context()
         };
         let mains = || self.candidates.iter().filter(is_main);
         let with_draft = || {
-            // Guesses are worth their memory only where it is known that answers are fast without.
+            // A draft model is worth its memory only if responses are known to be fast without it.
             let is_fast = |main: &&Candidate<'_>| {
                 main.rate()
                     .is_some_and(|rate| rate >= READING_TOKENS_PER_SECOND)
@@ -291,12 +289,12 @@ impl<'a> Recommender<'a> {
         with_draft().or_else(with_embedding)
     }
 
-    /// What the budget leaves beside `main`.
+    /// Returns the bytes of the budget that `main` leaves.
     fn memory_left_by(&self, main: &Candidate<'_>) -> u64 {
         self.budget_bytes.saturating_sub(main.need_bytes())
     }
 
-    /// The draft of `main` where both fit side by side, in the same form: one engine runs both.
+    /// Returns the draft model of `main` in the same format, if both fit. One engine runs both.
     fn draft_beside(&self, main: &Candidate<'_>) -> Option<Candidate<'a>> {
         let draft = self.catalog.find(main.entry.draft.as_deref()?)?;
         let format = main.estimated.variant.format;
@@ -305,7 +303,7 @@ impl<'a> Recommender<'a> {
         candidate.filter(Candidate::fits_with_full_context)
     }
 
-    /// The first model of the list that makes vectors and fits beside `main`.
+    /// Returns the first embedding model of the catalog that fits together with `main`.
     fn embedding_beside(&self, main: &Candidate<'_>) -> Option<Candidate<'a>> {
         let left_bytes = self.memory_left_by(main);
         let entries = self.catalog.entries.iter();

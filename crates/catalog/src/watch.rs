@@ -1,8 +1,7 @@
-//! The list of models as the files say now: watched, and read again in place when one changes.
+//! Watches the catalog files and reads them again when they change.
 //!
-//! Rule: what is in force is always a whole list. While a file has a error, the list from before it
-//! stays and the error is told. Nobody waits for a file: who asks for the list gets the one in
-//! force.
+//! Rule: the current catalog is always complete. While a file has an error, the catalog from before
+//! the error stays and the error is reported. Callers get the current catalog without waiting.
 
 mod file_watcher;
 mod folders;
@@ -17,7 +16,7 @@ pub use reader::read_catalog_file;
 
 use crate::entries::{Catalog, CatalogError};
 
-/// A list of models that follows its files until it is dropped.
+/// A catalog that follows its files until it is dropped.
 #[derive(Debug)]
 pub struct CatalogWatcher {
     state: Arc<Mutex<State>>,
@@ -31,10 +30,9 @@ struct State {
 }
 
 impl CatalogWatcher {
-    /// Reads the lists, and watches them from now on. `built_in` is a file to take in place of the
-    /// list that the program was built with; `user` the user's own, which need not be there, nor its
-    /// folder. `on_change` is called on a thread of its own when another list is in force, or what
-    /// [`Self::error`] says is another.
+    /// Reads the catalogs and watches their files. `built_in` is a file that replaces the built-in
+    /// catalog, `user` is the user's own catalog; neither the file nor its folder need exist. Calls
+    /// `on_change` on a separate thread when the current catalog or [`Self::error`] changes.
     pub fn start(
         built_in: Option<PathBuf>,
         user: Option<PathBuf>,
@@ -59,23 +57,23 @@ impl CatalogWatcher {
         Self { state, watcher }
     }
 
-    /// The list in force.
+    /// Returns the current catalog.
     pub fn current(&self) -> Arc<Catalog> {
         lock(&self.state).current.clone()
     }
 
-    /// Why a file is not in force as it is now: the first error of the user's own list, else of the
-    /// built-in one.
+    /// Returns why a file is not in use as it is now: the first error of the user's own catalog, else
+    /// of the built-in one.
     pub fn error(&self) -> Option<CatalogError> {
         lock(&self.state).errors.first().cloned()
     }
 
-    /// Why changes are not noticed, if they are not: [`Self::reload`] reads the files then.
+    /// Returns why changes aren't noticed, if so. [`Self::reload`] reads the files in that case.
     pub fn problem(&self) -> Option<String> {
         self.watcher.problem()
     }
 
-    /// Has the files read again soon, as if they had changed.
+    /// Reads the files again soon, as if they had changed.
     pub fn reload(&self) {
         self.watcher.reload();
     }

@@ -56,7 +56,7 @@ impl Library {
         &self,
         model: &InstalledModel,
     ) -> Result<(PathBuf, Arc<ModelFacts>), String> {
-        let first = self.machine.specs().first_format();
+        let first = self.machine.specs().preferred_format();
         let mut paths: Vec<&PathBuf> = model.files.paths.iter().collect();
         paths.sort_by_key(|path| format_of(path) != first);
         let usable = |path: &PathBuf| Some((path.clone(), model.facts_of(path).ok()?));

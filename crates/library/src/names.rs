@@ -160,7 +160,7 @@ impl Library {
                 && (id.is_some_and(|id| is(id, base)) || repository.is_some_and(|r| is(r, base)))
         };
         let mut models: Vec<&InstalledModel> = self.installed().iter().filter(goes_by).collect();
-        let first = self.machine.specs().first_format();
+        let first = self.machine.specs().preferred_format();
         models.sort_by_key(|model| {
             let is_of_other_app = matches!(model.origin, Origin::OtherApp { .. });
             (!model.formats().contains(&first), is_of_other_app)

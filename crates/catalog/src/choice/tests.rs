@@ -1,7 +1,7 @@
-//! One choice for all: over the built-in list, over machines of every size, and over made-up lists
-//! that show what each part of the order is for.
+//! Tests of the choice with the built-in catalog on machines of every size, and with made-up catalogs
+//! for each part of the ranking.
 //!
-//! Rule: what is expected of the built-in list follows from its numbers; no entry is named.
+//! Rule: expected results for the built-in catalog follow from its numbers; no entry is named.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn budget_of(machine: &Machine) -> u64 {
     machine.budget(None).total_bytes
 }
 
-/// Macs of every size that the table shows, and PCs of the same.
+/// Returns Macs and PCs of every size that the recommendations cover.
 fn machines() -> impl Iterator<Item = Machine> {
     MEMORY_SIZES.into_iter().flat_map(|bytes| {
         let pc = Machine::new(bytes, None, "", Some(40_000_000_000));
@@ -25,7 +25,8 @@ fn machines() -> impl Iterator<Item = Machine> {
     })
 }
 
-/// A model of 8 billion parameters in these variants, of the given form, packing and gigabytes.
+/// Returns a model of 8 billion parameters with these variants: format, quantization, and size in
+/// units of 100 MB.
 fn entry(variants: &[(&str, &str, Option<u64>)]) -> Entry {
     let mut text = "[[model]]\nid = \"m\"\nname = \"M\"\n[model.architecture]\n\
         model_type = \"qwen3\"\nparameters = 8_000_000_000\nlayers = 36\nhidden_size = 4096\n\
@@ -52,7 +53,7 @@ fn chosen(entry: &Entry, machine: &Machine) -> String {
 }
 
 #[test]
-fn what_is_recommended_for_a_machine_is_what_suits_it() {
+fn the_recommended_variant_is_the_chosen_variant() {
     let list = Catalog::built_in();
     for machine in machines() {
         let recommended = recommended_for(&machine, None, &list);
@@ -77,7 +78,7 @@ fn what_is_recommended_for_a_machine_is_what_suits_it() {
 }
 
 #[test]
-fn no_other_variant_of_any_entry_suits_better() {
+fn no_other_variant_of_any_entry_is_better() {
     let list = Catalog::built_in();
     for machine in machines() {
         let budget_bytes = budget_of(&machine);
@@ -87,7 +88,7 @@ fn no_other_variant_of_any_entry_suits_better() {
                 continue;
             };
             let order = |one: &EstimatedVariant<'_>| {
-                let is_second_format = one.variant.format != machine.first_format();
+                let is_second_format = one.variant.format != machine.preferred_format();
                 (is_second_format, one.facts.weight_bytes)
             };
             for other in &entry.variants {
@@ -102,7 +103,7 @@ fn no_other_variant_of_any_entry_suits_better() {
 }
 
 #[test]
-fn the_form_that_goes_first_is_left_only_where_it_has_no_room() {
+fn the_second_format_is_chosen_only_if_the_preferred_one_has_no_room() {
     let both = entry(&[
         ("gguf", "Q4_K_M", Some(50)),
         ("mlx", "8-bit", Some(85)),
@@ -115,13 +116,13 @@ fn the_form_that_goes_first_is_left_only_where_it_has_no_room() {
     let large_first = entry(&[("gguf", "Q4_K_M", Some(50)), ("mlx", "8-bit", Some(85))]);
     assert_eq!(chosen(&large_first, &mac(32)), "8-bit");
     assert_eq!(chosen(&large_first, &mac(12)), "Q4_K_M");
-    // Where nothing has room, what goes first is told, with its numbers.
+    // If nothing fits, the variant in the preferred format is returned, with its numbers.
     let estimated = variant_for(&large_first, &mac(4), budget_of(&mac(4))).unwrap();
     assert!(!estimated.estimate.verdict.is_usable() && estimated.variant.packing == "8-bit");
 }
 
 #[test]
-fn fewer_than_four_bits_are_taken_only_where_four_have_no_room_and_then_the_most() {
+fn fewer_than_four_bits_are_chosen_only_if_four_have_no_room_and_then_the_most() {
     let small = entry(&[
         ("gguf", "IQ1_M", Some(21)),
         ("gguf", "Q3_K_M", Some(38)),
@@ -143,7 +144,7 @@ fn fewer_than_four_bits_are_taken_only_where_four_have_no_room_and_then_the_most
 }
 
 #[test]
-fn a_variant_whose_size_is_not_known_is_taken_only_where_there_is_no_other() {
+fn a_variant_of_unknown_size_is_chosen_only_if_it_is_the_only_one() {
     let pc = Machine::new(32 * GIB, None, "", None);
     let sized = entry(&[("gguf", "Q4_K_M", None), ("gguf", "Q8_0", Some(86))]);
     assert_eq!(chosen(&sized, &pc), "Q8_0");
@@ -152,7 +153,7 @@ fn a_variant_whose_size_is_not_known_is_taken_only_where_there_is_no_other() {
 }
 
 #[test]
-fn of_a_repository_the_usual_packing_is_taken_while_its_weights_fit() {
+fn q4_k_m_is_chosen_in_a_repository_while_its_weights_fit() {
     let gguf = |packing, gigabytes: u64| RepositoryFiles {
         format: Format::Gguf,
         packing,
@@ -184,9 +185,9 @@ fn of_a_repository_the_usual_packing_is_taken_while_its_weights_fit() {
 }
 
 proptest! {
-    /// The order of the list does not matter, and more memory never makes what fitted unfit.
+    /// The order of variants does not matter, and more memory never makes a fitting model unfit.
     #[test]
-    fn the_choice_follows_from_the_model_and_the_machine(
+    fn the_choice_depends_only_on_the_model_and_the_machine(
         order in Just(vec!["IQ2_M", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0"]).prop_shuffle(),
         memory in 4..64u64,
     ) {

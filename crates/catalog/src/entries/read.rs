@@ -1,7 +1,7 @@
-//! Reads a list of models from TOML: its models, and what holds between them.
+//! Reads a catalog from TOML and checks that its models are consistent.
 //!
-//! Rule: the keys that are read are those of [`keys`], which the header of the built-in list explains;
-//! a test holds the two together.
+//! Rule: the keys that are read are those of [`keys`], and the header of the built-in catalog explains
+//! them; a test compares both.
 
 mod architecture;
 pub(super) mod keys;
@@ -15,14 +15,14 @@ use toml::de::DeTable;
 use super::table::{Document, Located, Table, meant, new_spelling, shown};
 use super::{Bundled, Catalog, CatalogError, Entry, Sampling, Tag};
 
-/// A model, and where in the file it says what must be held against other models.
+/// A reference to a draft model, which is checked after all models are read.
 struct Draft {
     of_parameters: u64,
     id: Located<String>,
 }
 
-/// The entries without a error, and all errors, both in the order of the file. A draft may be a
-/// model of `base` as well; `is_users` says that this is the user's own list.
+/// Returns the entries without errors, and all errors, both in the order of the file. A draft model
+/// may also be in `base`. `is_users` is true for the user's own catalog.
 pub(super) fn list(
     text: &str,
     file: &Path,
@@ -65,7 +65,7 @@ pub(super) fn list(
     (entries, document.into_errors())
 }
 
-/// What the parser says, in words for people who do not know TOML where it is something common.
+/// Returns the parser's message, for common errors in words for people who don't know TOML.
 fn not_toml(message: &str) -> String {
     let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     match what {
@@ -117,7 +117,8 @@ fn unique(id: &Located<String>, ids: &mut HashMap<String, usize>, document: &mut
     }
 }
 
-/// A user's entry takes the place of a built-in one, but not of a model that ships with the program.
+/// Checks that the user doesn't replace the model that comes with the program. A user's entry may
+/// replace any other built-in one.
 fn is_free(id: &Located<String>, base: &Catalog, is_users: bool, document: &mut Document<'_>) {
     let ships = |entry: &Entry| entry.bundled.is_some();
     if is_users && base.find(&id.value).is_some_and(ships) {
@@ -129,8 +130,8 @@ fn is_free(id: &Located<String>, base: &Catalog, is_users: bool, document: &mut 
     }
 }
 
-/// The entry of a table, with the place of its draft; `None` after a error without which nothing
-/// more can be said.
+/// Returns the entry of a table, with the position of its draft model; `None` after an error that
+/// leaves the entry without a required value.
 fn entry(
     table: &Table<'_>,
     id: Option<Located<String>>,
@@ -187,7 +188,7 @@ fn entry(
     Some((entry, draft))
 }
 
-/// SPDX's letters and operators; which licenses there are is not for this list to say.
+/// Reads the license. Checks only the characters of an SPDX expression, not whether it exists.
 fn license(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     let found = table.text("license", document)?;
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-.+: ()".contains(c);
@@ -238,7 +239,7 @@ fn tags(table: &Table<'_>, document: &mut Document<'_>) -> Vec<Tag> {
     tags
 }
 
-/// The keys of `known` that are marked as unverified.
+/// Returns the keys of `known` that are listed as unverified.
 fn unverified(table: &Table<'_>, known: &[&str], document: &mut Document<'_>) -> Vec<String> {
     let mut keys = Vec::new();
     for found in table.texts("unverified", document) {
@@ -268,7 +269,7 @@ fn sampling(table: &Table<'_>, document: &mut Document<'_>) -> Sampling {
     table.allow_only(&keys::SAMPLING, document);
     let top_k = table.number("top_k", 0..=1_000_000, document);
     let mut fraction = |key, range| Some(table.fraction(key, range, document)?.value);
-    // Of top_p and the penalty 0 would leave no token, or divide by it.
+    // With 0, top_p would keep no token and the penalty would divide by zero.
     Sampling {
         temperature: fraction("temperature", 0.0..=5.0),
         top_p: fraction("top_p", 0.01..=1.0),
@@ -278,7 +279,7 @@ fn sampling(table: &Table<'_>, document: &mut Document<'_>) -> Sampling {
     }
 }
 
-/// Where the model lies that comes with the program. Paths are relative to the built-in list.
+/// Returns the paths of the model that comes with the program, relative to the built-in catalog.
 fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Option<Bundled> {
     let mut path = |key| {
         let found = table.text(key, document)?;
@@ -311,7 +312,7 @@ fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Op
     }
 }
 
-/// A draft is another, smaller model of the list.
+/// Checks that a draft model is another, smaller model of the catalog.
 fn check_draft(
     draft: &Draft,
     entries: &[Entry],
@@ -321,7 +322,7 @@ fn check_draft(
 ) {
     let id = &draft.id.value;
     let own = entries.iter().find(|entry| entry.id == *id);
-    // Of an entry with a error nothing is known but that it is there.
+    // Of an entry with an error only the id is known.
     let found = own.or_else(|| base.find(id).filter(|_| !ids.contains_key(id)));
     if let Some(found) = found {
         if found.architecture.parameters >= draft.of_parameters {

@@ -1,7 +1,7 @@
-//! A table of TOML, read key by key.
+//! Reads a TOML table key by key.
 //!
-//! Rule: what is wrong with a value is told where the value is, in words, and never twice; what is
-//! asked for and wrong is as if it were not there.
+//! Rule: an error is reported once, in words, at the position of the value. A wrong value then
+//! counts as missing.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -11,13 +11,13 @@ use toml::de::{DeTable, DeValue};
 
 use super::CatalogError;
 
-/// Longest text of a value, in bytes.
+/// Maximum length of a text value in bytes.
 const MAX_TEXT_BYTES: usize = 2000;
 
-/// Keys that were once spelled differently: the old spelling, which is still read, and the new one.
+/// Keys that had another spelling before: the old spelling, which is still read, and the new one.
 const OLD_SPELLINGS: [(&str, &str); 1] = [("licence", "license")];
 
-/// A file that is being read, and what was found wrong in it.
+/// A file that is being read, and the errors in it so far.
 pub(super) struct Document<'a> {
     text: &'a str,
     file: &'a Path,
@@ -33,7 +33,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Notes what is wrong at this byte of the file.
+    /// Records an error at this byte of the file.
     pub(super) fn wrong(&mut self, at: usize, reason: impl Into<String>) {
         let error = CatalogError::at(self.file, self.text, at, reason);
         self.errors.push(error);
@@ -43,12 +43,12 @@ impl<'a> Document<'a> {
         self.errors.len()
     }
 
-    /// Line of this byte, from 1.
+    /// Returns the line of this byte, from 1.
     pub(super) fn line_of(&self, at: usize) -> usize {
         CatalogError::at(self.file, self.text, at, "").line
     }
 
-    /// All errors in the order of the file.
+    /// Returns all errors in the order of the file.
     pub(super) fn into_errors(mut self) -> Vec<CatalogError> {
         let place = |error: &CatalogError| (error.line, error.column);
         self.errors.sort_by_key(place);
@@ -56,20 +56,20 @@ impl<'a> Document<'a> {
     }
 }
 
-/// A value, and where in the file it begins.
+/// A value, and the byte of the file where it begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Located<T> {
     pub(super) value: T,
     pub(super) at: usize,
 }
 
-/// One table of a file.
+/// A table of a file.
 #[derive(Clone)]
 pub(super) struct Table<'a> {
     values: &'a DeTable<'a>,
-    /// Where it begins.
+    /// The byte where the table begins.
     pub(super) at: usize,
-    /// What it is to people, such as `this variant`.
+    /// Name of the table in messages, such as `this variant`.
     what: String,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Table<'a> {
         Self { values, at, what }
     }
 
-    /// Tells of keys that are not among `known`.
+    /// Reports keys that are not in `known`.
     pub(super) fn allow_only(&self, known: &[&str], document: &mut Document<'_>) {
         for key in self.values.keys() {
             let name: &str = key.get_ref();
@@ -110,12 +110,12 @@ impl<'a> Table<'a> {
         self.get(key).is_some()
     }
 
-    /// Where the value of `key` is, else the table.
+    /// Returns the position of the value of `key`, else that of the table.
     pub(super) fn place_of(&self, key: &str) -> usize {
         self.get(key).map_or(self.at, |value| value.span().start)
     }
 
-    /// `found`, and if the key is not there at all, a error with `example`.
+    /// Returns `found`. If the key is missing, reports an error with `example`.
     pub(super) fn need<T>(
         &self,
         key: &str,
@@ -130,13 +130,13 @@ impl<'a> Table<'a> {
         found
     }
 
-    /// A text of one line or more; never empty, and with nothing in it that cannot be seen.
+    /// Returns a text: not empty, and without invisible characters.
     pub(super) fn text(&self, key: &str, document: &mut Document<'_>) -> Option<Located<String>> {
         let (value, at) = self.value(key)?;
         text_of(value, at, &format!("`{key}`"), document)
     }
 
-    /// A list of texts, those that are right; none where the key is not there.
+    /// Returns the correct texts of a list; empty if the key is missing.
     pub(super) fn texts(&self, key: &str, document: &mut Document<'_>) -> Vec<Located<String>> {
         let Some((value, at)) = self.value(key) else {
             return Vec::new();
@@ -154,7 +154,7 @@ impl<'a> Table<'a> {
         texts.collect()
     }
 
-    /// A whole number in `range`.
+    /// Returns a whole number in `range`.
     pub(super) fn number(
         &self,
         key: &str,
@@ -177,7 +177,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A number in `range`, with or without a fraction.
+    /// Returns a number in `range`, with or without a fraction.
     pub(super) fn fraction(
         &self,
         key: &str,
@@ -203,7 +203,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A table below this one.
+    /// Returns a table inside this one.
     pub(super) fn table(
         &self,
         key: &str,
@@ -219,7 +219,7 @@ impl<'a> Table<'a> {
         Some(Self { values, at, what })
     }
 
-    /// A list of tables below this one, as `header` begins each; those that are right.
+    /// Returns the correct tables of a list inside this table. `header` is how each begins.
     pub(super) fn tables(
         &self,
         key: &str,
@@ -263,7 +263,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Returns the current spelling of a key that was once spelled like `name`.
+/// Returns the current spelling of a key whose old spelling is `name`.
 pub(super) fn new_spelling(name: &str) -> Option<&'static str> {
     let (_, new) = OLD_SPELLINGS.iter().find(|(old, _)| *old == name)?;
     Some(new)
@@ -297,8 +297,8 @@ fn text_of(
     None
 }
 
-/// Control characters, which a terminal would obey, and those that turn the direction of what
-/// follows, so that a name reads as another.
+/// Returns true for control characters, which a terminal would obey, and for characters that change
+/// the direction of the text after them, so that a name reads as another.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
@@ -323,7 +323,7 @@ fn wrong_kind(
     document.wrong(at, format!("{what} must be {expected}, and is {found}"));
 }
 
-/// What `name` was probably meant to be of `known`, as the end of a sentence.
+/// Returns the end of a sentence that suggests the most similar name in `known`.
 pub(super) fn meant(name: &str, known: &[&str]) -> Option<String> {
     nearest(name, known).map(|near| format!("; did you mean `{near}`?"))
 }
@@ -341,7 +341,7 @@ fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().find(is_part).copied()
 }
 
-/// A name from a file, as it may be shown.
+/// Returns a name from a file in a form that is safe to display.
 pub(super) fn shown(name: &str) -> String {
     const MOST: usize = 60;
     let visible = name.chars().filter(|&c| !is_hidden(c));

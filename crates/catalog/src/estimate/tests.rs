@@ -1,4 +1,4 @@
-//! Verdicts, budgets and speeds of models by their numbers, on machines that are made up.
+//! Tests of estimates: whether made-up models fit made-up machines, and their speeds.
 
 use proptest::prelude::*;
 use transom_fit::decide;
@@ -9,7 +9,7 @@ use crate::measured::{Key, Measured, Sample, record};
 
 const GIB: u64 = 1 << 30;
 
-/// A dense model of so many billion parameters at 4.5 bits, with the shape of a Llama.
+/// Returns a dense model of this many billion parameters at 4.5 bits, with the shape of a Llama.
 fn dense(billions: u64, format: Format) -> ModelFacts {
     let (layers, heads, hidden) = match billions {
         ..=1 => (16, 32, 2048),
@@ -68,7 +68,7 @@ fn on(facts: &ModelFacts, gigabytes: u64) -> Estimate {
     )
 }
 
-/// What people are told wrongly elsewhere: 39 GB of weights beside a budget of 23.5.
+/// A common mistake of other tools: 39 GB of weights with a budget of 23.5 GB.
 #[test]
 fn seventy_billion_parameters_do_not_fit_36_gigabytes() {
     for format in [Format::Gguf, Format::Safetensors] {
@@ -79,7 +79,7 @@ fn seventy_billion_parameters_do_not_fit_36_gigabytes() {
         assert!(missing_bytes > 14 * GIB, "{missing_bytes}");
         assert!(!on(&facts, 36).verdict.is_usable());
         assert_eq!(on(&facts, 36).context_that_fits, None);
-        // Nor 48, whose GPU keeps 36 in use; but 64.
+        // Nor 48 GB, whose GPU can use 36; but 64 GB is enough.
         assert!(matches!(
             on(&facts, 48).verdict,
             MemoryFit::DoesNotFit { .. }
@@ -89,7 +89,7 @@ fn seventy_billion_parameters_do_not_fit_36_gigabytes() {
 }
 
 #[test]
-fn what_obviously_fits_is_not_refused() {
+fn models_that_clearly_fit_are_reported_as_fitting() {
     for format in [Format::Gguf, Format::Safetensors] {
         for (billions, gigabytes) in [(1, 8), (3, 8), (8, 16), (14, 24), (32, 36), (70, 96)] {
             let facts = dense(billions, format);
@@ -104,9 +104,9 @@ fn what_obviously_fits_is_not_refused() {
     }
 }
 
-/// What people are told before a load against what the supervisor decides at the load.
+/// Compares the estimate before a load with the supervisor's decision at the load.
 #[test]
-fn verdicts_are_the_same_before_a_load_and_at_it() {
+fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
     let machines = [
         0, 1, 3, 4, 8, 12, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 512,
     ];
@@ -145,8 +145,8 @@ fn verdicts_are_the_same_before_a_load_and_at_it() {
             let both = format!("{machine:?}: {told:?}, {decided:?}");
             match (told.verdict, decided) {
                 (MemoryFit::Fits, transom_fit::Verdict::Fits) => n_fit += 1,
-                // At a load the context is shortened as if only keys and values became less, so it
-                // may come out shorter, never longer.
+                // At a load the context is shortened as if only the KV cache became smaller, so
+                // it may be shorter than the estimate, but never longer.
                 (
                     MemoryFit::FitsWithContext { context_length },
                     transom_fit::Verdict::FitsWithContext(decided),
@@ -165,7 +165,7 @@ fn verdicts_are_the_same_before_a_load_and_at_it() {
 }
 
 #[test]
-fn each_verdict_carries_the_number_that_a_person_needs() {
+fn each_result_has_the_number_that_a_person_needs() {
     let facts = dense(8, Format::Gguf);
     let machine = Machine::with_memory(16 * GIB);
     let request = EstimateRequest::new(&facts);
@@ -180,14 +180,14 @@ fn each_verdict_carries_the_number_that_a_person_needs() {
     };
     assert_eq!(verdict(wanted, 0, None), MemoryFit::Fits);
     assert_eq!(verdict(wanted, 0, Some(wanted)), MemoryFit::Fits);
-    // The machine is large enough, but a browser has it.
+    // The machine is large enough, but a browser uses the memory.
     assert_eq!(
         verdict(wanted, 0, Some(wanted - GIB)),
         MemoryFit::FitsIfOthersClose {
             needs_bytes_free: GIB
         }
     );
-    // Or another model.
+    // Or another model uses it.
     assert_eq!(
         verdict(wanted, 2 * GIB, Some(wanted - GIB)),
         MemoryFit::FitsIfOthersClose {
@@ -201,7 +201,7 @@ fn each_verdict_carries_the_number_that_a_person_needs() {
     let shorter = need(&request, &machine, context_length).total_bytes();
     let longer = need(&request, &machine, context_length + 256).total_bytes();
     assert!(shorter < wanted && longer > wanted - 1);
-    // A context too short to be of use is no fit.
+    // A context that is too short to be useful counts as not fitting.
     let least = need(&request, &machine, LEAST_CONTEXT).total_bytes();
     assert_eq!(
         verdict(least - 1, 0, None),
@@ -212,7 +212,7 @@ fn each_verdict_carries_the_number_that_a_person_needs() {
 }
 
 #[test]
-fn a_model_that_guesses_takes_room_of_its_own() {
+fn a_draft_model_needs_memory_of_its_own() {
     let (facts, draft) = (dense(8, Format::Gguf), dense(1, Format::Gguf));
     let machine = Machine::with_memory(16 * GIB);
     let alone = need(&EstimateRequest::new(&facts), &machine, DEFAULT_CONTEXT);
@@ -227,11 +227,11 @@ fn a_model_that_guesses_takes_room_of_its_own() {
     assert!(of_draft > draft.weight_bytes);
 }
 
-/// The 7B model of llama.cpp's makers, 3.56 GiB: they measured 14.2 tokens a second on an M1, 36.4 on
-/// an M1 Pro, 61.2 on an M1 Max, 83.7 on an M1 Ultra, 30.7 on an M3 Pro, 24.1 on an M4 and 83.1 on an M4 Max
+/// llama.cpp measured a 7B model of 3.56 GiB: 14.2 tokens per second on an M1, 36.4 on an M1 Pro,
+/// 61.2 on an M1 Max, 83.7 on an M1 Ultra, 30.7 on an M3 Pro, 24.1 on an M4 and 83.1 on an M4 Max
 /// (<https://github.com/ggml-org/llama.cpp/discussions/4167>).
 #[test]
-fn predicted_speeds_are_those_that_were_published() {
+fn predicted_speeds_include_the_published_ones() {
     let facts = ModelFacts {
         weight_bytes: 3_822_520_893,
         active_weight_bytes: 3_822_520_893,
@@ -262,13 +262,13 @@ fn predicted_speeds_are_those_that_were_published() {
             speed.low < published && published < speed.high,
             "{chip}: {speed:?}, published {published}"
         );
-        // A range so wide that it says nothing would be none.
+        // A wider range would say nothing.
         assert!(speed.high < 2.6 * speed.low, "{chip}: {speed:?}");
     }
 }
 
 #[test]
-fn a_mixture_of_experts_reads_only_what_it_uses_and_a_long_context_slows_all() {
+fn a_mixture_of_experts_reads_only_used_experts_and_a_long_context_is_slower() {
     let machine = Machine::new(64 * GIB, Some(48 * GIB), "Apple M3 Max", None);
     let room = AvailableMemory::of_budget(&machine.budget(None));
     let rate = |facts: &ModelFacts, context_length| {
@@ -291,7 +291,7 @@ fn a_mixture_of_experts_reads_only_what_it_uses_and_a_long_context_slows_all() {
 }
 
 #[test]
-fn windows_and_states_make_long_contexts_cheap() {
+fn windows_and_states_make_long_contexts_small() {
     let plain = dense(8, Format::Safetensors);
     let machine = Machine::with_memory(16 * GIB);
     let kv =
@@ -320,9 +320,9 @@ fn windows_and_states_make_long_contexts_cheap() {
     );
 }
 
-/// After a use the measured speed stands, and a peak beyond what was computed counts.
+/// After a use the measured speed replaces the prediction, and a higher peak corrects the need.
 #[test]
-fn what_was_measured_corrects_the_next_estimate() {
+fn measurements_correct_the_next_estimate() {
     let facts = dense(8, Format::Safetensors);
     let machine = Machine::with_memory(16 * GIB);
     let room = AvailableMemory::of_budget(&machine.budget(None));
@@ -353,9 +353,9 @@ fn what_was_measured_corrects_the_next_estimate() {
 }
 
 proptest! {
-    /// Whatever a file says, no number overflows, and the verdict follows from the numbers shown.
+    /// With any numbers in a file nothing overflows, and the result follows from the numbers shown.
     #[test]
-    fn the_verdict_follows_from_the_numbers(
+    fn the_result_follows_from_the_numbers(
         numbers in prop::collection::vec(prop_oneof![0..100_000u64, any::<u64>()], 8),
         room in prop::collection::vec(prop_oneof![0..64 * GIB, any::<u64>()], 3),
         is_folder: bool, memory in any::<u64>(),

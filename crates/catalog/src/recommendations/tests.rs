@@ -1,6 +1,6 @@
-//! What the built-in list comes to for machines of every size.
+//! Tests of the recommendations from the built-in catalog for machines of every size.
 //!
-//! Rule: no name stands here but that of a case people know; the rest is what must hold of any list.
+//! Rule: only one well-known model is named; all else must hold for any catalog.
 
 use super::*;
 use crate::estimate::{AvailableMemory, EstimateRequest, estimate};
@@ -22,7 +22,7 @@ fn all_of(recommended: &Recommendations) -> Vec<&Recommendation> {
 }
 
 #[test]
-fn every_size_of_memory_gets_something_that_fits_it() {
+fn every_memory_size_gets_recommendations_that_fit() {
     for size in MEMORY_SIZES {
         let recommended = for_mac(size / GIB);
         assert!(
@@ -59,7 +59,7 @@ fn every_size_of_memory_gets_something_that_fits_it() {
 }
 
 #[test]
-fn a_larger_machine_is_never_offered_less() {
+fn a_larger_machine_never_gets_a_less_capable_model() {
     let catalog = Catalog::built_in();
     let size = |pick: &Option<Recommendation>| {
         let id = &pick.as_ref().unwrap().id;
@@ -73,12 +73,12 @@ fn a_larger_machine_is_never_offered_less() {
 }
 
 #[test]
-fn the_same_list_and_machine_give_the_same() {
+fn recommendations_are_reproducible() {
     assert_eq!(for_mac(24), for_mac(24));
 }
 
 #[test]
-fn a_model_of_70_billion_parameters_is_not_for_36_gigabytes() {
+fn a_model_of_70_billion_parameters_is_not_recommended_for_36_gigabytes() {
     let catalog = Catalog::built_in();
     let entry = catalog.find("llama-3.3-70b").unwrap();
     let on = |gigabytes: u64| {
@@ -110,9 +110,9 @@ fn a_model_of_70_billion_parameters_is_not_for_36_gigabytes() {
     }
 }
 
-/// On 8 GB a model for programs of 32 billion parameters would be as wrong as none.
+/// On 8 GB a 32 billion parameter model for code would be as wrong as none.
 #[test]
-fn a_small_machine_is_offered_small_models_and_a_large_one_is_not() {
+fn a_small_machine_gets_small_models_and_a_large_one_large_models() {
     let catalog = Catalog::built_in();
     let parameters = |pick: Option<Recommendation>| {
         let entry = catalog.find(&pick.unwrap().id).unwrap();
@@ -124,9 +124,9 @@ fn a_small_machine_is_offered_small_models_and_a_large_one_is_not() {
     assert!(large >= 200, "{large}");
 }
 
-/// Large enough for 27 billion parameters, and far too slow.
+/// There is enough memory for 27 billion parameters, but they would be far too slow.
 #[test]
-fn a_slow_machine_is_offered_what_it_can_bear() {
+fn a_slow_machine_gets_models_of_acceptable_speed() {
     let catalog = Catalog::built_in();
     let slow = |gigabytes_a_second: u64| {
         let bandwidth = Some(gigabytes_a_second * 1_000_000_000);
@@ -145,13 +145,13 @@ fn a_slow_machine_is_offered_what_it_can_bear() {
 }
 
 #[test]
-fn a_list_of_nothing_recommends_nothing() {
+fn an_empty_catalog_recommends_nothing() {
     let recommended = recommended_for_mac(64 * GIB, &Catalog::default());
     assert_eq!(all_of(&recommended).len(), 0);
 }
 
 #[test]
-fn without_a_gpu_the_other_form_goes_first() {
+fn without_a_gpu_gguf_is_preferred() {
     let pc = Machine::new(16 * GIB, None, "", Some(40_000_000_000));
     let recommended = recommended_for(&pc, None, &Catalog::built_in());
     assert_eq!(recommended.chat.unwrap().format, Format::Gguf);

@@ -1,7 +1,7 @@
-//! Some files that are watched on a thread of their own, which looks at them when they change.
+//! Watches files on a separate thread and calls a function when they change.
 //!
-//! Rule: folders are watched first and files read then, so that no change falls between the two; and
-//! a file that an editor is still writing is read when that is over.
+//! Rule: folders are watched before files are read, so that no change is missed in between. A file
+//! that an editor is still writing is read only when the writes have ended.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -13,12 +13,12 @@ use notify::EventHandler;
 
 use super::folders::WatchedFolders;
 
-/// An editor's last write is this long past before the file is read.
+/// Time without changes after which a file is read, so that an editor has finished writing.
 const QUIET_TIME: Duration = Duration::from_millis(100);
-/// Files that keep changing are read after this time nevertheless.
+/// Files that keep changing are read after this time anyway.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// Files that are watched until this is dropped.
+/// Watches files until it is dropped.
 #[derive(Debug)]
 pub(crate) struct FileWatcher {
     problem: Arc<Mutex<Option<String>>>,
@@ -26,19 +26,19 @@ pub(crate) struct FileWatcher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What wakes the thread.
+/// A message to the thread.
 enum Message {
-    /// Something happened in a folder that is watched.
+    /// The system reported a change in a watched folder.
     Event(notify::Result<notify::Event>),
-    /// Someone asked to look.
+    /// [`FileWatcher::reload`] was called.
     Reload,
-    /// Nobody is interested any more.
+    /// The watcher was dropped.
     Stop,
 }
 
 impl FileWatcher {
-    /// Watches `files`, which need not be there, nor their folders. `look` is called on a thread of
-    /// this `name`, as soon as it watches and after each change.
+    /// Watches `files`; neither they nor their folders need exist. Calls `on_change` on a thread with
+    /// this `name`, once as soon as it watches, and after each change.
     pub(crate) fn start(
         name: &str,
         files: Vec<PathBuf>,
@@ -67,14 +67,14 @@ impl FileWatcher {
         }
     }
 
-    /// Why changes are not noticed, if they are not.
+    /// Returns why changes aren't noticed, if so.
     pub(crate) fn problem(&self) -> Option<String> {
         lock(&self.problem).clone()
     }
 
-    /// Has the files looked at soon, as if they had changed.
+    /// Calls `on_change` soon, as if the files had changed.
     pub(crate) fn reload(&self) {
-        // Without a thread there is nobody to look, as `problem` says.
+        // If the thread could not be started, `problem` says so.
         let _ = self.messages.send(Message::Reload);
     }
 }
@@ -83,7 +83,7 @@ impl Drop for FileWatcher {
     fn drop(&mut self) {
         let _ = self.messages.send(Message::Stop);
         let own = thread::current().id();
-        // A callback may be the one that drops it.
+        // The last reference may be dropped in `on_change`, on the thread itself.
         if let Some(thread) = self
             .thread
             .take()
@@ -94,22 +94,22 @@ impl Drop for FileWatcher {
     }
 }
 
-/// What a panic elsewhere left is whole: every change of it is one assignment.
+/// Locks a mutex, also after a panic: each change of the data is one assignment, so it is complete.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Passes on what the system tells.
+/// Forwards the system's events to the thread.
 pub(super) struct EventSender(Sender<Message>);
 
 impl EventHandler for EventSender {
     fn handle_event(&mut self, event: notify::Result<notify::Event>) {
-        // After the end there is nobody to tell.
+        // Fails only after the end of the thread.
         let _ = self.0.send(Message::Event(event));
     }
 }
 
-/// What the thread owns.
+/// The data of the thread.
 struct WatchThread<F> {
     folders: WatchedFolders,
     problem: Arc<Mutex<Option<String>>>,
@@ -128,7 +128,7 @@ impl<F: FnMut()> WatchThread<F> {
         }
     }
 
-    /// Returns when the files are to be looked at again; `None` at the end.
+    /// Waits until the files must be read again. Returns `None` at the end.
     fn wait(&self, messages: &Receiver<Message>) -> Option<()> {
         loop {
             match messages.recv() {

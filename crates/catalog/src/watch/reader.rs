@@ -1,6 +1,6 @@
-//! What is in force, from what the files say now and said before.
+//! Reads the catalog files and keeps the last state without errors.
 //!
-//! Rule: a file that is gone says nothing; one with a error says what it said before it.
+//! Rule: a missing file has no entries. A file with an error keeps the content from before the error.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use crate::entries::{Catalog, CatalogError};
 
-/// Longest list; the built-in one has 100 KB.
+/// Maximum size of a catalog file. The built-in one has 100 KB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The files, and what of them is in force.
+/// The catalog files, and the catalog that results from them.
 pub(super) struct CatalogReader {
     built_in: Option<PathBuf>,
     user: Option<PathBuf>,
-    /// The last built-in list without a error.
+    /// The last built-in catalog without an error.
     base: Arc<Catalog>,
-    /// The last text of the user's own list without a error.
+    /// The last text of the user's own catalog without an error.
     text: Option<String>,
-    /// The list in force.
+    /// The current catalog.
     current: Arc<Catalog>,
 }
 
@@ -35,8 +35,8 @@ impl CatalogReader {
         }
     }
 
-    /// Reads the files; the list in force then, and all errors, the user's first. Of an equal list
-    /// the same one is returned.
+    /// Reads the files. Returns the current catalog and all errors, the user's first. If the catalog is
+    /// equal to the one before, returns the same `Arc`.
     pub(super) fn read(&mut self) -> (Arc<Catalog>, Vec<CatalogError>) {
         let mut errors = Vec::new();
         if let Some(file) = &self.built_in {
@@ -51,7 +51,7 @@ impl CatalogReader {
         let merged = self.merged();
         let current = merged.unwrap_or_else(|error| {
             errors.insert(0, error);
-            // What it said before may not go with another built-in list.
+            // The user's text from before may not be valid with another built-in catalog.
             let before = self.text.as_deref().zip(self.user.as_deref());
             let before = before.map(|(text, file)| self.base.merged_with(text, file));
             match before {
@@ -79,10 +79,10 @@ impl CatalogReader {
     }
 }
 
-/// Reads the text of a list of models; `None` if there is no such file.
+/// Reads the text of a catalog file; `None` if the file doesn't exist.
 ///
 /// # Errors
-/// A error for a file that cannot be read, is too long or is not UTF-8.
+/// [`CatalogError`] if the file can't be read, is too long or is not UTF-8.
 pub fn read_catalog_file(file: &Path) -> Result<Option<String>, CatalogError> {
     let wrong = |reason: String| CatalogError::at(file, "", 0, reason);
     let bytes = match transom_files::read(file, MAX_BYTES) {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn of_files_that_say_the_same_the_same_list_is_returned() {
+    fn an_equal_catalog_is_the_same_arc() {
         let folder = tempfile::tempdir().unwrap();
         let user = folder.path().join("mine.toml");
         fs::write(&user, model("a", "")).unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_no_regular_file_or_too_long_is_a_mistake() {
+    fn a_catalog_that_is_no_regular_file_or_too_long_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let user = folder.path().join("mine.toml");
         let read = || CatalogReader::new(None, Some(user.clone())).read();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_said_before_is_laid_over_another_built_in_list() {
+    fn the_users_last_valid_text_is_merged_with_a_new_built_in_catalog() {
         let folder = tempfile::tempdir().unwrap();
         let [base, user] = ["base.toml", "mine.toml"].map(|name| folder.path().join(name));
         fs::write(&base, model("a", "")).unwrap();
@@ -165,11 +165,11 @@ mod tests {
         let (list, errors) = reader.read();
         assert_eq!((ids(&list), errors.len()), (vec!["a", "c", "bb"], 1));
         assert_eq!(errors[0].file, user);
-        // Without its draft the user's model cannot stay.
+        // Without its draft model the user's model can't stay.
         fs::write(&base, model("c", "")).unwrap();
         let (list, _) = reader.read();
         assert_eq!(ids(&list), ["c"]);
-        // Both files may have a error at once; the user's is told first.
+        // Both files may have an error at once; the user's comes first.
         fs::write(&base, "oops").unwrap();
         let (list, errors) = reader.read();
         assert_eq!((ids(&list), errors.len()), (vec!["c"], 2));

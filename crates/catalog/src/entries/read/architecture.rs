@@ -1,6 +1,6 @@
-//! Reads a model's numbers and holds them against each other.
+//! Reads the numbers of a model and checks that they are consistent.
 //!
-//! Rule: what passes here can be multiplied with a context length in 64 bits, and stands for a model
+//! Rule: numbers that pass can be multiplied with a context length in 64 bits, and describe a model
 //! that can exist.
 
 use std::ops::RangeInclusive;
@@ -19,7 +19,7 @@ const EXPERTS: RangeInclusive<u64> = 1..=1 << 12;
 const BYTES: RangeInclusive<u64> = 1..=1 << 50;
 const STATE_BYTES: RangeInclusive<u64> = 1..=1 << 34;
 
-/// Reads `[model.architecture]`; `is_bundled` of a model that ships with the program.
+/// Reads `[model.architecture]`. `is_bundled` is true for the model that comes with the program.
 pub(super) fn read(
     table: &Table<'_>,
     is_bundled: bool,
@@ -72,7 +72,7 @@ pub(super) fn read(
         vocabulary: vocabulary?,
         context_length: context_length?,
         sliding_window,
-        // A window without a number of layers is all layers'.
+        // A window without a number of layers applies to all layers.
         sliding_layers: sliding_layers.or(sliding_window.and(layers)).unwrap_or(0),
         sliding_kv_heads: sliding_kv_heads.or(kv_heads)?,
         sliding_head_dim,
@@ -89,7 +89,8 @@ pub(super) fn read(
     Some(numbers)
 }
 
-/// How a model is packed that ships with the program; of others their variants say it.
+/// Reads the quantization of the model that comes with the program. Other models have it in their
+/// variants.
 fn bundled(
     table: &Table<'_>,
     is_bundled: bool,
@@ -118,7 +119,7 @@ fn bundled(
     })
 }
 
-/// What must hold between the numbers.
+/// Checks that the numbers are consistent.
 fn check(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>) {
     let mut check = |key: &str, is_right: bool, reason: &str| {
         if !is_right {

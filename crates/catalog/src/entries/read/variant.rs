@@ -1,6 +1,6 @@
-//! Reads the variants of a model: where they lie on the hub, and how large they are.
+//! Reads the variants of a model: their repositories, files and sizes.
 //!
-//! Rule: a name of a file can lead nowhere but into the folder that is made for the variant.
+//! Rule: a file name can't point outside of the variant's folder.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use crate::facts::Format;
 
 const MAX_BYTES: u64 = 1 << 50;
 
-/// What is fetched beside the weights, and layers that are packed less.
+/// Bytes of files beside the weights, and of layers with more bits than the others.
 const ON_TOP_BYTES: f64 = 1e9;
 
-/// The variants without a error. The model's numbers, if known, bound their sizes.
+/// Returns the variants without errors. The model's numbers, if known, limit their sizes.
 pub(super) fn read_all(
     model: &Table<'_>,
     numbers: Option<&Architecture>,
@@ -137,7 +137,7 @@ fn repository(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> 
     Some(found.value)
 }
 
-/// `None` where there is none, or it is wrong.
+/// Returns the revision; `None` if it is missing or wrong.
 fn revision(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     let found = table.text("revision", document)?;
     let is_right = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);
@@ -176,7 +176,7 @@ fn files(table: &Table<'_>, document: &mut Document<'_>) -> Option<Vec<RemoteFil
     (document.n_errors() == n_before).then_some(files)
 }
 
-/// Whether a file of this name lies below the folder that it is written to, on every system.
+/// Returns true if a file of this name is inside the download folder on every system.
 fn is_file_name(name: &Located<String>, document: &mut Document<'_>) -> bool {
     let is_bad = |c: char| c == '\\' || c == ':';
     let text = &name.value;
@@ -195,7 +195,7 @@ fn is_file_name(name: &Located<String>, document: &mut Document<'_>) -> bool {
     is_right
 }
 
-/// Such as `..`, and what listing models skips.
+/// Returns true for names such as `..`, and for those that listing models skips.
 fn is_hidden(part: &str) -> bool {
     part.starts_with('.')
 }
@@ -214,7 +214,7 @@ fn sha256(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     Some(found.value.to_ascii_lowercase())
 }
 
-/// Files that are listed must be of the variant's form, and must not be more than it says.
+/// Checks that listed files have the variant's format and are not larger than its stated size.
 fn check_files(variant: &Variant, table: &Table<'_>, document: &mut Document<'_>) {
     if variant.files.is_empty() {
         return;
@@ -235,7 +235,7 @@ fn check_files(variant: &Variant, table: &Table<'_>, document: &mut Document<'_>
     }
 }
 
-/// A size that the packing of so many parameters cannot have is a slip of a digit.
+/// Reports a size that this many parameters in this quantization can't have, such as a wrong digit.
 fn check_size(
     variant: &Variant,
     numbers: &Architecture,
