@@ -52,8 +52,8 @@ impl<'a> EstimateRequest<'a> {
 
 /// The memory that models may use, now or on an idle machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-/// Bytes that models may use together, see [`Budget`].
-    /// Bytes that models may use together, as of [`Budget`].
+pub struct AvailableMemory {
+    /// Bytes that models may use together, see [`Budget`].
     pub budget_bytes: u64,
     /// Bytes of the budget that loaded models use which will stay loaded.
     pub in_use_bytes: u64,

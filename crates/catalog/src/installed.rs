@@ -103,7 +103,7 @@ pub enum Origin {
         path: PathBuf,
     },
     /// Another app has it; it is used where it lies.
-    AppFolder {
+    OtherApp {
         /// Whose it is.
         app: App,
     },

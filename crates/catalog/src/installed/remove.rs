@@ -51,7 +51,7 @@ pub enum RemoveError {
     },
     /// It is another app's.
     #[error("{name} belongs to {}; remove it there", .app.name())]
-    AppFolder {
+    OtherApp {
         /// The model's name.
         name: String,
         /// Whose it is.

@@ -41,7 +41,11 @@ pub(super) fn read(path: &Path) -> Measured {
     };
     match contents {
         Some(contents) if contents.version == VERSION => Measured {
-            records: contents.models.into_iter().map(without_impossible_numbers).collect(),
+            records: contents
+                .models
+                .into_iter()
+                .map(without_impossible_numbers)
+                .collect(),
             memory: contents.memory.filter(is_likely),
             set_aside: None,
         },
