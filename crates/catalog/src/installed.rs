@@ -1,8 +1,8 @@
-//! Which models are there: the starter that ships with the program, those in the models folder of
-//! the data folder, those that the user added by path, and those that other apps have.
+//! Lists the models on this machine: the starter that comes with the program, those in the models
+//! folder of the data folder, those that the user added by path, and those of other apps.
 //!
-//! Rule: listing never fails and loads nothing. A folder that cannot be read holds no models; a model
-//! that cannot be used is listed with its problem. Headers are read once, until files change.
+//! Rule: listing never fails and loads no model. A folder that can't be read counts as empty, and a
+//! model that can't be used is listed with its problem. Headers are read again only if files change.
 
 mod added;
 mod catalog_entry;
@@ -28,42 +28,41 @@ use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;
 use crate::model_files::{self, ModelFiles};
 
-/// Name of the folder of models in the data folder.
+/// Name of the models folder in the data folder.
 pub const MODELS_FOLDER: &str = "models";
 
-/// Name of the folder in it for parts of models that are coming: on the disk of the models, and hidden,
-/// so that no list shows them.
+/// Name of the folder for part files in the models folder: on the same disk as the models, and
+/// hidden, so that it is never listed.
 pub const PARTS_FOLDER: &str = ".downloads";
 
-/// Folders below a folder that the user added that are looked into: `name` and `owner/name`.
+/// Levels of subfolders to search in a folder that the user added: `name` and `owner/name`.
 const ADDED_DEPTH: usize = 2;
-/// Below the models folder one more, for files that lie in a folder of their repository.
+/// One level more in the models folder, for files in a folder of their repository.
 const MODELS_DEPTH: usize = 3;
 
-/// A model that was found, before its files were looked at.
+/// A model that was found, before its headers are read.
 pub(crate) struct FoundModel {
     files: ModelFiles,
-    /// `owner/name` on the hub, where its place says so.
+    /// `owner/name` on the hub, if the path says it.
     repository: Option<String>,
 }
 
-/// Where to look for models.
+/// The places to search for models.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Places {
-    /// The program, as [`own_executable`] finds it: the starter lies near it.
+    /// Path of the program, see [`own_executable`]; the starter is near it.
     pub executable: Option<PathBuf>,
-    /// The data folder: its folder `models` holds models, or folders of an owner's models, and its
+    /// The data folder. Its folder `models` contains models, or folders of an owner's models, and its
     /// `added.json` the paths that the user added.
     pub data_folder: Option<PathBuf>,
-    /// Files and folders to look at beside those in `added.json`, as if the user had added them.
+    /// More files and folders to search, as if the user had added them.
     pub added: Vec<PathBuf>,
-    /// Folders of other apps, as [`app_folders()`] finds them.
+    /// Model folders of other apps, see [`app_folders()`].
     pub app_folders: Vec<AppFolder>,
 }
 
 impl Places {
-    /// Where this program and its user have models, and other apps. Reads what tells where those
-    /// keep theirs.
+    /// Returns the places for this program, its user and other apps. Reads the settings of other apps.
     pub fn of(data_folder: &Path) -> Self {
         Self {
             executable: own_executable(),
@@ -73,13 +72,13 @@ impl Places {
         }
     }
 
-    /// The folder that downloads go to, from the root.
+    /// Returns the absolute path of the folder for downloads.
     fn models_folder(&self) -> Option<PathBuf> {
         let data_folder = self.data_folder.as_ref()?;
         Some(model_files::absolute(&data_folder.join(MODELS_FOLDER)))
     }
 
-    /// What the user added; of a list that cannot be read nothing, as [`read_added`] says.
+    /// Returns what the user added; nothing if that list can't be read, which [`read_added`] reports.
     fn all_added(&self) -> Vec<PathBuf> {
         let mut all = match &self.data_folder {
             Some(data_folder) => added::read(data_folder).unwrap_or_default(),
@@ -90,59 +89,58 @@ impl Places {
     }
 }
 
-/// Where a model was found.
+/// The place where a model was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// It came with the program.
     Starter,
-    /// It lies in the models folder.
+    /// It is in the models folder.
     ModelsFolder,
-    /// It is, or lies in, what the user added.
+    /// The user added it, or a folder that contains it.
     Added {
-        /// As the user added it.
+        /// The path that the user added.
         path: PathBuf,
     },
-    /// Another app has it; it is used where it lies.
+    /// It belongs to another app and is used in place.
     OtherApp {
-        /// Whose it is.
+        /// The app.
         app: App,
     },
 }
 
-/// A model that is there.
+/// A model on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstalledModel {
-    /// Its folder or file, from the root: what commands and settings know it by. Of a split file the
-    /// first part.
+    /// Absolute path of its folder or file, which identifies it in commands and settings. For a split
+    /// file the first part.
     pub id: PathBuf,
-    /// Its name and its forms.
+    /// Its name and the paths of its variants.
     pub files: ModelFiles,
-    /// Where it was found.
+    /// The place where it was found.
     pub origin: Origin,
-    /// What the first form that can be read says of it; else why the first cannot.
+    /// The facts of the first variant that can be read, else the problem of the first one.
     pub facts: Result<Arc<ModelFacts>, String>,
     /// Bytes of all its files.
     pub size_bytes: u64,
-    /// `owner/name` on the hub, where the place of its files says so.
+    /// `owner/name` on the hub, if the path of its files says it.
     pub repository: Option<String>,
 }
 
 impl InstalledModel {
-    /// The model at `path`, wherever that is. Nothing there is a model with a problem.
+    /// Returns the model at `path`. If nothing exists there, it is a model with a problem.
     ///
     /// # Errors
-    /// As [`model_files::of`].
+    /// Those of [`model_files::of`].
     pub fn at(path: &Path, origin: Origin) -> Result<Self, crate::InspectError> {
         let files = model_files::of(path)?;
         let repository = cached_repository(&files.paths[0]);
         Ok(Self::new(FoundModel { files, repository }, origin))
     }
 
-    /// The model at `path`, wherever that is, as it stands in the list of `places`; no other is
-    /// looked at.
+    /// Returns the model at `path` as [`list`] returns it for `places`, without reading other models.
     ///
     /// # Errors
-    /// As [`model_files::of`].
+    /// Those of [`model_files::of`].
     pub fn of_places(path: &Path, places: &Places) -> Result<Self, crate::InspectError> {
         let files = model_files::of(path)?;
         let id = files.paths[0].clone();
@@ -186,25 +184,25 @@ impl InstalledModel {
         }
     }
 
-    /// Its folder's or file's own name. [`Self::title`] is for people.
+    /// Returns the name of its folder or file. [`Self::title`] is the display name.
     pub fn name(&self) -> &str {
         &self.files.name
     }
 
-    /// Its forms, for an engine to load one of them; never empty.
+    /// Returns the paths of its variants, of which an engine loads one; never empty.
     pub fn variants(&self) -> Vec<PathBuf> {
         self.files.paths.clone()
     }
 
-    /// What the form at `path`, one of its own, says of the model: forms may be packed differently.
+    /// Returns the facts of the variant at `path`. Variants may have different quantizations.
     ///
     /// # Errors
-    /// Its problem, in words.
+    /// The variant's problem, in words.
     pub fn facts_of(&self, path: &Path) -> Result<Arc<ModelFacts>, String> {
         facts_cache::facts(path)
     }
 
-    /// The formats of its forms, each once.
+    /// Returns the formats of its variants, each once.
     pub fn formats(&self) -> Vec<Format> {
         let mut formats = Vec::new();
         for path in &self.files.paths {
@@ -217,8 +215,9 @@ impl InstalledModel {
     }
 }
 
-/// Every model in `places`, each once however many links lead to its files: the starter first, then
-/// the others by name. Of one that lies in several places ours counts, then what the user added.
+/// Returns all models in `places`, each once even if several links lead to its files. The starter is
+/// first, the others are sorted by name. If a model is in several places, our models folder counts,
+/// then what the user added.
 pub fn list(places: &Places) -> Vec<InstalledModel> {
     let starter = places.executable.as_deref().and_then(starter_near);
     let starter = starter.and_then(|path| InstalledModel::at(&path, Origin::Starter).ok());
@@ -242,7 +241,7 @@ pub fn list(places: &Places) -> Vec<InstalledModel> {
     models
 }
 
-/// Leaves out models whose files are all those of one before, under another name or as its form.
+/// Removes models whose files all belong to an earlier one, under another name or as its variant.
 fn keep_one_of_each(models: &mut Vec<InstalledModel>) {
     let mut seen = HashSet::new();
     models.retain(|model| {
@@ -256,14 +255,14 @@ fn keep_one_of_each(models: &mut Vec<InstalledModel>) {
     });
 }
 
-/// The program's own path with symbolic links resolved: a link in a `bin` folder leads back to the
-/// app that holds the assets.
+/// Returns the program's own path with symbolic links resolved: a link in a `bin` folder leads to the
+/// app that contains the assets.
 pub fn own_executable() -> Option<PathBuf> {
     std::env::current_exe().ok()?.canonicalize().ok()
 }
 
-/// The folder of the starter model in an app bundle (`Contents/MacOS/..` holds `Resources`), beside
-/// the executable, or in a folder above it, as in a source checkout.
+/// Returns the folder of the starter model: in an app bundle (`Resources` next to `Contents/MacOS`),
+/// next to the executable, or in a folder above it, as in a source checkout.
 pub fn starter_near(executable: &Path) -> Option<PathBuf> {
     let folder = executable.parent()?;
     let bundle = folder.parent().map(|contents| contents.join("Resources"));
@@ -275,8 +274,8 @@ pub fn starter_near(executable: &Path) -> Option<PathBuf> {
         .and_then(|starter| starter.canonicalize().ok())
 }
 
-/// At a path that the user added: a model, or a folder of models; if it is neither, itself, with its
-/// problem.
+/// Returns the model or the models at a path that the user added; if there are none, the path itself
+/// with its problem.
 fn models_at(path: &Path) -> Vec<FoundModel> {
     let path = model_files::absolute(path);
     let models = match path.is_dir() {
@@ -297,8 +296,8 @@ fn models_at(path: &Path) -> Vec<FoundModel> {
     models
 }
 
-/// The models in `folder`, and in the folders below it to this depth. Two folders below it are taken
-/// for an owner and a repository.
+/// Returns the models in `folder` and its subfolders to this depth. Two levels of subfolders count
+/// as owner and repository.
 fn models_in(folder: &Path, depth: usize) -> Vec<FoundModel> {
     let models = models_below(folder, depth).into_iter();
     let models = models.map(|files| FoundModel {
@@ -308,7 +307,7 @@ fn models_in(folder: &Path, depth: usize) -> Vec<FoundModel> {
     models.collect()
 }
 
-/// `owner/name`, of a model below the folders `owner` and `name` of `root`.
+/// Returns `owner/name` of a model in the folders `owner` and `name` of `root`.
 fn repository_of(path: &Path, root: &Path) -> Option<String> {
     let below = path.strip_prefix(root).ok()?;
     let folder = match model_files::format_of(path) {
@@ -320,7 +319,7 @@ fn repository_of(path: &Path, root: &Path) -> Option<String> {
     Some(format!("{owner}/{name}"))
 }
 
-/// `owner/name`, of a model in a cache of Hugging Face.
+/// Returns `owner/name` of a model in the Hugging Face cache.
 fn cached_repository(path: &Path) -> Option<String> {
     let mut folders = path.ancestors().skip(1);
     folders.find_map(|folder| model_files::cached_repository(Some(folder)))
@@ -328,7 +327,7 @@ fn cached_repository(path: &Path) -> Option<String> {
 
 fn models_below(folder: &Path, depth: usize) -> Vec<ModelFiles> {
     let mut files = model_files::gguf_models(folder);
-    // A folder without weights is listed too, and says what is missing.
+    // A folder without weights is listed too, with a problem that says what is missing.
     let has_config = folder.join("config.json").is_file();
     let is_model = model_files::is_safetensors_folder(folder) || (has_config && files.is_empty());
     let own = is_model.then(|| ModelFiles::of_folder(folder.to_owned()));

@@ -1,7 +1,7 @@
-//! Which entry of the list an installed model is, and so what it is called.
+//! Finds the catalog entry of an installed model, and so its display name.
 //!
-//! Rule: where its files lie says it first, for that is where they came from; a name alone says it only
-//! if the model's own numbers agree.
+//! Rule: the repository in the path of its files decides first. A name counts only if the numbers in
+//! the model's files match the entry.
 
 use super::{InstalledModel, Origin};
 use crate::entries::{Catalog, Entry, Variant};
@@ -9,7 +9,7 @@ use crate::facts::{Format, ModelFacts};
 use crate::model_files;
 
 impl InstalledModel {
-    /// The entry that this model is, with the variant that its files are where that can be told.
+    /// Returns the entry of this model, with the variant if that is known.
     pub fn entry<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
         if self.origin == Origin::Starter {
             let starter = of.entries.iter().find(|entry| entry.bundled.is_some());
@@ -18,13 +18,13 @@ impl InstalledModel {
         self.by_repository(of).or_else(|| self.by_name(of))
     }
 
-    /// How it is packed, in the words of the list where it is in there.
+    /// Returns the quantization: the catalog's name for it, else that of the files.
     pub fn packing(&self, of: &Catalog) -> String {
         self.packing_as(self.entry(of).and_then(|(_, variant)| variant))
     }
 
-    /// The name by which people know it, wherever it is shown: its entry's with how it is packed,
-    /// `Qwen3 4B · 4-bit`, else its folder's or file's own with control characters made visible.
+    /// Returns the display name: the entry's name with the quantization, such as `Qwen3 4B · 4-bit`, else
+    /// the name of its folder or file with control characters made visible.
     pub fn title(&self, of: &Catalog) -> String {
         match self.entry(of) {
             Some((entry, _)) if self.origin == Origin::Starter => entry.name.clone(),
@@ -41,18 +41,19 @@ impl InstalledModel {
         }
     }
 
-    /// Whether a program may have loaded it under this name: its title, or its folder's or file's
-    /// name, as when it was not in the list yet.
+    /// Returns true if a program may have loaded it under this name: its title, or the name of its
+    /// folder or file, as before it was in the catalog.
     pub fn is_called(&self, name: &str, of: &Catalog) -> bool {
         name == self.name() || name == self.title(of)
     }
 
-    /// Id of [`Self::entry`].
+    /// Returns the id of [`Self::entry`].
     pub fn entry_id(&self, of: &Catalog) -> Option<String> {
         self.entry(of).map(|(entry, _)| entry.id.clone())
     }
 
-    /// Whether one of its forms has the files of this variant: it need not be fetched again.
+    /// Returns true if one of its paths has the files of this catalog variant, so that a download is not
+    /// needed.
     pub fn is_variant(&self, variant: &Variant) -> bool {
         let is_from = self
             .repository
@@ -65,7 +66,7 @@ impl InstalledModel {
         let repository = self.repository.as_ref()?;
         let is_from = |variant: &&Variant| variant.repository.eq_ignore_ascii_case(repository);
         let from = |entry: &'a Entry| entry.variants.iter().filter(is_from);
-        // Files of two entries may lie in one repository.
+        // One repository may contain files of two entries.
         let exact = of.entries.iter().find_map(|entry| {
             let variant = from(entry).find(|variant| self.has_form_of(variant))?;
             Some((entry, Some(variant)))
@@ -92,7 +93,7 @@ impl InstalledModel {
         named.next()
     }
 
-    /// Whether one of its forms is of the variant's format and, of a GGUF, its very file.
+    /// Returns true if one of its paths has the catalog variant's format and, for GGUF, is its file.
     fn has_form_of(&self, variant: &Variant) -> bool {
         let mut paths = self.files.paths.iter();
         paths.any(|path| {
@@ -124,7 +125,7 @@ impl InstalledModel {
         })
     }
 
-    /// Whether the numbers of its files are those of the entry.
+    /// Returns true if the numbers in its files are those of the entry.
     fn is_shaped_as(&self, entry: &Entry) -> bool {
         let Ok(facts) = &self.facts else {
             return false;
@@ -144,7 +145,7 @@ impl InstalledModel {
 }
 
 impl Entry {
-    /// What is shown of a variant with this packing: `Qwen3 4B · 4-bit`.
+    /// Returns the display name of a variant with this quantization: `Qwen3 4B · 4-bit`.
     pub fn title(&self, packing: &str) -> String {
         match packing.is_empty() {
             true => self.name.clone(),
@@ -153,11 +154,12 @@ impl Entry {
     }
 }
 
-/// Whether a file of this name is one of the variant's, or the only one whose name says its packing.
+/// Returns true if a file of this name is one of the variant's, or if the variant lists no files and
+/// the name contains its quantization.
 fn is_file_of(name: &str, variant: &Variant) -> bool {
     if !variant.files.is_empty() {
         let mut files = variant.files.iter().map(|file| last(&file.name));
-        // A cache may put more before the name.
+        // A cache may add a prefix to the name.
         return files.any(|file| name.len() >= file.len() && ends_with(name, file));
     }
     let packing = variant.packing.to_lowercase();

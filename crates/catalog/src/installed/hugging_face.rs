@@ -1,8 +1,8 @@
-//! The cache of Hugging Face's libraries: `models--owner--name/snapshots/<commit>`, whose files are
-//! links to blobs.
+//! Reads the cache of Hugging Face's libraries: `models--owner--name/snapshots/<commit>`, whose files
+//! are links to blobs.
 //!
-//! Rule: of a repository one snapshot is looked at first, the one that its branch `main` is at; others
-//! add only what that one does not have.
+//! Rule: in a repository, the snapshot of the branch `main` comes first. Other snapshots add only
+//! models that it doesn't have.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use super::FoundModel;
 use super::other_apps::is_whole;
 use crate::model_files;
 
-/// Folders below a snapshot that are looked into.
+/// Levels of subfolders of a snapshot to search.
 const DEPTH: usize = 2;
-/// Longest file in `refs`, which holds a commit.
+/// Maximum size of a file in `refs`, which contains a commit.
 const MAX_REF_BYTES: u64 = 256;
 
-/// The models in the cache at `folder`, each once.
+/// Returns the models in the cache at `folder`, each once.
 pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut repositories: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -36,7 +36,7 @@ fn of_repository(folder: &Path, repository: &str) -> Vec<FoundModel> {
         for mut found in super::models_in(&snapshot, DEPTH) {
             let path = &found.files.paths[0];
             let below = path.strip_prefix(&snapshot).unwrap_or(path).to_owned();
-            // A snapshot that is not whole must not hide one that is.
+            // An incomplete snapshot must not hide a complete one.
             if !is_whole(&found) || !seen.insert(below) {
                 continue;
             }
@@ -47,8 +47,8 @@ fn of_repository(folder: &Path, repository: &str) -> Vec<FoundModel> {
     all
 }
 
-/// The snapshots of a repository: first where `main` is, then where other branches are, then the
-/// rest, the latest first.
+/// Returns the snapshots of a repository: first that of `main`, then those of other branches, then
+/// the rest, the newest first.
 fn snapshots(repository: &Path) -> Vec<PathBuf> {
     let commit = |path: PathBuf| {
         let text = transom_files::read_to_string(&path, MAX_REF_BYTES).ok()?;

@@ -1,14 +1,14 @@
-//! The cache that llama.cpp's programs had of their own: one flat folder of GGUF files, named
-//! `owner_name_file.gguf`, with a `manifest=owner=name=tag.json` for each that was asked for.
+//! Reads llama.cpp's own older cache: a flat folder of GGUF files named `owner_name_file.gguf`, with a
+//! `manifest=owner=name=tag.json` for each download.
 //!
-//! Rule: which part of a name is the repository is taken from the manifests and never guessed.
+//! Rule: the manifests say which part of a name is the repository. It is never guessed.
 
 use std::path::Path;
 
 use super::FoundModel;
 use crate::model_files::{self, ModelFiles};
 
-/// The models in the cache at `folder`.
+/// Returns the models in the cache at `folder`.
 pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
     let repositories = repositories(folder);
     let models = model_files::gguf_models(folder)
@@ -24,7 +24,7 @@ pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
                 let repository = None;
                 return Some(FoundModel { files, repository });
             };
-            // What turns pictures into tokens is no model by itself.
+            // A projector for images is not a model by itself.
             if rest.starts_with("mmproj") {
                 return None;
             }
@@ -37,7 +37,7 @@ pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
     models.collect()
 }
 
-/// Prefixes of files' names, the longest first, with the repositories that they stand for.
+/// Returns the prefixes of file names with their repositories, the longest prefix first.
 fn repositories(folder: &Path) -> Vec<(String, String)> {
     let files = model_files::files_of(folder);
     let mut repositories: Vec<(String, String)> = files

@@ -1,8 +1,8 @@
-//! Models that other apps have on the disk: where they keep them, and which of them can be used.
+//! Finds models of other apps on the disk.
 //!
-//! Rule: nothing is written, moved or removed in another app's folders. What is not whole there, or
-//! is no model that continues text, is not listed: the app may still be fetching it, or has it for
-//! something else.
+//! Rule: nothing is written, moved or removed in the folders of other apps. Incomplete models are not
+//! listed, because the app may still be downloading them, and neither are models that don't generate
+//! text.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,20 +15,20 @@ use crate::facts::{Format, ModelFacts};
 use crate::model_files;
 use crate::safetensors::{MAX_WEIGHT_FILES, indexed_files, read_config, read_json};
 
-/// An app, or a library of many, that keeps models on the disk.
+/// An app, or a library that many programs share, that stores models on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum App {
-    /// The cache that Hugging Face's libraries, mlx-lm and today's llama.cpp share.
+    /// The cache that Hugging Face's libraries, mlx-lm and current llama.cpp share.
     HuggingFace,
     /// LM Studio.
     LmStudio,
-    /// The cache that llama.cpp's programs had of their own.
+    /// The older cache of llama.cpp's programs.
     LlamaCpp,
 }
 
 impl App {
-    /// Name for people.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::HuggingFace => "Hugging Face",
@@ -38,22 +38,22 @@ impl App {
     }
 }
 
-/// A folder in which an app keeps models.
+/// A folder in which an app stores models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppFolder {
-    /// Whose it is; says how models lie in it.
+    /// The app, which determines the layout of the folder.
     pub app: App,
-    /// The folder; it need not be there.
+    /// The folder; it need not exist.
     pub folder: PathBuf,
 }
 
-/// Folders below LM Studio's that are looked into: `owner/name`, and one more for a file's own.
+/// Levels of LM Studio's folders to search: `owner/name`, and one more for a file's own folder.
 const DEPTH: usize = 3;
-/// Longest settings file of LM Studio.
+/// Maximum size of LM Studio's settings file.
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
 impl AppFolder {
-    /// The models in it that can be used.
+    /// Returns the usable models in the folder.
     pub(super) fn models(&self) -> impl Iterator<Item = InstalledModel> {
         let folder = model_files::absolute(&self.folder);
         let found = match self.app {
@@ -78,14 +78,14 @@ impl AppFolder {
     }
 }
 
-/// Where the apps keep their models on this computer, for this user.
+/// Returns the model folders of other apps on this computer, for this user.
 pub fn app_folders() -> Vec<AppFolder> {
     let home = std::env::home_dir();
     let is_mac = cfg!(target_os = "macos");
     app_folders_for(home.as_deref(), is_mac, &|name| std::env::var_os(name))
 }
 
-/// As [`app_folders`], for a home folder and variables that are given.
+/// Like [`app_folders`], for this home folder and these environment variables.
 pub(super) fn app_folders_for(
     home: Option<&Path>,
     is_mac: bool,
@@ -109,14 +109,14 @@ pub(super) fn app_folders_for(
     all
 }
 
-/// The part of LM Studio's `settings.json` that is needed here.
+/// The part of LM Studio's `settings.json` that is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Settings {
     downloads_folder: Option<PathBuf>,
 }
 
-/// What tells where apps keep their things.
+/// The home folder and the environment variables that determine where apps store models.
 struct Environment<'a> {
     home: Option<&'a Path>,
     is_mac: bool,
@@ -124,7 +124,7 @@ struct Environment<'a> {
 }
 
 impl Environment<'_> {
-    /// The folder that a variable names, if it names one.
+    /// Returns the folder that an environment variable names.
     fn folder(&self, variable: &str) -> Option<PathBuf> {
         let value = (self.variable)(variable).filter(|value| !value.is_empty())?;
         let path = PathBuf::from(value);
@@ -139,7 +139,7 @@ impl Environment<'_> {
         own.or_else(|| Some(self.home?.join(".cache")))
     }
 
-    /// In the order in which its libraries look.
+    /// Returns the cache folder, in the order in which Hugging Face's libraries search.
     fn hugging_face(&self) -> Option<PathBuf> {
         self.folder("HF_HUB_CACHE")
             .or_else(|| self.folder("HUGGINGFACE_HUB_CACHE"))
@@ -154,7 +154,8 @@ impl Environment<'_> {
         })
     }
 
-    /// Where its settings say, and where it keeps models unless they do; now and in older versions.
+    /// Returns the folders from LM Studio's settings, and the default folders of current and older
+    /// versions.
     fn lm_studio(&self) -> Vec<PathBuf> {
         let Some(home) = self.home else {
             return Vec::new();
@@ -181,7 +182,7 @@ impl Environment<'_> {
     }
 }
 
-/// Whether all that a folder needs is there. Of a GGUF file its own header says so.
+/// Returns true if all files of a folder exist. For a GGUF file, reading its header checks that.
 pub(super) fn is_whole(found: &FoundModel) -> bool {
     let path = &found.files.paths[0];
     match model_files::format_of(path) {
@@ -190,7 +191,7 @@ pub(super) fn is_whole(found: &FoundModel) -> bool {
     }
 }
 
-/// Whether every file of the weights is there that the folder's index names, or names of parts count.
+/// Returns true if every weight file exists that the index lists, or that the names of parts count.
 fn has_all_weights(folder: &Path) -> bool {
     if folder.join("model.safetensors.index.json").exists() {
         return indexed_files(folder)
@@ -199,13 +200,13 @@ fn has_all_weights(folder: &Path) -> bool {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.all(|name| match name.strip_suffix(".safetensors") {
-        // A link that leads nowhere is a file that is still to come.
+        // A link to nothing is a file that is still being downloaded.
         Some(stem) => folder.join(&name).is_file() && has_siblings(folder, stem),
         None => true,
     })
 }
 
-/// Whether the other parts are there of `model-00001-of-00003`.
+/// Returns true if the other parts of `model-00001-of-00003` exist.
 fn has_siblings(folder: &Path, stem: &str) -> bool {
     let Some((base, n_parts)) = stem.rsplit_once("-of-") else {
         return true;
@@ -228,8 +229,8 @@ fn has_tokenizer(folder: &Path) -> bool {
     names.iter().any(|name| folder.join(name).is_file())
 }
 
-/// Whether a folder holds a model that answers in text: caches hold others too, for speech,
-/// pictures and search.
+/// Returns true if a folder contains a model that generates text. Caches also contain models for
+/// speech, images and search.
 fn is_for_text(folder: &Path) -> bool {
     let Ok(config) = read_config(folder) else {
         return false;
@@ -243,8 +244,8 @@ fn is_for_text(folder: &Path) -> bool {
     !is_pair && names.is_none_or(|names| names.is_empty() || names.iter().any(answers))
 }
 
-/// Whether the facts are of a model with layers; a projector for pictures has none of a kind that
-/// continues text.
+/// Returns true if the facts are those of a model with layers that generates text. A projector for
+/// images is none.
 fn continues_text(facts: &ModelFacts) -> bool {
     !matches!(&*facts.architecture, "clip" | "mmproj") && facts.n_layers.is_some_and(|n| n > 0)
 }

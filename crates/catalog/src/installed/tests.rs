@@ -1,6 +1,6 @@
-//! Folders of models as people have them, and what is listed of them.
+//! Tests of listing models in folders of many layouts.
 //!
-//! Rule: what is listed depends on what lies in the folders and on nothing else.
+//! Rule: results depend only on the files in the test's folders.
 
 mod added;
 mod at;
@@ -19,7 +19,7 @@ use crate::gguf::{GgufWriter, TensorType};
 
 const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
 
-/// A folder with models in it; its files are empty, so that none can be used.
+/// A temporary folder with model files. They are empty, unless a test needs valid ones.
 struct TestFolder {
     root: tempfile::TempDir,
 }
@@ -43,7 +43,7 @@ impl TestFolder {
         fs::write(path, "").unwrap();
     }
 
-    /// Puts a folder of safetensors that can be described, with a tokenizer.
+    /// Creates a valid folder of safetensors, with a tokenizer.
     fn put_folder(&self, folder: &str) -> PathBuf {
         let path = self.root.path().join(folder);
         fs::create_dir_all(&path).unwrap();
@@ -57,7 +57,7 @@ impl TestFolder {
         path
     }
 
-    /// Puts a GGUF file that can be described.
+    /// Creates a valid GGUF file.
     fn put_gguf(&self, file: &str) -> PathBuf {
         let path = self.root.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -65,7 +65,7 @@ impl TestFolder {
         path
     }
 
-    /// Puts the starter's folder form into `folder`.
+    /// Copies the starter's safetensors to `folder`.
     fn put_starter(&self, folder: &str) -> PathBuf {
         let folder = self.root.path().join(folder);
         fs::create_dir_all(&folder).unwrap();
@@ -75,7 +75,7 @@ impl TestFolder {
         folder
     }
 
-    /// Nothing but the folder of an app.
+    /// Returns places with only one folder of another app.
     fn of_app(&self, app: App, folder: &str) -> Places {
         let folder = self.path().join(folder);
         Places {
@@ -94,7 +94,7 @@ impl TestFolder {
         }
     }
 
-    /// Each model as `name: forms below the root`.
+    /// Returns each model as `name: paths below the root`.
     fn list(&self, added: &[&str]) -> Vec<String> {
         let root = self.path();
         let below = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
@@ -125,14 +125,14 @@ fn the_starter_is_found_in_every_layout() {
     check("elsewhere/assets/starter", "bin/transom", false);
 }
 
-/// A file of one tensor.
+/// Returns a safetensors file with one tensor.
 fn safetensors() -> Vec<u8> {
     let header = json!({"w": {"dtype": "F16", "shape": [8], "data_offsets": [0, 16]}}).to_string();
     let length = (header.len() as u64).to_le_bytes();
     [&length, header.as_bytes(), &[0; 16]].concat()
 }
 
-/// A file of one tensor and the numbers of a small model.
+/// Returns a GGUF file with one tensor and the numbers of a small model.
 fn gguf(architecture: &str) -> Vec<u8> {
     let mut writer = GgufWriter::new();
     writer
@@ -146,7 +146,7 @@ fn gguf(architecture: &str) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Names and repositories of the models in `places`.
+/// Returns the names and repositories of the models in `places`.
 fn named(places: &Places) -> Vec<String> {
     let models = list(places).into_iter();
     let named = models.map(|model| {
@@ -157,7 +157,7 @@ fn named(places: &Places) -> Vec<String> {
 }
 
 #[test]
-fn the_starter_comes_first_and_the_others_by_name() {
+fn the_starter_comes_first_and_the_others_are_sorted_by_name() {
     let folder_of_models = TestFolder::with(&[
         "assets/starter/config.json",
         "data/models/b.gguf",
@@ -194,7 +194,7 @@ fn the_starter_comes_first_and_the_others_by_name() {
 }
 
 #[test]
-fn what_is_no_model_and_what_lies_too_deep_is_not_listed() {
+fn files_that_are_no_models_or_too_deep_are_not_listed() {
     let folder_of_models = TestFolder::with(&[
         "data/models/README.md",
         "data/models/.cache/x.gguf",
@@ -203,11 +203,11 @@ fn what_is_no_model_and_what_lies_too_deep_is_not_listed() {
         "data/models/lost-00002-of-00002.gguf",
     ]);
     assert_eq!(folder_of_models.list(&[]), Vec::<String>::new());
-    assert_eq!(list(&Places::default()), [], "nowhere to look");
+    assert_eq!(list(&Places::default()), [], "no places to search");
 }
 
 #[test]
-fn a_repository_of_files_is_several_models_and_a_split_one_is_one() {
+fn a_repository_of_files_is_several_models_and_a_split_one_is_one_model() {
     let folder_of_models = TestFolder::with(&[
         "data/models/owner/M-GGUF/config.json",
         "data/models/owner/M-GGUF/M-Q4_K_M.gguf",
@@ -259,7 +259,7 @@ fn facts_sizes_and_formats_are_those_of_the_files() {
 }
 
 #[test]
-fn headers_are_read_again_only_when_a_file_changed() {
+fn headers_are_read_again_only_if_a_file_changes() {
     let folder_of_models = TestFolder::with(&[]);
     let folder = folder_of_models.put_starter("data/models/Copy");
     let facts = || list(&folder_of_models.places(&[]))[0].facts.clone();
@@ -276,7 +276,7 @@ fn headers_are_read_again_only_when_a_file_changed() {
 
 #[cfg(unix)]
 #[test]
-fn links_lead_to_models_once_and_circles_end() {
+fn models_behind_several_links_are_listed_once_and_link_cycles_end() {
     use std::os::unix::fs::symlink;
     let folder_of_models = TestFolder::with(&["elsewhere/m/config.json", "data/models/x.gguf"]);
     let models = folder_of_models.path().join("data/models");
@@ -292,12 +292,12 @@ fn links_lead_to_models_once_and_circles_end() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_cannot_be_read_holds_nothing() {
+fn a_folder_that_cannot_be_read_counts_as_empty() {
     use std::os::unix::fs::PermissionsExt;
     let folder_of_models = TestFolder::with(&["data/models/locked/m.gguf", "data/models/n.gguf"]);
     let locked = folder_of_models.path().join("data/models/locked");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
-    // To the superuser nothing is locked.
+    // The superuser can read everything.
     let is_readable = locked.read_dir().is_ok();
     let found = folder_of_models.list(&[]);
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();

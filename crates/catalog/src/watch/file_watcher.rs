@@ -45,14 +45,14 @@ impl FileWatcher {
         on_change: impl FnMut() + Send + 'static,
     ) -> Self {
         let problem = Arc::new(Mutex::new(None));
-        let (messages, messages) = mpsc::channel();
+        let (messages, received) = mpsc::channel();
         let watch_thread = WatchThread {
             folders: WatchedFolders::new(files, EventSender(messages.clone())),
             problem: problem.clone(),
             on_change,
         };
         let thread = thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || watch_thread.run(&messages));
+        let thread = thread.spawn(move || watch_thread.run(&received));
         let thread = match thread {
             Ok(thread) => Some(thread),
             Err(error) => {
@@ -117,21 +117,21 @@ struct WatchThread<F> {
 }
 
 impl<F: FnMut()> WatchThread<F> {
-    fn run(mut self, messages: &Receiver<Message>) {
+    fn run(mut self, received: &Receiver<Message>) {
         loop {
             let problem = self.folders.watch().err();
             *lock(&self.problem) = problem;
             (self.on_change)();
-            if self.wait(messages).is_none() {
+            if self.wait(received).is_none() {
                 return;
             }
         }
     }
 
     /// Waits until the files must be read again. Returns `None` at the end.
-    fn wait(&self, messages: &Receiver<Message>) -> Option<()> {
+    fn wait(&self, received: &Receiver<Message>) -> Option<()> {
         loop {
-            match messages.recv() {
+            match received.recv() {
                 Ok(Message::Stop) | Err(_) => return None,
                 Ok(Message::Reload) => return Some(()),
                 Ok(Message::Event(event)) if self.folders.is_relevant(&event) => break,
@@ -144,7 +144,7 @@ impl<F: FnMut()> WatchThread<F> {
             let left = quiet
                 .min(deadline)
                 .saturating_duration_since(Instant::now());
-            match messages.recv_timeout(left) {
+            match received.recv_timeout(left) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
                 Ok(Message::Reload) | Err(RecvTimeoutError::Timeout) => return Some(()),
                 Ok(Message::Event(event)) => {

@@ -1,21 +1,21 @@
-//! Hears when another program added or forgot something.
+//! Watches `added.json` for changes by other programs.
 //!
-//! Rule: only what the file says counts: written anew with the same paths it is no news.
+//! Rule: only a change of the content counts. Writing the same paths again is no change.
 
 use std::path::PathBuf;
 
 use super::{FILE_NAME, read};
 use crate::watch::FileWatcher;
 
-/// What the user added, watched until this is dropped.
+/// Watches the list of added models until it is dropped.
 #[derive(Debug)]
 pub struct AddedModelsWatcher {
     watcher: FileWatcher,
 }
 
 impl AddedModelsWatcher {
-    /// Calls `on_change` on a thread of its own when [`read`] says something else than before, be
-    /// it another error in the file. The folder need not be there.
+    /// Calls `on_change` on a separate thread when the result of [`read`] changes, also from one error
+    /// to another. The folder need not exist.
     pub fn start(data_folder: PathBuf, mut on_change: impl FnMut() + Send + 'static) -> Self {
         let mut known = read(&data_folder);
         let files = vec![data_folder.join(FILE_NAME)];
@@ -29,7 +29,7 @@ impl AddedModelsWatcher {
         Self { watcher }
     }
 
-    /// Why changes are not noticed, if they are not.
+    /// Returns why changes aren't noticed, if so.
     pub fn problem(&self) -> Option<String> {
         self.watcher.problem()
     }

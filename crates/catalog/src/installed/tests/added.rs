@@ -1,6 +1,6 @@
-//! What is added, kept, found again and forgotten, and what becomes of a file that is damaged.
+//! Tests of adding and forgetting models, and of damaged files.
 //!
-//! Rule: every test has a data folder of its own; waits are for what is said, and end.
+//! Rule: each test has its own data folder, and waits for results with a time limit.
 
 use std::fs;
 use std::sync::mpsc;
@@ -11,11 +11,11 @@ use crate::installed::added::{FILE_NAME, add_paths, forget, read};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The data folder of `folder_of_models`, with this in its file.
+/// Returns the data folder of `folder_of_models`, with this text in its file.
 fn with_file(folder_of_models: &TestFolder, text: &str) -> PathBuf {
     let data = folder_of_models.path().join("data");
     fs::create_dir_all(&data).unwrap();
-    // In one step, as we write it ourselves.
+    // Replace the file in one step, as the program does.
     let fresh = data.join("fresh");
     fs::write(&fresh, text).unwrap();
     fs::rename(fresh, data.join(FILE_NAME)).unwrap();
@@ -28,13 +28,13 @@ fn names(places: &Places) -> Vec<String> {
 }
 
 #[test]
-fn what_is_added_is_listed_by_every_program_until_it_is_forgotten() {
+fn an_added_model_is_listed_by_every_program_until_it_is_forgotten() {
     let folder_of_models = TestFolder::with(&[]);
     let path = folder_of_models.put_gguf("elsewhere/Mine.gguf");
     let places = folder_of_models.places(&[]);
     let added = add(&path, &places).unwrap();
     assert!(added.is_new);
-    // Another program has read nothing yet.
+    // Another program, which has read nothing yet.
     let other = folder_of_models.places(&[]);
     assert_eq!(list(&other), std::slice::from_ref(&added.model));
     assert_eq!(added.model.origin, Origin::Added { path: path.clone() });
@@ -43,11 +43,11 @@ fn what_is_added_is_listed_by_every_program_until_it_is_forgotten() {
     assert!(forget(&data, &path).unwrap());
     assert_eq!(names(&other), Vec::<String>::new());
     assert!(path.is_file(), "its files are the user's");
-    assert!(!forget(&data, &path).unwrap(), "it is gone already");
+    assert!(!forget(&data, &path).unwrap(), "it was already removed");
 }
 
 #[test]
-fn what_is_here_already_is_not_added_by_whatever_path_it_comes() {
+fn a_listed_model_is_not_added_again_by_any_path() {
     let folder_of_models = TestFolder::with(&[]);
     let ours = folder_of_models.put_gguf("data/models/Ours.gguf");
     let folder = folder_of_models.put_folder("elsewhere/Folder");
@@ -68,7 +68,7 @@ fn what_is_here_already_is_not_added_by_whatever_path_it_comes() {
 }
 
 #[test]
-fn what_is_no_model_is_refused_with_the_reason_and_changes_nothing() {
+fn an_unusable_model_is_refused_with_the_reason_and_nothing_changes() {
     let folder_of_models =
         TestFolder::with(&["a.gguf", "two/b.gguf", "two/c.gguf", "notes/README.md"]);
     let places = folder_of_models.places(&[]);
@@ -85,7 +85,7 @@ fn what_is_no_model_is_refused_with_the_reason_and_changes_nothing() {
 }
 
 #[test]
-fn a_damaged_file_is_told_with_its_place_and_never_written_over() {
+fn a_damaged_file_is_reported_with_its_position_and_never_overwritten() {
     for (text, place) in [
         (
             "{ \"version\": 1,\n  \"paths\": [",
@@ -105,7 +105,7 @@ fn a_damaged_file_is_told_with_its_place_and_never_written_over() {
         let data = with_file(&folder_of_models, text);
         let told = read(&data).unwrap_err().to_string();
         assert!(
-            told.contains(place) && told.contains("mend the file"),
+            told.contains(place) && told.contains("fix the file"),
             "{told}"
         );
         let places = folder_of_models.places(&[]);
@@ -122,7 +122,7 @@ fn a_damaged_file_is_told_with_its_place_and_never_written_over() {
 }
 
 #[test]
-fn a_file_of_a_newer_version_is_left_to_that() {
+fn a_file_of_a_newer_version_is_not_changed() {
     let folder_of_models = TestFolder::with(&[]);
     let text = r#"{ "version": 2, "paths": { "/a": {} } }"#;
     let data = with_file(&folder_of_models, text);
@@ -136,7 +136,7 @@ fn a_file_of_a_newer_version_is_left_to_that() {
 }
 
 #[test]
-fn of_programs_that_add_at_once_nothing_is_lost() {
+fn concurrent_changes_of_several_programs_are_all_kept() {
     const PROGRAMS: usize = 4;
     const MODELS: usize = 8;
     let folder_of_models = TestFolder::with(&[]);
@@ -160,7 +160,7 @@ fn of_programs_that_add_at_once_nothing_is_lost() {
 
 #[cfg(unix)]
 #[test]
-fn a_name_that_is_no_text_is_refused() {
+fn a_path_that_is_not_utf8_is_refused() {
     use std::os::unix::ffi::OsStrExt;
     let folder_of_models = TestFolder::with(&[]);
     let path = Path::new(std::ffi::OsStr::from_bytes(b"/models/\xff.gguf"));
@@ -170,7 +170,7 @@ fn a_name_that_is_no_text_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn the_folder_that_is_made_for_it_is_this_users_alone() {
+fn the_data_folder_is_created_for_this_user_only() {
     use std::os::unix::fs::PermissionsExt;
     let folder_of_models = TestFolder::with(&[]);
     let data = folder_of_models.path().join("new/data");
@@ -181,23 +181,23 @@ fn the_folder_that_is_made_for_it_is_this_users_alone() {
 }
 
 #[test]
-fn a_change_of_another_program_is_heard_and_one_that_changes_nothing_is_not() {
+fn a_change_by_another_program_is_noticed_and_an_equal_file_is_not() {
     let folder_of_models = TestFolder::with(&[]);
     let data = folder_of_models.path().join("data");
     let (heard, changes) = mpsc::channel();
     let folder = data.clone();
     let watch = AddedModelsWatcher::start(data.clone(), move || {
-        // The list as it is when the news comes.
+        // The list at the time of the notification.
         let _ = heard.send(read(&folder));
     });
     assert_eq!(watch.problem(), None);
-    let next = || changes.recv_timeout(PATIENCE).expect("a change is heard");
+    let next = || changes.recv_timeout(PATIENCE).expect("a change is noticed");
     add_paths(&data, &["/a".into()]).unwrap();
     assert_eq!(next().unwrap(), [PathBuf::from("/a")]);
-    // The same again, written otherwise.
+    // The same content, formatted differently.
     with_file(&folder_of_models, r#"{"paths":["/a"],"version":1}"#);
     with_file(&folder_of_models, "oops");
-    // What is heard next is the damage: the writing before it was no news.
+    // The next notification is the damage, so the equal file caused none.
     assert!(next().is_err());
     drop(watch);
     assert!(changes.try_recv().is_err());

@@ -1,19 +1,19 @@
-//! A model that is named by its path.
+//! Tests of models that are named by path.
 //!
-//! Rule: it is the one that stands in the list, with the same name, origin and repository, whichever
-//! place it lies in.
+//! Rule: such a model equals the listed one, with the same name, origin and repository, in every
+//! place.
 
 use super::*;
 
 #[test]
-fn a_model_at_a_path_is_the_one_in_the_list() {
+fn a_model_at_a_path_is_the_listed_one() {
     let folder_of_models = TestFolder::with(&[]);
     folder_of_models.put_starter("assets/starter");
     folder_of_models.put_gguf("data/models/Bare.gguf");
     folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q8_0.gguf");
     folder_of_models.put_folder("data/models/own/N-4bit");
     folder_of_models.put_folder("theirs/own/L-4bit");
-    // What the user added counts before what an app has.
+    // A model that the user added counts before a model of another app.
     folder_of_models.put_folder("theirs/own/K-4bit");
     folder_of_models.put_folder("hub/models--own--M-4bit/snapshots/main");
     folder_of_models.put_gguf("mine/Mine.gguf");
@@ -37,7 +37,7 @@ fn a_model_at_a_path_is_the_one_in_the_list() {
 }
 
 #[test]
-fn a_path_in_no_place_is_a_model_of_its_own() {
+fn a_path_outside_of_all_places_is_an_added_model() {
     let folder_of_models = TestFolder::with(&[]);
     let path = folder_of_models.put_gguf("anywhere/Some.gguf");
     let model = InstalledModel::of_places(&path, &folder_of_models.places(&[])).unwrap();

@@ -1,6 +1,6 @@
-//! Which entry of the list a model on the disk is.
+//! Tests that find the catalog entry of a model on the disk.
 //!
-//! Rule: a name alone is never believed.
+//! Rule: a name alone is never sufficient.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn catalog() -> Catalog {
     Catalog::read(LIST, Path::new("models.toml")).unwrap()
 }
 
-/// The packing of the variant that a model is; empty if it is the entry in another packing.
+/// Returns the quantization of the model's catalog variant; empty if only its entry is known.
 fn packing(model: &InstalledModel) -> Option<String> {
     let catalog = catalog();
     let (entry, variant) = model.entry(&catalog)?;
@@ -58,7 +58,7 @@ fn packings(places: &Places) -> Vec<Option<String>> {
 }
 
 #[test]
-fn a_model_in_the_folders_of_its_repository_is_known_by_them() {
+fn a_model_in_the_folders_of_its_repository_is_identified_by_them() {
     let folder_of_models = TestFolder::with(&[]);
     folder_of_models.put_folder("data/models/own/m-4bit");
     folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q4_K_M.gguf");
@@ -73,7 +73,7 @@ fn a_model_in_the_folders_of_its_repository_is_known_by_them() {
     assert_eq!(
         known("M-Q6_K.gguf").as_deref(),
         Some(""),
-        "a packing that is not listed"
+        "a quantization that is not listed"
     );
     assert_eq!(known("other/M-GGUF/M-Q8_0.gguf"), None);
     let is_there = |n: usize| {
@@ -88,7 +88,7 @@ fn a_model_in_the_folders_of_its_repository_is_known_by_them() {
 }
 
 #[test]
-fn a_model_of_another_app_is_known_in_its_cache() {
+fn a_model_of_another_app_is_identified_in_its_cache() {
     let folder_of_models = TestFolder::with(&["cache/manifest=own=M-GGUF=latest.json"]);
     folder_of_models.put_gguf("cache/own_M-GGUF_M-Q4_K_M.gguf");
     let places = folder_of_models.of_app(App::LlamaCpp, "cache");
@@ -129,7 +129,7 @@ fn the_starter_is_the_entry_that_comes_with_the_program() {
 }
 
 #[test]
-fn a_model_is_called_as_in_the_list_else_by_its_own_name() {
+fn a_model_has_its_title_from_the_catalog_else_its_own_name() {
     let folder_of_models = TestFolder::with(&[
         "assets/starter/config.json",
         "data/models/broken/M-Q8_0.gguf",

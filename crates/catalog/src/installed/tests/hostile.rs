@@ -1,6 +1,6 @@
-//! Folders whose files block, never end or are far too long.
+//! Tests of folders with files that block, never end or are far too long.
 //!
-//! Rule: such a model is listed with its problem, at once. A test that fails here does not end.
+//! Rule: such a model is listed at once, with its problem. A test that fails here does not end.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn put_fifo(path: &Path) {
     assert!(made.success());
 }
 
-/// A FIFO, an endless device and a sparse file of a terabyte.
+/// Creates a FIFO, a link to an endless device, and a sparse file of one terabyte.
 fn put_bad_files(path: &Path, mut check: impl FnMut(&str)) {
     put_fifo(path);
     check("is not a regular file");
@@ -26,7 +26,7 @@ fn put_bad_files(path: &Path, mut check: impl FnMut(&str)) {
 }
 
 #[test]
-fn a_folder_with_a_file_that_cannot_be_read_is_listed_with_its_problem() {
+fn a_folder_with_an_unreadable_file_is_listed_with_its_problem() {
     for name in [
         "config.json",
         "tokenizer_config.json",
@@ -40,7 +40,7 @@ fn a_folder_with_a_file_that_cannot_be_read_is_listed_with_its_problem() {
                 .unwrap()
                 .facts;
             let problem = problem.unwrap_err();
-            // An empty header is no header.
+            // An empty header is a bad header.
             let reason = match (name, reason) {
                 ("model.safetensors", "the limit is") => "a bad header",
                 _ => reason,
@@ -71,7 +71,7 @@ fn a_gguf_file_that_is_not_regular_is_refused() {
 }
 
 #[test]
-fn a_list_of_added_models_that_cannot_be_read_hides_no_others() {
+fn an_unreadable_list_of_added_models_hides_no_others() {
     let folder_of_models = TestFolder::with(&[]);
     folder_of_models.put_folder("data/models/good");
     let data_folder = folder_of_models.path().join("data");
@@ -84,7 +84,7 @@ fn a_list_of_added_models_that_cannot_be_read_hides_no_others() {
 }
 
 #[test]
-fn caches_of_other_apps_with_bad_files_are_passed_over() {
+fn caches_of_other_apps_with_bad_files_are_skipped() {
     let folder_of_models = TestFolder::with(&[]);
     let repository = "hub/models--o--n";
     let folder = folder_of_models.put_folder(&format!("{repository}/snapshots/c"));
@@ -93,7 +93,7 @@ fn caches_of_other_apps_with_bad_files_are_passed_over() {
     let places = folder_of_models.of_app(App::HuggingFace, "hub");
     assert_eq!(list(&places).len(), 1);
     put_bad_files(&folder.join("model.safetensors.index.json"), |_| {
-        assert!(list(&places).is_empty(), "it is not known to be whole");
+        assert!(list(&places).is_empty(), "it may be incomplete");
     });
     let files: Vec<String> = (0..=crate::safetensors::MAX_WEIGHT_FILES)
         .map(|n| format!(r#""{n}": "{n}""#))

@@ -1,6 +1,6 @@
-//! Folders of other apps, as those apps lay them out.
+//! Tests of model folders of other apps, in the layouts of those apps.
 //!
-//! Rule: what is listed can be used as it lies there.
+//! Rule: every listed model can be used in place.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::super::other_apps::app_folders_for;
 use super::{App, AppFolder, InstalledModel, Origin, TestFolder, gguf, list, named, safetensors};
 
-/// Puts a file into a cache of Hugging Face: a blob, and a link to it.
+/// Adds a file to a Hugging Face cache: a blob, and a link to it.
 fn put(folder_of_models: &TestFolder, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
     let snapshot = folder_of_models.path().join(snapshot);
     let blobs = snapshot.join("../../blobs");
@@ -27,7 +27,7 @@ fn put(folder_of_models: &TestFolder, snapshot: &str, name: &str, blob: &str, by
 const CONFIG: &str = r#"{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
     "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}"#;
 
-/// Puts a whole model of safetensors into a snapshot.
+/// Adds a complete safetensors model to a snapshot.
 fn put_model(folder_of_models: &TestFolder, snapshot: &str) {
     let commit = snapshot.rsplit('/').next().unwrap();
     let blob = |name: &str| format!("{name}-{commit}");
@@ -63,7 +63,7 @@ fn branch(folder_of_models: &TestFolder, repository: &str, name: &str, commit: &
 const QWEN: &str = "hub/models--Qwen--Qwen3-0.6B";
 
 #[test]
-fn a_snapshot_is_called_as_its_repository_and_used_in_place() {
+fn a_snapshot_has_the_name_of_its_repository_and_is_used_in_place() {
     let folder_of_models = TestFolder::with(&["hub/version.txt", "hub/models--a--b/.no_exist/x"]);
     put_model(&folder_of_models, &format!("{QWEN}/snapshots/1a2b"));
     branch(&folder_of_models, QWEN, "main", "1a2b");
@@ -76,8 +76,8 @@ fn a_snapshot_is_called_as_its_repository_and_used_in_place() {
         models[0].id,
         folder_of_models.path().join(QWEN).join("snapshots/1a2b")
     );
-    assert!(models[0].size_bytes > 64, "of the files that links lead to");
-    // By its path alone it is the same.
+    assert!(models[0].size_bytes > 64, "of the link targets");
+    // Its path finds the same model.
     let path = models[0].id.clone();
     let by_path = InstalledModel::at(&path, Origin::Added { path: path.clone() }).unwrap();
     assert_eq!(by_path.name(), "Qwen3-0.6B");
@@ -85,7 +85,7 @@ fn a_snapshot_is_called_as_its_repository_and_used_in_place() {
 }
 
 #[test]
-fn gguf_files_of_a_cache_are_called_as_their_files_and_each_is_there_once() {
+fn gguf_files_of_a_cache_have_their_file_names_and_are_listed_once() {
     let folder_of_models = TestFolder::with(&[]);
     let repository = "hub/models--o--M-GGUF";
     for commit in ["new", "old"] {
@@ -125,7 +125,7 @@ fn gguf_files_of_a_cache_are_called_as_their_files_and_each_is_there_once() {
 }
 
 #[test]
-fn what_is_still_being_fetched_is_not_listed() {
+fn incomplete_downloads_are_not_listed() {
     let folder_of_models = TestFolder::with(&[]);
     let snapshot = |name: &str| format!("hub/models--o--{name}/snapshots/1");
     let places = folder_of_models.of_app(App::HuggingFace, "hub");
@@ -155,7 +155,7 @@ fn what_is_still_being_fetched_is_not_listed() {
     let cut = folder_of_models.path().join("hub/models--o--cut/blobs/w-1");
     fs::write(cut, &safetensors()[..40]).unwrap();
     assert_eq!(named(&places), Vec::<String>::new());
-    // The rest comes.
+    // The remaining files arrive.
     put(
         &folder_of_models,
         &snapshot("index"),
@@ -175,7 +175,7 @@ fn what_is_still_being_fetched_is_not_listed() {
 }
 
 #[test]
-fn a_snapshot_that_is_not_whole_does_not_hide_one_that_is() {
+fn an_incomplete_snapshot_does_not_hide_a_complete_one() {
     let folder_of_models = TestFolder::with(&[]);
     put_model(&folder_of_models, &format!("{QWEN}/snapshots/old"));
     put(
@@ -192,16 +192,12 @@ fn a_snapshot_that_is_not_whole_does_not_hide_one_that_is() {
     put_model(&folder_of_models, &format!("{QWEN}/snapshots/other"));
     branch(&folder_of_models, QWEN, "main", "other");
     let models = list(&folder_of_models.of_app(App::HuggingFace, "hub"));
-    assert_eq!(
-        models.len(),
-        1,
-        "what was there before is not listed as well"
-    );
+    assert_eq!(models.len(), 1, "the older snapshot is not listed as well");
     assert!(models[0].id.ends_with("other"));
 }
 
 #[test]
-fn models_for_speech_pictures_and_search_are_not_listed() {
+fn models_for_speech_images_and_search_are_not_listed() {
     let folder_of_models = TestFolder::with(&[]);
     let configs = [
         ("bert", r#"{"architectures": ["BertModel"]}"#),
@@ -226,7 +222,7 @@ fn models_for_speech_pictures_and_search_are_not_listed() {
 }
 
 #[test]
-fn models_of_lm_studio_are_known_by_their_folders() {
+fn models_of_lm_studio_are_identified_by_their_folders() {
     let folder_of_models =
         TestFolder::with(&["lms/o/broken-GGUF/broken.gguf", "lms/o/M-GGUF/M.gguf.part"]);
     folder_of_models.put_gguf("lms/o/M-GGUF/M-Q4_K_M.gguf");
@@ -246,7 +242,7 @@ fn models_of_lm_studio_are_known_by_their_folders() {
 }
 
 #[test]
-fn llama_cpps_flat_names_are_told_apart_by_its_manifests() {
+fn names_in_llama_cpps_flat_cache_are_split_with_its_manifests() {
     let folder_of_models = TestFolder::with(&[
         "cache/manifest=o=M-GGUF=latest.json",
         "cache/manifest=o_x=M_2=Q8_0.json",
@@ -265,7 +261,7 @@ fn llama_cpps_flat_names_are_told_apart_by_its_manifests() {
         named(&folder_of_models.of_app(App::LlamaCpp, "cache")),
         expected
     );
-    // Today's llama.cpp lays out its cache as Hugging Face does.
+    // Current llama.cpp uses the layout of the Hugging Face cache.
     put_model(&folder_of_models, "cache/models--o--New/snapshots/1");
     assert_eq!(
         named(&folder_of_models.of_app(App::LlamaCpp, "cache")).len(),
@@ -274,7 +270,7 @@ fn llama_cpps_flat_names_are_told_apart_by_its_manifests() {
 }
 
 #[test]
-fn a_model_that_several_folders_link_to_is_listed_once_and_as_ours() {
+fn a_model_behind_links_in_several_folders_is_listed_once_and_as_ours() {
     let folder_of_models = TestFolder::with(&[]);
     put_model(&folder_of_models, &format!("{QWEN}/snapshots/1"));
     put(
@@ -306,7 +302,7 @@ fn a_model_that_several_folders_link_to_is_listed_once_and_as_ours() {
 }
 
 #[test]
-fn folders_that_are_not_there_or_are_no_caches_hold_nothing() {
+fn missing_folders_and_folders_that_are_no_caches_count_as_empty() {
     let folder_of_models = TestFolder::with(&[
         "hub/models--odd",
         "hub/models--o--x/snapshots",
@@ -323,7 +319,7 @@ fn folders_that_are_not_there_or_are_no_caches_hold_nothing() {
     }
 }
 
-/// Where the apps keep their models, with these variables and files in the home folder.
+/// Returns the model folders of apps, with these variables and files in the home folder.
 fn found(home: &Path, is_mac: bool, variables: &[(&str, &str)]) -> HashMap<App, Vec<PathBuf>> {
     let variable = |name: &str| {
         let found = variables.iter().find(|(other, _)| *other == name)?;
@@ -337,7 +333,7 @@ fn found(home: &Path, is_mac: bool, variables: &[(&str, &str)]) -> HashMap<App, 
 }
 
 #[test]
-fn caches_lie_where_variables_say_and_else_where_they_usually_do() {
+fn caches_are_where_variables_say_else_in_the_default_places() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     let hub = |variables: &[(&str, &str)]| found(home, false, variables)[&App::HuggingFace].clone();
@@ -368,7 +364,7 @@ fn caches_lie_where_variables_say_and_else_where_they_usually_do() {
 }
 
 #[test]
-fn lm_studios_folder_is_the_one_in_its_settings_as_well_as_the_usual_ones() {
+fn lm_studios_folders_are_the_one_in_its_settings_and_the_default_ones() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     let folders = |is_mac| found(home, is_mac, &[])[&App::LmStudio].clone();

@@ -1,6 +1,6 @@
-//! What a removal takes away, and what it leaves.
+//! Tests of deleting models.
 //!
-//! Rule: every test looks at the disk afterwards.
+//! Rule: every test checks the files on the disk afterwards.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -9,7 +9,7 @@ use std::path::Path;
 use super::super::{FreedSpace, RemoveError, removal, remove};
 use super::{App, Format, InstalledModel, Origin, Places, TestFolder, list};
 
-/// The model whose path ends so.
+/// Returns the model whose path ends with `end`.
 fn model(places: &Places, end: &str) -> InstalledModel {
     let models = list(places);
     let found = models.iter().find(|model| model.id.ends_with(end));
@@ -18,7 +18,7 @@ fn model(places: &Places, end: &str) -> InstalledModel {
         .clone()
 }
 
-/// Every file and folder below the models folder.
+/// Returns every file and folder in the models folder.
 fn left(folder_of_models: &TestFolder) -> Vec<String> {
     fn walk(folder: &Path, root: &Path, all: &mut Vec<String>) {
         for entry in folder.read_dir().unwrap() {
@@ -44,7 +44,7 @@ fn blocks(paths: &[&Path]) -> u64 {
 }
 
 #[test]
-fn a_folder_goes_whole_and_says_how_much_it_freed() {
+fn a_folder_is_deleted_completely_and_its_freed_bytes_are_returned() {
     let folder_of_models = TestFolder::with(&["data/models/o/M/original/README.md"]);
     let folder = folder_of_models.put_folder("data/models/o/M");
     folder_of_models.put_folder("data/models/o/Other");
@@ -79,7 +79,7 @@ fn a_folder_goes_whole_and_says_how_much_it_freed() {
 }
 
 #[test]
-fn a_split_model_goes_with_all_its_parts_and_leaves_others_in_the_folder() {
+fn a_split_model_is_deleted_with_all_parts_and_others_stay_in_the_folder() {
     let folder_of_models = TestFolder::with(&[
         "data/models/o/M-GGUF/README.md",
         "data/models/o/M-GGUF/M-00001-of-00002.gguf",
@@ -95,7 +95,7 @@ fn a_split_model_goes_with_all_its_parts_and_leaves_others_in_the_folder() {
         "o/M-GGUF/README.md",
     ];
     assert_eq!(left(&folder_of_models), kept);
-    // With the last one goes what was fetched beside it.
+    // With the last model, the files that were downloaded with it are deleted.
     folder_of_models.put("data/models/o/M-GGUF/mmproj-M.gguf");
     folder_of_models.put("data/models/o/M-GGUF/.DS_Store");
     remove(&model(&places, "M-Q8_0.gguf"), &places).unwrap();
@@ -103,7 +103,7 @@ fn a_split_model_goes_with_all_its_parts_and_leaves_others_in_the_folder() {
 }
 
 #[test]
-fn what_people_put_beside_a_file_stays() {
+fn files_of_the_user_next_to_a_model_stay() {
     let folder_of_models = TestFolder::with(&[
         "data/models/o/M/M.gguf",
         "data/models/o/M/notes.txt",
@@ -126,11 +126,11 @@ fn what_people_put_beside_a_file_stays() {
 }
 
 #[test]
-fn two_forms_in_one_folder_go_together_and_are_named() {
+fn two_variants_in_one_folder_are_deleted_together_and_both_named() {
     let folder_of_models = TestFolder::with(&["data/models/o/M/other-model.gguf"]);
     folder_of_models.put_folder("data/models/o/M");
     folder_of_models.put_gguf("data/models/o/M/M.gguf");
-    // The header of the folder does not say how many heads its keys have; the file's does not either.
+    // Neither the folder's header nor the file's says how many heads its keys have.
     let places = folder_of_models.places(&[]);
     let model = model(&places, "o/M");
     assert_eq!(model.files.paths.len(), 2, "{model:?}");
@@ -144,7 +144,7 @@ fn two_forms_in_one_folder_go_together_and_are_named() {
 }
 
 #[test]
-fn a_file_that_has_another_name_elsewhere_frees_nothing() {
+fn a_file_with_another_name_elsewhere_frees_nothing() {
     let folder_of_models = TestFolder::with(&[]);
     let file = folder_of_models.put_gguf("data/models/o/M/M.gguf");
     fs::write(&file, vec![1; 50_000]).unwrap();
@@ -163,7 +163,7 @@ fn a_file_that_has_another_name_elsewhere_frees_nothing() {
             .len(),
         50_000
     );
-    // Two names in the model itself are one file, and both go.
+    // Two names inside of the model are one file, and both are deleted.
     let folder = folder_of_models.put_folder("data/models/o/N");
     fs::write(folder.join("model.safetensors"), vec![1; 50_000]).unwrap();
     fs::hard_link(folder.join("model.safetensors"), folder.join("again.bin")).unwrap();
@@ -175,7 +175,7 @@ fn a_file_that_has_another_name_elsewhere_frees_nothing() {
 }
 
 #[test]
-fn links_are_never_followed_out_of_the_models_folder() {
+fn links_out_of_the_models_folder_are_never_followed() {
     let folder_of_models = TestFolder::with(&["outside/kept.txt"]);
     let outside = folder_of_models.put_folder("outside/M");
     let file = folder_of_models.put_gguf("outside/file.gguf");
@@ -207,7 +207,7 @@ fn links_are_never_followed_out_of_the_models_folder() {
 }
 
 #[test]
-fn what_is_not_ours_is_refused_each_with_its_own_sentence() {
+fn models_that_are_not_ours_are_refused_each_with_its_own_message() {
     let folder_of_models = TestFolder::with(&["assets/starter/config.json"]);
     folder_of_models.put_gguf("elsewhere/A.gguf");
     folder_of_models.put_gguf("lms/o/E/E.gguf");
@@ -224,11 +224,11 @@ fn what_is_not_ours_is_refused_each_with_its_own_sentence() {
     );
     let added = said("A.gguf");
     assert!(
-        added.starts_with("A lies in ") && added.contains("which you added"),
+        added.starts_with("A is in ") && added.contains("which you added"),
         "{added}"
     );
     assert_eq!(said("E.gguf"), "E belongs to LM Studio; remove it there");
-    // A model that only says that it lies there is not believed.
+    // An origin that claims to be the models folder is not sufficient.
     let mut false_one = model(&places, "A.gguf");
     false_one.origin = Origin::ModelsFolder;
     let error = remove(&false_one, &places).unwrap_err();
@@ -238,14 +238,14 @@ fn what_is_not_ours_is_refused_each_with_its_own_sentence() {
 }
 
 #[test]
-fn a_file_that_cannot_be_removed_is_named_and_the_rest_can_be_tried_again() {
+fn a_file_that_cannot_be_deleted_is_named_and_the_rest_can_be_deleted_later() {
     use std::os::unix::fs::PermissionsExt;
     let folder_of_models = TestFolder::with(&["data/models/o/M/sub/more.bin"]);
     folder_of_models.put_folder("data/models/o/M");
     let places = folder_of_models.places(&[]);
     let sub = folder_of_models.path().join("data/models/o/M/sub");
     fs::set_permissions(&sub, fs::Permissions::from_mode(0o500)).unwrap();
-    // To the superuser nothing is locked.
+    // The superuser can write everywhere.
     let is_locked = fs::write(sub.join("x"), "").is_err();
     let first = remove(&model(&places, "o/M"), &places);
     if is_locked {
