@@ -1,6 +1,6 @@
-//! Writes a model folder as GGUF: `convert FOLDER FILE [F32|F16|Q8_0|Q4_1|Q4_K_M]`.
+//! Converts a model folder to GGUF: `convert FOLDER FILE [F32|F16|Q8_0|Q4_1|Q4_K_M]`.
 //!
-//! For whoever wants to look at what the converter writes, with tools of others.
+//! Use it to inspect the converter's output with other tools.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,12 +17,12 @@ fn main() -> ExitCode {
         Some("Q4_1") => Packing::Q4_1,
         Some("Q4_K_M") => Packing::Q4_K_M,
         Some(other) => {
-            eprintln!("{other} is not known; F32, F16, Q8_0, Q4_1 and Q4_K_M are");
+            eprintln!("{other} is unknown; use F32, F16, Q8_0, Q4_1 or Q4_K_M");
             return ExitCode::FAILURE;
         }
     };
     let [folder, to, ..] = arguments.as_slice() else {
-        eprintln!("name a model folder and the file to write");
+        eprintln!("give a model folder and the file to write");
         return ExitCode::FAILURE;
     };
     let result = convert(

@@ -1,6 +1,6 @@
-//! Whether models fit on this machine, how fast they would be, and which variant suits it.
+//! Estimates whether models fit on this machine and how fast they are, and suggests variants.
 //!
-//! Every sum and choice is the catalog's; this says which facts, form and measurements go into it.
+//! The catalog computes and decides; this module chooses the facts, variants and measurements.
 
 use transom_catalog::choice::{self, RepositoryFiles};
 use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, EstimateRequest, MemoryFit, estimate};
@@ -14,7 +14,7 @@ use transom_supervisor::KvCacheChoice;
 use crate::{Library, LoadSettings, download};
 
 impl Library {
-    /// Estimates an installed model in the form that runs here, with these settings.
+    /// Estimates the variant of an installed model that runs on this machine, with these settings.
     ///
     /// # Errors
     /// The problem of its files, if none can be read.
@@ -36,8 +36,8 @@ impl Library {
         Ok(self.estimate_of(&request))
     }
 
-    /// Estimates a variant of the catalog with default settings, corrected by what an installed copy
-    /// measured. `None` if the catalog doesn't say how large it is.
+    /// Estimates a variant of the catalog with default settings, corrected by measurements of an
+    /// installed copy. `None` if its size is unknown.
     pub fn estimate_variant(&self, entry: &Entry, variant: &Variant) -> Option<Estimate> {
         variant.size_bytes()?;
         let facts = entry.facts(variant);
@@ -50,7 +50,7 @@ impl Library {
         Some(self.estimate_of(&request))
     }
 
-    /// Returns what answers measured of the form of an installed model that has the format of `facts`.
+    /// Returns the measurements of an installed model in the format of `facts`.
     pub fn record(
         &self,
         model: &InstalledModel,
@@ -70,16 +70,16 @@ impl Library {
         )
     }
 
-    /// Returns whether weights of so many bytes fit, of a model of which nothing else is known.
-    pub fn verdict_of_weights(&self, bytes: u64) -> MemoryFit {
+    /// Returns whether weights of this size fit, for a model of which nothing else is known.
+    pub fn memory_fit_of_weights(&self, bytes: u64) -> MemoryFit {
         match bytes.checked_sub(self.machine.available_memory().budget_bytes) {
             None | Some(0) => MemoryFit::Fits,
             Some(missing_bytes) => MemoryFit::DoesNotFit { missing_bytes },
         }
     }
 
-    /// Returns the variant to propose: an installed one, else the one that suits this machine. `None`
-    /// only of an entry without variants.
+    /// Returns the variant to suggest: an installed one, else the one that suits this machine. `None`
+    /// only for an entry without variants.
     pub fn suggested_variant<'a>(&self, entry: &'a Entry) -> Option<&'a Variant> {
         let is_installed = |variant: &&Variant| self.installed_variant(entry, variant).is_some();
         let installed = entry.variants.iter().filter(is_installed);
@@ -87,7 +87,7 @@ impl Library {
         installed.or_else(|| self.variant_among(entry, &entry.variants))
     }
 
-    /// Returns which of these variants of an entry suits this machine.
+    /// Returns the one of these variants of an entry that suits this machine.
     pub fn variant_among<'a>(
         &self,
         entry: &Entry,
@@ -98,8 +98,8 @@ impl Library {
         estimated.map(|estimated| estimated.variant)
     }
 
-    /// Returns the place of what to propose among what a repository of the hub offers: an installed
-    /// one, else the one that suits this machine. `None` only of nothing.
+    /// Returns the index of the offer of a repository to suggest: an installed one, else the one that
+    /// suits this machine. `None` only if there are no offers.
     pub fn suggested_offer(&self, repository: &str, offers: &[Offer]) -> Option<usize> {
         let is_installed =
             |place: &usize| self.installed_offer(repository, &offers[*place]).is_some();
@@ -119,7 +119,7 @@ impl Library {
         best.map(|best| places[best])
     }
 
-    /// Returns the installed model that an offer of a repository became.
+    /// Returns the installed model that was downloaded as this offer of a repository.
     pub fn installed_offer(&self, repository: &str, offer: &Offer) -> Option<&InstalledModel> {
         let is_it = |model: &&InstalledModel| {
             model.repository.as_deref() == Some(repository) && has_packing(model, &offer.packing)
@@ -127,14 +127,14 @@ impl Library {
         self.installed().iter().find(is_it)
     }
 
-    /// Returns what is recommended for this machine, under its budget.
+    /// Returns the recommendations for this machine, under its budget.
     pub fn recommended(&self) -> Recommendations {
         let budget_bytes = self.machine.available_memory().budget_bytes;
         recommendations::recommended_for(self.machine.specs(), Some(budget_bytes), &self.catalog)
     }
 
-    /// Returns what is recommended for Macs of every size, smallest first. This machine stands in place
-    /// of a Mac with as much memory; its `memory_bytes` tell which it is.
+    /// Returns the recommendations for Macs of every memory size, smallest first. This machine replaces
+    /// the Mac with the same memory; compare `memory_bytes` to find it.
     pub fn recommended_by_memory(&self) -> Vec<Recommendations> {
         let own = self.recommended();
         let others = MEMORY_SIZES.into_iter();
@@ -148,7 +148,7 @@ impl Library {
     }
 }
 
-/// Returns true if the name of a model's file has this packing. A folder has only one.
+/// Returns true if the name of a model's file contains this quantization. A folder has only one.
 fn has_packing(model: &InstalledModel, packing: &str) -> bool {
     let file = model.id.file_name().unwrap_or_default().to_string_lossy();
     let is_file = model.formats().contains(&Format::Gguf);

@@ -1,4 +1,4 @@
-//! What a shell sends to the supervisor to load a model, and what it writes down after an answer.
+//! The request to the supervisor that loads a model, and the measurements of its responses.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use transom_supervisor::{Correction, KvCacheChoice, ModelSpec, Role};
 
 use crate::Library;
 
-/// What a person may choose about a load.
+/// The settings of a load that a person may choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadSettings {
-    /// Tokens of prompt and answer together; `None` leaves the choice to the supervisor.
+    /// Tokens of prompt and response together; `None` lets the supervisor choose.
     pub context_length: Option<usize>,
-    /// The KV cache's type.
+    /// Type of the KV cache.
     pub kv_cache: KvCacheChoice,
 }
 
 impl Library {
-    /// Returns the request that loads `model` for chat, with every form that is installed and what
-    /// earlier answers measured of each.
+    /// Returns the request that loads `model` for chat, with all its installed variants and the
+    /// measurements of each.
     pub fn spec(&self, model: &InstalledModel, settings: &LoadSettings) -> ModelSpec {
         let ModelFiles { paths, .. } = &model.files;
         let corrections = paths.iter().filter_map(|path| {
@@ -47,8 +47,8 @@ impl Library {
         }
     }
 
-    /// Returns the form of `model` that runs on this machine, with its facts: the first that can be
-    /// read, in the order in which the supervisor tries them.
+    /// Returns the variant of `model` that runs on this machine, with its facts: the first that can be
+    /// read, in the supervisor's order.
     ///
     /// # Errors
     /// The problem of the model's files, if none can be read.
@@ -66,8 +66,8 @@ impl Library {
         }
     }
 
-    /// Returns where an answer of `model` is written down: by the form that the supervisor loaded.
-    /// `None` if it isn't loaded any more or its form can't be told.
+    /// Returns a recorder for a response of `model`, for the variant that the supervisor loaded. `None`
+    /// if the model is no longer loaded or the variant is unknown.
     pub fn usage(
         &self,
         model: &InstalledModel,
@@ -87,7 +87,7 @@ impl Library {
     }
 }
 
-/// Where the measurements of one form of a model are written.
+/// Records the measurements of one variant of a model.
 #[derive(Debug, Clone)]
 pub struct UsageRecorder {
     file: PathBuf,
@@ -107,16 +107,16 @@ impl UsageRecorder {
         }
     }
 
-    /// Writes down what an answer took, so that later estimates are closer. Failures are logged: they
-    /// never affect the answer. Blocks on the disk.
+    /// Records the measurements of a response, which improve later estimates. Failures are only logged.
+    /// Blocks on the disk.
     pub fn record(&self, stats: &Stats) {
         if let Err(error) = measured::record(&self.file, &self.key, &sample(stats)) {
-            tracing::info!(%error, "the measurements of an answer can't be saved");
+            tracing::info!(%error, "can't save the measurements of a response");
         }
     }
 }
 
-/// Returns what an answer measured, without the tokens that were cached or shifted out.
+/// Returns the measurements of a response, without cached or shifted tokens.
 fn sample(stats: &Stats) -> Sample {
     let count = |n: usize| n as u64;
     let in_context = stats.prompt_tokens + stats.generated_tokens;

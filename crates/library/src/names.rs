@@ -1,8 +1,9 @@
-//! What models are called: one stable id each, and the names that people may type instead.
+//! Names of models: one stable id each, and the names that people may type instead.
 //!
-//! An id says what a model is, not where its files lie: `qwen3-4b@Q4_K_M` for a variant of the catalog,
-//! `owner/name` or `owner/name:Q4_K_M` for a repository of the hub. A model of which neither is known,
-//! or a second copy, has its path. Settings, status, the wire protocol and commands use the id.
+//! An id says what a model is, and not where its files are: `qwen3-4b@Q4_K_M` for a variant of the
+//! catalog, `owner/name` or `owner/name:Q4_K_M` for a repository of the hub. A model that neither
+//! knows, and a second copy, have their path. Settings, status, the wire protocol and commands use
+//! the id.
 
 use std::path::Path;
 
@@ -11,42 +12,42 @@ use transom_catalog::{Entry, Format, InspectError, InstalledModel, Origin, Varia
 use crate::Library;
 use crate::download::with_format;
 
-/// Why a text names no installed model.
+/// Why no installed model has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// The catalog has it.
+    /// It is in the catalog, but not installed.
     #[error("{title} is not installed")]
     NotInstalled {
-        /// The text.
+        /// The given text.
         text: String,
-        /// The entry's name for people.
+        /// The entry's display name.
         title: String,
-        /// Packings that can be installed, if another one is installed; else empty.
+        /// Quantizations that can be installed, if another one is installed; else empty.
         packings: Vec<String>,
     },
-    /// The entry has no such packing or format.
+    /// The entry has no such quantization or format.
     #[error("{entry} is not available as {text}; choose {}", packings.join(", "))]
     NoVariant {
         /// The entry's id.
         entry: String,
-        /// The packing or format that was named.
+        /// The given quantization or format.
         text: String,
-        /// Those that there are.
+        /// The available quantizations.
         packings: Vec<String>,
     },
-    /// It looks like a repository of the hub.
+    /// The text may be a repository of the hub.
     #[error("nothing is at {text}, and no model of that name is installed")]
     Repository {
-        /// The text.
+        /// The given text.
         text: String,
     },
-    /// Nothing has that name.
+    /// No model has this name.
     #[error("no model is called {text}")]
     Unknown {
-        /// The text.
+        /// The given text.
         text: String,
     },
-    /// It is a path, and no model lies there.
+    /// The text is a path without a model.
     #[error("{0}")]
     Path(String),
 }
@@ -58,7 +59,7 @@ impl From<InspectError> for LookupError {
 }
 
 impl Library {
-    /// Returns the id of a model. It stays the same while the model is installed, whatever else is.
+    /// Returns the id of a model. It stays the same while the model is installed.
     pub fn id_of(&self, model: &InstalledModel) -> String {
         let path = || model.id.to_string_lossy().into_owned();
         let Some(id) = self.id_by_origin(model) else {
@@ -67,7 +68,7 @@ impl Library {
         if model.origin == Origin::Starter {
             return id;
         }
-        // Of several copies the first has the id.
+        // The first of several copies has the id.
         let mut copies = self.installed().iter();
         let holder = copies.find(|other| self.id_by_origin(other).as_ref() == Some(&id));
         match holder {
@@ -76,7 +77,7 @@ impl Library {
         }
     }
 
-    /// The id that follows from the catalog or the hub; `None` if neither knows the model.
+    /// Returns the id from the catalog or the hub; `None` if neither knows the model.
     fn id_by_origin(&self, model: &InstalledModel) -> Option<String> {
         match (model.entry(&self.catalog), &model.repository) {
             (Some((entry, _)), _) if model.origin == Origin::Starter => Some(entry.id.clone()),
@@ -91,14 +92,14 @@ impl Library {
         }
     }
 
-    /// Returns the installed model with this id, at this path, or with this name. Ids go first, then
-    /// paths; of several with the name the one in the form that runs first on this machine.
+    /// Returns the installed model with this id, at this path, or with this name. Ids have priority over
+    /// paths. Of several models with the name, the one in this machine's preferred format wins.
     pub fn find(&self, text: &str) -> Option<&InstalledModel> {
         let has_id = |model: &&InstalledModel| {
             let id = self.id_by_origin(model);
             id.is_some_and(|id| id.eq_ignore_ascii_case(text))
         };
-        // Of several copies the first has the id.
+        // The first of several copies has the id.
         let by_id = self.installed().iter().find(has_id);
         let by_path = || {
             let path = model_files::of(Path::new(text)).ok()?.paths.swap_remove(0);
@@ -109,11 +110,11 @@ impl Library {
             .or_else(|| self.named(text).into_iter().next())
     }
 
-    /// Returns the model at the path that `text` is, else the one that [`Self::find`] finds. Nothing at
-    /// a path is a model with a problem, so that a chosen model that was deleted is still shown.
+    /// Returns the model at the path `text`, else the model that [`Self::find`] returns. If nothing is at
+    /// a path, returns a model with a problem, so that a chosen model is shown after it was deleted.
     ///
     /// # Errors
-    /// [`LookupError`], with what the text could have meant.
+    /// [`LookupError`], with suggestions.
     pub fn resolve(&self, text: &str) -> Result<InstalledModel, LookupError> {
         if is_path(text) || Path::new(text).exists() {
             return Ok(InstalledModel::of_places(Path::new(text), &self.places)?);
@@ -122,7 +123,7 @@ impl Library {
         found.ok_or_else(|| self.not_found(text))
     }
 
-    /// Returns a short name that only this model has.
+    /// Returns a short name that no other model has.
     pub fn short_name(&self, model: &InstalledModel) -> String {
         let entry = model.entry(&self.catalog);
         let entry = entry.map(|(entry, _)| [entry.id.clone(), self.id_of(model)]);
@@ -134,9 +135,9 @@ impl Library {
             .unwrap_or_else(|| self.id_of(model))
     }
 
-    /// Returns the installed models that go by this name: the id of an entry, perhaps with `@packing`,
-    /// a repository, perhaps with `:packing`, the name of a file or folder, or the title that windows
-    /// show. A format counts as a packing. Those in the form that runs first on this machine come first.
+    /// Returns the installed models with this name: the id of an entry, also with `@quantization`, a
+    /// repository, also with `:quantization`, the name of a file or folder, or the display name. A format
+    /// may replace the quantization. Models in this machine's preferred format come first.
     pub fn named(&self, text: &str) -> Vec<&InstalledModel> {
         let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
         let (base, packing) = match text.split_once(['@', ':']) {
@@ -168,7 +169,7 @@ impl Library {
         models
     }
 
-    /// Returns what `text` could have meant, as no installed model has that name.
+    /// Returns the error for a `text` that no installed model has as its name, with suggestions.
     pub fn not_found(&self, text: &str) -> LookupError {
         let base = text.split(['@', ':']).next().unwrap_or(text);
         let text = text.to_owned();
@@ -188,11 +189,11 @@ impl Library {
         }
     }
 
-    /// Returns the variant of an entry with this packing or format; of several the one that suits this
-    /// machine.
+    /// Returns the variant of an entry with this quantization or format; of several the one that suits
+    /// this machine.
     ///
     /// # Errors
-    /// [`LookupError::NoVariant`], with the packings that there are.
+    /// [`LookupError::NoVariant`], with the available quantizations.
     pub fn variant_named<'a>(
         &self,
         entry: &'a Entry,
@@ -213,7 +214,7 @@ impl Library {
     }
 }
 
-/// Returns the packings of an entry, each once.
+/// Returns the quantizations of an entry, each once.
 pub fn packings_of(entry: &Entry) -> Vec<String> {
     let mut packings: Vec<String> = Vec::new();
     for variant in &entry.variants {
@@ -224,7 +225,7 @@ pub fn packings_of(entry: &Entry) -> Vec<String> {
     packings
 }
 
-/// Returns the word for a format that people know: `GGUF`, `MLX`.
+/// Returns the usual name of a format: `GGUF` or `MLX`.
 pub fn format_name(format: Format) -> &'static str {
     match format {
         Format::Gguf => "GGUF",
@@ -232,7 +233,7 @@ pub fn format_name(format: Format) -> &'static str {
     }
 }
 
-/// Returns a format and a packing: `GGUF Q4_K_M`.
+/// Returns a format and a quantization: `GGUF Q4_K_M`.
 pub fn variant_text(format: Format, packing: &str) -> String {
     format!("{} {packing}", format_name(format))
         .trim_end()

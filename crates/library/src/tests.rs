@@ -1,4 +1,4 @@
-//! The one table of what a model is called, which form runs, and whether it fits; shells have no other.
+//! Tests of names, suggestions and estimates, which are the same in every shell.
 
 use std::fs;
 use std::path::Path;
@@ -20,12 +20,12 @@ use crate::*;
 
 const GIB: u64 = 1 << 30;
 
-/// A library with nothing installed.
+/// Returns a library without installed models.
 fn empty(machine: Machine) -> Library {
     library(Path::new("/nowhere"), machine)
 }
 
-/// InstalledModel file, its id, and texts that find it.
+/// An installed file, its id, and texts that find it.
 const NAMES: &[(&str, &str, &str, &[&str])] = &[
     (
         "owner/tiny-GGUF",
@@ -99,7 +99,7 @@ fn ids_of_the_built_in_catalog_are_unique() {
 }
 
 #[test]
-fn a_text_that_names_nothing_says_what_it_could_have_meant() {
+fn the_error_for_an_unknown_name_has_suggestions() {
     let library = empty(computer());
     let told = |text: &str| library.resolve(text).unwrap_err().to_string();
     assert_eq!(told("tiny"), "Tiny 1B is not installed");
@@ -108,7 +108,7 @@ fn a_text_that_names_nothing_says_what_it_could_have_meant() {
     let gone = library.resolve("/nowhere/gone.gguf").unwrap();
     assert!(
         gone.facts.is_err(),
-        "a chosen model that was deleted is shown"
+        "a chosen model is shown after it was deleted"
     );
 }
 
@@ -132,7 +132,7 @@ fn text_is_a_path_only_if_it_can_be_nothing_else() {
 }
 
 #[test]
-fn the_suggested_variant_has_the_form_that_runs_first_and_fits() {
+fn the_suggested_variant_is_in_the_preferred_format_and_fits() {
     let suggested = |machine: Machine, id: &str| {
         let library = empty(machine);
         let entry = library.catalog().find(id).unwrap();
@@ -145,7 +145,7 @@ fn the_suggested_variant_has_the_form_that_runs_first_and_fits() {
         "MLX 4-bit"
     );
     assert_eq!(suggested(computer(), "huge"), "GGUF Q4_K_M", "the only one");
-    // An installed variant goes before one that suits better.
+    // An installed variant has priority over a better one.
     let data = tempfile::tempdir().unwrap();
     install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
     let library = library(data.path(), computer());
@@ -154,7 +154,7 @@ fn the_suggested_variant_has_the_form_that_runs_first_and_fits() {
 }
 
 #[test]
-fn what_is_suggested_is_what_is_recommended_for_every_size_of_memory() {
+fn the_suggested_variant_is_the_recommended_one_for_every_memory_size() {
     let catalog = Catalog::built_in();
     for bytes in MEMORY_SIZES {
         let library = Library::new(catalog.clone(), Places::default(), mac(bytes >> 30));
@@ -180,7 +180,7 @@ fn what_is_suggested_is_what_is_recommended_for_every_size_of_memory() {
 }
 
 #[test]
-fn this_machine_is_in_the_table_of_all_sizes_once_and_under_its_own_budget() {
+fn this_machine_is_among_the_recommendations_once_with_its_own_budget() {
     let catalog = Catalog::built_in();
     for (gigabytes, n_rows) in [(16, 9), (18, 10), (512, 10)] {
         let library = Library::new(catalog.clone(), Places::default(), mac(gigabytes));
@@ -204,7 +204,7 @@ fn this_machine_is_in_the_table_of_all_sizes_once_and_under_its_own_budget() {
 }
 
 #[test]
-fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
+fn a_load_request_has_id_name_variants_and_measurements() {
     let data = tempfile::tempdir().unwrap();
     let path = install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
     let settings = LoadSettings {
@@ -227,9 +227,9 @@ fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
         (Some(1024), settings.kv_cache)
     );
     assert_eq!(spec.corrections, []);
-    // An answer that took far more than the estimate corrects the next one.
-    let (form, facts) = first.runnable_variant(model).unwrap();
-    let usage = load::UsageRecorder::new(&first, &facts, &form, &settings);
+    // A response that needed far more memory than estimated corrects the next estimate.
+    let (path, facts) = first.runnable_variant(model).unwrap();
+    let usage = load::UsageRecorder::new(&first, &facts, &path, &settings);
     usage.record(&Stats {
         prompt_tokens: 700,
         generated_tokens: 100,
@@ -248,7 +248,7 @@ fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
 }
 
 #[test]
-fn the_budget_is_the_one_that_the_user_chose() {
+fn the_budget_is_the_one_that_the_user_set() {
     let data = tempfile::tempdir().unwrap();
     let hardware = Hardware::detect();
     let open = || Library::open(data.path(), &hardware);
@@ -265,9 +265,9 @@ fn the_budget_is_the_one_that_the_user_chose() {
     let available = machine.available_memory().available_bytes.unwrap();
     assert!(
         available > 1 << 50,
-        "a loaded model makes room for the next one"
+        "loaded models are unloaded for the next one"
     );
-    // Settings that can't be read are set aside, which is told.
+    // Settings that can't be read are renamed, and this is reported.
     fs::write(data.path().join("supervisor.json"), "oops").unwrap();
     let (library, problems) = open();
     assert_eq!(library.machine().available_memory().budget_bytes, usual);
@@ -278,7 +278,7 @@ fn the_budget_is_the_one_that_the_user_chose() {
 }
 
 #[test]
-fn the_speed_of_memory_is_measured_only_where_nobody_knows_it() {
+fn the_memory_bandwidth_is_measured_only_if_it_is_unknown() {
     let data = tempfile::tempdir().unwrap();
     let file = data.path().join(measured::FILE_NAME);
     let rate_of = |chip: &str, once: &OnceLock<u64>, measure: &dyn Fn() -> u64| {
@@ -294,7 +294,7 @@ fn the_speed_of_memory_is_measured_only_where_nobody_knows_it() {
     let (unknown, once) = ("of tomorrow", OnceLock::new());
     assert_eq!(rate_of(unknown, &once, &|| 20_000_000_000), 20_000_000_000);
     assert_eq!(rate_of(unknown, &once, &never), 20_000_000_000);
-    // A program that starts later measures again; the highest counts.
+    // A program that starts later measures again, and the highest measurement counts.
     for _ in 0..3 {
         measured::record_bandwidth(&file, unknown, 40_000_000_000).unwrap();
     }
@@ -305,7 +305,7 @@ fn the_speed_of_memory_is_measured_only_where_nobody_knows_it() {
 }
 
 #[test]
-fn a_mistake_in_the_users_list_leaves_the_built_in_catalog_in_force() {
+fn after_an_error_in_the_users_catalog_the_built_in_one_is_used() {
     let data = tempfile::tempdir().unwrap();
     let open = || Library::open(data.path(), &Hardware::detect());
     let (library, problems) = open();
@@ -322,7 +322,7 @@ fn a_mistake_in_the_users_list_leaves_the_built_in_catalog_in_force() {
 }
 
 #[test]
-fn a_named_variant_is_taken_and_an_unknown_one_refused_with_the_choices() {
+fn a_named_variant_is_returned_and_an_unknown_one_is_an_error_with_choices() {
     let library = empty(computer());
     let entry = library.catalog().find("tiny").unwrap();
     let packing = |text| {
@@ -341,7 +341,7 @@ fn a_named_variant_is_taken_and_an_unknown_one_refused_with_the_choices() {
 
 const HUB: &str = "https://huggingface.co";
 
-/// Texts, and the repository and part that they mean.
+/// Texts, with the repository and part that they name.
 const REPOSITORIES: &[(&str, &str, Option<&str>)] = &[
     ("Qwen/Qwen3-4B-GGUF", "Qwen/Qwen3-4B-GGUF", None),
     (
@@ -362,7 +362,7 @@ const REPOSITORIES: &[(&str, &str, Option<&str>)] = &[
 ];
 
 #[test]
-fn a_download_is_named_by_an_id_a_repository_or_the_address_of_its_page() {
+fn a_download_is_named_by_an_id_a_repository_or_the_url_of_its_page() {
     let library = empty(computer());
     let parse = |text| Reference::parse(text, library.catalog(), HUB);
     for (text, repository, part) in REPOSITORIES {
@@ -398,7 +398,7 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
     assert_eq!(chosen.fit.unwrap().verdict, MemoryFit::Fits);
     let named = plan("tiny@Q8_0").unwrap();
     assert_eq!((&*named.id, &*named.name), ("tiny@Q8_0", "tiny@Q8_0"));
-    // A folder's files are listed when its download starts.
+    // The files of a folder are listed when its download starts.
     let folder = parse("tiny@mlx");
     let query = library.listing_of(&folder).unwrap().unwrap();
     assert!(!query.is_required);

@@ -19,7 +19,7 @@ fn mlx_fixtures() -> PathBuf {
     repository().join("crates/engine-mlx/tests/fixtures")
 }
 
-/// A whole model folder, in a folder of its own that a test may change.
+/// Returns a copy of a model folder that a test may change.
 fn model(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut sources = vec![mlx_fixtures().join("tokenizer")];
@@ -44,7 +44,7 @@ fn converted(folder: &Path, packing: Packing) -> Result<GgufFile, ConvertError> 
     Ok(GgufFile::open(&to).unwrap())
 }
 
-/// Decodes a tensor, written anew from the layouts so that a error in packing shows.
+/// Decodes a tensor with separate code for the layouts, so that encoding errors show.
 fn decoded(file: &[u8], view: &Gguf<'_>, tensor: &TensorInfo<'_>) -> Vec<f32> {
     let start = (view.data_offset() + tensor.offset) as usize;
     let bytes = &file[start..start + tensor.n_bytes as usize];
@@ -76,10 +76,10 @@ fn goldens() -> Json {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The goldens come from MLX's dequantized weights and the `gguf` package's names and types, by
-/// `tests/fixtures/make_goldens.py`, whose `verify` says which tensor differs if this fails.
+/// The goldens are MLX's dequantized weights and the `gguf` package's names and types, from
+/// `tests/fixtures/make_goldens.py`. If this fails, its `verify` says which tensor differs.
 #[test]
-fn each_packing_holds_what_mlx_and_the_gguf_package_compute() {
+fn each_quantization_equals_mlx_and_the_gguf_package() {
     let goldens = goldens();
     let goldens = goldens.as_object().unwrap();
     assert!(goldens.len() > 25, "{} models", goldens.len());
@@ -122,7 +122,7 @@ fn check_factors(found: &[f32], expected: &Json) {
 }
 
 #[test]
-fn the_starter_becomes_a_whole_model() {
+fn the_starter_becomes_a_complete_model() {
     let folder = model("starter");
     let file = converted(folder.path(), Packing::Q4_1).unwrap();
     let view = file.view().unwrap();
@@ -149,7 +149,7 @@ fn the_starter_becomes_a_whole_model() {
     assert_eq!(length("tokenizer.ggml.token_type"), 16_384);
     assert_eq!(length("tokenizer.ggml.merges"), 16_125);
     assert_eq!(view.get("general.sampling.temp"), Some(Value::F32(0.0)));
-    // The embeddings are tied: there is no matrix for the output.
+    // The embeddings are tied, so there is no output matrix.
     assert!(view.tensors().all(|tensor| tensor.name != "output.weight"));
 }
 
@@ -183,9 +183,9 @@ fn recommended_sampling_is_kept() {
     );
 }
 
-/// One entry a model: 4-bit weights as Q4_1 take a few bytes more than in the folder.
+/// 4-bit weights as Q4_1 take only a few bytes more than in the folder.
 #[test]
-fn four_bit_weights_stay_as_small_as_they_are() {
+fn four_bit_weights_do_not_grow() {
     let folder = model("qwen3-q4-g64");
     let file = converted(folder.path(), Packing::Q4_1).unwrap();
     let before = fs::metadata(folder.path().join("model.safetensors")).unwrap();

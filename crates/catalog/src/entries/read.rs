@@ -69,13 +69,13 @@ pub(super) fn list(
 fn not_toml(message: &str) -> String {
     let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     match what {
-        "string values must be quoted" => "text must stand in quotes: \"…\"".to_owned(),
+        "string values must be quoted" => "text must be in quotes: \"…\"".to_owned(),
         "invalid basic string" | "invalid literal string" => {
-            "this text has no closing quote in its line".to_owned()
+            "this text has no closing quote on its line".to_owned()
         }
-        "key with no value" => "after a key comes `=` and a value".to_owned(),
-        "unexpected key or value" => "what comes here must begin on a line of its own".to_owned(),
-        "duplicate key" => "this is there a second time; leave one of the two".to_owned(),
+        "key with no value" => "a key needs `=` and a value".to_owned(),
+        "unexpected key or value" => "begin a new line here".to_owned(),
+        "duplicate key" => "this key is repeated; remove one of the two".to_owned(),
         _ if what.starts_with("unclosed ") => format!("the closing {expected} is missing"),
         _ => {
             let visible = message.chars().filter(|c| !c.is_control());
@@ -164,7 +164,7 @@ fn entry(
     let bundled = bundled(table, is_users, document);
     let variants = variant::read_all(table, architecture.as_ref(), document);
     if variants.is_empty() && bundled.is_none() && !table.has("variant") {
-        let reason = "this model has no [[model.variant]], so it cannot be fetched";
+        let reason = "this model has no [[model.variant]], so it can't be downloaded";
         document.wrong(table.at, reason);
     }
     let architecture = architecture?;
@@ -194,7 +194,7 @@ fn license(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-.+: ()".contains(c);
     if !found.value.chars().all(is_part) {
         let reason = "`license` must be an SPDX expression such as \"Apache-2.0\", or \
-                      \"LicenseRef-\" with the name that its makers give it";
+                      \"LicenseRef-\" with the name that its authors use";
         document.wrong(found.at, reason);
         return None;
     }
@@ -222,7 +222,10 @@ fn tags(table: &Table<'_>, document: &mut Document<'_>) -> Vec<Tag> {
     for found in table.texts("tags", document) {
         match Tag::ALL.into_iter().find(|tag| tag.name() == found.value) {
             Some(tag) if tags.contains(&tag) => {
-                document.wrong(found.at, format!("the tag `{}` is there twice", tag.name()));
+                document.wrong(
+                    found.at,
+                    format!("the tag `{}` is listed twice", tag.name()),
+                );
             }
             Some(tag) => tags.push(tag),
             None => {
@@ -253,7 +256,7 @@ fn unverified(table: &Table<'_>, known: &[&str], document: &mut Document<'_>) ->
             continue;
         }
         let reason = format!(
-            "`unverified` names keys of this table, and `{}` is none{}",
+            "`unverified` lists keys of this table, not `{}`{}",
             shown(&found.value),
             meant(last, known).unwrap_or_default()
         );
@@ -285,7 +288,7 @@ fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Op
         let found = table.text(key, document)?;
         if is_users {
             let reason = format!(
-                "`{key}` is for models that come with the program; add a folder of yours by its path"
+                "`{key}` is for models that come with the program; add your own folder by its path"
             );
             document.wrong(found.at, reason);
             return None;
@@ -293,7 +296,7 @@ fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Op
         let path = PathBuf::from(&found.value);
         let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !path.components().all(is_below) {
-            let reason = format!("`{key}` must be a path below the list's own folder");
+            let reason = format!("`{key}` must be a path below the catalog's own folder");
             document.wrong(found.at, reason);
             return None;
         }
@@ -304,7 +307,7 @@ fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Op
         Some(path) => Some(Bundled { path, gguf }),
         None => {
             if !table.has("path") && gguf.is_some() {
-                let reason = "`gguf` belongs to a model with a `path`";
+                let reason = "`gguf` needs a `path`";
                 document.wrong(table.at, reason);
             }
             None

@@ -89,7 +89,7 @@ impl<'a> Table<'a> {
             if let Some(new) = new_spelling(name).filter(|new| known.contains(new)) {
                 if self.values.contains_key(new) {
                     let reason =
-                        format!("`{name}` is the old name of `{new}`; leave one of the two");
+                        format!("`{name}` is the old name of `{new}`; remove one of the two");
                     document.wrong(key.span().start, reason);
                 }
                 continue;
@@ -280,15 +280,15 @@ fn text_of(
         return None;
     };
     let reason = if text.trim().is_empty() {
-        format!("{what} is empty; write something, or leave the key out")
+        format!("{what} is empty; write something, or remove the key")
     } else if text.len() > MAX_TEXT_BYTES {
         format!(
-            "{what} is {} bytes long; at most {MAX_TEXT_BYTES} can be shown",
+            "{what} is {} bytes long; the limit is {MAX_TEXT_BYTES}",
             text.len()
         )
     } else if let Some(hidden) = text.chars().find(|&c| is_hidden(c)) {
         let code = u32::from(hidden);
-        format!("{what} has a character in it that cannot be seen (U+{code:04X}); take it out")
+        format!("{what} contains an invisible character (U+{code:04X}); remove it")
     } else {
         let value = text.trim().to_owned();
         return Some(Located { value, at });
@@ -320,7 +320,7 @@ fn wrong_kind(
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     };
-    document.wrong(at, format!("{what} must be {expected}, and is {found}"));
+    document.wrong(at, format!("{what} must be {expected}, not {found}"));
 }
 
 /// Returns the end of a sentence that suggests the most similar name in `known`.

@@ -90,7 +90,7 @@ pub fn read_catalog_file(file: &Path) -> Result<Option<String>, CatalogError> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        Err(error) => return Err(wrong(format!("it cannot be read: {error}"))),
+        Err(error) => return Err(wrong(format!("can't be read: {error}"))),
     };
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let right = error.utf8_error().valid_up_to();
@@ -142,13 +142,13 @@ mod tests {
         assert!(made.unwrap().success());
         let (list, errors) = read();
         assert!(!list.entries.is_empty());
-        assert_eq!(errors[0].reason, "it cannot be read: is not a regular file");
+        assert_eq!(errors[0].reason, "can't be read: is not a regular file");
         fs::remove_file(&user).unwrap();
         fs::File::create(&user).unwrap().set_len(1 << 40).unwrap();
         let (_, errors) = read();
         assert_eq!(
             errors[0].reason,
-            "it cannot be read: has 1099511627776 bytes; the limit is 4194304"
+            "can't be read: has 1099511627776 bytes; the limit is 4194304"
         );
     }
 

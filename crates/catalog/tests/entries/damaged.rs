@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{FULL, read};
 
-/// Whatever happens to one place of a file, it is a list or a error inside the file.
+/// Checks that a text is a catalog, or has an error with a position inside the text.
 fn holds(text: &str) -> Result<(), TestCaseError> {
     if let Err(error) = read(text) {
         let lines: Vec<&str> = text.split('\n').collect();
@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_damaged_character_makes_a_list_or_a_mistake_inside_the_file(
+    fn a_damaged_character_gives_a_catalog_or_an_error_inside_the_file(
         at in 0..FULL.len(),
         other in prop_oneof![any::<char>(), "[ -~\n\"=\\[\\]{}#]".prop_map(|s| s.chars().next().unwrap())],
     ) {
@@ -33,14 +33,14 @@ proptest! {
     }
 
     #[test]
-    fn a_piece_that_is_lost_or_doubled_is_no_worse(at in 0..FULL.len(), n in 0..40usize, is_lost: bool) {
+    fn a_lost_or_repeated_piece_gives_a_catalog_or_an_error_inside_the_file(at in 0..FULL.len(), n in 0..40usize, is_lost: bool) {
         let end = (at + n).min(FULL.len());
         let piece = if is_lost { "" } else { &FULL[at..end] };
         holds(&format!("{}{piece}{}", &FULL[..at], &FULL[if is_lost { end } else { at }..]))?;
     }
 
     #[test]
-    fn any_text_is_a_list_or_a_mistake_inside_it(text in "\\PC{0,200}|([a-z\\[\\]={}\"\n.#0-9_-]{0,200})") {
+    fn any_text_gives_a_catalog_or_an_error_inside_it(text in "\\PC{0,200}|([a-z\\[\\]={}\"\n.#0-9_-]{0,200})") {
         holds(&text)?;
     }
 }

@@ -1,6 +1,6 @@
-//! What is told of a error in a list, and where it is said to be.
+//! Tests of the errors in a catalog file and their positions.
 //!
-//! Rule: each is one clear sentence, with the line and column of what is to be changed.
+//! Rule: each error is one clear sentence, with the line and column of the text to change.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use transom_catalog::Catalog;
 
 use super::{FULL, read};
 
-/// Changes `from` to `to` in the full list, and holds what is told against `line:column: reason`,
-/// where the place is that of `«` in `to`.
+/// Replaces `from` with `to` in the full catalog, and compares the error with `line:column: reason`.
+/// The position is that of `«` in `to`.
 #[track_caller]
 fn check(from: &str, to: &str, reason: &str) {
-    assert_eq!(FULL.matches(from).count(), 1, "{from:?} must be there once");
+    assert_eq!(FULL.matches(from).count(), 1, "{from:?} must occur once");
     let marked = FULL.replace(from, to);
     let text = marked.replace('«', "");
     let before = &marked[..marked.find('«').unwrap_or(0)];
@@ -25,7 +25,7 @@ fn check(from: &str, to: &str, reason: &str) {
     );
 }
 
-/// As [`check`], of a reason that begins so.
+/// Like [`check`], for the beginning of a reason.
 #[track_caller]
 fn check_start(from: &str, to: &str, start: &str) {
     let text = FULL.replace(from, to);
@@ -35,7 +35,7 @@ fn check_start(from: &str, to: &str, start: &str) {
 }
 
 #[test]
-fn a_list_with_every_key_is_read_whole() {
+fn a_catalog_with_every_key_is_read_completely() {
     let list = read(FULL).unwrap();
     let [big, small] = list.entries.as_slice() else {
         panic!("{list:?}");
@@ -58,31 +58,31 @@ fn a_list_with_every_key_is_read_whole() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_where_it_stops_being_it() {
+fn text_that_is_not_toml_is_reported_where_it_begins() {
     check(
         "name = \"Small\"",
         "name = «Small",
-        "text must stand in quotes: \"…\"",
+        "text must be in quotes: \"…\"",
     );
     check(
         "name = \"Small\"",
         "name = \"Small«",
-        "this text has no closing quote in its line",
+        "this text has no closing quote on its line",
     );
     check(
         "name = \"Small\"",
         "name «\"Small\"",
-        "after a key comes `=` and a value",
+        "a key needs `=` and a value",
     );
     check(
         "id = \"small\"",
         "id = \"small\"\n«id = \"small\"",
-        "this is there a second time; leave one of the two",
+        "this key is repeated; remove one of the two",
     );
     check(
         "id = \"small\"",
         "id = \"small\" «name = 3",
-        "what comes here must begin on a line of its own",
+        "begin a new line here",
     );
     check_start("layers = 28", "layers = 28__0", "this is not TOML: ");
     let error = read("[[model]\nid = \"a\"").unwrap_err();
@@ -98,7 +98,7 @@ fn what_is_no_toml_is_told_where_it_stops_being_it() {
 }
 
 #[test]
-fn an_unknown_key_is_told_with_the_one_that_was_meant() {
+fn an_unknown_key_is_reported_with_a_similar_one() {
     check(
         "license = \"Apache-2.0\"",
         "«licens = \"Apache-2.0\"",
@@ -137,12 +137,12 @@ fn the_old_spelling_of_a_key_is_still_read() {
     check(
         "license = \"Apache-2.0\"",
         "license = \"Apache-2.0\"\n«licence = \"MIT\"",
-        "`licence` is the old name of `license`; leave one of the two",
+        "`licence` is the old name of `license`; remove one of the two",
     );
 }
 
 #[test]
-fn a_missing_key_is_told_at_its_table_with_an_example() {
+fn a_missing_key_is_reported_at_its_table_with_an_example() {
     let text = FULL.replace("id = \"big\"\n", "");
     let expected = "models.toml:1:1: this model has no `id`; write id = \"my-model\"";
     assert_eq!(read(&text).unwrap_err().to_string(), expected);
@@ -175,41 +175,41 @@ fn a_missing_key_is_told_at_its_table_with_an_example() {
 }
 
 #[test]
-fn a_value_of_another_kind_is_told_as_what_it_is() {
+fn a_value_of_the_wrong_type_is_reported_with_its_type() {
     check(
         "layers = 28",
         "layers = «\"28\"",
-        "`layers` must be a whole number, and is text in quotes",
+        "`layers` must be a whole number, not text in quotes",
     );
     check(
         "layers = 28",
         "layers = «28.5",
-        "`layers` must be a whole number, and is a number with a fraction",
+        "`layers` must be a whole number, not a number with a fraction",
     );
     check(
         "name = \"Small\"",
         "name = «3",
-        "`name` must be text in quotes, and is a whole number",
+        "`name` must be text in quotes, not a whole number",
     );
     check(
         "tags = [\"chat\", \"reasoning\"]",
         "tags = «\"chat\"",
-        "`tags` must be a list such as tags = [\"…\"], and is text in quotes",
+        "`tags` must be a list such as tags = [\"…\"], not text in quotes",
     );
     check(
         "tags = [\"chat\", \"reasoning\"]",
         "tags = [\"chat\", «1979-05-27]",
-        "each of `tags` must be text in quotes, and is a date",
+        "each of `tags` must be text in quotes, not a date",
     );
     check(
         "temperature = 0.6",
         "temperature = «true",
-        "`temperature` must be a number, and is true or false",
+        "`temperature` must be a number, not true or false",
     );
 }
 
 #[test]
-fn a_value_that_makes_no_sense_is_told_with_what_would() {
+fn an_impossible_value_is_reported_with_the_possible_ones() {
     check(
         "layers = 28",
         "layers = «0",
@@ -233,12 +233,12 @@ fn a_value_that_makes_no_sense_is_told_with_what_would() {
     check(
         "name = \"Small\"",
         "name = «\" \"",
-        "`name` is empty; write something, or leave the key out",
+        "`name` is empty; write something, or remove the key",
     );
     check(
         "name = \"Small\"",
         "name = «\"Small\\u001B[2J\"",
-        "`name` has a character in it that cannot be seen (U+001B); take it out",
+        "`name` contains an invisible character (U+001B); remove it",
     );
     check_start(
         "id = \"big\"",
@@ -274,12 +274,12 @@ fn a_value_that_makes_no_sense_is_told_with_what_would() {
     check(
         "\"AAAABBBB",
         "«\"AAAABBB",
-        "`sha256` must be 64 hexadecimal digits, and has 63 characters",
+        "`sha256` must have 64 hexadecimal digits, not 63 characters",
     );
 }
 
 #[test]
-fn numbers_that_cannot_be_true_together_are_told() {
+fn inconsistent_numbers_are_reported() {
     check(
         "parameters = 600_000_000",
         "parameters = «6_000_000",
@@ -293,7 +293,7 @@ fn numbers_that_cannot_be_true_together_are_told() {
     check(
         "active_parameters = 3_000_000_000\nexperts_per_token = 8",
         "experts_per_token = «8",
-        "`experts_per_token` belongs to `active_parameters`; write how many weights a token uses",
+        "`experts_per_token` needs `active_parameters`; write how many weights a token uses",
     );
     check(
         "linear_layers = 10",
@@ -303,22 +303,18 @@ fn numbers_that_cannot_be_true_together_are_told() {
     check_start(
         "sliding_window = 1024\n",
         "",
-        "`sliding_layers` belongs to a `sliding_window`",
+        "`sliding_layers` needs a `sliding_window`",
     );
     check_start(
         "linear_state_bytes = 123_456\n",
         "",
-        "`linear_layers` belongs to",
+        "`linear_layers` needs",
     );
-    check_start(
-        "linear_layers = 10\n",
-        "",
-        "`linear_state_bytes` belongs to",
-    );
+    check_start("linear_layers = 10\n", "", "`linear_state_bytes` needs");
     check(
         "value_dim = 64",
         "value_dim = 64\nbits = «4",
-        "`bits` is for models that come with the program; of others a variant says it",
+        "`bits` is for models that come with the program; other models have it in their variants",
     );
     let heads = FULL.replace("heads = 16\nkv_heads = 8", "heads = 16\nkv_heads = 7");
     let error = read(&heads).unwrap_err();
@@ -326,7 +322,7 @@ fn numbers_that_cannot_be_true_together_are_told() {
 }
 
 #[test]
-fn names_of_other_entries_tags_and_packings_must_be_there() {
+fn names_of_other_entries_tags_and_packings_must_exist() {
     check(
         "draft = \"small\"",
         "draft = «\"smal\"",
@@ -354,7 +350,7 @@ fn names_of_other_entries_tags_and_packings_must_be_there() {
     check(
         "\"reasoning\"]",
         "«\"chat\"]",
-        "the tag `chat` is there twice",
+        "the tag `chat` is listed twice",
     );
     check(
         "packing = \"Q4_K_M\"",
@@ -369,12 +365,12 @@ fn names_of_other_entries_tags_and_packings_must_be_there() {
     check(
         "unverified = [\"sampling\"]",
         "unverified = [«\"samplings\"]",
-        "`unverified` names keys of this table, and `samplings` is none; did you mean `sampling`?",
+        "`unverified` lists keys of this table, not `samplings`; did you mean `sampling`?",
     );
 }
 
 #[test]
-fn a_file_can_lead_nowhere_but_into_its_folder() {
+fn file_names_must_stay_inside_the_download_folder() {
     for name in [
         "../x.safetensors",
         "/etc/x.safetensors",
@@ -396,7 +392,7 @@ fn a_file_can_lead_nowhere_but_into_its_folder() {
     assert!(read(&below).is_ok());
     let twice = FULL.replace("name = \"config.json\"", "name = \"Model.safetensors\"");
     let error = read(&twice).unwrap_err();
-    assert_eq!(error.reason, "the file `Model.safetensors` is there twice");
+    assert_eq!(error.reason, "the file `Model.safetensors` is listed twice");
     check_start(
         "name = \"model.safetensors\"",
         "name = \"model.gguf\"",
@@ -405,7 +401,7 @@ fn a_file_can_lead_nowhere_but_into_its_folder() {
 }
 
 #[test]
-fn sizes_must_fit_each_other_and_the_parameters() {
+fn sizes_must_match_each_other_and_the_parameters() {
     check(
         "size_bytes = 4_000_000_000",
         "size_bytes = «3_900_000_999",
@@ -421,7 +417,7 @@ fn sizes_must_fit_each_other_and_the_parameters() {
 }
 
 #[test]
-fn the_first_mistake_of_a_file_is_told() {
+fn the_first_error_of_a_file_is_reported() {
     let text = FULL
         .replace("layers = 28", "layers = 0")
         .replace("layers = 36", "layers = 0");
@@ -429,7 +425,7 @@ fn the_first_mistake_of_a_file_is_told() {
 }
 
 #[test]
-fn columns_are_counted_in_characters_and_line_ends_of_windows_are_none() {
+fn columns_count_characters_and_windows_line_ends_are_allowed() {
     let text = FULL
         .replace('\n', "\r\n")
         .replace("\"For tests,", "\"Für Tests, größere,");
@@ -440,20 +436,20 @@ fn columns_are_counted_in_characters_and_line_ends_of_windows_are_none() {
 }
 
 #[test]
-fn a_users_list_cannot_say_that_a_model_comes_with_the_program() {
+fn a_users_catalog_cannot_contain_the_bundled_model() {
     let text = FULL.replace("id = \"small\"", "id = \"small\"\npath = \"assets\"");
     assert!(read(&text).is_ok());
     let merged = Catalog::default().merged_with(&text, Path::new("mine.toml"));
     let error = merged.unwrap_err();
     assert!(error.to_string().starts_with("mine.toml:"), "{error}");
     assert!(
-        error.reason.contains("add a folder of yours by its path"),
+        error.reason.contains("add your own folder by its path"),
         "{error}"
     );
     let outside = text.replace("\"assets\"", "\"../assets\"");
     let error = read(&outside).unwrap_err();
     assert!(
-        error.reason.contains("below the list's own folder"),
+        error.reason.contains("below the catalog's own folder"),
         "{error}"
     );
     let starter = FULL

@@ -1,8 +1,8 @@
-//! The list of models: what is read of it, what is told of a error, and how it follows its files.
+//! Tests of the catalog: reading it, its errors, and following its files.
 //!
-//! Rule: a list is changed in one place at a time, so that each test shows what that place is for.
+//! Rule: each test changes the catalog in one place, so that it shows the purpose of that place.
 
-// Functions of a test that are none themselves may unwrap in such modules only.
+// In these modules, also functions that are no tests may unwrap.
 #[cfg(test)]
 mod built_in;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use std::path::Path;
 
 use transom_catalog::{Catalog, CatalogError};
 
-/// A list of one model that uses every key.
+/// A catalog that uses every key.
 const FULL: &str = r#"[[model]]
 id = "big"
 name = "Big Model 7B"

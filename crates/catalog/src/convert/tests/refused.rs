@@ -1,8 +1,8 @@
-//! Folders that are refused, each with a message that names the file and the value.
+//! Tests of folders that are refused, each with a message that names the file and the value.
 
 use super::*;
 
-/// Converts `name` after `change` was made to the JSON file `file`, and gives the message.
+/// Applies `change` to the JSON file `file` of `name`, converts it, and returns the message.
 fn refused(name: &str, file: &str, change: impl FnOnce(&mut Json)) -> String {
     let folder = model(name);
     let path = folder.path().join(file);
@@ -17,7 +17,7 @@ fn refused(name: &str, file: &str, change: impl FnOnce(&mut Json)) -> String {
         let name = entry.as_ref().unwrap().file_name();
         name.to_string_lossy().contains("converted")
     });
-    assert_eq!(parts.count(), 0, "something was left behind");
+    assert_eq!(parts.count(), 0, "a part file is left");
     message
 }
 
@@ -32,7 +32,7 @@ fn check(message: &str, expected: &[&str]) {
 }
 
 #[test]
-fn what_the_configuration_says_is_understood_or_refused() {
+fn values_of_the_configuration_are_supported_or_refused() {
     let config =
         |key: &str, value: Json| refused("qwen3-bf16", "config.json", |json| json[key] = value);
     check(
@@ -75,7 +75,7 @@ fn what_the_configuration_says_is_understood_or_refused() {
 }
 
 #[test]
-fn quantization_is_understood_or_refused() {
+fn quantizations_are_supported_or_refused() {
     let with = |change: fn(&mut Json)| refused("qwen3-q4-g64", "config.json", change);
     check(
         &with(|json| json["quantization"]["mode"] = "mxfp4".into()),
@@ -96,7 +96,7 @@ fn quantization_is_understood_or_refused() {
 }
 
 #[test]
-fn the_tokenizer_is_understood_or_refused() {
+fn tokenizers_are_supported_or_refused() {
     let with = |change: fn(&mut Json)| refused("qwen3-bf16", "tokenizer.json", change);
     check(
         &with(|json| json["model"]["type"] = "Unigram".into()),
@@ -128,9 +128,9 @@ fn the_tokenizer_is_understood_or_refused() {
     );
 }
 
-/// An array of more than two further ends cannot be written; up to two have entries of their own.
+/// An array of more than two further end tokens can't be written; up to two have their own entries.
 #[test]
-fn ends_of_an_answer_are_all_written_or_refused() {
+fn end_tokens_are_all_written_or_refused() {
     let folder = model("qwen3-bf16");
     let write = |ids: &str| {
         let text = format!("{{\"eos_token_id\": {ids}}}");
@@ -172,7 +172,7 @@ fn weights_that_are_not_numbers_or_too_large_are_refused() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_named() {
+fn an_output_path_that_cannot_be_written_is_named() {
     let to = starter().join("no folder/model.gguf");
     let message = convert(&starter(), &to, Packing::F16, &mut |_, _| ()).unwrap_err();
     check(&message.to_string(), &["no folder/model.gguf"]);

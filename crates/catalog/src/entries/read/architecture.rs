@@ -105,7 +105,7 @@ fn bundled(
         let found = table.number(key, range, document)?;
         if !is_bundled {
             let reason = format!(
-                "`{key}` is for models that come with the program; of others a variant says it"
+                "`{key}` is for models that come with the program; other models have it in their variants"
             );
             document.wrong(found.at, reason);
         }
@@ -150,7 +150,7 @@ fn check(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>)
     check(
         "experts_per_token",
         numbers.experts_per_token.is_none() || active.is_some(),
-        "`experts_per_token` belongs to `active_parameters`; write how many weights a token uses",
+        "`experts_per_token` needs `active_parameters`; write how many weights a token uses",
     );
 }
 
@@ -158,15 +158,14 @@ fn check_layers(numbers: &Architecture, table: &Table<'_>, document: &mut Docume
     let has_window = numbers.sliding_window.is_some();
     for key in ["sliding_layers", "sliding_kv_heads", "sliding_head_dim"] {
         if table.has(key) && !has_window {
-            let reason =
-                format!("`{key}` belongs to a `sliding_window`; write how many tokens that has");
+            let reason = format!("`{key}` needs a `sliding_window`; write how many tokens it has");
             document.wrong(table.place_of(key), reason);
         }
     }
     let pair = ["linear_layers", "linear_state_bytes"];
     for (key, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
         if table.has(key) && !table.has(other) {
-            let reason = format!("`{key}` belongs to `{other}`; write both, or neither");
+            let reason = format!("`{key}` needs `{other}`; write both or neither");
             document.wrong(table.place_of(key), reason);
         }
     }

@@ -164,7 +164,7 @@ fn files(table: &Table<'_>, document: &mut Document<'_>) -> Option<Vec<RemoteFil
         let sha256 = sha256(&table, document);
         let Some(name) = name else { continue };
         if !names.insert(name.value.to_lowercase()) {
-            let reason = format!("the file `{}` is there twice", shown(&name.value));
+            let reason = format!("the file `{}` is listed twice", shown(&name.value));
             document.wrong(name.at, reason);
         }
         files.push(RemoteFile {
@@ -205,7 +205,7 @@ fn sha256(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     let is_digit = |b: u8| b.is_ascii_hexdigit();
     if found.value.len() != 64 || !found.value.bytes().all(is_digit) {
         let reason = format!(
-            "`sha256` must be 64 hexadecimal digits, and has {} characters",
+            "`sha256` must have 64 hexadecimal digits, not {} characters",
             found.value.chars().count()
         );
         document.wrong(found.at, reason);
