@@ -192,7 +192,7 @@ class HubComparison(unittest.TestCase):
     def test_differences_are_errors_and_unverified_differences_are_notes(self):
         wrong, notes = hub.compared_source(self.hub, ENTRY)
         self.assertEqual(wrong, ["`license` is MIT, but apache-2.0 on the hub"])
-        self.assertEqual(notes, ["`temperature` is 0.5, and 0.7 in generation_config.json"])
+        self.assertEqual(notes, ["`temperature` is 0.5, but 0.7 in generation_config.json"])
         gguf, mlx = (hub.read_variant(self.hub, variant) for variant in ENTRY["variant"])
         wrong, notes = hub.compared_variant(ENTRY["variant"][0], gguf)
         self.assertEqual(wrong, [])
