@@ -21,7 +21,7 @@ const SUFFICIENT_BITS: f64 = 4.0;
 
 /// The quantization that most people download from a repository. Others of about the same size
 /// may decode more slowly.
-const DEFAULT_PACKING: &str = "Q4_K_M";
+const DEFAULT_QUANTIZATION: &str = "Q4_K_M";
 
 /// A variant of an entry, with its estimate for default settings on a machine that runs nothing else.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub struct RepositoryFiles<'a> {
     /// Their format.
     pub format: Format,
     /// Quantization by their names; empty if the names don't say it.
-    pub packing: &'a str,
+    pub quantization: &'a str,
     /// Bytes of all of them, if known.
     pub size_bytes: Option<u64>,
 }
@@ -99,8 +99,8 @@ pub fn files_among(
                 false => Headroom::None,
             },
             has_unknown_size: file.size_bytes.is_none(),
-            is_unusual: file.packing != DEFAULT_PACKING,
-            ..Rank::of_packing(file.format, file.packing, file.size_bytes, machine)
+            is_unusual: file.quantization != DEFAULT_QUANTIZATION,
+            ..Rank::of_quantization(file.format, file.quantization, file.size_bytes, machine)
         }
     };
     (0..files.len()).min_by_key(rank)
@@ -118,7 +118,7 @@ impl EstimatedVariant<'_> {
         Rank {
             headroom: Headroom::of(self.estimate.verdict),
             has_unknown_size: variant.size_bytes().is_none(),
-            ..Rank::of_packing(variant.format, &variant.packing, bytes, machine)
+            ..Rank::of_quantization(variant.format, &variant.quantization, bytes, machine)
         }
     }
 }
@@ -138,8 +138,13 @@ struct Rank {
 }
 
 impl Rank {
-    fn of_packing(format: Format, packing: &str, bytes: Option<u64>, machine: &Machine) -> Self {
-        let has_few_bits = bits_of(format, packing).is_some_and(|bits| bits < SUFFICIENT_BITS);
+    fn of_quantization(
+        format: Format,
+        quantization: &str,
+        bytes: Option<u64>,
+        machine: &Machine,
+    ) -> Self {
+        let has_few_bits = bits_of(format, quantization).is_some_and(|bits| bits < SUFFICIENT_BITS);
         let bytes = bytes.unwrap_or(u64::MAX);
         Self {
             headroom: Headroom::Comfortable,

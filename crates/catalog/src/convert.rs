@@ -32,7 +32,7 @@ const WRITE_BYTES: usize = 1 << 20;
 /// The quantization of the matrices. Vectors, such as norms and biases, stay F32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(non_camel_case_types, reason = "the names that everybody knows")]
-pub enum Packing {
+pub enum Quantization {
     /// Four bytes per element: exactly the numbers of the folder.
     F32,
     /// Two bytes per element.
@@ -60,12 +60,12 @@ pub enum Packing {
 pub fn convert(
     folder: &Path,
     to: &Path,
-    packing: Packing,
+    quantization: Quantization,
     on_progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), ConvertError> {
     let config = ModelConfig::read(folder)?;
     let weights = Weights::open(folder)?;
-    let planned = plan::plan(&config, &weights, packing)?;
+    let planned = plan::plan(&config, &weights, quantization)?;
     let mut writer = GgufWriter::new();
     writer
         .string("general.architecture", config.family.architecture())
@@ -74,7 +74,7 @@ pub fn convert(
         writer.string("general.name", &name);
     }
     writer
-        .u32("general.file_type", packing.file_type())
+        .u32("general.file_type", quantization.file_type())
         .u32("general.quantization_version", 2);
     generation::write(folder, &mut writer)?;
     config.write(&mut writer);
@@ -95,7 +95,7 @@ pub fn convert(
     })
 }
 
-impl Packing {
+impl Quantization {
     /// Returns the number of `general.file_type`: llama.cpp's `llama_ftype`.
     pub(crate) fn file_type(self) -> u32 {
         match self {

@@ -5,7 +5,7 @@
 
 mod error;
 mod facts;
-mod packing;
+mod quantization;
 mod read;
 mod table;
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 pub use error::CatalogError;
-pub(crate) use packing::bits_of;
+pub(crate) use quantization::bits_of;
 use serde::Serialize;
 
 use crate::facts::Format;
@@ -129,12 +129,12 @@ pub struct Architecture {
     /// Bytes of that state per layer, at 4 bytes per element.
     pub linear_state_bytes: u64,
     /// Quantization of the model that comes with the program.
-    pub bundled: Option<BundledPacking>,
+    pub bundled: Option<BundledQuantization>,
 }
 
 /// Quantization of the model that comes with the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct BundledPacking {
+pub struct BundledQuantization {
     /// Bits per quantized weight.
     pub bits: u64,
     /// Weights that share a scale.
@@ -164,7 +164,8 @@ pub struct Variant {
     /// Format of the files.
     pub format: Format,
     /// Name of the quantization: `4-bit`, `Q4_K_M`, ….
-    pub packing: String,
+    #[serde(rename = "packing")]
+    pub quantization: String,
     /// Repository, `owner/name`.
     pub repository: String,
     /// Branch, tag or commit of the repository.

@@ -136,7 +136,7 @@ impl KvType {
 
 impl ModelFacts {
     /// Returns the quantization of most weights, in the usual words: `4-bit`, `Q4_K`, `BF16`.
-    pub fn packing(&self) -> String {
+    pub fn quantization(&self) -> String {
         match (self.bits, self.mix.first()) {
             (Some(bits), _) => format!("{bits}-bit"),
             (None, Some(most)) => most.kind.clone(),
@@ -230,12 +230,16 @@ mod tests {
     fn the_quantization_has_its_usual_name() {
         let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
         let mut facts = crate::inspect(&starter).unwrap();
-        assert_eq!(facts.packing(), "4-bit", "and not that of its 32-bit words");
+        assert_eq!(
+            facts.quantization(),
+            "4-bit",
+            "and not that of its 32-bit words"
+        );
         facts.bits = None;
-        assert_eq!(facts.packing(), "U32");
+        assert_eq!(facts.quantization(), "U32");
         facts.mix[0].kind = "Q4_K".to_owned();
-        assert_eq!(facts.packing(), "Q4_K");
+        assert_eq!(facts.quantization(), "Q4_K");
         facts.mix.clear();
-        assert_eq!(facts.packing(), "");
+        assert_eq!(facts.quantization(), "");
     }
 }

@@ -57,7 +57,8 @@ pub struct Recommendation {
     /// Format of the variant.
     pub format: Format,
     /// Quantization of the variant.
-    pub packing: String,
+    #[serde(rename = "packing")]
+    pub quantization: String,
     /// Bytes to download, if known.
     pub size_bytes: Option<u64>,
     /// Its estimate as the only loaded model, with 8,192 tokens of context.
@@ -193,7 +194,7 @@ impl Candidate<'_> {
             id: self.entry.id.clone(),
             name: self.entry.name.clone(),
             format: variant.format,
-            packing: variant.packing.clone(),
+            quantization: variant.quantization.clone(),
             size_bytes: variant.size_bytes(),
             estimate: self.estimated.estimate.clone(),
             reason,

@@ -7,7 +7,7 @@ pub mod damage;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-pub use crate::convert::Packing;
+pub use crate::convert::Quantization;
 use crate::convert::pack::pack_row;
 use crate::convert::plan::{Role, tensor_type};
 use crate::convert::tokenizer;
@@ -37,7 +37,7 @@ pub struct TinyModel {
     /// Context length that the file states.
     pub context_length: u32,
     /// Quantization of the matrices.
-    pub packing: Packing,
+    pub quantization: Quantization,
     /// Another seed gives other weights.
     pub seed: u64,
 }
@@ -52,7 +52,7 @@ impl Default for TinyModel {
             n_kv_heads: 2,
             ff_width: 512,
             context_length: 2048,
-            packing: Packing::F16,
+            quantization: Quantization::F16,
             seed: 1,
         }
     }
@@ -102,7 +102,7 @@ impl TinyModel {
         to.string("general.architecture", self.architecture)
             .string("general.type", "model")
             .string("general.name", &format!("tiny {}", self.architecture))
-            .u32("general.file_type", self.packing.file_type())
+            .u32("general.file_type", self.quantization.file_type())
             .u32("general.quantization_version", 2);
         let key = |key: &str| format!("{}.{key}", self.architecture);
         to.u32(&key("vocab_size"), VOCAB_SIZE)
@@ -204,7 +204,7 @@ impl Weights<'_> {
     /// Adds a matrix whose products have about the size of the inputs. Those of the output matrix are
     /// three times as large, so that one token is clearly the most likely.
     fn matrix(&mut self, name: &str, [n_rows, n_columns]: [u32; 2], role: Role) {
-        let kind = tensor_type(self.model.packing, role, n_columns as usize);
+        let kind = tensor_type(self.model.quantization, role, n_columns as usize);
         let is_output = role == Role::Output;
         // Numbers between -1 and 1 have the variance 1/3.
         let size = (3.0 / n_columns as f32).sqrt() * if is_output { 3.0 } else { 1.0 };

@@ -43,7 +43,7 @@ pub struct Plan {
     /// Format of the files.
     pub format: Format,
     /// Quantization; empty if a folder's listing doesn't say it.
-    pub packing: String,
+    pub quantization: String,
     /// License as the authors name it; empty if unknown.
     pub license: String,
     /// The files to download, their repository and their folder.
@@ -104,9 +104,9 @@ impl Library {
     /// and with the format if another variant has the same quantization.
     pub fn id_of_variant(entry: &Entry, variant: &Variant) -> String {
         let same = entry.variants.iter();
-        let same = same.filter(|other| other.packing == variant.packing);
+        let same = same.filter(|other| other.quantization == variant.quantization);
         match same.count() {
-            1 => format!("{}@{}", entry.id, variant.packing),
+            1 => format!("{}@{}", entry.id, variant.quantization),
             _ => format!("{}@{}", entry.id, with_format(variant)),
         }
     }
@@ -117,7 +117,7 @@ impl Library {
         let is_it = |variant: &&Variant| {
             variant.repository == repository
                 && variant.format == format_of(offer)
-                && (!offer.is_gguf || variant.packing == offer.packing)
+                && (!offer.is_gguf || variant.quantization == offer.packing)
         };
         let listed = self.catalog.entries.iter().find_map(|entry| {
             let variant = entry.variants.iter().find(is_it)?;
@@ -237,7 +237,7 @@ impl Library {
         Ok(Plan {
             wanted: Wanted {
                 key: id.clone(),
-                name: entry.title(&variant.packing),
+                name: entry.title(&variant.quantization),
                 folder: self.folder_of(&variant.repository),
                 repository: variant.repository.clone(),
                 revision,
@@ -247,7 +247,7 @@ impl Library {
             name,
             title: entry.name.clone(),
             format: variant.format,
-            packing: variant.packing.clone(),
+            quantization: variant.quantization.clone(),
             license: entry.license.clone(),
             size_bytes,
             fit: fit.as_ref().map(PlanFit::from),
@@ -294,7 +294,7 @@ impl Library {
             id,
             title: listing.repository.clone(),
             format: format_of(&offer),
-            packing: packing_of(&offer).to_owned(),
+            quantization: quantization_of(&offer).to_owned(),
             license: String::new(),
             size_bytes: offer.size_bytes,
             fit,
@@ -331,7 +331,7 @@ impl Library {
 
 /// Returns a quantization with its format: `MXFP4-GGUF`.
 pub(crate) fn with_format(variant: &Variant) -> String {
-    format!("{}-{}", variant.packing, format_name(variant.format))
+    format!("{}-{}", variant.quantization, format_name(variant.format))
 }
 
 /// Returns the format of an offer.
@@ -344,10 +344,10 @@ pub fn format_of(offer: &Offer) -> Format {
 
 /// Returns the display name of an offer's quantization; empty for a folder, which doesn't say it
 /// before its files are read.
-pub fn packing_of(offer: &Offer) -> &str {
+pub fn quantization_of(offer: &Offer) -> &str {
     match offer.packing.as_str() {
         FOLDER => "",
-        packing => packing,
+        quantization => quantization,
     }
 }
 
@@ -358,7 +358,7 @@ fn offer_of(listing: &Listing, variant: &Variant) -> Result<Offer, HubError> {
     let is_it = |offer: &&Offer| {
         let has_file = |name: &str| offer.files.iter().any(|file| file.name == name);
         variant.files.iter().any(|file| has_file(&file.name))
-            || offer.packing.eq_ignore_ascii_case(&variant.packing)
+            || offer.packing.eq_ignore_ascii_case(&variant.quantization)
     };
     let found = offers.iter().find(is_it).or(match offers.as_slice() {
         [only] => Some(only),

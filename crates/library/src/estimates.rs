@@ -110,7 +110,7 @@ impl Library {
         };
         let files = places.iter().map(|place| RepositoryFiles {
             format: download::format_of(&offers[*place]),
-            packing: &offers[*place].packing,
+            quantization: &offers[*place].packing,
             size_bytes: offers[*place].size_bytes,
         });
         let files: Vec<RepositoryFiles<'_>> = files.collect();
@@ -122,7 +122,8 @@ impl Library {
     /// Returns the installed model that was downloaded as this offer of a repository.
     pub fn installed_offer(&self, repository: &str, offer: &Offer) -> Option<&InstalledModel> {
         let is_it = |model: &&InstalledModel| {
-            model.repository.as_deref() == Some(repository) && has_packing(model, &offer.packing)
+            model.repository.as_deref() == Some(repository)
+                && has_quantization(model, &offer.packing)
         };
         self.installed().iter().find(is_it)
     }
@@ -149,8 +150,8 @@ impl Library {
 }
 
 /// Returns true if the name of a model's file contains this quantization. A folder has only one.
-fn has_packing(model: &InstalledModel, packing: &str) -> bool {
+fn has_quantization(model: &InstalledModel, quantization: &str) -> bool {
     let file = model.id.file_name().unwrap_or_default().to_string_lossy();
     let is_file = model.formats().contains(&Format::Gguf);
-    !is_file || file.to_lowercase().contains(&packing.to_lowercase())
+    !is_file || file.to_lowercase().contains(&quantization.to_lowercase())
 }

@@ -28,7 +28,7 @@ use transom_supervisor::settings::Settings;
 pub use disk::DiskSpace;
 pub use load::{LoadSettings, UsageRecorder};
 pub use machine::ThisMachine;
-pub use names::{LookupError, format_name, is_path, is_repository, packings_of, variant_text};
+pub use names::{LookupError, format_name, is_path, is_repository, quantizations_of, variant_text};
 
 // Types of the catalog that shells show, so that they don't need the catalog itself.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};

@@ -23,17 +23,17 @@ pub enum LookupError {
         /// The entry's display name.
         title: String,
         /// Quantizations that can be installed, if another one is installed; else empty.
-        packings: Vec<String>,
+        quantizations: Vec<String>,
     },
     /// The entry has no such quantization or format.
-    #[error("{entry} is not available as {text}; choose {}", packings.join(", "))]
+    #[error("{entry} is not available as {text}; choose {}", quantizations.join(", "))]
     NoVariant {
         /// The entry's id.
         entry: String,
         /// The given quantization or format.
         text: String,
         /// The available quantizations.
-        packings: Vec<String>,
+        quantizations: Vec<String>,
     },
     /// The text may be a repository of the hub.
     #[error("nothing is at {text}, and no model of that name is installed")]
@@ -82,9 +82,9 @@ impl Library {
         match (model.entry(&self.catalog), &model.repository) {
             (Some((entry, _)), _) if model.origin == Origin::Starter => Some(entry.id.clone()),
             (Some((entry, Some(variant))), _) => Some(Self::id_of_variant(entry, variant)),
-            (_, Some(repository)) => match model.packing(&self.catalog) {
-                packing if !packing.is_empty() && model.formats() == [Format::Gguf] => {
-                    Some(format!("{repository}:{packing}"))
+            (_, Some(repository)) => match model.quantization(&self.catalog) {
+                quantization if !quantization.is_empty() && model.formats() == [Format::Gguf] => {
+                    Some(format!("{repository}:{quantization}"))
                 }
                 _ => Some(repository.clone()),
             },
@@ -140,24 +140,24 @@ impl Library {
     /// may replace the quantization. Models in this machine's preferred format come first.
     pub fn named(&self, text: &str) -> Vec<&InstalledModel> {
         let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
-        let (base, packing) = match text.split_once(['@', ':']) {
-            Some((base, packing)) => (base, Some(packing)),
+        let (base, quantization) = match text.split_once(['@', ':']) {
+            Some((base, quantization)) => (base, Some(quantization)),
             None => (text, None),
         };
         let goes_by = |model: &&InstalledModel| {
             if is(model.name(), text) || is(&model.title(&self.catalog), text) {
                 return true;
             }
-            let has_packing = packing.is_none_or(|wanted| {
+            let has_quantization = quantization.is_none_or(|wanted| {
                 let formats = model.formats();
-                is(&model.packing(&self.catalog), wanted)
+                is(&model.quantization(&self.catalog), wanted)
                     || formats
                         .iter()
                         .any(|format| is(format_name(*format), wanted))
             });
             let id = model.entry(&self.catalog).map(|(entry, _)| &*entry.id);
             let repository = model.repository.as_deref();
-            has_packing
+            has_quantization
                 && (id.is_some_and(|id| is(id, base)) || repository.is_some_and(|r| is(r, base)))
         };
         let mut models: Vec<&InstalledModel> = self.installed().iter().filter(goes_by).collect();
@@ -175,9 +175,9 @@ impl Library {
         let text = text.to_owned();
         if let Some(entry) = self.catalog.find(base) {
             return LookupError::NotInstalled {
-                packings: match self.named(base).is_empty() {
+                quantizations: match self.named(base).is_empty() {
                     true => Vec::new(),
-                    false => packings_of(entry),
+                    false => quantizations_of(entry),
                 },
                 title: entry.name.clone(),
                 text,
@@ -204,25 +204,25 @@ impl Library {
             let variants = entry.variants.iter().filter(|variant| suits(variant));
             self.variant_among(entry, variants)
         };
-        let found = with(&|variant| is(&variant.packing) || is(&with_format(variant)));
+        let found = with(&|variant| is(&variant.quantization) || is(&with_format(variant)));
         let found = found.or_else(|| with(&|variant| is(format_name(variant.format))));
         found.ok_or_else(|| LookupError::NoVariant {
             entry: entry.id.clone(),
             text: text.to_owned(),
-            packings: packings_of(entry),
+            quantizations: quantizations_of(entry),
         })
     }
 }
 
 /// Returns the quantizations of an entry, each once.
-pub fn packings_of(entry: &Entry) -> Vec<String> {
-    let mut packings: Vec<String> = Vec::new();
+pub fn quantizations_of(entry: &Entry) -> Vec<String> {
+    let mut quantizations: Vec<String> = Vec::new();
     for variant in &entry.variants {
-        if !packings.contains(&variant.packing) {
-            packings.push(variant.packing.clone());
+        if !quantizations.contains(&variant.quantization) {
+            quantizations.push(variant.quantization.clone());
         }
     }
-    packings
+    quantizations
 }
 
 /// Returns the usual name of a format: `GGUF` or `MLX`.
@@ -234,8 +234,8 @@ pub fn format_name(format: Format) -> &'static str {
 }
 
 /// Returns a format and a quantization: `GGUF Q4_K_M`.
-pub fn variant_text(format: Format, packing: &str) -> String {
-    format!("{} {packing}", format_name(format))
+pub fn variant_text(format: Format, quantization: &str) -> String {
+    format!("{} {quantization}", format_name(format))
         .trim_end()
         .to_owned()
 }

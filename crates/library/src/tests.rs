@@ -137,7 +137,7 @@ fn the_suggested_variant_is_in_the_preferred_format_and_fits() {
         let library = empty(machine);
         let entry = library.catalog().find(id).unwrap();
         let variant = library.suggested_variant(entry).unwrap();
-        variant_text(variant.format, &variant.packing)
+        variant_text(variant.format, &variant.quantization)
     };
     assert_eq!(suggested(computer(), "tiny"), "GGUF Q4_K_M");
     assert_eq!(
@@ -150,7 +150,10 @@ fn the_suggested_variant_is_in_the_preferred_format_and_fits() {
     install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
     let library = library(data.path(), computer());
     let entry = library.catalog().find("tiny").unwrap();
-    assert_eq!(library.suggested_variant(entry).unwrap().packing, "Q8_0");
+    assert_eq!(
+        library.suggested_variant(entry).unwrap().quantization,
+        "Q8_0"
+    );
 }
 
 #[test]
@@ -170,8 +173,8 @@ fn the_suggested_variant_is_the_recommended_one_for_every_memory_size() {
             let entry = catalog.find(&pick.id).unwrap();
             let suggested = library.suggested_variant(entry).unwrap();
             assert_eq!(
-                (suggested.format, &suggested.packing),
-                (pick.format, &pick.packing)
+                (suggested.format, &suggested.quantization),
+                (pick.format, &pick.quantization)
             );
             let estimate = library.estimate_variant(entry, suggested).unwrap();
             assert_eq!(estimate.need, pick.estimate.need, "{}", pick.id);
@@ -325,16 +328,16 @@ fn after_an_error_in_the_users_catalog_the_built_in_one_is_used() {
 fn a_named_variant_is_returned_and_an_unknown_one_is_an_error_with_choices() {
     let library = empty(computer());
     let entry = library.catalog().find("tiny").unwrap();
-    let packing = |text| {
+    let quantization = |text| {
         library
             .variant_named(entry, text)
-            .map(|v| v.packing.clone())
+            .map(|v| v.quantization.clone())
     };
-    assert_eq!(packing("q8_0").unwrap(), "Q8_0");
-    assert_eq!(packing("mlx").unwrap(), "4-bit");
-    assert_eq!(packing("gguf").unwrap(), "Q4_K_M");
+    assert_eq!(quantization("q8_0").unwrap(), "Q8_0");
+    assert_eq!(quantization("mlx").unwrap(), "4-bit");
+    assert_eq!(quantization("gguf").unwrap(), "Q4_K_M");
     assert_eq!(
-        packing("3-bit").unwrap_err().to_string(),
+        quantization("3-bit").unwrap_err().to_string(),
         "tiny is not available as 3-bit; choose Q8_0, Q4_K_M, 4-bit"
     );
 }

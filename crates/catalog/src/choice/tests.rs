@@ -33,9 +33,9 @@ fn entry(variants: &[(&str, &str, Option<u64>)]) -> Entry {
         heads = 32\nkv_heads = 8\nhead_dim = 128\nintermediate_size = 12_288\n\
         vocabulary = 151_936\ncontext_length = 40_960\n"
         .to_owned();
-    for (format, packing, tenths) in variants {
+    for (format, quantization, tenths) in variants {
         text.push_str(&format!(
-            "[[model.variant]]\nformat = \"{format}\"\npacking = \"{packing}\"\n\
+            "[[model.variant]]\nformat = \"{format}\"\npacking = \"{quantization}\"\n\
              repository = \"o/m\"\n"
         ));
         if let Some(tenths) = tenths {
@@ -49,7 +49,7 @@ fn entry(variants: &[(&str, &str, Option<u64>)]) -> Entry {
 
 fn chosen(entry: &Entry, machine: &Machine) -> String {
     let estimated = variant_for(entry, machine, budget_of(machine)).unwrap();
-    estimated.variant.packing.clone()
+    estimated.variant.quantization.clone()
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn the_recommended_variant_is_the_chosen_variant() {
             let estimated = variant_for(entry, &machine, recommended.budget_bytes).unwrap();
             let variant = estimated.variant;
             assert_eq!(
-                (variant.format, &variant.packing),
-                (pick.format, &pick.packing)
+                (variant.format, &variant.quantization),
+                (pick.format, &pick.quantization)
             );
             assert_eq!(estimated.estimate, pick.estimate, "{}", pick.id);
         }
@@ -118,7 +118,7 @@ fn the_second_format_is_chosen_only_if_the_preferred_one_has_no_room() {
     assert_eq!(chosen(&large_first, &mac(12)), "Q4_K_M");
     // If nothing fits, the variant in the preferred format is returned, with its numbers.
     let estimated = variant_for(&large_first, &mac(4), budget_of(&mac(4))).unwrap();
-    assert!(!estimated.estimate.verdict.is_usable() && estimated.variant.packing == "8-bit");
+    assert!(!estimated.estimate.verdict.is_usable() && estimated.variant.quantization == "8-bit");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn fewer_than_four_bits_are_chosen_only_if_four_have_no_room_and_then_the_most()
         let pc = Machine::new(64 * GIB, None, "", None);
         let estimated = variant_for(&small, &pc, gigabytes * GIB).unwrap();
         (
-            estimated.variant.packing.clone(),
+            estimated.variant.quantization.clone(),
             estimated.is_comfortable(),
         )
     };
@@ -154,9 +154,9 @@ fn a_variant_of_unknown_size_is_chosen_only_if_it_is_the_only_one() {
 
 #[test]
 fn q4_k_m_is_chosen_in_a_repository_while_its_weights_fit() {
-    let gguf = |packing, gigabytes: u64| RepositoryFiles {
+    let gguf = |quantization, gigabytes: u64| RepositoryFiles {
         format: Format::Gguf,
-        packing,
+        quantization,
         size_bytes: Some(gigabytes * GIB),
     };
     let files = [
@@ -167,16 +167,16 @@ fn q4_k_m_is_chosen_in_a_repository_while_its_weights_fit() {
         gguf("Q8_0", 9),
         RepositoryFiles {
             format: Format::Safetensors,
-            packing: "",
+            quantization: "",
             size_bytes: Some(16 * GIB),
         },
     ];
     let pc = Machine::new(32 * GIB, None, "", None);
     let with = |gigabytes: u64| files_among(&files, &pc, gigabytes * GIB).unwrap();
-    assert_eq!(files[with(24)].packing, "Q4_K_M");
-    assert_eq!(files[with(5)].packing, "IQ4_XS");
-    assert_eq!(files[with(4)].packing, "Q2_K");
-    assert_eq!(files[with(1)].packing, "Q4_K_M", "none fits");
+    assert_eq!(files[with(24)].quantization, "Q4_K_M");
+    assert_eq!(files[with(5)].quantization, "IQ4_XS");
+    assert_eq!(files[with(4)].quantization, "Q2_K");
+    assert_eq!(files[with(1)].quantization, "Q4_K_M", "none fits");
     let mac = Machine::with_memory(64 * GIB);
     let on_a_mac = |gigabytes: u64| files_among(&files, &mac, gigabytes * GIB);
     assert_eq!(on_a_mac(24), Some(5));
@@ -191,7 +191,7 @@ proptest! {
         order in Just(vec!["IQ2_M", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0"]).prop_shuffle(),
         memory in 4..64u64,
     ) {
-        let size = |packing: &str| (bits_of(Format::Gguf, packing).unwrap() * 10.0) as u64;
+        let size = |quantization: &str| (bits_of(Format::Gguf, quantization).unwrap() * 10.0) as u64;
         let shuffled: Vec<_> = order.iter().map(|one| ("gguf", *one, Some(size(one)))).collect();
         let mut sorted = shuffled.clone();
         sorted.sort();

@@ -69,7 +69,7 @@ pub(super) enum RopeScaling {
 
 /// Quantization of one matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Quantization {
+pub(super) struct AffineQuantization {
     pub(super) bits: usize,
     pub(super) group_size: usize,
 }
@@ -77,13 +77,13 @@ pub(super) struct Quantization {
 /// The entry `quantization`: a default, and exceptions by layer.
 #[derive(Debug)]
 pub(super) struct QuantizationConfig {
-    default: Quantization,
-    by_layer: BTreeMap<String, Option<Quantization>>,
+    default: AffineQuantization,
+    by_layer: BTreeMap<String, Option<AffineQuantization>>,
 }
 
 impl QuantizationConfig {
     /// Returns the quantization of this layer, if it is quantized.
-    pub(super) fn of(&self, layer: &str) -> Option<Quantization> {
+    pub(super) fn of(&self, layer: &str) -> Option<AffineQuantization> {
         match self.by_layer.get(layer) {
             Some(own) => *own,
             None => Some(self.default),
@@ -319,7 +319,11 @@ impl Reader<'_> {
         Ok(Some(QuantizationConfig { default, by_layer }))
     }
 
-    fn one_quantization(&self, name: &str, entry: &Value) -> Result<Quantization, ConvertError> {
+    fn one_quantization(
+        &self,
+        name: &str,
+        entry: &Value,
+    ) -> Result<AffineQuantization, ConvertError> {
         let unsupported = || ConvertError::unsupported(self.path, name, entry.to_string());
         if entry.get("mode").is_some_and(|mode| mode != "affine") {
             return Err(unsupported());
@@ -331,7 +335,7 @@ impl Reader<'_> {
                 .map(|value| value as usize)
                 .ok_or_else(unsupported)
         };
-        Ok(Quantization {
+        Ok(AffineQuantization {
             bits: number("bits", &[2, 3, 4, 5, 6, 8])?,
             group_size: number("group_size", &[32, 64, 128])?,
         })

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Packing;
+use super::Quantization;
 use super::config::{Family, ModelConfig};
 use super::error::ConvertError;
 use super::weights::{Matrix, Weights};
@@ -67,12 +67,12 @@ struct Part {
 pub(super) fn plan<'a>(
     config: &ModelConfig,
     weights: &'a Weights,
-    packing: Packing,
+    quantization: Quantization,
 ) -> Result<Vec<Planned<'a>>, ConvertError> {
     let mut planner = Planner {
         config,
         weights,
-        packing,
+        quantization,
         planned: Vec::new(),
         used: BTreeSet::new(),
     };
@@ -136,17 +136,17 @@ pub(crate) enum Role {
 }
 
 /// Returns the type of a matrix with rows of `n_columns`.
-pub(crate) fn tensor_type(packing: Packing, role: Role, n_columns: usize) -> TensorType {
+pub(crate) fn tensor_type(quantization: Quantization, role: Role, n_columns: usize) -> TensorType {
     let if_block = |kind: TensorType, otherwise: TensorType| {
         let is_whole = (n_columns as u64).is_multiple_of(kind.block_elements());
         if is_whole { kind } else { otherwise }
     };
-    match packing {
-        Packing::F32 => TensorType::F32,
-        Packing::F16 => TensorType::F16,
-        Packing::Q8_0 => if_block(TensorType::Q8_0, TensorType::F16),
-        Packing::Q4_1 => if_block(TensorType::Q4_1, TensorType::F16),
-        Packing::Q4_K_M => {
+    match quantization {
+        Quantization::F32 => TensorType::F32,
+        Quantization::F16 => TensorType::F16,
+        Quantization::Q8_0 => if_block(TensorType::Q8_0, TensorType::F16),
+        Quantization::Q4_1 => if_block(TensorType::Q4_1, TensorType::F16),
+        Quantization::Q4_K_M => {
             let kind = match role {
                 Role::Output => TensorType::Q6_K,
                 Role::Sensitive { layer, n_layers } if needs_more_bits(layer, n_layers) => {
@@ -169,7 +169,7 @@ fn needs_more_bits(layer: usize, n_layers: usize) -> bool {
 struct Planner<'a, 'c> {
     config: &'c ModelConfig,
     weights: &'a Weights,
-    packing: Packing,
+    quantization: Quantization,
     planned: Vec<Planned<'a>>,
     /// Names in the folder that are used.
     used: BTreeSet<String>,
@@ -232,7 +232,7 @@ impl<'a> Planner<'a, '_> {
         }
         self.planned.push(Planned {
             name: format!("{to}.weight"),
-            kind: tensor_type(self.packing, role, n_columns),
+            kind: tensor_type(self.quantization, role, n_columns),
             matrix,
             order,
         });

@@ -38,9 +38,9 @@ fn model(name: &str) -> tempfile::TempDir {
     folder
 }
 
-fn converted(folder: &Path, packing: Packing) -> Result<GgufFile, ConvertError> {
+fn converted(folder: &Path, quantization: Quantization) -> Result<GgufFile, ConvertError> {
     let to = folder.join("converted.gguf");
-    convert(folder, &to, packing, &mut |_, _| ())?;
+    convert(folder, &to, quantization, &mut |_, _| ())?;
     Ok(GgufFile::open(&to).unwrap())
 }
 
@@ -85,13 +85,13 @@ fn each_quantization_equals_mlx_and_the_gguf_package() {
     assert!(goldens.len() > 25, "{} models", goldens.len());
     for (name, golden) in goldens {
         let folder = model(name);
-        for (packing, key) in [
-            (Packing::F32, "F32"),
-            (Packing::F16, "F16"),
-            (Packing::Q8_0, "Q8_0"),
-            (Packing::Q4_1, "Q4_1"),
+        for (quantization, key) in [
+            (Quantization::F32, "F32"),
+            (Quantization::F16, "F16"),
+            (Quantization::Q8_0, "Q8_0"),
+            (Quantization::Q4_1, "Q4_1"),
         ] {
-            let file = converted(folder.path(), packing).unwrap();
+            let file = converted(folder.path(), quantization).unwrap();
             let bytes = fs::read(file.path()).unwrap();
             let view = file.view().unwrap();
             let mut tensors: Vec<_> = view.tensors().collect();
@@ -124,7 +124,7 @@ fn check_factors(found: &[f32], expected: &Json) {
 #[test]
 fn the_starter_becomes_a_complete_model() {
     let folder = model("starter");
-    let file = converted(folder.path(), Packing::Q4_1).unwrap();
+    let file = converted(folder.path(), Quantization::Q4_1).unwrap();
     let view = file.view().unwrap();
     let text = |key: &str| view.get(key).unwrap().as_str().unwrap();
     let number = |key: &str| view.get(key).unwrap().as_u64().unwrap();
@@ -158,7 +158,7 @@ fn recommended_sampling_is_kept() {
     let folder = model("qwen3-bf16");
     let written = |generation: &str| {
         fs::write(folder.path().join("generation_config.json"), generation).unwrap();
-        converted(folder.path(), Packing::F16)
+        converted(folder.path(), Quantization::F16)
     };
     let recommended = r#"{"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95,
         "min_p": null, "repetition_penalty": 1.05}"#;
@@ -187,7 +187,7 @@ fn recommended_sampling_is_kept() {
 #[test]
 fn four_bit_weights_do_not_grow() {
     let folder = model("qwen3-q4-g64");
-    let file = converted(folder.path(), Packing::Q4_1).unwrap();
+    let file = converted(folder.path(), Quantization::Q4_1).unwrap();
     let before = fs::metadata(folder.path().join("model.safetensors")).unwrap();
     let after = file.view().unwrap().tensor_bytes();
     assert!(
@@ -203,7 +203,7 @@ fn progress_ends_with_all_bytes() {
     let to = folder.path().join("progress.gguf");
     let mut heard = Vec::new();
     let mut on_progress = |done, total| heard.push((done, total));
-    convert(folder.path(), &to, Packing::F16, &mut on_progress).unwrap();
+    convert(folder.path(), &to, Quantization::F16, &mut on_progress).unwrap();
     assert!(heard.is_sorted(), "{heard:?}");
     assert!(heard.len() > 20, "{} steps", heard.len());
     let view_bytes = GgufFile::open(&to).unwrap().view().unwrap().tensor_bytes();
@@ -212,7 +212,7 @@ fn progress_ends_with_all_bytes() {
 
 #[test]
 fn the_mix_gives_more_bits_where_llama_cpp_does() {
-    let plain = |n_columns| tensor_types(Packing::Q4_K_M, plan::Role::Plain, n_columns);
+    let plain = |n_columns| tensor_types(Quantization::Q4_K_M, plan::Role::Plain, n_columns);
     assert_eq!(plain(512), TensorType::Q4_K);
     assert_eq!(plain(96), TensorType::Q8_0);
     assert_eq!(plain(45), TensorType::F16);
@@ -221,7 +221,7 @@ fn the_mix_gives_more_bits_where_llama_cpp_does() {
             layer,
             n_layers: 28,
         };
-        tensor_types(Packing::Q4_K_M, role, 512)
+        tensor_types(Quantization::Q4_K_M, role, 512)
     };
     let more: Vec<usize> = (0..28)
         .filter(|&layer| bits(layer) == TensorType::Q6_K)
@@ -229,8 +229,8 @@ fn the_mix_gives_more_bits_where_llama_cpp_does() {
     assert_eq!(more, [0, 1, 2, 5, 8, 11, 14, 17, 20, 23, 24, 25, 26, 27]);
 }
 
-fn tensor_types(packing: Packing, role: plan::Role, n_columns: usize) -> TensorType {
-    plan::tensor_type(packing, role, n_columns)
+fn tensor_types(quantization: Quantization, role: plan::Role, n_columns: usize) -> TensorType {
+    plan::tensor_type(quantization, role, n_columns)
 }
 
 mod refused;

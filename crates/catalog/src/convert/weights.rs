@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use memmap2::Mmap;
 use safetensors::Dtype;
 
-use super::config::{Quantization, QuantizationConfig};
+use super::config::{AffineQuantization, QuantizationConfig};
 use super::error::ConvertError;
 use crate::gguf::map;
 use crate::safetensors::{Header, weight_files};
@@ -133,12 +133,12 @@ impl Weights {
     fn affine<'a>(
         &'a self,
         layer: &str,
-        own: Quantization,
+        own: AffineQuantization,
         weight: Raw<'a>,
         n_rows: usize,
         n_words: usize,
     ) -> Result<(Form<'a>, usize), ConvertError> {
-        let Quantization { bits, group_size } = own;
+        let AffineQuantization { bits, group_size } = own;
         if weight.dtype != Dtype::U32 {
             return Err(unsupported_type(weight, &format!("{layer}.weight")));
         }

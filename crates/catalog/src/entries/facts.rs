@@ -4,7 +4,7 @@
 //! [`crate::inspect`] reads from the files; tests compare both. Facts that the catalog doesn't
 //! contain, such as the chat template, are left out.
 
-use super::packing;
+use super::quantization;
 use super::{Architecture, Entry, Variant};
 use crate::facts::{Format, LayerKind, ModelFacts, TensorTypeStats};
 use crate::model_files::gguf_architecture;
@@ -67,7 +67,8 @@ impl Entry {
     /// whole download, else the usual size of this many parameters in this quantization.
     fn weight_bytes(&self, variant: &Variant) -> u64 {
         let usual = || {
-            let bits = packing::of(variant.format, &variant.packing).map_or(16.0, |kind| kind.bits);
+            let bits = quantization::of(variant.format, &variant.quantization)
+                .map_or(16.0, |kind| kind.bits);
             let scales = match bits_are_words(variant) {
                 true => SCALE_BYTES * 8.0 / GROUP_SIZE,
                 false => 0.0,
@@ -113,19 +114,19 @@ impl Variant {
 
 /// Returns true if MLX quantized the weights, which stores them in 32-bit words.
 fn bits_are_words(variant: &Variant) -> bool {
-    let packing = packing::of(variant.format, &variant.packing);
-    packing.is_some_and(|packing| packing.kind == "U32")
+    let quantization = quantization::of(variant.format, &variant.quantization);
+    quantization.is_some_and(|quantization| quantization.kind == "U32")
 }
 
 fn bits(variant: &Variant) -> Option<u64> {
-    let packing = packing::of(variant.format, &variant.packing)?;
-    (packing.kind == "U32").then_some(packing.bits as u64)
+    let quantization = quantization::of(variant.format, &variant.quantization)?;
+    (quantization.kind == "U32").then_some(quantization.bits as u64)
 }
 
 /// Returns the tensor types of the weights: all have the main type, except the scales and biases
 /// that MLX stores next to the words of a quantized layer.
 fn mix(variant: &Variant, weight_bytes: u64) -> Vec<TensorTypeStats> {
-    let Some(packing) = packing::of(variant.format, &variant.packing) else {
+    let Some(quantization) = quantization::of(variant.format, &variant.quantization) else {
         return Vec::new();
     };
     let packed = |kind: &str, bytes: u64| TensorTypeStats {
@@ -134,12 +135,12 @@ fn mix(variant: &Variant, weight_bytes: u64) -> Vec<TensorTypeStats> {
         bytes,
     };
     if !bits_are_words(variant) {
-        return vec![packed(packing.kind, weight_bytes)];
+        return vec![packed(quantization.kind, weight_bytes)];
     }
-    let words = GROUP_SIZE * packing.bits / 8.0;
+    let words = GROUP_SIZE * quantization.bits / 8.0;
     let words = (weight_bytes as f64 * words / (words + SCALE_BYTES)) as u64;
     vec![
-        packed(packing.kind, words),
+        packed(quantization.kind, words),
         packed("BF16", weight_bytes.saturating_sub(words)),
     ]
 }

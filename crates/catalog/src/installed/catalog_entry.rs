@@ -19,8 +19,8 @@ impl InstalledModel {
     }
 
     /// Returns the quantization: the catalog's name for it, else that of the files.
-    pub fn packing(&self, of: &Catalog) -> String {
-        self.packing_as(self.entry(of).and_then(|(_, variant)| variant))
+    pub fn quantization(&self, of: &Catalog) -> String {
+        self.quantization_as(self.entry(of).and_then(|(_, variant)| variant))
     }
 
     /// Returns the display name: the entry's name with the quantization, such as `Qwen3 4B · 4-bit`, else
@@ -28,15 +28,15 @@ impl InstalledModel {
     pub fn title(&self, of: &Catalog) -> String {
         match self.entry(of) {
             Some((entry, _)) if self.origin == Origin::Starter => entry.name.clone(),
-            Some((entry, variant)) => entry.title(&self.packing_as(variant)),
+            Some((entry, variant)) => entry.title(&self.quantization_as(variant)),
             None => transom_files::visible(self.name()).into_owned(),
         }
     }
 
-    fn packing_as(&self, variant: Option<&Variant>) -> String {
+    fn quantization_as(&self, variant: Option<&Variant>) -> String {
         match (variant, &self.facts) {
-            (Some(variant), _) => variant.packing.clone(),
-            (None, Ok(facts)) => facts.packing(),
+            (Some(variant), _) => variant.quantization.clone(),
+            (None, Ok(facts)) => facts.quantization(),
             (None, Err(_)) => String::new(),
         }
     }
@@ -146,10 +146,10 @@ impl InstalledModel {
 
 impl Entry {
     /// Returns the display name of a variant with this quantization: `Qwen3 4B · 4-bit`.
-    pub fn title(&self, packing: &str) -> String {
-        match packing.is_empty() {
+    pub fn title(&self, quantization: &str) -> String {
+        match quantization.is_empty() {
             true => self.name.clone(),
-            false => format!("{} · {packing}", self.name),
+            false => format!("{} · {quantization}", self.name),
         }
     }
 }
@@ -162,11 +162,11 @@ fn is_file_of(name: &str, variant: &Variant) -> bool {
         // A cache may add a prefix to the name.
         return files.any(|file| name.len() >= file.len() && ends_with(name, file));
     }
-    let packing = variant.packing.to_lowercase();
+    let quantization = variant.quantization.to_lowercase();
     let name = name.to_lowercase();
-    let mut places = name.match_indices(&packing);
+    let mut places = name.match_indices(&quantization);
     places.any(|(at, _)| {
-        let after = name[at + packing.len()..].chars().next();
+        let after = name[at + quantization.len()..].chars().next();
         let before = name[..at].chars().next_back();
         [before, after]
             .iter()

@@ -250,7 +250,7 @@ fn facts_sizes_and_formats_are_those_of_the_files() {
     };
     let facts = model.facts.as_ref().unwrap();
     assert_eq!(facts.architecture, "qwen3");
-    assert_eq!(facts.packing(), "4-bit");
+    assert_eq!(facts.quantization(), "4-bit");
     assert_eq!(model.id, folder.canonicalize().unwrap());
     assert_eq!(model.formats(), [Format::Safetensors]);
     let sizes = ["config.json", "model.safetensors"];

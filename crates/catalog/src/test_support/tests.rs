@@ -4,8 +4,8 @@ use super::*;
 use crate::gguf::GgufFile;
 use crate::{KvType, inspect};
 
-fn every_packing() -> [Packing; 5] {
-    use Packing::*;
+fn every_quantization() -> [Quantization; 5] {
+    use Quantization::*;
     [F32, F16, Q8_0, Q4_1, Q4_K_M]
 }
 
@@ -19,11 +19,11 @@ fn small(architecture: &'static str) -> TinyModel {
 
 #[test]
 fn every_family_and_quantization_is_a_valid_file() {
-    let families = ["llama", "qwen2", "qwen3", "gemma3"].map(|family| (family, Packing::F16));
-    let packings = every_packing().map(|packing| ("llama", packing));
-    for (architecture, packing) in families.into_iter().chain(packings) {
+    let families = ["llama", "qwen2", "qwen3", "gemma3"].map(|family| (family, Quantization::F16));
+    let quantizations = every_quantization().map(|quantization| ("llama", quantization));
+    for (architecture, quantization) in families.into_iter().chain(quantizations) {
         let model = TinyModel {
-            packing,
+            quantization,
             ..small(architecture)
         };
         let facts = inspect(&model.write_temporary().path).unwrap();

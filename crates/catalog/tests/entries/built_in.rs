@@ -42,7 +42,7 @@ fn every_built_in_entry_has_what_a_person_needs_to_choose() {
         }
         assert!(entry.source.is_some(), "{id} has no model card");
         for variant in &entry.variants {
-            let form = format!("{id}, {}", variant.packing);
+            let form = format!("{id}, {}", variant.quantization);
             assert!(variant.size_bytes().is_some(), "{form}: how large?");
         }
     }
@@ -134,7 +134,11 @@ fn no_two_built_in_variants_have_the_same_files() {
     for entry in &Catalog::built_in().entries {
         for variant in &entry.variants {
             let first = variant.files.first().map(|file| file.name.clone());
-            let place = (variant.repository.clone(), variant.packing.clone(), first);
+            let place = (
+                variant.repository.clone(),
+                variant.quantization.clone(),
+                first,
+            );
             assert!(seen.insert(place.clone()), "{}: {place:?}", entry.id);
         }
     }

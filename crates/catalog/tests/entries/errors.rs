@@ -322,7 +322,7 @@ fn inconsistent_numbers_are_reported() {
 }
 
 #[test]
-fn names_of_other_entries_tags_and_packings_must_exist() {
+fn names_of_other_entries_tags_and_quantizations_must_exist() {
     check(
         "draft = \"small\"",
         "draft = «\"smal\"",

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use transom_catalog::convert::{Packing, convert};
+use transom_catalog::convert::{Quantization, convert};
 use transom_catalog::fit::{self, Machine};
 use transom_catalog::{Entry, Format, KvType, ModelFacts, inspect};
 use transom_fit::KvCacheChoice;
@@ -46,7 +46,7 @@ fn check_agree(before: &ModelFacts, after: &ModelFacts) {
             (
                 facts.format,
                 facts.architecture.clone(),
-                facts.packing(),
+                facts.quantization(),
                 facts.bits,
             ),
             (
@@ -117,8 +117,8 @@ fn the_catalog_agrees_with_the_starters_folder() {
 fn the_catalog_agrees_with_the_starters_gguf_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("starter.gguf");
-    for (packing, name) in [(Packing::Q8_0, "Q8_0"), (Packing::F16, "F16")] {
-        convert(&starter(), &path, packing, &mut |_, _| ()).unwrap();
+    for (quantization, name) in [(Quantization::Q8_0, "Q8_0"), (Quantization::F16, "F16")] {
+        convert(&starter(), &path, quantization, &mut |_, _| ()).unwrap();
         let bytes = path.metadata().unwrap().len();
         let variant = format!(
             "format = \"gguf\"\npacking = \"{name}\"\n\
@@ -254,7 +254,7 @@ fn a_mixture_of_experts_reads_only_what_it_uses() {
         (&*gguf.architecture, gguf.format),
         ("qwen3moe", Format::Gguf)
     );
-    assert_eq!(gguf.packing(), "Q4_K");
+    assert_eq!(gguf.quantization(), "Q4_K");
 }
 
 #[test]

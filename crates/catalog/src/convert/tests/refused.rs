@@ -9,7 +9,7 @@ fn refused(name: &str, file: &str, change: impl FnOnce(&mut Json)) -> String {
     let mut json = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     change(&mut json);
     fs::write(&path, json.to_string()).unwrap();
-    let message = converted(folder.path(), Packing::F16)
+    let message = converted(folder.path(), Quantization::F16)
         .unwrap_err()
         .to_string();
     let left = fs::read_dir(folder.path()).unwrap();
@@ -135,7 +135,7 @@ fn end_tokens_are_all_written_or_refused() {
     let write = |ids: &str| {
         let text = format!("{{\"eos_token_id\": {ids}}}");
         fs::write(folder.path().join("generation_config.json"), text).unwrap();
-        converted(folder.path(), Packing::F16)
+        converted(folder.path(), Quantization::F16)
     };
     let file = write("[258, 5, 6, 256]").unwrap();
     let view = file.view().unwrap();
@@ -160,12 +160,12 @@ fn weights_that_are_not_numbers_or_too_large_are_refused() {
         let at = bytes.len() - 4;
         bytes[at..].copy_from_slice(&value.to_le_bytes());
         fs::write(&path, bytes).unwrap();
-        converted(folder.path(), Packing::F16)
+        converted(folder.path(), Quantization::F16)
     };
     let message = with_last(f32::NAN).unwrap_err().to_string();
     check(&message, &["model.safetensors: an element of", "is NaN"]);
     fs::write(&path, &good[..good.len() - 1]).unwrap();
-    let message = converted(folder.path(), Packing::F16)
+    let message = converted(folder.path(), Quantization::F16)
         .unwrap_err()
         .to_string();
     check(&message, &["cut short"]);
@@ -174,6 +174,6 @@ fn weights_that_are_not_numbers_or_too_large_are_refused() {
 #[test]
 fn an_output_path_that_cannot_be_written_is_named() {
     let to = starter().join("no folder/model.gguf");
-    let message = convert(&starter(), &to, Packing::F16, &mut |_, _| ()).unwrap_err();
+    let message = convert(&starter(), &to, Quantization::F16, &mut |_, _| ()).unwrap_err();
     check(&message.to_string(), &["no folder/model.gguf"]);
 }

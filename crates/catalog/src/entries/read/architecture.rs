@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use super::keys;
 use crate::entries::table::{Document, Table};
-use crate::entries::{Architecture, BundledPacking};
+use crate::entries::{Architecture, BundledQuantization};
 use crate::facts::MAX_LAYERS;
 
 /// More than any model has; keeps sums far from overflow.
@@ -95,7 +95,7 @@ fn bundled(
     table: &Table<'_>,
     is_bundled: bool,
     document: &mut Document<'_>,
-) -> Option<BundledPacking> {
+) -> Option<BundledQuantization> {
     const KEYS: [(&str, RangeInclusive<u64>); 3] = [
         ("bits", 1..=32),
         ("group_size", 1..=1024),
@@ -112,7 +112,7 @@ fn bundled(
         Some(found.value)
     });
     let [bits, group_size, weight_bytes] = values;
-    Some(BundledPacking {
+    Some(BundledQuantization {
         bits: bits?,
         group_size: group_size?,
         weight_bytes: weight_bytes?,

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::{keys, unverified};
-use crate::entries::packing::{self, Packing};
+use crate::entries::quantization::{self, Quantization};
 use crate::entries::table::{Document, Located, Table, meant, shown};
 use crate::entries::{Architecture, RemoteFile, Variant};
 use crate::facts::Format;
@@ -28,13 +28,13 @@ pub(super) fn read_all(
             continue;
         };
         let same = |other: &Variant| {
-            (other.format, &other.packing) == (variant.format, &variant.packing)
+            (other.format, &other.quantization) == (variant.format, &variant.quantization)
                 && other.repository == variant.repository
         };
         if variants.iter().any(same) {
             let reason = format!(
                 "{} is already a variant of this model, from the same repository",
-                variant.packing
+                variant.quantization
             );
             document.wrong(table.at, reason);
             continue;
@@ -51,16 +51,16 @@ fn read(
 ) -> Option<Variant> {
     table.allow_only(&keys::VARIANT, document);
     let format = format(table, document);
-    let packing = format.and_then(|format| packing_of(table, format, document));
+    let quantization = format.and_then(|format| quantization_of(table, format, document));
     let repository = repository(table, document);
     let revision = revision(table, document);
     let stated = table.number("size_bytes", 1..=MAX_BYTES, document);
     let files = files(table, document);
     let unverified = unverified(table, &keys::of_variant(), document);
-    let (format, packing) = (format?, packing?);
+    let (format, quantization) = (format?, quantization?);
     let variant = Variant {
         format,
-        packing: packing.0,
+        quantization: quantization.0,
         repository: repository?,
         revision: revision.unwrap_or_else(|| "main".to_owned()),
         stated_size_bytes: stated.map(|stated| stated.value),
@@ -69,7 +69,7 @@ fn read(
     };
     check_files(&variant, table, document);
     if let Some(numbers) = numbers {
-        check_size(&variant, numbers, packing.1, table, document);
+        check_size(&variant, numbers, quantization.1, table, document);
     }
     Some(variant)
 }
@@ -91,21 +91,21 @@ fn format(table: &Table<'_>, document: &mut Document<'_>) -> Option<Format> {
     }
 }
 
-fn packing_of(
+fn quantization_of(
     table: &Table<'_>,
     format: Format,
     document: &mut Document<'_>,
-) -> Option<(String, Packing)> {
+) -> Option<(String, Quantization)> {
     let found = table.text("packing", document);
     let example = match format {
         Format::Safetensors => "\"4-bit\"",
         Format::Gguf => "\"Q4_K_M\"",
     };
     let found = table.need("packing", example, found, document)?;
-    if let Some(packing) = packing::of(format, &found.value) {
-        return Some((found.value, packing));
+    if let Some(quantization) = quantization::of(format, &found.value) {
+        return Some((found.value, quantization));
     }
-    let names = packing::names(format);
+    let names = quantization::names(format);
     let form = match format {
         Format::Safetensors => "MLX",
         Format::Gguf => "GGUF",
@@ -239,11 +239,11 @@ fn check_files(variant: &Variant, table: &Table<'_>, document: &mut Document<'_>
 fn check_size(
     variant: &Variant,
     numbers: &Architecture,
-    packing: Packing,
+    quantization: Quantization,
     table: &Table<'_>,
     document: &mut Document<'_>,
 ) {
-    let usual = numbers.parameters as f64 * packing.bits / 8.0;
+    let usual = numbers.parameters as f64 * quantization.bits / 8.0;
     let beside = numbers.vision_parameters as f64 * 2.0;
     let likely = usual * 0.5..usual * 3.0 + beside + ON_TOP_BYTES;
     let sizes = [
@@ -257,7 +257,7 @@ fn check_size(
     if let Some((key, size)) = wrong {
         let reason = format!(
             "{size} bytes are not the size of {} parameters in {}; about {usual:.0} would be",
-            numbers.parameters, variant.packing
+            numbers.parameters, variant.quantization
         );
         document.wrong(table.place_of(key), reason);
     }

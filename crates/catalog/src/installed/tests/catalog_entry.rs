@@ -41,20 +41,20 @@ fn catalog() -> Catalog {
 }
 
 /// Returns the quantization of the model's catalog variant; empty if only its entry is known.
-fn packing(model: &InstalledModel) -> Option<String> {
+fn quantization(model: &InstalledModel) -> Option<String> {
     let catalog = catalog();
     let (entry, variant) = model.entry(&catalog)?;
     assert_eq!(entry.id, "m");
     assert_eq!(model.entry_id(&catalog).as_deref(), Some("m"));
     Some(
         variant
-            .map(|variant| variant.packing.clone())
+            .map(|variant| variant.quantization.clone())
             .unwrap_or_default(),
     )
 }
 
-fn packings(places: &Places) -> Vec<Option<String>> {
-    list(places).iter().map(packing).collect()
+fn quantizations(places: &Places) -> Vec<Option<String>> {
+    list(places).iter().map(quantization).collect()
 }
 
 #[test]
@@ -66,7 +66,8 @@ fn a_model_in_the_folders_of_its_repository_is_identified_by_them() {
     folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
     folder_of_models.put_gguf("data/models/other/M-GGUF/M-Q8_0.gguf");
     let models = list(&folder_of_models.places(&[]));
-    let known = |end: &str| packing(models.iter().find(|model| model.id.ends_with(end)).unwrap());
+    let known =
+        |end: &str| quantization(models.iter().find(|model| model.id.ends_with(end)).unwrap());
     assert_eq!(known("own/m-4bit").as_deref(), Some("4-bit"));
     assert_eq!(known("own/M-GGUF/M-Q4_K_M.gguf").as_deref(), Some("Q4_K_M"));
     assert_eq!(known("own/M-GGUF/M-Q8_0.gguf").as_deref(), Some("Q8_0"));
@@ -92,11 +93,11 @@ fn a_model_of_another_app_is_identified_in_its_cache() {
     let folder_of_models = TestFolder::with(&["cache/manifest=own=M-GGUF=latest.json"]);
     folder_of_models.put_gguf("cache/own_M-GGUF_M-Q4_K_M.gguf");
     let places = folder_of_models.of_app(App::LlamaCpp, "cache");
-    assert_eq!(packings(&places), [Some("Q4_K_M".to_owned())]);
+    assert_eq!(quantizations(&places), [Some("Q4_K_M".to_owned())]);
     let folder_of_models = TestFolder::with(&[]);
     folder_of_models.put_folder("hub/models--own--M-4bit/snapshots/abc");
     let places = folder_of_models.of_app(App::HuggingFace, "hub");
-    assert_eq!(packings(&places), [Some("4-bit".to_owned())]);
+    assert_eq!(quantizations(&places), [Some("4-bit".to_owned())]);
 }
 
 #[test]
@@ -111,7 +112,8 @@ fn outside_the_models_folder_a_model_is_identified_by_its_name_and_its_numbers()
     )
     .unwrap();
     let models = list(&folder_of_models.places(&["elsewhere"]));
-    let known = |end: &str| packing(models.iter().find(|model| model.id.ends_with(end)).unwrap());
+    let known =
+        |end: &str| quantization(models.iter().find(|model| model.id.ends_with(end)).unwrap());
     assert_eq!(known("elsewhere/m-q4_k_m.gguf").as_deref(), Some("Q4_K_M"));
     assert_eq!(known("elsewhere/M-4bit").as_deref(), Some("4-bit"));
     assert_eq!(known("called-otherwise.gguf"), None, "no name");

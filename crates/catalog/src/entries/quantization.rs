@@ -1,4 +1,4 @@
-//! The quantizations that a catalog may name ("packings"), and the file sizes that follow.
+//! The quantizations that a catalog may name in its key `packing`, and the file sizes that follow.
 //!
 //! Rule: names for GGUF are those of llama.cpp (`llama-quantize --help`). Names for MLX are the bits
 //! as mlx-lm counts them, or the names of its other modes.
@@ -73,7 +73,7 @@ const GGUF: [(&str, f64, &str); 43] = [
 
 /// A quantization.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Packing {
+pub(super) struct Quantization {
     /// Bits per weight in most of the tensors.
     pub(super) bits: f64,
     /// Type name of most tensors in the file.
@@ -87,19 +87,19 @@ pub(super) fn names(format: Format) -> Vec<&'static str> {
 
 /// Returns the quantization with this name. A name for GGUF may have the prefix `UD-`, which means
 /// a mix that was chosen by measurements.
-pub(super) fn of(format: Format, name: &str) -> Option<Packing> {
+pub(super) fn of(format: Format, name: &str) -> Option<Quantization> {
     let name = match format {
         Format::Gguf => name.strip_prefix("UD-").unwrap_or(name),
         Format::Safetensors => name,
     };
     let (_, bits, kind) = table(format).iter().find(|(other, ..)| *other == name)?;
     let (bits, kind) = (*bits, *kind);
-    Some(Packing { bits, kind })
+    Some(Quantization { bits, kind })
 }
 
 /// Returns the bits per weight in most tensors of the quantization with this name.
 pub(crate) fn bits_of(format: Format, name: &str) -> Option<f64> {
-    of(format, name).map(|packing| packing.bits)
+    of(format, name).map(|quantization| quantization.bits)
 }
 
 fn table(format: Format) -> &'static [(&'static str, f64, &'static str)] {
