@@ -172,11 +172,11 @@ impl InstalledModel {
 
     fn new(found: FoundModel, origin: Origin) -> Self {
         let FoundModel { files, repository } = found;
-        let mut known = files.paths.iter().map(|path| facts_cache::facts(path));
-        let first = known.next().unwrap_or_else(|| Err(String::new()));
+        let mut facts = files.paths.iter().map(|path| facts_cache::facts(path));
+        let first = facts.next().unwrap_or_else(|| Err(String::new()));
         Self {
             id: files.paths[0].clone(),
-            facts: first.or_else(|problem| known.find_map(Result::ok).ok_or(problem)),
+            facts: first.or_else(|problem| facts.find_map(Result::ok).ok_or(problem)),
             size_bytes: facts_cache::size_bytes(&files.paths),
             files,
             origin,
@@ -187,11 +187,6 @@ impl InstalledModel {
     /// Returns the name of its folder or file. [`Self::title`] is the display name.
     pub fn name(&self) -> &str {
         &self.files.name
-    }
-
-    /// Returns the paths of its variants, of which an engine loads one; never empty.
-    pub fn variants(&self) -> Vec<PathBuf> {
-        self.files.paths.clone()
     }
 
     /// Returns the facts of the variant at `path`. Variants may have different quantizations.

@@ -220,10 +220,14 @@ impl Measured {
 /// The system's error if the file can't be written. Log it; the response is not affected.
 pub fn record(path: &Path, key: &Key, sample: &Sample) -> io::Result<()> {
     let mut measured = Measured::read(path);
-    let newest = measured.records.values().map(|known| known.last_use).max();
-    let known = measured.records.entry(key.0.clone()).or_default();
-    known.update(sample);
-    known.last_use = newest.unwrap_or(0).saturating_add(1);
+    let newest = measured
+        .records
+        .values()
+        .map(|record| record.last_use)
+        .max();
+    let record = measured.records.entry(key.0.clone()).or_default();
+    record.update(sample);
+    record.last_use = newest.unwrap_or(0).saturating_add(1);
     file::write(path, measured)
 }
 
@@ -235,11 +239,11 @@ pub fn record(path: &Path, key: &Key, sample: &Sample) -> io::Result<()> {
 pub fn record_bandwidth(path: &Path, chip_name: &str, bytes_per_second: u64) -> io::Result<()> {
     let mut measured = Measured::read(path);
     let before = measured.memory(chip_name);
-    let most = before.map_or(0, |memory| memory.bytes_per_second);
+    let highest = before.map_or(0, |memory| memory.bytes_per_second);
     let n_times = before.map_or(0, |memory| memory.n_times);
     measured.memory = Some(Memory {
         chip_name: chip_name.to_owned(),
-        bytes_per_second: bytes_per_second.max(most),
+        bytes_per_second: bytes_per_second.max(highest),
         n_times: n_times.saturating_add(1),
     });
     file::write(path, measured)

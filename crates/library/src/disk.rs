@@ -46,8 +46,8 @@ impl DiskSpace {
             return None;
         }
         let taken = self.pending_bytes().saturating_add(self.spare_bytes);
-        let wanted = size_bytes?.saturating_add(taken);
-        let missing = wanted.saturating_sub(self.free_bytes?);
+        let needed = size_bytes?.saturating_add(taken);
+        let missing = needed.saturating_sub(self.free_bytes?);
         (missing > 0).then_some(missing)
     }
 }

@@ -172,8 +172,8 @@ impl Library {
     /// Returns the installed model with the files of this variant.
     pub fn installed_variant(&self, entry: &Entry, variant: &Variant) -> Option<&InstalledModel> {
         self.installed().iter().find(|model| {
-            let known = model.entry(&self.catalog);
-            known.is_some_and(|(of, its)| of.id == entry.id && its == Some(variant))
+            let entry_and_variant = model.entry(&self.catalog);
+            entry_and_variant.is_some_and(|(of, its)| of.id == entry.id && its == Some(variant))
         })
     }
 }

@@ -95,8 +95,8 @@ impl ThisMachine {
         measure: impl FnOnce() -> u64,
     ) -> Self {
         if self.measured.wants_bandwidth(&self.chip_name) {
-            let known = self.measured.bandwidth(&self.chip_name).unwrap_or(0);
-            let rate = (*once.get_or_init(measure)).max(known);
+            let measured = self.measured.bandwidth(&self.chip_name).unwrap_or(0);
+            let rate = (*once.get_or_init(measure)).max(measured);
             self.machine.bandwidth = Some(Bandwidth::measured(rate));
         }
         self

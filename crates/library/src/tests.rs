@@ -101,10 +101,10 @@ fn ids_of_the_built_in_catalog_are_unique() {
 #[test]
 fn the_error_for_an_unknown_name_has_suggestions() {
     let library = empty(computer());
-    let told = |text: &str| library.resolve(text).unwrap_err().to_string();
-    assert_eq!(told("tiny"), "Tiny 1B is not installed");
-    assert!(told("owner/name").starts_with("nothing is at owner/name"));
-    assert_eq!(told("nothing"), "no model is called nothing");
+    let message = |text: &str| library.resolve(text).unwrap_err().to_string();
+    assert_eq!(message("tiny"), "Tiny 1B is not installed");
+    assert!(message("owner/name").starts_with("nothing is at owner/name"));
+    assert_eq!(message("nothing"), "no model is called nothing");
     let gone = library.resolve("/nowhere/gone.gguf").unwrap();
     assert!(
         gone.facts.is_err(),

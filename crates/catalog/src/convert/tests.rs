@@ -201,13 +201,13 @@ fn four_bit_weights_do_not_grow() {
 fn progress_ends_with_all_bytes() {
     let folder = model("qwen3-q4-g64");
     let to = folder.path().join("progress.gguf");
-    let mut heard = Vec::new();
-    let mut on_progress = |done, total| heard.push((done, total));
+    let mut reports = Vec::new();
+    let mut on_progress = |done, total| reports.push((done, total));
     convert(folder.path(), &to, Quantization::F16, &mut on_progress).unwrap();
-    assert!(heard.is_sorted(), "{heard:?}");
-    assert!(heard.len() > 20, "{} steps", heard.len());
+    assert!(reports.is_sorted(), "{reports:?}");
+    assert!(reports.len() > 20, "{} steps", reports.len());
     let view_bytes = GgufFile::open(&to).unwrap().view().unwrap().tensor_bytes();
-    assert_eq!(heard.last(), Some(&(view_bytes, view_bytes)));
+    assert_eq!(reports.last(), Some(&(view_bytes, view_bytes)));
 }
 
 #[test]

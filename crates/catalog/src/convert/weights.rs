@@ -313,8 +313,8 @@ impl<'a> Matrix<'a> {
             if bits <= 4 && group_size.is_multiple_of(32))
     }
 
-    /// Reads the codes of a quantized row, and scale and bias of each group. Returns the group size;
-    /// `None` for a plain matrix.
+    /// Reads the codes of a quantized row, and scale and bias of each group. Returns the group size. A
+    /// plain matrix has no groups, and the size is 1.
     pub(super) fn read_affine_row(
         &self,
         row: usize,

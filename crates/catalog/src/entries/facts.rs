@@ -15,7 +15,7 @@ const GROUP_SIZE: f64 = 64.0;
 const SCALE_BYTES: f64 = 4.0;
 /// Experts that a token uses, for a mixture whose entry doesn't say it. Most mixtures in the
 /// built-in catalog use this many; none uses fewer than four or more than ten.
-const USUAL_EXPERTS: u64 = 8;
+const DEFAULT_EXPERTS: u64 = 8;
 
 impl Entry {
     /// Returns the facts that this variant will have when it is installed.
@@ -88,7 +88,7 @@ impl Entry {
 /// Returns the experts per layer that a token uses; 0 without experts.
 fn n_used_experts(numbers: &Architecture) -> u64 {
     match numbers.active_parameters {
-        Some(_) => numbers.experts_per_token.unwrap_or(USUAL_EXPERTS),
+        Some(_) => numbers.experts_per_token.unwrap_or(DEFAULT_EXPERTS),
         None => 0,
     }
 }

@@ -15,7 +15,7 @@ const GIB: u64 = 1 << 30;
 /// 21,845 MiB of 32 GB (<https://github.com/ggml-org/llama.cpp/pull/2011>), 49,152 MiB of 64 GB
 /// (<https://github.com/ggml-org/llama.cpp/issues/1870>). Newer systems allow more on large machines,
 /// 107 GiB of 128 GB, so the value for a made-up machine is a lower bound.
-const MOST_OF_TWO_THIRDS: u64 = 36 * GIB;
+const MAX_MEMORY_FOR_TWO_THIRDS: u64 = 36 * GIB;
 
 /// The properties of a machine that estimates use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,7 +81,7 @@ impl Machine {
 }
 
 fn working_set_bytes(memory_bytes: u64) -> u64 {
-    match memory_bytes <= MOST_OF_TWO_THIRDS {
+    match memory_bytes <= MAX_MEMORY_FOR_TWO_THIRDS {
         true => memory_bytes / 3 * 2,
         false => memory_bytes / 4 * 3,
     }

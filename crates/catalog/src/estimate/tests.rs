@@ -129,7 +129,7 @@ fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
                 context_length: Some(32_768),
                 ..dense(1, Format::Safetensors)
             };
-            let told = estimate(
+            let estimated = estimate(
                 &EstimateRequest::new(&facts),
                 machine,
                 &AvailableMemory::of_budget(&budget),
@@ -140,10 +140,10 @@ fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
                 KvCacheChoice::Automatic,
                 DEFAULT_CONTEXT,
             );
-            assert_eq!(need.total_bytes(), told.need.total_bytes());
+            assert_eq!(need.total_bytes(), estimated.need.total_bytes());
             let decided = decide(budget.total_bytes, &need, 0, 0);
-            let both = format!("{machine:?}: {told:?}, {decided:?}");
-            match (told.verdict, decided) {
+            let both = format!("{machine:?}: {estimated:?}, {decided:?}");
+            match (estimated.verdict, decided) {
                 (MemoryFit::Fits, transom_fit::Verdict::Fits) => n_fit += 1,
                 // At a load the context is shortened as if only the KV cache became smaller, so
                 // it may be shorter than the estimate, but never longer.

@@ -16,11 +16,11 @@ pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
         .filter_map(|file| {
             let name = file.file_name()?.to_str()?.to_owned();
             let mut files = ModelFiles::of_file(file);
-            let known = repositories.iter().find_map(|(prefix, repository)| {
+            let found = repositories.iter().find_map(|(prefix, repository)| {
                 let rest = name.strip_prefix(&**prefix)?;
                 Some((prefix, repository, rest))
             });
-            let Some((prefix, repository, rest)) = known else {
+            let Some((prefix, repository, rest)) = found else {
                 let repository = None;
                 return Some(FoundModel { files, repository });
             };

@@ -26,11 +26,11 @@ struct TestFolder {
 
 impl TestFolder {
     fn with(files: &[&str]) -> Self {
-        let folder_of_models = Self {
+        let test_folder = Self {
             root: tempfile::tempdir().unwrap(),
         };
-        files.iter().for_each(|file| folder_of_models.put(file));
-        folder_of_models
+        files.iter().for_each(|file| test_folder.put(file));
+        test_folder
     }
 
     fn path(&self) -> PathBuf {
@@ -100,7 +100,7 @@ impl TestFolder {
         let below = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
         let models = list(&self.places(added)).into_iter();
         let lines = models.map(|model| {
-            let paths: Vec<String> = model.variants().iter().map(below).collect();
+            let paths: Vec<String> = model.files.paths.iter().map(below).collect();
             format!("{}: {}", model.name(), paths.join(" "))
         });
         lines.collect()
@@ -110,9 +110,9 @@ impl TestFolder {
 #[test]
 fn the_starter_is_found_in_every_layout() {
     let check = |starter: &str, executable: &str, is_found: bool| {
-        let folder_of_models = TestFolder::with(&[&format!("{starter}/config.json")]);
-        let found = starter_near(&folder_of_models.path().join(executable));
-        let expected = is_found.then(|| folder_of_models.path().join(starter));
+        let test_folder = TestFolder::with(&[&format!("{starter}/config.json")]);
+        let found = starter_near(&test_folder.path().join(executable));
+        let expected = is_found.then(|| test_folder.path().join(starter));
         assert_eq!(found, expected, "{starter}");
     };
     check("assets/starter", "transom", true);
@@ -158,7 +158,7 @@ fn named(places: &Places) -> Vec<String> {
 
 #[test]
 fn the_starter_comes_first_and_the_others_are_sorted_by_name() {
-    let folder_of_models = TestFolder::with(&[
+    let test_folder = TestFolder::with(&[
         "assets/starter/config.json",
         "data/models/b.gguf",
         "data/models/Alpha/config.json",
@@ -175,40 +175,40 @@ fn the_starter_comes_first_and_the_others_are_sorted_by_name() {
         "C: data/models/owner/C",
         "Z: elsewhere/Z.gguf",
     ];
-    assert_eq!(folder_of_models.list(&["elsewhere/Z.gguf"]), expected);
+    assert_eq!(test_folder.list(&["elsewhere/Z.gguf"]), expected);
     assert_eq!(
-        folder_of_models.list(&["elsewhere"]),
+        test_folder.list(&["elsewhere"]),
         expected,
         "a folder of models"
     );
     assert_eq!(
-        folder_of_models.list(&["elsewhere", "elsewhere/Z.gguf", "data/models/b.gguf"]),
+        test_folder.list(&["elsewhere", "elsewhere/Z.gguf", "data/models/b.gguf"]),
         expected,
         "each once"
     );
-    let models = list(&folder_of_models.places(&["elsewhere"]));
+    let models = list(&test_folder.places(&["elsewhere"]));
     assert_eq!(models[0].origin, Origin::Starter);
     assert_eq!(models[1].origin, Origin::ModelsFolder);
-    let path = folder_of_models.path().join("elsewhere");
+    let path = test_folder.path().join("elsewhere");
     assert_eq!(models[5].origin, Origin::Added { path });
 }
 
 #[test]
 fn files_that_are_no_models_or_too_deep_are_not_listed() {
-    let folder_of_models = TestFolder::with(&[
+    let test_folder = TestFolder::with(&[
         "data/models/README.md",
         "data/models/.cache/x.gguf",
         "data/models/a/b/c/d/deep.gguf",
         "data/models/mmproj-a.gguf",
         "data/models/lost-00002-of-00002.gguf",
     ]);
-    assert_eq!(folder_of_models.list(&[]), Vec::<String>::new());
+    assert_eq!(test_folder.list(&[]), Vec::<String>::new());
     assert_eq!(list(&Places::default()), [], "no places to search");
 }
 
 #[test]
 fn a_repository_of_files_is_several_models_and_a_split_one_is_one_model() {
-    let folder_of_models = TestFolder::with(&[
+    let test_folder = TestFolder::with(&[
         "data/models/owner/M-GGUF/config.json",
         "data/models/owner/M-GGUF/M-Q4_K_M.gguf",
         "data/models/owner/M-GGUF/M-Q8_0-00001-of-00002.gguf",
@@ -218,17 +218,17 @@ fn a_repository_of_files_is_several_models_and_a_split_one_is_one_model() {
         "M-Q4_K_M: data/models/owner/M-GGUF/M-Q4_K_M.gguf",
         "M-Q8_0: data/models/owner/M-GGUF/M-Q8_0-00001-of-00002.gguf",
     ];
-    assert_eq!(folder_of_models.list(&[]), expected);
+    assert_eq!(test_folder.list(&[]), expected);
 }
 
 #[test]
 fn a_model_that_cannot_be_used_is_listed_with_its_problem() {
-    let folder_of_models = TestFolder::with(&[
+    let test_folder = TestFolder::with(&[
         "data/models/empty.gguf",
         "data/models/half/config.json",
         "notes/README.md",
     ]);
-    let models = list(&folder_of_models.places(&["gone/away.gguf", "notes"]));
+    let models = list(&test_folder.places(&["gone/away.gguf", "notes"]));
     let problem = |name: &str| {
         let model = models.iter().find(|model| model.name() == name).unwrap();
         model.facts.clone().unwrap_err()
@@ -242,9 +242,9 @@ fn a_model_that_cannot_be_used_is_listed_with_its_problem() {
 
 #[test]
 fn facts_sizes_and_formats_are_those_of_the_files() {
-    let folder_of_models = TestFolder::with(&[]);
-    let folder = folder_of_models.put_starter("data/models/Copy");
-    let models = list(&folder_of_models.places(&[]));
+    let test_folder = TestFolder::with(&[]);
+    let folder = test_folder.put_starter("data/models/Copy");
+    let models = list(&test_folder.places(&[]));
     let [model] = models.as_slice() else {
         panic!("{models:?}");
     };
@@ -260,9 +260,9 @@ fn facts_sizes_and_formats_are_those_of_the_files() {
 
 #[test]
 fn headers_are_read_again_only_if_a_file_changes() {
-    let folder_of_models = TestFolder::with(&[]);
-    let folder = folder_of_models.put_starter("data/models/Copy");
-    let facts = || list(&folder_of_models.places(&[]))[0].facts.clone();
+    let test_folder = TestFolder::with(&[]);
+    let folder = test_folder.put_starter("data/models/Copy");
+    let facts = || list(&test_folder.places(&[]))[0].facts.clone();
     let first = facts().unwrap();
     assert!(Arc::ptr_eq(&first, &facts().unwrap()), "remembered");
     let weights = folder.join("model.safetensors");
@@ -278,28 +278,28 @@ fn headers_are_read_again_only_if_a_file_changes() {
 #[test]
 fn models_behind_several_links_are_listed_once_and_link_cycles_end() {
     use std::os::unix::fs::symlink;
-    let folder_of_models = TestFolder::with(&["elsewhere/m/config.json", "data/models/x.gguf"]);
-    let models = folder_of_models.path().join("data/models");
+    let test_folder = TestFolder::with(&["elsewhere/m/config.json", "data/models/x.gguf"]);
+    let models = test_folder.path().join("data/models");
     symlink(
-        folder_of_models.path().join("elsewhere/m"),
+        test_folder.path().join("elsewhere/m"),
         models.join("linked"),
     )
     .unwrap();
     symlink(&models, models.join("circle")).unwrap();
     let expected = ["m: elsewhere/m", "x: data/models/x.gguf"];
-    assert_eq!(folder_of_models.list(&["elsewhere"]), expected);
+    assert_eq!(test_folder.list(&["elsewhere"]), expected);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_folder_that_cannot_be_read_counts_as_empty() {
     use std::os::unix::fs::PermissionsExt;
-    let folder_of_models = TestFolder::with(&["data/models/locked/m.gguf", "data/models/n.gguf"]);
-    let locked = folder_of_models.path().join("data/models/locked");
+    let test_folder = TestFolder::with(&["data/models/locked/m.gguf", "data/models/n.gguf"]);
+    let locked = test_folder.path().join("data/models/locked");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
     // The superuser can read everything.
     let is_readable = locked.read_dir().is_ok();
-    let found = folder_of_models.list(&[]);
+    let found = test_folder.list(&[]);
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(found.last().unwrap(), "n: data/models/n.gguf");
     assert_eq!(found.len(), if is_readable { 2 } else { 1 });

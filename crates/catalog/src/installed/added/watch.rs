@@ -17,12 +17,12 @@ impl AddedModelsWatcher {
     /// Calls `on_change` on a separate thread when the result of [`read`] changes, also from one error
     /// to another. The folder need not exist.
     pub fn start(data_folder: PathBuf, mut on_change: impl FnMut() + Send + 'static) -> Self {
-        let mut known = read(&data_folder);
+        let mut last = read(&data_folder);
         let files = vec![data_folder.join(FILE_NAME)];
         let watcher = FileWatcher::start(FILE_NAME, files, move || {
             let now = read(&data_folder);
-            if known != now {
-                known = now;
+            if last != now {
+                last = now;
                 on_change();
             }
         });

@@ -59,13 +59,13 @@ fn quantizations(places: &Places) -> Vec<Option<String>> {
 
 #[test]
 fn a_model_in_the_folders_of_its_repository_is_identified_by_them() {
-    let folder_of_models = TestFolder::with(&[]);
-    folder_of_models.put_folder("data/models/own/m-4bit");
-    folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q4_K_M.gguf");
-    folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q8_0.gguf");
-    folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
-    folder_of_models.put_gguf("data/models/other/M-GGUF/M-Q8_0.gguf");
-    let models = list(&folder_of_models.places(&[]));
+    let test_folder = TestFolder::with(&[]);
+    test_folder.put_folder("data/models/own/m-4bit");
+    test_folder.put_gguf("data/models/own/M-GGUF/M-Q4_K_M.gguf");
+    test_folder.put_gguf("data/models/own/M-GGUF/M-Q8_0.gguf");
+    test_folder.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
+    test_folder.put_gguf("data/models/other/M-GGUF/M-Q8_0.gguf");
+    let models = list(&test_folder.places(&[]));
     let known =
         |end: &str| quantization(models.iter().find(|model| model.id.ends_with(end)).unwrap());
     assert_eq!(known("own/m-4bit").as_deref(), Some("4-bit"));
@@ -90,28 +90,28 @@ fn a_model_in_the_folders_of_its_repository_is_identified_by_them() {
 
 #[test]
 fn a_model_of_another_app_is_identified_in_its_cache() {
-    let folder_of_models = TestFolder::with(&["cache/manifest=own=M-GGUF=latest.json"]);
-    folder_of_models.put_gguf("cache/own_M-GGUF_M-Q4_K_M.gguf");
-    let places = folder_of_models.of_app(App::LlamaCpp, "cache");
+    let test_folder = TestFolder::with(&["cache/manifest=own=M-GGUF=latest.json"]);
+    test_folder.put_gguf("cache/own_M-GGUF_M-Q4_K_M.gguf");
+    let places = test_folder.of_app(App::LlamaCpp, "cache");
     assert_eq!(quantizations(&places), [Some("Q4_K_M".to_owned())]);
-    let folder_of_models = TestFolder::with(&[]);
-    folder_of_models.put_folder("hub/models--own--M-4bit/snapshots/abc");
-    let places = folder_of_models.of_app(App::HuggingFace, "hub");
+    let test_folder = TestFolder::with(&[]);
+    test_folder.put_folder("hub/models--own--M-4bit/snapshots/abc");
+    let places = test_folder.of_app(App::HuggingFace, "hub");
     assert_eq!(quantizations(&places), [Some("4-bit".to_owned())]);
 }
 
 #[test]
 fn outside_the_models_folder_a_model_is_identified_by_its_name_and_its_numbers() {
-    let folder_of_models = TestFolder::with(&["elsewhere/broken/M-Q4_K_M.gguf"]);
-    folder_of_models.put_gguf("elsewhere/m-q4_k_m.gguf");
-    folder_of_models.put_folder("elsewhere/M-4bit");
-    folder_of_models.put_gguf("elsewhere/called-otherwise.gguf");
+    let test_folder = TestFolder::with(&["elsewhere/broken/M-Q4_K_M.gguf"]);
+    test_folder.put_gguf("elsewhere/m-q4_k_m.gguf");
+    test_folder.put_folder("elsewhere/M-4bit");
+    test_folder.put_gguf("elsewhere/called-otherwise.gguf");
     std::fs::write(
-        folder_of_models.path().join("elsewhere/M-Q8_0.gguf"),
+        test_folder.path().join("elsewhere/M-Q8_0.gguf"),
         super::gguf("llama"),
     )
     .unwrap();
-    let models = list(&folder_of_models.places(&["elsewhere"]));
+    let models = list(&test_folder.places(&["elsewhere"]));
     let known =
         |end: &str| quantization(models.iter().find(|model| model.id.ends_with(end)).unwrap());
     assert_eq!(known("elsewhere/m-q4_k_m.gguf").as_deref(), Some("Q4_K_M"));
@@ -123,8 +123,8 @@ fn outside_the_models_folder_a_model_is_identified_by_its_name_and_its_numbers()
 
 #[test]
 fn the_starter_is_the_entry_that_comes_with_the_program() {
-    let folder_of_models = TestFolder::with(&["assets/starter/config.json"]);
-    let models = list(&folder_of_models.places(&[]));
+    let test_folder = TestFolder::with(&["assets/starter/config.json"]);
+    let models = list(&test_folder.places(&[]));
     let id = models[0].entry_id(&Catalog::built_in());
     assert_eq!(id.as_deref(), Some("starter"));
     assert_eq!(models[0].entry_id(&catalog()), None);
@@ -132,14 +132,14 @@ fn the_starter_is_the_entry_that_comes_with_the_program() {
 
 #[test]
 fn a_model_has_its_title_from_the_catalog_else_its_own_name() {
-    let folder_of_models = TestFolder::with(&[
+    let test_folder = TestFolder::with(&[
         "assets/starter/config.json",
         "data/models/broken/M-Q8_0.gguf",
     ]);
-    folder_of_models.put_folder("data/models/own/M-4bit");
-    folder_of_models.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
-    folder_of_models.put_gguf("data/models/Mine.gguf");
-    let models = list(&folder_of_models.places(&[]));
+    test_folder.put_folder("data/models/own/M-4bit");
+    test_folder.put_gguf("data/models/own/M-GGUF/M-Q6_K.gguf");
+    test_folder.put_gguf("data/models/Mine.gguf");
+    let models = list(&test_folder.places(&[]));
     let titles =
         |of: &Catalog| -> Vec<String> { models.iter().map(|model| model.title(of)).collect() };
     assert_eq!(

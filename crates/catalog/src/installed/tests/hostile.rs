@@ -33,8 +33,8 @@ fn a_folder_with_an_unreadable_file_is_listed_with_its_problem() {
         "chat_template.jinja",
         "model.safetensors",
     ] {
-        let folder_of_models = TestFolder::with(&[]);
-        let folder = folder_of_models.put_folder("data/models/bad");
+        let test_folder = TestFolder::with(&[]);
+        let folder = test_folder.put_folder("data/models/bad");
         put_bad_files(&folder.join(name), |reason| {
             let problem = InstalledModel::at(&folder, Origin::ModelsFolder)
                 .unwrap()
@@ -47,7 +47,7 @@ fn a_folder_with_an_unreadable_file_is_listed_with_its_problem() {
             };
             assert!(problem.contains(name), "{problem}");
             assert!(problem.contains(reason), "{problem}");
-            let listed = list(&folder_of_models.places(&[]));
+            let listed = list(&test_folder.places(&[]));
             if let [listed] = &*listed {
                 assert_eq!(listed.facts.as_ref().unwrap_err(), &problem);
             } else {
@@ -60,8 +60,8 @@ fn a_folder_with_an_unreadable_file_is_listed_with_its_problem() {
 
 #[test]
 fn a_gguf_file_that_is_not_regular_is_refused() {
-    let folder_of_models = TestFolder::with(&[]);
-    let file = folder_of_models.path().join("a.gguf");
+    let test_folder = TestFolder::with(&[]);
+    let file = test_folder.path().join("a.gguf");
     put_fifo(&file);
     let problem = InstalledModel::at(&file, Origin::ModelsFolder)
         .unwrap()
@@ -72,25 +72,25 @@ fn a_gguf_file_that_is_not_regular_is_refused() {
 
 #[test]
 fn an_unreadable_list_of_added_models_hides_no_others() {
-    let folder_of_models = TestFolder::with(&[]);
-    folder_of_models.put_folder("data/models/good");
-    let data_folder = folder_of_models.path().join("data");
+    let test_folder = TestFolder::with(&[]);
+    test_folder.put_folder("data/models/good");
+    let data_folder = test_folder.path().join("data");
     put_bad_files(&data_folder.join(ADDED_FILE), |reason| {
         let error = read_added(&data_folder).unwrap_err().to_string();
         assert!(error.contains(ADDED_FILE), "{error}");
         assert!(error.contains(reason), "{error}");
-        assert_eq!(folder_of_models.list(&[]), ["good: data/models/good"]);
+        assert_eq!(test_folder.list(&[]), ["good: data/models/good"]);
     });
 }
 
 #[test]
 fn caches_of_other_apps_with_bad_files_are_skipped() {
-    let folder_of_models = TestFolder::with(&[]);
+    let test_folder = TestFolder::with(&[]);
     let repository = "hub/models--o--n";
-    let folder = folder_of_models.put_folder(&format!("{repository}/snapshots/c"));
-    fs::create_dir_all(folder_of_models.path().join(repository).join("refs")).unwrap();
-    put_fifo(&folder_of_models.path().join(repository).join("refs/main"));
-    let places = folder_of_models.of_app(App::HuggingFace, "hub");
+    let folder = test_folder.put_folder(&format!("{repository}/snapshots/c"));
+    fs::create_dir_all(test_folder.path().join(repository).join("refs")).unwrap();
+    put_fifo(&test_folder.path().join(repository).join("refs/main"));
+    let places = test_folder.of_app(App::HuggingFace, "hub");
     assert_eq!(list(&places).len(), 1);
     put_bad_files(&folder.join("model.safetensors.index.json"), |_| {
         assert!(list(&places).is_empty(), "it may be incomplete");

@@ -12,8 +12,8 @@ use super::super::other_apps::app_folders_for;
 use super::{App, AppFolder, InstalledModel, Origin, TestFolder, gguf, list, named, safetensors};
 
 /// Adds a file to a Hugging Face cache: a blob, and a link to it.
-fn put(folder_of_models: &TestFolder, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
-    let snapshot = folder_of_models.path().join(snapshot);
+fn put(test_folder: &TestFolder, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
+    let snapshot = test_folder.path().join(snapshot);
     let blobs = snapshot.join("../../blobs");
     fs::create_dir_all(&snapshot).unwrap();
     fs::create_dir_all(&blobs).unwrap();
@@ -28,25 +28,19 @@ const CONFIG: &str = r#"{"architectures": ["Qwen3ForCausalLM"], "model_type": "q
     "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}"#;
 
 /// Adds a complete safetensors model to a snapshot.
-fn put_model(folder_of_models: &TestFolder, snapshot: &str) {
+fn put_model(test_folder: &TestFolder, snapshot: &str) {
     let commit = snapshot.rsplit('/').next().unwrap();
     let blob = |name: &str| format!("{name}-{commit}");
     put(
-        folder_of_models,
+        test_folder,
         snapshot,
         "config.json",
         &blob("c"),
         CONFIG.as_bytes(),
     );
+    put(test_folder, snapshot, "tokenizer.json", &blob("t"), b"{}");
     put(
-        folder_of_models,
-        snapshot,
-        "tokenizer.json",
-        &blob("t"),
-        b"{}",
-    );
-    put(
-        folder_of_models,
+        test_folder,
         snapshot,
         "model.safetensors",
         &blob("w"),
@@ -54,8 +48,8 @@ fn put_model(folder_of_models: &TestFolder, snapshot: &str) {
     );
 }
 
-fn branch(folder_of_models: &TestFolder, repository: &str, name: &str, commit: &str) {
-    let refs = folder_of_models.path().join(repository).join("refs");
+fn branch(test_folder: &TestFolder, repository: &str, name: &str, commit: &str) {
+    let refs = test_folder.path().join(repository).join("refs");
     fs::create_dir_all(&refs).unwrap();
     fs::write(refs.join(name), commit).unwrap();
 }
@@ -64,17 +58,17 @@ const QWEN: &str = "hub/models--Qwen--Qwen3-0.6B";
 
 #[test]
 fn a_snapshot_has_the_name_of_its_repository_and_is_used_in_place() {
-    let folder_of_models = TestFolder::with(&["hub/version.txt", "hub/models--a--b/.no_exist/x"]);
-    put_model(&folder_of_models, &format!("{QWEN}/snapshots/1a2b"));
-    branch(&folder_of_models, QWEN, "main", "1a2b");
-    let places = folder_of_models.of_app(App::HuggingFace, "hub");
+    let test_folder = TestFolder::with(&["hub/version.txt", "hub/models--a--b/.no_exist/x"]);
+    put_model(&test_folder, &format!("{QWEN}/snapshots/1a2b"));
+    branch(&test_folder, QWEN, "main", "1a2b");
+    let places = test_folder.of_app(App::HuggingFace, "hub");
     assert_eq!(named(&places), ["Qwen3-0.6B of Qwen/Qwen3-0.6B"]);
     let models = list(&places);
     let app = App::HuggingFace;
     assert_eq!(models[0].origin, Origin::OtherApp { app });
     assert_eq!(
         models[0].id,
-        folder_of_models.path().join(QWEN).join("snapshots/1a2b")
+        test_folder.path().join(QWEN).join("snapshots/1a2b")
     );
     assert!(models[0].size_bytes > 64, "of the link targets");
     // Its path finds the same model.
@@ -86,19 +80,19 @@ fn a_snapshot_has_the_name_of_its_repository_and_is_used_in_place() {
 
 #[test]
 fn gguf_files_of_a_cache_have_their_file_names_and_are_listed_once() {
-    let folder_of_models = TestFolder::with(&[]);
+    let test_folder = TestFolder::with(&[]);
     let repository = "hub/models--o--M-GGUF";
     for commit in ["new", "old"] {
         let snapshot = format!("{repository}/snapshots/{commit}");
         put(
-            &folder_of_models,
+            &test_folder,
             &snapshot,
             "M-Q8_0.gguf",
             &format!("b-{commit}"),
             &gguf("qwen3"),
         );
         put(
-            &folder_of_models,
+            &test_folder,
             &snapshot,
             "mmproj-M.gguf",
             &format!("p-{commit}"),
@@ -107,14 +101,14 @@ fn gguf_files_of_a_cache_have_their_file_names_and_are_listed_once() {
     }
     let old = format!("{repository}/snapshots/old");
     put(
-        &folder_of_models,
+        &test_folder,
         &old,
         "sub/M-Q4_K_M.gguf",
         "b4",
         &gguf("qwen3"),
     );
-    branch(&folder_of_models, repository, "main", "new\n");
-    let places = folder_of_models.of_app(App::HuggingFace, "hub");
+    branch(&test_folder, repository, "main", "new\n");
+    let places = test_folder.of_app(App::HuggingFace, "hub");
     let expected = ["M-Q4_K_M of o/M-GGUF", "M-Q8_0 of o/M-GGUF"];
     assert_eq!(named(&places), expected);
     let newest = &list(&places)[1];
@@ -126,23 +120,18 @@ fn gguf_files_of_a_cache_have_their_file_names_and_are_listed_once() {
 
 #[test]
 fn incomplete_downloads_are_not_listed() {
-    let folder_of_models = TestFolder::with(&[]);
+    let test_folder = TestFolder::with(&[]);
     let snapshot = |name: &str| format!("hub/models--o--{name}/snapshots/1");
-    let places = folder_of_models.of_app(App::HuggingFace, "hub");
+    let places = test_folder.of_app(App::HuggingFace, "hub");
     for name in ["dangling", "index", "part", "tokenizer", "empty", "cut"] {
-        put_model(&folder_of_models, &snapshot(name));
+        put_model(&test_folder, &snapshot(name));
     }
     assert_eq!(named(&places).len(), 6);
-    let path = |name: &str, file: &str| folder_of_models.path().join(snapshot(name)).join(file);
-    fs::remove_file(
-        folder_of_models
-            .path()
-            .join("hub/models--o--dangling/blobs/w-1"),
-    )
-    .unwrap();
+    let path = |name: &str, file: &str| test_folder.path().join(snapshot(name)).join(file);
+    fs::remove_file(test_folder.path().join("hub/models--o--dangling/blobs/w-1")).unwrap();
     let index = br#"{"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}"#;
     put(
-        &folder_of_models,
+        &test_folder,
         &snapshot("index"),
         "model.safetensors.index.json",
         "i",
@@ -152,12 +141,12 @@ fn incomplete_downloads_are_not_listed() {
     fs::rename(weights, path("part", "model-00001-of-00002.safetensors")).unwrap();
     fs::remove_file(path("tokenizer", "tokenizer.json")).unwrap();
     fs::remove_file(path("empty", "model.safetensors")).unwrap();
-    let cut = folder_of_models.path().join("hub/models--o--cut/blobs/w-1");
+    let cut = test_folder.path().join("hub/models--o--cut/blobs/w-1");
     fs::write(cut, &safetensors()[..40]).unwrap();
     assert_eq!(named(&places), Vec::<String>::new());
     // The remaining files arrive.
     put(
-        &folder_of_models,
+        &test_folder,
         &snapshot("index"),
         "model-2.safetensors",
         "w2",
@@ -165,7 +154,7 @@ fn incomplete_downloads_are_not_listed() {
     );
     let second = "model-00002-of-00002.safetensors";
     put(
-        &folder_of_models,
+        &test_folder,
         &snapshot("part"),
         second,
         "w2",
@@ -176,29 +165,29 @@ fn incomplete_downloads_are_not_listed() {
 
 #[test]
 fn an_incomplete_snapshot_does_not_hide_a_complete_one() {
-    let folder_of_models = TestFolder::with(&[]);
-    put_model(&folder_of_models, &format!("{QWEN}/snapshots/old"));
+    let test_folder = TestFolder::with(&[]);
+    put_model(&test_folder, &format!("{QWEN}/snapshots/old"));
     put(
-        &folder_of_models,
+        &test_folder,
         &format!("{QWEN}/snapshots/new"),
         "config.json",
         "c",
         CONFIG.as_bytes(),
     );
-    branch(&folder_of_models, QWEN, "main", "new");
-    let models = list(&folder_of_models.of_app(App::HuggingFace, "hub"));
+    branch(&test_folder, QWEN, "main", "new");
+    let models = list(&test_folder.of_app(App::HuggingFace, "hub"));
     assert_eq!(models.len(), 1, "{models:?}");
     assert!(models[0].id.ends_with("old"));
-    put_model(&folder_of_models, &format!("{QWEN}/snapshots/other"));
-    branch(&folder_of_models, QWEN, "main", "other");
-    let models = list(&folder_of_models.of_app(App::HuggingFace, "hub"));
+    put_model(&test_folder, &format!("{QWEN}/snapshots/other"));
+    branch(&test_folder, QWEN, "main", "other");
+    let models = list(&test_folder.of_app(App::HuggingFace, "hub"));
     assert_eq!(models.len(), 1, "the older snapshot is not listed as well");
     assert!(models[0].id.ends_with("other"));
 }
 
 #[test]
 fn models_for_speech_images_and_search_are_not_listed() {
-    let folder_of_models = TestFolder::with(&[]);
+    let test_folder = TestFolder::with(&[]);
     let configs = [
         ("bert", r#"{"architectures": ["BertModel"]}"#),
         (
@@ -209,90 +198,77 @@ fn models_for_speech_images_and_search_are_not_listed() {
     ];
     for (name, config) in configs {
         let snapshot = format!("hub/models--o--{name}/snapshots/1");
-        put_model(&folder_of_models, &snapshot);
-        let blob = folder_of_models
+        put_model(&test_folder, &snapshot);
+        let blob = test_folder
             .path()
             .join(format!("hub/models--o--{name}/blobs/c-1"));
         fs::write(blob, config).unwrap();
     }
     assert_eq!(
-        named(&folder_of_models.of_app(App::HuggingFace, "hub")),
+        named(&test_folder.of_app(App::HuggingFace, "hub")),
         Vec::<String>::new()
     );
 }
 
 #[test]
 fn models_of_lm_studio_are_identified_by_their_folders() {
-    let folder_of_models =
+    let test_folder =
         TestFolder::with(&["lms/o/broken-GGUF/broken.gguf", "lms/o/M-GGUF/M.gguf.part"]);
-    folder_of_models.put_gguf("lms/o/M-GGUF/M-Q4_K_M.gguf");
-    folder_of_models.put_gguf("lms/o/M-GGUF/mmproj-M-f16.gguf");
-    folder_of_models.put_folder("lms/mlx-community/M-4bit");
-    let half = folder_of_models.put_folder("lms/mlx-community/Half");
+    test_folder.put_gguf("lms/o/M-GGUF/M-Q4_K_M.gguf");
+    test_folder.put_gguf("lms/o/M-GGUF/mmproj-M-f16.gguf");
+    test_folder.put_folder("lms/mlx-community/M-4bit");
+    let half = test_folder.put_folder("lms/mlx-community/Half");
     fs::write(
         half.join("model.safetensors.index.json"),
         r#"{"weight_map": {"a": "b"}}"#,
     )
     .unwrap();
     let expected = ["M-4bit of mlx-community/M-4bit", "M-Q4_K_M of o/M-GGUF"];
-    assert_eq!(
-        named(&folder_of_models.of_app(App::LmStudio, "lms")),
-        expected
-    );
+    assert_eq!(named(&test_folder.of_app(App::LmStudio, "lms")), expected);
 }
 
 #[test]
 fn names_in_llama_cpps_flat_cache_are_split_with_its_manifests() {
-    let folder_of_models = TestFolder::with(&[
+    let test_folder = TestFolder::with(&[
         "cache/manifest=o=M-GGUF=latest.json",
         "cache/manifest=o_x=M_2=Q8_0.json",
         "cache/o_M-GGUF_M-Q4_K_M.gguf.downloadInProgress",
     ]);
-    folder_of_models.put_gguf("cache/o_M-GGUF_M-Q4_K_M.gguf");
-    folder_of_models.put_gguf("cache/o_M-GGUF_mmproj-M-Q8_0.gguf");
-    folder_of_models.put_gguf("cache/o_x_M_2_N-Q8_0.gguf");
-    folder_of_models.put_gguf("cache/by-address.gguf");
+    test_folder.put_gguf("cache/o_M-GGUF_M-Q4_K_M.gguf");
+    test_folder.put_gguf("cache/o_M-GGUF_mmproj-M-Q8_0.gguf");
+    test_folder.put_gguf("cache/o_x_M_2_N-Q8_0.gguf");
+    test_folder.put_gguf("cache/by-address.gguf");
     let expected = [
         "by-address of nowhere",
         "M-Q4_K_M of o/M-GGUF",
         "N-Q8_0 of o_x/M_2",
     ];
-    assert_eq!(
-        named(&folder_of_models.of_app(App::LlamaCpp, "cache")),
-        expected
-    );
+    assert_eq!(named(&test_folder.of_app(App::LlamaCpp, "cache")), expected);
     // Current llama.cpp uses the layout of the Hugging Face cache.
-    put_model(&folder_of_models, "cache/models--o--New/snapshots/1");
-    assert_eq!(
-        named(&folder_of_models.of_app(App::LlamaCpp, "cache")).len(),
-        4
-    );
+    put_model(&test_folder, "cache/models--o--New/snapshots/1");
+    assert_eq!(named(&test_folder.of_app(App::LlamaCpp, "cache")).len(), 4);
 }
 
 #[test]
 fn a_model_behind_links_in_several_folders_is_listed_once_and_as_ours() {
-    let folder_of_models = TestFolder::with(&[]);
-    put_model(&folder_of_models, &format!("{QWEN}/snapshots/1"));
+    let test_folder = TestFolder::with(&[]);
+    put_model(&test_folder, &format!("{QWEN}/snapshots/1"));
     put(
-        &folder_of_models,
+        &test_folder,
         "hub/models--o--G/snapshots/1",
         "G.gguf",
         "g",
         &gguf("qwen3"),
     );
-    fs::create_dir_all(folder_of_models.path().join("data/models/o/G")).unwrap();
-    fs::create_dir_all(folder_of_models.path().join("lms/o/Linked")).unwrap();
-    let blob = folder_of_models.path().join("hub/models--o--G/blobs/g");
-    symlink(
-        &blob,
-        folder_of_models.path().join("data/models/o/G/mine.gguf"),
-    )
-    .unwrap();
-    let hard = folder_of_models.path().join("lms/o/Linked/hard.gguf");
+    fs::create_dir_all(test_folder.path().join("data/models/o/G")).unwrap();
+    fs::create_dir_all(test_folder.path().join("lms/o/Linked")).unwrap();
+    let blob = test_folder.path().join("hub/models--o--G/blobs/g");
+    symlink(&blob, test_folder.path().join("data/models/o/G/mine.gguf")).unwrap();
+    let hard = test_folder.path().join("lms/o/Linked/hard.gguf");
     fs::hard_link(&blob, hard).unwrap();
-    let mut places = folder_of_models.of_app(App::HuggingFace, "hub");
+    let mut places = test_folder.of_app(App::HuggingFace, "hub");
     let app = App::LmStudio;
-    let folder = folder_of_models.path().join("lms");
+    let folder = test_folder.path().join("lms");
     places.app_folders.push(AppFolder { app, folder });
     assert_eq!(
         named(&places),
@@ -303,7 +279,7 @@ fn a_model_behind_links_in_several_folders_is_listed_once_and_as_ours() {
 
 #[test]
 fn missing_folders_and_folders_that_are_no_caches_count_as_empty() {
-    let folder_of_models = TestFolder::with(&[
+    let test_folder = TestFolder::with(&[
         "hub/models--odd",
         "hub/models--o--x/snapshots",
         "hub/models--",
@@ -312,7 +288,7 @@ fn missing_folders_and_folders_that_are_no_caches_count_as_empty() {
     for app in [App::HuggingFace, App::LmStudio, App::LlamaCpp] {
         for folder in ["hub", "nowhere", "file"] {
             assert_eq!(
-                named(&folder_of_models.of_app(app, folder)),
+                named(&test_folder.of_app(app, folder)),
                 Vec::<String>::new()
             );
         }
