@@ -85,7 +85,7 @@ pub fn convert(
     }
     let total = writer.tensor_bytes();
     let mut done = 0;
-    write_whole(to, |file| {
+    write_file(to, |file| {
         writer.write_with(file, |index, to| {
             write_tensor(&planned[index], to, &mut |n_bytes| {
                 done += n_bytes;
@@ -123,7 +123,7 @@ impl From<io::Error> for WriteError {
 }
 
 /// Writes a part file next to `to`, and renames it when it is complete and synced.
-fn write_whole(
+fn write_file(
     to: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), WriteError>,
 ) -> Result<(), ConvertError> {

@@ -228,7 +228,7 @@ pub fn list(places: &Places) -> Vec<InstalledModel> {
     }
     others.extend(places.app_folders.iter().flat_map(AppFolder::models));
     let mut models: Vec<InstalledModel> = starter.into_iter().chain(others).collect();
-    keep_one_of_each(&mut models);
+    remove_duplicates(&mut models);
     models.sort_by_cached_key(|model| {
         let is_other = model.origin != Origin::Starter;
         (is_other, model.name().to_lowercase(), model.id.clone())
@@ -237,7 +237,7 @@ pub fn list(places: &Places) -> Vec<InstalledModel> {
 }
 
 /// Removes models whose files all belong to an earlier one, under another name or as its variant.
-fn keep_one_of_each(models: &mut Vec<InstalledModel>) {
+fn remove_duplicates(models: &mut Vec<InstalledModel>) {
     let mut seen = HashSet::new();
     models.retain(|model| {
         let mut files = facts_cache::weights_identity(&model.id).into_iter();

@@ -70,7 +70,7 @@ pub struct Sample {
     /// Prefill speed; `None` if it was not measured.
     pub prefill_tokens_per_second: Option<f64>,
     /// Tokens of the response.
-    pub answer_tokens: u64,
+    pub response_tokens: u64,
     /// Decode speed; `None` if it was not measured.
     pub decode_tokens_per_second: Option<f64>,
     /// Tokens in the context at the end: prompt and response.
@@ -137,7 +137,7 @@ impl Record {
         };
         let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
         if let Some(rate) = sample.decode_tokens_per_second.filter(is_rate)
-            && sample.answer_tokens >= MIN_RESPONSE_TOKENS
+            && sample.response_tokens >= MIN_RESPONSE_TOKENS
         {
             self.decode_tokens_per_second = Some(blend(self.decode_tokens_per_second, rate));
         }

@@ -176,7 +176,7 @@ impl Candidate<'_> {
     }
 
     /// Returns true if it is at least this fast, or if its speed is unknown.
-    fn is_at_least(&self, tokens_per_second: f64) -> bool {
+    fn is_as_fast_as(&self, tokens_per_second: f64) -> bool {
         self.rate().is_none_or(|rate| rate >= tokens_per_second)
     }
 
@@ -188,7 +188,7 @@ impl Candidate<'_> {
         (numbers.parameters as f64 * active as f64).sqrt()
     }
 
-    fn pick(&self, reason: RecommendationReason) -> Recommendation {
+    fn recommend(&self, reason: RecommendationReason) -> Recommendation {
         let variant = self.estimated.variant;
         Recommendation {
             id: self.entry.id.clone(),
@@ -240,15 +240,15 @@ impl<'a> Recommender<'a> {
                 .iter()
                 .filter(|candidate| candidate.is_for(tag))
         };
-        let first = |rate| candidates().find(|candidate| candidate.is_at_least(rate));
+        let first = |rate| candidates().find(|candidate| candidate.is_as_fast_as(rate));
         let slow = || {
             Some(
                 first(ACCEPTABLE_TOKENS_PER_SECOND)?
-                    .pick(RecommendationReason::MostCapableThoughSlow),
+                    .recommend(RecommendationReason::MostCapableThoughSlow),
             )
         };
         let quick = first(READING_TOKENS_PER_SECOND)
-            .map(|candidate| candidate.pick(RecommendationReason::MostCapable));
+            .map(|candidate| candidate.recommend(RecommendationReason::MostCapable));
         quick.or_else(slow).or_else(|| fastest_of(candidates()))
     }
 
@@ -281,7 +281,7 @@ impl<'a> Recommender<'a> {
         };
         let with_embedding = || {
             let is_acceptable =
-                |main: &&Candidate<'_>| main.is_at_least(ACCEPTABLE_TOKENS_PER_SECOND);
+                |main: &&Candidate<'_>| main.is_as_fast_as(ACCEPTABLE_TOKENS_PER_SECOND);
             mains().filter(is_acceptable).find_map(|main| {
                 let embedding = self.embedding_beside(main)?;
                 Some(pair(PairKind::Embedding, main, &embedding))
@@ -319,14 +319,14 @@ impl<'a> Recommender<'a> {
 fn fastest_of<'a>(candidates: impl Iterator<Item = &'a Candidate<'a>>) -> Option<Recommendation> {
     let rate = |candidate: &Candidate<'_>| candidate.rate().unwrap_or(0.0);
     let fastest = candidates.max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    Some(fastest?.pick(RecommendationReason::Fastest))
+    Some(fastest?.recommend(RecommendationReason::Fastest))
 }
 
 fn pair(kind: PairKind, main: &Candidate<'_>, second: &Candidate<'_>) -> ModelPair {
     ModelPair {
         kind,
         need_bytes: main.need_bytes().saturating_add(second.need_bytes()),
-        main: main.pick(RecommendationReason::MostCapable),
-        second: second.pick(RecommendationReason::Companion),
+        main: main.recommend(RecommendationReason::MostCapable),
+        second: second.recommend(RecommendationReason::Companion),
     }
 }

@@ -55,7 +55,7 @@ impl FolderError {
 pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
     let config = read_config(folder)?;
     let files = weight_files(folder)?;
-    let mut tally = Tally::default();
+    let mut tally = TensorSums::default();
     for file in &files {
         tally.read(file)?;
     }
@@ -159,7 +159,7 @@ impl Header {
 
 /// Sums over tensors, by name and by type.
 #[derive(Default)]
-struct Tally {
+struct TensorSums {
     /// Number of elements of each tensor.
     tensors: BTreeMap<String, u64>,
     /// Bytes of each tensor.
@@ -167,7 +167,7 @@ struct Tally {
     kinds: BTreeMap<String, TensorTypeStats>,
 }
 
-impl Tally {
+impl TensorSums {
     fn read(&mut self, path: &Path) -> Result<(), FolderError> {
         let header = Header::read(path)?;
         for (name, tensor) in header.metadata.tensors() {

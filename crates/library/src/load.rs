@@ -123,7 +123,7 @@ fn sample(stats: &Stats) -> Sample {
     Sample {
         prompt_tokens: count(stats.prompt_tokens.saturating_sub(stats.cached_tokens)),
         prefill_tokens_per_second: stats.prefill_tokens_per_second(),
-        answer_tokens: count(stats.generated_tokens),
+        response_tokens: count(stats.generated_tokens),
         decode_tokens_per_second: stats.decode_tokens_per_second(),
         context_tokens: count(in_context.saturating_sub(stats.shifted_tokens)),
         peak_bytes: stats.peak_memory_bytes,
@@ -150,7 +150,7 @@ mod tests {
         let expected = Sample {
             prompt_tokens: 100,
             prefill_tokens_per_second: Some(100.0),
-            answer_tokens: 101,
+            response_tokens: 101,
             decode_tokens_per_second: Some(50.0),
             context_tokens: 351,
             peak_bytes: 7,

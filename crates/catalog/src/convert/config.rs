@@ -106,7 +106,7 @@ impl ModelConfig {
             Some("qwen3") => Family::Qwen3,
             _ => return Err(reader.unsupported("model_type")),
         };
-        reader.refuse_what_is_not_written()?;
+        reader.refuse_unsupported()?;
         let width = reader.size("hidden_size", 1 << 17)?;
         let n_heads = reader.size("num_attention_heads", 1 << 10)?;
         let n_kv_heads = reader.size_or("num_key_value_heads", 1 << 10, n_heads)?;
@@ -229,7 +229,7 @@ impl Reader<'_> {
     }
 
     /// Refuses entries that change the computation in ways that GGUF or this converter can't express.
-    fn refuse_what_is_not_written(&self) -> Result<(), ConvertError> {
+    fn refuse_unsupported(&self) -> Result<(), ConvertError> {
         match self.value("hidden_act").and_then(Value::as_str) {
             None | Some("silu" | "swish") => {}
             Some(_) => return Err(self.unsupported("hidden_act")),

@@ -140,7 +140,7 @@ impl Tokenizer {
             json,
             model,
         };
-        this.refuse_what_is_not_written(&added)?;
+        this.refuse_unsupported(&added)?;
         this.fill(&added)?;
         if let Some(id) = this.unknown() {
             this.types[id as usize] = TokenType::Unknown;
@@ -151,7 +151,7 @@ impl Tokenizer {
         Ok(this)
     }
 
-    fn refuse_what_is_not_written(&self, added: &[Added]) -> Result<(), ConvertError> {
+    fn refuse_unsupported(&self, added: &[Added]) -> Result<(), ConvertError> {
         let model = &self.model;
         let is_used = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let (key, value) = if model.dropout.is_some_and(|dropout| dropout != 0.0) {

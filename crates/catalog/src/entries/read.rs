@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use toml::de::DeTable;
 
-use super::table::{Document, Located, Table, meant, new_spelling, shown};
+use super::table::{Document, Located, Table, displayable, new_spelling, suggestion};
 use super::{Bundled, Catalog, CatalogError, Entry, Sampling, Tag};
 
 /// A reference to a draft model, which is checked after all models are read.
@@ -47,8 +47,8 @@ pub(super) fn list(
         let n_before = document.n_errors();
         let id = id(&table, &mut document);
         if let Some(id) = &id {
-            unique(id, &mut ids, &mut document);
-            is_free(id, base, is_users, &mut document);
+            check_unique(id, &mut ids, &mut document);
+            check_not_bundled(id, base, is_users, &mut document);
         }
         let entry = entry(&table, id, is_users, &mut document);
         if let Some((entry, draft)) = entry.filter(|_| document.n_errors() == n_before) {
@@ -87,7 +87,7 @@ fn not_toml(message: &str) -> String {
 
 fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Located<String>> {
     let found = table.text("id", document);
-    let found = table.need("id", "\"my-model\"", found, document)?;
+    let found = table.require("id", "\"my-model\"", found, document)?;
     let id = &found.value;
     let is_inner = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-');
     let is_first = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -104,7 +104,11 @@ fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Located<String>>
     Some(found)
 }
 
-fn unique(id: &Located<String>, ids: &mut HashMap<String, usize>, document: &mut Document<'_>) {
+fn check_unique(
+    id: &Located<String>,
+    ids: &mut HashMap<String, usize>,
+    document: &mut Document<'_>,
+) {
     if let Some(&first) = ids.get(&id.value) {
         let line = document.line_of(first);
         let reason = format!(
@@ -119,7 +123,12 @@ fn unique(id: &Located<String>, ids: &mut HashMap<String, usize>, document: &mut
 
 /// Checks that the user doesn't replace the model that comes with the program. A user's entry may
 /// replace any other built-in one.
-fn is_free(id: &Located<String>, base: &Catalog, is_users: bool, document: &mut Document<'_>) {
+fn check_not_bundled(
+    id: &Located<String>,
+    base: &Catalog,
+    is_users: bool,
+    document: &mut Document<'_>,
+) {
     let ships = |entry: &Entry| entry.bundled.is_some();
     if is_users && base.find(&id.value).is_some_and(ships) {
         let reason = format!(
@@ -140,7 +149,7 @@ fn entry(
 ) -> Option<(Entry, Option<Located<String>>)> {
     table.allow_only(&keys::MODEL, document);
     let name = table.text("name", document);
-    let name = table.need("name", "\"My Model\"", name, document);
+    let name = table.require("name", "\"My Model\"", name, document);
     let mut text = |key| table.text(key, document).map(|found| found.value);
     let (family, description) = (text("family"), text("description"));
     let license = license(table, document);
@@ -231,8 +240,8 @@ fn tags(table: &Table<'_>, document: &mut Document<'_>) -> Vec<Tag> {
             None => {
                 let reason = format!(
                     "there is no tag `{}`{}",
-                    shown(&found.value),
-                    meant(&found.value, &names)
+                    displayable(&found.value),
+                    suggestion(&found.value, &names)
                         .unwrap_or_else(|| format!("; the tags are {}", names.join(", ")))
                 );
                 document.wrong(found.at, reason);
@@ -257,8 +266,8 @@ fn unverified(table: &Table<'_>, known: &[&str], document: &mut Document<'_>) ->
         }
         let reason = format!(
             "`unverified` lists keys of this table, not `{}`{}",
-            shown(&found.value),
-            meant(last, known).unwrap_or_default()
+            displayable(&found.value),
+            suggestion(last, known).unwrap_or_default()
         );
         document.wrong(found.at, reason);
     }
@@ -343,8 +352,8 @@ fn check_draft(
         .collect();
     let reason = format!(
         "no model has the id `{}`{}",
-        shown(id),
-        meant(id, &known).unwrap_or_default()
+        displayable(id),
+        suggestion(id, &known).unwrap_or_default()
     );
     document.wrong(draft.id.at, reason);
 }

@@ -94,11 +94,11 @@ impl<'a> Table<'a> {
                 }
                 continue;
             }
-            let reason = match meant(name, known) {
-                Some(meant) => format!("there is no key `{}`{meant}", shown(name)),
+            let reason = match suggestion(name, known) {
+                Some(suggestion) => format!("there is no key `{}`{suggestion}", displayable(name)),
                 None => format!(
                     "there is no key `{}` here; the keys are {}",
-                    shown(name),
+                    displayable(name),
                     known.join(", ")
                 ),
             };
@@ -111,12 +111,12 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the position of the value of `key`, else that of the table.
-    pub(super) fn place_of(&self, key: &str) -> usize {
+    pub(super) fn position_of(&self, key: &str) -> usize {
         self.get(key).map_or(self.at, |value| value.span().start)
     }
 
     /// Returns `found`. If the key is missing, reports an error with `example`.
-    pub(super) fn need<T>(
+    pub(super) fn require<T>(
         &self,
         key: &str,
         example: &str,
@@ -324,7 +324,7 @@ fn wrong_kind(
 }
 
 /// Returns the end of a sentence that suggests the most similar name in `known`.
-pub(super) fn meant(name: &str, known: &[&str]) -> Option<String> {
+pub(super) fn suggestion(name: &str, known: &[&str]) -> Option<String> {
     nearest(name, known).map(|near| format!("; did you mean `{near}`?"))
 }
 
@@ -342,12 +342,12 @@ fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 /// Returns a name from a file in a form that is safe to display.
-pub(super) fn shown(name: &str) -> String {
+pub(super) fn displayable(name: &str) -> String {
     const MOST: usize = 60;
     let visible = name.chars().filter(|&c| !is_hidden(c));
-    let mut shown: String = visible.take(MOST).collect();
+    let mut displayable: String = visible.take(MOST).collect();
     if name.chars().count() > MOST {
-        shown.push('…');
+        displayable.push('…');
     }
-    shown
+    displayable
 }

@@ -331,7 +331,7 @@ fn measurements_correct_the_next_estimate() {
     let file = folder.path().join("measured.json");
     let key = Key::new("a-model", Format::Safetensors, None);
     let sample = Sample {
-        answer_tokens: 400,
+        response_tokens: 400,
         decode_tokens_per_second: Some(20.0),
         context_tokens: 4096,
         peak_bytes: computed + GIB,

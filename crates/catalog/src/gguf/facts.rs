@@ -23,7 +23,7 @@ impl GgufModel {
     pub fn facts(&self) -> Result<ModelFacts, GgufError> {
         let view = self.first().view()?;
         let facts = base_facts(&view).map_err(|fault| fault.in_file(self.first().path()));
-        let mut tally = Tally::new(facts?);
+        let mut tally = TensorSums::new(facts?);
         self.for_each_tensor(|tensor| tally.add(tensor))?;
         Ok(tally.finish(self.files().len()))
     }
@@ -35,14 +35,14 @@ impl Gguf<'_> {
     /// # Errors
     /// [`Fault::Missing`] without `general.architecture`, which every model must have.
     pub fn facts(&self) -> Result<ModelFacts, Fault> {
-        let mut tally = Tally::new(base_facts(self)?);
+        let mut tally = TensorSums::new(base_facts(self)?);
         self.tensors().for_each(|tensor| tally.add(&tensor));
         Ok(tally.finish(1))
     }
 }
 
 /// Sums over tensors.
-struct Tally {
+struct TensorSums {
     facts: ModelFacts,
     /// In a mixture of experts: how many experts a token uses, and how many there are.
     experts: Option<(u64, u64)>,
@@ -54,7 +54,7 @@ struct Tally {
     mix: BTreeMap<TensorType, (u64, u64)>,
 }
 
-impl Tally {
+impl TensorSums {
     fn new((facts, experts): (ModelFacts, Option<(u64, u64)>)) -> Self {
         Self {
             facts,

@@ -43,7 +43,7 @@ impl InstalledModel {
 
     /// Returns true if a program may have loaded it under this name: its title, or the name of its
     /// folder or file, as before it was in the catalog.
-    pub fn is_called(&self, name: &str, of: &Catalog) -> bool {
+    pub fn has_name(&self, name: &str, of: &Catalog) -> bool {
         name == self.name() || name == self.title(of)
     }
 
@@ -59,7 +59,7 @@ impl InstalledModel {
             .repository
             .as_ref()
             .is_some_and(|repository| repository.eq_ignore_ascii_case(&variant.repository));
-        is_from && self.has_form_of(variant)
+        is_from && self.has_files_of(variant)
     }
 
     fn by_repository<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
@@ -68,21 +68,21 @@ impl InstalledModel {
         let from = |entry: &'a Entry| entry.variants.iter().filter(is_from);
         // One repository may contain files of two entries.
         let exact = of.entries.iter().find_map(|entry| {
-            let variant = from(entry).find(|variant| self.has_form_of(variant))?;
+            let variant = from(entry).find(|variant| self.has_files_of(variant))?;
             Some((entry, Some(variant)))
         });
         let some = || {
             let entry = of
                 .entries
                 .iter()
-                .find(|entry| from(entry).next().is_some() && self.is_shaped_as(entry));
+                .find(|entry| from(entry).next().is_some() && self.has_numbers_of(entry));
             entry.map(|entry| (entry, None))
         };
         exact.or_else(some)
     }
 
     fn by_name<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
-        let likely = of.entries.iter().filter(|entry| self.is_shaped_as(entry));
+        let likely = of.entries.iter().filter(|entry| self.has_numbers_of(entry));
         let mut named = likely.filter_map(|entry| {
             let variant = entry
                 .variants
@@ -94,7 +94,7 @@ impl InstalledModel {
     }
 
     /// Returns true if one of its paths has the catalog variant's format and, for GGUF, is its file.
-    fn has_form_of(&self, variant: &Variant) -> bool {
+    fn has_files_of(&self, variant: &Variant) -> bool {
         let mut paths = self.files.paths.iter();
         paths.any(|path| {
             if model_files::format_of(path) != variant.format {
@@ -112,13 +112,13 @@ impl InstalledModel {
         let mut paths = self.files.paths.iter();
         paths.any(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let is_of_form = model_files::format_of(path) == variant.format;
+            let has_format = model_files::format_of(path) == variant.format;
             let repository = variant.repository.rsplit('/').next().unwrap_or_default();
-            is_of_form
+            has_format
                 && match variant.format {
                     Format::Safetensors => name.eq_ignore_ascii_case(repository),
                     Format::Gguf => {
-                        let mut files = variant.files.iter().map(|file| last(&file.name));
+                        let mut files = variant.files.iter().map(|file| file_name_of(&file.name));
                         files.any(|file| file.eq_ignore_ascii_case(&name))
                     }
                 }
@@ -126,7 +126,7 @@ impl InstalledModel {
     }
 
     /// Returns true if the numbers in its files are those of the entry.
-    fn is_shaped_as(&self, entry: &Entry) -> bool {
+    fn has_numbers_of(&self, entry: &Entry) -> bool {
         let Ok(facts) = &self.facts else {
             return false;
         };
@@ -158,7 +158,7 @@ impl Entry {
 /// the name contains its quantization.
 fn is_file_of(name: &str, variant: &Variant) -> bool {
     if !variant.files.is_empty() {
-        let mut files = variant.files.iter().map(|file| last(&file.name));
+        let mut files = variant.files.iter().map(|file| file_name_of(&file.name));
         // A cache may add a prefix to the name.
         return files.any(|file| name.len() >= file.len() && ends_with(name, file));
     }
@@ -182,6 +182,6 @@ fn ends_with(name: &str, file: &str) -> bool {
     is_edge && name.as_bytes()[at..].eq_ignore_ascii_case(file.as_bytes())
 }
 
-fn last(path: &str) -> &str {
+fn file_name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

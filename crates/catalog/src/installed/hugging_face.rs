@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::FoundModel;
-use super::other_apps::is_whole;
+use super::other_apps::is_complete;
 use crate::model_files;
 
 /// Levels of subfolders of a snapshot to search.
@@ -37,7 +37,7 @@ fn of_repository(folder: &Path, repository: &str) -> Vec<FoundModel> {
             let path = &found.files.paths[0];
             let below = path.strip_prefix(&snapshot).unwrap_or(path).to_owned();
             // An incomplete snapshot must not hide a complete one.
-            if !is_whole(&found) || !seen.insert(below) {
+            if !is_complete(&found) || !seen.insert(below) {
                 continue;
             }
             found.repository = Some(repository.to_owned());

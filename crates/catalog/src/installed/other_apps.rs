@@ -67,13 +67,13 @@ impl AppFolder {
             }
         };
         let origin = Origin::OtherApp { app: self.app };
-        let models = found.into_iter().filter(is_whole);
+        let models = found.into_iter().filter(is_complete);
         let models = models.map(move |found| InstalledModel::new(found, origin.clone()));
         models.filter(|model| {
             model
                 .facts
                 .as_ref()
-                .is_ok_and(|facts| continues_text(facts))
+                .is_ok_and(|facts| generates_text(facts))
         })
     }
 }
@@ -183,7 +183,7 @@ impl Environment<'_> {
 }
 
 /// Returns true if all files of a folder exist. For a GGUF file, reading its header checks that.
-pub(super) fn is_whole(found: &FoundModel) -> bool {
+pub(super) fn is_complete(found: &FoundModel) -> bool {
     let path = &found.files.paths[0];
     match model_files::format_of(path) {
         Format::Gguf => true,
@@ -201,13 +201,13 @@ fn has_all_weights(folder: &Path) -> bool {
     let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.all(|name| match name.strip_suffix(".safetensors") {
         // A link to nothing is a file that is still being downloaded.
-        Some(stem) => folder.join(&name).is_file() && has_siblings(folder, stem),
+        Some(stem) => folder.join(&name).is_file() && has_all_parts(folder, stem),
         None => true,
     })
 }
 
 /// Returns true if the other parts of `model-00001-of-00003` exist.
-fn has_siblings(folder: &Path, stem: &str) -> bool {
+fn has_all_parts(folder: &Path, stem: &str) -> bool {
     let Some((base, n_parts)) = stem.rsplit_once("-of-") else {
         return true;
     };
@@ -237,15 +237,15 @@ fn is_for_text(folder: &Path) -> bool {
     };
     let is_pair = config.get("is_encoder_decoder") == Some(&Value::Bool(true));
     let names = config.get("architectures").and_then(Value::as_array);
-    let answers = |name: &Value| {
+    let is_generator = |name: &Value| {
         let name = name.as_str().unwrap_or_default();
         name.ends_with("ForCausalLM") || name.ends_with("ForConditionalGeneration")
     };
-    !is_pair && names.is_none_or(|names| names.is_empty() || names.iter().any(answers))
+    !is_pair && names.is_none_or(|names| names.is_empty() || names.iter().any(is_generator))
 }
 
 /// Returns true if the facts are those of a model with layers that generates text. A projector for
 /// images is none.
-fn continues_text(facts: &ModelFacts) -> bool {
+fn generates_text(facts: &ModelFacts) -> bool {
     !matches!(&*facts.architecture, "clip" | "mmproj") && facts.n_layers.is_some_and(|n| n > 0)
 }

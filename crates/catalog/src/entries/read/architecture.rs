@@ -28,11 +28,11 @@ pub(super) fn read(
     table.allow_only(&keys::ARCHITECTURE, document);
     let n_before = document.n_errors();
     let model_type = table.text("model_type", document);
-    let model_type = table.need("model_type", "\"qwen3\"", model_type, document);
+    let model_type = table.require("model_type", "\"qwen3\"", model_type, document);
     let bundled = bundled(table, is_bundled, document);
     let mut needed = |key, range, example| {
         let found = table.number(key, range, document);
-        let found = table.need(key, example, found, document);
+        let found = table.require(key, example, found, document);
         found.map(|found| found.value)
     };
     let parameters = needed("parameters", PARAMETERS, "4_022_468_096");
@@ -123,7 +123,7 @@ fn bundled(
 fn check(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>) {
     let mut check = |key: &str, is_right: bool, reason: &str| {
         if !is_right {
-            document.wrong(table.place_of(key), reason);
+            document.wrong(table.position_of(key), reason);
         }
     };
     check(
@@ -159,24 +159,24 @@ fn check_layers(numbers: &Architecture, table: &Table<'_>, document: &mut Docume
     for key in ["sliding_layers", "sliding_kv_heads", "sliding_head_dim"] {
         if table.has(key) && !has_window {
             let reason = format!("`{key}` needs a `sliding_window`; write how many tokens it has");
-            document.wrong(table.place_of(key), reason);
+            document.wrong(table.position_of(key), reason);
         }
     }
     let pair = ["linear_layers", "linear_state_bytes"];
     for (key, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
         if table.has(key) && !table.has(other) {
             let reason = format!("`{key}` needs `{other}`; write both or neither");
-            document.wrong(table.place_of(key), reason);
+            document.wrong(table.position_of(key), reason);
         }
     }
     if numbers.sliding_layers + numbers.linear_layers > numbers.layers {
         let keys = ["linear_layers", "sliding_layers"];
         let key = keys.into_iter().find(|key| table.has(key));
         let reason = "`sliding_layers` and `linear_layers` together are more than `layers`";
-        document.wrong(table.place_of(key.unwrap_or("layers")), reason);
+        document.wrong(table.position_of(key.unwrap_or("layers")), reason);
     }
     if numbers.shared_layers >= numbers.layers {
         let reason = "`shared_layers` must be fewer than `layers`";
-        document.wrong(table.place_of("shared_layers"), reason);
+        document.wrong(table.position_of("shared_layers"), reason);
     }
 }

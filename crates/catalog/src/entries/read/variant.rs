@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::{keys, unverified};
 use crate::entries::quantization::{self, Quantization};
-use crate::entries::table::{Document, Located, Table, meant, shown};
+use crate::entries::table::{Document, Located, Table, displayable, suggestion};
 use crate::entries::{Architecture, RemoteFile, Variant};
 use crate::facts::Format;
 
@@ -76,14 +76,14 @@ fn read(
 
 fn format(table: &Table<'_>, document: &mut Document<'_>) -> Option<Format> {
     let found = table.text("format", document);
-    let found = table.need("format", "\"mlx\"", found, document)?;
+    let found = table.require("format", "\"mlx\"", found, document)?;
     match &*found.value {
         "mlx" => Some(Format::Safetensors),
         "gguf" => Some(Format::Gguf),
         other => {
             let reason = format!(
                 "`format` must be \"mlx\" or \"gguf\", not \"{}\"",
-                shown(other)
+                displayable(other)
             );
             document.wrong(found.at, reason);
             None
@@ -101,7 +101,7 @@ fn quantization_of(
         Format::Safetensors => "\"4-bit\"",
         Format::Gguf => "\"Q4_K_M\"",
     };
-    let found = table.need("packing", example, found, document)?;
+    let found = table.require("packing", example, found, document)?;
     if let Some(quantization) = quantization::of(format, &found.value) {
         return Some((found.value, quantization));
     }
@@ -112,8 +112,9 @@ fn quantization_of(
     };
     let reason = format!(
         "there is no packing `{}` of {form}{}",
-        shown(&found.value),
-        meant(&found.value, &names).unwrap_or_else(|| format!("; there are {}", names.join(", ")))
+        displayable(&found.value),
+        suggestion(&found.value, &names)
+            .unwrap_or_else(|| format!("; there are {}", names.join(", ")))
     );
     document.wrong(found.at, reason);
     None
@@ -121,7 +122,7 @@ fn quantization_of(
 
 fn repository(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     let found = table.text("repository", document);
-    let found = table.need("repository", "\"owner/name\"", found, document)?;
+    let found = table.require("repository", "\"owner/name\"", found, document)?;
     let is_part = |part: &str| {
         let is_right = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
         !part.is_empty() && part.len() <= 96 && part.bytes().all(is_right) && !is_hidden(part)
@@ -158,13 +159,13 @@ fn files(table: &Table<'_>, document: &mut Document<'_>) -> Option<Vec<RemoteFil
     for table in tables {
         table.allow_only(&keys::FILE, document);
         let name = table.text("name", document);
-        let name = table.need("name", "\"model.safetensors\"", name, document);
+        let name = table.require("name", "\"model.safetensors\"", name, document);
         let name = name.filter(|name| is_file_name(name, document));
         let size = table.number("size_bytes", 1..=MAX_BYTES, document);
         let sha256 = sha256(&table, document);
         let Some(name) = name else { continue };
         if !names.insert(name.value.to_lowercase()) {
-            let reason = format!("the file `{}` is listed twice", shown(&name.value));
+            let reason = format!("the file `{}` is listed twice", displayable(&name.value));
             document.wrong(name.at, reason);
         }
         files.push(RemoteFile {
@@ -188,7 +189,7 @@ fn is_file_name(name: &Located<String>, document: &mut Document<'_>) -> bool {
     if !is_right {
         let reason = format!(
             "the name of a file must be a path inside the repository, without `..`, and `{}` is not",
-            shown(text)
+            displayable(text)
         );
         document.wrong(name.at, reason);
     }
@@ -224,14 +225,14 @@ fn check_files(variant: &Variant, table: &Table<'_>, document: &mut Document<'_>
             Format::Gguf => "none of the files is a *.gguf file",
             Format::Safetensors => "none of the files is a *.safetensors file",
         };
-        document.wrong(table.place_of("files"), reason);
+        document.wrong(table.position_of("files"), reason);
     }
     let sizes = variant.files.iter().filter_map(|file| file.size_bytes);
     let sum = sizes.fold(0, u64::saturating_add);
     if let Some(stated) = variant.stated_size_bytes.filter(|&stated| sum > stated) {
         let reason =
             format!("the files have {sum} bytes together, more than the `size_bytes` of {stated}");
-        document.wrong(table.place_of("size_bytes"), reason);
+        document.wrong(table.position_of("size_bytes"), reason);
     }
 }
 
@@ -259,6 +260,6 @@ fn check_size(
             "{size} bytes are not the size of {} parameters in {}; about {usual:.0} would be",
             numbers.parameters, variant.quantization
         );
-        document.wrong(table.place_of(key), reason);
+        document.wrong(table.position_of(key), reason);
     }
 }

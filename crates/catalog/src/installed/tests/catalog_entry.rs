@@ -148,6 +148,6 @@ fn a_model_has_its_title_from_the_catalog_else_its_own_name() {
     );
     assert_eq!(titles(&Catalog::built_in())[0], "Starter");
     let ours = &models[1];
-    assert!(ours.is_called("M · 4-bit", &catalog()) && ours.is_called("M-4bit", &catalog()));
-    assert!(!ours.is_called("M", &catalog()));
+    assert!(ours.has_name("M · 4-bit", &catalog()) && ours.has_name("M-4bit", &catalog()));
+    assert!(!ours.has_name("M", &catalog()));
 }
