@@ -11,7 +11,7 @@ mod tests;
 
 use crate::entries::{Entry, Variant, bits_of};
 use crate::estimate::{
-    AvailableMemory, Estimate, EstimateRequest, LEAST_CONTEXT, Machine, MemoryFit, estimate,
+    AvailableMemory, Estimate, EstimateRequest, EstimatedFit, LEAST_CONTEXT, Machine, estimate,
 };
 use crate::facts::{Format, ModelFacts};
 
@@ -170,16 +170,18 @@ enum Headroom {
 }
 
 impl Headroom {
-    fn of(verdict: MemoryFit) -> Self {
+    fn of(verdict: EstimatedFit) -> Self {
         match verdict {
-            MemoryFit::Fits => Self::Comfortable,
-            MemoryFit::FitsWithContext { context_length }
+            EstimatedFit::Fits => Self::Comfortable,
+            EstimatedFit::FitsWithContext { context_length }
                 if context_length >= 2 * LEAST_CONTEXT =>
             {
                 Self::Comfortable
             }
-            MemoryFit::FitsWithContext { .. } | MemoryFit::FitsIfOthersClose { .. } => Self::Tight,
-            MemoryFit::DoesNotFit { .. } => Self::None,
+            EstimatedFit::FitsWithContext { .. } | EstimatedFit::FitsIfOthersClose { .. } => {
+                Self::Tight
+            }
+            EstimatedFit::DoesNotFit { .. } => Self::None,
         }
     }
 }

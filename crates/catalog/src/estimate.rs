@@ -108,7 +108,7 @@ impl EstimatedNeed {
 /// Whether a model fits in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum MemoryFit {
+pub enum EstimatedFit {
     /// It fits now.
     Fits,
     /// It fits with this context length, which is shorter than the requested one.
@@ -128,7 +128,7 @@ pub enum MemoryFit {
     },
 }
 
-impl MemoryFit {
+impl EstimatedFit {
     /// Returns true if the model can be used on this machine at all.
     pub fn is_usable(&self) -> bool {
         !matches!(self, Self::DoesNotFit { .. })
@@ -143,7 +143,7 @@ pub struct Estimate {
     /// The budget without the models that stay loaded.
     pub room_bytes: u64,
     /// Whether it fits.
-    pub verdict: MemoryFit,
+    pub verdict: EstimatedFit,
     /// The longest context that fits, in steps of 256 tokens, at most the model's own; `None` if not
     /// even the shortest one fits.
     pub context_that_fits: Option<u64>,
@@ -166,7 +166,7 @@ pub fn estimate(
         .budget_bytes
         .saturating_sub(available.in_use_bytes);
     Estimate {
-        verdict: memory_fit(need.total_bytes(), available, context_that_fits),
+        verdict: estimated_fit(need.total_bytes(), available, context_that_fits),
         need,
         room_bytes,
         context_that_fits,
@@ -200,17 +200,17 @@ pub fn need(
     }
 }
 
-fn memory_fit(
+fn estimated_fit(
     need_bytes: u64,
     available: &AvailableMemory,
     context_that_fits: Option<u64>,
-) -> MemoryFit {
+) -> EstimatedFit {
     if need_bytes > available.budget_bytes {
         return match context_that_fits {
             Some(context_length) if context_length >= LEAST_CONTEXT => {
-                MemoryFit::FitsWithContext { context_length }
+                EstimatedFit::FitsWithContext { context_length }
             }
-            _ => MemoryFit::DoesNotFit {
+            _ => EstimatedFit::DoesNotFit {
                 missing_bytes: need_bytes - available.budget_bytes,
             },
         };
@@ -220,7 +220,7 @@ fn memory_fit(
         .saturating_sub(available.in_use_bytes);
     let free = free.min(available.available_bytes.unwrap_or(u64::MAX));
     match need_bytes.checked_sub(free) {
-        None | Some(0) => MemoryFit::Fits,
-        Some(needs_bytes_free) => MemoryFit::FitsIfOthersClose { needs_bytes_free },
+        None | Some(0) => EstimatedFit::Fits,
+        Some(needs_bytes_free) => EstimatedFit::FitsIfOthersClose { needs_bytes_free },
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::choice::{self, EstimatedVariant};
 use crate::entries::{Catalog, Entry, Tag, Variant};
-use crate::estimate::{Estimate, Machine, MemoryFit};
+use crate::estimate::{Estimate, EstimatedFit, Machine};
 use crate::facts::Format;
 
 const GIB: u64 = 1 << 30;
@@ -165,7 +165,7 @@ impl Candidate<'_> {
 
     /// Returns true if it fits with the default context length.
     fn fits_with_full_context(&self) -> bool {
-        self.estimated.estimate.verdict == MemoryFit::Fits
+        self.estimated.estimate.verdict == EstimatedFit::Fits
     }
 
     /// Returns the geometric mean of the predicted speed range in tokens per second; `None` if the

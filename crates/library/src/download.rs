@@ -8,7 +8,7 @@ mod reference;
 
 use std::path::PathBuf;
 
-use transom_catalog::estimate::{Estimate, MemoryFit};
+use transom_catalog::estimate::{Estimate, EstimatedFit};
 use transom_catalog::{Entry, Format, InstalledModel, Variant};
 use transom_hub::{HubError, Listing, Offer, Wanted, WantedFile};
 
@@ -62,7 +62,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlanFit {
     /// Whether it fits.
-    pub verdict: MemoryFit,
+    pub verdict: EstimatedFit,
     /// Bytes that it needs; for a model that only the hub knows, those of its weights.
     pub need_bytes: u64,
     /// Bytes that models may use.
@@ -273,7 +273,7 @@ impl Library {
         };
         let id = self.id_of_offer(&listing.repository, &offer, &offers);
         let fit = offer.size_bytes.map(|bytes| PlanFit {
-            verdict: self.memory_fit_of_weights(bytes),
+            verdict: self.fit_of_weights(bytes),
             need_bytes: bytes,
             room_bytes: self.machine.available_memory().budget_bytes,
             context_length: None,

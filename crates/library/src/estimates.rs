@@ -3,7 +3,9 @@
 //! The catalog computes and decides; this module chooses the facts, variants and measurements.
 
 use transom_catalog::choice::{self, RepositoryFiles};
-use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, EstimateRequest, MemoryFit, estimate};
+use transom_catalog::estimate::{
+    DEFAULT_CONTEXT, Estimate, EstimateRequest, EstimatedFit, estimate,
+};
 use transom_catalog::measured::Record;
 use transom_catalog::model_files::format_of;
 use transom_catalog::recommendations::{self, MEMORY_SIZES, Recommendations};
@@ -71,10 +73,10 @@ impl Library {
     }
 
     /// Returns whether weights of this size fit, for a model of which nothing else is known.
-    pub fn memory_fit_of_weights(&self, bytes: u64) -> MemoryFit {
+    pub fn fit_of_weights(&self, bytes: u64) -> EstimatedFit {
         match bytes.checked_sub(self.machine.available_memory().budget_bytes) {
-            None | Some(0) => MemoryFit::Fits,
-            Some(missing_bytes) => MemoryFit::DoesNotFit { missing_bytes },
+            None | Some(0) => EstimatedFit::Fits,
+            Some(missing_bytes) => EstimatedFit::DoesNotFit { missing_bytes },
         }
     }
 

@@ -33,7 +33,7 @@ pub use names::{LookupError, format_name, is_path, is_repository, quantizations_
 // Types of the catalog that shells show, so that they don't need the catalog itself.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};
 pub use transom_catalog::estimate::{
-    Bandwidth, BandwidthBasis, Estimate, Machine, MemoryFit, Speed,
+    Bandwidth, BandwidthBasis, Estimate, EstimatedFit, Machine, Speed,
 };
 pub use transom_catalog::installed::{
     ADDED_FILE, AddedError, AddedModel, AddedModelsWatcher, FreedSpace, MODELS_FOLDER,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use transom_catalog::entries::FILE_NAME;
-use transom_catalog::estimate::{AvailableMemory, Bandwidth, Machine, MemoryFit};
+use transom_catalog::estimate::{AvailableMemory, Bandwidth, EstimatedFit, Machine};
 use transom_catalog::measured;
 use transom_catalog::recommendations::{MEMORY_SIZES, recommended_for_mac};
 use transom_catalog::{Catalog, Format};
@@ -398,7 +398,7 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
     assert_eq!(chosen.wanted.files[0].name, "tiny-Q4_K_M.gguf");
     assert_eq!(chosen.size_bytes, Some(700_000_000));
     assert!(chosen.wanted.folder.ends_with("models/owner/tiny-GGUF"));
-    assert_eq!(chosen.fit.unwrap().verdict, MemoryFit::Fits);
+    assert_eq!(chosen.fit.unwrap().verdict, EstimatedFit::Fits);
     let named = plan("tiny@Q8_0").unwrap();
     assert_eq!((&*named.id, &*named.name), ("tiny@Q8_0", "tiny@Q8_0"));
     // The files of a folder are listed when its download starts.

@@ -73,7 +73,7 @@ fn on(facts: &ModelFacts, gigabytes: u64) -> Estimate {
 fn seventy_billion_parameters_do_not_fit_36_gigabytes() {
     for format in [Format::Gguf, Format::Safetensors] {
         let facts = dense(70, format);
-        let MemoryFit::DoesNotFit { missing_bytes } = on(&facts, 36).verdict else {
+        let EstimatedFit::DoesNotFit { missing_bytes } = on(&facts, 36).verdict else {
             panic!("{:?}", on(&facts, 36));
         };
         assert!(missing_bytes > 14 * GIB, "{missing_bytes}");
@@ -82,9 +82,9 @@ fn seventy_billion_parameters_do_not_fit_36_gigabytes() {
         // Nor 48 GB, whose GPU can use 36; but 64 GB is enough.
         assert!(matches!(
             on(&facts, 48).verdict,
-            MemoryFit::DoesNotFit { .. }
+            EstimatedFit::DoesNotFit { .. }
         ));
-        assert_eq!(on(&facts, 64).verdict, MemoryFit::Fits);
+        assert_eq!(on(&facts, 64).verdict, EstimatedFit::Fits);
     }
 }
 
@@ -96,7 +96,7 @@ fn models_that_clearly_fit_are_reported_as_fitting() {
             let estimate = on(&facts, gigabytes);
             assert_eq!(
                 estimate.verdict,
-                MemoryFit::Fits,
+                EstimatedFit::Fits,
                 "{billions}B on {gigabytes} GB: {estimate:?}"
             );
             assert!(estimate.context_that_fits >= Some(DEFAULT_CONTEXT));
@@ -144,19 +144,19 @@ fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
             let decided = decide(budget.total_bytes, &need, 0, 0);
             let both = format!("{machine:?}: {estimated:?}, {decided:?}");
             match (estimated.verdict, decided) {
-                (MemoryFit::Fits, transom_fit::Verdict::Fits) => n_fit += 1,
+                (EstimatedFit::Fits, transom_fit::Verdict::Fits) => n_fit += 1,
                 // At a load the context is shortened as if only the KV cache became smaller, so
                 // it may be shorter than the estimate, but never longer.
                 (
-                    MemoryFit::FitsWithContext { context_length },
+                    EstimatedFit::FitsWithContext { context_length },
                     transom_fit::Verdict::FitsWithContext(decided),
                 ) => {
                     n_shortened += 1;
                     assert!(decided as u64 <= context_length, "{both}");
                     assert!(decided as u64 + 2048 >= context_length, "{both}");
                 }
-                (MemoryFit::FitsWithContext { .. }, transom_fit::Verdict::TooLarge { .. })
-                | (MemoryFit::DoesNotFit { .. }, transom_fit::Verdict::TooLarge { .. }) => {}
+                (EstimatedFit::FitsWithContext { .. }, transom_fit::Verdict::TooLarge { .. })
+                | (EstimatedFit::DoesNotFit { .. }, transom_fit::Verdict::TooLarge { .. }) => {}
                 _ => panic!("{both}"),
             }
         }
@@ -178,23 +178,23 @@ fn each_result_has_the_number_that_a_person_needs() {
         };
         estimate(&request, &machine, &room).verdict
     };
-    assert_eq!(verdict(wanted, 0, None), MemoryFit::Fits);
-    assert_eq!(verdict(wanted, 0, Some(wanted)), MemoryFit::Fits);
+    assert_eq!(verdict(wanted, 0, None), EstimatedFit::Fits);
+    assert_eq!(verdict(wanted, 0, Some(wanted)), EstimatedFit::Fits);
     // The machine is large enough, but a browser uses the memory.
     assert_eq!(
         verdict(wanted, 0, Some(wanted - GIB)),
-        MemoryFit::FitsIfOthersClose {
+        EstimatedFit::FitsIfOthersClose {
             needs_bytes_free: GIB
         }
     );
     // Or another model uses it.
     assert_eq!(
         verdict(wanted, 2 * GIB, Some(wanted - GIB)),
-        MemoryFit::FitsIfOthersClose {
+        EstimatedFit::FitsIfOthersClose {
             needs_bytes_free: 2 * GIB
         }
     );
-    let MemoryFit::FitsWithContext { context_length } = verdict(wanted - 1, 0, None) else {
+    let EstimatedFit::FitsWithContext { context_length } = verdict(wanted - 1, 0, None) else {
         panic!("{:?}", verdict(wanted - 1, 0, None));
     };
     assert!((LEAST_CONTEXT..DEFAULT_CONTEXT).contains(&context_length));
@@ -205,7 +205,7 @@ fn each_result_has_the_number_that_a_person_needs() {
     let least = need(&request, &machine, LEAST_CONTEXT).total_bytes();
     assert_eq!(
         verdict(least - 1, 0, None),
-        MemoryFit::DoesNotFit {
+        EstimatedFit::DoesNotFit {
             missing_bytes: wanted - (least - 1)
         }
     );
@@ -380,15 +380,15 @@ proptest! {
         let estimate = estimate(&EstimateRequest::new(&facts), &machine, &room);
         let total = estimate.need.total_bytes();
         match estimate.verdict {
-            MemoryFit::Fits => prop_assert!(total <= room.budget_bytes),
-            MemoryFit::FitsIfOthersClose { needs_bytes_free } => {
+            EstimatedFit::Fits => prop_assert!(total <= room.budget_bytes),
+            EstimatedFit::FitsIfOthersClose { needs_bytes_free } => {
                 prop_assert!(total <= room.budget_bytes && needs_bytes_free <= total);
             }
-            MemoryFit::FitsWithContext { context_length } => {
+            EstimatedFit::FitsWithContext { context_length } => {
                 let shorter = need(&EstimateRequest::new(&facts), &machine, context_length).total_bytes();
                 prop_assert!(total > room.budget_bytes && shorter <= room.budget_bytes);
             }
-            MemoryFit::DoesNotFit { missing_bytes } => {
+            EstimatedFit::DoesNotFit { missing_bytes } => {
                 prop_assert_eq!(missing_bytes, total - room.budget_bytes);
             }
         }

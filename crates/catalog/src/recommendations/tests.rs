@@ -48,7 +48,7 @@ fn every_memory_size_gets_recommendations_that_fit() {
         for pick in all_of(&recommended) {
             let need = pick.estimate.need.total_bytes();
             assert!(pick.estimate.verdict.is_usable(), "{pick:?}");
-            if pick.estimate.verdict == MemoryFit::Fits {
+            if pick.estimate.verdict == EstimatedFit::Fits {
                 assert!(need <= recommended.budget_bytes, "{pick:?}");
             }
         }
@@ -98,11 +98,11 @@ fn a_model_of_70_billion_parameters_is_not_recommended_for_36_gigabytes() {
     assert!(!on(36).is_empty());
     for verdict in on(36) {
         assert!(
-            matches!(verdict, MemoryFit::DoesNotFit { .. }),
+            matches!(verdict, EstimatedFit::DoesNotFit { .. }),
             "{verdict:?}"
         );
     }
-    assert!(on(64).contains(&MemoryFit::Fits));
+    assert!(on(64).contains(&EstimatedFit::Fits));
     for gigabytes in [8, 16, 24, 36] {
         for pick in all_of(&for_mac(gigabytes)) {
             assert_ne!(pick.id, "llama-3.3-70b");

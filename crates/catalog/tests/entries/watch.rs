@@ -124,7 +124,7 @@ fn an_error_is_reported_and_the_old_catalog_stays_until_it_is_fixed() {
     let watched = WatchedCatalog::new("models.toml", Some(&list("First")));
     let broken = list("Second").replace("layers = 28", "layers = 0");
     fs::write(watched.path("models.toml"), broken).unwrap();
-    watched.wait("a error", |list, error| {
+    watched.wait("an error", |list, error| {
         error.is_some() && named(list) == Some("First")
     });
     let error = watched.watch.error().unwrap();
@@ -233,7 +233,7 @@ fn a_built_in_catalog_that_is_a_file_is_watched_as_well() {
     fs::write(&user, list("Mine")).unwrap();
     watched.wait_for("Mine");
     fs::write(&base, "oops").unwrap();
-    watched.wait("a error", |list, error| {
+    watched.wait("an error", |list, error| {
         named(list) == Some("Mine") && error.is_some_and(|error| error.file == base)
     });
     fs::remove_file(&base).unwrap();
