@@ -1,10 +1,10 @@
-"""The numbers of `[model.architecture]`, computed from a model's config.json."""
+"""Computes the numbers of `[model.architecture]` from a model's config.json."""
 
 import shapes
 
 
 def numbers(config, is_mlx):
-    """Every key of the table but the context length, which cards at times state otherwise."""
+    """Returns every key of the table but the context length, which some cards state differently."""
     text, kinds = shapes.text_config(config), shapes.layer_kinds(config)
     head_dim, kv_heads = shapes.head_dim(text), shapes.kv_heads(text)
     mixture = shapes.mixture(text)

@@ -1,4 +1,4 @@
-"""What must hold within the list of models, without asking anybody."""
+"""Checks the catalog itself, without a network."""
 
 import functools
 import json
@@ -10,12 +10,12 @@ import packed
 import shapes
 
 ROOT = Path(__file__).resolve().parents[2]
-# Where the published configs lie: those that the MLX engine's tests load, and the others.
+# Folders of published configs: those that the MLX engine's tests load, and the others.
 ENGINE_CONFIGS = ROOT / "crates/engine-mlx/tests/configs"
 OTHER_CONFIGS = ROOT / "tests/facts/configs"
 
 MODEL_KEYS = {
-    "id", "name", "family", "description", "licence", "tags", "source", "draft", "unverified",
+    "id", "name", "family", "description", "license", "tags", "source", "draft", "unverified",
     "sampling", "architecture", "variant", "path", "gguf",
 }
 SAMPLING_RANGES = {
@@ -36,26 +36,26 @@ FILE_KEYS = {"name", "size_bytes", "sha256"}
 TAGS = {"chat", "code", "reasoning", "embedding"}
 EXTENSIONS = {"mlx": ".safetensors", "gguf": ".gguf"}
 
-# How far a count of parameters may be from the recomputed one, and a size from the usual one.
+# Allowed difference of parameters from the computed number, and of sizes from the usual ones.
 PARAMETERS_MARGIN = 0.01
 SIZE_MARGIN = 0.1
-# A tokenizer is more than that of the smallest models.
+# Allowance for the tokenizer, which is larger than 10 % of the smallest models.
 BESIDE_WEIGHTS_BYTES = 45_000_000
 
 
 def problems(entries):
-    """Everything that is wrong, as sentences that name the model."""
+    """Returns all errors, as sentences that name the model."""
     return [f"{place}: {what}" for place, what in _problems(entries)]
 
 
 def config_path(entry):
-    """The file with the published config of an entry, whether or not it is there."""
+    """Returns the path of an entry's published config, whether it exists or not."""
     has_mlx = any(variant.get("format") == "mlx" for variant in entry.get("variant", []))
     return (ENGINE_CONFIGS if has_mlx else OTHER_CONFIGS) / f"{entry['id']}.json"
 
 
 def config(entry):
-    """The published config of an entry, or None."""
+    """Returns the published config of an entry, or None."""
     return _read(ROOT / entry["path"] / "config.json" if "path" in entry else config_path(entry))
 
 
@@ -78,7 +78,7 @@ def _problems(entries):
         for path in sorted(folder.glob("*.json")):
             if path not in paths:
                 where = folder.relative_to(ROOT)
-                yield path.name, f"no model of the list has its config in {where}"
+                yield path.name, f"no model of the catalog has its config in {where}"
 
 
 def _duplicates(entries):
@@ -94,7 +94,7 @@ def _duplicates(entries):
         for kind, name in names:
             place = entry.get("id", "a model without id")
             if (kind, name) in seen:
-                yield place, f"the {kind} {name!r} is already that of {seen[kind, name]}"
+                yield place, f"the {kind} {name!r} is already used by {seen[kind, name]}"
             seen.setdefault((kind, name), place)
 
 
@@ -104,29 +104,29 @@ def _unknown(table, keys, what):
 
 def _words(entry, _known):
     yield from _unknown(entry, MODEL_KEYS, "a model")
-    for key in ("id", "name", "family", "description", "licence", "tags", "architecture"):
+    for key in ("id", "name", "family", "description", "license", "tags", "architecture"):
         if not entry.get(key):
             yield f"`{key}` is missing"
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", entry.get("id", "")):
-        yield "`id` is small letters, digits, `.` and `-`"
+        yield "`id` must be lower-case letters, digits, `.` and `-`"
     if not entry.get("description", ".").endswith("."):
-        yield "`description` is sentences"
+        yield "`description` must end with a full stop"
     tags = entry.get("tags", [])
     yield from (f"there is no tag `{tag}`" for tag in tags if tag not in TAGS)
     if len(set(tags)) < len(tags):
-        yield "a tag is there twice"
+        yield "a tag is listed twice"
     yield from _unverified(entry, MODEL_KEYS | set(SAMPLING_RANGES) | ARCHITECTURE_KEYS)
     if "path" in entry:
         return
     if not re.fullmatch(r"https://[^\s/]+/[\w.-]+/[\w.-]+", entry.get("source", "")):
-        yield "`source` is the address of a model card"
+        yield "`source` must be the URL of a model card"
     if not entry.get("variant"):
-        yield "there is nothing to fetch"
+        yield "there are no variants to download"
 
 
 def _unverified(table, keys):
     named = table.get("unverified", [])
-    yield from (f"`unverified` names `{key}`, which is no key" for key in named if key not in keys)
+    yield from (f"`unverified` lists `{key}`, which is not a key" for key in named if key not in keys)
 
 
 def _draft(entry, known):
@@ -135,7 +135,7 @@ def _draft(entry, known):
         return
     draft = known.get(name)
     if draft is None:
-        yield f"its draft `{name}` is not in the list"
+        yield f"its draft `{name}` is not in the catalog"
         return
     own, other = entry.get("architecture", {}), draft.get("architecture", {})
     if other.get("parameters", 0) >= own.get("parameters", 0):
@@ -143,7 +143,7 @@ def _draft(entry, known):
     if other.get("vocabulary") != own.get("vocabulary"):
         yield f"its draft `{name}` has another vocabulary"
     if draft.get("family") != entry.get("family"):
-        yield f"its draft `{name}` is of another family, whose tokens may be others"
+        yield f"its draft `{name}` is of another family, whose tokens may differ"
 
 
 def _sampling(entry, _known):
@@ -163,14 +163,14 @@ def _numbers(entry, _known):
             yield "it has no config, so its architecture must be marked as unverified"
         return
     if config_path(entry).parent == ENGINE_CONFIGS and "quantization" not in own:
-        yield "its config does not say how its MLX variants are quantised"
+        yield "its config does not say how its MLX variants are quantized"
     variants = entry.get("variant", [])
     try:
         computed = architecture.numbers(own, any(v.get("format") == "mlx" for v in variants))
     except (KeyError, TypeError, ValueError) as error:
-        yield f"its config cannot be counted: {error!r}"
+        yield f"the parameters of its config cannot be computed: {error!r}"
         return
-    # Of some vision towers the config does not tell enough to count them.
+    # The config of some vision towers does not say enough to count their parameters.
     left_out = {"context_length"} | BUNDLED_KEYS
     if shapes.vision_parameters(own) == 0:
         left_out.add("vision_parameters")
@@ -187,7 +187,7 @@ def _compared(key, stated, computed):
     counts = "parameters" in key and stated and computed
     if counts and abs(stated / computed - 1) <= PARAMETERS_MARGIN:
         return
-    yield f"`{key}` is {stated}, and {computed} by its config"
+    yield f"`{key}` is {stated}, but {computed} by its config"
 
 
 def _variants(entry, _known):
@@ -203,7 +203,7 @@ def _variant(entry, variant):
     form, packing = variant.get("format"), variant.get("packing", "")
     packings = {"mlx": packed.MLX_BITS, "gguf": packed.GGUF_BITS}.get(form, {})
     if packing.removeprefix("UD-" if form == "gguf" else "") not in packings:
-        yield "it has an unknown form or packing"
+        yield "it has an unknown format or packing"
         return
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", variant.get("repository", "")):
         yield "`repository` is owner/name"
@@ -218,7 +218,7 @@ def _variant(entry, variant):
         usual = packed.usual_sizes(own, form, packing, vision)
         beside = BESIDE_WEIGHTS_BYTES if form == "mlx" else 0
         if not any(is_near(size, other, beside) for other in usual):
-            yield f"{size} bytes, and {usual[0]:.0f} are usual for this packing"
+            yield f"{size} bytes, but {usual[0]:.0f} are usual for this packing"
 
 
 def is_near(size, usual, beside):
@@ -228,7 +228,7 @@ def is_near(size, usual, beside):
 def _files(variant, form):
     files, unverified = variant.get("files", []), variant.get("unverified", [])
     if form == "gguf" and not files:
-        yield "a GGUF variant lists its files"
+        yield "a GGUF variant must list its files"
     extension = EXTENSIONS[form]
     if files and not any(file.get("name", "").endswith(extension) for file in files):
         yield f"none of its files is a *{extension} file"
@@ -236,15 +236,15 @@ def _files(variant, form):
         yield from _unknown(file, FILE_KEYS, "a file")
         name = file.get("name", "")
         if not name or any(part.startswith(".") or not part for part in name.split("/")):
-            yield f"{name!r} is no name of a file"
+            yield f"{name!r} is not a valid file name"
         if not re.fullmatch(r"[0-9a-f]{64}", file.get("sha256", "0" * 64)):
-            yield f"the sha256 of {name} is not 64 small hexadecimal digits"
+            yield f"the sha256 of {name} is not 64 lower-case hexadecimal digits"
         known = "size_bytes" in file
         if not known and not {"files", "size_bytes"} & set(unverified):
             yield f"{name} has no size, and nothing is marked as unverified"
     sizes = [file.get("size_bytes") for file in files]
     total, stated = sum(size or 0 for size in sizes), variant.get("size_bytes", 0)
-    # Of a folder the small files may be left out, but are in its size.
+    # The size of a folder includes small files that are not listed.
     is_all = form == "gguf" and sizes and all(sizes)
     if total > stated or (is_all and total != stated):
         yield f"its files have {total} bytes together"

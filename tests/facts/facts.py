@@ -1,12 +1,11 @@
-"""Checks the facts in models.toml: within the list, and against a hub.
+"""Checks the facts in models.toml: in the catalog itself, and against a hub.
 
-    python3 tests/facts/facts.py --offline            what must hold within the list
-    python3 tests/facts/facts.py [ENDPOINT]           and against a hub (or HF_ENDPOINT)
-    python3 tests/facts/facts.py --fill [ENDPOINT]    writes what the list lacks into it
+    python3 tests/facts/facts.py --offline            check only the catalog itself
+    python3 tests/facts/facts.py [ENDPOINT]           also compare it with a hub (or HF_ENDPOINT)
+    python3 tests/facts/facts.py --fill [ENDPOINT]    write missing facts into the catalog
 
-`--model ID` asks only for that model, and may be repeated. HF_TOKEN is sent if it is set. The exit
-status is 1 if something is wrong. What the list only lacks, and what a hub does not show, is a
-note.
+`--model ID` compares only that model, and may be repeated. HF_TOKEN is sent if it is set. The exit
+status is 1 if something is wrong. Facts that are missing in the catalog or on the hub are notes.
 """
 
 import argparse
@@ -17,18 +16,18 @@ import check
 import filling
 import hub
 
-LIST = check.ROOT / "models.toml"
+CATALOG = check.ROOT / "models.toml"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("endpoint", nargs="?", help="a hub, such as https://huggingface.co")
-    parser.add_argument("--offline", action="store_true", help="ask nobody")
-    parser.add_argument("--fill", action="store_true", help="write what the list lacks into it")
-    parser.add_argument("--model", action="append", help="id of a model to ask for")
+    parser.add_argument("--offline", action="store_true", help="do not use the network")
+    parser.add_argument("--fill", action="store_true", help="write missing facts into the catalog")
+    parser.add_argument("--model", action="append", help="id of a model to compare")
     arguments = parser.parse_args()
 
-    entries = tomllib.loads(LIST.read_text())["model"]
+    entries = tomllib.loads(CATALOG.read_text())["model"]
     unknown = set(arguments.model or []) - {entry["id"] for entry in entries}
     if unknown:
         parser.error(f"no model has the id {', '.join(sorted(unknown))}")
@@ -36,18 +35,18 @@ def main():
     for problem in wrong:
         print(f"wrong    {problem}")
     if not arguments.offline:
-        asked = [entry for entry in entries if "path" not in entry]
+        selected = [entry for entry in entries if "path" not in entry]
         if arguments.model:
-            asked = [entry for entry in asked if entry["id"] in arguments.model]
+            selected = [entry for entry in selected if entry["id"] in arguments.model]
         source = hub.from_environment(arguments.endpoint)
-        wrong += ask(source, asked, LIST if arguments.fill else None)
+        wrong += compare(source, selected, CATALOG if arguments.fill else None)
     n_variants = sum(len(entry.get("variant", [])) for entry in entries)
     print(f"{len(entries)} models, {n_variants} variants, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 
-def ask(source, entries, fill_path=None):
-    """Prints what a hub says otherwise, and returns what is wrong."""
+def compare(source, entries, fill_path=None):
+    """Prints the differences to a hub, and returns the errors."""
     wrong = []
 
     def report(place, of_these, notes):

@@ -1,10 +1,10 @@
-"""Writes what a hub says of a variant into the list, and leaves every other line as it is."""
+"""Writes facts from a hub into the catalog, and leaves every other line as it is."""
 
 import re
 
 
 def filled(text, identifier, index, read):
-    """The list with variant `index` of model `identifier` replaced by `read`."""
+    """Returns the catalog with variant `index` of model `identifier` replaced by `read`."""
     lines = text.split("\n")
     start, end = _block(lines, identifier, index)
     comments = [line for line in lines[start:end] if line.startswith("#")]
@@ -12,7 +12,7 @@ def filled(text, identifier, index, read):
 
 
 def _block(lines, identifier, index):
-    """First line of the variant, and the first after it."""
+    """Returns the first line of the variant, and the first line after it."""
     at = lines.index(f'id = "{identifier}"')
     for _ in range(index + 1):
         at = lines.index("[[model.variant]]", at) + 1
@@ -23,7 +23,7 @@ def _block(lines, identifier, index):
 
 
 def written(variant):
-    """The lines of a variant, in the order and form of the list."""
+    """Returns the lines of a variant, in the order and form of the catalog."""
     lines = ["[[model.variant]]"]
     for key in ("format", "packing", "repository", "revision"):
         lines.append(f'{key} = "{_plain(variant[key])}"')
@@ -42,7 +42,7 @@ def _file(file):
 
 
 def _plain(word):
-    """A word that needs no escaping; others do not belong in the list."""
+    """Returns a word that needs no escaping; raises ValueError for other words."""
     if not re.fullmatch(r"[\w./ -]+", word):
-        raise ValueError(f"{word!r} cannot be written into the list")
+        raise ValueError(f"{word!r} cannot be written into the catalog")
     return word

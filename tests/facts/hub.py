@@ -1,6 +1,6 @@
-"""What a hub says of the models in the list, held against what the list says.
+"""Compares the catalog with a hub.
 
-Only what is asked for by name is read: listings, and the small files with a model's numbers.
+Reads only what is requested by name: listings, and the small files with a model's numbers.
 """
 
 import json
@@ -19,7 +19,7 @@ TERMS = ("LICENSE", "NOTICE", "USE_POLICY")
 
 
 class Unreadable(Exception):
-    """The hub did not give what was asked for; the text says why."""
+    """The hub did not return the requested data; the text says why."""
 
 
 class Hub:
@@ -31,19 +31,19 @@ class Hub:
     def json(self, path):
         request = urllib.request.Request(f"{self.endpoint}/{path}")
         if self.token:
-            # Not sent on to where the hub may redirect.
+            # Do not send the token to hosts that the hub redirects to.
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
-            reasons = {401: "it needs a token", 403: "its terms must be accepted", 404: "not there"}
-            raise Unreadable(reasons.get(error.code, f"the hub answers {error.code}")) from error
+            reasons = {401: "it needs a token", 403: "its terms must be accepted", 404: "it does not exist"}
+            raise Unreadable(reasons.get(error.code, f"the hub's status is {error.code}")) from error
         except (OSError, ValueError) as error:
-            raise Unreadable(f"no answer that can be read ({error})") from error
+            raise Unreadable(f"no readable response ({error})") from error
 
     def listing(self, repository, revision):
-        """(commit, files by name) of a repository; a file has size_bytes, and sha256 if large."""
+        """Returns (commit, files by name) of a repository; a file has size_bytes, and sha256 if large."""
         at = (repository, revision)
         if at not in self.listings:
             revision = urllib.parse.quote(revision, safe="")
@@ -64,14 +64,14 @@ def from_environment(endpoint=None):
 
 
 def fetched_names(names):
-    """Those files of an MLX repository that are fetched."""
+    """Returns the files of an MLX repository that are downloaded."""
     at_top = [name for name in names if "/" not in name and not name.startswith("consolidated")]
     beside = (".safetensors", *BESIDE_WEIGHTS)
     return [name for name in at_top if name.endswith(beside) or name.startswith(TERMS)]
 
 
 def read_variant(hub, variant):
-    """The variant as the hub has it, with every size and checksum, at the commit it is at now."""
+    """Returns the variant on the hub, with every size and checksum, at its current commit."""
     commit, there = hub.listing(variant["repository"], variant["revision"])
     if variant["format"] == "gguf":
         names = [file["name"] for file in variant["files"]]
@@ -87,7 +87,7 @@ def read_variant(hub, variant):
     read = {key: variant[key] for key in ("format", "packing", "repository")}
     read |= {"revision": commit, "size_bytes": sum(sizes)}
     if variant["format"] == "mlx":
-        # The rest is small, and the hub is asked for it when the model is fetched.
+        # The rest is small, and the hub lists it when the model is downloaded.
         files = [file for file in files if file["name"].endswith(".safetensors")]
     return read | {"files": files}
 
@@ -97,7 +97,7 @@ def _given(file):
 
 
 def compared_variant(variant, read):
-    """(what the list has wrong, what it lacks), as sentences. What is unverified only lacks."""
+    """Returns (errors, missing facts) of the catalog, as sentences. Unverified facts count as missing."""
     wrong, lacking = [], []
     guessed = set(variant.get("unverified", []))
 
@@ -105,12 +105,12 @@ def compared_variant(variant, read):
         if found is None or stated == found:
             return
         is_open = stated is None or guessed & {key, "files" if what else key}
-        (lacking if is_open else wrong).append(f"{what}{key} is {stated}, and {found} on the hub")
+        (lacking if is_open else wrong).append(f"{what}{key} is {stated}, but {found} on the hub")
 
     is_folder = variant["format"] == "mlx"
     listed = {file["name"]: file for file in variant.get("files", [])}
     stated, found = variant.get("size_bytes"), read["size_bytes"]
-    # Which small files of a folder are fetched may change.
+    # The small files of a folder that are downloaded may change.
     if not (is_folder and stated and abs(stated / found - 1) <= FOLDER_MARGIN):
         compare("", "size_bytes", stated, found)
     for file in read["files"]:
@@ -126,7 +126,7 @@ def compared_variant(variant, read):
 
 
 def compared_source(hub, entry):
-    """(what the makers' own repository says otherwise, notes): config, sampling and licence."""
+    """Returns (errors, notes) about config, sampling and license in the authors' own repository."""
     repository = urllib.parse.urlsplit(entry["source"]).path.strip("/")
     guessed = set(entry.get("unverified", []))
     wrong, notes = [], []
@@ -142,10 +142,10 @@ def compared_source(hub, entry):
     if check.config(entry) is not None:
         path = f"{repository}/resolve/main/config.json"
         read("its config", path, _config_differs, "architecture" not in guessed)
-    # A card may recommend something else than this file, and counts for more.
+    # The model card may recommend something else than this file, and has priority.
     path = f"{repository}/resolve/main/generation_config.json"
     read("its sampling", path, _sampling_differs, False)
-    read("its licence", f"api/models/{repository}", _licence_differs, "licence" not in guessed)
+    read("its license", f"api/models/{repository}", _license_differs, "license" not in guessed)
     return wrong, notes
 
 
@@ -155,21 +155,21 @@ def _config_differs(entry, published):
         if key in ("quantization", "model_type", "architectures", "vision_config"):
             continue
         if key in theirs and theirs[key] != value:
-            yield f"`{key}` of its config is {value}, and {theirs[key]} on the hub"
+            yield f"`{key}` of its config is {value}, but {theirs[key]} on the hub"
 
 
 def _sampling_differs(entry, published):
     stated = entry.get("sampling", {})
     for key in check.SAMPLING_RANGES:
         if key in published and published[key] != stated.get(key):
-            yield f"`{key}` is {stated.get(key)}, and {published[key]} in generation_config.json"
+            yield f"`{key}` is {stated.get(key)}, but {published[key]} in generation_config.json"
 
 
-def _licence_differs(entry, published):
-    stated = entry["licence"].lower()
+def _license_differs(entry, published):
+    stated = entry["license"].lower()
     named = (published.get("cardData") or {}).get("license")
-    # Names of licences that are not SPDX's differ from place to place.
+    # Names of licenses that are not SPDX's differ between sites.
     if named in (None, "other") or stated.startswith("licenseref-"):
         return
     if named.lower() != stated:
-        yield f"`licence` is {entry['licence']}, and {named} on the hub"
+        yield f"`license` is {entry['license']}, but {named} on the hub"

@@ -1,12 +1,12 @@
-"""How many bytes a model's files take, from its config and the name of a packing.
+"""Computes the bytes of a model's files from its config and the name of a quantization (packing).
 
-Headers, vocabularies and other small files are left out, so what comes out is a little low.
+Headers, vocabularies and other small files are left out, so the result is a little low.
 """
 
 from shapes import EXPERTS, MATRIX, PLAIN, ROUTER
 from shapes import family, is_tied, mixture, per_layer_inputs, tensors, text_config
 
-# Bits of an element; of MLX's integers with their share of scales and offsets, 16 bits each for 64.
+# Bits per element; of MLX's integers with scales and offsets, 16 bits each per 64 elements.
 MLX_BITS = {
     "2-bit": 2.5, "3-bit": 3.5, "4-bit": 4.5, "5-bit": 5.5, "6-bit": 6.5, "8-bit": 8.5,
     "MXFP4": 4.25, "MXFP8": 8.25, "NVFP4": 4.5, "BF16": 16.0, "F16": 16.0,
@@ -15,12 +15,12 @@ GGUF_BITS = {
     "Q4_0": 4.5, "Q4_K_S": 4.5, "Q4_K_M": 4.5, "Q5_K_S": 5.5, "Q5_K_M": 5.5, "Q6_K": 6.5625,
     "Q8_0": 8.5, "MXFP4": 4.25, "BF16": 16.0, "F16": 16.0,
 }
-# What llama.cpp takes instead where a row is no multiple of the 256 elements of a K-quant's block.
+# llama.cpp's fallback for rows that are not a multiple of the 256 elements of a K-quant's block.
 FOR_SHORT_ROWS = {4.5: 5.5, 5.5: 6.0, 6.5625: 8.5}
 
 
 def usual_sizes(config, form, packing, vision_parameters):
-    """Sizes that the weights of a variant may have. Some files hold a tied table twice."""
+    """Returns the possible sizes of a variant's weights. Some files contain a tied table twice."""
     table = text_config(config)["vocab_size"] * text_config(config)["hidden_size"]
     if form == "mlx":
         size = mlx_bytes(config, packing) + 2 * vision_parameters
@@ -32,20 +32,20 @@ def usual_sizes(config, form, packing, vision_parameters):
 
 
 def mlx_bytes(config, packing):
-    """The language model's safetensors as mlx-lm makes them."""
+    """Returns the bytes of the language model's safetensors as mlx-lm writes them."""
     rest = MLX_BITS[packing]
     bits = {MATRIX: rest, EXPERTS: rest, ROUTER: max(rest, 8.5), PLAIN: 16}
     if packing == "MXFP4" and family(config) == "gpt_oss":
-        # All but the experts of gpt-oss are at 8 bits.
+        # In gpt-oss only the experts have less than 8 bits.
         bits[MATRIX] = 8.5
     return sum(count * bits[kind] / 8 for count, kind in tensors(config))
 
 
 def gguf_bytes(config, packing):
-    """A GGUF file as llama.cpp packs it.
+    """Returns the bytes of a GGUF file as llama.cpp quantizes it.
 
-    The middle packings keep the output matrix, and the value and down projections of half of the
-    layers, in Q6_K; the share of these is close to a sixth of the rest.
+    The medium quantizations keep the output matrix, and the value and down projections of half of the
+    layers, in Q6_K; their share is close to a sixth of the rest.
     """
     text, usual = text_config(config), GGUF_BITS[packing]
     counts = {kind: 0 for kind in (MATRIX, ROUTER, EXPERTS, PLAIN)}
@@ -68,7 +68,7 @@ def gguf_bytes(config, packing):
             body_bits = FOR_SHORT_ROWS[usual]
             output_bits = FOR_SHORT_ROWS.get(output_bits, output_bits)
         elif mixture(text) and mixture(text)[2] % 256:
-            # Only what leads back from an expert has rows of its width: a third of it.
+            # Only an expert's down projection has rows of its width: a third of the expert.
             down = counts[EXPERTS] / 3
             more = FOR_SHORT_ROWS[usual] - usual
             more += (FOR_SHORT_ROWS[6.5625] - FOR_SHORT_ROWS[usual]) / 2 if mixed else 0

@@ -1,6 +1,6 @@
-"""What a model is made of, from its config: the tensors of the language model, counted.
+"""Lists the tensors of a language model and counts its parameters, from its config.
 
-One entry of `tensors` is (how many elements, how it is packed): "matrix" for what a quantised
+One entry of `tensors` is (how many elements, how it is packed): "matrix" for what a quantized
 file packs, "router" for what mlx-lm keeps at 8 bits, "experts" for the matrices of a mixture,
 "plain" for norms, biases and the like, which stay at 16 bits. Tied matrices are counted once.
 """
@@ -9,7 +9,7 @@ MATRIX, ROUTER, EXPERTS, PLAIN = "matrix", "router", "experts", "plain"
 
 
 def text_config(config):
-    """The part of a config that describes the language model."""
+    """Returns the part of a config that describes the language model."""
     text = dict(config.get("text_config") or config)
     for key in ("tie_word_embeddings", "quantization"):
         if key not in text and key in config:
@@ -18,7 +18,7 @@ def text_config(config):
 
 
 def family(config):
-    """The model_type of the language model, without what marks it as part of a larger one."""
+    """Returns the model_type of the language model, without suffixes of multimodal models."""
     kind = text_config(config)["model_type"]
     return kind.removesuffix("_text").removesuffix("_unified")
 
@@ -37,7 +37,7 @@ def kv_heads(text):
 
 
 def layer_kinds(config):
-    """"full", "sliding" or "linear", one a layer."""
+    """Returns "full", "sliding" or "linear" for each layer."""
     text = text_config(config)
     n = text["num_hidden_layers"]
     kind = family(config)
@@ -57,7 +57,7 @@ def layer_kinds(config):
 
 
 def mixture(text):
-    """(experts, experts of a token, size of one, size of the shared one), or None."""
+    """Returns (experts, experts per token, size of one, size of the shared one), or None."""
     experts = text.get("num_experts") or text.get("num_local_experts")
     if not experts:
         return None
@@ -68,7 +68,7 @@ def mixture(text):
 
 
 def delta_net(text):
-    """(key width, value width) of a gated delta net."""
+    """Returns (key width, value width) of a gated delta net."""
     return (
         text["linear_num_key_heads"] * text["linear_key_head_dim"],
         text["linear_num_value_heads"] * text["linear_value_head_dim"],
@@ -76,7 +76,7 @@ def delta_net(text):
 
 
 def linear_state_bytes(config):
-    """Bytes that a gated delta net keeps a layer, at 4 bytes an element, convolution included."""
+    """Returns the state of a gated delta net per layer, at 4 bytes per element, with convolution."""
     text = text_config(config)
     if "linear_num_value_heads" not in text:
         return 0
@@ -87,7 +87,7 @@ def linear_state_bytes(config):
 
 
 def attention(kind, text, layer, keeps=True):
-    """The attention of a layer; one that does not keep keys and values has none of its own."""
+    """Yields the attention tensors of a layer; one without a KV cache of its own has fewer."""
     hidden, heads = text["hidden_size"], text["num_attention_heads"]
     size, kv = head_dim(text), kv_heads(text)
     if layer == "linear":
@@ -116,7 +116,7 @@ def attention(kind, text, layer, keeps=True):
 
 
 def full_attention(text):
-    """(size of a head, heads of keys) of the layers of Gemma 4 that attend to everything."""
+    """Returns (head size, key-value heads) of Gemma 4's layers with full attention."""
     kv = text.get("num_global_key_value_heads") if text.get("attention_k_eq_v") else None
     return text.get("global_head_dim") or head_dim(text), kv or kv_heads(text)
 
@@ -138,12 +138,12 @@ def feed_forward(kind, text):
     if kind in ("qwen3_next", "qwen3_5_moe"):
         yield hidden, ROUTER
     if kind == "gemma4":
-        # The router's scale and one for each expert, and three more norms beside the mixture.
+        # The router's scale and one for each expert, and three more norms next to the mixture.
         yield hidden + experts + 3 * hidden, PLAIN
 
 
 def widest_feed_forward(config):
-    """Elements of a token inside the dense part; layers of Gemma 4 that share keys can have twice."""
+    """Returns the width of the dense part; layers of Gemma 4 that share keys can have twice of it."""
     text = text_config(config)
     size = text.get("intermediate_size")
     shares = family(config) == "gemma4" and text.get("num_kv_shared_layers")
@@ -151,7 +151,7 @@ def widest_feed_forward(config):
 
 
 def per_layer_inputs(text, layer_count):
-    """Gemma's small embeddings of each layer: tables, a projection, and two matrices a layer."""
+    """Yields Gemma's small embeddings of each layer: tables, a projection, two matrices per layer."""
     size = text.get("hidden_size_per_layer_input") or 0
     if not size:
         return
@@ -163,10 +163,10 @@ def per_layer_inputs(text, layer_count):
 
 
 def tensors(config):
-    """The language model's tensors, as (elements, how it is packed)."""
+    """Yields the language model's tensors, as (elements, kind of storage)."""
     text, kind = text_config(config), family(config)
     if kind not in KNOWN:
-        raise ValueError(f"the tensors of {kind} are not known here")
+        raise ValueError(f"unknown tensors of {kind}")
     hidden, layers = text["hidden_size"], layer_kinds(config)
     yield text["vocab_size"] * hidden * (1 if is_tied(config) else 2), MATRIX
     yield hidden, PLAIN
@@ -193,7 +193,7 @@ def parameters(config):
 
 
 def active_parameters(config):
-    """Those that computing a token uses; all of them where there is no mixture."""
+    """Returns the parameters that a token uses; all of them without a mixture."""
     parts = mixture(text_config(config))
     if not parts:
         return parameters(config)
@@ -202,7 +202,7 @@ def active_parameters(config):
 
 
 def vision_parameters(config):
-    """Those of the vision tower that a config describes, which MLX files carry in 16 bits."""
+    """Returns the parameters of the vision tower, which MLX files contain in 16 bits."""
     vision = config.get("vision_config")
     if not vision:
         return 0

@@ -1,4 +1,4 @@
-"""The checks themselves: each finds what it is for, in a copy of the list.
+"""Tests of the checks: each finds its kind of error in a copy of the catalog.
 
     python3 -m unittest discover tests/facts
 """
@@ -19,79 +19,79 @@ import facts
 import filling
 import hub
 
-ENTRIES = tomllib.loads(facts.LIST.read_text())["model"]
+ENTRIES = tomllib.loads(facts.CATALOG.read_text())["model"]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 SHA256 = "ab" * 32
 
 
 def changed(identifier, change):
-    """The list after a change to one of its models."""
+    """Returns the catalog after a change to one of its models."""
     entries = copy.deepcopy(ENTRIES)
     change(next(entry for entry in entries if entry["id"] == identifier))
     return check.problems(entries)
 
 
-class TheListIsChecked(unittest.TestCase):
+class CatalogChecks(unittest.TestCase):
     def assert_found(self, words, identifier, change):
         found = changed(identifier, change)
         self.assertTrue(any(words in problem for problem in found), found)
 
-    def test_nothing_is_wrong_with_the_list_itself(self):
+    def test_the_catalog_itself_has_no_errors(self):
         self.assertEqual(check.problems(ENTRIES), [])
 
-    def test_an_id_that_is_there_twice_is_found(self):
-        self.assert_found("is already", "qwen3-8b", lambda entry: entry.update(id="qwen3-4b"))
+    def test_a_repeated_id_is_an_error(self):
+        self.assert_found("is already used", "qwen3-8b", lambda entry: entry.update(id="qwen3-4b"))
 
-    def test_a_file_that_two_models_name_is_found(self):
+    def test_a_file_of_two_models_is_an_error(self):
         other = next(entry for entry in ENTRIES if entry["id"] == "qwen3-4b")
         same = [variant for variant in other["variant"] if variant["format"] == "gguf"][0]
         self.assert_found("the file", "qwen3-8b", lambda entry: entry["variant"].append(same))
 
-    def test_an_unknown_tag_is_found(self):
+    def test_an_unknown_tag_is_an_error(self):
         self.assert_found("no tag `poetry`", "qwen3-8b",
                           lambda entry: entry["tags"].append("poetry"))
 
-    def test_a_key_that_is_misspelt_is_found(self):
+    def test_a_misspelled_key_is_an_error(self):
         self.assert_found("no key `layer`", "qwen3-8b",
                           lambda entry: entry["architecture"].update(layer=36))
 
-    def test_a_draft_that_is_not_there_is_found(self):
-        self.assert_found("is not in the list", "qwen3-8b",
+    def test_a_missing_draft_model_is_an_error(self):
+        self.assert_found("is not in the catalog", "qwen3-8b",
                           lambda entry: entry.update(draft="none"))
 
-    def test_a_draft_with_another_vocabulary_is_found(self):
+    def test_a_draft_model_with_another_vocabulary_is_an_error(self):
         self.assert_found("another vocabulary", "qwen3-8b",
                           lambda entry: entry.update(draft="llama-3.2-1b"))
 
-    def test_a_draft_that_is_larger_is_found(self):
+    def test_a_larger_draft_model_is_an_error(self):
         self.assert_found("not smaller", "qwen3-8b", lambda entry: entry.update(draft="qwen3-14b"))
 
-    def test_parameters_that_the_layers_do_not_give_are_found(self):
+    def test_parameters_that_do_not_match_the_layers_are_an_error(self):
         self.assert_found("`parameters` is", "qwen3-8b",
                           lambda entry: entry["architecture"].update(parameters=8_300_000_000))
 
-    def test_parameters_that_a_card_rounds_are_let_pass(self):
+    def test_parameters_that_a_card_rounds_are_allowed(self):
         found = changed("qwen3-8b",
                         lambda entry: entry["architecture"].update(parameters=8_200_000_000))
         self.assertEqual(found, [])
 
-    def test_a_state_that_the_config_does_not_give_is_found(self):
+    def test_a_state_that_does_not_match_the_config_is_an_error(self):
         self.assert_found("`linear_state_bytes` is", "qwen3.5-4b",
                           lambda entry: entry["architecture"].update(linear_state_bytes=1))
 
-    def test_experts_that_the_config_does_not_give_are_found(self):
-        self.assert_found("`experts_per_token` is 8, and 4 by its config", "gpt-oss-20b",
+    def test_experts_that_do_not_match_the_config_are_an_error(self):
+        self.assert_found("`experts_per_token` is 8, but 4 by its config", "gpt-oss-20b",
                           lambda entry: entry["architecture"].update(experts_per_token=8))
 
-    def test_experts_that_nobody_says_are_found(self):
+    def test_missing_experts_are_an_error(self):
         self.assert_found("`experts_per_token` is None", "qwen3.6-35b-a3b",
                           lambda entry: entry["architecture"].pop("experts_per_token"))
 
-    def test_a_window_that_is_missing_is_found(self):
+    def test_a_missing_window_is_an_error(self):
         self.assert_found("`sliding_window` is None", "gemma-3-4b",
                           lambda entry: entry["architecture"].pop("sliding_window"))
 
-    def test_a_size_that_is_not_that_of_the_packing_is_found(self):
+    def test_a_size_that_does_not_match_the_packing_is_an_error(self):
         for form in ("mlx", "gguf"):
             def halve(entry, form=form):
                 variant = next(v for v in entry["variant"] if v["format"] == form)
@@ -105,39 +105,39 @@ class TheListIsChecked(unittest.TestCase):
             del variant["files"][0]["size_bytes"]
         self.assert_found("nothing is marked as unverified", "qwen3-8b", forget)
 
-    def test_a_checksum_that_is_cut_is_found(self):
+    def test_a_truncated_checksum_is_an_error(self):
         def cut(entry):
             variant = next(v for v in entry["variant"] if v["format"] == "gguf")
             variant["files"][0]["sha256"] = SHA256[:-1]
-        self.assert_found("64 small hexadecimal digits", "qwen3-8b", cut)
+        self.assert_found("64 lower-case hexadecimal digits", "qwen3-8b", cut)
 
     def test_a_model_without_a_config_must_be_marked(self):
         self.assert_found("must be marked as unverified", "nomic-embed-text-v1.5",
                           lambda entry: entry.pop("unverified"))
 
-    def test_a_config_that_no_model_has_is_found(self):
+    def test_a_config_without_a_model_is_an_error(self):
         found = check.problems([entry for entry in ENTRIES if entry["id"] != "phi-4"])
         self.assertTrue(any("phi-4.json" in problem for problem in found), found)
 
 
 class StoredHub(http.server.BaseHTTPRequestHandler):
-    """Answers with what `answers` holds for a path."""
+    """Responds with the content of `responses` for a path."""
 
-    answers = {}
+    responses = {}
 
     def do_GET(self):
-        answer = self.answers.get(self.path.split("?")[0])
-        self.send_response(200 if answer is not None else 404)
+        response = self.responses.get(self.path.split("?")[0])
+        self.send_response(200 if response is not None else 404)
         self.end_headers()
-        if answer is not None:
-            self.wfile.write(json.dumps(answer).encode())
+        if response is not None:
+            self.wfile.write(json.dumps(response).encode())
 
     def log_message(self, *_):
         pass
 
 
 ENTRY = {
-    "id": "small", "source": "https://hub.example/makers/small", "licence": "MIT",
+    "id": "small", "source": "https://hub.example/makers/small", "license": "MIT",
     "sampling": {"temperature": 0.5},
     "variant": [
         {"format": "gguf", "packing": "Q8_0", "repository": "makers/small-GGUF", "revision": "main",
@@ -168,9 +168,9 @@ def listed(name, size, sha256=None):
     return {"rfilename": name, "size": size} | ({"lfs": {"sha256": sha256}} if sha256 else {})
 
 
-class AHubIsAsked(unittest.TestCase):
+class HubComparison(unittest.TestCase):
     def setUp(self):
-        handler = type("Handler", (StoredHub,), {"answers": {
+        handler = type("Handler", (StoredHub,), {"responses": {
             "/makers/small/resolve/main/generation_config.json": {"temperature": 0.7},
             "/api/models/makers/small": {"cardData": {"license": "apache-2.0"}},
             "/api/models/makers/small-GGUF/revision/main": {
@@ -189,25 +189,25 @@ class AHubIsAsked(unittest.TestCase):
         self.addCleanup(server.shutdown)
         self.hub = hub.Hub(f"http://127.0.0.1:{server.server_port}")
 
-    def test_what_is_stated_otherwise_is_wrong_and_what_is_open_is_a_note(self):
+    def test_differences_are_errors_and_unverified_differences_are_notes(self):
         wrong, notes = hub.compared_source(self.hub, ENTRY)
-        self.assertEqual(wrong, ["`licence` is MIT, and apache-2.0 on the hub"])
-        self.assertEqual(notes, ["`temperature` is 0.5, and 0.7 in generation_config.json"])
+        self.assertEqual(wrong, ["`license` is MIT, but apache-2.0 on the hub"])
+        self.assertEqual(notes, ["`temperature` is 0.5, but 0.7 in generation_config.json"])
         gguf, mlx = (hub.read_variant(self.hub, variant) for variant in ENTRY["variant"])
         wrong, notes = hub.compared_variant(ENTRY["variant"][0], gguf)
         self.assertEqual(wrong, [])
-        self.assertIn("size_bytes is 90, and 100 on the hub", notes)
+        self.assertIn("size_bytes is 90, but 100 on the hub", notes)
         # The weights, the config and the tokenizer, and nothing else.
         self.assertEqual(mlx["size_bytes"], 70)
         wrong, _ = hub.compared_variant(ENTRY["variant"][1] | {"size_bytes": 71}, mlx)
-        self.assertEqual(wrong, ["size_bytes is 71, and 70 on the hub"])
+        self.assertEqual(wrong, ["size_bytes is 71, but 70 on the hub"])
 
-    def test_what_is_lacking_is_filled_in_and_the_rest_stays(self):
+    def test_missing_facts_are_filled_in_and_the_rest_stays(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "models.toml"
             path.write_text(TEXT)
             with contextlib.redirect_stdout(io.StringIO()):
-                facts.ask(self.hub, [ENTRY], path)
+                facts.compare(self.hub, [ENTRY], path)
             text = path.read_text()
         self.assertTrue(text.startswith('# A list.\n\n[[model]]\nid = "small"\n\n# Made by'), text)
         gguf, mlx = tomllib.loads(text)["model"][0]["variant"]
@@ -217,12 +217,12 @@ class AHubIsAsked(unittest.TestCase):
         self.assertNotIn("unverified", gguf)
         self.assertEqual((mlx["size_bytes"], len(mlx["files"])), (70, 1))
 
-    def test_a_file_that_is_not_there_is_wrong(self):
+    def test_a_missing_file_is_an_error(self):
         variant = ENTRY["variant"][0] | {"files": [{"name": "other.gguf"}]}
         with self.assertRaisesRegex(hub.Unreadable, "has no other.gguf"):
             hub.read_variant(self.hub, variant)
 
-    def test_a_name_that_would_break_the_list_is_not_written(self):
+    def test_a_name_that_would_break_the_file_is_not_written(self):
         read = hub.read_variant(self.hub, ENTRY["variant"][0])
         read["files"][0]["name"] = 'a"\n[[model]]'
         with self.assertRaisesRegex(ValueError, "cannot be written"):

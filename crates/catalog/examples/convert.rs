@@ -1,34 +1,34 @@
-//! Writes a model folder as GGUF: `convert FOLDER FILE [F32|F16|Q8_0|Q4_1|Q4_K_M]`.
+//! Converts a model folder to GGUF: `convert FOLDER FILE [F32|F16|Q8_0|Q4_1|Q4_K_M]`.
 //!
-//! For whoever wants to look at what the converter writes, with tools of others.
+//! Use it to inspect the converter's output with other tools.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use transom_catalog::convert::{Packing, convert};
+use transom_catalog::convert::{Quantization, convert};
 
 #[expect(clippy::print_stderr, reason = "a program for a terminal")]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let packing = match arguments.get(2).map(String::as_str) {
-        Some("F32") => Packing::F32,
-        None | Some("F16") => Packing::F16,
-        Some("Q8_0") => Packing::Q8_0,
-        Some("Q4_1") => Packing::Q4_1,
-        Some("Q4_K_M") => Packing::Q4_K_M,
+    let quantization = match arguments.get(2).map(String::as_str) {
+        Some("F32") => Quantization::F32,
+        None | Some("F16") => Quantization::F16,
+        Some("Q8_0") => Quantization::Q8_0,
+        Some("Q4_1") => Quantization::Q4_1,
+        Some("Q4_K_M") => Quantization::Q4_K_M,
         Some(other) => {
-            eprintln!("{other} is not known; F32, F16, Q8_0, Q4_1 and Q4_K_M are");
+            eprintln!("{other} is unknown; use F32, F16, Q8_0, Q4_1 or Q4_K_M");
             return ExitCode::FAILURE;
         }
     };
     let [folder, to, ..] = arguments.as_slice() else {
-        eprintln!("name a model folder and the file to write");
+        eprintln!("give a model folder and the file to write");
         return ExitCode::FAILURE;
     };
     let result = convert(
         &PathBuf::from(folder),
         &PathBuf::from(to),
-        packing,
+        quantization,
         &mut |_, _| (),
     );
     match result {

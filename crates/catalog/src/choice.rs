@@ -1,143 +1,155 @@
-//! Which form and packing of a model suits a machine: the one place where that is decided.
+//! Chooses the format and quantization of a model that suits a machine.
 //!
-//! What `tiers` recommends, what `transom models install ID` fetches and what the app marks as best are
-//! this choice. Rule: it follows from the model, the machine and the budget alone, never from what
-//! other programs hold at the moment, so that it is the same tomorrow; and something is always
-//! chosen, for what does not fit has to be told in numbers too.
+//! Recommendations, `transom models install ID` and the app's "best" mark all use this choice.
+//!
+//! Rule: the choice depends only on the model, the machine and the budget, never on what other
+//! programs use now, so it is the same tomorrow. A variant is always chosen, even if none fits,
+//! because the numbers of a model that doesn't fit are shown too.
 
 #[cfg(test)]
 mod tests;
 
 use crate::entries::{Entry, Variant, bits_of};
-use crate::estimate::{Estimate, LEAST_CONTEXT, Machine, Room, Verdict, Wish, estimate};
+use crate::estimate::{
+    AvailableMemory, Estimate, EstimateRequest, EstimatedFit, LEAST_CONTEXT, Machine, estimate,
+};
 use crate::facts::{Format, ModelFacts};
 
-/// Four to five bits a weight are where quality stops falling; more only makes a model larger and
-/// slower, fewer make it worse.
-const ENOUGH_BITS: f64 = 4.0;
+/// Quality falls below four to five bits per weight. More bits only make a model larger and slower;
+/// fewer make it worse.
+const SUFFICIENT_BITS: f64 = 4.0;
 
-/// What most people fetch of a repository, which may have packings that unpack slowly beside it.
-const USUAL_PACKING: &str = "Q4_K_M";
+/// The quantization that most people download from a repository. Others of about the same size
+/// may decode more slowly.
+const DEFAULT_QUANTIZATION: &str = "Q4_K_M";
 
-/// A variant of an entry, and what is known of it on a machine that does nothing else, as it is
-/// loaded when nothing is chosen.
+/// A variant of an entry, with its estimate for default settings on a machine that runs nothing else.
 #[derive(Debug, Clone)]
-pub struct Suited<'a> {
-    /// Of the entry.
+pub struct EstimatedVariant<'a> {
+    /// The variant of the entry.
     pub variant: &'a Variant,
-    /// What its files will be.
+    /// The facts that its files will have.
     pub facts: ModelFacts,
-    /// What it needs, and whether that fits.
+    /// The memory that it needs, and whether it fits.
     pub estimate: Estimate,
 }
 
-/// Files of which no more is known than this, as in a repository of the hub.
+/// Model files in a repository of the hub, which were not downloaded yet.
 #[derive(Debug, Clone, Copy)]
-pub struct Files<'a> {
-    /// Their form.
+pub struct RepositoryFiles<'a> {
+    /// Their format.
     pub format: Format,
-    /// By their name; empty where that does not tell.
-    pub packing: &'a str,
-    /// Bytes of all of them, where that is known.
+    /// Quantization by their names; empty if the names don't say it.
+    pub quantization: &'a str,
+    /// Bytes of all of them, if known.
     pub size_bytes: Option<u64>,
 }
 
-/// The variant of `entry` that suits `machine`, where models may use `budget_bytes` together; `None`
-/// only of an entry without variants.
+/// Returns the variant of `entry` that suits `machine`, if models may use `budget_bytes` together;
+/// `None` only for an entry without variants.
 ///
-/// Of those with room for a conversation the one in the form that goes first on the machine, and of
-/// these the smallest with at least four bits a weight. Where none has that room, the same of those
-/// that can be used at all; where none can, of all.
+/// Of the variants with room for a conversation, the machine's preferred format wins, and of those
+/// the smallest variant with at least four bits per weight. If no variant has that room, the same
+/// order applies to those that are usable, and if none is usable, to all.
 pub fn variant_for<'a>(
     entry: &'a Entry,
     machine: &Machine,
     budget_bytes: u64,
-) -> Option<Suited<'a>> {
+) -> Option<EstimatedVariant<'a>> {
     variant_among(entry, &entry.variants, machine, budget_bytes)
 }
 
-/// As [`variant_for`], of these variants of the entry.
+/// Like [`variant_for`], for only these variants of the entry.
 pub fn variant_among<'a>(
     entry: &Entry,
     variants: impl IntoIterator<Item = &'a Variant>,
     machine: &Machine,
     budget_bytes: u64,
-) -> Option<Suited<'a>> {
-    let room = Room {
+) -> Option<EstimatedVariant<'a>> {
+    let available = AvailableMemory {
         budget_bytes,
-        taken_bytes: 0,
+        in_use_bytes: 0,
         available_bytes: None,
     };
-    let suited = variants.into_iter().map(|variant| {
+    let estimated = variants.into_iter().map(|variant| {
         let facts = entry.facts(variant);
-        Suited {
-            estimate: estimate(&Wish::of(&facts), machine, &room),
+        EstimatedVariant {
+            estimate: estimate(&EstimateRequest::new(&facts), machine, &available),
             variant,
             facts,
         }
     });
-    suited.min_by_key(|suited| suited.rank(machine))
+    estimated.min_by_key(|estimated| estimated.rank(machine))
 }
 
-/// Which of `files` suits `machine`, where models may use `budget_bytes` together, as far as that can
-/// be told without what is in them: weights have to fit, and `Q4_K_M` goes before what is about as
-/// large. `None` only of no files.
-pub fn files_among(files: &[Files<'_>], machine: &Machine, budget_bytes: u64) -> Option<usize> {
-    let rank = |place: &usize| {
-        let one = &files[*place];
-        let fits = one.size_bytes.is_none_or(|bytes| bytes <= budget_bytes);
+/// Returns the index of the `files` that suit `machine`, if models may use `budget_bytes` together,
+/// without knowing what is in them: weights must fit, and `Q4_K_M` wins over a similar size. `None`
+/// only for an empty list.
+pub fn files_among(
+    files: &[RepositoryFiles<'_>],
+    machine: &Machine,
+    budget_bytes: u64,
+) -> Option<usize> {
+    let rank = |index: &usize| {
+        let file = &files[*index];
+        let fits = file.size_bytes.is_none_or(|bytes| bytes <= budget_bytes);
         Rank {
-            room: match fits {
-                true => Roominess::Comfortable,
-                false => Roominess::None,
+            headroom: match fits {
+                true => Headroom::Comfortable,
+                false => Headroom::None,
             },
-            is_guess: one.size_bytes.is_none(),
-            is_unusual: one.packing != USUAL_PACKING,
-            ..Rank::of_packing(one.format, one.packing, one.size_bytes, machine)
+            has_unknown_size: file.size_bytes.is_none(),
+            is_unusual: file.quantization != DEFAULT_QUANTIZATION,
+            ..Rank::of_quantization(file.format, file.quantization, file.size_bytes, machine)
         }
     };
     (0..files.len()).min_by_key(rank)
 }
 
-impl Suited<'_> {
-    /// Whether it fits with room for more than a question with a page of text.
+impl EstimatedVariant<'_> {
+    /// Returns true if the model fits with a context for more than a question with a page of text.
     pub fn is_comfortable(&self) -> bool {
-        Roominess::of(self.estimate.verdict) == Roominess::Comfortable
+        Headroom::of(self.estimate.verdict) == Headroom::Comfortable
     }
 
     fn rank(&self, machine: &Machine) -> Rank {
         let variant = self.variant;
         let bytes = Some(self.facts.weight_bytes);
         Rank {
-            room: Roominess::of(self.estimate.verdict),
-            is_guess: variant.size_bytes().is_none(),
-            ..Rank::of_packing(variant.format, &variant.packing, bytes, machine)
+            headroom: Headroom::of(self.estimate.verdict),
+            has_unknown_size: variant.size_bytes().is_none(),
+            ..Rank::of_quantization(variant.format, &variant.quantization, bytes, machine)
         }
     }
 }
 
-/// How well something suits; the least goes first, and the first field in which two differ decides.
+/// The rank of a variant. The lowest rank wins, and the first field that differs decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    room: Roominess,
-    /// Nobody says how large it is.
-    is_guess: bool,
-    /// Not in the form that goes first on the machine.
-    is_second_form: bool,
+    headroom: Headroom,
+    /// The size is unknown.
+    has_unknown_size: bool,
+    /// It is not in the machine's preferred format.
+    is_second_format: bool,
     has_few_bits: bool,
     is_unusual: bool,
-    /// Of enough bits the fewest are best, of few the most.
+    /// With sufficient bits, smaller is better; with few bits, larger is better.
     bytes: u64,
 }
 
 impl Rank {
-    fn of_packing(format: Format, packing: &str, bytes: Option<u64>, machine: &Machine) -> Self {
-        let has_few_bits = bits_of(format, packing).is_some_and(|bits| bits < ENOUGH_BITS);
+    fn of_quantization(
+        format: Format,
+        quantization: &str,
+        bytes: Option<u64>,
+        machine: &Machine,
+    ) -> Self {
+        let has_few_bits = bits_of(format, quantization).is_some_and(|bits| bits < SUFFICIENT_BITS);
         let bytes = bytes.unwrap_or(u64::MAX);
         Self {
-            room: Roominess::Comfortable,
-            is_guess: false,
-            is_second_form: format != machine.first_format(),
+            headroom: Headroom::Comfortable,
+            has_unknown_size: false,
+            is_second_format: format != machine.preferred_format(),
             has_few_bits,
             is_unusual: false,
             bytes: match has_few_bits {
@@ -148,24 +160,28 @@ impl Rank {
     }
 }
 
-/// What room a model leaves to a conversation.
+/// The room that a model leaves for a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Roominess {
+enum Headroom {
     Comfortable,
-    /// For little more than a question with a page of text.
-    Cramped,
+    /// Room for little more than a question with a page of text.
+    Tight,
     None,
 }
 
-impl Roominess {
-    fn of(verdict: Verdict) -> Self {
+impl Headroom {
+    fn of(verdict: EstimatedFit) -> Self {
         match verdict {
-            Verdict::Fits => Self::Comfortable,
-            Verdict::FitsWithContext { context_length } if context_length >= 2 * LEAST_CONTEXT => {
+            EstimatedFit::Fits => Self::Comfortable,
+            EstimatedFit::FitsWithContext { context_length }
+                if context_length >= 2 * LEAST_CONTEXT =>
+            {
                 Self::Comfortable
             }
-            Verdict::FitsWithContext { .. } | Verdict::FitsIfOthersClose { .. } => Self::Cramped,
-            Verdict::DoesNotFit { .. } => Self::None,
+            EstimatedFit::FitsWithContext { .. } | EstimatedFit::FitsIfOthersClose { .. } => {
+                Self::Tight
+            }
+            EstimatedFit::DoesNotFit { .. } => Self::None,
         }
     }
 }

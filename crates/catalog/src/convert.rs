@@ -1,8 +1,8 @@
-//! Writes a safetensors folder as one GGUF file: weights, tokenizer and chat template.
+//! Converts a safetensors folder to one GGUF file: weights, tokenizer and chat template.
 //!
 //! Rule: nothing is guessed. A value of `config.json` or `tokenizer.json` that is not understood is
-//! an error that names the file and the value, because a model that is read a little wrong talks
-//! nonsense without saying so.
+//! an error that names the file and the value, because a model with a small mistake produces nonsense
+//! without any error.
 
 mod config;
 mod error;
@@ -26,46 +26,46 @@ use weights::Weights;
 use crate::gguf::{GgufWriter, TensorType};
 use crate::safetensors::folder_name;
 
-/// Packed bytes that are written, and told about, at a time.
+/// Encoded bytes per write and per progress report.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// How the matrices of the file are packed. Vectors, such as norms and biases, stay F32.
+/// The quantization of the matrices. Vectors, such as norms and biases, stay F32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(non_camel_case_types, reason = "the names that everybody knows")]
-pub enum Packing {
-    /// Four bytes an element: exactly what the folder says.
+pub enum Quantization {
+    /// Four bytes per element: exactly the numbers of the folder.
     F32,
-    /// Two bytes an element.
+    /// Two bytes per element.
     #[default]
     F16,
-    /// 8.5 bits an element.
+    /// 8.5 bits per element.
     Q8_0,
-    /// 5 bits an element. Of weights that are 4-bit affine already nothing is lost.
+    /// 5 bits per element. Lossless for weights that are 4-bit affine already.
     Q4_1,
-    /// Q4_K, with Q6_K where llama.cpp's mix of that name has it: about 4.8 bits an element. A
-    /// plain quantiser, that is valid but not the best one; rows that are no multiple of 256 are
+    /// Q4_K, with Q6_K where llama.cpp's mix of that name has it: about 4.8 bits per element. This is
+    /// a plain quantizer, valid but not the best. Rows whose length is not a multiple of 256 become
     /// Q8_0.
     Q4_K_M,
 }
 
-/// Writes the model in `folder` to the GGUF file `to`, which appears only when it is whole.
+/// Writes the model in `folder` to the GGUF file `to`, which appears only when it is complete.
 ///
 /// Reads folders in the layout of Hugging Face and mlx-lm, of the families `llama`, `mistral`,
-/// `qwen2` and `qwen3`, with weights in f32, f16 or bf16, or as mlx-lm quantises them (affine, 2 to
-/// 8 bits). Tensors are converted one by one. `on_progress` hears how many bytes of how many are
-/// written, last of all that everything is.
+/// `qwen2` and `qwen3`, with weights in f32, f16 or bf16, or as mlx-lm quantizes them (affine, 2 to
+/// 8 bits). Tensors are converted one by one. Calls `on_progress` with the written and the total
+/// bytes; the last call has all bytes.
 ///
 /// # Errors
-/// [`ConvertError`]; no file is left behind then.
+/// [`ConvertError`]; no file is left behind.
 pub fn convert(
     folder: &Path,
     to: &Path,
-    packing: Packing,
+    quantization: Quantization,
     on_progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), ConvertError> {
     let config = ModelConfig::read(folder)?;
     let weights = Weights::open(folder)?;
-    let planned = plan::plan(&config, &weights, packing)?;
+    let planned = plan::plan(&config, &weights, quantization)?;
     let mut writer = GgufWriter::new();
     writer
         .string("general.architecture", config.family.architecture())
@@ -74,7 +74,7 @@ pub fn convert(
         writer.string("general.name", &name);
     }
     writer
-        .u32("general.file_type", packing.file_type())
+        .u32("general.file_type", quantization.file_type())
         .u32("general.quantization_version", 2);
     generation::write(folder, &mut writer)?;
     config.write(&mut writer);
@@ -85,7 +85,7 @@ pub fn convert(
     }
     let total = writer.tensor_bytes();
     let mut done = 0;
-    write_whole(to, |file| {
+    write_file(to, |file| {
         writer.write_with(file, |index, to| {
             write_tensor(&planned[index], to, &mut |n_bytes| {
                 done += n_bytes;
@@ -95,8 +95,8 @@ pub fn convert(
     })
 }
 
-impl Packing {
-    /// Number of `general.file_type`: llama.cpp's `llama_ftype`.
+impl Quantization {
+    /// Returns the number of `general.file_type`: llama.cpp's `llama_ftype`.
     pub(crate) fn file_type(self) -> u32 {
         match self {
             Self::F32 => 0,
@@ -108,11 +108,11 @@ impl Packing {
     }
 }
 
-/// What can happen while the file is written.
+/// An error while the file is written.
 enum WriteError {
-    /// The part file cannot be written.
+    /// The part file can't be written.
     Output(io::Error),
-    /// A tensor cannot be packed.
+    /// A tensor can't be encoded.
     Input(ConvertError),
 }
 
@@ -122,8 +122,8 @@ impl From<io::Error> for WriteError {
     }
 }
 
-/// Writes a part file beside `to`, and gives it its name when it is whole and on the disk.
-fn write_whole(
+/// Writes a part file next to `to`, and renames it when it is complete and synced.
+fn write_file(
     to: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), WriteError>,
 ) -> Result<(), ConvertError> {
@@ -139,7 +139,7 @@ fn write_whole(
     let mut part = tempfile::Builder::new();
     let (prefix, suffix) = (format!(".{name}."), ".part");
     part.prefix(&prefix).suffix(suffix);
-    // The default is a file that only its owner may read, which a model need not be.
+    // By default only the owner may read a temporary file, which a model does not need.
     #[cfg(unix)]
     part.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
     let part = part.tempfile_in(folder).map_err(output)?;
@@ -155,7 +155,7 @@ fn write_whole(
     Ok(())
 }
 
-/// Packs a tensor row by row, and tells how many bytes it wrote since it last told.
+/// Encodes a tensor row by row, and reports the bytes that it wrote since the last report.
 fn write_tensor(
     tensor: &Planned<'_>,
     to: &mut dyn Write,

@@ -1,233 +1,236 @@
-//! The list of models that can be installed: the built-in `models.toml`, and a user's own over it.
+//! The catalog of models that can be installed: the built-in `models.toml` and the user's own.
 //!
-//! Rule: an entry is whole or it is not in the list. Every mistake in a file is one sentence with its
-//! line and column, and a list with a mistake never takes the place of one without.
+//! Rule: an entry is complete or not in the catalog. Each error in a file is one sentence with a
+//! line and column, and a catalog with an error never replaces one without.
 
+mod error;
 mod facts;
-mod mistake;
-mod packing;
+mod quantization;
 mod read;
 mod table;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-pub use mistake::Mistake;
-pub(crate) use packing::bits_of;
+pub use error::CatalogError;
+pub(crate) use quantization::bits_of;
 use serde::Serialize;
 
 use crate::facts::Format;
 
-/// The built-in list, as it was when the program was built.
+/// The built-in catalog, as of the build of the program.
 const BUILT_IN: &str = include_str!("../../../models.toml");
 
-/// Name of a list in the file system: the built-in one at the root of a checkout, a user's own in
-/// the data folder.
+/// File name of a catalog: the built-in one in the root of a checkout, and the user's own in the
+/// data folder.
 pub const FILE_NAME: &str = "models.toml";
 
-/// A list of models; each has an id of its own.
+/// A catalog of models. Ids are unique.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Catalogue {
-    /// In the order of the files, the user's own last.
+pub struct Catalog {
+    /// Entries in the order of the files; the user's own come last.
     pub entries: Vec<Entry>,
 }
 
-/// A model in the list, in all its variants.
+/// A model in the catalog, with all its variants.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Entry {
-    /// What people type: lower case, never reused.
+    /// Id that people type: lower case, never reused.
     pub id: String,
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// Name of its family, such as `Qwen3`; empty where the list does not say.
+    /// Name of the model family, such as `Qwen3`; empty if unknown.
     pub family: String,
-    /// What it is good for, and what not; empty where the list does not say.
+    /// What the model is good for and what not; empty if unknown.
     pub description: String,
-    /// SPDX expression, or `LicenseRef-…`; empty where the list does not say.
-    pub licence: String,
-    /// What it is for.
+    /// SPDX expression, or `LicenseRef-…`; empty if unknown.
+    #[serde(rename = "licence")]
+    pub license: String,
+    /// Uses of the model.
     pub tags: Vec<Tag>,
-    /// Tokens that it was made to attend to.
+    /// Context length in tokens that the model was trained for.
     pub context_length: u64,
-    /// Address of its card.
+    /// URL of the model card.
     pub source: Option<String>,
-    /// Numbers of a memory estimate.
+    /// The numbers that memory estimates need.
     pub architecture: Architecture,
-    /// What its makers recommend.
+    /// Sampling parameters that the authors recommend.
     pub sampling: Sampling,
-    /// Id of a smaller entry with the same tokenizer, which may guess for it.
+    /// Id of a smaller entry with the same tokenizer that can be the draft model.
     pub draft: Option<String>,
-    /// In the order of the file; empty of a model that ships with the program.
+    /// Variants in the order of the file; empty for the model that comes with the program.
     pub variants: Vec<Variant>,
-    /// Keys whose values could not be read from the model's card or configuration.
+    /// Keys whose values were not verified with the model card or configuration.
     pub unverified: Vec<String>,
-    /// Where it lies, if it ships with the program.
+    /// Paths of the files, if the model comes with the program.
     pub bundled: Option<Bundled>,
-    /// It is from the user's own list.
+    /// True if the entry is from the user's own catalog.
     pub is_users: bool,
 }
 
-/// What a model is for.
+/// A use of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tag {
     /// Conversation.
     Chat,
-    /// Writing and changing programs.
+    /// Writing and changing code.
     Code,
-    /// Thinking before it answers.
+    /// Thinking before the response.
     Reasoning,
-    /// Turning text into vectors; it does not answer.
+    /// Turning text into embedding vectors; such a model doesn't generate text.
     Embedding,
 }
 
-/// Numbers of a model's own `config.json`.
+/// The numbers of a model's `config.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Architecture {
-    /// As in `config.json`.
+    /// `model_type` of `config.json`.
     pub model_type: String,
-    /// Weights in all, tied ones once.
+    /// Number of weights; tied weights count once.
     pub parameters: u64,
-    /// Of a mixture of experts: weights that a token uses.
+    /// Weights that a token uses, in a mixture of experts.
     pub active_parameters: Option<u64>,
-    /// Of a mixture of experts: how many of a layer's a token passes through, where the list says.
+    /// Experts per layer that a token uses, in a mixture of experts, if known.
     pub experts_per_token: Option<u64>,
-    /// Weights for pictures and sound, in 16 bits beside `parameters` in files for MLX; not loaded.
+    /// Weights for images and audio. Files for MLX contain them in 16 bits, in addition to
+    /// `parameters`; they are not loaded.
     pub vision_parameters: u64,
-    /// Layers of all kinds.
+    /// Number of layers of all kinds.
     pub layers: u64,
-    /// Elements of a token between two layers.
+    /// Elements of a token's hidden state.
     pub hidden_size: u64,
-    /// Query heads of a layer.
+    /// Query heads per layer.
     pub heads: u64,
-    /// Key-value heads of a layer.
+    /// Key-value heads per layer.
     pub kv_heads: u64,
-    /// Size of a key's head.
+    /// Elements of a key head.
     pub head_dim: u64,
-    /// Size of a value's head.
+    /// Elements of a value head.
     pub value_dim: u64,
-    /// Elements of a token inside the feed-forward part; of a mixture what a token uses together.
+    /// Width of the feed-forward layer; in a mixture of experts, of all experts that a token uses.
     pub intermediate_size: u64,
-    /// Tokens in the vocabulary.
+    /// Number of tokens in the vocabulary.
     pub vocabulary: u64,
-    /// Tokens that it was made to attend to.
+    /// Context length in tokens that the model was trained for.
     pub context_length: u64,
-    /// Tokens that the layers with a sliding window attend to.
+    /// Size of the sliding window in tokens.
     pub sliding_window: Option<u64>,
-    /// How many layers have the window.
+    /// Number of layers with a sliding window.
     pub sliding_layers: u64,
-    /// Key-value heads of layers with the window.
+    /// Key-value heads of layers with a sliding window.
     pub sliding_kv_heads: u64,
-    /// Size of a key's head, and of a value's, in layers with the window, where it is another.
+    /// Elements of a key head and of a value head in layers with a sliding window, if different.
     pub sliding_head_dim: Option<u64>,
-    /// How many of the last layers keep nothing, for they read what earlier ones keep.
+    /// Number of layers at the end that have no KV cache, because they read that of earlier layers.
     pub shared_layers: u64,
-    /// How many layers keep a state of fixed size in place of keys and values.
+    /// Number of layers with a state of fixed size instead of keys and values.
     pub linear_layers: u64,
-    /// Bytes of that state, a layer, at 4 bytes an element.
+    /// Bytes of that state per layer, at 4 bytes per element.
     pub linear_state_bytes: u64,
-    /// How a model is packed that ships with the program.
-    pub bundled: Option<BundledPacking>,
+    /// Quantization of the model that comes with the program.
+    pub bundled: Option<BundledQuantization>,
 }
 
-/// How the weights of a model are packed that ships with the program.
+/// Quantization of the model that comes with the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct BundledPacking {
-    /// Bits of a quantised weight.
+pub struct BundledQuantization {
+    /// Bits per quantized weight.
     pub bits: u64,
     /// Weights that share a scale.
     pub group_size: u64,
-    /// Bytes of its safetensors file.
+    /// Size of the safetensors file in bytes.
     pub weight_bytes: u64,
 }
 
-/// What a model's makers recommend for sampling.
+/// Sampling parameters that the authors of a model recommend.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Sampling {
-    /// 0 for always the likeliest token.
+    /// 0 always takes the most likely token.
     pub temperature: Option<f64>,
-    /// The likeliest tokens that together have this probability.
+    /// Keeps the most likely tokens that together have this probability.
     pub top_p: Option<f64>,
-    /// So many of the likeliest tokens; 0 for all.
+    /// Keeps this many of the most likely tokens; 0 keeps all.
     pub top_k: Option<u64>,
-    /// Tokens at least this probable relative to the likeliest.
+    /// Keeps tokens with at least this probability relative to the most likely one.
     pub min_p: Option<f64>,
-    /// 1 for none.
+    /// 1 turns the penalty off.
     pub repetition_penalty: Option<f64>,
 }
 
-/// A model in one form and packing, as it lies on the hub.
+/// A model in one format and quantization, as a download from the hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Variant {
-    /// Form of its files.
+    /// Format of the files.
     pub format: Format,
-    /// `4-bit`, `Q4_K_M`, ….
-    pub packing: String,
-    /// `owner/name`.
+    /// Name of the quantization: `4-bit`, `Q4_K_M`, ….
+    #[serde(rename = "packing")]
+    pub quantization: String,
+    /// Repository, `owner/name`.
     pub repository: String,
-    /// A branch, tag or commit of the repository.
+    /// Branch, tag or commit of the repository.
     pub revision: String,
-    /// What is fetched; empty where the hub is to be asked.
+    /// Files to download; empty if the hub must be asked for them.
     pub files: Vec<RemoteFile>,
-    /// Bytes of all files as the list states them; see [`Variant::size_bytes`].
+    /// Bytes of all files as the catalog states them; see [`Variant::size_bytes`].
     pub stated_size_bytes: Option<u64>,
-    /// Keys whose values could not be read from the hub.
+    /// Keys whose values were not verified with the hub.
     pub unverified: Vec<String>,
 }
 
 /// A file on the hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemoteFile {
-    /// Path in the repository; never absolute, never leading out.
+    /// Path in the repository: relative, and without `..`.
     pub name: String,
-    /// Its size, if known.
+    /// Size in bytes, if known.
     pub size_bytes: Option<u64>,
-    /// Its checksum in 64 lower-case hexadecimal digits, if known.
+    /// SHA-256 checksum as 64 lower-case hexadecimal digits, if known.
     pub sha256: Option<String>,
 }
 
-/// Where a model lies that ships with the program, relative to the built-in list.
+/// Paths of the model that comes with the program, relative to the built-in catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bundled {
-    /// Folder of safetensors.
+    /// Folder of safetensors files.
     pub path: PathBuf,
-    /// The same weights as one file for llama.cpp.
+    /// The same weights as a GGUF file.
     pub gguf: Option<PathBuf>,
 }
 
-impl Catalogue {
-    /// The built-in list. Read once.
+impl Catalog {
+    /// Returns the built-in catalog. It is read once.
     pub fn built_in() -> Arc<Self> {
-        static LIST: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
-            // A test holds that there are no mistakes in it; were there one, an entry would be missing
-            // and all else go on.
+        static LIST: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
+            // A test checks that it has no errors. With one, that entry would be missing and all
+            // others would still work.
             let (entries, _) =
-                read::list(BUILT_IN, Path::new(FILE_NAME), &Catalogue::default(), false);
-            Arc::new(Catalogue { entries })
+                read::list(BUILT_IN, Path::new(FILE_NAME), &Catalog::default(), false);
+            Arc::new(Catalog { entries })
         });
         LIST.clone()
     }
 
-    /// Reads a built-in list.
+    /// Reads a built-in catalog.
     ///
     /// # Errors
-    /// The first [`Mistake`] in it; `file` is the name that it gives.
-    pub fn read(text: &str, file: &Path) -> Result<Self, Mistake> {
+    /// The first [`CatalogError`] in `text`, with `file` as the name of the file.
+    pub fn read(text: &str, file: &Path) -> Result<Self, CatalogError> {
         Self::default().with(text, file, false)
     }
 
-    /// This list with the user's own entries: one with the id of an entry here takes its place, the
-    /// others come last.
+    /// Returns this catalog with the user's own entries. An entry with an id of this catalog replaces
+    /// that entry; all others come last.
     ///
     /// # Errors
-    /// The first [`Mistake`] in `text`; `file` is the name that it gives.
-    pub fn merged_with(&self, text: &str, file: &Path) -> Result<Self, Mistake> {
+    /// The first [`CatalogError`] in `text`, with `file` as the name of the file.
+    pub fn merged_with(&self, text: &str, file: &Path) -> Result<Self, CatalogError> {
         self.with(text, file, true)
     }
 
-    fn with(&self, text: &str, file: &Path, is_users: bool) -> Result<Self, Mistake> {
-        let (new, mistakes) = read::list(text, file, self, is_users);
-        if let Some(first) = mistakes.into_iter().next() {
+    fn with(&self, text: &str, file: &Path, is_users: bool) -> Result<Self, CatalogError> {
+        let (new, errors) = read::list(text, file, self, is_users);
+        if let Some(first) = errors.into_iter().next() {
             return Err(first);
         }
         let mut entries = self.entries.clone();
@@ -240,15 +243,15 @@ impl Catalogue {
         Ok(Self { entries })
     }
 
-    /// The entry of an id; upper case in it does not matter.
+    /// Returns the entry with this id, in upper or lower case.
     pub fn find(&self, id: &str) -> Option<&Entry> {
         let mut entries = self.entries.iter();
         entries.find(|entry| entry.id.eq_ignore_ascii_case(id))
     }
 
-    /// Entries that have every one of these words in their id, name, family, licence, tags, repositories
-    /// or description: those with all of them in the id or name first, else in the order of the list.
-    /// No words find all.
+    /// Returns the entries that contain every one of these words in their id, name, family, license,
+    /// tags, repositories or description. Entries with all words in the id or name come first; else
+    /// the order is that of the catalog. An empty text returns all entries.
     pub fn search(&self, words: &str) -> Vec<&Entry> {
         let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
         let found = self.entries.iter();
@@ -266,7 +269,7 @@ impl Entry {
             &self.id,
             &self.name,
             &self.family,
-            &self.licence,
+            &self.license,
             &self.description,
         ];
         let texts = own.into_iter().map(|text| &**text);
@@ -287,10 +290,10 @@ impl Entry {
 }
 
 impl Tag {
-    /// All, in the order in which they are shown.
+    /// All tags, in display order.
     pub const ALL: [Self; 4] = [Self::Chat, Self::Code, Self::Reasoning, Self::Embedding];
 
-    /// As in the list.
+    /// Returns the name of the tag in the catalog.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -302,7 +305,8 @@ impl Tag {
 }
 
 impl Variant {
-    /// Bytes of all files that are fetched: their sum where each is known, else what the list states.
+    /// Returns the bytes of all files to download: their sum if each size is known, else the bytes
+    /// that the catalog states.
     pub fn size_bytes(&self) -> Option<u64> {
         let sum = sum_of(self.files.iter());
         match self.lists_all_files() {
@@ -311,12 +315,12 @@ impl Variant {
         }
     }
 
-    /// Bytes of the files that hold the weights, where each is known.
+    /// Returns the bytes of the weight files, if each size is known.
     pub(crate) fn weight_files_bytes(&self) -> Option<u64> {
         sum_of(self.files.iter().filter(|file| self.is_weights(file)))
     }
 
-    /// Whether a file holds weights of this form.
+    /// Returns true if `file` contains weights in this variant's format.
     pub fn is_weights(&self, file: &RemoteFile) -> bool {
         let extension = match self.format {
             Format::Gguf => ".gguf",
@@ -325,9 +329,9 @@ impl Variant {
         file.name.to_ascii_lowercase().ends_with(extension)
     }
 
-    /// Whether [`Self::files`] are all that the model needs, so that it can be fetched without asking
-    /// the hub what there is. A folder needs its configuration and tokenizer beside the weights; where
-    /// only weights are listed, their sizes and checksums are for checking what the hub lists.
+    /// Returns true if [`Self::files`] lists every file that the model needs, so that the hub need not
+    /// be asked. A folder needs its configuration and tokenizer in addition to the weights; if only
+    /// weights are listed, their sizes and checksums serve to check the hub's list.
     pub fn lists_all_files(&self) -> bool {
         let has = |name: &str| self.files.iter().any(|file| file.name == name);
         match self.format {
@@ -337,7 +341,7 @@ impl Variant {
     }
 }
 
-/// Bytes of all these files; `None` where there are none, or one's size is not known.
+/// Returns the bytes of all these files; `None` for no files, or if a size is unknown.
 fn sum_of<'a>(files: impl Iterator<Item = &'a RemoteFile>) -> Option<u64> {
     let sizes = files.map(|file| file.size_bytes);
     sizes.reduce(|sum, size| sum?.checked_add(size?)).flatten()

@@ -1,8 +1,8 @@
-//! Whether a model fits a machine, in plain verdicts with their numbers, and how fast it will be:
-//! before a download, before a load, and corrected by what earlier uses measured.
+//! Estimates whether a model fits a machine and how fast it will be, before a download or a load,
+//! corrected by measurements of earlier uses.
 //!
-//! The bytes are those of [`crate::fit`], which the engines use; the budget is that of
-//! `transom_fit`, which the supervisor uses. So what is said here is what is enforced at a load.
+//! Rule: the memory need is that of [`crate::fit`], which the engines use, and the budget that of
+//! `transom_fit`, which the supervisor uses. So an estimate equals the decision at the load.
 
 mod bandwidth;
 mod machine;
@@ -22,79 +22,77 @@ use crate::facts::ModelFacts;
 use crate::fit;
 use crate::measured::Record;
 
-/// What is to be loaded.
+/// A model with its load settings, to be estimated.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
-    /// The form that will run.
+pub struct EstimateRequest<'a> {
+    /// The variant that will run.
     pub facts: &'a ModelFacts,
-    /// How keys and values shall be kept.
+    /// Type of the KV cache.
     pub kv: KvCacheChoice,
-    /// Tokens of prompt and answer together.
+    /// Tokens of prompt and response together.
     pub context_length: u64,
-    /// A smaller model that is loaded beside it and guesses for it.
+    /// The draft model, if one is loaded as well.
     pub draft: Option<&'a ModelFacts>,
-    /// What earlier uses of this form on this machine measured.
-    pub known: Option<&'a Record>,
+    /// Measurements of earlier uses of this variant on this machine.
+    pub measured: Option<&'a Record>,
 }
 
-impl<'a> Wish<'a> {
-    /// A model as it is loaded when nothing was chosen.
-    pub fn of(facts: &'a ModelFacts) -> Self {
+impl<'a> EstimateRequest<'a> {
+    /// Returns a request with default settings.
+    pub fn new(facts: &'a ModelFacts) -> Self {
         Self {
             facts,
             kv: KvCacheChoice::Automatic,
             context_length: DEFAULT_CONTEXT,
             draft: None,
-            known: None,
+            measured: None,
         }
     }
 }
 
-/// What there is for models.
+/// The memory that models may use, now or on an idle machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
-    /// Bytes that models may use together, as of [`Budget`].
+pub struct AvailableMemory {
+    /// Bytes that models may use together, see [`Budget`].
     pub budget_bytes: u64,
-    /// Of it, what models take that are loaded and will stay.
-    pub taken_bytes: u64,
-    /// Bytes that the system can give now without paging; `None` where nobody asked, as of another
-    /// machine.
+    /// Bytes of the budget that loaded models use which will stay loaded.
+    pub in_use_bytes: u64,
+    /// Bytes that the system can give now without paging; `None` if unknown, as on another machine.
     pub available_bytes: Option<u64>,
 }
 
-impl Room {
-    /// All of a budget, on a machine that does nothing else.
-    pub fn all_of(budget: &Budget) -> Self {
+impl AvailableMemory {
+    /// Returns all of a budget, on a machine that runs nothing else.
+    pub fn of_budget(budget: &Budget) -> Self {
         Self {
             budget_bytes: budget.total_bytes,
-            taken_bytes: 0,
+            in_use_bytes: 0,
             available_bytes: None,
         }
     }
 }
 
-/// Bytes that a model needs, by part.
+/// The bytes that a model needs, by part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Need {
-    /// Weights, as this machine computes with them.
+pub struct EstimatedNeed {
+    /// Weights, in the form in which this machine computes with them.
     pub weight_bytes: u64,
-    /// Keys, values and states with the context full; 0 where the files do not say enough.
+    /// Keys, values and states with a full context; 0 if the files don't say enough.
     pub kv_cache_bytes: u64,
-    /// What steps hold at once.
+    /// Peak of the activations of a step.
     pub activation_bytes: u64,
-    /// All of the model that guesses, its own cache included; 0 without one.
+    /// The whole draft model, with its own KV cache; 0 without one.
     pub draft_bytes: u64,
-    /// Caches that are kept while there is room: freed buffers, and what they hold of earlier
-    /// prompts.
+    /// Caches that are dropped when memory is short: freed buffers, and the states of earlier prompts.
     pub cache_bytes: u64,
-    /// What earlier uses took beyond the parts above, or less; 0 before the first.
+    /// Measured bytes of earlier uses beyond the parts above, or below; 0 before the first use.
     pub correction_bytes: i64,
-    /// Tokens of context that these are for: what was wished for, at most the model's own.
+    /// Tokens of context that these bytes are for: the requested ones, at most the model's own.
     pub context_length: u64,
 }
 
-impl Need {
-    /// All parts together.
+impl EstimatedNeed {
+    /// Returns the sum of all parts.
     pub fn total_bytes(&self) -> u64 {
         let parts = [
             self.weight_bytes,
@@ -107,104 +105,122 @@ impl Need {
     }
 }
 
-/// Whether a model fits.
+/// Whether a model fits in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
-    /// As things are.
+pub enum EstimatedFit {
+    /// It fits now.
     Fits,
-    /// With so many tokens of context, fewer than were wished for.
+    /// It fits with this context length, which is shorter than the requested one.
     FitsWithContext {
-        /// At least [`LEAST_CONTEXT`].
+        /// Tokens, at least [`LEAST_CONTEXT`].
         context_length: u64,
     },
-    /// The machine is large enough, but other programs or models hold too much of it now.
+    /// The machine is large enough, but other programs or models use too much memory now.
     FitsIfOthersClose {
-        /// Bytes that they must give back.
+        /// Bytes that they must free.
         needs_bytes_free: u64,
     },
-    /// Not on this machine.
+    /// It doesn't fit on this machine.
     DoesNotFit {
-        /// Bytes that are missing, with the context wished for.
+        /// Bytes that are missing with the requested context length.
         missing_bytes: u64,
     },
 }
 
-impl Verdict {
-    /// Whether it can be used on this machine at all.
+impl EstimatedFit {
+    /// Returns true if the model can be used on this machine at all.
     pub fn is_usable(&self) -> bool {
         !matches!(self, Self::DoesNotFit { .. })
     }
 }
 
-/// What is known of a model on a machine before it is loaded.
+/// The estimate of a model on a machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
-    /// What it needs.
-    pub need: Need,
-    /// What there is for it: the budget, without what stays loaded.
+    /// The memory that it needs.
+    pub need: EstimatedNeed,
+    /// The budget without the models that stay loaded.
     pub room_bytes: u64,
     /// Whether it fits.
-    pub verdict: Verdict,
-    /// The longest context that the machine has room for, in steps of 256 tokens up to the model's
-    /// own; `None` if not even the shortest.
+    pub verdict: EstimatedFit,
+    /// The longest context that fits, in steps of 256 tokens, at most the model's own; `None` if not
+    /// even the shortest one fits.
     pub context_that_fits: Option<u64>,
-    /// Tokens a second of an answer; `None` where nothing is known of the machine's memory.
+    /// Decode speed; `None` if the machine's memory bandwidth is unknown.
     pub speed: Option<Speed>,
-    /// The need was corrected by what earlier uses measured.
+    /// True if measurements of earlier uses corrected the need.
     pub is_corrected: bool,
 }
 
-/// Estimates `wish` on `machine`, where there is `room`.
-pub fn estimate(wish: &Wish<'_>, machine: &Machine, room: &Room) -> Estimate {
-    let need = need(wish, machine, wish.context_length);
-    let takes = |n| self::need(wish, machine, n).total_bytes();
-    let context_that_fits = fit::longest(wish.facts, |n| takes(n) <= room.budget_bytes);
-    let room_bytes = room.budget_bytes.saturating_sub(room.taken_bytes);
+/// Estimates `request` on `machine` with the `available` memory.
+pub fn estimate(
+    request: &EstimateRequest<'_>,
+    machine: &Machine,
+    available: &AvailableMemory,
+) -> Estimate {
+    let need = need(request, machine, request.context_length);
+    let takes = |n| self::need(request, machine, n).total_bytes();
+    let context_that_fits = fit::longest(request.facts, |n| takes(n) <= available.budget_bytes);
+    let room_bytes = available
+        .budget_bytes
+        .saturating_sub(available.in_use_bytes);
     Estimate {
-        verdict: verdict(need.total_bytes(), room, context_that_fits),
+        verdict: estimated_fit(need.total_bytes(), available, context_that_fits),
         need,
         room_bytes,
         context_that_fits,
-        speed: speed::speed(wish, machine, need.context_length),
+        speed: speed::speed(request, machine, need.context_length),
         is_corrected: need.correction_bytes != 0,
     }
 }
 
-/// What `wish` needs with `context_length` tokens.
-pub fn need(wish: &Wish<'_>, machine: &Machine, context_length: u64) -> Need {
+/// Returns the memory that `request` needs with `context_length` tokens.
+pub fn need(
+    request: &EstimateRequest<'_>,
+    machine: &Machine,
+    context_length: u64,
+) -> EstimatedNeed {
     let of_machine = machine.for_fit();
-    let own = fit::need(wish.facts, &of_machine, wish.kv, context_length);
-    let draft = wish.draft.map_or(0, |draft| {
-        fit::need(draft, &of_machine, wish.kv, context_length).total_bytes()
+    let own = fit::need(request.facts, &of_machine, request.kv, context_length);
+    let draft = request.draft.map_or(0, |draft| {
+        fit::need(draft, &of_machine, request.kv, context_length).total_bytes()
     });
-    let known = wish.known;
-    Need {
+    let measured = request.measured;
+    EstimatedNeed {
         weight_bytes: own.weight_bytes,
         kv_cache_bytes: own.kv_cache_bytes,
         activation_bytes: own.activation_bytes,
         draft_bytes: draft,
         cache_bytes: own.cache_bytes,
-        correction_bytes: known.map_or(0, |known| known.correction(wish.facts, machine, wish.kv)),
+        correction_bytes: measured.map_or(0, |record| {
+            record.correction(request.facts, machine, request.kv)
+        }),
         context_length: own.context_length as u64,
     }
 }
 
-fn verdict(wanted: u64, room: &Room, context_that_fits: Option<u64>) -> Verdict {
-    if wanted > room.budget_bytes {
+fn estimated_fit(
+    need_bytes: u64,
+    available: &AvailableMemory,
+    context_that_fits: Option<u64>,
+) -> EstimatedFit {
+    if need_bytes > available.budget_bytes {
         return match context_that_fits {
             Some(context_length) if context_length >= LEAST_CONTEXT => {
-                Verdict::FitsWithContext { context_length }
+                EstimatedFit::FitsWithContext { context_length }
             }
-            _ => Verdict::DoesNotFit {
-                missing_bytes: wanted - room.budget_bytes,
+            _ => EstimatedFit::DoesNotFit {
+                missing_bytes: need_bytes - available.budget_bytes,
             },
         };
     }
-    let free = room.budget_bytes.saturating_sub(room.taken_bytes);
-    let free = free.min(room.available_bytes.unwrap_or(u64::MAX));
-    match wanted.checked_sub(free) {
-        None | Some(0) => Verdict::Fits,
-        Some(needs_bytes_free) => Verdict::FitsIfOthersClose { needs_bytes_free },
+    let free = available
+        .budget_bytes
+        .saturating_sub(available.in_use_bytes);
+    let free = free.min(available.available_bytes.unwrap_or(u64::MAX));
+    match need_bytes.checked_sub(free) {
+        None | Some(0) => EstimatedFit::Fits,
+        Some(needs_bytes_free) => EstimatedFit::FitsIfOthersClose { needs_bytes_free },
     }
 }

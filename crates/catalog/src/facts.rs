@@ -1,85 +1,84 @@
-//! What a model is, whatever its files' format: the facts that people and memory estimates need.
+//! The facts of a model in any format that people and memory estimates need.
 
 use serde::Serialize;
 
-/// Facts of a model that matter to people and to memory estimates.
+/// The facts of a model that people and memory estimates need.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelFacts {
-    /// Form of its files.
+    /// Format of the files.
     pub format: Format,
     /// `llama`, `qwen3`, ….
     pub architecture: String,
-    /// Name for people.
+    /// Display name.
     pub name: Option<String>,
-    /// Tokens that the model was made to attend to.
+    /// Context length in tokens that the model was trained for.
     pub context_length: Option<u64>,
-    /// Transformer layers.
+    /// Number of transformer layers.
     pub n_layers: Option<u64>,
-    /// Query heads of a layer.
+    /// Query heads per layer.
     pub n_heads: Option<u64>,
-    /// Key-value heads of each layer, one number a layer.
+    /// Key-value heads of each layer.
     pub n_kv_heads: Vec<u64>,
-    /// Size of a key's head.
+    /// Elements of a key head.
     pub key_length: Option<u64>,
-    /// Size of a value's head.
+    /// Elements of a value head.
     pub value_length: Option<u64>,
-    /// Tokens that layers with a sliding window attend to.
+    /// Size of the sliding window in tokens.
     pub sliding_window: Option<u64>,
-    /// What each layer keeps, one a layer; layers that are not listed attend to all tokens.
+    /// The kind of each layer. Layers that are not listed attend to all tokens.
     pub layers: Vec<LayerKind>,
-    /// Size of a key's head in layers with a sliding window, where it is another.
+    /// Elements of a key head in layers with a sliding window, if different.
     pub sliding_key_length: Option<u64>,
-    /// Size of a value's head in layers with a sliding window, where it is another.
+    /// Elements of a value head in layers with a sliding window, if different.
     pub sliding_value_length: Option<u64>,
-    /// Bytes that a [`LayerKind::Linear`] layer keeps of a conversation however long it is, at 4
-    /// bytes an element, the state of its convolution included.
+    /// Bytes of state of a [`LayerKind::Linear`] layer, whatever the length of the conversation, at 4
+    /// bytes per element. The state of its convolution is included.
     pub linear_state_bytes: u64,
-    /// Elements of a token between two layers.
+    /// Elements of a token's hidden state.
     pub hidden_size: Option<u64>,
-    /// Elements of a token inside the feed-forward part; of a mixture of experts, all that a token
-    /// uses together, if that is more.
+    /// Width of the feed-forward layer; in a mixture of experts, of all experts that a token uses, if
+    /// that is more.
     pub feed_forward_length: Option<u64>,
-    /// Experts that a token passes through in a layer, each of which works on a copy of it; 0 without
-    /// experts.
+    /// Experts per layer that a token uses. Each works on its own copy of the token. 0 without experts.
     pub n_used_experts: u64,
-    /// Tokens in the vocabulary.
+    /// Number of tokens in the vocabulary.
     pub vocab_size: Option<u64>,
-    /// Parameters, counted from the tensors.
+    /// Number of parameters, counted from the tensors.
     pub n_parameters: u64,
     /// Bytes of all tensors.
     pub weight_bytes: u64,
-    /// Bytes of the weights that computing one token reads: of a mixture of experts only those that
-    /// it uses. As `weight_bytes` where the files do not tell.
+    /// Bytes of the weights that computing one token reads: in a mixture of experts only those that it
+    /// uses. Equal to `weight_bytes` if the files don't say it.
     pub active_weight_bytes: u64,
-    /// Bytes by the way in which they are packed, most first.
-    pub mix: Vec<Packed>,
-    /// Bits of a quantised weight, where the files say it of all of them.
+    /// Bytes by tensor type, the largest first.
+    pub mix: Vec<TensorTypeStats>,
+    /// Bits per quantized weight, if the files state one number for all.
     pub bits: Option<u64>,
-    /// The chat template, as Jinja text.
+    /// Chat template, as Jinja text.
     pub chat_template: Option<String>,
-    /// Files that the model is made of.
+    /// Number of files.
     pub n_files: usize,
 }
 
-/// What a layer keeps of the tokens that it has seen.
+/// What a layer stores of the tokens that it has processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
-    /// Keys and values of all.
+    /// Keys and values of all tokens.
     Full,
-    /// Those of the last ones, as many as [`ModelFacts::sliding_window`].
+    /// Keys and values of the last [`ModelFacts::sliding_window`] tokens.
     Sliding,
-    /// A state of fixed size ([`ModelFacts::linear_state_bytes`]), as linear attention and
-    /// state-space layers do.
+    /// A state of fixed size ([`ModelFacts::linear_state_bytes`]), as in linear attention and
+    /// state-space layers.
     Linear,
-    /// Nothing: it reads what an earlier layer keeps.
+    /// Nothing: the layer reads the cache of an earlier layer.
     Shared,
 }
 
 impl LayerKind {
-    /// The layers of a model of which only the counts are known; their order is made up, and does
-    /// not matter to what they need. Counts beyond `n_layers` are left out.
-    pub fn counted(n_layers: u64, n_sliding: u64, n_linear: u64) -> Vec<Self> {
+    /// Returns layers by their counts, in an arbitrary order, which doesn't matter to the memory need.
+    /// Counts beyond `n_layers` are ignored.
+    pub fn from_counts(n_layers: u64, n_sliding: u64, n_linear: u64) -> Vec<Self> {
         let n_layers = n_layers.min(MAX_LAYERS);
         let n_sliding = n_sliding.min(n_layers);
         let n_linear = n_linear.min(n_layers - n_sliding);
@@ -91,42 +90,42 @@ impl LayerKind {
     }
 }
 
-/// No model has more layers; a file that says so is not followed.
+/// More layers than any model has. The reader stops at this number.
 pub(crate) const MAX_LAYERS: u64 = 4096;
 
-/// Tensors packed in one way.
+/// Number and size of the tensors of one type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Packed {
-    /// `Q4_K`, `F32`, ….
+pub struct TensorTypeStats {
+    /// Type of the tensors: `Q4_K`, `F32`, ….
     pub kind: String,
-    /// How many tensors.
+    /// Number of tensors.
     pub n_tensors: u64,
-    /// Bytes of them.
+    /// Bytes of all of them.
     pub bytes: u64,
 }
 
-/// Form of a model's files.
+/// Format of a model's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// llama.cpp's.
+    /// GGUF, for llama.cpp.
     Gguf,
-    /// A folder with `config.json` and safetensors files, as of Hugging Face and mlx-lm.
+    /// A folder with `config.json` and safetensors files, as Hugging Face and mlx-lm write it.
     Safetensors,
 }
 
-/// How the elements of a KV cache are kept.
+/// Type of the elements of a KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KvType {
-    /// Two bytes each.
+    /// Two bytes per element.
     F16,
-    /// 32 in 34 bytes, in blocks along a head.
+    /// 34 bytes per 32 elements, in blocks along a head.
     Q8_0,
 }
 
 impl KvType {
-    /// Bytes of a head's row of `length` elements.
+    /// Returns the bytes of a head with `length` elements.
     fn row_bytes(self, length: u64) -> Option<u64> {
         match self {
             Self::F16 => length.checked_mul(2),
@@ -136,8 +135,8 @@ impl KvType {
 }
 
 impl ModelFacts {
-    /// How most of the weights are packed, in the words that people know: `4-bit`, `Q4_K`, `BF16`.
-    pub fn packing(&self) -> String {
+    /// Returns the quantization of most weights, in the usual words: `4-bit`, `Q4_K`, `BF16`.
+    pub fn quantization(&self) -> String {
         match (self.bits, self.mix.first()) {
             (Some(bits), _) => format!("{bits}-bit"),
             (None, Some(most)) => most.kind.clone(),
@@ -145,25 +144,25 @@ impl ModelFacts {
         }
     }
 
-    /// Bytes of keys, values and states for `context_length` tokens. `None` where the files do not
-    /// say enough.
+    /// Returns the bytes of keys, values and states for `context_length` tokens. `None` if the files
+    /// don't say enough.
     ///
-    /// Layers with a sliding window count with it and no more. Engines keep some steps beyond it,
+    /// Layers with a sliding window count with exactly the window. Engines store some more tokens,
     /// which `fit::need` adds.
     pub fn kv_cache_bytes(&self, context_length: u64, kind: KvType) -> Option<u64> {
         let in_window = context_length.min(self.sliding_window.unwrap_or(u64::MAX));
-        self.kept_bytes(context_length, in_window, kind)
+        self.cache_bytes(context_length, in_window, kind)
     }
 
-    /// Bytes of keys, values and states where layers that attend to all have room for `n_tokens`,
-    /// and layers with a window for `n_sliding`. `None` where the files do not say enough.
-    pub fn kept_bytes(&self, n_tokens: u64, n_sliding: u64, kind: KvType) -> Option<u64> {
+    /// Returns the bytes of keys, values and states with room for `n_tokens` in layers that attend to
+    /// all tokens, and for `n_sliding` in layers with a window. `None` if the files don't say enough.
+    pub fn cache_bytes(&self, n_tokens: u64, n_sliding: u64, kind: KvType) -> Option<u64> {
         let row = |length| kind.row_bytes(length);
         self.kept(n_tokens, n_sliding, row)?
             .checked_add(self.state_bytes()?)
     }
 
-    /// As [`Self::kept_bytes`], without states, and with `row` bytes for elements of a head.
+    /// Like [`Self::cache_bytes`], without states, and with `row` bytes for the elements of a head.
     pub(crate) fn kept(
         &self,
         n_tokens: u64,
@@ -183,7 +182,7 @@ impl ModelFacts {
             .checked_add(sliding.checked_mul(n_sliding)?)
     }
 
-    /// Key-value heads of all layers of the kind `of` together. `None` where the files do not say.
+    /// Returns the number of key-value heads in all layers of the kind `of`, if known.
     pub(crate) fn kv_heads(&self, of: LayerKind) -> Option<u64> {
         if self.n_kv_heads.is_empty() {
             return None;
@@ -193,12 +192,12 @@ impl ModelFacts {
         counted.try_fold(0u64, |sum, (_, &n)| sum.checked_add(n))
     }
 
-    /// What layer number `layer` keeps.
+    /// Returns the kind of layer number `layer`.
     pub fn layer(&self, layer: usize) -> LayerKind {
         self.layers.get(layer).copied().unwrap_or(LayerKind::Full)
     }
 
-    /// How many layers are of the kind `of`.
+    /// Returns the number of layers of the kind `of`.
     pub fn n_layers_of(&self, of: LayerKind) -> u64 {
         let listed = self.layers.iter().filter(|&&kind| kind == of).count() as u64;
         let unlisted = self.n_layers.unwrap_or(0);
@@ -209,14 +208,14 @@ impl ModelFacts {
         }
     }
 
-    /// Bytes of the states of all linear layers.
+    /// Returns the bytes of the states of all linear layers.
     pub(crate) fn state_bytes(&self) -> Option<u64> {
         let n_linear = self.n_layers_of(LayerKind::Linear);
         self.linear_state_bytes.checked_mul(n_linear)
     }
 
-    /// Whether at this length some layers look no further back than their window.
-    pub fn may_need_less_than(&self, context_length: u64) -> bool {
+    /// Returns true if some layers have a window that is shorter than this context.
+    pub fn has_window_below(&self, context_length: u64) -> bool {
         let has_sliding = self.n_layers_of(LayerKind::Sliding) > 0;
         let window = self.sliding_window.filter(|_| has_sliding);
         window.is_some_and(|window| window < context_length)
@@ -228,15 +227,19 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_packing_is_told_in_words_that_people_know() {
+    fn the_quantization_has_its_usual_name() {
         let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
         let mut facts = crate::inspect(&starter).unwrap();
-        assert_eq!(facts.packing(), "4-bit", "and not that of its 32-bit words");
+        assert_eq!(
+            facts.quantization(),
+            "4-bit",
+            "and not that of its 32-bit words"
+        );
         facts.bits = None;
-        assert_eq!(facts.packing(), "U32");
+        assert_eq!(facts.quantization(), "U32");
         facts.mix[0].kind = "Q4_K".to_owned();
-        assert_eq!(facts.packing(), "Q4_K");
+        assert_eq!(facts.quantization(), "Q4_K");
         facts.mix.clear();
-        assert_eq!(facts.packing(), "");
+        assert_eq!(facts.quantization(), "");
     }
 }

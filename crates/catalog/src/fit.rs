@@ -1,8 +1,9 @@
-//! What a model will need in memory on a machine, and the longest context that fits, from its facts
-//! alone: for people who move a slider, long before anything is loaded.
+//! Computes the memory that a model needs on a machine, and the longest context that fits, from the
+//! model's facts alone.
 //!
-//! The engines take their `memory_need`, which decides when a model is loaded, from these sums.
-//! Rule: nothing is read or asked here, and no number of a file can overflow.
+//! The engines take their `memory_need`, which decides whether a model is loaded, from this module.
+//!
+//! Rule: these functions read no file and ask no system, and no number of a file can overflow.
 
 pub mod llama;
 pub mod mlx;
@@ -13,16 +14,16 @@ use transom_fit::{CONTEXT_STEP, KvCacheChoice, MemoryNeed};
 
 use crate::facts::{Format, KvType, ModelFacts};
 
-/// The machine, as far as the sums care.
+/// The properties of a machine that the memory need depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// The engines compute on a GPU that shares the memory, as on Apple silicon.
+    /// True if the engines compute on a GPU with unified memory, as on Apple silicon.
     pub has_gpu: bool,
     /// Bytes of memory.
     pub memory_bytes: u64,
 }
 
-/// What the form that `facts` are of needs on `machine` with `context_length` tokens.
+/// Returns the memory that this variant of a model needs on `machine` with `context_length` tokens.
 pub fn need(
     facts: &ModelFacts,
     machine: &Machine,
@@ -49,7 +50,7 @@ fn mlx_weights(facts: &ModelFacts, machine: &Machine) -> mlx::Weights {
     }
 }
 
-/// How the cache of this form will be kept on `machine`; `None` for wider than [`KvType`] knows.
+/// Returns the KV cache type of this variant on `machine`; `None` for wider types than [`KvType`] has.
 pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvCacheChoice) -> Option<KvType> {
     match facts.format {
         Format::Gguf => Some(llama::kv_type(facts, machine.has_gpu, kv)),
@@ -60,24 +61,24 @@ pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvCacheChoice) -> Opti
     }
 }
 
-/// Whether MLX keeps packed weights packed on `machine`: on a processor it widens them where there is
-/// memory for it, which is many times faster.
-pub(crate) fn stays_quantised(facts: &ModelFacts, machine: &Machine) -> bool {
+/// Returns true if MLX keeps quantized weights quantized on `machine`. On a CPU with enough memory
+/// it converts them to dense weights, which is many times faster.
+pub(crate) fn stays_quantized(facts: &ModelFacts, machine: &Machine) -> bool {
     let is_packed = facts.mix.iter().any(|packed| packed.kind == "U32");
     is_packed && mlx_weights(facts, machine) != mlx::Weights::Dense
 }
 
-/// Tokens of context for which an engine made room to hold `n_tokens`.
-pub(crate) fn room_made_for(facts: &ModelFacts, n_tokens: u64) -> u64 {
+/// Returns the tokens of context that an engine allocates to hold `n_tokens`.
+pub(crate) fn context_capacity(facts: &ModelFacts, n_tokens: u64) -> u64 {
     match facts.format {
-        Format::Gguf => llama::room_made_for(n_tokens),
+        Format::Gguf => llama::context_capacity(n_tokens),
         Format::Safetensors => n_tokens,
     }
 }
 
-/// The most tokens of context that fit; what fits gets no less as they get fewer.
+/// Returns the longest context for which `fits` is true. If a context fits, a shorter one fits too.
 pub(crate) fn longest(facts: &ModelFacts, fits: impl Fn(u64) -> bool) -> Option<u64> {
-    // Longer ones are no model's.
+    // No model has a longer context.
     const MOST: u64 = 1 << 24;
     let own = facts.context_length.filter(|&n| n > 0).unwrap_or(MOST);
     let own = own.min(MOST);
@@ -95,12 +96,12 @@ pub(crate) fn longest(facts: &ModelFacts, fits: impl Fn(u64) -> bool) -> Option<
     (least > 0).then_some(least * CONTEXT_STEP)
 }
 
-/// Tokens of context as engines count them.
+/// Returns a context length in the type that engines use.
 fn tokens(context_length: u64) -> usize {
     usize::try_from(context_length).unwrap_or(usize::MAX)
 }
 
-/// Numbers of a file, added up and multiplied without overflow.
+/// Multiplies numbers of a file without overflow.
 fn product(factors: &[u64]) -> u64 {
     factors.iter().copied().fold(1, u64::saturating_mul)
 }

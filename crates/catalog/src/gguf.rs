@@ -1,11 +1,12 @@
-//! GGUF files: llama.cpp's model format.
+//! Reads GGUF files, llama.cpp's model format.
 //!
-//! [`GgufFile`] maps a file; [`Gguf`] is the checked view of its bytes. A view borrows everything:
-//! keys, strings and arrays stay where they are in the file and are decoded when asked for, so a
-//! vocabulary of 150,000 words costs nothing until somebody wants it.
+//! [`GgufFile`] maps a file, and [`Gguf`] is the checked view of its bytes. A view borrows
+//! everything: keys, strings and arrays stay in the file and are decoded on demand, so a vocabulary
+//! of 150,000 words costs nothing until it is read.
 //!
-//! Format: the head of `ggml/include/gguf.h` in llama.cpp. Version 2 and 3 differ only in that 3
-//! may be big-endian; version 1 counted with 32 bits and has not been written since 2023.
+//! The format is documented at the top of `ggml/include/gguf.h` in llama.cpp. Version 3 differs from
+//! version 2 only in that it may be big-endian. Version 1 has 32-bit counts and has not been written
+//! since 2023.
 
 mod cursor;
 mod error;
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
 
-/// A mapped file whose contents have been checked.
+/// A memory-mapped file with checked contents.
 #[derive(Debug)]
 pub struct GgufFile {
     path: PathBuf,
@@ -39,7 +40,7 @@ impl GgufFile {
     /// Maps and checks a file.
     ///
     /// # Errors
-    /// [`GgufError`], naming the file and what is wrong with it.
+    /// [`GgufError`], which names the file and the problem.
     pub fn open(path: &Path) -> Result<Self, GgufError> {
         let io = |error: std::io::Error| GgufError::Io {
             path: path.to_owned(),
@@ -55,17 +56,17 @@ impl GgufFile {
         Ok(this)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes of the whole file.
+    /// Returns the size of the file in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.mapping.len() as u64
     }
 
-    /// What is in it. Parsed anew on each call, which costs about a millisecond.
+    /// Returns the contents. They are parsed on each call, which takes about a millisecond.
     ///
     /// # Errors
     /// Only if the file was changed after it was opened.
@@ -76,9 +77,9 @@ impl GgufFile {
 
 #[expect(unsafe_code, reason = "mapping a file has no safe form")]
 pub(crate) fn map(file: &File) -> std::io::Result<Mmap> {
-    // SAFETY: the mapping is read-only. Model files are replaced by renaming a whole new file over
-    // them, never cut short in place; whoever does that to their own file can end this process with
-    // a bus error, but cannot make it read outside the mapping.
+    // SAFETY: the mapping is read-only. Model files are replaced by renaming a complete new file,
+    // never truncated in place. A user who truncates their own file can end this process with a
+    // bus error, but can't make it read outside the mapping.
     unsafe { Mmap::map(file) }
 }
 

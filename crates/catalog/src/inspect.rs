@@ -1,4 +1,4 @@
-//! A model's facts by its path alone.
+//! Reads the facts of a model at a path.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use crate::facts::ModelFacts;
 use crate::gguf::{GgufError, GgufModel};
 use crate::safetensors::{self, FolderError};
 
-/// A path at which no model could be described.
+/// Why the model at a path can't be described.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
-    /// Nothing is there, or it cannot be reached.
+    /// Nothing is at this path, or it can't be reached.
     #[error("{path}: {reason}; name a GGUF file or a model folder")]
     NotFound {
         /// The path.
@@ -17,7 +17,7 @@ pub enum InspectError {
         /// The system's reason.
         reason: String,
     },
-    /// A folder that leaves a choice.
+    /// The folder contains several models.
     #[error("{path} holds {} models; name one of them: {}", .names.len(), .names.join(", "))]
     SeveralModels {
         /// The folder.
@@ -25,19 +25,19 @@ pub enum InspectError {
         /// Names of its files.
         names: Vec<String>,
     },
-    /// A GGUF file that cannot be used.
+    /// The GGUF file can't be used.
     #[error(transparent)]
     Gguf(#[from] GgufError),
-    /// A folder that cannot be used.
+    /// The model folder can't be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
 }
 
-/// Reads what a model is: of a GGUF file (any part of a split one), or of a folder with
-/// `config.json` and safetensors files. Nothing is loaded; only headers are read.
+/// Reads the facts of the model at `path`: a GGUF file (any part of a split one), or a folder with
+/// `config.json` and safetensors files. Reads only headers and loads nothing.
 ///
 /// # Errors
-/// [`InspectError`], naming the file and what is wrong with it.
+/// [`InspectError`], which names the file and the problem.
 pub fn inspect(path: &Path) -> Result<ModelFacts, InspectError> {
     let metadata = path.metadata().map_err(|error| InspectError::NotFound {
         path: path.to_owned(),

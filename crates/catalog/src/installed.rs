@@ -1,14 +1,14 @@
-//! Which models are there: the starter that ships with the program, those in the models folder of
-//! the data folder, those that the user added by path, and those that other apps have.
+//! Lists the models on this machine: the starter that comes with the program, those in the models
+//! folder of the data folder, those that the user added by path, and those of other apps.
 //!
-//! Rule: listing never fails and loads nothing. A folder that cannot be read holds no models; a model
-//! that cannot be used is listed with its problem. Headers are read once, until files change.
+//! Rule: listing never fails and loads no model. A folder that can't be read counts as empty, and a
+//! model that can't be used is listed with its problem. Headers are read again only if files change.
 
 mod added;
-mod elsewhere;
+mod catalog_entry;
 mod hugging_face;
-mod known;
 mod llama_cpp;
+mod other_apps;
 mod remove;
 #[cfg(test)]
 mod tests;
@@ -18,68 +18,67 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use added::{
-    AddedError, AddedWatch, Addition, FILE_NAME as ADDED_FILE, add, forget, given,
-    keep as keep_added, read as read_added,
+    AddedError, AddedModel, AddedModelsWatcher, FILE_NAME as ADDED_FILE, add, add_paths, forget,
+    read as read_added, usable_model_at,
 };
-pub use elsewhere::{App, Elsewhere, elsewhere};
-pub use remove::{Freed, Removal, RemoveError, removal, remove};
+pub use other_apps::{App, AppFolder, app_folders};
+pub use remove::{FreedSpace, Removal, RemoveError, removal, remove};
 
 use crate::facts::{Format, ModelFacts};
-use crate::forms::{self, Forms};
-use crate::remembered;
+use crate::facts_cache;
+use crate::model_files::{self, ModelFiles};
 
-/// Name of the folder of models in the data folder.
+/// Name of the models folder in the data folder.
 pub const MODELS_FOLDER: &str = "models";
 
-/// Name of the folder in it for parts of models that are coming: on the disk of the models, and hidden,
-/// so that no list shows them.
+/// Name of the folder for part files in the models folder: on the same disk as the models, and
+/// hidden, so that it is never listed.
 pub const PARTS_FOLDER: &str = ".downloads";
 
-/// Folders below a folder that the user added that are looked into: `name` and `owner/name`.
+/// Levels of subfolders to search in a folder that the user added: `name` and `owner/name`.
 const ADDED_DEPTH: usize = 2;
-/// Below the models folder one more, for files that lie in a folder of their repository.
+/// One level more in the models folder, for files in a folder of their repository.
 const MODELS_DEPTH: usize = 3;
 
-/// A model that was found, before its files were looked at.
-pub(crate) struct Found {
-    forms: Forms,
-    /// `owner/name` on the hub, where its place says so.
+/// A model that was found, before its headers are read.
+pub(crate) struct FoundModel {
+    files: ModelFiles,
+    /// `owner/name` on the hub, if the path says it.
     repository: Option<String>,
 }
 
-/// Where to look for models.
+/// The places to search for models.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Places {
-    /// The program, as [`own_executable`] finds it: the starter lies near it.
+    /// Path of the program, see [`own_executable`]; the starter is near it.
     pub executable: Option<PathBuf>,
-    /// The data folder: its folder `models` holds models, or folders of an owner's models, and its
+    /// The data folder. Its folder `models` contains models, or folders of an owner's models, and its
     /// `added.json` the paths that the user added.
     pub data_folder: Option<PathBuf>,
-    /// Files and folders to look at beside those in `added.json`, as if the user had added them.
+    /// More files and folders to search, as if the user had added them.
     pub added: Vec<PathBuf>,
-    /// Folders of other apps, as [`elsewhere()`] finds them.
-    pub elsewhere: Vec<Elsewhere>,
+    /// Model folders of other apps, see [`app_folders()`].
+    pub app_folders: Vec<AppFolder>,
 }
 
 impl Places {
-    /// Where this program and its user have models, and other apps. Reads what tells where those
-    /// keep theirs.
+    /// Returns the places for this program, its user and other apps. Reads the settings of other apps.
     pub fn of(data_folder: &Path) -> Self {
         Self {
             executable: own_executable(),
             data_folder: Some(data_folder.to_owned()),
             added: Vec::new(),
-            elsewhere: elsewhere(),
+            app_folders: app_folders(),
         }
     }
 
-    /// The folder that downloads go to, from the root.
+    /// Returns the absolute path of the folder for downloads.
     fn models_folder(&self) -> Option<PathBuf> {
         let data_folder = self.data_folder.as_ref()?;
-        Some(forms::absolute(&data_folder.join(MODELS_FOLDER)))
+        Some(model_files::absolute(&data_folder.join(MODELS_FOLDER)))
     }
 
-    /// What the user added; of a list that cannot be read nothing, as [`read_added`] says.
+    /// Returns what the user added; nothing if that list can't be read, which [`read_added`] reports.
     fn all_added(&self) -> Vec<PathBuf> {
         let mut all = match &self.data_folder {
             Some(data_folder) => added::read(data_folder).unwrap_or_default(),
@@ -90,63 +89,62 @@ impl Places {
     }
 }
 
-/// Where a model was found.
+/// The place where a model was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// It came with the program.
     Starter,
-    /// It lies in the models folder.
+    /// It is in the models folder.
     ModelsFolder,
-    /// It is, or lies in, what the user added.
+    /// The user added it, or a folder that contains it.
     Added {
-        /// As the user added it.
+        /// The path that the user added.
         path: PathBuf,
     },
-    /// Another app has it; it is used where it lies.
-    Elsewhere {
-        /// Whose it is.
+    /// It belongs to another app and is used in place.
+    OtherApp {
+        /// The app.
         app: App,
     },
 }
 
-/// A model that is there.
+/// A model on this machine.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Installed {
-    /// Its folder or file, from the root: what commands and settings know it by. Of a split file the
-    /// first part.
+pub struct InstalledModel {
+    /// Absolute path of its folder or file, which identifies it in commands and settings. For a split
+    /// file the first part.
     pub id: PathBuf,
-    /// Its name and its forms.
-    pub forms: Forms,
-    /// Where it was found.
+    /// Its name and the paths of its variants.
+    pub files: ModelFiles,
+    /// The place where it was found.
     pub origin: Origin,
-    /// What the first form that can be read says of it; else why the first cannot.
+    /// The facts of the first variant that can be read, else the problem of the first one.
     pub facts: Result<Arc<ModelFacts>, String>,
     /// Bytes of all its files.
     pub size_bytes: u64,
-    /// `owner/name` on the hub, where the place of its files says so.
+    /// `owner/name` on the hub, if the path of its files says it.
     pub repository: Option<String>,
 }
 
-impl Installed {
-    /// The model at `path`, wherever that is. Nothing there is a model with a problem.
+impl InstalledModel {
+    /// Returns the model at `path`. If nothing exists there, it is a model with a problem.
     ///
     /// # Errors
-    /// As [`forms::of`].
+    /// Those of [`model_files::of`].
     pub fn at(path: &Path, origin: Origin) -> Result<Self, crate::InspectError> {
-        let forms = forms::of(path)?;
-        let repository = cached_repository(&forms.paths[0]);
-        Ok(Self::new(Found { forms, repository }, origin))
+        let files = model_files::of(path)?;
+        let repository = cached_repository(&files.paths[0]);
+        Ok(Self::new(FoundModel { files, repository }, origin))
     }
 
-    /// The model at `path`, wherever that is, as it stands in the list of `places`; no other is
-    /// looked at.
+    /// Returns the model at `path` as [`list`] returns it for `places`, without reading other models.
     ///
     /// # Errors
-    /// As [`forms::of`].
+    /// Those of [`model_files::of`].
     pub fn of_places(path: &Path, places: &Places) -> Result<Self, crate::InspectError> {
-        let forms = forms::of(path)?;
-        let id = forms.paths[0].clone();
-        let found = |repository| Found { forms, repository };
+        let files = model_files::of(path)?;
+        let id = files.paths[0].clone();
+        let found = |repository| FoundModel { files, repository };
         let starter = places.executable.as_deref().and_then(starter_near);
         if starter.is_some_and(|starter| id.starts_with(starter)) {
             return Ok(Self::new(found(None), Origin::Starter));
@@ -156,59 +154,54 @@ impl Installed {
             return Ok(Self::new(found(repository), Origin::ModelsFolder));
         }
         let mut added = places.all_added().into_iter();
-        let added = added.find(|added| id.starts_with(forms::absolute(added)));
-        let of_app = |place: &Elsewhere| {
-            let is_there = id.starts_with(forms::absolute(&place.folder));
+        let added = added.find(|added| id.starts_with(model_files::absolute(added)));
+        let of_app = |place: &AppFolder| {
+            let is_there = id.starts_with(model_files::absolute(&place.folder));
             is_there.then(|| place.models().find(|model| model.id == id))?
         };
         if added.is_none()
-            && let Some(model) = places.elsewhere.iter().find_map(of_app)
+            && let Some(model) = places.app_folders.iter().find_map(of_app)
         {
             return Ok(model);
         }
         let path = added.unwrap_or_else(|| path.to_owned());
-        let repository = repository_of(&id, &forms::absolute(&path));
+        let repository = repository_of(&id, &model_files::absolute(&path));
         let found = found(repository.or_else(|| cached_repository(&id)));
         Ok(Self::new(found, Origin::Added { path }))
     }
 
-    fn new(found: Found, origin: Origin) -> Self {
-        let Found { forms, repository } = found;
-        let mut known = forms.paths.iter().map(|path| remembered::facts(path));
-        let first = known.next().unwrap_or_else(|| Err(String::new()));
+    fn new(found: FoundModel, origin: Origin) -> Self {
+        let FoundModel { files, repository } = found;
+        let mut facts = files.paths.iter().map(|path| facts_cache::facts(path));
+        let first = facts.next().unwrap_or_else(|| Err(String::new()));
         Self {
-            id: forms.paths[0].clone(),
-            facts: first.or_else(|problem| known.find_map(Result::ok).ok_or(problem)),
-            size_bytes: remembered::size_bytes(&forms.paths),
-            forms,
+            id: files.paths[0].clone(),
+            facts: first.or_else(|problem| facts.find_map(Result::ok).ok_or(problem)),
+            size_bytes: facts_cache::size_bytes(&files.paths),
+            files,
             origin,
             repository,
         }
     }
 
-    /// Its folder's or file's own name. [`Self::title`] is for people.
+    /// Returns the name of its folder or file. [`Self::title`] is the display name.
     pub fn name(&self) -> &str {
-        &self.forms.name
+        &self.files.name
     }
 
-    /// Its forms, for an engine to load one of them; never empty.
-    pub fn variants(&self) -> Vec<PathBuf> {
-        self.forms.paths.clone()
-    }
-
-    /// What the form at `path`, one of its own, says of the model: forms may be packed differently.
+    /// Returns the facts of the variant at `path`. Variants may have different quantizations.
     ///
     /// # Errors
-    /// Its problem, in words.
+    /// The variant's problem, in words.
     pub fn facts_of(&self, path: &Path) -> Result<Arc<ModelFacts>, String> {
-        remembered::facts(path)
+        facts_cache::facts(path)
     }
 
-    /// The formats of its forms, each once.
+    /// Returns the formats of its variants, each once.
     pub fn formats(&self) -> Vec<Format> {
         let mut formats = Vec::new();
-        for path in &self.forms.paths {
-            let format = forms::format_of(path);
+        for path in &self.files.paths {
+            let format = model_files::format_of(path);
             if !formats.contains(&format) {
                 formats.push(format);
             }
@@ -217,24 +210,25 @@ impl Installed {
     }
 }
 
-/// Every model in `places`, each once however many links lead to its files: the starter first, then
-/// the others by name. Of one that lies in several places ours counts, then what the user added.
-pub fn list(places: &Places) -> Vec<Installed> {
+/// Returns all models in `places`, each once even if several links lead to its files. The starter is
+/// first, the others are sorted by name. If a model is in several places, our models folder counts,
+/// then what the user added.
+pub fn list(places: &Places) -> Vec<InstalledModel> {
     let starter = places.executable.as_deref().and_then(starter_near);
-    let starter = starter.and_then(|path| Installed::at(&path, Origin::Starter).ok());
+    let starter = starter.and_then(|path| InstalledModel::at(&path, Origin::Starter).ok());
     let mut others = Vec::new();
     if let Some(folder) = places.models_folder() {
         let models = models_in(&folder, MODELS_DEPTH).into_iter();
-        others.extend(models.map(|found| Installed::new(found, Origin::ModelsFolder)));
+        others.extend(models.map(|found| InstalledModel::new(found, Origin::ModelsFolder)));
     }
     for path in places.all_added() {
         let models = models_at(&path).into_iter();
         let origin = Origin::Added { path };
-        others.extend(models.map(|found| Installed::new(found, origin.clone())));
+        others.extend(models.map(|found| InstalledModel::new(found, origin.clone())));
     }
-    others.extend(places.elsewhere.iter().flat_map(Elsewhere::models));
-    let mut models: Vec<Installed> = starter.into_iter().chain(others).collect();
-    keep_one_of_each(&mut models);
+    others.extend(places.app_folders.iter().flat_map(AppFolder::models));
+    let mut models: Vec<InstalledModel> = starter.into_iter().chain(others).collect();
+    remove_duplicates(&mut models);
     models.sort_by_cached_key(|model| {
         let is_other = model.origin != Origin::Starter;
         (is_other, model.name().to_lowercase(), model.id.clone())
@@ -242,28 +236,28 @@ pub fn list(places: &Places) -> Vec<Installed> {
     models
 }
 
-/// Leaves out models whose files are all those of one before, under another name or as its form.
-fn keep_one_of_each(models: &mut Vec<Installed>) {
+/// Removes models whose files all belong to an earlier one, under another name or as its variant.
+fn remove_duplicates(models: &mut Vec<InstalledModel>) {
     let mut seen = HashSet::new();
     models.retain(|model| {
-        let mut files = remembered::weights_identity(&model.id).into_iter();
+        let mut files = facts_cache::weights_identity(&model.id).into_iter();
         if files.all(|file| seen.contains(&file)) {
             return false;
         }
-        let forms = model.forms.paths.iter();
-        seen.extend(forms.flat_map(|path| remembered::weights_identity(path)));
+        let files = model.files.paths.iter();
+        seen.extend(files.flat_map(|path| facts_cache::weights_identity(path)));
         true
     });
 }
 
-/// The program's own path with symbolic links resolved: a link in a `bin` folder leads back to the
-/// app that holds the assets.
+/// Returns the program's own path with symbolic links resolved: a link in a `bin` folder leads to the
+/// app that contains the assets.
 pub fn own_executable() -> Option<PathBuf> {
     std::env::current_exe().ok()?.canonicalize().ok()
 }
 
-/// The folder of the starter model in an app bundle (`Contents/MacOS/..` holds `Resources`), beside
-/// the executable, or in a folder above it, as in a source checkout.
+/// Returns the folder of the starter model: in an app bundle (`Resources` next to `Contents/MacOS`),
+/// next to the executable, or in a folder above it, as in a source checkout.
 pub fn starter_near(executable: &Path) -> Option<PathBuf> {
     let folder = executable.parent()?;
     let bundle = folder.parent().map(|contents| contents.join("Resources"));
@@ -275,43 +269,43 @@ pub fn starter_near(executable: &Path) -> Option<PathBuf> {
         .and_then(|starter| starter.canonicalize().ok())
 }
 
-/// At a path that the user added: a model, or a folder of models; if it is neither, itself, with its
-/// problem.
-fn models_at(path: &Path) -> Vec<Found> {
-    let path = forms::absolute(path);
+/// Returns the model or the models at a path that the user added; if there are none, the path itself
+/// with its problem.
+fn models_at(path: &Path) -> Vec<FoundModel> {
+    let path = model_files::absolute(path);
     let models = match path.is_dir() {
         true => models_in(&path, ADDED_DEPTH),
         false => Vec::new(),
     };
-    let mut models = match (models.is_empty(), forms::of(&path)) {
-        (true, Ok(forms)) => {
+    let mut models = match (models.is_empty(), model_files::of(&path)) {
+        (true, Ok(files)) => {
             let repository = None;
-            vec![Found { forms, repository }]
+            vec![FoundModel { files, repository }]
         }
         (true, Err(_)) | (false, _) => models,
     };
     for found in &mut models {
-        let id = &found.forms.paths[0];
+        let id = &found.files.paths[0];
         found.repository = found.repository.take().or_else(|| cached_repository(id));
     }
     models
 }
 
-/// The models in `folder`, and in the folders below it to this depth. Two folders below it are taken
-/// for an owner and a repository.
-fn models_in(folder: &Path, depth: usize) -> Vec<Found> {
-    let models = forms_in(folder, depth).into_iter();
-    let models = models.map(|forms| Found {
-        repository: repository_of(&forms.paths[0], folder),
-        forms,
+/// Returns the models in `folder` and its subfolders to this depth. Two levels of subfolders count
+/// as owner and repository.
+fn models_in(folder: &Path, depth: usize) -> Vec<FoundModel> {
+    let models = models_below(folder, depth).into_iter();
+    let models = models.map(|files| FoundModel {
+        repository: repository_of(&files.paths[0], folder),
+        files,
     });
     models.collect()
 }
 
-/// `owner/name`, of a model below the folders `owner` and `name` of `root`.
+/// Returns `owner/name` of a model in the folders `owner` and `name` of `root`.
 fn repository_of(path: &Path, root: &Path) -> Option<String> {
     let below = path.strip_prefix(root).ok()?;
-    let folder = match forms::format_of(path) {
+    let folder = match model_files::format_of(path) {
         Format::Gguf => below.parent()?,
         Format::Safetensors => below,
     };
@@ -320,29 +314,31 @@ fn repository_of(path: &Path, root: &Path) -> Option<String> {
     Some(format!("{owner}/{name}"))
 }
 
-/// `owner/name`, of a model in a cache of Hugging Face.
+/// Returns `owner/name` of a model in the Hugging Face cache.
 fn cached_repository(path: &Path) -> Option<String> {
     let mut folders = path.ancestors().skip(1);
-    folders.find_map(|folder| forms::cached_repository(Some(folder)))
+    folders.find_map(|folder| model_files::cached_repository(Some(folder)))
 }
 
-fn forms_in(folder: &Path, depth: usize) -> Vec<Forms> {
-    let mut files = forms::gguf_models(folder);
-    // A folder without weights is listed too, and says what is missing.
+fn models_below(folder: &Path, depth: usize) -> Vec<ModelFiles> {
+    let mut files = model_files::gguf_models(folder);
+    // A folder without weights is listed too, with a problem that says what is missing.
     let has_config = folder.join("config.json").is_file();
-    let is_model = forms::is_safetensors_folder(folder) || (has_config && files.is_empty());
-    let own = is_model.then(|| Forms::of_folder(folder.to_owned()));
+    let is_model = model_files::is_safetensors_folder(folder) || (has_config && files.is_empty());
+    let own = is_model.then(|| ModelFiles::of_folder(folder.to_owned()));
     if let Some(own) = &own {
         files.retain(|file| !own.paths.contains(file));
     }
-    let files = files.into_iter().map(Forms::of_file);
-    let mut models: Vec<Forms> = own.into_iter().chain(files).collect();
+    let files = files.into_iter().map(ModelFiles::of_file);
+    let mut models: Vec<ModelFiles> = own.into_iter().chain(files).collect();
     if depth > 0 && !is_model {
         let entries = folder.read_dir().into_iter().flatten().flatten();
         let folders = entries
             .map(|entry| entry.path())
             .filter(|path| is_visible_folder(path));
-        models.extend(folders.flat_map(|folder| forms_in(&forms::absolute(&folder), depth - 1)));
+        models.extend(
+            folders.flat_map(|folder| models_below(&model_files::absolute(&folder), depth - 1)),
+        );
     }
     models
 }

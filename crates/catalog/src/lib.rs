@@ -1,32 +1,32 @@
-//! Which models there are, what is in their files, and what they need.
+//! The model catalog: which models exist, which are on this machine, and what memory they need.
 //!
-//! Pure Rust: nothing here loads a model or links a native library, so an app can describe a file
-//! that its engines would refuse.
+//! This crate is pure Rust. It loads no model and links no native library, so an app can describe
+//! a file that its engines would refuse.
 //!
-//! Rule: a file from outside is never believed. Every length is checked against the file before it
-//! is used, and reading allocates less than the file's own size.
+//! Rule: files are not trusted. Each length is checked against the file before it is used, and
+//! reading a file allocates less memory than the size of the file.
 
 pub mod choice;
 pub mod convert;
 pub mod entries;
 pub mod estimate;
 pub mod facts;
+mod facts_cache;
 pub mod fit;
-pub mod forms;
 pub mod gguf;
 mod inspect;
 pub mod installed;
 pub mod measured;
-mod remembered;
+pub mod model_files;
+pub mod recommendations;
 pub mod safetensors;
 #[cfg(feature = "test-support")]
 pub mod test_support;
-pub mod tiers;
 mod watch;
 
-pub use entries::{Catalogue, Entry, Mistake, Variant};
-pub use facts::{Format, KvType, LayerKind, ModelFacts, Packed};
-pub use forms::Forms;
+pub use entries::{Catalog, CatalogError, Entry, Variant};
+pub use facts::{Format, KvType, LayerKind, ModelFacts, TensorTypeStats};
 pub use inspect::{InspectError, inspect};
-pub use installed::{Installed, Origin, Places};
-pub use watch::{Watch, read_list};
+pub use installed::{InstalledModel, Origin, Places};
+pub use model_files::ModelFiles;
+pub use watch::{CatalogWatcher, read_catalog_file};

@@ -1,9 +1,10 @@
-//! What uses of a model really took: tokens a second and peak memory, in `measured.json` of the data
-//! folder, with how fast the memory delivers. Shells write it after an answer through [`record`];
-//! estimates read it.
+//! Measurements of models in use: tokens per second, peak memory, and memory bandwidth.
 //!
-//! Rule: the file is a help, never a need. One that is damaged or of a newer version is set aside
-//! and measured anew, and what cannot be written is only not remembered.
+//! Shells write them to `measured.json` of the data folder after each response with [`record`], and
+//! estimates read them.
+//!
+//! Rule: the file is helpful but never required. A damaged file or one of a newer version is set
+//! aside and a new one is started. A failed write only loses the measurement.
 
 mod file;
 #[cfg(test)]
@@ -20,33 +21,33 @@ use crate::estimate::{Bandwidth, Machine};
 use crate::facts::{Format, KvType, ModelFacts};
 use crate::fit;
 
-/// Its name in the data folder.
+/// Name of the file in the data folder.
 pub const FILE_NAME: &str = "measured.json";
 
-/// Shortest answer of which the speed counts.
-const LEAST_ANSWER_TOKENS: u64 = 16;
-/// Shortest prompt of which the speed counts.
-const LEAST_PROMPT_TOKENS: u64 = 64;
-/// Fewest tokens in the context for its peak to say something of longer ones.
-const LEAST_PEAK_TOKENS: u64 = 256;
-/// As many measurements of the memory as hardly all fall into busy moments.
-const SETTLED_TIMES: u32 = 3;
-/// The newest answer counts with this weight, all before with the rest.
+/// Minimum response length for its speed to count.
+const MIN_RESPONSE_TOKENS: u64 = 16;
+/// Minimum prompt length for its speed to count.
+const MIN_PROMPT_TOKENS: u64 = 64;
+/// Minimum tokens in the context for the peak memory to say something about longer contexts.
+const MIN_PEAK_TOKENS: u64 = 256;
+/// Number of bandwidth measurements of which at least one was probably not disturbed.
+const ENOUGH_MEASUREMENTS: u32 = 3;
+/// Weight of the newest response; all earlier ones have the rest.
 const NEWEST_WEIGHT: f64 = 0.3;
 
-/// Which model, in which form: `model` is an entry's id where that is known, else the path of what
-/// was loaded.
+/// The key of a record: the model (the id of an entry if known, else the path of the loaded files),
+/// its format and KV cache type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(String);
 
 impl Key {
-    /// Of what was, or will be, loaded from `path` (a folder or a GGUF file) with keys and values
-    /// kept as `kv` ([`fit::kv_type`]; `None` for wider than it knows).
+    /// Returns the key for a model at `path` (a folder or a GGUF file) with this KV cache type, as
+    /// [`fit::kv_type`] returns it.
     pub fn of_path(path: &Path, format: Format, kv: Option<KvType>) -> Self {
         Self::new(&path.to_string_lossy(), format, kv)
     }
 
-    /// Of a model by any name that stays the same.
+    /// Returns the key for a model with any permanent name.
     pub fn new(model: &str, format: Format, kv: Option<KvType>) -> Self {
         let format = match format {
             Format::Gguf => "gguf",
@@ -61,35 +62,35 @@ impl Key {
     }
 }
 
-/// What one answer took.
+/// The measurements of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sample {
-    /// Tokens of the prompt that were processed, those taken from a cache left out.
+    /// Tokens of the prompt that were processed, without the cached ones.
     pub prompt_tokens: u64,
-    /// Of them a second; `None` where it was not measured.
+    /// Prefill speed; `None` if it was not measured.
     pub prefill_tokens_per_second: Option<f64>,
-    /// Tokens of the answer.
-    pub answer_tokens: u64,
-    /// Of them a second.
+    /// Tokens of the response.
+    pub response_tokens: u64,
+    /// Decode speed; `None` if it was not measured.
     pub decode_tokens_per_second: Option<f64>,
-    /// Tokens in the context at the end: prompt and answer.
+    /// Tokens in the context at the end: prompt and response.
     pub context_tokens: u64,
-    /// Highest memory use of the model's process since it was loaded; 0 where it was not measured.
+    /// Peak memory of the model's process since it was loaded; 0 if it was not measured.
     pub peak_bytes: u64,
 }
 
-/// What is remembered of a model in one form.
+/// The stored measurements of a model in one format.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
     prefill_tokens_per_second: Option<f64>,
     decode_tokens_per_second: Option<f64>,
     peak: Option<Peak>,
-    /// Counts up with every use, in the whole file.
+    /// Sequence number of the last use, across the whole file.
     last_use: u64,
 }
 
-/// The peak of the use with the fullest context.
+/// The peak memory of the use with the most tokens in the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Peak {
     context_tokens: u64,
@@ -97,29 +98,29 @@ struct Peak {
 }
 
 impl Record {
-    /// Tokens a second of an answer, of late.
+    /// Returns the recent decode speed in tokens per second.
     pub fn decode_tokens_per_second(&self) -> Option<f64> {
         self.decode_tokens_per_second
     }
 
-    /// Tokens of a prompt a second, of late.
+    /// Returns the recent prefill speed in tokens per second.
     pub fn prefill_tokens_per_second(&self) -> Option<f64> {
         self.prefill_tokens_per_second
     }
 
-    /// The highest memory use so far and the tokens that the context held then.
+    /// Returns the peak memory in bytes and the tokens that the context held then.
     pub fn peak(&self) -> Option<(u64, u64)> {
         self.peak.map(|peak| (peak.bytes, peak.context_tokens))
     }
 
-    /// Bytes by which the need of this model is to be corrected: what it took beyond what is computed
-    /// for as many tokens. A model that took less corrects by half of that and at most a tenth of
-    /// what is computed, for a longer context may find what a shorter did not need.
+    /// Returns the bytes by which the model's estimated need must be corrected: the measured peak beyond
+    /// the estimate for the same number of tokens. If the peak was lower, the correction is half of the
+    /// difference and at most a tenth of the estimate, because a longer context may need more.
     pub fn correction(&self, facts: &ModelFacts, machine: &Machine, kv: KvCacheChoice) -> i64 {
         let Some(peak) = self.peak else {
             return 0;
         };
-        let n_tokens = fit::room_made_for(facts, peak.context_tokens);
+        let n_tokens = fit::context_capacity(facts, peak.context_tokens);
         let computed = fit::need(facts, &machine.for_fit(), kv, n_tokens).total_bytes();
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let beyond = signed(peak.bytes).saturating_sub(signed(computed));
@@ -129,25 +130,25 @@ impl Record {
         }
     }
 
-    fn take(&mut self, sample: &Sample) {
+    fn update(&mut self, sample: &Sample) {
         let blend = |old: Option<f64>, new: f64| match old {
             Some(old) => old + (new - old) * NEWEST_WEIGHT,
             None => new,
         };
         let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
         if let Some(rate) = sample.decode_tokens_per_second.filter(is_rate)
-            && sample.answer_tokens >= LEAST_ANSWER_TOKENS
+            && sample.response_tokens >= MIN_RESPONSE_TOKENS
         {
             self.decode_tokens_per_second = Some(blend(self.decode_tokens_per_second, rate));
         }
         if let Some(rate) = sample.prefill_tokens_per_second.filter(is_rate)
-            && sample.prompt_tokens >= LEAST_PROMPT_TOKENS
+            && sample.prompt_tokens >= MIN_PROMPT_TOKENS
         {
             self.prefill_tokens_per_second = Some(blend(self.prefill_tokens_per_second, rate));
         }
         let is_fuller = |old: Peak| sample.context_tokens >= old.context_tokens;
         if sample.peak_bytes > 0
-            && sample.context_tokens >= LEAST_PEAK_TOKENS
+            && sample.context_tokens >= MIN_PEAK_TOKENS
             && self.peak.is_none_or(is_fuller)
         {
             self.peak = Some(Peak {
@@ -158,51 +159,51 @@ impl Record {
     }
 }
 
-/// How fast memory delivers beside the chip of this name.
+/// The memory bandwidth that was measured with a chip.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Memory {
     chip_name: String,
     bytes_per_second: u64,
-    /// How often it was measured.
+    /// Number of measurements.
     #[serde(default)]
     n_times: u32,
 }
 
-/// All that is remembered.
+/// All stored measurements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
     records: BTreeMap<String, Record>,
     memory: Option<Memory>,
-    /// Where a file was put that could not be read.
+    /// Where a file was moved that could not be read.
     pub set_aside: Option<PathBuf>,
 }
 
 impl Measured {
-    /// Reads the file at `path`; of one that is not there, damaged or of a newer version nothing is
-    /// remembered. Never fails; a damaged one is set aside beside it.
+    /// Reads the file at `path`. Never fails: a missing, damaged or newer file has no measurements. A
+    /// damaged or newer file is renamed.
     pub fn read(path: &Path) -> Self {
         file::read(path)
     }
 
-    /// What is remembered of a model.
+    /// Returns the measurements of a model.
     pub fn of(&self, key: &Key) -> Option<&Record> {
         self.records.get(&key.0)
     }
 
-    /// Bytes a second that memory was measured to deliver on the machine with this chip.
+    /// Returns the bandwidth in bytes per second that was measured on a machine with this chip.
     pub fn bandwidth(&self, chip_name: &str) -> Option<u64> {
         self.memory(chip_name).map(|memory| memory.bytes_per_second)
     }
 
-    /// Whether a machine with this chip should measure it: nothing is published of the chip, and what
-    /// was measured may be the figure of one busy moment.
+    /// Returns true if a machine with this chip should measure its bandwidth: none is published for the
+    /// chip, and there are too few measurements to rule out that the machine was busy.
     pub fn wants_bandwidth(&self, chip_name: &str) -> bool {
-        Bandwidth::of_chip(chip_name).is_none() && !self.is_bandwidth_settled(chip_name)
+        Bandwidth::of_chip(chip_name).is_none() && !self.has_enough_measurements(chip_name)
     }
 
-    fn is_bandwidth_settled(&self, chip_name: &str) -> bool {
+    fn has_enough_measurements(&self, chip_name: &str) -> bool {
         let memory = self.memory(chip_name);
-        memory.is_some_and(|memory| memory.n_times >= SETTLED_TIMES)
+        memory.is_some_and(|memory| memory.n_times >= ENOUGH_MEASUREMENTS)
     }
 
     fn memory(&self, chip_name: &str) -> Option<&Memory> {
@@ -211,35 +212,38 @@ impl Measured {
     }
 }
 
-/// Remembers what one answer took, in the file at `path`.
+/// Adds the measurements of one response to the file at `path`.
 ///
-/// The file is read and written anew, whole or not at all; of two programs that do so at once the
-/// later one's answer is remembered.
+/// The file is replaced as a whole. If two programs write at once, the later one wins.
 ///
 /// # Errors
-/// The system's, when it cannot be written. The answer is not affected: say so in a log, no more.
+/// The system's error if the file can't be written. Log it; the response is not affected.
 pub fn record(path: &Path, key: &Key, sample: &Sample) -> io::Result<()> {
     let mut measured = Measured::read(path);
-    let newest = measured.records.values().map(|known| known.last_use).max();
-    let known = measured.records.entry(key.0.clone()).or_default();
-    known.take(sample);
-    known.last_use = newest.unwrap_or(0).saturating_add(1);
+    let newest = measured
+        .records
+        .values()
+        .map(|record| record.last_use)
+        .max();
+    let record = measured.records.entry(key.0.clone()).or_default();
+    record.update(sample);
+    record.last_use = newest.unwrap_or(0).saturating_add(1);
     file::write(path, measured)
 }
 
-/// Remembers in the file at `path` how fast memory was measured to deliver on the machine with this
-/// chip. Of several measurements the highest counts: other programs can only have lowered it.
+/// Adds a bandwidth measurement of a machine with this chip to the file at `path`. The highest
+/// measurement counts, because other programs can only lower it.
 ///
 /// # Errors
-/// The system's, when it cannot be written; then it has to be measured again.
+/// The system's error if the file can't be written. The bandwidth must then be measured again.
 pub fn record_bandwidth(path: &Path, chip_name: &str, bytes_per_second: u64) -> io::Result<()> {
     let mut measured = Measured::read(path);
     let before = measured.memory(chip_name);
-    let most = before.map_or(0, |memory| memory.bytes_per_second);
+    let highest = before.map_or(0, |memory| memory.bytes_per_second);
     let n_times = before.map_or(0, |memory| memory.n_times);
     measured.memory = Some(Memory {
         chip_name: chip_name.to_owned(),
-        bytes_per_second: bytes_per_second.max(most),
+        bytes_per_second: bytes_per_second.max(highest),
         n_times: n_times.saturating_add(1),
     });
     file::write(path, measured)

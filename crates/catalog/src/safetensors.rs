@@ -1,7 +1,7 @@
-//! Model folders in the layout of Hugging Face and mlx-lm: `config.json` beside safetensors files.
+//! Reads model folders in the layout of Hugging Face and mlx-lm: `config.json` and safetensors files.
 //!
-//! Only the files' headers are read and checked, by the `safetensors` crate; their tensors stay on
-//! the disk. Format: <https://github.com/huggingface/safetensors>.
+//! Only the headers of the files are read and checked, by the `safetensors` crate; the tensors stay
+//! on the disk. The format is documented at <https://github.com/huggingface/safetensors>.
 
 mod json;
 pub(crate) mod layers;
@@ -16,26 +16,26 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::Metadata;
 use serde_json::Value;
 
-use crate::facts::{Format, ModelFacts, Packed};
+use crate::facts::{Format, ModelFacts, TensorTypeStats};
 pub(crate) use json::{indexed_files, read_config, read_json, read_text};
 use layers::Config;
 
-/// Longest header of a file. The largest published ones have a few megabytes.
+/// Maximum header size of a file. The largest published headers have a few megabytes.
 const MAX_HEADER_BYTES: u64 = 16 << 20;
-/// Most values in a header; a tensor has eight or so.
+/// Maximum number of values in a header; a tensor has about eight.
 const MAX_HEADER_VALUES: usize = 1 << 20;
-/// Most tensors of a model. The largest published models have about 200,000.
+/// Maximum number of tensors of a model. The largest published models have about 200,000.
 const MAX_TENSORS: usize = 1 << 19;
-/// Most weight files of a model.
+/// Maximum number of weight files of a model.
 pub(crate) const MAX_WEIGHT_FILES: usize = 10_000;
 
-/// A folder that cannot be used.
+/// A model folder can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct FolderError {
-    /// The file, or the folder where one is missing.
+    /// The file, or the folder if a file is missing.
     pub path: PathBuf,
-    /// What is wrong, and what to do.
+    /// The problem, and what to do.
     pub reason: String,
 }
 
@@ -48,14 +48,14 @@ impl FolderError {
     }
 }
 
-/// Reads what the model in `folder` is.
+/// Reads the facts of the model in `folder`.
 ///
 /// # Errors
-/// [`FolderError`] for files that are missing, cut short or no JSON.
+/// [`FolderError`] if a file is missing, cut short or not JSON.
 pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
     let config = read_config(folder)?;
     let files = weight_files(folder)?;
-    let mut tally = Tally::default();
+    let mut tally = TensorSums::default();
     for file in &files {
         tally.read(file)?;
     }
@@ -83,15 +83,15 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
         n_parameters: tally.n_parameters(&config),
         weight_bytes: tally.weight_bytes(),
         active_weight_bytes: tally.active_bytes(part.experts()),
-        bits: quantised_bits(&config),
+        bits: quantized_bits(&config),
         chat_template: json::chat_template(folder)?,
         n_files: files.len(),
         mix: tally.mix(),
     })
 }
 
-/// MLX packs what it quantised into 32-bit words, whose type says nothing.
-fn quantised_bits(config: &Value) -> Option<u64> {
+/// Returns the bits of weights that MLX quantized. The tensor type of such weights is only U32.
+fn quantized_bits(config: &Value) -> Option<u64> {
     config.get("quantization")?.get("bits")?.as_u64()
 }
 
@@ -99,14 +99,14 @@ fn quantised_bits(config: &Value) -> Option<u64> {
 pub(crate) struct Header {
     /// The open file.
     pub(crate) file: File,
-    /// Types, shapes and places of its tensors.
+    /// Types, shapes and positions of the tensors.
     pub(crate) metadata: Metadata,
-    /// Where the tensors' bytes begin in the file.
+    /// Offset of the tensors' bytes in the file.
     pub(crate) data_at: u64,
 }
 
 impl Header {
-    /// Reads the header; each tensor lies inside the file and has the bytes of its shape.
+    /// Reads the header and checks that each tensor is inside the file and has the size of its shape.
     pub(crate) fn read(path: &Path) -> Result<Self, FolderError> {
         let bad = |reason: String| FolderError::new(path, format!("{reason}; download it again"));
         let mut file = transom_files::open(path).map_err(|error| bad(error.to_string()))?;
@@ -138,7 +138,7 @@ impl Header {
                 "its header has more than {MAX_HEADER_VALUES} values"
             )));
         }
-        // Checks that the tensors lie side by side and have the sizes of their shapes.
+        // Checks that the tensors are contiguous and have the sizes of their shapes.
         let metadata: Metadata = serde_json::from_slice(&header)
             .map_err(|error| bad(format!("a bad header ({error})")))?;
         let data_bytes = file_bytes - 8 - length;
@@ -157,17 +157,17 @@ impl Header {
     }
 }
 
-/// Tensors by name and by type.
+/// Sums over tensors, by name and by type.
 #[derive(Default)]
-struct Tally {
-    /// Elements of each tensor.
+struct TensorSums {
+    /// Number of elements of each tensor.
     tensors: BTreeMap<String, u64>,
-    /// Bytes of each.
+    /// Bytes of each tensor.
     bytes: BTreeMap<String, u64>,
-    kinds: BTreeMap<String, Packed>,
+    kinds: BTreeMap<String, TensorTypeStats>,
 }
 
-impl Tally {
+impl TensorSums {
     fn read(&mut self, path: &Path) -> Result<(), FolderError> {
         let header = Header::read(path)?;
         for (name, tensor) in header.metadata.tensors() {
@@ -179,7 +179,7 @@ impl Tally {
             self.bytes.insert(name.clone(), (end - start) as u64);
             self.tensors.insert(name, n_elements);
             let kind = format!("{:?}", tensor.dtype);
-            let packed = self.kinds.entry(kind.clone()).or_insert(Packed {
+            let packed = self.kinds.entry(kind.clone()).or_insert(TensorTypeStats {
                 kind,
                 n_tensors: 0,
                 bytes: 0,
@@ -199,8 +199,8 @@ impl Tally {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Parameters: elements of plain tensors; of a matrix that MLX quantised the weights packed in
-    /// its 32-bit words, while its scales and biases are storage.
+    /// Returns the number of parameters: the elements of plain tensors, and of a matrix that MLX
+    /// quantized the weights in its 32-bit words. Scales and biases don't count.
     fn n_parameters(&self, config: &Value) -> u64 {
         let quantization = config.get("quantization");
         let bits = |layer: &str| {
@@ -226,8 +226,8 @@ impl Tally {
         counts.fold(0, u64::saturating_add)
     }
 
-    /// Bytes that a token reads: all, but of the experts only its share, and of tables of embeddings
-    /// one row, unless the table is also the matrix that makes the logits.
+    /// Returns the bytes that a token reads: all weights, but only its share of the experts, and only one
+    /// row of embedding tables, unless the table is also the output matrix.
     fn active_bytes(&self, experts: Option<(u64, u64)>) -> u64 {
         let has_head = self.bytes.keys().any(|name| name.contains("lm_head."));
         let read = self.bytes.iter().map(|(name, &bytes)| {
@@ -246,18 +246,18 @@ impl Tally {
         read.fold(0, u64::saturating_add)
     }
 
-    fn mix(self) -> Vec<Packed> {
-        let mut mix: Vec<Packed> = self.kinds.into_values().collect();
+    fn mix(self) -> Vec<TensorTypeStats> {
+        let mut mix: Vec<TensorTypeStats> = self.kinds.into_values().collect();
         mix.sort_by_key(|packed| std::cmp::Reverse(packed.bytes));
         mix
     }
 }
 
-/// Whether a tensor is loaded: what a checkpoint has for pictures, sounds and guesses is left where it
-/// lies, and no part of the model that runs.
+/// Returns true if a tensor is loaded. Tensors for images, audio and multi-token prediction are not
+/// loaded and don't count.
 pub fn is_for_text(name: &str) -> bool {
     const OTHERS: [&str; 9] = [
-        // Heads that guess further tokens.
+        // Heads for multi-token prediction.
         "mtp.",
         "vision_tower.",
         "vision_embedder.",
@@ -273,9 +273,9 @@ pub fn is_for_text(name: &str) -> bool {
     !OTHERS.iter().any(|other| name.starts_with(other))
 }
 
-/// All weight files, in order: those that the index names, else `model*.safetensors`, else all.
-/// Some folders hold the same weights again in another form (`consolidated.safetensors`), or
-/// adapters.
+/// Returns all weight files in order: those in the index, else `model*.safetensors`, else all. Some
+/// folders also contain adapters, or the same weights in another form
+/// (`consolidated.safetensors`).
 pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
     let entries = fs::read_dir(folder).map_err(|error| FolderError::new(folder, error))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

@@ -1,4 +1,4 @@
-//! Small GGUF models for tests: random weights, the starter's real tokenizer and chat template.
+//! Makes small GGUF models for tests, with random weights and the starter's tokenizer and template.
 //!
 //! Rule: equal specifications give equal files, byte by byte, on every machine.
 
@@ -7,7 +7,7 @@ pub mod damage;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-pub use crate::convert::Packing;
+pub use crate::convert::Quantization;
 use crate::convert::pack::pack_row;
 use crate::convert::plan::{Role, tensor_type};
 use crate::convert::tokenizer;
@@ -15,10 +15,10 @@ use crate::gguf::{GgufWriter, TensorType};
 
 /// Tokens of the starter's vocabulary.
 const VOCAB_SIZE: u32 = 16_384;
-/// Of which the first are control tokens.
+/// The first tokens, which are control tokens.
 const N_CONTROL: u32 = 3;
 
-/// A model to be made. Sizes must fit each other as they do in real models; heads have
+/// The specification of a model. Sizes must be consistent, as in real models; heads have
 /// `width / n_heads` elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TinyModel {
@@ -26,19 +26,19 @@ pub struct TinyModel {
     pub architecture: &'static str,
     /// Transformer layers.
     pub n_layers: u32,
-    /// Elements of a token's vector. A multiple of 256 for `Q4_K_M`, of 32 for other quants.
+    /// Hidden size. A multiple of 256 for `Q4_K_M`, of 32 for other quantizations.
     pub width: u32,
     /// Query heads.
     pub n_heads: u32,
-    /// Heads for keys and values; divides `n_heads`.
+    /// Key-value heads; a divisor of `n_heads`.
     pub n_kv_heads: u32,
-    /// Elements inside the feed-forward part.
+    /// Width of the feed-forward layer.
     pub ff_width: u32,
-    /// Tokens that the model says it was made for.
+    /// Context length that the file states.
     pub context_length: u32,
-    /// How matrices are packed.
-    pub packing: Packing,
-    /// Other seeds give other weights.
+    /// Quantization of the matrices.
+    pub quantization: Quantization,
+    /// Another seed gives other weights.
     pub seed: u64,
 }
 
@@ -52,7 +52,7 @@ impl Default for TinyModel {
             n_kv_heads: 2,
             ff_width: 512,
             context_length: 2048,
-            packing: Packing::F16,
+            quantization: Quantization::F16,
             seed: 1,
         }
     }
@@ -60,10 +60,10 @@ impl Default for TinyModel {
 
 impl TinyModel {
     /// Writes the model, with the starter's 16,384 tokens and its chat template. Control tokens have
-    /// empty rows in the output matrix, so a greedy answer never ends by itself.
+    /// empty rows in the output matrix, so a greedy response never ends by itself.
     ///
     /// # Panics
-    /// If the sizes do not fit each other, or the file cannot be written.
+    /// If the sizes are inconsistent, or the file can't be written.
     pub fn write(&self, to: &Path) {
         let mut writer = GgufWriter::new();
         self.write_entries(&mut writer);
@@ -80,10 +80,10 @@ impl TinyModel {
         result.expect("the file can be written");
     }
 
-    /// Writes the model into a new folder, which is gone when the value is dropped.
+    /// Writes the model into a new folder, which is deleted when the value is dropped.
     ///
     /// # Panics
-    /// As [`Self::write`].
+    /// Like [`Self::write`].
     pub fn write_temporary(&self) -> TemporaryModel {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("tiny.gguf");
@@ -102,7 +102,7 @@ impl TinyModel {
         to.string("general.architecture", self.architecture)
             .string("general.type", "model")
             .string("general.name", &format!("tiny {}", self.architecture))
-            .u32("general.file_type", self.packing.file_type())
+            .u32("general.file_type", self.quantization.file_type())
             .u32("general.quantization_version", 2);
         let key = |key: &str| format!("{}.{key}", self.architecture);
         to.u32(&key("vocab_size"), VOCAB_SIZE)
@@ -123,32 +123,32 @@ impl TinyModel {
         }
     }
 
-    /// Tokens that the layers with a window see, in a `gemma3`.
+    /// Returns the window of the sliding layers in a `gemma3`.
     pub fn sliding_window(&self) -> u32 {
         (self.context_length / 8).max(64)
     }
 }
 
-/// A model in a folder of its own.
+/// A model in a temporary folder.
 #[derive(Debug)]
 pub struct TemporaryModel {
     /// The file.
     pub path: PathBuf,
-    /// Its folder, which goes with this value.
+    /// Its folder, which is deleted with this value.
     pub folder: tempfile::TempDir,
 }
 
-/// Numbers from SplitMix64, whose every operation is exact on every machine.
+/// Random numbers from SplitMix64, which is exact on every machine.
 struct Random(u64);
 
 impl Random {
-    /// A number between -1 and 1.
+    /// Returns a number between -1 and 1.
     fn next(&mut self) -> f32 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let mixed = mixed ^ (mixed >> 31);
-        // 24 bits, as many as an f32 holds.
+        // 24 bits, which fit in an f32.
         (mixed >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 }
@@ -201,10 +201,10 @@ impl Weights<'_> {
         self.matrix("output", [VOCAB_SIZE, width], Role::Output);
     }
 
-    /// A matrix whose products have about the size of what goes in; those of the output matrix are
-    /// three times as large, so that one token clearly leads.
+    /// Adds a matrix whose products have about the size of the inputs. Those of the output matrix are
+    /// three times as large, so that one token is clearly the most likely.
     fn matrix(&mut self, name: &str, [n_rows, n_columns]: [u32; 2], role: Role) {
-        let kind = tensor_type(self.model.packing, role, n_columns as usize);
+        let kind = tensor_type(self.model.quantization, role, n_columns as usize);
         let is_output = role == Role::Output;
         // Numbers between -1 and 1 have the variance 1/3.
         let size = (3.0 / n_columns as f32).sqrt() * if is_output { 3.0 } else { 1.0 };
@@ -225,7 +225,7 @@ impl Weights<'_> {
         self.vector(&format!("{name}.weight"), length, 1.0);
     }
 
-    /// A vector of numbers close to `middle`.
+    /// Adds a vector of numbers close to `middle`.
     fn vector(&mut self, name: &str, length: u32, middle: f32) {
         let numbers = (0..length).map(|_| middle + self.random.next() * 0.1);
         let bytes = numbers.flat_map(f32::to_le_bytes).collect();

@@ -1,82 +1,80 @@
-//! The list of models as the files say now: watched, and read again in place when one changes.
+//! Watches the catalog files and reads them again when they change.
 //!
-//! Rule: what is in force is always a whole list. While a file has a mistake, the list from before it
-//! stays and the mistake is told. Nobody waits for a file: who asks for the list gets the one in
-//! force.
+//! Rule: the current catalog is always complete. While a file has an error, the catalog from before
+//! the error stays and the error is reported. Callers get the current catalog without waiting.
 
-mod files;
+mod file_watcher;
 mod folders;
-mod follow;
+mod reader;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-pub(crate) use files::{Files, lock};
-use follow::Follow;
-pub use follow::read_list;
+pub(crate) use file_watcher::{FileWatcher, lock};
+use reader::CatalogReader;
+pub use reader::read_catalog_file;
 
-use crate::entries::{Catalogue, Mistake};
+use crate::entries::{Catalog, CatalogError};
 
-/// A list of models that follows its files until it is dropped.
+/// A catalog that follows its files until it is dropped.
 #[derive(Debug)]
-pub struct Watch {
+pub struct CatalogWatcher {
     state: Arc<Mutex<State>>,
-    files: Files,
+    watcher: FileWatcher,
 }
 
 #[derive(Debug)]
 struct State {
-    current: Arc<Catalogue>,
-    mistakes: Vec<Mistake>,
+    current: Arc<Catalog>,
+    errors: Vec<CatalogError>,
 }
 
-impl Watch {
-    /// Reads the lists, and watches them from now on. `built_in` is a file to take in place of the
-    /// list that the program was built with; `user` the user's own, which need not be there, nor its
-    /// folder. `on_change` is called on a thread of its own when another list is in force, or what
-    /// [`Self::mistake`] says is another.
+impl CatalogWatcher {
+    /// Reads the catalogs and watches their files. `built_in` is a file that replaces the built-in
+    /// catalog, `user` is the user's own catalog; neither the file nor its folder need exist. Calls
+    /// `on_change` on a separate thread when the current catalog or [`Self::error`] changes.
     pub fn start(
         built_in: Option<PathBuf>,
         user: Option<PathBuf>,
         mut on_change: impl FnMut() + Send + 'static,
     ) -> Self {
         let files = built_in.iter().chain(&user).cloned().collect();
-        let mut follow = Follow::new(built_in, user);
-        let (current, mistakes) = follow.read();
-        let state = Arc::new(Mutex::new(State { current, mistakes }));
+        let mut reader = CatalogReader::new(built_in, user);
+        let (current, errors) = reader.read();
+        let state = Arc::new(Mutex::new(State { current, errors }));
         let shown = state.clone();
-        let files = Files::watch("models.toml", files, move || {
-            let (current, mistakes) = follow.read();
+        let watcher = FileWatcher::start("models.toml", files, move || {
+            let (current, errors) = reader.read();
             {
                 let mut state = lock(&shown);
-                if state.current == current && state.mistakes == mistakes {
+                if state.current == current && state.errors == errors {
                     return;
                 }
-                *state = State { current, mistakes };
+                *state = State { current, errors };
             }
             on_change();
         });
-        Self { state, files }
+        Self { state, watcher }
     }
 
-    /// The list in force.
-    pub fn current(&self) -> Arc<Catalogue> {
+    /// Returns the current catalog.
+    pub fn current(&self) -> Arc<Catalog> {
         lock(&self.state).current.clone()
     }
 
-    /// Why a file is not in force as it is now: the first mistake of the user's own list, else of the
-    /// built-in one.
-    pub fn mistake(&self) -> Option<Mistake> {
-        lock(&self.state).mistakes.first().cloned()
+    /// Returns why a file is not in use as it is now: the first error of the user's own catalog, else
+    /// of the built-in one.
+    pub fn error(&self) -> Option<CatalogError> {
+        lock(&self.state).errors.first().cloned()
     }
 
-    /// Why changes are not noticed, if they are not: [`Self::look_again`] reads the files then.
+    /// Returns why changes aren't noticed, if so. [`Self::reload`] reads the files in that case.
     pub fn problem(&self) -> Option<String> {
-        self.files.problem()
+        self.watcher.problem()
     }
 
-    /// Has the files read again soon, as if they had changed.
-    pub fn look_again(&self) {
-        self.files.look_again();
+    /// Reads the files again soon, as if they had changed.
+    pub fn reload(&self) {
+        self.watcher.reload();
     }
 }

@@ -1,6 +1,6 @@
-//! Memory that the description of a hostile model folder takes, at its peak.
+//! Measures the peak memory for describing a hostile model folder.
 //!
-//! Rule: one test, because it counts what the whole process allocates.
+//! Rule: there is only one test, because it counts the allocations of the whole process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
@@ -20,13 +20,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let in_use = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(in_use, Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -34,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs `work` and returns the most bytes that it had allocated at once.
+/// Runs `work` and returns the peak of its allocations in bytes.
 fn peak(work: impl FnOnce()) -> usize {
     let before = IN_USE.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -50,7 +50,7 @@ fn weights(header: &str, data: &[u8]) -> Vec<u8> {
     [&length, header.as_bytes(), data].concat()
 }
 
-/// `item` repeated to about `n_bytes`, as a JSON array.
+/// Returns a JSON array that repeats `item` to about `n_bytes`.
 fn array(item: &str, n_bytes: usize) -> String {
     let items = vec![item; n_bytes / (item.len() + 1)];
     format!("[{}]", items.join(","))
@@ -84,7 +84,7 @@ fn describing_a_folder_takes_little_more_memory_than_its_longest_file() {
             Some("config.json: has more than 65536 values"),
         );
         assert!(peak < 2 * MB, "{peak} bytes for {value}");
-        // As many as are read.
+        // As many values as are allowed.
         put("config.json", array(value, 30_000 * value.len()).as_bytes());
         let peak = describe(folder.path(), None);
         assert!(peak < 16 * MB, "{peak} bytes for {value}");

@@ -1,6 +1,6 @@
-//! Files by the writer of the `gguf` package, read as its reader reads them.
+//! Reads files from the writer of the `gguf` package, and compares with its reader's results.
 //!
-//! `fixtures/make_reader_goldens.py` makes both; nothing of them is ours.
+//! `fixtures/make_reader_goldens.py` makes both without our code.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn folder() -> PathBuf {
     ))
 }
 
-/// A value as the goldens write it.
+/// Returns a value in the form of the goldens.
 fn written(value: Value<'_>) -> Json {
     match value {
         Value::U8(n) => json!(n),
@@ -35,7 +35,7 @@ fn written(value: Value<'_>) -> Json {
     }
 }
 
-/// The type's name in the `gguf` package.
+/// Returns the type's name in the `gguf` package.
 fn type_name(value: Value<'_>) -> &'static str {
     match value {
         Value::U8(_) => "UINT8",
@@ -55,7 +55,7 @@ fn type_name(value: Value<'_>) -> &'static str {
 }
 
 #[test]
-fn files_of_the_gguf_package_are_read_alike() {
+fn files_of_the_gguf_package_are_read_as_its_reader_does() {
     let text = fs::read_to_string(folder().join("goldens.json")).unwrap();
     let goldens: Json = serde_json::from_str(&text).unwrap();
     let goldens = goldens.as_object().unwrap();
@@ -87,7 +87,7 @@ fn files_of_the_gguf_package_are_read_alike() {
 }
 
 #[test]
-fn a_big_endian_file_of_the_gguf_package_is_named_as_one() {
+fn a_big_endian_file_is_reported_as_big_endian() {
     let fault = GgufFile::open(&folder().join("big-endian.gguf")).unwrap_err();
     let message = fault.to_string();
     assert!(

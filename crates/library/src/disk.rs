@@ -1,57 +1,58 @@
-//! The disk that models are downloaded to: how much is free, and how much of it other downloads need.
+//! The disk for downloads: free bytes, and bytes that other downloads still need.
 //!
-//! Rule: this agrees with the hub's own check at the start of a download: same disk, same reserve.
+//! Rule: this must agree with the hub's own check at the start of a download: same disk, same reserve.
 
 use std::path::Path;
 
 use transom_hub::{Download, DownloadsOptions, State};
 
-/// The room on the disk that models are downloaded to.
+/// The space on the disk for downloads.
 #[derive(Debug, Clone)]
-pub struct DiskRoom {
-    /// Bytes that this user may still write; `None` where the system doesn't say.
+pub struct DiskSpace {
+    /// Bytes that this user may still write; `None` if the system doesn't say.
     pub free_bytes: Option<u64>,
     spare_bytes: u64,
-    /// The ids of unfinished downloads, with the bytes that each is going to write.
-    coming: Vec<(String, u64)>,
+    /// The ids of unfinished downloads, with the bytes that each still needs.
+    pending: Vec<(String, u64)>,
 }
 
-impl DiskRoom {
-    /// Reads the disk now, with these downloads in the queue.
-    pub fn now(options: &DownloadsOptions, downloads: &[Download]) -> Self {
-        // The folder is made with the first download.
+impl DiskSpace {
+    /// Reads the free bytes of the disk now, with these downloads in the queue.
+    pub fn read(options: &DownloadsOptions, downloads: &[Download]) -> Self {
+        // The folder is created with the first download.
         let mut folders = options.parts_folder.ancestors();
         let free = |folder: &Path| options.disk.free_bytes(folder).ok();
         let undone = downloads.iter().filter(|one| one.state != State::Done);
         Self {
             free_bytes: folders.find_map(free),
             spare_bytes: options.spare_bytes,
-            coming: undone
+            pending: undone
                 .map(|one| (one.key.clone(), left_bytes(one)))
                 .collect(),
         }
     }
 
-    /// Returns the bytes that running downloads are going to write.
-    pub fn coming_bytes(&self) -> u64 {
-        let bytes = self.coming.iter().map(|(_, bytes)| *bytes);
+    /// Returns the bytes that running downloads still need.
+    pub fn pending_bytes(&self) -> u64 {
+        let bytes = self.pending.iter().map(|(_, bytes)| *bytes);
         bytes.fold(0, u64::saturating_add)
     }
 
     /// Returns the bytes that must become free before the model with this id can be downloaded. `None`
-    /// if there is room, if nobody knows, or if its download has begun and reports it itself.
+    /// if there is enough space, if the size is unknown, or if its download has begun, which reports a
+    /// full disk itself.
     pub fn missing_bytes(&self, key: &str, size_bytes: Option<u64>) -> Option<u64> {
-        if self.coming.iter().any(|(of, _)| of == key) {
+        if self.pending.iter().any(|(of, _)| of == key) {
             return None;
         }
-        let taken = self.coming_bytes().saturating_add(self.spare_bytes);
-        let wanted = size_bytes?.saturating_add(taken);
-        let missing = wanted.saturating_sub(self.free_bytes?);
+        let taken = self.pending_bytes().saturating_add(self.spare_bytes);
+        let needed = size_bytes?.saturating_add(taken);
+        let missing = needed.saturating_sub(self.free_bytes?);
         (missing > 0).then_some(missing)
     }
 }
 
-/// Returns the bytes that a download is going to write by itself: none while it is paused.
+/// Returns the bytes that a download still needs; 0 while it is paused.
 fn left_bytes(download: &Download) -> u64 {
     let is_still = download.state == State::Paused || download.state.is_finished();
     match download.total_bytes {
@@ -72,7 +73,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// A disk with so much room, in a folder that is not there yet; nothing is written to it.
+    /// A disk with this much free space, in a folder that doesn't exist yet. Writes fail.
     #[derive(Debug)]
     struct Small(u64);
 
@@ -101,9 +102,9 @@ mod tests {
         }
     }
 
-    /// A disk with so many bytes free, and nothing on its way.
-    fn free(bytes: u64) -> DiskRoom {
-        DiskRoom::now(&options(bytes), &[])
+    /// Returns a disk with this many free bytes and no downloads.
+    fn free(bytes: u64) -> DiskSpace {
+        DiskSpace::read(&options(bytes), &[])
     }
 
     fn download(key: &str, state: State) -> Download {
@@ -123,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_yet_has_the_room_of_the_disk_it_will_be_on() {
+    fn a_missing_folder_has_the_free_space_of_its_future_disk() {
         assert_eq!(free(7 * GIB).free_bytes, Some(7 * GIB));
         let real = DownloadsOptions::in_folder("/not/there/models");
-        assert!(DiskRoom::now(&real, &[]).free_bytes.unwrap() > 0);
+        assert!(DiskSpace::read(&real, &[]).free_bytes.unwrap() > 0);
     }
 
     #[test]
-    fn what_is_missing_leaves_the_room_that_downloads_leave_free() {
+    fn missing_bytes_include_the_reserve() {
         let disk = free(6 * GIB);
         assert_eq!(disk.missing_bytes("a", Some(5 * GIB)), None);
         assert_eq!(disk.missing_bytes("a", Some(5 * GIB + 3)), Some(3));
@@ -138,18 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn downloads_under_way_have_spoken_for_what_they_still_need() {
+    fn the_space_that_running_downloads_still_need_is_not_available() {
         let downloads = [
             download("coming", State::Downloading),
             download("next", State::Queued),
             download("paused", State::Paused),
             download("done", State::Done),
         ];
-        let disk = DiskRoom::now(&options(10 * GIB), &downloads);
-        assert_eq!(disk.coming_bytes(), 6 * GIB);
+        let disk = DiskSpace::read(&options(10 * GIB), &downloads);
+        assert_eq!(disk.pending_bytes(), 6 * GIB);
         assert_eq!(disk.missing_bytes("other", Some(3 * GIB)), None);
         assert_eq!(disk.missing_bytes("other", Some(4 * GIB)), Some(GIB));
-        // Its own bytes are not asked for twice.
+        // A download's own bytes don't count twice.
         for key in ["coming", "next", "paused"] {
             assert_eq!(disk.missing_bytes(key, Some(40 * GIB)), None, "{key}");
         }
@@ -157,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_says_nothing_is_not_in_the_way() {
-        let disk = DiskRoom {
+    fn an_unknown_free_space_blocks_no_download() {
+        let disk = DiskSpace {
             free_bytes: None,
             ..free(0)
         };

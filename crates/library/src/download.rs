@@ -1,102 +1,77 @@
-//! What a person wants to download, and what that means here: files, sizes, and whether it fits.
+//! Plans downloads: files, sizes, and whether the model fits.
 //!
-//! Rule: nothing here asks the network. A shell fetches the listing that [`Library::listing_of`] names,
-//! at its own pace, and hands it to [`Library::plan`]. Sizes and checksums of the catalog go before the
-//! hub's.
+//! Rule: this module never uses the network. A shell fetches the listing that [`Library::listing_of`]
+//! names and passes it to [`Library::plan`]. Sizes and checksums of the catalog have priority over
+//! those of the hub.
+
+mod reference;
 
 use std::path::PathBuf;
 
-use transom_catalog::estimate::{Estimate, Verdict};
-use transom_catalog::{Catalogue, Entry, Format, Installed, Variant};
-use transom_hub::{DownloadRequest, HubError, Listing, RepositoryVariant, RequestedFile};
+use transom_catalog::estimate::{Estimate, EstimatedFit};
+use transom_catalog::{Entry, Format, InstalledModel, Variant};
+use transom_hub::{HubError, Listing, RepositoryVariant, DownloadRequest, RequestedFile};
+
+pub use reference::{Reference, UnknownModel};
 
 use crate::Library;
-use crate::names::{LookupError, format_name, is_repository};
+use crate::names::{LookupError, format_name};
 
-/// The packing of an offer that is a folder of safetensors.
+/// The quantization name of an offer that is a folder of safetensors.
 const FOLDER: &str = "safetensors";
 
-/// A model to download, as a person named it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reference {
-    /// An entry of the catalog.
-    Listed {
-        /// The entry's id.
-        id: String,
-        /// The packing or format, if one was named.
-        variant: Option<String>,
-    },
-    /// A repository of the hub.
-    Hub {
-        /// `owner/name`.
-        repository: String,
-        /// The packing or file, if one was named.
-        part: Option<String>,
-    },
-}
-
-/// A text that names neither an entry nor a repository.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no model is called {text}")]
-pub struct UnknownModel {
-    /// The text.
-    pub text: String,
-    /// Ids of entries that are spelled alike, at most three.
-    pub similar: Vec<String>,
-}
-
-/// The repository whose files a plan depends on.
+/// A request for the listing of a repository, on which a plan depends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListingQuery {
     /// `owner/name`.
     pub repository: String,
-    /// A branch, tag or commit.
+    /// Branch, tag or commit.
     pub revision: String,
-    /// False if a download can begin without it: the queue then lists the files when it starts.
+    /// False if the download can begin without it; the queue then lists the files when it starts.
     pub is_required: bool,
 }
 
-/// A download that can begin.
+/// The plan of a download.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The id that the model will have; two plans with one id are the same download.
+    /// The id of the model after the download. Two plans with the same id are the same download.
     pub id: String,
-    /// The short name that commands take when it is installed.
+    /// The short name that commands accept after the download.
     pub name: String,
-    /// Name for people, without the packing.
+    /// Display name, without the quantization.
     pub title: String,
-    /// The format.
+    /// Format of the files.
     pub format: Format,
-    /// How the weights are packed; empty where a folder's listing doesn't say.
-    pub packing: String,
-    /// As its authors name it; empty if unknown.
+    /// Quantization; empty if a folder's listing doesn't say it.
+    pub quantization: String,
+    /// License as the authors name it; empty if unknown.
     pub license: String,
-    /// What is downloaded from where to where.
+    /// The files to download, their repository and their folder.
     pub wanted: DownloadRequest,
-    /// Bytes to download; `None` where nobody says.
+    /// Bytes to download, if known.
     pub size_bytes: Option<u64>,
-    /// Whether it fits in memory; `None` where nobody says how large it is.
-    pub fit: Option<Fit>,
-    /// Keys of the catalog that nobody could verify.
+    /// Whether the model fits in memory; `None` if its size is unknown.
+    pub fit: Option<PlanFit>,
+    /// Keys of the catalog entry that were not verified.
     pub unverified: Vec<String>,
-    /// Its authors want their conditions accepted first.
+    /// True if the authors require that the user accepts their conditions first.
     pub is_gated: bool,
 }
 
-/// Whether a model fits in memory.
+/// Whether a planned model fits in memory, with the numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fit {
-    /// The answer.
-    pub verdict: Verdict,
-    /// What it needs; of a model of the hub its weights alone.
+pub struct PlanFit {
+    /// Whether it fits.
+    pub verdict: EstimatedFit,
+    /// Bytes that it needs; for a model that only the hub knows, those of its weights.
     pub need_bytes: u64,
-    /// What models may use.
+    /// Bytes that models may use.
     pub room_bytes: u64,
-    /// Tokens of context that this is for; `None` where only the weights are known.
+    /// Tokens of context that the need is for; `None` if only the weights are known.
     pub context_length: Option<u64>,
 }
 
-impl From<&Estimate> for Fit {
+impl From<&Estimate> for PlanFit {
     fn from(estimate: &Estimate) -> Self {
         Self {
             verdict: estimate.verdict,
@@ -113,91 +88,36 @@ pub enum PlanError {
     /// The catalog has no such entry or variant.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// The entry is part of the program.
+    /// The model comes with the program.
     #[error("{entry} comes with Transom")]
     Bundled {
         /// The entry's id.
         entry: String,
     },
-    /// The repository doesn't have it.
+    /// The repository doesn't have the files.
     #[error(transparent)]
     Hub(#[from] HubError),
 }
 
-impl Reference {
-    /// Reads an id of the catalog, perhaps with `@packing`; a repository, perhaps with `:packing` or
-    /// `:file`; or the address of a repository's page. `endpoint` is the hub's address.
-    ///
-    /// # Errors
-    /// [`UnknownModel`], with similar ids.
-    pub fn parse(text: &str, catalog: &Catalogue, endpoint: &str) -> Result<Self, UnknownModel> {
-        let text = text.trim();
-        let (id, variant) = split(text, '@');
-        if let Some(entry) = catalog.find(id) {
-            let id = entry.id.clone();
-            return Ok(Self::Listed { id, variant });
-        }
-        if let Some(reference) = Self::of_page(without_host(text, endpoint)) {
-            return Ok(reference);
-        }
-        let similar = catalog.search(&id.replace(['-', '_', '/', ':'], " "));
-        Err(UnknownModel {
-            text: text.to_owned(),
-            similar: similar
-                .iter()
-                .take(3)
-                .map(|entry| entry.id.clone())
-                .collect(),
-        })
-    }
-
-    /// `owner/name`, perhaps with `:part`, or the path of a page about it or about a file in it.
-    fn of_page(page: &str) -> Option<Self> {
-        let (repository, part) = split(page, ':');
-        if is_repository(repository) {
-            let repository = repository.to_owned();
-            return Some(Self::Hub { repository, part });
-        }
-        let page = page.split(['?', '#']).next().unwrap_or(page);
-        let parts: Vec<&str> = page.trim_end_matches('/').splitn(5, '/').collect();
-        let (owner, name, file) = match parts.as_slice() {
-            [owner, name] => (owner, name, None),
-            [owner, name, "tree", ..] => (owner, name, None),
-            [owner, name, "blob" | "resolve", _, file] => (owner, name, Some((*file).to_owned())),
-            _ => return None,
-        };
-        let repository = format!("{owner}/{name}");
-        is_repository(&repository).then_some(Self::Hub {
-            repository,
-            part: file,
-        })
-    }
-}
-
 impl Library {
-    /// Returns the id of a variant of the catalog once it is installed: the entry's with the packing, and
-    /// with the format where another variant has the same packing.
+    /// Returns the id that a catalog variant has after the download: the entry's id with the quantization,
+    /// and with the format if another variant has the same quantization.
     pub fn id_of_variant(entry: &Entry, variant: &Variant) -> String {
         let same = entry.variants.iter();
-        let same = same.filter(|other| other.packing == variant.packing);
+        let same = same.filter(|other| other.quantization == variant.quantization);
         match same.count() {
-            1 => format!("{}@{}", entry.id, variant.packing),
+            1 => format!("{}@{}", entry.id, variant.quantization),
             _ => format!("{}@{}", entry.id, with_format(variant)),
         }
     }
 
-    /// Returns the id that a model among the `offers` of a repository will have when it is installed. It
-    /// names nothing else of the repository, and is that of the catalog where the catalog has it.
-    pub fn id_of_offer(
-        &self,
-        repository: &str,
-        offer: &RepositoryVariant,
-        offers: &[RepositoryVariant],
-    ) -> String {
+    /// Returns the id that one of the `offers` of a repository has after the download: that of the
+    /// catalog if it is listed there, else the repository with what identifies the offer.
+    pub fn id_of_offer(&self, repository: &str, offer: &RepositoryVariant, offers: &[RepositoryVariant]) -> String {
         let is_it = |variant: &&Variant| {
             variant.repository == repository
                 && variant.format == format_of(offer)
-                && (!offer.is_gguf || variant.packing == offer.quantization)
+                && (!offer.is_gguf || variant.quantization == offer.quantization)
         };
         let listed = self.catalog.entries.iter().find_map(|entry| {
             let variant = entry.variants.iter().find(is_it)?;
@@ -210,14 +130,14 @@ impl Library {
         })
     }
 
-    /// Returns the listing that a plan for `reference` depends on; `None` if the catalog says it all.
+    /// Returns the listing that a plan for `reference` depends on; `None` if the catalog is sufficient.
     ///
     /// # Errors
-    /// [`PlanError`], if the catalog has no such entry or variant.
+    /// [`PlanError`] if the catalog has no such entry or variant.
     pub fn listing_of(&self, reference: &Reference) -> Result<Option<ListingQuery>, PlanError> {
         let (repository, revision, is_required) = match reference {
             Reference::Hub { repository, .. } => (&**repository, "main", true),
-            Reference::Listed { id, variant } => {
+            Reference::InCatalog { id, variant } => {
                 let (_, variant) = self.wanted_variant(id, variant.as_deref())?;
                 if variant.lists_all_files() {
                     return Ok(None);
@@ -234,7 +154,7 @@ impl Library {
         }))
     }
 
-    /// Returns what downloading `reference` means here. `listing` is what [`Self::listing_of`] asked for.
+    /// Returns the plan to download `reference`. `listing` is the one that [`Self::listing_of`] returned.
     ///
     /// # Errors
     /// [`PlanError`].
@@ -244,7 +164,7 @@ impl Library {
         listing: Option<&Listing>,
     ) -> Result<Plan, PlanError> {
         match (reference, listing) {
-            (Reference::Listed { id, variant }, _) => {
+            (Reference::InCatalog { id, variant }, _) => {
                 let (entry, chosen) = self.wanted_variant(id, variant.as_deref())?;
                 let name = match variant {
                     Some(_) => Self::id_of_variant(entry, chosen),
@@ -262,7 +182,7 @@ impl Library {
         }
     }
 
-    /// The variant that was named, else the one that suits this machine.
+    /// Returns the named variant, else the one that suits this machine.
     fn wanted_variant(
         &self,
         id: &str,
@@ -317,7 +237,7 @@ impl Library {
         Ok(Plan {
             wanted: DownloadRequest {
                 key: id.clone(),
-                name: entry.title(&variant.packing),
+                name: entry.title(&variant.quantization),
                 folder: self.folder_of(&variant.repository),
                 repository: variant.repository.clone(),
                 revision,
@@ -327,10 +247,10 @@ impl Library {
             name,
             title: entry.name.clone(),
             format: variant.format,
-            packing: variant.packing.clone(),
-            license: entry.licence.clone(),
+            quantization: variant.quantization.clone(),
+            license: entry.license.clone(),
             size_bytes,
-            fit: fit.as_ref().map(Fit::from),
+            fit: fit.as_ref().map(PlanFit::from),
             unverified: unverified.cloned().collect(),
             is_gated: listing.is_some_and(|listing| listing.is_gated),
         })
@@ -352,10 +272,10 @@ impl Library {
             }
         };
         let id = self.id_of_offer(&listing.repository, &offer, &offers);
-        let fit = offer.size_bytes.map(|bytes| Fit {
-            verdict: self.verdict_of_weights(bytes),
+        let fit = offer.size_bytes.map(|bytes| PlanFit {
+            verdict: self.fit_of_weights(bytes),
             need_bytes: bytes,
-            room_bytes: self.machine.room().budget_bytes,
+            room_bytes: self.machine.available_memory().budget_bytes,
             context_length: None,
         });
         Ok(Plan {
@@ -374,7 +294,7 @@ impl Library {
             id,
             title: listing.repository.clone(),
             format: format_of(&offer),
-            packing: packing_of(&offer).to_owned(),
+            quantization: quantization_of(&offer).to_owned(),
             license: String::new(),
             size_bytes: offer.size_bytes,
             fit,
@@ -384,7 +304,7 @@ impl Library {
     }
 
     /// Returns the installed model that has all files of this plan.
-    pub fn installed_plan(&self, plan: &Plan) -> Option<&Installed> {
+    pub fn installed_plan(&self, plan: &Plan) -> Option<&InstalledModel> {
         let DownloadRequest {
             repository, files, ..
         } = &plan.wanted;
@@ -401,7 +321,7 @@ impl Library {
         })
     }
 
-    /// The folder that a repository's files go to.
+    /// Returns the folder for a repository's files.
     fn folder_of(&self, repository: &str) -> PathBuf {
         let root = self.models_folder().unwrap_or_default();
         let parts = repository.split('/');
@@ -409,9 +329,9 @@ impl Library {
     }
 }
 
-/// A packing and its format in one word: `MXFP4-GGUF`.
+/// Returns a quantization with its format: `MXFP4-GGUF`.
 pub(crate) fn with_format(variant: &Variant) -> String {
-    format!("{}-{}", variant.packing, format_name(variant.format))
+    format!("{}-{}", variant.quantization, format_name(variant.format))
 }
 
 /// Returns the format of an offer.
@@ -422,22 +342,23 @@ pub fn format_of(offer: &RepositoryVariant) -> Format {
     }
 }
 
-/// Returns the packing of an offer for people; a folder's isn't known before its files are read.
-pub fn packing_of(offer: &RepositoryVariant) -> &str {
+/// Returns the display name of an offer's quantization; empty for a folder, which doesn't say it
+/// before its files are read.
+pub fn quantization_of(offer: &RepositoryVariant) -> &str {
     match offer.quantization.as_str() {
         FOLDER => "",
-        packing => packing,
+        quantization => quantization,
     }
 }
 
-/// The offer that a variant of the catalog means.
+/// Returns the offer that contains a catalog variant.
 fn offer_of(listing: &Listing, variant: &Variant) -> Result<RepositoryVariant, HubError> {
     let mut offers = listing.variants();
     offers.retain(|offer| format_of(offer) == variant.format);
     let is_it = |offer: &&RepositoryVariant| {
         let has_file = |name: &str| offer.files.iter().any(|file| file.name == name);
         variant.files.iter().any(|file| has_file(&file.name))
-            || offer.quantization.eq_ignore_ascii_case(&variant.packing)
+            || offer.quantization.eq_ignore_ascii_case(&variant.quantization)
     };
     let found = offers.iter().find(is_it).or(match offers.as_slice() {
         [only] => Some(only),
@@ -452,7 +373,7 @@ fn offer_of(listing: &Listing, variant: &Variant) -> Result<RepositoryVariant, H
     }
 }
 
-/// The hub's files, with the sizes and checksums of the catalog over theirs.
+/// Returns the hub's files with the sizes and checksums of the catalog.
 fn with_listed(files: Vec<RequestedFile>, listed: &[RequestedFile]) -> Vec<RequestedFile> {
     let over = |file: RequestedFile| match listed.iter().find(|known| known.name == file.name) {
         Some(known) => RequestedFile {
@@ -465,11 +386,10 @@ fn with_listed(files: Vec<RequestedFile>, listed: &[RequestedFile]) -> Vec<Reque
     files.into_iter().map(over).collect()
 }
 
-/// The offer with this packing, format or file.
+/// Returns the offer with this quantization, format or file.
 fn named_offer(offers: &[RepositoryVariant], part: &str) -> Option<RepositoryVariant> {
     let is = |text: &str| text.eq_ignore_ascii_case(part);
-    let is_it =
-        |offer: &&RepositoryVariant| is(&offer.quantization) || (!offer.is_gguf && is("mlx"));
+    let is_it = |offer: &&RepositoryVariant| is(&offer.quantization) || (!offer.is_gguf && is("mlx"));
     let has_file = |offer: &&RepositoryVariant| offer.files.iter().any(|file| file.name == part);
     let found = offers.iter().find(is_it);
     found.or_else(|| offers.iter().find(has_file)).cloned()
@@ -478,35 +398,6 @@ fn named_offer(offers: &[RepositoryVariant], part: &str) -> Option<RepositoryVar
 fn several(listing: &Listing, offers: &[RepositoryVariant]) -> HubError {
     HubError::SeveralPackings {
         repository: listing.repository.clone(),
-        packings: offers
-            .iter()
-            .map(|offer| offer.quantization.clone())
-            .collect(),
+        packings: offers.iter().map(|offer| offer.quantization.clone()).collect(),
     }
-}
-
-fn split(text: &str, at: char) -> (&str, Option<String>) {
-    match text.split_once(at) {
-        Some((base, rest)) if !rest.is_empty() => (base, Some(rest.to_owned())),
-        Some((base, _)) => (base, None),
-        None => (text, None),
-    }
-}
-
-/// The path of a page, from an address that begins as the hub's do.
-fn without_host<'a>(text: &'a str, endpoint: &str) -> &'a str {
-    let bare = |text: &'a str| text.split_once("://").map_or(text, |(_, rest)| rest);
-    let host = endpoint
-        .split_once("://")
-        .map_or(endpoint, |(_, host)| host);
-    let text = bare(text);
-    for host in [host, "huggingface.co", "hf.co"] {
-        if let Some(page) = text
-            .strip_prefix(host)
-            .and_then(|rest| rest.strip_prefix('/'))
-        {
-            return page;
-        }
-    }
-    text
 }

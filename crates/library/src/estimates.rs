@@ -1,76 +1,87 @@
-//! Whether models fit on this machine, how fast they would be, and which variant suits it.
+//! Estimates whether models fit on this machine and how fast they are, and suggests variants.
 //!
-//! Every sum and choice is the catalog's; this says which facts, form and measurements go into it.
+//! The catalog computes and decides; this module chooses the facts, variants and measurements.
 
-use transom_catalog::choice::{self, Files};
-use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, Verdict, Wish, estimate};
-use transom_catalog::forms::format_of;
+use transom_catalog::choice::{self, RepositoryFiles};
+use transom_catalog::estimate::{
+    DEFAULT_CONTEXT, Estimate, EstimateRequest, EstimatedFit, estimate,
+};
 use transom_catalog::measured::Record;
-use transom_catalog::tiers::{self, MEMORY_SIZES, Tier};
-use transom_catalog::{Entry, Format, Installed, ModelFacts, Variant};
+use transom_catalog::model_files::format_of;
+use transom_catalog::recommendations::{self, MEMORY_SIZES, Recommendations};
+use transom_catalog::{Entry, Format, InstalledModel, ModelFacts, Variant};
 use transom_hub::RepositoryVariant;
 use transom_supervisor::KvCacheChoice;
 
 use crate::{Library, LoadSettings, download};
 
 impl Library {
-    /// Estimates an installed model in the form that runs here, with these settings.
+    /// Estimates the variant of an installed model that runs on this machine, with these settings.
     ///
     /// # Errors
     /// The problem of its files, if none can be read.
-    pub fn estimate(&self, model: &Installed, settings: &LoadSettings) -> Result<Estimate, String> {
-        let (path, facts) = self.form_that_runs(model)?;
+    pub fn estimate(
+        &self,
+        model: &InstalledModel,
+        settings: &LoadSettings,
+    ) -> Result<Estimate, String> {
+        let (path, facts) = self.runnable_variant(model)?;
         let kv = settings.kv_cache;
-        let wish = Wish {
+        let request = EstimateRequest {
             kv,
             context_length: settings
                 .context_length
                 .map_or(DEFAULT_CONTEXT, |n| n as u64),
-            known: self.machine.record(&facts, &path, kv),
-            ..Wish::of(&facts)
+            measured: self.machine.record(&facts, &path, kv),
+            ..EstimateRequest::new(&facts)
         };
-        Ok(self.estimate_of(&wish))
+        Ok(self.estimate_of(&request))
     }
 
-    /// Estimates a variant of the catalog with default settings, corrected by what an installed copy
-    /// measured. `None` if the catalog doesn't say how large it is.
+    /// Estimates a variant of the catalog with default settings, corrected by measurements of an
+    /// installed copy. `None` if its size is unknown.
     pub fn estimate_variant(&self, entry: &Entry, variant: &Variant) -> Option<Estimate> {
         variant.size_bytes()?;
         let facts = entry.facts(variant);
         let installed = self.installed_variant(entry, variant);
-        let wish = Wish {
-            known: installed.and_then(|model| self.record(model, &facts, KvCacheChoice::Automatic)),
-            ..Wish::of(&facts)
+        let request = EstimateRequest {
+            measured: installed
+                .and_then(|model| self.record(model, &facts, KvCacheChoice::Automatic)),
+            ..EstimateRequest::new(&facts)
         };
-        Some(self.estimate_of(&wish))
+        Some(self.estimate_of(&request))
     }
 
-    /// Returns what answers measured of the form of an installed model that has the format of `facts`.
+    /// Returns the measurements of an installed model in the format of `facts`.
     pub fn record(
         &self,
-        model: &Installed,
+        model: &InstalledModel,
         facts: &ModelFacts,
         kv: KvCacheChoice,
     ) -> Option<&Record> {
-        let mut paths = model.forms.paths.iter();
+        let mut paths = model.files.paths.iter();
         let path = paths.find(|path| format_of(path) == facts.format)?;
         self.machine.record(facts, path, kv)
     }
 
-    fn estimate_of(&self, wish: &Wish<'_>) -> Estimate {
-        estimate(wish, self.machine.numbers(), self.machine.room())
+    fn estimate_of(&self, request: &EstimateRequest<'_>) -> Estimate {
+        estimate(
+            request,
+            self.machine.specs(),
+            self.machine.available_memory(),
+        )
     }
 
-    /// Returns whether weights of so many bytes fit, of a model of which nothing else is known.
-    pub fn verdict_of_weights(&self, bytes: u64) -> Verdict {
-        match bytes.checked_sub(self.machine.room().budget_bytes) {
-            None | Some(0) => Verdict::Fits,
-            Some(missing_bytes) => Verdict::DoesNotFit { missing_bytes },
+    /// Returns whether weights of this size fit, for a model of which nothing else is known.
+    pub fn fit_of_weights(&self, bytes: u64) -> EstimatedFit {
+        match bytes.checked_sub(self.machine.available_memory().budget_bytes) {
+            None | Some(0) => EstimatedFit::Fits,
+            Some(missing_bytes) => EstimatedFit::DoesNotFit { missing_bytes },
         }
     }
 
-    /// Returns the variant to propose: an installed one, else the one that suits this machine. `None`
-    /// only of an entry without variants.
+    /// Returns the variant to suggest: an installed one, else the one that suits this machine. `None`
+    /// only for an entry without variants.
     pub fn suggested_variant<'a>(&self, entry: &'a Entry) -> Option<&'a Variant> {
         let is_installed = |variant: &&Variant| self.installed_variant(entry, variant).is_some();
         let installed = entry.variants.iter().filter(is_installed);
@@ -78,19 +89,19 @@ impl Library {
         installed.or_else(|| self.variant_among(entry, &entry.variants))
     }
 
-    /// Returns which of these variants of an entry suits this machine.
+    /// Returns the one of these variants of an entry that suits this machine.
     pub fn variant_among<'a>(
         &self,
         entry: &Entry,
         variants: impl IntoIterator<Item = &'a Variant>,
     ) -> Option<&'a Variant> {
-        let budget_bytes = self.machine.room().budget_bytes;
-        let suited = choice::variant_among(entry, variants, self.machine.numbers(), budget_bytes);
-        suited.map(|suited| suited.variant)
+        let budget_bytes = self.machine.available_memory().budget_bytes;
+        let estimated = choice::variant_among(entry, variants, self.machine.specs(), budget_bytes);
+        estimated.map(|estimated| estimated.variant)
     }
 
-    /// Returns the place of what to propose among what a repository of the hub offers: an installed
-    /// one, else the one that suits this machine. `None` only of nothing.
+    /// Returns the index of the offer of a repository to suggest: an installed one, else the one that
+    /// suits this machine. `None` only if there are no offers.
     pub fn suggested_offer(&self, repository: &str, offers: &[RepositoryVariant]) -> Option<usize> {
         let is_installed =
             |place: &usize| self.installed_offer(repository, &offers[*place]).is_some();
@@ -99,54 +110,50 @@ impl Library {
             true => (0..offers.len()).collect(),
             false => installed,
         };
-        let files = places.iter().map(|place| Files {
+        let files = places.iter().map(|place| RepositoryFiles {
             format: download::format_of(&offers[*place]),
-            packing: &offers[*place].quantization,
+            quantization: &offers[*place].quantization,
             size_bytes: offers[*place].size_bytes,
         });
-        let files: Vec<Files<'_>> = files.collect();
-        let budget_bytes = self.machine.room().budget_bytes;
-        let best = choice::files_among(&files, self.machine.numbers(), budget_bytes);
+        let files: Vec<RepositoryFiles<'_>> = files.collect();
+        let budget_bytes = self.machine.available_memory().budget_bytes;
+        let best = choice::files_among(&files, self.machine.specs(), budget_bytes);
         best.map(|best| places[best])
     }
 
-    /// Returns the installed model that an offer of a repository became.
-    pub fn installed_offer(
-        &self,
-        repository: &str,
-        offer: &RepositoryVariant,
-    ) -> Option<&Installed> {
-        let is_it = |model: &&Installed| {
+    /// Returns the installed model that was downloaded as this offer of a repository.
+    pub fn installed_offer(&self, repository: &str, offer: &RepositoryVariant) -> Option<&InstalledModel> {
+        let is_it = |model: &&InstalledModel| {
             model.repository.as_deref() == Some(repository)
-                && has_packing(model, &offer.quantization)
+                && has_quantization(model, &offer.quantization)
         };
         self.installed().iter().find(is_it)
     }
 
-    /// Returns what is recommended for this machine, under its budget.
-    pub fn recommended(&self) -> Tier {
-        let budget_bytes = self.machine.room().budget_bytes;
-        tiers::recommended_for(self.machine.numbers(), Some(budget_bytes), &self.catalog)
+    /// Returns the recommendations for this machine, under its budget.
+    pub fn recommended(&self) -> Recommendations {
+        let budget_bytes = self.machine.available_memory().budget_bytes;
+        recommendations::recommended_for(self.machine.specs(), Some(budget_bytes), &self.catalog)
     }
 
-    /// Returns what is recommended for Macs of every size, smallest first. This machine stands in place
-    /// of a Mac with as much memory; its `memory_bytes` tell which it is.
-    pub fn all_tiers(&self) -> Vec<Tier> {
+    /// Returns the recommendations for Macs of every memory size, smallest first. This machine replaces
+    /// the Mac with the same memory; compare `memory_bytes` to find it.
+    pub fn recommended_by_memory(&self) -> Vec<Recommendations> {
         let own = self.recommended();
         let others = MEMORY_SIZES.into_iter();
         let others = others.filter(|bytes| *bytes != own.memory_bytes);
-        let mut all: Vec<Tier> = others
-            .map(|bytes| tiers::recommended(bytes, &self.catalog))
+        let mut all: Vec<Recommendations> = others
+            .map(|bytes| recommendations::recommended_for_mac(bytes, &self.catalog))
             .collect();
         all.push(own);
-        all.sort_by_key(|tier| tier.memory_bytes);
+        all.sort_by_key(|recommended| recommended.memory_bytes);
         all
     }
 }
 
-/// Returns true if the name of a model's file has this packing. A folder has only one.
-fn has_packing(model: &Installed, packing: &str) -> bool {
+/// Returns true if the name of a model's file contains this quantization. A folder has only one.
+fn has_quantization(model: &InstalledModel, quantization: &str) -> bool {
     let file = model.id.file_name().unwrap_or_default().to_string_lossy();
     let is_file = model.formats().contains(&Format::Gguf);
-    !is_file || file.to_lowercase().contains(&packing.to_lowercase())
+    !is_file || file.to_lowercase().contains(&quantization.to_lowercase())
 }

@@ -1,35 +1,35 @@
-//! What a shell sends to the supervisor to load a model, and what it writes down after an answer.
+//! The request to the supervisor that loads a model, and the measurements of its responses.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use transom_catalog::forms::{Forms, format_of};
 use transom_catalog::measured::{self, Key, Sample};
-use transom_catalog::{Format, Installed, ModelFacts};
+use transom_catalog::model_files::{ModelFiles, format_of};
+use transom_catalog::{Format, InstalledModel, ModelFacts};
 use transom_engine::{ModelSource, Stats};
 use transom_supervisor::status::ModelStatus;
 use transom_supervisor::{Correction, KvCacheChoice, ModelSpec, Role};
 
 use crate::Library;
 
-/// What a person may choose about a load.
+/// The settings of a load that a person may choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadSettings {
-    /// Tokens of prompt and answer together; `None` leaves the choice to the supervisor.
+    /// Tokens of prompt and response together; `None` lets the supervisor choose.
     pub context_length: Option<usize>,
-    /// The KV cache's type.
+    /// Type of the KV cache.
     pub kv_cache: KvCacheChoice,
 }
 
 impl Library {
-    /// Returns the request that loads `model` for chat, with every form that is installed and what
-    /// earlier answers measured of each.
-    pub fn spec(&self, model: &Installed, settings: &LoadSettings) -> ModelSpec {
-        let Forms { paths, .. } = &model.forms;
+    /// Returns the request that loads `model` for chat, with all its installed variants and the
+    /// measurements of each.
+    pub fn spec(&self, model: &InstalledModel, settings: &LoadSettings) -> ModelSpec {
+        let ModelFiles { paths, .. } = &model.files;
         let corrections = paths.iter().filter_map(|path| {
             let facts = model.facts_of(path).ok()?;
             let record = self.machine.record(&facts, path, settings.kv_cache)?;
-            let bytes = record.correction(&facts, self.machine.numbers(), settings.kv_cache);
+            let bytes = record.correction(&facts, self.machine.specs(), settings.kv_cache);
             (bytes != 0).then(|| Correction {
                 path: path.clone(),
                 bytes,
@@ -47,14 +47,17 @@ impl Library {
         }
     }
 
-    /// Returns the form of `model` that runs on this machine, with its facts: the first that can be
-    /// read, in the order in which the supervisor tries them.
+    /// Returns the variant of `model` that runs on this machine, with its facts: the first that can be
+    /// read, in the supervisor's order.
     ///
     /// # Errors
     /// The problem of the model's files, if none can be read.
-    pub fn form_that_runs(&self, model: &Installed) -> Result<(PathBuf, Arc<ModelFacts>), String> {
-        let first = self.machine.numbers().first_format();
-        let mut paths: Vec<&PathBuf> = model.forms.paths.iter().collect();
+    pub fn runnable_variant(
+        &self,
+        model: &InstalledModel,
+    ) -> Result<(PathBuf, Arc<ModelFacts>), String> {
+        let first = self.machine.specs().preferred_format();
+        let mut paths: Vec<&PathBuf> = model.files.paths.iter().collect();
         paths.sort_by_key(|path| format_of(path) != first);
         let usable = |path: &PathBuf| Some((path.clone(), model.facts_of(path).ok()?));
         match paths.into_iter().find_map(usable) {
@@ -63,36 +66,36 @@ impl Library {
         }
     }
 
-    /// Returns where an answer of `model` is written down: by the form that the supervisor loaded.
-    /// `None` if it isn't loaded any more or its form can't be told.
+    /// Returns a recorder for a response of `model`, for the variant that the supervisor loaded. `None`
+    /// if the model is no longer loaded or the variant is unknown.
     pub fn usage(
         &self,
-        model: &Installed,
+        model: &InstalledModel,
         settings: &LoadSettings,
         loaded: &ModelStatus,
-    ) -> Option<Usage> {
+    ) -> Option<UsageRecorder> {
         let format = match &*loaded.info.as_ref()?.engine {
             "mlx" => Format::Safetensors,
             _ => Format::Gguf,
         };
         let is_passed_over =
             |path: &Path| loaded.passed_over.iter().any(|other| other.path == path);
-        let mut paths = model.forms.paths.iter();
+        let mut paths = model.files.paths.iter();
         let path = paths.find(|path| format_of(path) == format && !is_passed_over(path))?;
         let facts = model.facts_of(path).ok()?;
-        Some(Usage::of_form(self, &facts, path, settings))
+        Some(UsageRecorder::new(self, &facts, path, settings))
     }
 }
 
-/// Where the measurements of one form of a model are written.
+/// Records the measurements of one variant of a model.
 #[derive(Debug, Clone)]
-pub struct Usage {
+pub struct UsageRecorder {
     file: PathBuf,
     key: Key,
 }
 
-impl Usage {
-    pub(crate) fn of_form(
+impl UsageRecorder {
+    pub(crate) fn new(
         library: &Library,
         facts: &ModelFacts,
         path: &Path,
@@ -104,23 +107,23 @@ impl Usage {
         }
     }
 
-    /// Writes down what an answer took, so that later estimates are closer. Failures are logged: they
-    /// never affect the answer. Blocks on the disk.
+    /// Records the measurements of a response, which improve later estimates. Failures are only logged.
+    /// Blocks on the disk.
     pub fn record(&self, stats: &Stats) {
         if let Err(error) = measured::record(&self.file, &self.key, &sample(stats)) {
-            tracing::info!(%error, "the measurements of an answer can't be saved");
+            tracing::info!(%error, "can't save the measurements of a response");
         }
     }
 }
 
-/// Returns what an answer measured, without the tokens that were cached or shifted out.
+/// Returns the measurements of a response, without cached or shifted tokens.
 fn sample(stats: &Stats) -> Sample {
     let count = |n: usize| n as u64;
     let in_context = stats.prompt_tokens + stats.generated_tokens;
     Sample {
         prompt_tokens: count(stats.prompt_tokens.saturating_sub(stats.cached_tokens)),
         prefill_tokens_per_second: stats.prefill_tokens_per_second(),
-        answer_tokens: count(stats.generated_tokens),
+        response_tokens: count(stats.generated_tokens),
         decode_tokens_per_second: stats.decode_tokens_per_second(),
         context_tokens: count(in_context.saturating_sub(stats.shifted_tokens)),
         peak_bytes: stats.peak_memory_bytes,
@@ -147,7 +150,7 @@ mod tests {
         let expected = Sample {
             prompt_tokens: 100,
             prefill_tokens_per_second: Some(100.0),
-            answer_tokens: 101,
+            response_tokens: 101,
             decode_tokens_per_second: Some(50.0),
             context_tokens: 351,
             peak_bytes: 7,

@@ -1,29 +1,29 @@
-//! This machine: its memory and speed, what models may use, and what earlier answers measured.
+//! This machine: its memory and bandwidth, its memory budget, and measurements of earlier responses.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use transom_catalog::estimate::{Bandwidth, Machine, Room};
+use transom_catalog::estimate::{AvailableMemory, Bandwidth, Machine};
 use transom_catalog::fit::kv_type;
 use transom_catalog::measured::{self, Key, Measured, Record};
-use transom_catalog::{ModelFacts, forms};
+use transom_catalog::{ModelFacts, model_files};
 use transom_signals::{Hardware, available_bytes};
 use transom_supervisor::KvCacheChoice;
 
-/// This machine, as estimates see it.
+/// This machine with its memory budget and its measurements.
 #[derive(Debug, Clone)]
 pub struct ThisMachine {
     machine: Machine,
-    room: Room,
+    available_memory: AvailableMemory,
     chip_name: String,
     measured: Measured,
     measured_file: PathBuf,
 }
 
 impl ThisMachine {
-    /// Reads what earlier answers measured on the machine with this `hardware`. Models may use
-    /// `budget_bytes`, or what is usual where the user chose nothing. Programs that run now don't count
-    /// against the room, so the answer is the same tomorrow; see [`Self::with_status`].
+    /// Reads the measurements on the machine with this `hardware`. The memory budget is `budget_bytes`,
+    /// or the default if the user has set none. Programs that run now don't count, so the result is the
+    /// same tomorrow; see [`Self::with_status`].
     pub fn read(hardware: &Hardware, data_folder: &Path, budget_bytes: Option<u64>) -> Self {
         let measured_file = data_folder.join(measured::FILE_NAME);
         let measured = Measured::read(&measured_file);
@@ -35,7 +35,7 @@ impl ThisMachine {
             measured.bandwidth(&chip_name),
         );
         Self {
-            room: Room::all_of(&machine.budget(budget_bytes)),
+            available_memory: AvailableMemory::of_budget(&machine.budget(budget_bytes)),
             machine,
             chip_name,
             measured,
@@ -43,10 +43,10 @@ impl ThisMachine {
         }
     }
 
-    /// Returns a made-up machine that does nothing else and has measured nothing.
-    pub fn made_up(machine: Machine) -> Self {
+    /// Returns a made-up machine that runs nothing else and has no measurements.
+    pub fn simulated(machine: Machine) -> Self {
         Self {
-            room: Room::all_of(&machine.budget(None)),
+            available_memory: AvailableMemory::of_budget(&machine.budget(None)),
             machine,
             chip_name: String::new(),
             measured: Measured::default(),
@@ -54,22 +54,21 @@ impl ThisMachine {
         }
     }
 
-    /// Returns the same machine with the budget that the supervisor has in force, and with the memory
-    /// that other programs leave. The `in_use_bytes` of loaded models count as free: they make room for
-    /// the next one.
+    /// Returns this machine with the supervisor's current budget and the memory that other programs leave
+    /// free. The `in_use_bytes` of loaded models count as free, because they are unloaded for the next
+    /// model.
     pub fn with_status(mut self, budget_bytes: u64, in_use_bytes: u64) -> Self {
-        self.room = Room {
+        self.available_memory = AvailableMemory {
             budget_bytes,
-            taken_bytes: 0,
+            in_use_bytes: 0,
             available_bytes: available_bytes().map(|bytes| bytes.saturating_add(in_use_bytes)),
         };
         self
     }
 
-    /// Returns the same machine with the speed of its memory. Where nobody published it for the chip, it
-    /// is measured for half a second, once in this process, and written to `measured.json`. Call it for
-    /// views of models, never while somebody waits for an answer. `on_measure` is called before it
-    /// measures.
+    /// Returns this machine with its memory bandwidth. If none is published for the chip, measures it for
+    /// half a second, once in this process, and writes it to `measured.json`. Calls `on_measure` before
+    /// that. Use this for views of models, never while somebody waits for a response.
     pub fn with_bandwidth(self, on_measure: impl FnOnce()) -> Self {
         static MEASURED: OnceLock<u64> = OnceLock::new();
         let this = self.clone();
@@ -79,51 +78,51 @@ impl ThisMachine {
         })
     }
 
-    /// Measures how many bytes a second the memory delivers, for half a second, and writes it down.
+    /// Measures the memory bandwidth in bytes per second for half a second, and saves it.
     pub fn measure_bandwidth(&self) -> u64 {
         let rate = transom_signals::measure_bandwidth();
         let written = measured::record_bandwidth(&self.measured_file, &self.chip_name, rate);
         if let Err(error) = written {
-            tracing::info!(%error, "the measured memory speed can't be saved");
+            tracing::info!(%error, "can't save the measured memory bandwidth");
         }
         rate
     }
 
-    /// As [`Self::with_bandwidth`], by this measurement.
+    /// Like [`Self::with_bandwidth`], with this measurement.
     pub(crate) fn with_bandwidth_by(
         mut self,
         once: &OnceLock<u64>,
         measure: impl FnOnce() -> u64,
     ) -> Self {
         if self.measured.wants_bandwidth(&self.chip_name) {
-            let known = self.measured.bandwidth(&self.chip_name).unwrap_or(0);
-            let rate = (*once.get_or_init(measure)).max(known);
+            let measured = self.measured.bandwidth(&self.chip_name).unwrap_or(0);
+            let rate = (*once.get_or_init(measure)).max(measured);
             self.machine.bandwidth = Some(Bandwidth::measured(rate));
         }
         self
     }
 
-    /// Returns the numbers that estimates depend on.
-    pub fn numbers(&self) -> &Machine {
+    /// Returns the properties that estimates depend on.
+    pub fn specs(&self) -> &Machine {
         &self.machine
     }
 
-    /// Returns the name of the chip; empty if the system doesn't say.
+    /// Returns the name of the chip; empty if unknown.
     pub fn chip_name(&self) -> &str {
         &self.chip_name
     }
 
     /// Returns the memory that models may use.
-    pub fn room(&self) -> &Room {
-        &self.room
+    pub fn available_memory(&self) -> &AvailableMemory {
+        &self.available_memory
     }
 
-    /// Returns the file of measurements.
+    /// Returns the path of `measured.json`.
     pub(crate) fn measured_file(&self) -> &Path {
         &self.measured_file
     }
 
-    /// Returns what earlier answers of the form at `path` measured.
+    /// Returns the measurements of the variant at `path`.
     pub(crate) fn record(
         &self,
         facts: &ModelFacts,
@@ -133,14 +132,14 @@ impl ThisMachine {
         self.measured.of(&self.key(facts, path, kv))
     }
 
-    /// Returns the key under which answers of the form at `path` are measured.
+    /// Returns the key for measurements of the variant at `path`.
     pub(crate) fn key(&self, facts: &ModelFacts, path: &Path, kv: KvCacheChoice) -> Key {
         let kv = kv_type(facts, &self.machine.for_fit(), kv);
-        Key::of_path(path, forms::format_of(path), kv)
+        Key::of_path(path, model_files::format_of(path), kv)
     }
 
     #[cfg(feature = "test-support")]
-    pub(crate) fn set_room(&mut self, room: Room) {
-        self.room = room;
+    pub(crate) fn set_available_memory(&mut self, available: AvailableMemory) {
+        self.available_memory = available;
     }
 }

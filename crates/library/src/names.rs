@@ -1,52 +1,53 @@
-//! What models are called: one stable id each, and the names that people may type instead.
+//! Names of models: one stable id each, and the names that people may type instead.
 //!
-//! An id says what a model is, not where its files lie: `qwen3-4b@Q4_K_M` for a variant of the catalog,
-//! `owner/name` or `owner/name:Q4_K_M` for a repository of the hub. A model of which neither is known,
-//! or a second copy, has its path. Settings, status, the wire protocol and commands use the id.
+//! An id says what a model is, and not where its files are: `qwen3-4b@Q4_K_M` for a variant of the
+//! catalog, `owner/name` or `owner/name:Q4_K_M` for a repository of the hub. A model that neither
+//! knows, and a second copy, have their path. Settings, status, the wire protocol and commands use
+//! the id.
 
 use std::path::Path;
 
-use transom_catalog::{Entry, Format, InspectError, Installed, Origin, Variant, forms};
+use transom_catalog::{Entry, Format, InspectError, InstalledModel, Origin, Variant, model_files};
 
 use crate::Library;
 use crate::download::with_format;
 
-/// Why a text names no installed model.
+/// Why no installed model has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// The catalog has it.
+    /// It is in the catalog, but not installed.
     #[error("{title} is not installed")]
     NotInstalled {
-        /// The text.
+        /// The given text.
         text: String,
-        /// The entry's name for people.
+        /// The entry's display name.
         title: String,
-        /// Packings that can be installed, if another one is installed; else empty.
-        packings: Vec<String>,
+        /// Quantizations that can be installed, if another one is installed; else empty.
+        quantizations: Vec<String>,
     },
-    /// The entry has no such packing or format.
-    #[error("{entry} is not available as {text}; choose {}", packings.join(", "))]
+    /// The entry has no such quantization or format.
+    #[error("{entry} is not available as {text}; choose {}", quantizations.join(", "))]
     NoVariant {
         /// The entry's id.
         entry: String,
-        /// The packing or format that was named.
+        /// The given quantization or format.
         text: String,
-        /// Those that there are.
-        packings: Vec<String>,
+        /// The available quantizations.
+        quantizations: Vec<String>,
     },
-    /// It looks like a repository of the hub.
+    /// The text may be a repository of the hub.
     #[error("nothing is at {text}, and no model of that name is installed")]
     Repository {
-        /// The text.
+        /// The given text.
         text: String,
     },
-    /// Nothing has that name.
+    /// No model has this name.
     #[error("no model is called {text}")]
     Unknown {
-        /// The text.
+        /// The given text.
         text: String,
     },
-    /// It is a path, and no model lies there.
+    /// The text is a path without a model.
     #[error("{0}")]
     Path(String),
 }
@@ -58,8 +59,8 @@ impl From<InspectError> for LookupError {
 }
 
 impl Library {
-    /// Returns the id of a model. It stays the same while the model is installed, whatever else is.
-    pub fn id_of(&self, model: &Installed) -> String {
+    /// Returns the id of a model. It stays the same while the model is installed.
+    pub fn id_of(&self, model: &InstalledModel) -> String {
         let path = || model.id.to_string_lossy().into_owned();
         let Some(id) = self.id_by_origin(model) else {
             return path();
@@ -67,7 +68,7 @@ impl Library {
         if model.origin == Origin::Starter {
             return id;
         }
-        // Of several copies the first has the id.
+        // The first of several copies has the id.
         let mut copies = self.installed().iter();
         let holder = copies.find(|other| self.id_by_origin(other).as_ref() == Some(&id));
         match holder {
@@ -76,14 +77,14 @@ impl Library {
         }
     }
 
-    /// The id that follows from the catalog or the hub; `None` if neither knows the model.
-    fn id_by_origin(&self, model: &Installed) -> Option<String> {
+    /// Returns the id from the catalog or the hub; `None` if neither knows the model.
+    fn id_by_origin(&self, model: &InstalledModel) -> Option<String> {
         match (model.entry(&self.catalog), &model.repository) {
             (Some((entry, _)), _) if model.origin == Origin::Starter => Some(entry.id.clone()),
             (Some((entry, Some(variant))), _) => Some(Self::id_of_variant(entry, variant)),
-            (_, Some(repository)) => match model.packing(&self.catalog) {
-                packing if !packing.is_empty() && model.formats() == [Format::Gguf] => {
-                    Some(format!("{repository}:{packing}"))
+            (_, Some(repository)) => match model.quantization(&self.catalog) {
+                quantization if !quantization.is_empty() && model.formats() == [Format::Gguf] => {
+                    Some(format!("{repository}:{quantization}"))
                 }
                 _ => Some(repository.clone()),
             },
@@ -91,17 +92,17 @@ impl Library {
         }
     }
 
-    /// Returns the installed model with this id, at this path, or with this name. Ids go first, then
-    /// paths; of several with the name the one in the form that runs first on this machine.
-    pub fn find(&self, text: &str) -> Option<&Installed> {
-        let has_id = |model: &&Installed| {
+    /// Returns the installed model with this id, at this path, or with this name. Ids have priority over
+    /// paths. Of several models with the name, the one in this machine's preferred format wins.
+    pub fn find(&self, text: &str) -> Option<&InstalledModel> {
+        let has_id = |model: &&InstalledModel| {
             let id = self.id_by_origin(model);
             id.is_some_and(|id| id.eq_ignore_ascii_case(text))
         };
-        // Of several copies the first has the id.
+        // The first of several copies has the id.
         let by_id = self.installed().iter().find(has_id);
         let by_path = || {
-            let path = forms::of(Path::new(text)).ok()?.paths.swap_remove(0);
+            let path = model_files::of(Path::new(text)).ok()?.paths.swap_remove(0);
             self.installed().iter().find(|model| model.id == path)
         };
         by_id
@@ -109,21 +110,21 @@ impl Library {
             .or_else(|| self.named(text).into_iter().next())
     }
 
-    /// Returns the model at the path that `text` is, else the one that [`Self::find`] finds. Nothing at
-    /// a path is a model with a problem, so that a chosen model that was deleted is still shown.
+    /// Returns the model at the path `text`, else the model that [`Self::find`] returns. If nothing is at
+    /// a path, returns a model with a problem, so that a chosen model is shown after it was deleted.
     ///
     /// # Errors
-    /// [`LookupError`], with what the text could have meant.
-    pub fn resolve(&self, text: &str) -> Result<Installed, LookupError> {
+    /// [`LookupError`], with suggestions.
+    pub fn resolve(&self, text: &str) -> Result<InstalledModel, LookupError> {
         if is_path(text) || Path::new(text).exists() {
-            return Ok(Installed::of_places(Path::new(text), &self.places)?);
+            return Ok(InstalledModel::of_places(Path::new(text), &self.places)?);
         }
         let found = self.find(text).cloned();
         found.ok_or_else(|| self.not_found(text))
     }
 
-    /// Returns a short name that only this model has.
-    pub fn short_name(&self, model: &Installed) -> String {
+    /// Returns a short name that no other model has.
+    pub fn short_name(&self, model: &InstalledModel) -> String {
         let entry = model.entry(&self.catalog);
         let entry = entry.map(|(entry, _)| [entry.id.clone(), self.id_of(model)]);
         let names = entry.into_iter().flatten().chain([model.name().to_owned()]);
@@ -134,49 +135,49 @@ impl Library {
             .unwrap_or_else(|| self.id_of(model))
     }
 
-    /// Returns the installed models that go by this name: the id of an entry, perhaps with `@packing`,
-    /// a repository, perhaps with `:packing`, the name of a file or folder, or the title that windows
-    /// show. A format counts as a packing. Those in the form that runs first on this machine come first.
-    pub fn named(&self, text: &str) -> Vec<&Installed> {
+    /// Returns the installed models with this name: the id of an entry, also with `@quantization`, a
+    /// repository, also with `:quantization`, the name of a file or folder, or the display name. A format
+    /// may replace the quantization. Models in this machine's preferred format come first.
+    pub fn named(&self, text: &str) -> Vec<&InstalledModel> {
         let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
-        let (base, packing) = match text.split_once(['@', ':']) {
-            Some((base, packing)) => (base, Some(packing)),
+        let (base, quantization) = match text.split_once(['@', ':']) {
+            Some((base, quantization)) => (base, Some(quantization)),
             None => (text, None),
         };
-        let goes_by = |model: &&Installed| {
+        let goes_by = |model: &&InstalledModel| {
             if is(model.name(), text) || is(&model.title(&self.catalog), text) {
                 return true;
             }
-            let has_packing = packing.is_none_or(|wanted| {
+            let has_quantization = quantization.is_none_or(|wanted| {
                 let formats = model.formats();
-                is(&model.packing(&self.catalog), wanted)
+                is(&model.quantization(&self.catalog), wanted)
                     || formats
                         .iter()
                         .any(|format| is(format_name(*format), wanted))
             });
             let id = model.entry(&self.catalog).map(|(entry, _)| &*entry.id);
             let repository = model.repository.as_deref();
-            has_packing
+            has_quantization
                 && (id.is_some_and(|id| is(id, base)) || repository.is_some_and(|r| is(r, base)))
         };
-        let mut models: Vec<&Installed> = self.installed().iter().filter(goes_by).collect();
-        let first = self.machine.numbers().first_format();
+        let mut models: Vec<&InstalledModel> = self.installed().iter().filter(goes_by).collect();
+        let first = self.machine.specs().preferred_format();
         models.sort_by_key(|model| {
-            let is_elsewhere = matches!(model.origin, Origin::Elsewhere { .. });
-            (!model.formats().contains(&first), is_elsewhere)
+            let is_of_other_app = matches!(model.origin, Origin::OtherApp { .. });
+            (!model.formats().contains(&first), is_of_other_app)
         });
         models
     }
 
-    /// Returns what `text` could have meant, as no installed model has that name.
+    /// Returns the error for a `text` that no installed model has as its name, with suggestions.
     pub fn not_found(&self, text: &str) -> LookupError {
         let base = text.split(['@', ':']).next().unwrap_or(text);
         let text = text.to_owned();
         if let Some(entry) = self.catalog.find(base) {
             return LookupError::NotInstalled {
-                packings: match self.named(base).is_empty() {
+                quantizations: match self.named(base).is_empty() {
                     true => Vec::new(),
-                    false => packings_of(entry),
+                    false => quantizations_of(entry),
                 },
                 title: entry.name.clone(),
                 text,
@@ -188,11 +189,11 @@ impl Library {
         }
     }
 
-    /// Returns the variant of an entry with this packing or format; of several the one that suits this
-    /// machine.
+    /// Returns the variant of an entry with this quantization or format; of several the one that suits
+    /// this machine.
     ///
     /// # Errors
-    /// [`LookupError::NoVariant`], with the packings that there are.
+    /// [`LookupError::NoVariant`], with the available quantizations.
     pub fn variant_named<'a>(
         &self,
         entry: &'a Entry,
@@ -203,28 +204,28 @@ impl Library {
             let variants = entry.variants.iter().filter(|variant| suits(variant));
             self.variant_among(entry, variants)
         };
-        let found = with(&|variant| is(&variant.packing) || is(&with_format(variant)));
+        let found = with(&|variant| is(&variant.quantization) || is(&with_format(variant)));
         let found = found.or_else(|| with(&|variant| is(format_name(variant.format))));
         found.ok_or_else(|| LookupError::NoVariant {
             entry: entry.id.clone(),
             text: text.to_owned(),
-            packings: packings_of(entry),
+            quantizations: quantizations_of(entry),
         })
     }
 }
 
-/// Returns the packings of an entry, each once.
-pub fn packings_of(entry: &Entry) -> Vec<String> {
-    let mut packings: Vec<String> = Vec::new();
+/// Returns the quantizations of an entry, each once.
+pub fn quantizations_of(entry: &Entry) -> Vec<String> {
+    let mut quantizations: Vec<String> = Vec::new();
     for variant in &entry.variants {
-        if !packings.contains(&variant.packing) {
-            packings.push(variant.packing.clone());
+        if !quantizations.contains(&variant.quantization) {
+            quantizations.push(variant.quantization.clone());
         }
     }
-    packings
+    quantizations
 }
 
-/// Returns the word for a format that people know: `GGUF`, `MLX`.
+/// Returns the usual name of a format: `GGUF` or `MLX`.
 pub fn format_name(format: Format) -> &'static str {
     match format {
         Format::Gguf => "GGUF",
@@ -232,9 +233,9 @@ pub fn format_name(format: Format) -> &'static str {
     }
 }
 
-/// Returns a format and a packing: `GGUF Q4_K_M`.
-pub fn variant_text(format: Format, packing: &str) -> String {
-    format!("{} {packing}", format_name(format))
+/// Returns a format and a quantization: `GGUF Q4_K_M`.
+pub fn variant_text(format: Format, quantization: &str) -> String {
+    format!("{} {quantization}", format_name(format))
         .trim_end()
         .to_owned()
 }

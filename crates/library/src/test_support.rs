@@ -1,15 +1,15 @@
-//! A made-up library for tests of every room above.
+//! A made-up library for tests of other crates.
 //!
-//! Rule: nothing depends on this machine, or on the models and lists of the person who runs the tests.
+//! Rule: nothing depends on this machine, or on the models and catalogs of the person who runs tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use transom_catalog::entries::FILE_NAME;
-use transom_catalog::estimate::{Machine, Room};
+use transom_catalog::estimate::{AvailableMemory, Machine};
 use transom_catalog::installed::MODELS_FOLDER;
 use transom_catalog::test_support::TinyModel;
-use transom_catalog::{Catalogue, Places};
+use transom_catalog::{Catalog, Places};
 
 use crate::{Library, ThisMachine};
 
@@ -20,7 +20,7 @@ pub const CATALOG: &str = r#"
 [[model]]
 id = "tiny"
 name = "Tiny 1B"
-licence = "MIT"
+license = "MIT"
 tags = ["chat"]
 variant = [
   { format = "gguf", packing = "Q8_0", repository = "owner/tiny-GGUF", files = [
@@ -35,7 +35,7 @@ architecture = { model_type = "llama", parameters = 1_000_000_000, layers = 16, 
 id = "huge"
 name = "Huge 400B"
 description = "Too large for any laptop."
-licence = "MIT"
+license = "MIT"
 tags = ["code"]
 variant = [
   { format = "gguf", packing = "Q4_K_M", repository = "owner/huge-GGUF", files = [
@@ -44,7 +44,7 @@ variant = [
 architecture = { model_type = "llama", parameters = 400_000_000_000, layers = 126, heads = 128, kv_heads = 8, hidden_size = 16_384, head_dim = 128, intermediate_size = 53_248, vocabulary = 128_256, context_length = 131_072 }
 "#;
 
-/// A computer with 16 GB of memory, without a GPU that shares it.
+/// Returns a computer with 16 GB of memory and no GPU with unified memory.
 pub fn computer() -> Machine {
     Machine {
         working_set_bytes: None,
@@ -52,29 +52,29 @@ pub fn computer() -> Machine {
     }
 }
 
-/// A Mac with so much memory that runs nothing else.
+/// Returns a Mac with this much memory that runs nothing else.
 pub fn mac(gigabytes: u64) -> ThisMachine {
-    ThisMachine::made_up(Machine::with_memory(gigabytes * GIB))
+    ThisMachine::simulated(Machine::with_memory(gigabytes * GIB))
 }
 
-/// The same machine with this room for models.
-pub fn with_room(mut machine: ThisMachine, room: Room) -> ThisMachine {
-    machine.set_room(room);
+/// Returns this machine with this memory for models.
+pub fn with_available_memory(mut machine: ThisMachine, available: AvailableMemory) -> ThisMachine {
+    machine.set_available_memory(available);
     machine
 }
 
-/// The made-up catalog on `machine`, with the models that are installed below `data_folder`.
+/// Returns the made-up catalog on `machine`, with the models that are installed in `data_folder`.
 pub fn library(data_folder: &Path, machine: Machine) -> Library {
-    let catalog = Catalogue::default().merged_with(CATALOG, Path::new(FILE_NAME));
+    let catalog = Catalog::default().merged_with(CATALOG, Path::new(FILE_NAME));
     let places = Places {
         data_folder: Some(data_folder.to_owned()),
         ..Places::default()
     };
     let catalog = catalog.expect("the made-up catalog is right");
-    Library::new(Arc::new(catalog), places, ThisMachine::made_up(machine))
+    Library::new(Arc::new(catalog), places, ThisMachine::simulated(machine))
 }
 
-/// Puts a small model where a download would.
+/// Creates a small model in the place of a download.
 pub fn install(data_folder: &Path, repository: &str, file: &str) -> PathBuf {
     let folder = data_folder.join(MODELS_FOLDER).join(repository);
     std::fs::create_dir_all(&folder).expect("a folder for the model");

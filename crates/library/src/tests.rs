@@ -1,31 +1,31 @@
-//! The one table of what a model is called, which form runs, and whether it fits; shells have no other.
+//! Tests of names, suggestions and estimates, which are the same in every shell.
 
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use transom_catalog::entries::FILE_NAME;
-use transom_catalog::estimate::{Bandwidth, Machine, Room, Verdict};
+use transom_catalog::estimate::{AvailableMemory, Bandwidth, EstimatedFit, Machine};
 use transom_catalog::measured;
-use transom_catalog::tiers::{MEMORY_SIZES, recommended};
-use transom_catalog::{Catalogue, Format};
+use transom_catalog::recommendations::{MEMORY_SIZES, recommended_for_mac};
+use transom_catalog::{Catalog, Format};
 use transom_engine::Stats;
 use transom_signals::Hardware;
 use transom_supervisor::KvCacheChoice;
 use transom_supervisor::settings::Settings;
 
 use crate::download::{PlanError, Reference};
-use crate::test_support::{CATALOG, computer, install, library, mac, with_room};
+use crate::test_support::{CATALOG, computer, install, library, mac, with_available_memory};
 use crate::*;
 
 const GIB: u64 = 1 << 30;
 
-/// A library with nothing installed.
+/// Returns a library without installed models.
 fn empty(machine: Machine) -> Library {
     library(Path::new("/nowhere"), machine)
 }
 
-/// Installed file, its id, and texts that find it.
+/// An installed file, its id, and texts that find it.
 const NAMES: &[(&str, &str, &str, &[&str])] = &[
     (
         "owner/tiny-GGUF",
@@ -87,7 +87,7 @@ fn an_id_stays_when_others_are_installed_and_a_second_copy_has_its_path() {
 
 #[test]
 fn ids_of_the_built_in_catalog_are_unique() {
-    let catalog = Catalogue::built_in();
+    let catalog = Catalog::built_in();
     let library = Library::new(catalog.clone(), Places::default(), mac(16));
     for entry in &catalog.entries {
         for variant in &entry.variants {
@@ -99,16 +99,16 @@ fn ids_of_the_built_in_catalog_are_unique() {
 }
 
 #[test]
-fn a_text_that_names_nothing_says_what_it_could_have_meant() {
+fn the_error_for_an_unknown_name_has_suggestions() {
     let library = empty(computer());
-    let told = |text: &str| library.resolve(text).unwrap_err().to_string();
-    assert_eq!(told("tiny"), "Tiny 1B is not installed");
-    assert!(told("owner/name").starts_with("nothing is at owner/name"));
-    assert_eq!(told("nothing"), "no model is called nothing");
+    let message = |text: &str| library.resolve(text).unwrap_err().to_string();
+    assert_eq!(message("tiny"), "Tiny 1B is not installed");
+    assert!(message("owner/name").starts_with("nothing is at owner/name"));
+    assert_eq!(message("nothing"), "no model is called nothing");
     let gone = library.resolve("/nowhere/gone.gguf").unwrap();
     assert!(
         gone.facts.is_err(),
-        "a chosen model that was deleted is shown"
+        "a chosen model is shown after it was deleted"
     );
 }
 
@@ -132,12 +132,12 @@ fn text_is_a_path_only_if_it_can_be_nothing_else() {
 }
 
 #[test]
-fn the_suggested_variant_has_the_form_that_runs_first_and_fits() {
+fn the_suggested_variant_is_in_the_preferred_format_and_fits() {
     let suggested = |machine: Machine, id: &str| {
         let library = empty(machine);
         let entry = library.catalog().find(id).unwrap();
         let variant = library.suggested_variant(entry).unwrap();
-        variant_text(variant.format, &variant.packing)
+        variant_text(variant.format, &variant.quantization)
     };
     assert_eq!(suggested(computer(), "tiny"), "GGUF Q4_K_M");
     assert_eq!(
@@ -145,27 +145,36 @@ fn the_suggested_variant_has_the_form_that_runs_first_and_fits() {
         "MLX 4-bit"
     );
     assert_eq!(suggested(computer(), "huge"), "GGUF Q4_K_M", "the only one");
-    // An installed variant goes before one that suits better.
+    // An installed variant has priority over a better one.
     let data = tempfile::tempdir().unwrap();
     install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
     let library = library(data.path(), computer());
     let entry = library.catalog().find("tiny").unwrap();
-    assert_eq!(library.suggested_variant(entry).unwrap().packing, "Q8_0");
+    assert_eq!(
+        library.suggested_variant(entry).unwrap().quantization,
+        "Q8_0"
+    );
 }
 
 #[test]
-fn what_is_suggested_is_what_is_recommended_for_every_size_of_memory() {
-    let catalog = Catalogue::built_in();
+fn the_suggested_variant_is_the_recommended_one_for_every_memory_size() {
+    let catalog = Catalog::built_in();
     for bytes in MEMORY_SIZES {
         let library = Library::new(catalog.clone(), Places::default(), mac(bytes >> 30));
-        let tier = recommended(bytes, &catalog);
-        assert_eq!(tier.budget_bytes, library.machine().room().budget_bytes);
-        for pick in [&tier.chat, &tier.code, &tier.small].into_iter().flatten() {
+        let recommended = recommended_for_mac(bytes, &catalog);
+        assert_eq!(
+            recommended.budget_bytes,
+            library.machine().available_memory().budget_bytes
+        );
+        for pick in [&recommended.chat, &recommended.code, &recommended.small]
+            .into_iter()
+            .flatten()
+        {
             let entry = catalog.find(&pick.id).unwrap();
             let suggested = library.suggested_variant(entry).unwrap();
             assert_eq!(
-                (suggested.format, &suggested.packing),
-                (pick.format, &pick.packing)
+                (suggested.format, &suggested.quantization),
+                (pick.format, &pick.quantization)
             );
             let estimate = library.estimate_variant(entry, suggested).unwrap();
             assert_eq!(estimate.need, pick.estimate.need, "{}", pick.id);
@@ -174,31 +183,31 @@ fn what_is_suggested_is_what_is_recommended_for_every_size_of_memory() {
 }
 
 #[test]
-fn this_machine_is_in_the_table_of_all_sizes_once_and_under_its_own_budget() {
-    let catalog = Catalogue::built_in();
+fn this_machine_is_among_the_recommendations_once_with_its_own_budget() {
+    let catalog = Catalog::built_in();
     for (gigabytes, n_rows) in [(16, 9), (18, 10), (512, 10)] {
         let library = Library::new(catalog.clone(), Places::default(), mac(gigabytes));
-        let tiers = library.all_tiers();
-        assert_eq!(tiers.len(), n_rows, "{gigabytes} GB");
-        assert!(tiers.is_sorted_by(|a, b| a.memory_bytes < b.memory_bytes));
-        let own = tiers
+        let recommendations = library.recommended_by_memory();
+        assert_eq!(recommendations.len(), n_rows, "{gigabytes} GB");
+        assert!(recommendations.is_sorted_by(|a, b| a.memory_bytes < b.memory_bytes));
+        let own = recommendations
             .iter()
-            .filter(|tier| tier.memory_bytes == gigabytes * GIB);
+            .filter(|recommended| recommended.memory_bytes == gigabytes * GIB);
         assert_eq!(own.count(), 1);
     }
-    let room = Room {
+    let room = AvailableMemory {
         budget_bytes: 8 * GIB,
-        taken_bytes: 0,
+        in_use_bytes: 0,
         available_bytes: None,
     };
-    let machine = with_room(mac(64), room);
+    let machine = with_available_memory(mac(64), room);
     let library = Library::new(catalog, Places::default(), machine);
     let own = library.recommended();
     assert!(own.chat.unwrap().estimate.need.total_bytes() <= 8 * GIB);
 }
 
 #[test]
-fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
+fn a_load_request_has_id_name_variants_and_measurements() {
     let data = tempfile::tempdir().unwrap();
     let path = install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
     let settings = LoadSettings {
@@ -221,9 +230,9 @@ fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
         (Some(1024), settings.kv_cache)
     );
     assert_eq!(spec.corrections, []);
-    // An answer that took far more than the estimate corrects the next one.
-    let (form, facts) = first.form_that_runs(model).unwrap();
-    let usage = load::Usage::of_form(&first, &facts, &form, &settings);
+    // A response that needed far more memory than estimated corrects the next estimate.
+    let (path, facts) = first.runnable_variant(model).unwrap();
+    let usage = load::UsageRecorder::new(&first, &facts, &path, &settings);
     usage.record(&Stats {
         prompt_tokens: 700,
         generated_tokens: 100,
@@ -242,11 +251,11 @@ fn the_request_for_a_load_has_id_name_forms_and_what_was_measured() {
 }
 
 #[test]
-fn the_budget_is_the_one_that_the_user_chose() {
+fn the_budget_is_the_one_that_the_user_set() {
     let data = tempfile::tempdir().unwrap();
     let hardware = Hardware::detect();
     let open = || Library::open(data.path(), &hardware);
-    let budget = || open().0.machine().room().budget_bytes;
+    let budget = || open().0.machine().available_memory().budget_bytes;
     let usual = budget();
     let chosen = Settings {
         memory_budget_bytes: Some(usual / 2),
@@ -255,16 +264,16 @@ fn the_budget_is_the_one_that_the_user_chose() {
     chosen.write(data.path()).unwrap();
     assert_eq!(budget(), usual / 2);
     let machine = open().0.machine().clone().with_status(8 * GIB, 1 << 50);
-    assert_eq!(machine.room().budget_bytes, 8 * GIB);
-    let available = machine.room().available_bytes.unwrap();
+    assert_eq!(machine.available_memory().budget_bytes, 8 * GIB);
+    let available = machine.available_memory().available_bytes.unwrap();
     assert!(
         available > 1 << 50,
-        "a loaded model makes room for the next one"
+        "loaded models are unloaded for the next one"
     );
-    // Settings that can't be read are set aside, which is told.
+    // Settings that can't be read are renamed, and this is reported.
     fs::write(data.path().join("supervisor.json"), "oops").unwrap();
     let (library, problems) = open();
-    assert_eq!(library.machine().room().budget_bytes, usual);
+    assert_eq!(library.machine().available_memory().budget_bytes, usual);
     assert!(
         problems[0].contains("supervisor.json.damaged"),
         "{problems:?}"
@@ -272,7 +281,7 @@ fn the_budget_is_the_one_that_the_user_chose() {
 }
 
 #[test]
-fn the_speed_of_memory_is_measured_only_where_nobody_knows_it() {
+fn the_memory_bandwidth_is_measured_only_if_it_is_unknown() {
     let data = tempfile::tempdir().unwrap();
     let file = data.path().join(measured::FILE_NAME);
     let rate_of = |chip: &str, once: &OnceLock<u64>, measure: &dyn Fn() -> u64| {
@@ -282,13 +291,13 @@ fn the_speed_of_memory_is_measured_only_where_nobody_knows_it() {
         };
         let machine = ThisMachine::read(&hardware, data.path(), None);
         let machine = machine.with_bandwidth_by(once, measure);
-        machine.numbers().bandwidth.unwrap().low_bytes_per_second
+        machine.specs().bandwidth.unwrap().low_bytes_per_second
     };
     let never = || panic!("it is known");
     let (unknown, once) = ("of tomorrow", OnceLock::new());
     assert_eq!(rate_of(unknown, &once, &|| 20_000_000_000), 20_000_000_000);
     assert_eq!(rate_of(unknown, &once, &never), 20_000_000_000);
-    // A program that starts later measures again; the highest counts.
+    // A program that starts later measures again, and the highest measurement counts.
     for _ in 0..3 {
         measured::record_bandwidth(&file, unknown, 40_000_000_000).unwrap();
     }
@@ -299,12 +308,12 @@ fn the_speed_of_memory_is_measured_only_where_nobody_knows_it() {
 }
 
 #[test]
-fn a_mistake_in_the_users_list_leaves_the_built_in_catalog_in_force() {
+fn after_an_error_in_the_users_catalog_the_built_in_one_is_used() {
     let data = tempfile::tempdir().unwrap();
     let open = || Library::open(data.path(), &Hardware::detect());
     let (library, problems) = open();
     let whole = library.catalog().entries.len();
-    assert_eq!(problems.len(), 0, "no file is no mistake");
+    assert_eq!(problems.len(), 0, "no file is no error");
     fs::write(data.path().join(FILE_NAME), "[[model]]\nid = 3\n").unwrap();
     let (library, problems) = open();
     assert_eq!(library.catalog().entries.len(), whole);
@@ -316,26 +325,26 @@ fn a_mistake_in_the_users_list_leaves_the_built_in_catalog_in_force() {
 }
 
 #[test]
-fn a_named_variant_is_taken_and_an_unknown_one_refused_with_the_choices() {
+fn a_named_variant_is_returned_and_an_unknown_one_is_an_error_with_choices() {
     let library = empty(computer());
     let entry = library.catalog().find("tiny").unwrap();
-    let packing = |text| {
+    let quantization = |text| {
         library
             .variant_named(entry, text)
-            .map(|v| v.packing.clone())
+            .map(|v| v.quantization.clone())
     };
-    assert_eq!(packing("q8_0").unwrap(), "Q8_0");
-    assert_eq!(packing("mlx").unwrap(), "4-bit");
-    assert_eq!(packing("gguf").unwrap(), "Q4_K_M");
+    assert_eq!(quantization("q8_0").unwrap(), "Q8_0");
+    assert_eq!(quantization("mlx").unwrap(), "4-bit");
+    assert_eq!(quantization("gguf").unwrap(), "Q4_K_M");
     assert_eq!(
-        packing("3-bit").unwrap_err().to_string(),
+        quantization("3-bit").unwrap_err().to_string(),
         "tiny is not available as 3-bit; choose Q8_0, Q4_K_M, 4-bit"
     );
 }
 
 const HUB: &str = "https://huggingface.co";
 
-/// Texts, and the repository and part that they mean.
+/// Texts, with the repository and part that they name.
 const REPOSITORIES: &[(&str, &str, Option<&str>)] = &[
     ("Qwen/Qwen3-4B-GGUF", "Qwen/Qwen3-4B-GGUF", None),
     (
@@ -356,7 +365,7 @@ const REPOSITORIES: &[(&str, &str, Option<&str>)] = &[
 ];
 
 #[test]
-fn a_download_is_named_by_an_id_a_repository_or_the_address_of_its_page() {
+fn a_download_is_named_by_an_id_a_repository_or_the_url_of_its_page() {
     let library = empty(computer());
     let parse = |text| Reference::parse(text, library.catalog(), HUB);
     for (text, repository, part) in REPOSITORIES {
@@ -366,7 +375,7 @@ fn a_download_is_named_by_an_id_a_repository_or_the_address_of_its_page() {
         };
         assert_eq!(parse(text).unwrap(), expected, "{text}");
     }
-    let listed = |variant: Option<&str>| Reference::Listed {
+    let listed = |variant: Option<&str>| Reference::InCatalog {
         id: "tiny".to_owned(),
         variant: variant.map(str::to_owned),
     };
@@ -389,10 +398,10 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
     assert_eq!(chosen.wanted.files[0].name, "tiny-Q4_K_M.gguf");
     assert_eq!(chosen.size_bytes, Some(700_000_000));
     assert!(chosen.wanted.folder.ends_with("models/owner/tiny-GGUF"));
-    assert_eq!(chosen.fit.unwrap().verdict, Verdict::Fits);
+    assert_eq!(chosen.fit.unwrap().verdict, EstimatedFit::Fits);
     let named = plan("tiny@Q8_0").unwrap();
     assert_eq!((&*named.id, &*named.name), ("tiny@Q8_0", "tiny@Q8_0"));
-    // A folder's files are listed when its download starts.
+    // The files of a folder are listed when its download starts.
     let folder = parse("tiny@mlx");
     let query = library.listing_of(&folder).unwrap().unwrap();
     assert!(!query.is_required);

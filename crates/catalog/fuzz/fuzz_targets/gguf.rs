@@ -1,4 +1,4 @@
-//! Reads arbitrary bytes as a GGUF file. See `../README.md` for how it is run.
+//! Fuzz target that reads arbitrary bytes as a GGUF file. See `../README.md`.
 #![no_main]
 
 #[path = "../src/exercise.rs"]

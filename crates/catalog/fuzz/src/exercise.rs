@@ -1,20 +1,20 @@
-//! What the fuzzer and the replay of its corpus do with bytes that may be a GGUF file.
+//! Reads bytes that may be a GGUF file, for the fuzzer and the replay of its corpus.
 //!
-//! Promises: nothing panics, and at no moment does reading hold more memory than the bytes have,
-//! apart from [`ONE_MESSAGE`].
+//! Rule: nothing panics, and reading never allocates more memory than the size of the input, apart
+//! from [`ONE_MESSAGE`].
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use transom_catalog::gguf::{Gguf, Split, Value};
 
-/// Bytes that the description of a fault may take, however short the file.
+/// Bytes that the description of a fault may take, however short the file is.
 const ONE_MESSAGE: usize = 512;
-/// Bytes of facts that do not come from the file: one number a layer, for at most 4096 layers, twice
-/// while they are gathered.
+/// Bytes of facts that don't depend on the file's size: one number per layer, for at most 4096 layers,
+/// twice while they are collected.
 const FACTS: usize = 80 << 10;
 
-/// Counts the bytes that this thread holds, and the most that it held.
+/// Counts the bytes that this thread has allocated, and the peak.
 pub(crate) struct CountingAllocator;
 
 thread_local! {
@@ -23,38 +23,38 @@ thread_local! {
 }
 
 fn count(change: isize) {
-    // Not while the thread ends, when its counters are gone.
+    // Not while the thread ends, when its counters no longer exist.
     let _ = HELD.try_with(|held| {
         held.set(held.get() + change);
         MOST.with(|most| most.set(most.get().max(held.get())));
     });
 }
 
-// SAFETY: everything is passed on to the system's allocator as it is.
+// SAFETY: all calls are passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller keeps the promises of `alloc`.
+        // SAFETY: the caller keeps the guarantees of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller keeps the promises of `dealloc`.
+        // SAFETY: the caller keeps the guarantees of `dealloc`.
         unsafe { System.dealloc(place, layout) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both are held while the contents move.
+        // Both exist while the contents move.
         count(size as isize);
-        // SAFETY: the caller keeps the promises of `realloc`.
+        // SAFETY: the caller keeps the guarantees of `realloc`.
         let moved = unsafe { System.realloc(place, layout, size) };
         count(-(layout.size() as isize));
         moved
     }
 }
 
-/// Runs `work`, and gives the most bytes that it held at once.
+/// Runs `work`, and returns its result with the peak of its allocations in bytes.
 pub(crate) fn most_held<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     MOST.set(before);
@@ -62,11 +62,11 @@ pub(crate) fn most_held<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, (MOST.get() - before) as usize)
 }
 
-/// Reads `bytes` in every way that the catalog offers.
+/// Reads `bytes` with every function that the catalog offers.
 ///
 /// # Panics
-/// If more memory is held than promised, or the reader says what cannot be. A panic of the reader's
-/// own is what the fuzzer looks for.
+/// If reading allocates too much memory, or returns impossible values. Panics of the reader itself
+/// are what the fuzzer searches for.
 pub(crate) fn exercise(bytes: &[u8]) {
     let (_, held) = most_held(|| Gguf::parse(bytes).map(|view| walk(&view, bytes)));
     let limit = bytes.len() + ONE_MESSAGE;

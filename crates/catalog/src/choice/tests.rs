@@ -1,15 +1,15 @@
-//! One choice for all: over the built-in list, over machines of every size, and over made-up lists
-//! that show what each part of the order is for.
+//! Tests of the choice with the built-in catalog on machines of every size, and with made-up catalogs
+//! for each part of the ranking.
 //!
-//! Rule: what is expected of the built-in list follows from its numbers; no entry is named.
+//! Rule: expected results for the built-in catalog follow from its numbers; no entry is named.
 
 use std::path::Path;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::entries::Catalogue;
-use crate::tiers::{MEMORY_SIZES, Pick, recommended_for};
+use crate::entries::Catalog;
+use crate::recommendations::{MEMORY_SIZES, Recommendation, recommended_for};
 
 const GIB: u64 = 1 << 30;
 
@@ -17,7 +17,7 @@ fn budget_of(machine: &Machine) -> u64 {
     machine.budget(None).total_bytes
 }
 
-/// Macs of every size that the table shows, and PCs of the same.
+/// Returns Macs and PCs of every size that the recommendations cover.
 fn machines() -> impl Iterator<Item = Machine> {
     MEMORY_SIZES.into_iter().flat_map(|bytes| {
         let pc = Machine::new(bytes, None, "", Some(40_000_000_000));
@@ -25,76 +25,77 @@ fn machines() -> impl Iterator<Item = Machine> {
     })
 }
 
-/// A model of 8 billion parameters in these variants, of the given form, packing and gigabytes.
+/// Returns a model of 8 billion parameters with these variants: format, quantization, and size in
+/// units of 100 MB.
 fn entry(variants: &[(&str, &str, Option<u64>)]) -> Entry {
     let mut text = "[[model]]\nid = \"m\"\nname = \"M\"\n[model.architecture]\n\
         model_type = \"qwen3\"\nparameters = 8_000_000_000\nlayers = 36\nhidden_size = 4096\n\
         heads = 32\nkv_heads = 8\nhead_dim = 128\nintermediate_size = 12_288\n\
         vocabulary = 151_936\ncontext_length = 40_960\n"
         .to_owned();
-    for (format, packing, tenths) in variants {
+    for (format, quantization, tenths) in variants {
         text.push_str(&format!(
-            "[[model.variant]]\nformat = \"{format}\"\npacking = \"{packing}\"\n\
+            "[[model.variant]]\nformat = \"{format}\"\npacking = \"{quantization}\"\n\
              repository = \"o/m\"\n"
         ));
         if let Some(tenths) = tenths {
             text.push_str(&format!("size_bytes = {tenths}00_000_000\n"));
         }
     }
-    let list = Catalogue::read(&text, Path::new("models.toml"));
-    let mut list = list.unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));
+    let list = Catalog::read(&text, Path::new("models.toml"));
+    let mut list = list.unwrap_or_else(|error| panic!("{error}\n{text}"));
     list.entries.remove(0)
 }
 
 fn chosen(entry: &Entry, machine: &Machine) -> String {
-    let suited = variant_for(entry, machine, budget_of(machine)).unwrap();
-    suited.variant.packing.clone()
+    let estimated = variant_for(entry, machine, budget_of(machine)).unwrap();
+    estimated.variant.quantization.clone()
 }
 
 #[test]
-fn what_is_recommended_for_a_machine_is_what_suits_it() {
-    let list = Catalogue::built_in();
+fn the_recommended_variant_is_the_chosen_variant() {
+    let list = Catalog::built_in();
     for machine in machines() {
-        let tier = recommended_for(&machine, None, &list);
-        let main = tier.pair.as_ref().map(|pair| &pair.main);
-        let picks: [Option<&Pick>; 4] = [
-            tier.chat.as_ref(),
-            tier.code.as_ref(),
-            tier.small.as_ref(),
+        let recommended = recommended_for(&machine, None, &list);
+        let main = recommended.pair.as_ref().map(|pair| &pair.main);
+        let picks: [Option<&Recommendation>; 4] = [
+            recommended.chat.as_ref(),
+            recommended.code.as_ref(),
+            recommended.small.as_ref(),
             main,
         ];
         for pick in picks.into_iter().flatten() {
             let entry = list.find(&pick.id).unwrap();
-            let suited = variant_for(entry, &machine, tier.budget_bytes).unwrap();
-            let variant = suited.variant;
+            let estimated = variant_for(entry, &machine, recommended.budget_bytes).unwrap();
+            let variant = estimated.variant;
             assert_eq!(
-                (variant.format, &variant.packing),
-                (pick.format, &pick.packing)
+                (variant.format, &variant.quantization),
+                (pick.format, &pick.quantization)
             );
-            assert_eq!(suited.estimate, pick.estimate, "{}", pick.id);
+            assert_eq!(estimated.estimate, pick.estimate, "{}", pick.id);
         }
     }
 }
 
 #[test]
-fn no_other_variant_of_any_entry_suits_better() {
-    let list = Catalogue::built_in();
+fn no_other_variant_of_any_entry_is_better() {
+    let list = Catalog::built_in();
     for machine in machines() {
         let budget_bytes = budget_of(&machine);
         for entry in &list.entries {
-            let Some(suited) = variant_for(entry, &machine, budget_bytes) else {
+            let Some(estimated) = variant_for(entry, &machine, budget_bytes) else {
                 assert!(entry.variants.is_empty(), "{}", entry.id);
                 continue;
             };
-            let order = |one: &Suited<'_>| {
-                let is_second_form = one.variant.format != machine.first_format();
-                (is_second_form, one.facts.weight_bytes)
+            let order = |one: &EstimatedVariant<'_>| {
+                let is_second_format = one.variant.format != machine.preferred_format();
+                (is_second_format, one.facts.weight_bytes)
             };
             for other in &entry.variants {
                 let other = variant_among(entry, [other], &machine, budget_bytes).unwrap();
                 if other.is_comfortable() {
-                    assert!(suited.is_comfortable(), "{}", entry.id);
-                    assert!(order(&suited) <= order(&other), "{}", entry.id);
+                    assert!(estimated.is_comfortable(), "{}", entry.id);
+                    assert!(order(&estimated) <= order(&other), "{}", entry.id);
                 }
             }
         }
@@ -102,7 +103,7 @@ fn no_other_variant_of_any_entry_suits_better() {
 }
 
 #[test]
-fn the_form_that_goes_first_is_left_only_where_it_has_no_room() {
+fn the_second_format_is_chosen_only_if_the_preferred_one_has_no_room() {
     let both = entry(&[
         ("gguf", "Q4_K_M", Some(50)),
         ("mlx", "8-bit", Some(85)),
@@ -115,13 +116,13 @@ fn the_form_that_goes_first_is_left_only_where_it_has_no_room() {
     let large_first = entry(&[("gguf", "Q4_K_M", Some(50)), ("mlx", "8-bit", Some(85))]);
     assert_eq!(chosen(&large_first, &mac(32)), "8-bit");
     assert_eq!(chosen(&large_first, &mac(12)), "Q4_K_M");
-    // Where nothing has room, what goes first is told, with its numbers.
-    let suited = variant_for(&large_first, &mac(4), budget_of(&mac(4))).unwrap();
-    assert!(!suited.estimate.verdict.is_usable() && suited.variant.packing == "8-bit");
+    // If nothing fits, the variant in the preferred format is returned, with its numbers.
+    let estimated = variant_for(&large_first, &mac(4), budget_of(&mac(4))).unwrap();
+    assert!(!estimated.estimate.verdict.is_usable() && estimated.variant.quantization == "8-bit");
 }
 
 #[test]
-fn fewer_than_four_bits_are_taken_only_where_four_have_no_room_and_then_the_most() {
+fn fewer_than_four_bits_are_chosen_only_if_four_have_no_room_and_then_the_most() {
     let small = entry(&[
         ("gguf", "IQ1_M", Some(21)),
         ("gguf", "Q3_K_M", Some(38)),
@@ -131,8 +132,11 @@ fn fewer_than_four_bits_are_taken_only_where_four_have_no_room_and_then_the_most
     ]);
     let with = |gigabytes: u64| {
         let pc = Machine::new(64 * GIB, None, "", None);
-        let suited = variant_for(&small, &pc, gigabytes * GIB).unwrap();
-        (suited.variant.packing.clone(), suited.is_comfortable())
+        let estimated = variant_for(&small, &pc, gigabytes * GIB).unwrap();
+        (
+            estimated.variant.quantization.clone(),
+            estimated.is_comfortable(),
+        )
     };
     assert_eq!(with(32), ("Q4_K_M".to_owned(), true));
     assert_eq!(with(5), ("Q3_K_M".to_owned(), true));
@@ -140,7 +144,7 @@ fn fewer_than_four_bits_are_taken_only_where_four_have_no_room_and_then_the_most
 }
 
 #[test]
-fn a_variant_whose_size_is_not_known_is_taken_only_where_there_is_no_other() {
+fn a_variant_of_unknown_size_is_chosen_only_if_it_is_the_only_one() {
     let pc = Machine::new(32 * GIB, None, "", None);
     let sized = entry(&[("gguf", "Q4_K_M", None), ("gguf", "Q8_0", Some(86))]);
     assert_eq!(chosen(&sized, &pc), "Q8_0");
@@ -149,10 +153,10 @@ fn a_variant_whose_size_is_not_known_is_taken_only_where_there_is_no_other() {
 }
 
 #[test]
-fn of_a_repository_the_usual_packing_is_taken_while_its_weights_fit() {
-    let gguf = |packing, gigabytes: u64| Files {
+fn q4_k_m_is_chosen_in_a_repository_while_its_weights_fit() {
+    let gguf = |quantization, gigabytes: u64| RepositoryFiles {
         format: Format::Gguf,
-        packing,
+        quantization,
         size_bytes: Some(gigabytes * GIB),
     };
     let files = [
@@ -161,18 +165,18 @@ fn of_a_repository_the_usual_packing_is_taken_while_its_weights_fit() {
         gguf("IQ4_XS", 5),
         gguf("Q4_K_M", 6),
         gguf("Q8_0", 9),
-        Files {
+        RepositoryFiles {
             format: Format::Safetensors,
-            packing: "",
+            quantization: "",
             size_bytes: Some(16 * GIB),
         },
     ];
     let pc = Machine::new(32 * GIB, None, "", None);
     let with = |gigabytes: u64| files_among(&files, &pc, gigabytes * GIB).unwrap();
-    assert_eq!(files[with(24)].packing, "Q4_K_M");
-    assert_eq!(files[with(5)].packing, "IQ4_XS");
-    assert_eq!(files[with(4)].packing, "Q2_K");
-    assert_eq!(files[with(1)].packing, "Q4_K_M", "none fits");
+    assert_eq!(files[with(24)].quantization, "Q4_K_M");
+    assert_eq!(files[with(5)].quantization, "IQ4_XS");
+    assert_eq!(files[with(4)].quantization, "Q2_K");
+    assert_eq!(files[with(1)].quantization, "Q4_K_M", "none fits");
     let mac = Machine::with_memory(64 * GIB);
     let on_a_mac = |gigabytes: u64| files_among(&files, &mac, gigabytes * GIB);
     assert_eq!(on_a_mac(24), Some(5));
@@ -181,13 +185,13 @@ fn of_a_repository_the_usual_packing_is_taken_while_its_weights_fit() {
 }
 
 proptest! {
-    /// The order of the list does not matter, and more memory never makes what fitted unfit.
+    /// The order of variants does not matter, and more memory never makes a fitting model unfit.
     #[test]
-    fn the_choice_follows_from_the_model_and_the_machine(
+    fn the_choice_depends_only_on_the_model_and_the_machine(
         order in Just(vec!["IQ2_M", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0"]).prop_shuffle(),
         memory in 4..64u64,
     ) {
-        let size = |packing: &str| (bits_of(Format::Gguf, packing).unwrap() * 10.0) as u64;
+        let size = |quantization: &str| (bits_of(Format::Gguf, quantization).unwrap() * 10.0) as u64;
         let shuffled: Vec<_> = order.iter().map(|one| ("gguf", *one, Some(size(one)))).collect();
         let mut sorted = shuffled.clone();
         sorted.sort();

@@ -1,6 +1,6 @@
-//! `config.json`: the architecture's numbers, checked, and how they are written in GGUF.
+//! Reads and checks `config.json`, and writes its numbers to GGUF.
 //!
-//! Keys of GGUF are those that llama.cpp reads for its architectures `llama`, `qwen2` and `qwen3`.
+//! The GGUF keys are those that llama.cpp reads for its architectures `llama`, `qwen2` and `qwen3`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::error::ConvertError;
 use crate::gguf::GgufWriter;
 use crate::safetensors::read_config;
 
-/// What `config.json` says.
+/// The contents of `config.json`.
 #[derive(Debug)]
 pub(super) struct ModelConfig {
     pub(super) path: PathBuf,
@@ -27,12 +27,12 @@ pub(super) struct ModelConfig {
     pub(super) norm_epsilon: f32,
     pub(super) rope_base: f32,
     pub(super) rope_scaling: RopeScaling,
-    /// `None` if it does not say.
+    /// `None` if the file doesn't say it.
     pub(super) ties_embeddings: Option<bool>,
     pub(super) quantization: Option<QuantizationConfig>,
 }
 
-/// Architectures that are written.
+/// Architectures that can be converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     /// Also Mistral, which differs only in its numbers.
@@ -42,7 +42,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// Its name in GGUF, and the start of its keys.
+    /// Returns the name in GGUF, which is also the prefix of the keys.
     pub(super) fn architecture(self) -> &'static str {
         match self {
             Self::Llama => "llama",
@@ -52,7 +52,7 @@ impl Family {
     }
 }
 
-/// How positions are stretched beyond the training length.
+/// How positions beyond the training length are scaled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum RopeScaling {
     None,
@@ -67,9 +67,9 @@ pub(super) enum RopeScaling {
     },
 }
 
-/// Storage of one quantised matrix.
+/// Quantization of one matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Quantization {
+pub(super) struct AffineQuantization {
     pub(super) bits: usize,
     pub(super) group_size: usize,
 }
@@ -77,13 +77,13 @@ pub(super) struct Quantization {
 /// The entry `quantization`: a default, and exceptions by layer.
 #[derive(Debug)]
 pub(super) struct QuantizationConfig {
-    default: Quantization,
-    by_layer: BTreeMap<String, Option<Quantization>>,
+    default: AffineQuantization,
+    by_layer: BTreeMap<String, Option<AffineQuantization>>,
 }
 
 impl QuantizationConfig {
-    /// How the layer of this name is stored, if it is quantised.
-    pub(super) fn of(&self, layer: &str) -> Option<Quantization> {
+    /// Returns the quantization of this layer, if it is quantized.
+    pub(super) fn of(&self, layer: &str) -> Option<AffineQuantization> {
         match self.by_layer.get(layer) {
             Some(own) => *own,
             None => Some(self.default),
@@ -106,7 +106,7 @@ impl ModelConfig {
             Some("qwen3") => Family::Qwen3,
             _ => return Err(reader.unsupported("model_type")),
         };
-        reader.refuse_what_is_not_written()?;
+        reader.refuse_unsupported()?;
         let width = reader.size("hidden_size", 1 << 17)?;
         let n_heads = reader.size("num_attention_heads", 1 << 10)?;
         let n_kv_heads = reader.size_or("num_key_value_heads", 1 << 10, n_heads)?;
@@ -135,7 +135,7 @@ impl ModelConfig {
         })
     }
 
-    /// Writes the architecture's entries.
+    /// Writes the entries of the architecture.
     pub(super) fn write(&self, to: &mut GgufWriter) {
         let architecture = self.family.architecture();
         let mut number = |key: &str, value: usize| {
@@ -160,8 +160,8 @@ impl ModelConfig {
         }
     }
 
-    /// What llama.cpp divides each of the head's frequencies by, for Llama 3's scaling: short
-    /// waves stay, long ones are stretched by the factor, and those between are blended.
+    /// Returns the divisors for each of the head's frequencies in Llama 3's scaling: short waves stay,
+    /// long ones are stretched by the factor, and those in between are blended.
     pub(super) fn rope_factors(&self) -> Option<Vec<f32>> {
         let RopeScaling::Llama3 {
             factor,
@@ -189,7 +189,7 @@ impl ModelConfig {
     }
 }
 
-/// Reads entries, and says which one is wrong.
+/// Reads entries, with errors that name the entry.
 struct Reader<'a> {
     path: &'a Path,
     json: &'a Value,
@@ -228,8 +228,8 @@ impl Reader<'_> {
             .ok_or_else(|| self.unsupported(key))
     }
 
-    /// Entries that change what the model computes, in ways that GGUF or we have no words for.
-    fn refuse_what_is_not_written(&self) -> Result<(), ConvertError> {
+    /// Refuses entries that change the computation in ways that GGUF or this converter can't express.
+    fn refuse_unsupported(&self) -> Result<(), ConvertError> {
         match self.value("hidden_act").and_then(Value::as_str) {
             None | Some("silu" | "swish") => {}
             Some(_) => return Err(self.unsupported("hidden_act")),
@@ -245,8 +245,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Within a sliding window, attention is the same with and without it. llama.cpp has none for
-    /// these architectures, so the context ends where the window does.
+    /// Returns the context length. Inside a sliding window, attention is the same with and without it.
+    /// llama.cpp has none for these architectures, so the context ends where the window does.
     fn context_length(&self) -> Result<usize, ConvertError> {
         let context = self.size("max_position_embeddings", 1 << 28)?;
         let is_off = self.value("use_sliding_window").and_then(Value::as_bool) == Some(false);
@@ -254,7 +254,7 @@ impl Reader<'_> {
         Ok(if is_off { context } else { context.min(window) })
     }
 
-    /// Base and scaling; newer files hold both in one entry, `rope_parameters`.
+    /// Returns base and scaling. Newer files have both in one entry, `rope_parameters`.
     fn rope(&self, family: Family) -> Result<(f32, RopeScaling), ConvertError> {
         let (key, entry) = match self.value("rope_parameters") {
             Some(entry) => ("rope_parameters", Some(entry)),
@@ -267,7 +267,7 @@ impl Reader<'_> {
         let base = match (self.value("rope_theta"), number("rope_theta"), family) {
             (Some(_), _, _) => self.number("rope_theta")?,
             (None, Some(base), _) => base,
-            // The first Llama models do not write it.
+            // The first Llama models don't contain it.
             (None, None, Family::Llama) => 10_000.0,
             (None, None, _) => return Err(self.unsupported("rope_theta")),
         };
@@ -319,7 +319,11 @@ impl Reader<'_> {
         Ok(Some(QuantizationConfig { default, by_layer }))
     }
 
-    fn one_quantization(&self, name: &str, entry: &Value) -> Result<Quantization, ConvertError> {
+    fn one_quantization(
+        &self,
+        name: &str,
+        entry: &Value,
+    ) -> Result<AffineQuantization, ConvertError> {
         let unsupported = || ConvertError::unsupported(self.path, name, entry.to_string());
         if entry.get("mode").is_some_and(|mode| mode != "affine") {
             return Err(unsupported());
@@ -331,7 +335,7 @@ impl Reader<'_> {
                 .map(|value| value as usize)
                 .ok_or_else(unsupported)
         };
-        Ok(Quantization {
+        Ok(AffineQuantization {
             bits: number("bits", &[2, 3, 4, 5, 6, 8])?,
             group_size: number("group_size", &[32, 64, 128])?,
         })

@@ -1,10 +1,10 @@
-//! Why a folder cannot be written as GGUF. Each case names the file and what was found in it.
+//! Why a folder can't be converted to GGUF. Each error names the file and the value.
 
 use std::path::{Path, PathBuf};
 
 use crate::safetensors::FolderError;
 
-/// A folder that cannot be converted, or a file that could not be written.
+/// A folder can't be converted, or the file can't be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
     /// A file of the folder is missing, cut short or malformed.
@@ -12,20 +12,20 @@ pub enum ConvertError {
     Folder {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// The file is sound, but says something that is not understood here.
+    /// The file contains a value that the converter does not support.
     #[error("{path}: {what} is {value}, which cannot be written as GGUF here")]
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// The key, or the tensor.
+        /// The key or the tensor.
         what: String,
-        /// What was found there.
+        /// The value.
         value: String,
     },
-    /// The GGUF file could not be written.
+    /// The GGUF file can't be written.
     #[error("{path}: {reason}")]
     Output {
         /// The file.

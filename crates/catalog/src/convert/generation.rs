@@ -1,5 +1,5 @@
-//! `generation_config.json`: the sampling parameters that the authors recommend, under the keys by
-//! which llama.cpp knows them.
+//! Writes the recommended sampling parameters of `generation_config.json` under the keys that
+//! llama.cpp reads.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::error::ConvertError;
 use crate::gguf::GgufWriter;
 use crate::safetensors::read_json;
 
-/// Longest file; published ones have a few hundred bytes.
+/// Maximum size of the file; published ones have a few hundred bytes.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// Numbers of `generation_config.json` and their names in GGUF.
+/// Keys of `generation_config.json` and their GGUF keys.
 const NUMBERS: [(&str, &str); 4] = [
     ("temperature", "temp"),
     ("top_p", "top_p"),
@@ -23,7 +23,7 @@ const NUMBERS: [(&str, &str); 4] = [
 /// Writes the recommended sampling parameters. Many folders have no such file.
 ///
 /// # Errors
-/// A file that cannot be read, or a parameter that is no number.
+/// [`ConvertError`] if the file can't be read, or a parameter is not a number.
 pub(super) fn write(folder: &Path, to: &mut GgufWriter) -> Result<(), ConvertError> {
     let path = folder.join("generation_config.json");
     if !path.exists() {

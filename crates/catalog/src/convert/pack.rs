@@ -1,17 +1,17 @@
-//! Packs rows of f32 as GGUF's types. Layouts: `ggml-common.h` of llama.cpp.
+//! Encodes rows of f32 in GGUF's types, with the layouts of llama.cpp's `ggml-common.h`.
 //!
-//! F16, Q8_0 and Q4_1 give the bytes that llama.cpp's own reference quantisers give. Q4_K and Q6_K
-//! are plain: each block's scale comes from its extremes, where llama.cpp searches for a better one.
+//! F16, Q8_0 and Q4_1 have the same bytes as from llama.cpp's reference quantizers. Q4_K and Q6_K
+//! are simpler: each block's scale comes from its extremes, while llama.cpp searches a better one.
 
 use half::f16;
 
 use crate::gguf::TensorType;
 
-/// A value that a type cannot hold.
+/// A value that a type can't represent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OutOfRange(pub(crate) f32);
 
-/// Appends `row`, packed as `kind`, to `to`. The row's length is a multiple of the type's block.
+/// Appends `row`, encoded as `kind`, to `to`. Its length must be a multiple of the type's block.
 pub(crate) fn pack_row(kind: TensorType, row: &[f32], to: &mut Vec<u8>) -> Result<(), OutOfRange> {
     if let Some(value) = row.iter().find(|value| !value.is_finite()) {
         return Err(OutOfRange(*value));
@@ -30,8 +30,8 @@ pub(crate) fn pack_row(kind: TensorType, row: &[f32], to: &mut Vec<u8>) -> Resul
 }
 
 /// Appends codes of at most 4 bits with the scale and the bias of each group, as Q4_1. Scales and
-/// biases that f16 has no room for are rounded to the nearest that it has: bf16 and f16 numbers of
-/// at least 2^-14 are kept exactly, f32 numbers to 11 bits, and what is smaller to 2^-24.
+/// biases that f16 can't represent are rounded to the nearest that it can: bf16 and f16 numbers of
+/// at least 2^-14 stay exact, f32 numbers have 11 bits, and smaller ones are exact to 2^-24.
 pub(crate) fn pack_codes_as_q4_1(
     codes: &[u8],
     groups: &[(f32, f32)],
@@ -57,7 +57,7 @@ fn blocks<const N: usize>(
     blocks.iter().try_for_each(pack)
 }
 
-/// Rounded to nearest; an exact tie goes to the even neighbour.
+/// Appends the nearest f16; a tie goes to the even neighbor.
 fn push_half(value: f32, to: &mut Vec<u8>) -> Result<(), OutOfRange> {
     let half = f16::from_f32(value);
     if !half.is_finite() {
@@ -67,7 +67,7 @@ fn push_half(value: f32, to: &mut Vec<u8>) -> Result<(), OutOfRange> {
     Ok(())
 }
 
-/// 16 bytes: the low halves are the first 16 codes, the high halves the last.
+/// Returns 16 bytes whose low halves are the first 16 codes, and whose high halves are the last.
 fn nibbles(codes: &[u8; 32]) -> [u8; 16] {
     std::array::from_fn(|index| codes[index] | codes[index + 16] << 4)
 }
@@ -139,7 +139,7 @@ fn pack_q4_k(block: &[f32; 256], to: &mut Vec<u8>) -> Result<(), OutOfRange> {
     Ok(())
 }
 
-/// Appends the f16 scale of `values`, none of them negative, and gives it with their 6-bit codes.
+/// Appends the f16 scale of nonnegative `values`, and returns it with their 6-bit codes.
 fn six_bits(values: &[f32; 8], to: &mut Vec<u8>) -> Result<(f32, [u8; 8]), OutOfRange> {
     let most = values.iter().copied().fold(0.0, f32::max);
     push_half(most / 63.0, to)?;

@@ -1,16 +1,16 @@
-//! Which tensors the file gets: their names in GGUF, their types, and the order of their rows.
+//! Plans the tensors of the file: their GGUF names, their types, and the order of their rows.
 //!
-//! Rule: each tensor of the folder is used or refused; none is forgotten.
+//! Rule: each tensor of the folder is used or refused; none is left out silently.
 
 use std::collections::BTreeSet;
 
-use super::Packing;
+use super::Quantization;
 use super::config::{Family, ModelConfig};
 use super::error::ConvertError;
 use super::weights::{Matrix, Weights};
 use crate::gguf::TensorType;
 
-/// One tensor of the file.
+/// A tensor of the file.
 pub(super) struct Planned<'a> {
     pub(super) name: String,
     pub(super) kind: TensorType,
@@ -18,23 +18,23 @@ pub(super) struct Planned<'a> {
     pub(super) order: RowOrder,
 }
 
-/// Which row of the folder's matrix a row of the file's is.
+/// The order of a matrix's rows in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowOrder {
     Kept,
-    /// Rotary embedding turns pairs of a head's elements: the folder's models pair the first half
-    /// with the second, llama.cpp's `llama` pairs neighbours.
-    Neighbours {
+    /// Rotary embedding rotates pairs of a head's elements. The folder's models pair the first half
+    /// with the second, llama.cpp's `llama` pairs neighbors.
+    Neighbors {
         head_dim: usize,
     },
 }
 
 impl RowOrder {
-    /// The folder's row that is row `row` of the file.
+    /// Returns the folder's row that becomes row `row` of the file.
     pub(super) fn source(self, row: usize) -> usize {
         match self {
             Self::Kept => row,
-            Self::Neighbours { head_dim } => {
+            Self::Neighbors { head_dim } => {
                 let (head, place) = (row / head_dim, row % head_dim);
                 head * head_dim + place % 2 * (head_dim / 2) + place / 2
             }
@@ -43,7 +43,7 @@ impl RowOrder {
 }
 
 impl Planned<'_> {
-    /// Its shape in the file, the fastest axis first.
+    /// Returns the shape in the file, the fastest axis first.
     pub(super) fn shape(&self) -> Vec<u64> {
         match (self.matrix.n_rows, self.matrix.n_columns) {
             (n_rows, 1) => vec![n_rows as u64],
@@ -52,27 +52,27 @@ impl Planned<'_> {
     }
 }
 
-/// A layer of the folder: its place, its name in GGUF, its sizes, and what else it may have.
+/// A layer of the folder: its name in the folder and in GGUF, its sizes, and optional parts.
 struct Part {
     from: &'static str,
     to: &'static str,
     n_rows: usize,
     n_columns: usize,
-    /// Whether llama.cpp reads a bias for it.
+    /// True if llama.cpp reads a bias for it.
     may_have_bias: bool,
     order: RowOrder,
 }
 
-/// Lists the tensors.
+/// Returns the tensors of the file.
 pub(super) fn plan<'a>(
     config: &ModelConfig,
     weights: &'a Weights,
-    packing: Packing,
+    quantization: Quantization,
 ) -> Result<Vec<Planned<'a>>, ConvertError> {
     let mut planner = Planner {
         config,
         weights,
-        packing,
+        quantization,
         planned: Vec::new(),
         used: BTreeSet::new(),
     };
@@ -99,7 +99,7 @@ pub(super) fn plan<'a>(
         RowOrder::Kept,
     )?;
     if is_tied {
-        // A head that is stored beside tied embeddings is a copy of them.
+        // An output matrix that is stored although the embeddings are tied is a copy of them.
         planner.skip("lm_head");
     } else {
         planner.matrix(
@@ -122,31 +122,31 @@ pub(super) fn plan<'a>(
     planner.finish()
 }
 
-/// What a matrix is to the mix of types.
+/// The role of a matrix, which decides its type in a mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
-    /// The last matrix, of which errors show most.
+    /// The output matrix, where errors have the most effect.
     Output,
-    /// One whose errors show more in some layers than in others: values, and the way down.
+    /// A matrix where errors have more effect in some layers: values, and the down projection.
     Sensitive {
         layer: usize,
         n_layers: usize,
     },
 }
 
-/// The type of a matrix with rows of `n_columns`.
-pub(crate) fn tensor_type(packing: Packing, role: Role, n_columns: usize) -> TensorType {
+/// Returns the type of a matrix with rows of `n_columns`.
+pub(crate) fn tensor_type(quantization: Quantization, role: Role, n_columns: usize) -> TensorType {
     let if_block = |kind: TensorType, otherwise: TensorType| {
         let is_whole = (n_columns as u64).is_multiple_of(kind.block_elements());
         if is_whole { kind } else { otherwise }
     };
-    match packing {
-        Packing::F32 => TensorType::F32,
-        Packing::F16 => TensorType::F16,
-        Packing::Q8_0 => if_block(TensorType::Q8_0, TensorType::F16),
-        Packing::Q4_1 => if_block(TensorType::Q4_1, TensorType::F16),
-        Packing::Q4_K_M => {
+    match quantization {
+        Quantization::F32 => TensorType::F32,
+        Quantization::F16 => TensorType::F16,
+        Quantization::Q8_0 => if_block(TensorType::Q8_0, TensorType::F16),
+        Quantization::Q4_1 => if_block(TensorType::Q4_1, TensorType::F16),
+        Quantization::Q4_K_M => {
             let kind = match role {
                 Role::Output => TensorType::Q6_K,
                 Role::Sensitive { layer, n_layers } if needs_more_bits(layer, n_layers) => {
@@ -159,8 +159,8 @@ pub(crate) fn tensor_type(packing: Packing, role: Role, n_columns: usize) -> Ten
     }
 }
 
-/// The layers to which llama.cpp's mix gives more bits: the first and the last eighth, and every
-/// third between.
+/// Returns true for layers to which llama.cpp's mix gives more bits: the first and the last eighth,
+/// and every third in between.
 fn needs_more_bits(layer: usize, n_layers: usize) -> bool {
     let eighth = n_layers / 8;
     layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2
@@ -169,9 +169,9 @@ fn needs_more_bits(layer: usize, n_layers: usize) -> bool {
 struct Planner<'a, 'c> {
     config: &'c ModelConfig,
     weights: &'a Weights,
-    packing: Packing,
+    quantization: Quantization,
     planned: Vec<Planned<'a>>,
-    /// Names in the folder.
+    /// Names in the folder that are used.
     used: BTreeSet<String>,
 }
 
@@ -209,7 +209,7 @@ impl<'a> Planner<'a, '_> {
                 self.vector(&bias, &format!("{to}.bias"), part.n_rows, part.order)?;
             }
         }
-        // A buffer of old files, computed anew by every engine.
+        // A buffer of old files, which every engine computes itself.
         self.used
             .insert(format!("{from}.self_attn.rotary_emb.inv_freq"));
         Ok(())
@@ -232,7 +232,7 @@ impl<'a> Planner<'a, '_> {
         }
         self.planned.push(Planned {
             name: format!("{to}.weight"),
-            kind: tensor_type(self.packing, role, n_columns),
+            kind: tensor_type(self.quantization, role, n_columns),
             matrix,
             order,
         });
@@ -293,7 +293,7 @@ fn check_size(matrix: &Matrix<'_>, n_rows: usize, n_columns: usize) -> Result<()
 fn parts(config: &ModelConfig) -> [Part; 7] {
     let is_llama = config.family == Family::Llama;
     let order = if is_llama {
-        RowOrder::Neighbours {
+        RowOrder::Neighbors {
             head_dim: config.head_dim,
         }
     } else {

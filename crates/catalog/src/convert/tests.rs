@@ -19,7 +19,7 @@ fn mlx_fixtures() -> PathBuf {
     repository().join("crates/engine-mlx/tests/fixtures")
 }
 
-/// A whole model folder, in a folder of its own that a test may change.
+/// Returns a copy of a model folder that a test may change.
 fn model(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut sources = vec![mlx_fixtures().join("tokenizer")];
@@ -38,13 +38,13 @@ fn model(name: &str) -> tempfile::TempDir {
     folder
 }
 
-fn converted(folder: &Path, packing: Packing) -> Result<GgufFile, ConvertError> {
+fn converted(folder: &Path, quantization: Quantization) -> Result<GgufFile, ConvertError> {
     let to = folder.join("converted.gguf");
-    convert(folder, &to, packing, &mut |_, _| ())?;
+    convert(folder, &to, quantization, &mut |_, _| ())?;
     Ok(GgufFile::open(&to).unwrap())
 }
 
-/// Decodes a tensor, written anew from the layouts so that a mistake in packing shows.
+/// Decodes a tensor with separate code for the layouts, so that encoding errors show.
 fn decoded(file: &[u8], view: &Gguf<'_>, tensor: &TensorInfo<'_>) -> Vec<f32> {
     let start = (view.data_offset() + tensor.offset) as usize;
     let bytes = &file[start..start + tensor.n_bytes as usize];
@@ -76,22 +76,22 @@ fn goldens() -> Json {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The goldens come from MLX's dequantised weights and the `gguf` package's names and types, by
-/// `tests/fixtures/make_goldens.py`, whose `verify` says which tensor differs if this fails.
+/// The goldens are MLX's dequantized weights and the `gguf` package's names and types, from
+/// `tests/fixtures/make_goldens.py`. If this fails, its `verify` says which tensor differs.
 #[test]
-fn each_packing_holds_what_mlx_and_the_gguf_package_compute() {
+fn each_quantization_equals_mlx_and_the_gguf_package() {
     let goldens = goldens();
     let goldens = goldens.as_object().unwrap();
     assert!(goldens.len() > 25, "{} models", goldens.len());
     for (name, golden) in goldens {
         let folder = model(name);
-        for (packing, key) in [
-            (Packing::F32, "F32"),
-            (Packing::F16, "F16"),
-            (Packing::Q8_0, "Q8_0"),
-            (Packing::Q4_1, "Q4_1"),
+        for (quantization, key) in [
+            (Quantization::F32, "F32"),
+            (Quantization::F16, "F16"),
+            (Quantization::Q8_0, "Q8_0"),
+            (Quantization::Q4_1, "Q4_1"),
         ] {
-            let file = converted(folder.path(), packing).unwrap();
+            let file = converted(folder.path(), quantization).unwrap();
             let bytes = fs::read(file.path()).unwrap();
             let view = file.view().unwrap();
             let mut tensors: Vec<_> = view.tensors().collect();
@@ -122,9 +122,9 @@ fn check_factors(found: &[f32], expected: &Json) {
 }
 
 #[test]
-fn the_starter_becomes_a_whole_model() {
+fn the_starter_becomes_a_complete_model() {
     let folder = model("starter");
-    let file = converted(folder.path(), Packing::Q4_1).unwrap();
+    let file = converted(folder.path(), Quantization::Q4_1).unwrap();
     let view = file.view().unwrap();
     let text = |key: &str| view.get(key).unwrap().as_str().unwrap();
     let number = |key: &str| view.get(key).unwrap().as_u64().unwrap();
@@ -149,7 +149,7 @@ fn the_starter_becomes_a_whole_model() {
     assert_eq!(length("tokenizer.ggml.token_type"), 16_384);
     assert_eq!(length("tokenizer.ggml.merges"), 16_125);
     assert_eq!(view.get("general.sampling.temp"), Some(Value::F32(0.0)));
-    // The embeddings are tied: there is no matrix for the output.
+    // The embeddings are tied, so there is no output matrix.
     assert!(view.tensors().all(|tensor| tensor.name != "output.weight"));
 }
 
@@ -158,7 +158,7 @@ fn recommended_sampling_is_kept() {
     let folder = model("qwen3-bf16");
     let written = |generation: &str| {
         fs::write(folder.path().join("generation_config.json"), generation).unwrap();
-        converted(folder.path(), Packing::F16)
+        converted(folder.path(), Quantization::F16)
     };
     let recommended = r#"{"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95,
         "min_p": null, "repetition_penalty": 1.05}"#;
@@ -183,11 +183,11 @@ fn recommended_sampling_is_kept() {
     );
 }
 
-/// One entry a model: 4-bit weights as Q4_1 take a few bytes more than in the folder.
+/// 4-bit weights as Q4_1 take only a few bytes more than in the folder.
 #[test]
-fn four_bit_weights_stay_as_small_as_they_are() {
+fn four_bit_weights_do_not_grow() {
     let folder = model("qwen3-q4-g64");
-    let file = converted(folder.path(), Packing::Q4_1).unwrap();
+    let file = converted(folder.path(), Quantization::Q4_1).unwrap();
     let before = fs::metadata(folder.path().join("model.safetensors")).unwrap();
     let after = file.view().unwrap().tensor_bytes();
     assert!(
@@ -201,18 +201,18 @@ fn four_bit_weights_stay_as_small_as_they_are() {
 fn progress_ends_with_all_bytes() {
     let folder = model("qwen3-q4-g64");
     let to = folder.path().join("progress.gguf");
-    let mut heard = Vec::new();
-    let mut on_progress = |done, total| heard.push((done, total));
-    convert(folder.path(), &to, Packing::F16, &mut on_progress).unwrap();
-    assert!(heard.is_sorted(), "{heard:?}");
-    assert!(heard.len() > 20, "{} steps", heard.len());
+    let mut reports = Vec::new();
+    let mut on_progress = |done, total| reports.push((done, total));
+    convert(folder.path(), &to, Quantization::F16, &mut on_progress).unwrap();
+    assert!(reports.is_sorted(), "{reports:?}");
+    assert!(reports.len() > 20, "{} steps", reports.len());
     let view_bytes = GgufFile::open(&to).unwrap().view().unwrap().tensor_bytes();
-    assert_eq!(heard.last(), Some(&(view_bytes, view_bytes)));
+    assert_eq!(reports.last(), Some(&(view_bytes, view_bytes)));
 }
 
 #[test]
 fn the_mix_gives_more_bits_where_llama_cpp_does() {
-    let plain = |n_columns| tensor_types(Packing::Q4_K_M, plan::Role::Plain, n_columns);
+    let plain = |n_columns| tensor_types(Quantization::Q4_K_M, plan::Role::Plain, n_columns);
     assert_eq!(plain(512), TensorType::Q4_K);
     assert_eq!(plain(96), TensorType::Q8_0);
     assert_eq!(plain(45), TensorType::F16);
@@ -221,7 +221,7 @@ fn the_mix_gives_more_bits_where_llama_cpp_does() {
             layer,
             n_layers: 28,
         };
-        tensor_types(Packing::Q4_K_M, role, 512)
+        tensor_types(Quantization::Q4_K_M, role, 512)
     };
     let more: Vec<usize> = (0..28)
         .filter(|&layer| bits(layer) == TensorType::Q6_K)
@@ -229,8 +229,8 @@ fn the_mix_gives_more_bits_where_llama_cpp_does() {
     assert_eq!(more, [0, 1, 2, 5, 8, 11, 14, 17, 20, 23, 24, 25, 26, 27]);
 }
 
-fn tensor_types(packing: Packing, role: plan::Role, n_columns: usize) -> TensorType {
-    plan::tensor_type(packing, role, n_columns)
+fn tensor_types(quantization: Quantization, role: plan::Role, n_columns: usize) -> TensorType {
+    plan::tensor_type(quantization, role, n_columns)
 }
 
 mod refused;

@@ -1,11 +1,11 @@
-//! `tokenizer.json` and its neighbours, written as GGUF's tokenizer entries.
+//! Writes `tokenizer.json` and its neighbors as GGUF's tokenizer entries.
 //!
-//! Two kinds are understood: byte-level BPE (GGUF's `gpt2`), and SentencePiece's BPE with byte
+//! Two kinds are supported: byte-level BPE (GGUF's `gpt2`), and SentencePiece's BPE with byte
 //! fallback (GGUF's `llama`).
 //!
-//! Rule: a text gets the same tokens from llama.cpp as from the `tokenizers` library, or the
-//! tokenizer is refused. One difference cannot be written down: llama.cpp does not bring text into
-//! NFC, as Qwen's tokenizers do, so a letter typed as base and accent apart stays apart.
+//! Rule: llama.cpp gives a text the same tokens as the `tokenizers` library, or the tokenizer is
+//! refused. One difference can't be avoided: llama.cpp does not normalize text to NFC, as Qwen's
+//! tokenizers do, so a letter that is typed as base and accent gets other tokens.
 
 mod byte_level;
 mod sentence_piece;
@@ -21,25 +21,25 @@ use super::error::ConvertError;
 use crate::gguf::GgufWriter;
 use crate::safetensors::{read_json, read_text};
 
-/// Longest file of a tokenizer.
+/// Maximum size of a tokenizer file.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Types of tokens, numbered as llama.cpp does.
+/// Token types, with llama.cpp's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenType {
     Normal = 1,
     Unknown = 2,
-    /// Never in text unless it is asked for.
+    /// Matches text only if special tokens are requested.
     Control = 3,
-    /// Found in text before anything else.
+    /// Matches text before all other tokens.
     UserDefined = 4,
-    /// Only fills up the vocabulary.
+    /// Only fills the vocabulary.
     Unused = 5,
     /// A single byte.
     Byte = 6,
 }
 
-/// What `tokenizer.json` says.
+/// The contents of `tokenizer.json`.
 struct Tokenizer {
     path: PathBuf,
     json: Value,
@@ -63,18 +63,18 @@ struct Model {
     ignore_merges: bool,
 }
 
-/// Two tokens that become one; older files write them as one text.
+/// Two tokens that are merged. Older files write them as one text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Merge {
-    Pair(String, String),
+    ModelPair(String, String),
     Joined(String),
 }
 
 impl Merge {
     fn parts(&self) -> Option<(&str, &str)> {
         match self {
-            Self::Pair(left, right) => Some((left, right)),
+            Self::ModelPair(left, right) => Some((left, right)),
             Self::Joined(both) => both.split_once(' '),
         }
     }
@@ -96,7 +96,7 @@ struct Added {
 }
 
 /// Writes the tokenizer of `folder` and its chat template, with as many tokens as the model's
-/// vocabulary has; those without a text are named `[PAD…]`.
+/// vocabulary has. Tokens without a text are named `[PAD…]`.
 pub(crate) fn write(
     folder: &Path,
     vocab_size: usize,
@@ -140,7 +140,7 @@ impl Tokenizer {
             json,
             model,
         };
-        this.refuse_what_is_not_written(&added)?;
+        this.refuse_unsupported(&added)?;
         this.fill(&added)?;
         if let Some(id) = this.unknown() {
             this.types[id as usize] = TokenType::Unknown;
@@ -151,7 +151,7 @@ impl Tokenizer {
         Ok(this)
     }
 
-    fn refuse_what_is_not_written(&self, added: &[Added]) -> Result<(), ConvertError> {
+    fn refuse_unsupported(&self, added: &[Added]) -> Result<(), ConvertError> {
         let model = &self.model;
         let is_used = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let (key, value) = if model.dropout.is_some_and(|dropout| dropout != 0.0) {
@@ -162,8 +162,8 @@ impl Tokenizer {
         } else if is_used(&model.end_of_word_suffix) {
             let value = format!("{:?}", model.end_of_word_suffix);
             ("model.end_of_word_suffix", value)
-        } else if let Some(token) = added.iter().find(|token| token.takes_neighbours()) {
-            let value = format!("{:?}, which takes its neighbours in", token.content);
+        } else if let Some(token) = added.iter().find(|token| token.takes_neighbors()) {
+            let value = format!("{:?}, which takes its neighbors in", token.content);
             ("added_tokens", value)
         } else {
             return Ok(());
@@ -171,7 +171,7 @@ impl Tokenizer {
         Err(ConvertError::unsupported(&self.path, key, value))
     }
 
-    /// Puts each token in its place.
+    /// Puts each token at the index of its id.
     fn fill(&mut self, added: &[Added]) -> Result<(), ConvertError> {
         let vocab = std::mem::take(&mut self.model.vocab);
         for (text, &id) in &vocab {
@@ -191,7 +191,7 @@ impl Tokenizer {
                 self.tokens[id] = format!("[PAD{id}]");
             }
         }
-        // llama.cpp ends the process when two tokens have one text.
+        // llama.cpp ends the process if two tokens have the same text.
         let mut sorted: Vec<&str> = self.tokens.iter().map(String::as_str).collect();
         sorted.sort_unstable();
         match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -222,17 +222,17 @@ impl Tokenizer {
         ConvertError::unsupported(&self.path, what, value)
     }
 
-    /// An entry of `tokenizer.json`, in words.
+    /// Returns the name of an entry of `tokenizer.json` for messages.
     fn entry(&self, key: &str) -> String {
         self.json[key].to_string()
     }
 
-    /// The token for text that has none, if the model has one.
+    /// Returns the id of the unknown token, if the model has one.
     fn unknown(&self) -> Option<u32> {
         self.id_of(self.model.unk_token.as_deref()?)
     }
 
-    /// The number of the token with this text.
+    /// Returns the id of the token with this text.
     fn id_of(&self, text: &str) -> Option<u32> {
         let id = self.tokens.iter().position(|token| token == text)?;
         Some(id as u32)
@@ -240,13 +240,13 @@ impl Tokenizer {
 }
 
 impl Added {
-    fn takes_neighbours(&self) -> bool {
+    fn takes_neighbors(&self) -> bool {
         self.single_word || self.lstrip || self.rstrip
     }
 }
 
-/// `chat_template.jinja`, else the template of `tokenizer_config.json`: its text, or the one named
-/// `default` of several.
+/// Returns the template of `chat_template.jinja`, else of `tokenizer_config.json`: its text, or of
+/// several the one named `default`.
 fn chat_template(folder: &Path) -> Result<Option<String>, ConvertError> {
     let path = folder.join("chat_template.jinja");
     if path.exists() {

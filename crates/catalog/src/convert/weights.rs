@@ -1,6 +1,6 @@
-//! The tensors of a model folder, mapped, and matrices read row by row as f32.
+//! Maps the tensors of a model folder, and reads matrices row by row as f32.
 //!
-//! Rule: a matrix is checked when it is opened, so that reading its rows cannot fail.
+//! Rule: a matrix is checked when it is opened, so reading its rows can't fail.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use memmap2::Mmap;
 use safetensors::Dtype;
 
-use super::config::{Quantization, QuantizationConfig};
+use super::config::{AffineQuantization, QuantizationConfig};
 use super::error::ConvertError;
 use crate::gguf::map;
 use crate::safetensors::{Header, weight_files};
@@ -21,7 +21,7 @@ pub(super) struct Weights {
     tensors: BTreeMap<String, Place>,
 }
 
-/// Where a tensor is.
+/// The position of a tensor.
 struct Place {
     file: usize,
     dtype: Dtype,
@@ -30,7 +30,7 @@ struct Place {
     end: usize,
 }
 
-/// A tensor's elements as they lie in the file.
+/// The elements of a tensor as they are in the file.
 #[derive(Clone, Copy)]
 struct Raw<'a> {
     path: &'a Path,
@@ -40,7 +40,7 @@ struct Raw<'a> {
 }
 
 impl Weights {
-    /// Maps the folder's files.
+    /// Maps the files of the folder.
     pub(super) fn open(folder: &Path) -> Result<Self, ConvertError> {
         let mut this = Self {
             folder: folder.to_owned(),
@@ -60,7 +60,7 @@ impl Weights {
                     start: at(tensor.data_offsets.0),
                     end: at(tensor.data_offsets.1),
                 };
-                // The file may have been cut since its header was checked.
+                // The file may have been truncated since its header was checked.
                 if place.end > mapping.len() {
                     return Err(ConvertError::folder(&path, "changes while it is read"));
                 }
@@ -74,14 +74,14 @@ impl Weights {
         Ok(this)
     }
 
-    /// Names of all tensors, and the file of each.
+    /// Returns the names of all tensors, with their files.
     pub(super) fn names(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.tensors
             .iter()
             .map(|(name, place)| (name.as_str(), self.files[place.file].0.as_path()))
     }
 
-    /// Whether there is such a tensor.
+    /// Returns true if the tensor exists.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
@@ -99,7 +99,7 @@ impl Weights {
         })
     }
 
-    /// Opens the matrix `layer` + `.weight`, plain or quantised.
+    /// Opens the matrix `layer` + `.weight`, plain or quantized.
     pub(super) fn matrix(
         &self,
         layer: &str,
@@ -110,8 +110,8 @@ impl Weights {
         let &[n_rows, n_columns] = weight.shape else {
             return Err(bad_shape(weight, &name, "a matrix"));
         };
-        let is_quantised = self.contains(&format!("{layer}.scales"));
-        let (form, n_columns) = if is_quantised {
+        let is_quantized = self.contains(&format!("{layer}.scales"));
+        let (form, n_columns) = if is_quantized {
             let own = quantization.and_then(|config| config.of(layer));
             let own = own.ok_or_else(|| {
                 let reason = format!("{layer} has scales, but config.json has no quantization");
@@ -133,12 +133,12 @@ impl Weights {
     fn affine<'a>(
         &'a self,
         layer: &str,
-        own: Quantization,
+        own: AffineQuantization,
         weight: Raw<'a>,
         n_rows: usize,
         n_words: usize,
     ) -> Result<(Form<'a>, usize), ConvertError> {
-        let Quantization { bits, group_size } = own;
+        let AffineQuantization { bits, group_size } = own;
         if weight.dtype != Dtype::U32 {
             return Err(unsupported_type(weight, &format!("{layer}.weight")));
         }
@@ -169,7 +169,7 @@ impl Weights {
         Ok((form, n_columns))
     }
 
-    /// Opens the vector `name`, as a matrix with rows of one element.
+    /// Opens the vector `name` as a matrix with rows of one element.
     pub(super) fn vector(&self, name: &str) -> Result<Matrix<'_>, ConvertError> {
         let raw = self.raw(name)?;
         let &[n_rows] = raw.shape else {
@@ -211,7 +211,7 @@ fn float<'a>(raw: Raw<'a>, name: &str) -> Result<Floats<'a>, ConvertError> {
     })
 }
 
-/// Floating-point numbers as they lie in the file.
+/// Floating-point numbers as they are in the file.
 #[derive(Debug, Clone, Copy)]
 struct Floats<'a> {
     kind: FloatType,
@@ -251,11 +251,11 @@ impl Floats<'_> {
     }
 }
 
-/// Elements of a model, read row by row.
+/// A matrix of a model, which is read row by row.
 pub(super) struct Matrix<'a> {
-    /// Its name in the folder.
+    /// Name in the folder.
     pub(super) name: String,
-    /// Its file.
+    /// File of the matrix.
     pub(super) path: PathBuf,
     pub(super) n_rows: usize,
     pub(super) n_columns: usize,
@@ -264,8 +264,8 @@ pub(super) struct Matrix<'a> {
 
 enum Form<'a> {
     Plain(Floats<'a>),
-    /// MLX's affine quantisation: element = scale × code + bias, one pair a group. Codes lie bit
-    /// after bit, the lowest first, and each row begins a new word.
+    /// MLX's affine quantization: element = scale × code + bias, one pair per group. Codes are
+    /// stored bit after bit, the lowest first, and each row begins a new word.
     Affine {
         bits: usize,
         group_size: usize,
@@ -277,7 +277,7 @@ enum Form<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// A vector that no file has.
+    /// Returns a vector that is in no file.
     pub(super) fn computed(name: &str, path: &Path, values: Vec<f32>) -> Self {
         Self {
             name: name.to_owned(),
@@ -307,14 +307,14 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Whether all codes fit in four bits, so that Q4_1 can hold them unchanged.
+    /// Returns true if all codes fit in four bits, so that Q4_1 can store them unchanged.
     pub(super) fn has_codes_of_4_bits(&self) -> bool {
         matches!(self.form, Form::Affine { bits, group_size, .. }
             if bits <= 4 && group_size.is_multiple_of(32))
     }
 
-    /// Reads the codes of a quantised row, and scale and bias of each group; gives the group's
-    /// size. Of a plain matrix there are no groups.
+    /// Reads the codes of a quantized row, and scale and bias of each group. Returns the group size. A
+    /// plain matrix has no groups, and the size is 1.
     pub(super) fn read_affine_row(
         &self,
         row: usize,

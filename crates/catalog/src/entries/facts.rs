@@ -1,23 +1,24 @@
-//! What a model is before any of its files is here.
+//! The facts of a model in the catalog, before it is downloaded.
 //!
-//! Rule: the sums of [`crate::fit`] come out as they will when [`crate::inspect`] reads the files:
-//! tests hold both side by side. What the list cannot know, such as a chat template, is left open.
+//! Rule: with these facts, [`crate::fit`] computes the same memory need as with the facts that
+//! [`crate::inspect`] reads from the files; tests compare both. Facts that the catalog doesn't
+//! contain, such as the chat template, are left out.
 
-use super::packing;
+use super::quantization;
 use super::{Architecture, Entry, Variant};
-use crate::facts::{Format, LayerKind, ModelFacts, Packed};
-use crate::forms::gguf_architecture;
+use crate::facts::{Format, LayerKind, ModelFacts, TensorTypeStats};
+use crate::model_files::gguf_architecture;
 
-/// Weights that share a scale in MLX's quantised layers, as mlx-lm makes them.
+/// Weights that share a scale in MLX's quantized layers, as mlx-lm writes them.
 const GROUP_SIZE: f64 = 64.0;
 /// Bytes of a group's scale and bias.
 const SCALE_BYTES: f64 = 4.0;
-/// Experts that a token uses of a mixture of which the list does not say it: most of those in the
-/// built-in list use as many, none of it fewer than four or more than ten.
-const USUAL_EXPERTS: u64 = 8;
+/// Experts that a token uses, for a mixture whose entry doesn't say it. Most mixtures in the
+/// built-in catalog use this many; none uses fewer than four or more than ten.
+const DEFAULT_EXPERTS: u64 = 8;
 
 impl Entry {
-    /// What this variant will be when it is here, for the same sums as of a model that is.
+    /// Returns the facts that this variant will have when it is installed.
     pub fn facts(&self, variant: &Variant) -> ModelFacts {
         let numbers = &self.architecture;
         let weight_bytes = self.weight_bytes(variant);
@@ -62,11 +63,12 @@ impl Entry {
         }
     }
 
-    /// Bytes of the weights that are loaded: of their files, else of all that is fetched, else what so many parameters
-    /// in this packing usually take.
+    /// Returns the bytes of the weights that are loaded: those of the weight files, else of the
+    /// whole download, else the usual size of this many parameters in this quantization.
     fn weight_bytes(&self, variant: &Variant) -> u64 {
         let usual = || {
-            let bits = packing::of(variant.format, &variant.packing).map_or(16.0, |kind| kind.bits);
+            let bits = quantization::of(variant.format, &variant.quantization)
+                .map_or(16.0, |kind| kind.bits);
             let scales = match bits_are_words(variant) {
                 true => SCALE_BYTES * 8.0 / GROUP_SIZE,
                 false => 0.0,
@@ -83,22 +85,22 @@ impl Entry {
     }
 }
 
-/// Experts of a layer that a token passes through; 0 without experts.
+/// Returns the experts per layer that a token uses; 0 without experts.
 fn n_used_experts(numbers: &Architecture) -> u64 {
     match numbers.active_parameters {
-        Some(_) => numbers.experts_per_token.unwrap_or(USUAL_EXPERTS),
+        Some(_) => numbers.experts_per_token.unwrap_or(DEFAULT_EXPERTS),
         None => 0,
     }
 }
 
-/// What each layer keeps. Of the layers that read what others keep, as many have a window as of the
-/// rest, for the pattern goes on; the shares are rounded.
+/// Returns the kind of each layer. Among the shared layers, the share of layers with a window is
+/// the same as among the others, because the pattern continues; shares are rounded.
 fn layers(numbers: &Architecture) -> Vec<LayerKind> {
     let n_own = numbers.layers - numbers.shared_layers;
     let own = |n: u64| (n * n_own + numbers.layers / 2) / numbers.layers;
     let (n_sliding, n_linear) = (own(numbers.sliding_layers), own(numbers.linear_layers));
-    let mut layers = LayerKind::counted(n_own, n_sliding, n_linear);
-    // The reader lets no more layers through than a list can have.
+    let mut layers = LayerKind::from_counts(n_own, n_sliding, n_linear);
+    // The reader limits the number of layers, so the cast is safe.
     layers.resize(numbers.layers as usize, LayerKind::Shared);
     layers
 }
@@ -110,35 +112,35 @@ impl Variant {
     }
 }
 
-/// Whether MLX quantised the weights, into 32-bit words.
+/// Returns true if MLX quantized the weights, which stores them in 32-bit words.
 fn bits_are_words(variant: &Variant) -> bool {
-    let packing = packing::of(variant.format, &variant.packing);
-    packing.is_some_and(|packing| packing.kind == "U32")
+    let quantization = quantization::of(variant.format, &variant.quantization);
+    quantization.is_some_and(|quantization| quantization.kind == "U32")
 }
 
 fn bits(variant: &Variant) -> Option<u64> {
-    let packing = packing::of(variant.format, &variant.packing)?;
-    (packing.kind == "U32").then_some(packing.bits as u64)
+    let quantization = quantization::of(variant.format, &variant.quantization)?;
+    (quantization.kind == "U32").then_some(quantization.bits as u64)
 }
 
-/// How the weights will be packed: all as most are, but for what MLX keeps beside the words of a
-/// quantised layer.
-fn mix(variant: &Variant, weight_bytes: u64) -> Vec<Packed> {
-    let Some(packing) = packing::of(variant.format, &variant.packing) else {
+/// Returns the tensor types of the weights: all have the main type, except the scales and biases
+/// that MLX stores next to the words of a quantized layer.
+fn mix(variant: &Variant, weight_bytes: u64) -> Vec<TensorTypeStats> {
+    let Some(quantization) = quantization::of(variant.format, &variant.quantization) else {
         return Vec::new();
     };
-    let packed = |kind: &str, bytes: u64| Packed {
+    let packed = |kind: &str, bytes: u64| TensorTypeStats {
         kind: kind.to_owned(),
         n_tensors: 0,
         bytes,
     };
     if !bits_are_words(variant) {
-        return vec![packed(packing.kind, weight_bytes)];
+        return vec![packed(quantization.kind, weight_bytes)];
     }
-    let words = GROUP_SIZE * packing.bits / 8.0;
+    let words = GROUP_SIZE * quantization.bits / 8.0;
     let words = (weight_bytes as f64 * words / (words + SCALE_BYTES)) as u64;
     vec![
-        packed(packing.kind, words),
+        packed(quantization.kind, words),
         packed("BF16", weight_bytes.saturating_sub(words)),
     ]
 }

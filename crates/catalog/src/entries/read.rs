@@ -1,7 +1,7 @@
-//! Reads a list of models from TOML: its models, and what holds between them.
+//! Reads a catalog from TOML and checks that its models are consistent.
 //!
-//! Rule: the keys that are read are those of [`keys`], which the header of the built-in list explains;
-//! a test holds the two together.
+//! Rule: the keys that are read are those of [`keys`], and the header of the built-in catalog explains
+//! them; a test compares both.
 
 mod architecture;
 pub(super) mod keys;
@@ -12,30 +12,30 @@ use std::path::{Component, Path, PathBuf};
 
 use toml::de::DeTable;
 
-use super::table::{Document, Found, Table, meant, shown};
-use super::{Bundled, Catalogue, Entry, Mistake, Sampling, Tag};
+use super::table::{Document, Located, Table, displayable, new_spelling, suggestion};
+use super::{Bundled, Catalog, CatalogError, Entry, Sampling, Tag};
 
-/// A model, and where in the file it says what must be held against other models.
+/// A reference to a draft model, which is checked after all models are read.
 struct Draft {
     of_parameters: u64,
-    id: Found<String>,
+    id: Located<String>,
 }
 
-/// The entries without a mistake, and all mistakes, both in the order of the file. A draft may be a
-/// model of `base` as well; `is_users` says that this is the user's own list.
+/// Returns the entries without errors, and all errors, both in the order of the file. A draft model
+/// may also be in `base`. `is_users` is true for the user's own catalog.
 pub(super) fn list(
     text: &str,
     file: &Path,
-    base: &Catalogue,
+    base: &Catalog,
     is_users: bool,
-) -> (Vec<Entry>, Vec<Mistake>) {
+) -> (Vec<Entry>, Vec<CatalogError>) {
     let mut document = Document::new(text, file);
     let root = match DeTable::parse(text) {
         Ok(root) => root,
         Err(error) => {
             let at = error.span().map_or(0, |span| span.start);
             document.wrong(at, not_toml(error.message()));
-            return (Vec::new(), document.into_mistakes());
+            return (Vec::new(), document.into_errors());
         }
     };
     let root = Table::new(root.get_ref(), 0, "the list");
@@ -44,14 +44,14 @@ pub(super) fn list(
     let mut entries = Vec::new();
     let mut drafts = Vec::new();
     for table in root.tables("model", "[[model]]", "this model", &mut document) {
-        let n_before = document.n_mistakes();
+        let n_before = document.n_errors();
         let id = id(&table, &mut document);
         if let Some(id) = &id {
-            unique(id, &mut ids, &mut document);
-            is_free(id, base, is_users, &mut document);
+            check_unique(id, &mut ids, &mut document);
+            check_not_bundled(id, base, is_users, &mut document);
         }
         let entry = entry(&table, id, is_users, &mut document);
-        if let Some((entry, draft)) = entry.filter(|_| document.n_mistakes() == n_before) {
+        if let Some((entry, draft)) = entry.filter(|_| document.n_errors() == n_before) {
             drafts.extend(draft.map(|id| Draft {
                 of_parameters: entry.architecture.parameters,
                 id,
@@ -62,20 +62,20 @@ pub(super) fn list(
     for draft in &drafts {
         check_draft(draft, &entries, &ids, base, &mut document);
     }
-    (entries, document.into_mistakes())
+    (entries, document.into_errors())
 }
 
-/// What the parser says, in words for people who do not know TOML where it is something common.
+/// Returns the parser's message, for common errors in words for people who don't know TOML.
 fn not_toml(message: &str) -> String {
     let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     match what {
-        "string values must be quoted" => "text must stand in quotes: \"…\"".to_owned(),
+        "string values must be quoted" => "text must be in quotes: \"…\"".to_owned(),
         "invalid basic string" | "invalid literal string" => {
-            "this text has no closing quote in its line".to_owned()
+            "this text has no closing quote on its line".to_owned()
         }
-        "key with no value" => "after a key comes `=` and a value".to_owned(),
-        "unexpected key or value" => "what comes here must begin on a line of its own".to_owned(),
-        "duplicate key" => "this is there a second time; leave one of the two".to_owned(),
+        "key with no value" => "a key needs `=` and a value".to_owned(),
+        "unexpected key or value" => "begin a new line here".to_owned(),
+        "duplicate key" => "this key is repeated; remove one of the two".to_owned(),
         _ if what.starts_with("unclosed ") => format!("the closing {expected} is missing"),
         _ => {
             let visible = message.chars().filter(|c| !c.is_control());
@@ -85,9 +85,9 @@ fn not_toml(message: &str) -> String {
     }
 }
 
-fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Found<String>> {
+fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Located<String>> {
     let found = table.text("id", document);
-    let found = table.need("id", "\"my-model\"", found, document)?;
+    let found = table.require("id", "\"my-model\"", found, document)?;
     let id = &found.value;
     let is_inner = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-');
     let is_first = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -104,7 +104,11 @@ fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Found<String>> {
     Some(found)
 }
 
-fn unique(id: &Found<String>, ids: &mut HashMap<String, usize>, document: &mut Document<'_>) {
+fn check_unique(
+    id: &Located<String>,
+    ids: &mut HashMap<String, usize>,
+    document: &mut Document<'_>,
+) {
     if let Some(&first) = ids.get(&id.value) {
         let line = document.line_of(first);
         let reason = format!(
@@ -117,8 +121,14 @@ fn unique(id: &Found<String>, ids: &mut HashMap<String, usize>, document: &mut D
     }
 }
 
-/// A user's entry takes the place of a built-in one, but not of a model that ships with the program.
-fn is_free(id: &Found<String>, base: &Catalogue, is_users: bool, document: &mut Document<'_>) {
+/// Checks that the user doesn't replace the model that comes with the program. A user's entry may
+/// replace any other built-in one.
+fn check_not_bundled(
+    id: &Located<String>,
+    base: &Catalog,
+    is_users: bool,
+    document: &mut Document<'_>,
+) {
     let ships = |entry: &Entry| entry.bundled.is_some();
     if is_users && base.find(&id.value).is_some_and(ships) {
         let reason = format!(
@@ -129,20 +139,20 @@ fn is_free(id: &Found<String>, base: &Catalogue, is_users: bool, document: &mut 
     }
 }
 
-/// The entry of a table, with the place of its draft; `None` after a mistake without which nothing
-/// more can be said.
+/// Returns the entry of a table, with the position of its draft model; `None` after an error that
+/// leaves the entry without a required value.
 fn entry(
     table: &Table<'_>,
-    id: Option<Found<String>>,
+    id: Option<Located<String>>,
     is_users: bool,
     document: &mut Document<'_>,
-) -> Option<(Entry, Option<Found<String>>)> {
+) -> Option<(Entry, Option<Located<String>>)> {
     table.allow_only(&keys::MODEL, document);
     let name = table.text("name", document);
-    let name = table.need("name", "\"My Model\"", name, document);
+    let name = table.require("name", "\"My Model\"", name, document);
     let mut text = |key| table.text(key, document).map(|found| found.value);
     let (family, description) = (text("family"), text("description"));
-    let licence = licence(table, document);
+    let license = license(table, document);
     let source = source(table, document);
     let tags = tags(table, document);
     let draft = table.text("draft", document);
@@ -163,7 +173,7 @@ fn entry(
     let bundled = bundled(table, is_users, document);
     let variants = variant::read_all(table, architecture.as_ref(), document);
     if variants.is_empty() && bundled.is_none() && !table.has("variant") {
-        let reason = "this model has no [[model.variant]], so it cannot be fetched";
+        let reason = "this model has no [[model.variant]], so it can't be downloaded";
         document.wrong(table.at, reason);
     }
     let architecture = architecture?;
@@ -172,7 +182,7 @@ fn entry(
         name: name?.value,
         family: family.unwrap_or_default(),
         description: description.unwrap_or_default(),
-        licence: licence.unwrap_or_default(),
+        license: license.unwrap_or_default(),
         tags,
         context_length: architecture.context_length,
         source,
@@ -187,13 +197,13 @@ fn entry(
     Some((entry, draft))
 }
 
-/// SPDX's letters and operators; which licences there are is not for this list to say.
-fn licence(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
-    let found = table.text("licence", document)?;
+/// Reads the license. Checks only the characters of an SPDX expression, not whether it exists.
+fn license(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
+    let found = table.text("license", document)?;
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-.+: ()".contains(c);
     if !found.value.chars().all(is_part) {
-        let reason = "`licence` must be an SPDX expression such as \"Apache-2.0\", or \
-                      \"LicenseRef-\" with the name that its makers give it";
+        let reason = "`license` must be an SPDX expression such as \"Apache-2.0\", or \
+                      \"LicenseRef-\" with the name that its authors use";
         document.wrong(found.at, reason);
         return None;
     }
@@ -221,14 +231,17 @@ fn tags(table: &Table<'_>, document: &mut Document<'_>) -> Vec<Tag> {
     for found in table.texts("tags", document) {
         match Tag::ALL.into_iter().find(|tag| tag.name() == found.value) {
             Some(tag) if tags.contains(&tag) => {
-                document.wrong(found.at, format!("the tag `{}` is there twice", tag.name()));
+                document.wrong(
+                    found.at,
+                    format!("the tag `{}` is listed twice", tag.name()),
+                );
             }
             Some(tag) => tags.push(tag),
             None => {
                 let reason = format!(
                     "there is no tag `{}`{}",
-                    shown(&found.value),
-                    meant(&found.value, &names)
+                    displayable(&found.value),
+                    suggestion(&found.value, &names)
                         .unwrap_or_else(|| format!("; the tags are {}", names.join(", ")))
                 );
                 document.wrong(found.at, reason);
@@ -238,7 +251,7 @@ fn tags(table: &Table<'_>, document: &mut Document<'_>) -> Vec<Tag> {
     tags
 }
 
-/// The keys of `known` that are marked as unverified.
+/// Returns the keys of `known` that are listed as unverified.
 fn unverified(table: &Table<'_>, known: &[&str], document: &mut Document<'_>) -> Vec<String> {
     let mut keys = Vec::new();
     for found in table.texts("unverified", document) {
@@ -247,10 +260,14 @@ fn unverified(table: &Table<'_>, known: &[&str], document: &mut Document<'_>) ->
             keys.push(found.value);
             continue;
         }
+        if let Some(new) = new_spelling(last).filter(|new| known.contains(new)) {
+            keys.push(new.to_owned());
+            continue;
+        }
         let reason = format!(
-            "`unverified` names keys of this table, and `{}` is none{}",
-            shown(&found.value),
-            meant(last, known).unwrap_or_default()
+            "`unverified` lists keys of this table, not `{}`{}",
+            displayable(&found.value),
+            suggestion(last, known).unwrap_or_default()
         );
         document.wrong(found.at, reason);
     }
@@ -264,7 +281,7 @@ fn sampling(table: &Table<'_>, document: &mut Document<'_>) -> Sampling {
     table.allow_only(&keys::SAMPLING, document);
     let top_k = table.number("top_k", 0..=1_000_000, document);
     let mut fraction = |key, range| Some(table.fraction(key, range, document)?.value);
-    // Of top_p and the penalty 0 would leave no token, or divide by it.
+    // With 0, top_p would keep no token and the penalty would divide by zero.
     Sampling {
         temperature: fraction("temperature", 0.0..=5.0),
         top_p: fraction("top_p", 0.01..=1.0),
@@ -274,13 +291,13 @@ fn sampling(table: &Table<'_>, document: &mut Document<'_>) -> Sampling {
     }
 }
 
-/// Where the model lies that comes with the program. Paths are relative to the built-in list.
+/// Returns the paths of the model that comes with the program, relative to the built-in catalog.
 fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Option<Bundled> {
     let mut path = |key| {
         let found = table.text(key, document)?;
         if is_users {
             let reason = format!(
-                "`{key}` is for models that come with the program; add a folder of yours by its path"
+                "`{key}` is for models that come with the program; add your own folder by its path"
             );
             document.wrong(found.at, reason);
             return None;
@@ -288,7 +305,7 @@ fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Op
         let path = PathBuf::from(&found.value);
         let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !path.components().all(is_below) {
-            let reason = format!("`{key}` must be a path below the list's own folder");
+            let reason = format!("`{key}` must be a path below the catalog's own folder");
             document.wrong(found.at, reason);
             return None;
         }
@@ -299,7 +316,7 @@ fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Op
         Some(path) => Some(Bundled { path, gguf }),
         None => {
             if !table.has("path") && gguf.is_some() {
-                let reason = "`gguf` belongs to a model with a `path`";
+                let reason = "`gguf` needs a `path`";
                 document.wrong(table.at, reason);
             }
             None
@@ -307,17 +324,17 @@ fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Op
     }
 }
 
-/// A draft is another, smaller model of the list.
+/// Checks that a draft model is another, smaller model of the catalog.
 fn check_draft(
     draft: &Draft,
     entries: &[Entry],
     ids: &HashMap<String, usize>,
-    base: &Catalogue,
+    base: &Catalog,
     document: &mut Document<'_>,
 ) {
     let id = &draft.id.value;
     let own = entries.iter().find(|entry| entry.id == *id);
-    // Of an entry with a mistake nothing is known but that it is there.
+    // Of an entry with an error only the id is known.
     let found = own.or_else(|| base.find(id).filter(|_| !ids.contains_key(id)));
     if let Some(found) = found {
         if found.architecture.parameters >= draft.of_parameters {
@@ -335,8 +352,8 @@ fn check_draft(
         .collect();
     let reason = format!(
         "no model has the id `{}`{}",
-        shown(id),
-        meant(id, &known).unwrap_or_default()
+        displayable(id),
+        suggestion(id, &known).unwrap_or_default()
     );
     document.wrong(draft.id.at, reason);
 }

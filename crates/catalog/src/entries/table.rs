@@ -1,23 +1,27 @@
-//! A table of TOML, read key by key.
+//! Reads a TOML table key by key.
 //!
-//! Rule: what is wrong with a value is told where the value is, in words, and never twice; what is
-//! asked for and wrong is as if it were not there.
+//! Rule: an error is reported once, in words, at the position of the value. A wrong value then
+//! counts as missing.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Mistake;
+use super::CatalogError;
 
-/// Longest text of a value, in bytes.
+/// Maximum length of a text value in bytes.
 const MAX_TEXT_BYTES: usize = 2000;
 
-/// A file that is being read, and what was found wrong in it.
+/// Keys that had another spelling before: the old spelling, which is still read, and the new one.
+const OLD_SPELLINGS: [(&str, &str); 1] = [("licence", "license")];
+
+/// A file that is being read, and the errors in it so far.
 pub(super) struct Document<'a> {
     text: &'a str,
     file: &'a Path,
-    mistakes: Vec<Mistake>,
+    errors: Vec<CatalogError>,
 }
 
 impl<'a> Document<'a> {
@@ -25,47 +29,47 @@ impl<'a> Document<'a> {
         Self {
             text,
             file,
-            mistakes: Vec::new(),
+            errors: Vec::new(),
         }
     }
 
-    /// Notes what is wrong at this byte of the file.
+    /// Records an error at this byte of the file.
     pub(super) fn wrong(&mut self, at: usize, reason: impl Into<String>) {
-        let mistake = Mistake::at(self.file, self.text, at, reason);
-        self.mistakes.push(mistake);
+        let error = CatalogError::at(self.file, self.text, at, reason);
+        self.errors.push(error);
     }
 
-    pub(super) fn n_mistakes(&self) -> usize {
-        self.mistakes.len()
+    pub(super) fn n_errors(&self) -> usize {
+        self.errors.len()
     }
 
-    /// Line of this byte, from 1.
+    /// Returns the line of this byte, from 1.
     pub(super) fn line_of(&self, at: usize) -> usize {
-        Mistake::at(self.file, self.text, at, "").line
+        CatalogError::at(self.file, self.text, at, "").line
     }
 
-    /// All mistakes in the order of the file.
-    pub(super) fn into_mistakes(mut self) -> Vec<Mistake> {
-        let place = |mistake: &Mistake| (mistake.line, mistake.column);
-        self.mistakes.sort_by_key(place);
-        self.mistakes
+    /// Returns all errors in the order of the file.
+    pub(super) fn into_errors(mut self) -> Vec<CatalogError> {
+        let place = |error: &CatalogError| (error.line, error.column);
+        self.errors.sort_by_key(place);
+        self.errors
     }
 }
 
-/// A value, and where in the file it begins.
+/// A value, and the byte of the file where it begins.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found<T> {
+pub(super) struct Located<T> {
     pub(super) value: T,
     pub(super) at: usize,
 }
 
-/// One table of a file.
+/// A table of a file.
 #[derive(Clone)]
 pub(super) struct Table<'a> {
     values: &'a DeTable<'a>,
-    /// Where it begins.
+    /// The byte where the table begins.
     pub(super) at: usize,
-    /// What it is to people, such as `this variant`.
+    /// Name of the table in messages, such as `this variant`.
     what: String,
 }
 
@@ -75,18 +79,26 @@ impl<'a> Table<'a> {
         Self { values, at, what }
     }
 
-    /// Tells of keys that are not among `known`.
+    /// Reports keys that are not in `known`.
     pub(super) fn allow_only(&self, known: &[&str], document: &mut Document<'_>) {
         for key in self.values.keys() {
             let name: &str = key.get_ref();
             if known.contains(&name) {
                 continue;
             }
-            let reason = match meant(name, known) {
-                Some(meant) => format!("there is no key `{}`{meant}", shown(name)),
+            if let Some(new) = new_spelling(name).filter(|new| known.contains(new)) {
+                if self.values.contains_key(new) {
+                    let reason =
+                        format!("`{name}` is the old name of `{new}`; remove one of the two");
+                    document.wrong(key.span().start, reason);
+                }
+                continue;
+            }
+            let reason = match suggestion(name, known) {
+                Some(suggestion) => format!("there is no key `{}`{suggestion}", displayable(name)),
                 None => format!(
                     "there is no key `{}` here; the keys are {}",
-                    shown(name),
+                    displayable(name),
                     known.join(", ")
                 ),
             };
@@ -95,18 +107,16 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
-        self.values.contains_key(key)
+        self.get(key).is_some()
     }
 
-    /// Where the value of `key` is, else the table.
-    pub(super) fn place_of(&self, key: &str) -> usize {
-        self.values
-            .get(key)
-            .map_or(self.at, |value| value.span().start)
+    /// Returns the position of the value of `key`, else that of the table.
+    pub(super) fn position_of(&self, key: &str) -> usize {
+        self.get(key).map_or(self.at, |value| value.span().start)
     }
 
-    /// `found`, and if the key is not there at all, a mistake with `example`.
-    pub(super) fn need<T>(
+    /// Returns `found`. If the key is missing, reports an error with `example`.
+    pub(super) fn require<T>(
         &self,
         key: &str,
         example: &str,
@@ -120,14 +130,14 @@ impl<'a> Table<'a> {
         found
     }
 
-    /// A text of one line or more; never empty, and with nothing in it that cannot be seen.
-    pub(super) fn text(&self, key: &str, document: &mut Document<'_>) -> Option<Found<String>> {
+    /// Returns a text: not empty, and without invisible characters.
+    pub(super) fn text(&self, key: &str, document: &mut Document<'_>) -> Option<Located<String>> {
         let (value, at) = self.value(key)?;
         text_of(value, at, &format!("`{key}`"), document)
     }
 
-    /// A list of texts, those that are right; none where the key is not there.
-    pub(super) fn texts(&self, key: &str, document: &mut Document<'_>) -> Vec<Found<String>> {
+    /// Returns the correct texts of a list; empty if the key is missing.
+    pub(super) fn texts(&self, key: &str, document: &mut Document<'_>) -> Vec<Located<String>> {
         let Some((value, at)) = self.value(key) else {
             return Vec::new();
         };
@@ -144,13 +154,13 @@ impl<'a> Table<'a> {
         texts.collect()
     }
 
-    /// A whole number in `range`.
+    /// Returns a whole number in `range`.
     pub(super) fn number(
         &self,
         key: &str,
         range: RangeInclusive<u64>,
         document: &mut Document<'_>,
-    ) -> Option<Found<u64>> {
+    ) -> Option<Located<u64>> {
         let (value, at) = self.value(key)?;
         let Some(number) = value.as_integer() else {
             wrong_kind(&format!("`{key}`"), "a whole number", value, at, document);
@@ -158,7 +168,7 @@ impl<'a> Table<'a> {
         };
         let number = u64::from_str_radix(number.as_str(), number.radix());
         match number.ok().filter(|number| range.contains(number)) {
-            Some(value) => Some(Found { value, at }),
+            Some(value) => Some(Located { value, at }),
             None => {
                 let (least, most) = range.into_inner();
                 document.wrong(at, format!("`{key}` must be from {least} to {most}"));
@@ -167,13 +177,13 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A number in `range`, with or without a fraction.
+    /// Returns a number in `range`, with or without a fraction.
     pub(super) fn fraction(
         &self,
         key: &str,
         range: RangeInclusive<f64>,
         document: &mut Document<'_>,
-    ) -> Option<Found<f64>> {
+    ) -> Option<Located<f64>> {
         let (value, at) = self.value(key)?;
         let number = match value {
             DeValue::Float(number) => number.as_str().parse().ok(),
@@ -184,7 +194,7 @@ impl<'a> Table<'a> {
             }
         };
         match number.filter(|number| range.contains(number)) {
-            Some(value) => Some(Found { value, at }),
+            Some(value) => Some(Located { value, at }),
             None => {
                 let (least, most) = range.into_inner();
                 document.wrong(at, format!("`{key}` must be from {least} to {most}"));
@@ -193,7 +203,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A table below this one.
+    /// Returns a table inside this one.
     pub(super) fn table(
         &self,
         key: &str,
@@ -209,7 +219,7 @@ impl<'a> Table<'a> {
         Some(Self { values, at, what })
     }
 
-    /// A list of tables below this one, as `header` begins each; those that are right.
+    /// Returns the correct tables of a list inside this table. `header` is how each begins.
     pub(super) fn tables(
         &self,
         key: &str,
@@ -240,9 +250,23 @@ impl<'a> Table<'a> {
     }
 
     fn value(&self, key: &str) -> Option<(&'a DeValue<'a>, usize)> {
-        let value = self.values.get(key)?;
+        let value = self.get(key)?;
         Some((value.get_ref(), value.span().start))
     }
+
+    fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        let old = || {
+            let (old, _) = OLD_SPELLINGS.iter().find(|(_, new)| *new == key)?;
+            self.values.get(*old)
+        };
+        self.values.get(key).or_else(old)
+    }
+}
+
+/// Returns the current spelling of a key whose old spelling is `name`.
+pub(super) fn new_spelling(name: &str) -> Option<&'static str> {
+    let (_, new) = OLD_SPELLINGS.iter().find(|(old, _)| *old == name)?;
+    Some(new)
 }
 
 fn text_of(
@@ -250,31 +274,31 @@ fn text_of(
     at: usize,
     what: &str,
     document: &mut Document<'_>,
-) -> Option<Found<String>> {
+) -> Option<Located<String>> {
     let Some(text) = value.as_str() else {
         wrong_kind(what, "text in quotes", value, at, document);
         return None;
     };
     let reason = if text.trim().is_empty() {
-        format!("{what} is empty; write something, or leave the key out")
+        format!("{what} is empty; write something, or remove the key")
     } else if text.len() > MAX_TEXT_BYTES {
         format!(
-            "{what} is {} bytes long; at most {MAX_TEXT_BYTES} can be shown",
+            "{what} is {} bytes long; the limit is {MAX_TEXT_BYTES}",
             text.len()
         )
     } else if let Some(hidden) = text.chars().find(|&c| is_hidden(c)) {
         let code = u32::from(hidden);
-        format!("{what} has a character in it that cannot be seen (U+{code:04X}); take it out")
+        format!("{what} contains an invisible character (U+{code:04X}); remove it")
     } else {
         let value = text.trim().to_owned();
-        return Some(Found { value, at });
+        return Some(Located { value, at });
     };
     document.wrong(at, reason);
     None
 }
 
-/// Control characters, which a terminal would obey, and those that turn the direction of what
-/// follows, so that a name reads as another.
+/// Returns true for control characters, which a terminal would obey, and for characters that change
+/// the direction of the text after them, so that a name reads as another.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
@@ -296,11 +320,11 @@ fn wrong_kind(
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     };
-    document.wrong(at, format!("{what} must be {expected}, and is {found}"));
+    document.wrong(at, format!("{what} must be {expected}, not {found}"));
 }
 
-/// What `name` was probably meant to be of `known`, as the end of a sentence.
-pub(super) fn meant(name: &str, known: &[&str]) -> Option<String> {
+/// Returns the end of a sentence that suggests the most similar name in `known`.
+pub(super) fn suggestion(name: &str, known: &[&str]) -> Option<String> {
     nearest(name, known).map(|near| format!("; did you mean `{near}`?"))
 }
 
@@ -317,13 +341,13 @@ fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().find(is_part).copied()
 }
 
-/// A name from a file, as it may be shown.
-pub(super) fn shown(name: &str) -> String {
+/// Returns a name from a file in a form that is safe to display.
+pub(super) fn displayable(name: &str) -> String {
     const MOST: usize = 60;
     let visible = name.chars().filter(|&c| !is_hidden(c));
-    let mut shown: String = visible.take(MOST).collect();
+    let mut displayable: String = visible.take(MOST).collect();
     if name.chars().count() > MOST {
-        shown.push('…');
+        displayable.push('…');
     }
-    shown
+    displayable
 }

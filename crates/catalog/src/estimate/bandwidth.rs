@@ -1,7 +1,6 @@
-//! How fast memory delivers, which bounds how fast a model can write: each token reads all weights
-//! that it uses.
+//! Memory bandwidth, which limits the decode speed: each token reads all weights that it uses.
 //!
-//! The figures are those of Apple's technical specifications (<https://support.apple.com/specs>).
+//! The numbers are from Apple's technical specifications (<https://support.apple.com/specs>).
 //! Where chips of one name differ, the range covers all of them.
 
 use serde::Serialize;
@@ -9,30 +8,30 @@ use serde::Serialize;
 const GB: u64 = 1_000_000_000;
 const GIB: u64 = 1 << 30;
 
-/// Bytes a second that memory delivers.
+/// Memory bandwidth as a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bandwidth {
-    /// At least.
+    /// Lower bound.
     pub low_bytes_per_second: u64,
-    /// At most.
+    /// Upper bound.
     pub high_bytes_per_second: u64,
-    /// How that is known.
+    /// Source of the numbers.
     pub basis: BandwidthBasis,
 }
 
-/// How a bandwidth is known.
+/// Source of a bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BandwidthBasis {
     /// Published for the chip.
     Chip,
-    /// What Macs with so much memory have.
+    /// Bandwidths of the Macs with this much memory.
     Memory,
-    /// Measured with the processor.
+    /// Measured with the CPU.
     Measured,
 }
 
-/// Chips by name: GB a second, of the slowest and of the fastest that carry it.
+/// Chips by name: GB per second of the slowest and the fastest chip with that name.
 const CHIPS: [(&str, u64, u64); 21] = [
     ("Apple M1", 68, 68),
     ("Apple M1 Pro", 200, 200),
@@ -57,8 +56,7 @@ const CHIPS: [(&str, u64, u64); 21] = [
     ("Apple A18 Pro", 60, 60),
 ];
 
-/// Macs by memory, up to so many GiB: GB a second, of the slowest and of the fastest that can be had
-/// with it.
+/// Macs by memory, up to this many GiB: GB per second of the slowest and the fastest of them.
 const MACS: [(u64, u64, u64); 6] = [
     (8, 68, 100),
     (16, 68, 200),
@@ -69,20 +67,20 @@ const MACS: [(u64, u64, u64); 6] = [
 ];
 
 impl Bandwidth {
-    /// Of a chip by its whole name; `None` for one that is not known.
+    /// Returns the bandwidth of the chip with this full name, if known.
     pub fn of_chip(name: &str) -> Option<Self> {
         let chip = CHIPS.iter().find(|(known, ..)| *known == name)?;
         Some(Self::between(chip.1, chip.2, BandwidthBasis::Chip))
     }
 
-    /// Of the Macs that have so much memory.
+    /// Returns the bandwidth of the Macs with this much memory.
     pub fn of_memory(memory_bytes: u64) -> Self {
         let mac = MACS.iter().find(|(most, ..)| memory_bytes <= most * GIB);
         let (_, low, high) = mac.copied().unwrap_or((u64::MAX, 800, 819));
         Self::between(low, high, BandwidthBasis::Memory)
     }
 
-    /// As it was measured.
+    /// Returns a measured bandwidth.
     pub fn measured(bytes_per_second: u64) -> Self {
         Self {
             low_bytes_per_second: bytes_per_second,
@@ -105,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chip_is_known_by_its_whole_name() {
+    fn a_chip_is_found_by_its_full_name() {
         let gigabytes = |name| {
             let known = Bandwidth::of_chip(name)?;
             assert_eq!(known.basis, BandwidthBasis::Chip);
@@ -123,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_range_goes_from_less_to_more_and_no_chip_is_there_twice() {
+    fn every_range_is_ascending_and_chips_are_unique() {
         let mut names = std::collections::HashSet::new();
         for (name, low, high) in CHIPS {
             assert!(0 < low && low <= high, "{name}");

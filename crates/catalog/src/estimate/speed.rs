@@ -1,29 +1,32 @@
-//! Tokens a second of an answer: predicted from what a token reads, until they were measured.
+//! Estimates the decode speed from the bytes that a token reads.
 //!
-//! A token reads the weights that it uses and the keys and values so far; memory bounds how fast.
-//! Rule: a prediction is a range, and says that it is one; what was measured takes its place.
+//! A token reads the weights that it uses and the KV cache so far, so memory bandwidth limits the
+//! speed.
+//!
+//! Rule: a prediction is a range and marked as such. A measured speed replaces it.
 
 use serde::Serialize;
 
-use super::{Bandwidth, Machine, Wish};
+use super::{Bandwidth, EstimateRequest, Machine};
 use crate::facts::{Format, ModelFacts};
 use crate::fit;
 
-/// Tokens a second of an answer.
+/// Decode speed in tokens per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Speed {
-    /// At least, as far as can be told.
+    /// Lower bound.
     pub low: f64,
-    /// At most.
+    /// Upper bound.
     pub high: f64,
-    /// Measured in earlier uses on this machine; else predicted.
+    /// True if earlier uses on this machine were measured; false for a prediction.
     pub is_measured: bool,
 }
 
-/// Shares of the published bandwidth that answers reach on a GPU. Of the 7B model that llama.cpp's
-/// makers measured on chips from M1 to M4 (<https://github.com/ggml-org/llama.cpp/discussions/4167>):
-/// 0.70 to 0.80 up to 300 GB/s, 0.55 to 0.65 up to 600, 0.40 to 0.50 above. MLX reaches somewhat
-/// more; other quantisations somewhat less.
+/// Returns the share of the published bandwidth that decoding reaches on a GPU, as a range. Source:
+/// llama.cpp's measurements of a 7B model on chips from M1 to M4
+/// (<https://github.com/ggml-org/llama.cpp/discussions/4167>), which reach 0.70 to 0.80 up to
+/// 300 GB/s, 0.55 to 0.65 up to 600, and 0.40 to 0.50 above. MLX reaches somewhat more; other
+/// quantizations reach somewhat less.
 fn shares_of_gpu(bytes_per_second: u64) -> (f64, f64) {
     match bytes_per_second / 1_000_000_000 {
         ..=300 => (0.6, 0.9),
@@ -32,24 +35,29 @@ fn shares_of_gpu(bytes_per_second: u64) -> (f64, f64) {
     }
 }
 
-/// Shares of what a processor was measured to read.
+/// Share of the measured bandwidth that decoding reaches on a CPU.
 const SHARES_OF_CPU: (f64, f64) = (0.35, 1.0);
 
-/// Seconds a layer takes beside reading: starting its kernels one after the other.
+/// Seconds per layer in addition to reading, for starting its kernels one after the other.
 const LAYER_SECONDS_GPU: (f64, f64) = (60e-6, 10e-6);
 const LAYER_SECONDS_CPU: (f64, f64) = (100e-6, 20e-6);
 
-/// Products a second of MLX's quantised kernels on a processor, which are not made for it.
-const CPU_QUANTISED_PRODUCTS: (f64, f64) = (0.3e9, 1.5e9);
+/// Multiplications per second of MLX's quantized kernels on a CPU, which are not optimized for it.
+const CPU_QUANTIZED_PRODUCTS: (f64, f64) = (0.3e9, 1.5e9);
 
-/// What was measured before varies by so much from one day to the next.
+/// Variation of measured speeds from day to day.
 const MEASURED_SPREAD: f64 = 0.15;
 
-/// Of `wish` on `machine` with a context of `context_length` tokens, half of it full.
-pub(super) fn speed(wish: &Wish<'_>, machine: &Machine, context_length: u64) -> Option<Speed> {
-    if let Some(rate) = wish
-        .known
-        .and_then(|known| known.decode_tokens_per_second())
+/// Returns the decode speed of `request` on `machine` with a context of `context_length` tokens, half
+/// of it full.
+pub(super) fn speed(
+    request: &EstimateRequest<'_>,
+    machine: &Machine,
+    context_length: u64,
+) -> Option<Speed> {
+    if let Some(rate) = request
+        .measured
+        .and_then(|record| record.decode_tokens_per_second())
     {
         return Some(Speed {
             low: rate * (1.0 - MEASURED_SPREAD),
@@ -58,8 +66,8 @@ pub(super) fn speed(wish: &Wish<'_>, machine: &Machine, context_length: u64) -> 
         });
     }
     let bandwidth = machine.bandwidth?;
-    let bytes = bytes_a_token(wish, machine, context_length);
-    let (slow, fast) = seconds(wish.facts, machine, bandwidth, bytes);
+    let bytes = bytes_a_token(request, machine, context_length);
+    let (slow, fast) = seconds(request.facts, machine, bandwidth, bytes);
     Some(Speed {
         low: 1.0 / slow,
         high: 1.0 / fast,
@@ -67,15 +75,15 @@ pub(super) fn speed(wish: &Wish<'_>, machine: &Machine, context_length: u64) -> 
     })
 }
 
-/// Bytes that computing one token reads.
-fn bytes_a_token(wish: &Wish<'_>, machine: &Machine, context_length: u64) -> f64 {
-    let facts = wish.facts;
-    let need = fit::need(facts, &machine.for_fit(), wish.kv, context_length / 2);
+/// Returns the bytes that computing one token reads.
+fn bytes_a_token(request: &EstimateRequest<'_>, machine: &Machine, context_length: u64) -> f64 {
+    let facts = request.facts;
+    let need = fit::need(facts, &machine.for_fit(), request.kv, context_length / 2);
     let share = facts.active_weight_bytes as f64 / facts.weight_bytes.max(1) as f64;
     need.weight_bytes as f64 * share + need.kv_cache_bytes as f64
 }
 
-/// Seconds of a token, at most and at least.
+/// Returns the maximum and minimum seconds per token.
 fn seconds(facts: &ModelFacts, machine: &Machine, bandwidth: Bandwidth, bytes: f64) -> (f64, f64) {
     let (slow, fast) = (
         bandwidth.low_bytes_per_second.max(1),
@@ -93,12 +101,12 @@ fn seconds(facts: &ModelFacts, machine: &Machine, bandwidth: Bandwidth, bytes: f
         bytes / (slow as f64 * SHARES_OF_CPU.0) + layers * LAYER_SECONDS_CPU.0,
         bytes / (fast as f64 * SHARES_OF_CPU.1) + layers * LAYER_SECONDS_CPU.1,
     );
-    if facts.format == Format::Safetensors && fit::stays_quantised(facts, &machine.for_fit()) {
+    if facts.format == Format::Safetensors && fit::stays_quantized(facts, &machine.for_fit()) {
         let share = facts.active_weight_bytes as f64 / facts.weight_bytes.max(1) as f64;
         let products = facts.n_parameters as f64 * share;
         return (
-            read.0.max(products / CPU_QUANTISED_PRODUCTS.0),
-            read.1.max(products / CPU_QUANTISED_PRODUCTS.1),
+            read.0.max(products / CPU_QUANTIZED_PRODUCTS.0),
+            read.1.max(products / CPU_QUANTIZED_PRODUCTS.1),
         );
     }
     read

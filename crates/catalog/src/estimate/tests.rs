@@ -1,15 +1,15 @@
-//! Verdicts, budgets and speeds of models by their numbers, on machines that are made up.
+//! Tests of estimates: whether made-up models fit made-up machines, and their speeds.
 
 use proptest::prelude::*;
 use transom_fit::decide;
 
 use super::*;
-use crate::facts::{Format, LayerKind, Packed};
+use crate::facts::{Format, LayerKind, TensorTypeStats};
 use crate::measured::{Key, Measured, Sample, record};
 
 const GIB: u64 = 1 << 30;
 
-/// A dense model of so many billion parameters at 4.5 bits, with the shape of a Llama.
+/// Returns a dense model of this many billion parameters at 4.5 bits, with the shape of a Llama.
 fn dense(billions: u64, format: Format) -> ModelFacts {
     let (layers, heads, hidden) = match billions {
         ..=1 => (16, 32, 2048),
@@ -41,12 +41,12 @@ fn dense(billions: u64, format: Format) -> ModelFacts {
         weight_bytes,
         active_weight_bytes: weight_bytes,
         mix: vec![
-            Packed {
+            TensorTypeStats {
                 kind: "U32".to_owned(),
                 n_tensors: 1,
                 bytes: weight_bytes / 9 * 8,
             },
-            Packed {
+            TensorTypeStats {
                 kind: "BF16".to_owned(),
                 n_tensors: 1,
                 bytes: weight_bytes / 9,
@@ -61,35 +61,42 @@ fn dense(billions: u64, format: Format) -> ModelFacts {
 fn on(facts: &ModelFacts, gigabytes: u64) -> Estimate {
     let machine = Machine::with_memory(gigabytes * GIB);
     let budget = machine.budget(None);
-    estimate(&Wish::of(facts), &machine, &Room::all_of(&budget))
+    estimate(
+        &EstimateRequest::new(facts),
+        &machine,
+        &AvailableMemory::of_budget(&budget),
+    )
 }
 
-/// What people are told wrongly elsewhere: 39 GB of weights beside a budget of 23.5.
+/// A common mistake of other tools: 39 GB of weights with a budget of 23.5 GB.
 #[test]
 fn seventy_billion_parameters_do_not_fit_36_gigabytes() {
     for format in [Format::Gguf, Format::Safetensors] {
         let facts = dense(70, format);
-        let Verdict::DoesNotFit { missing_bytes } = on(&facts, 36).verdict else {
+        let EstimatedFit::DoesNotFit { missing_bytes } = on(&facts, 36).verdict else {
             panic!("{:?}", on(&facts, 36));
         };
         assert!(missing_bytes > 14 * GIB, "{missing_bytes}");
         assert!(!on(&facts, 36).verdict.is_usable());
         assert_eq!(on(&facts, 36).context_that_fits, None);
-        // Nor 48, whose GPU keeps 36 in use; but 64.
-        assert!(matches!(on(&facts, 48).verdict, Verdict::DoesNotFit { .. }));
-        assert_eq!(on(&facts, 64).verdict, Verdict::Fits);
+        // Nor 48 GB, whose GPU can use 36; but 64 GB is enough.
+        assert!(matches!(
+            on(&facts, 48).verdict,
+            EstimatedFit::DoesNotFit { .. }
+        ));
+        assert_eq!(on(&facts, 64).verdict, EstimatedFit::Fits);
     }
 }
 
 #[test]
-fn what_obviously_fits_is_not_refused() {
+fn models_that_clearly_fit_are_reported_as_fitting() {
     for format in [Format::Gguf, Format::Safetensors] {
         for (billions, gigabytes) in [(1, 8), (3, 8), (8, 16), (14, 24), (32, 36), (70, 96)] {
             let facts = dense(billions, format);
             let estimate = on(&facts, gigabytes);
             assert_eq!(
                 estimate.verdict,
-                Verdict::Fits,
+                EstimatedFit::Fits,
                 "{billions}B on {gigabytes} GB: {estimate:?}"
             );
             assert!(estimate.context_that_fits >= Some(DEFAULT_CONTEXT));
@@ -97,9 +104,9 @@ fn what_obviously_fits_is_not_refused() {
     }
 }
 
-/// What people are told before a load against what the supervisor decides at the load.
+/// Compares the estimate before a load with the supervisor's decision at the load.
 #[test]
-fn verdicts_are_the_same_before_a_load_and_at_it() {
+fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
     let machines = [
         0, 1, 3, 4, 8, 12, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 512,
     ];
@@ -122,30 +129,34 @@ fn verdicts_are_the_same_before_a_load_and_at_it() {
                 context_length: Some(32_768),
                 ..dense(1, Format::Safetensors)
             };
-            let told = estimate(&Wish::of(&facts), machine, &Room::all_of(&budget));
+            let estimated = estimate(
+                &EstimateRequest::new(&facts),
+                machine,
+                &AvailableMemory::of_budget(&budget),
+            );
             let need = fit::need(
                 &facts,
                 &machine.for_fit(),
                 KvCacheChoice::Automatic,
                 DEFAULT_CONTEXT,
             );
-            assert_eq!(need.total_bytes(), told.need.total_bytes());
+            assert_eq!(need.total_bytes(), estimated.need.total_bytes());
             let decided = decide(budget.total_bytes, &need, 0, 0);
-            let both = format!("{machine:?}: {told:?}, {decided:?}");
-            match (told.verdict, decided) {
-                (Verdict::Fits, transom_fit::Verdict::Fits) => n_fit += 1,
-                // At a load the context is shortened as if only keys and values became less, so it
-                // may come out shorter, never longer.
+            let both = format!("{machine:?}: {estimated:?}, {decided:?}");
+            match (estimated.verdict, decided) {
+                (EstimatedFit::Fits, transom_fit::Verdict::Fits) => n_fit += 1,
+                // At a load the context is shortened as if only the KV cache became smaller, so
+                // it may be shorter than the estimate, but never longer.
                 (
-                    Verdict::FitsWithContext { context_length },
+                    EstimatedFit::FitsWithContext { context_length },
                     transom_fit::Verdict::FitsWithContext(decided),
                 ) => {
                     n_shortened += 1;
                     assert!(decided as u64 <= context_length, "{both}");
                     assert!(decided as u64 + 2048 >= context_length, "{both}");
                 }
-                (Verdict::FitsWithContext { .. }, transom_fit::Verdict::TooLarge { .. })
-                | (Verdict::DoesNotFit { .. }, transom_fit::Verdict::TooLarge { .. }) => {}
+                (EstimatedFit::FitsWithContext { .. }, transom_fit::Verdict::TooLarge { .. })
+                | (EstimatedFit::DoesNotFit { .. }, transom_fit::Verdict::TooLarge { .. }) => {}
                 _ => panic!("{both}"),
             }
         }
@@ -154,73 +165,73 @@ fn verdicts_are_the_same_before_a_load_and_at_it() {
 }
 
 #[test]
-fn each_verdict_carries_the_number_that_a_person_needs() {
+fn each_result_has_the_number_that_a_person_needs() {
     let facts = dense(8, Format::Gguf);
     let machine = Machine::with_memory(16 * GIB);
-    let wish = Wish::of(&facts);
-    let wanted = need(&wish, &machine, DEFAULT_CONTEXT).total_bytes();
-    let verdict = |budget_bytes, taken_bytes, available_bytes| {
-        let room = Room {
+    let request = EstimateRequest::new(&facts);
+    let wanted = need(&request, &machine, DEFAULT_CONTEXT).total_bytes();
+    let verdict = |budget_bytes, in_use_bytes, available_bytes| {
+        let room = AvailableMemory {
             budget_bytes,
-            taken_bytes,
+            in_use_bytes,
             available_bytes,
         };
-        estimate(&wish, &machine, &room).verdict
+        estimate(&request, &machine, &room).verdict
     };
-    assert_eq!(verdict(wanted, 0, None), Verdict::Fits);
-    assert_eq!(verdict(wanted, 0, Some(wanted)), Verdict::Fits);
-    // The machine is large enough, but a browser has it.
+    assert_eq!(verdict(wanted, 0, None), EstimatedFit::Fits);
+    assert_eq!(verdict(wanted, 0, Some(wanted)), EstimatedFit::Fits);
+    // The machine is large enough, but a browser uses the memory.
     assert_eq!(
         verdict(wanted, 0, Some(wanted - GIB)),
-        Verdict::FitsIfOthersClose {
+        EstimatedFit::FitsIfOthersClose {
             needs_bytes_free: GIB
         }
     );
-    // Or another model.
+    // Or another model uses it.
     assert_eq!(
         verdict(wanted, 2 * GIB, Some(wanted - GIB)),
-        Verdict::FitsIfOthersClose {
+        EstimatedFit::FitsIfOthersClose {
             needs_bytes_free: 2 * GIB
         }
     );
-    let Verdict::FitsWithContext { context_length } = verdict(wanted - 1, 0, None) else {
+    let EstimatedFit::FitsWithContext { context_length } = verdict(wanted - 1, 0, None) else {
         panic!("{:?}", verdict(wanted - 1, 0, None));
     };
     assert!((LEAST_CONTEXT..DEFAULT_CONTEXT).contains(&context_length));
-    let shorter = need(&wish, &machine, context_length).total_bytes();
-    let longer = need(&wish, &machine, context_length + 256).total_bytes();
+    let shorter = need(&request, &machine, context_length).total_bytes();
+    let longer = need(&request, &machine, context_length + 256).total_bytes();
     assert!(shorter < wanted && longer > wanted - 1);
-    // A context too short to be of use is no fit.
-    let least = need(&wish, &machine, LEAST_CONTEXT).total_bytes();
+    // A context that is too short to be useful counts as not fitting.
+    let least = need(&request, &machine, LEAST_CONTEXT).total_bytes();
     assert_eq!(
         verdict(least - 1, 0, None),
-        Verdict::DoesNotFit {
+        EstimatedFit::DoesNotFit {
             missing_bytes: wanted - (least - 1)
         }
     );
 }
 
 #[test]
-fn a_model_that_guesses_takes_room_of_its_own() {
+fn a_draft_model_needs_memory_of_its_own() {
     let (facts, draft) = (dense(8, Format::Gguf), dense(1, Format::Gguf));
     let machine = Machine::with_memory(16 * GIB);
-    let alone = need(&Wish::of(&facts), &machine, DEFAULT_CONTEXT);
-    let pair = Wish {
+    let alone = need(&EstimateRequest::new(&facts), &machine, DEFAULT_CONTEXT);
+    let pair = EstimateRequest {
         draft: Some(&draft),
-        ..Wish::of(&facts)
+        ..EstimateRequest::new(&facts)
     };
     let both = need(&pair, &machine, DEFAULT_CONTEXT);
-    let of_draft = need(&Wish::of(&draft), &machine, DEFAULT_CONTEXT).total_bytes();
+    let of_draft = need(&EstimateRequest::new(&draft), &machine, DEFAULT_CONTEXT).total_bytes();
     assert_eq!(both.draft_bytes, of_draft);
     assert_eq!(both.total_bytes(), alone.total_bytes() + of_draft);
     assert!(of_draft > draft.weight_bytes);
 }
 
-/// The 7B model of llama.cpp's makers, 3.56 GiB: they measured 14.2 tokens a second on an M1, 36.4 on
-/// an M1 Pro, 61.2 on an M1 Max, 83.7 on an M1 Ultra, 30.7 on an M3 Pro, 24.1 on an M4 and 83.1 on an M4 Max
+/// llama.cpp measured a 7B model of 3.56 GiB: 14.2 tokens per second on an M1, 36.4 on an M1 Pro,
+/// 61.2 on an M1 Max, 83.7 on an M1 Ultra, 30.7 on an M3 Pro, 24.1 on an M4 and 83.1 on an M4 Max
 /// (<https://github.com/ggml-org/llama.cpp/discussions/4167>).
 #[test]
-fn predicted_speeds_are_those_that_were_published() {
+fn predicted_speeds_include_the_published_ones() {
     let facts = ModelFacts {
         weight_bytes: 3_822_520_893,
         active_weight_bytes: 3_822_520_893,
@@ -239,11 +250,11 @@ fn predicted_speeds_are_those_that_were_published() {
     for (chip, published) in cases {
         let machine = Machine::new(64 * GIB, Some(48 * GIB), chip, None);
         let budget = machine.budget(None);
-        let wish = Wish {
+        let request = EstimateRequest {
             context_length: 256,
-            ..Wish::of(&facts)
+            ..EstimateRequest::new(&facts)
         };
-        let speed = estimate(&wish, &machine, &Room::all_of(&budget))
+        let speed = estimate(&request, &machine, &AvailableMemory::of_budget(&budget))
             .speed
             .unwrap();
         assert!(!speed.is_measured);
@@ -251,21 +262,21 @@ fn predicted_speeds_are_those_that_were_published() {
             speed.low < published && published < speed.high,
             "{chip}: {speed:?}, published {published}"
         );
-        // A range so wide that it says nothing would be none.
+        // A wider range would say nothing.
         assert!(speed.high < 2.6 * speed.low, "{chip}: {speed:?}");
     }
 }
 
 #[test]
-fn a_mixture_of_experts_reads_only_what_it_uses_and_a_long_context_slows_all() {
+fn a_mixture_of_experts_reads_only_used_experts_and_a_long_context_is_slower() {
     let machine = Machine::new(64 * GIB, Some(48 * GIB), "Apple M3 Max", None);
-    let room = Room::all_of(&machine.budget(None));
+    let room = AvailableMemory::of_budget(&machine.budget(None));
     let rate = |facts: &ModelFacts, context_length| {
-        let wish = Wish {
+        let request = EstimateRequest {
             context_length,
-            ..Wish::of(facts)
+            ..EstimateRequest::new(facts)
         };
-        estimate(&wish, &machine, &room).speed.unwrap().high
+        estimate(&request, &machine, &room).speed.unwrap().high
     };
     let whole = dense(30, Format::Safetensors);
     let mixture = ModelFacts {
@@ -275,23 +286,24 @@ fn a_mixture_of_experts_reads_only_what_it_uses_and_a_long_context_slows_all() {
     assert!(rate(&mixture, 1024) > 5.0 * rate(&whole, 1024));
     assert!(rate(&mixture, 1024) > 1.5 * rate(&mixture, 65_536));
     let unknown = Machine::new(16 * GIB, None, "a chip nobody knows", None);
-    let estimate = estimate(&Wish::of(&whole), &unknown, &room);
+    let estimate = estimate(&EstimateRequest::new(&whole), &unknown, &room);
     assert_eq!(estimate.speed, None);
 }
 
 #[test]
-fn windows_and_states_make_long_contexts_cheap() {
+fn windows_and_states_make_long_contexts_small() {
     let plain = dense(8, Format::Safetensors);
     let machine = Machine::with_memory(16 * GIB);
-    let kv = |facts: &ModelFacts| need(&Wish::of(facts), &machine, 131_072).kv_cache_bytes;
+    let kv =
+        |facts: &ModelFacts| need(&EstimateRequest::new(facts), &machine, 131_072).kv_cache_bytes;
     let sliding = ModelFacts {
         sliding_window: Some(1024),
-        layers: LayerKind::counted(32, 27, 0),
+        layers: LayerKind::from_counts(32, 27, 0),
         ..plain.clone()
     };
     let linear = ModelFacts {
         linear_state_bytes: 2 << 20,
-        layers: LayerKind::counted(32, 0, 24),
+        layers: LayerKind::from_counts(32, 0, 24),
         ..plain.clone()
     };
     assert!(
@@ -308,18 +320,18 @@ fn windows_and_states_make_long_contexts_cheap() {
     );
 }
 
-/// After a use the measured speed stands, and a peak beyond what was computed counts.
+/// After a use the measured speed replaces the prediction, and a higher peak corrects the need.
 #[test]
-fn what_was_measured_corrects_the_next_estimate() {
+fn measurements_correct_the_next_estimate() {
     let facts = dense(8, Format::Safetensors);
     let machine = Machine::with_memory(16 * GIB);
-    let room = Room::all_of(&machine.budget(None));
-    let computed = need(&Wish::of(&facts), &machine, 4096).total_bytes();
+    let room = AvailableMemory::of_budget(&machine.budget(None));
+    let computed = need(&EstimateRequest::new(&facts), &machine, 4096).total_bytes();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("measured.json");
     let key = Key::new("a-model", Format::Safetensors, None);
     let sample = Sample {
-        answer_tokens: 400,
+        response_tokens: 400,
         decode_tokens_per_second: Some(20.0),
         context_tokens: 4096,
         peak_bytes: computed + GIB,
@@ -327,12 +339,12 @@ fn what_was_measured_corrects_the_next_estimate() {
     };
     record(&file, &key, &sample).unwrap();
     let measured = Measured::read(&file);
-    let wish = Wish {
-        known: measured.of(&key),
-        ..Wish::of(&facts)
+    let request = EstimateRequest {
+        measured: measured.of(&key),
+        ..EstimateRequest::new(&facts)
     };
-    let after = estimate(&wish, &machine, &room);
-    let before = estimate(&Wish::of(&facts), &machine, &room);
+    let after = estimate(&request, &machine, &room);
+    let before = estimate(&EstimateRequest::new(&facts), &machine, &room);
     assert!(after.is_corrected && !before.is_corrected);
     assert_eq!(after.need.correction_bytes, GIB as i64);
     assert_eq!(after.need.total_bytes(), before.need.total_bytes() + GIB);
@@ -341,9 +353,9 @@ fn what_was_measured_corrects_the_next_estimate() {
 }
 
 proptest! {
-    /// Whatever a file says, no number overflows, and the verdict follows from the numbers shown.
+    /// With any numbers in a file nothing overflows, and the result follows from the numbers shown.
     #[test]
-    fn the_verdict_follows_from_the_numbers(
+    fn the_result_follows_from_the_numbers(
         numbers in prop::collection::vec(prop_oneof![0..100_000u64, any::<u64>()], 8),
         room in prop::collection::vec(prop_oneof![0..64 * GIB, any::<u64>()], 3),
         is_folder: bool, memory in any::<u64>(),
@@ -357,26 +369,26 @@ proptest! {
         facts.feed_forward_length = Some(numbers[5]);
         facts.weight_bytes = numbers[6];
         facts.linear_state_bytes = numbers[7];
-        facts.layers = LayerKind::counted(3, 1, 1);
+        facts.layers = LayerKind::from_counts(3, 1, 1);
         facts.sliding_window = Some(numbers[0] / 2);
         let machine = Machine::with_memory(memory);
-        let room = Room {
+        let room = AvailableMemory {
             budget_bytes: room[0],
-            taken_bytes: room[1],
+            in_use_bytes: room[1],
             available_bytes: Some(room[2]),
         };
-        let estimate = estimate(&Wish::of(&facts), &machine, &room);
+        let estimate = estimate(&EstimateRequest::new(&facts), &machine, &room);
         let total = estimate.need.total_bytes();
         match estimate.verdict {
-            Verdict::Fits => prop_assert!(total <= room.budget_bytes),
-            Verdict::FitsIfOthersClose { needs_bytes_free } => {
+            EstimatedFit::Fits => prop_assert!(total <= room.budget_bytes),
+            EstimatedFit::FitsIfOthersClose { needs_bytes_free } => {
                 prop_assert!(total <= room.budget_bytes && needs_bytes_free <= total);
             }
-            Verdict::FitsWithContext { context_length } => {
-                let shorter = need(&Wish::of(&facts), &machine, context_length).total_bytes();
+            EstimatedFit::FitsWithContext { context_length } => {
+                let shorter = need(&EstimateRequest::new(&facts), &machine, context_length).total_bytes();
                 prop_assert!(total > room.budget_bytes && shorter <= room.budget_bytes);
             }
-            Verdict::DoesNotFit { missing_bytes } => {
+            EstimatedFit::DoesNotFit { missing_bytes } => {
                 prop_assert_eq!(missing_bytes, total - room.budget_bytes);
             }
         }

@@ -1,11 +1,11 @@
-//! Fits of models that are there and of made-up ones, on made-up machines.
+//! Tests of the memory need with real and made-up models on made-up machines.
 
 use std::path::Path;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::facts::Packed;
+use crate::facts::TensorTypeStats;
 
 const GIB: u64 = 1 << 30;
 
@@ -14,7 +14,7 @@ fn starter() -> ModelFacts {
     crate::inspect(&folder).unwrap()
 }
 
-/// A model of 4 billion parameters in 4 bits, as people have them.
+/// Returns a typical model of 4 billion parameters in 4 bits.
 fn four_billion(format: Format) -> ModelFacts {
     ModelFacts {
         format,
@@ -30,7 +30,7 @@ fn four_billion(format: Format) -> ModelFacts {
         vocab_size: Some(151_936),
         n_parameters: 4_000_000_000,
         weight_bytes: 2_500_000_000,
-        mix: vec![Packed {
+        mix: vec![TensorTypeStats {
             kind: "U32".to_owned(),
             n_tensors: 300,
             bytes: 2_500_000_000,
@@ -49,7 +49,7 @@ const PC: Machine = Machine {
 };
 
 #[test]
-fn the_bar_moves_with_the_context_and_ends_at_the_models_own() {
+fn the_need_grows_with_the_context_up_to_the_models_own() {
     for format in [Format::Gguf, Format::Safetensors] {
         let facts = four_billion(format);
         let at = |n| need(&facts, &MAC, KvCacheChoice::Automatic, n);
@@ -61,7 +61,7 @@ fn the_bar_moves_with_the_context_and_ends_at_the_models_own() {
 }
 
 #[test]
-fn keys_and_values_are_kept_as_the_engine_would() {
+fn the_kv_cache_type_is_that_of_the_engine() {
     let facts = four_billion(Format::Gguf);
     let kept = |machine, choice| kv_type(&facts, machine, choice);
     assert_eq!(kept(&MAC, KvCacheChoice::Automatic), Some(KvType::Q8_0));
@@ -73,7 +73,7 @@ fn keys_and_values_are_kept_as_the_engine_would() {
         ..facts
     };
     assert_eq!(kv_type(&odd, &PC, KvCacheChoice::Small), Some(KvType::F16));
-    // MLX has one kind of cache, so a wish changes nothing.
+    // MLX has only one KV cache type, so a request changes nothing.
     let folder = four_billion(Format::Safetensors);
     let with = |choice| need(&folder, &MAC, choice, 8192);
     assert_eq!(with(KvCacheChoice::Small), with(KvCacheChoice::Full));
@@ -85,7 +85,7 @@ fn keys_and_values_are_kept_as_the_engine_would() {
 }
 
 #[test]
-fn less_room_is_for_less_context_and_then_for_none() {
+fn less_memory_allows_less_context_and_then_none() {
     let facts = four_billion(Format::Gguf);
     let takes = |n| need(&facts, &MAC, KvCacheChoice::Full, n).total_bytes();
     let lengths: Vec<_> = (1..=8)
@@ -97,7 +97,7 @@ fn less_room_is_for_less_context_and_then_for_none() {
 }
 
 #[test]
-fn a_file_that_says_nothing_needs_its_weights_at_least() {
+fn a_file_without_numbers_needs_at_least_its_weights() {
     let mut facts = four_billion(Format::Gguf);
     facts.context_length = None;
     facts.n_kv_heads.clear();
@@ -110,7 +110,7 @@ fn a_file_that_says_nothing_needs_its_weights_at_least() {
 proptest! {
     /// The longest context fits, a longer one does not, and no number overflows.
     #[test]
-    fn the_longest_context_is_the_longest(
+    fn the_longest_context_is_the_longest_that_fits(
         numbers in prop::collection::vec(prop_oneof![0..100_000u64, any::<u64>()], 8),
         room in prop_oneof![0..64 * GIB, any::<u64>()],
         has_gpu: bool, is_folder: bool,

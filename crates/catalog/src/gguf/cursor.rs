@@ -2,7 +2,7 @@
 
 use super::error::Fault;
 
-/// A place in a file's bytes.
+/// A position in the bytes of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -18,7 +18,7 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
-    /// The next `n` bytes; `what` they hold is for the message.
+    /// Returns the next `n` bytes. `what` names them in error messages.
     pub(super) fn take(&mut self, n: u64, what: &'static str) -> Result<&'a [u8], Fault> {
         let rest = &self.bytes[self.position..];
         let n_usize = usize::try_from(n).ok().filter(|&n| n <= rest.len());
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    /// A string: its length in 8 bytes, then its bytes.
+    /// Returns a string: its length in 8 bytes, then its bytes.
     pub(super) fn string(&mut self, what: &'static str) -> Result<&'a [u8], Fault> {
         let length = self.u64(what)?;
         self.take(length, what)

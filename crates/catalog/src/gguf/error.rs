@@ -1,11 +1,11 @@
-//! What can be wrong with a GGUF file. Each fault has its own case and says what to do.
+//! Errors in GGUF files. Each says what to do.
 
 use std::path::{Path, PathBuf};
 
-/// A file that cannot be used, or could not be read.
+/// A GGUF file can't be read or used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GgufError {
-    /// The system refused.
+    /// The file can't be read.
     #[error("{path}: {reason}")]
     Io {
         /// The file.
@@ -18,72 +18,72 @@ pub enum GgufError {
     Bad {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         fault: Fault,
     },
 }
 
-/// What is wrong with the contents.
+/// A problem in the contents of a GGUF file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is something else.
+    /// It is no GGUF file.
     #[error("not a GGUF file: it begins with {found:02x?}, but should with \"GGUF\"")]
     Magic {
         /// The first bytes; fewer than four if the file is shorter.
         found: Vec<u8>,
     },
-    /// It was written on, and for, a big-endian machine.
+    /// It was written for big-endian machines.
     #[error(
         "a big-endian GGUF file (version {version}); only little-endian files can be used here"
     )]
     BigEndian {
-        /// Its version, read the right way round.
+        /// Its version, in the correct byte order.
         version: u32,
     },
-    /// Too old.
+    /// The version is too old.
     #[error("GGUF version 1, which nothing has written since 2023; download the model again")]
     VersionOne,
-    /// Too new, or nonsense.
+    /// The version is too new, or wrong.
     #[error("GGUF version {version} is not known; versions 2 and 3 are. Is there an update?")]
     Version {
         /// The version.
         version: u32,
     },
-    /// The file ends too early.
+    /// The file is too short.
     #[error(
         "cut short: {what} at byte {at} needs {needed} bytes, but {left} are left; download it again"
     )]
     Truncated {
-        /// What was being read.
+        /// Name of the value that was being read.
         what: &'static str,
-        /// Where it begins.
+        /// Position of the value.
         at: u64,
-        /// Bytes that it needs.
+        /// Bytes of the value.
         needed: u64,
-        /// Bytes that are left.
+        /// Bytes that are left in the file.
         left: u64,
     },
-    /// A count that the file could never hold.
+    /// A count is larger than the file allows.
     #[error("says it has {count} {what}, more than its {file_bytes} bytes could hold")]
     Count {
-        /// Of what.
+        /// What is counted.
         what: &'static str,
-        /// How many.
+        /// The count.
         count: u64,
         /// Bytes of the file.
         file_bytes: u64,
     },
-    /// A key or name that is not text, is empty, or is too long.
+    /// A key or name is not UTF-8, empty or too long.
     #[error("{what} {index} has a bad name: {reason}")]
     Name {
         /// `metadata entry` or `tensor`.
         what: &'static str,
-        /// Its number in the file, from 0.
+        /// Its index in the file, from 0.
         index: u64,
-        /// Why.
+        /// The problem.
         reason: &'static str,
     },
-    /// A key or a tensor's name that is there twice.
+    /// A key or a tensor name is repeated.
     #[error("{what} {name:?} is there twice")]
     Duplicate {
         /// `metadata entry` or `tensor`.
@@ -91,68 +91,68 @@ pub enum Fault {
         /// The name.
         name: String,
     },
-    /// A type of value that does not exist.
+    /// A value has a type that doesn't exist.
     #[error("metadata entry {key:?} has the unknown type {kind}")]
     ValueKind {
-        /// The entry.
+        /// The key of the entry.
         key: String,
-        /// The type's number.
+        /// The number of the type.
         kind: u32,
     },
-    /// Arrays in arrays in arrays.
+    /// Arrays are nested too deep.
     #[error("metadata entry {key:?} nests arrays more than {limit} deep")]
     Nesting {
-        /// The entry.
+        /// The key of the entry.
         key: String,
-        /// The most that is read.
+        /// The maximum depth.
         limit: usize,
     },
-    /// A type of tensor that is not known.
+    /// A tensor has an unknown type.
     #[error("tensor {name:?} has the unknown type {kind}; is there an update?")]
     TensorType {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
-        /// The type's number.
+        /// The number of the type.
         kind: u32,
     },
-    /// Sizes that make no tensor.
+    /// A tensor has an impossible shape.
     #[error("tensor {name:?} has a bad shape: {reason}")]
     Shape {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
-        /// Why.
+        /// The problem.
         reason: String,
     },
     /// `general.alignment` is not a power of two.
     #[error("general.alignment is {value}, but must be a power of two of type u32")]
     Alignment {
-        /// The value, in words if it is no number.
+        /// The value, in words if it is not a number.
         value: String,
     },
-    /// A tensor that does not begin where it may.
+    /// A tensor is not aligned.
     #[error("tensor {name:?} begins at {offset}, which is not a multiple of {alignment}")]
     Misaligned {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
         /// Its offset in the data section.
         offset: u64,
         /// The file's alignment.
         alignment: u64,
     },
-    /// A tensor that ends behind the end of the file.
+    /// A tensor ends after the end of the file.
     #[error(
         "cut short: tensor {name:?} ends at byte {end}, but the file has {file_bytes}; \
          download it again"
     )]
     Outside {
-        /// The tensor.
+        /// The tensor's name.
         name: String,
-        /// Where it ends in the file.
+        /// Its end in the file.
         end: u64,
         /// Bytes of the file.
         file_bytes: u64,
     },
-    /// Two tensors that share bytes.
+    /// Two tensors share bytes.
     #[error("tensors {first:?} and {second:?} overlap")]
     Overlap {
         /// The one that begins first.
@@ -160,22 +160,22 @@ pub enum Fault {
         /// The other.
         second: String,
     },
-    /// An entry that every model must have.
+    /// A required entry is missing.
     #[error("{key} is missing, so this is no model")]
     Missing {
-        /// The entry.
+        /// The key of the entry.
         key: &'static str,
     },
-    /// A part of a split model that does not belong to the others.
+    /// A part of a split model does not belong to the others.
     #[error("part of a split model: {reason}")]
     Split {
-        /// Why it cannot be used.
+        /// The problem.
         reason: String,
     },
 }
 
 impl Fault {
-    /// The fault as that of `path`.
+    /// Returns this fault as an error of the file at `path`.
     pub(super) fn in_file(self, path: &Path) -> GgufError {
         GgufError::Bad {
             path: path.to_owned(),

@@ -1,7 +1,7 @@
-//! What a GGUF model is, from its metadata and tensor table.
+//! Reads the facts of a GGUF model from its metadata and tensor table.
 //!
-//! Keys are those of `docs/gguf.md` in ggml: `general.*`, `tokenizer.*`, and the architecture's
-//! own, such as `llama.block_count`.
+//! The keys are those of `docs/gguf.md` in ggml: `general.*`, `tokenizer.*`, and those of the
+//! architecture, such as `llama.block_count`.
 
 mod layers;
 
@@ -12,7 +12,7 @@ use super::split::GgufModel;
 use super::tensor::{TensorInfo, TensorType};
 use super::value::Value;
 use super::view::Gguf;
-use crate::facts::{Format, MAX_LAYERS, ModelFacts, Packed};
+use crate::facts::{Format, MAX_LAYERS, ModelFacts, TensorTypeStats};
 use layers::layers;
 
 impl GgufModel {
@@ -23,38 +23,38 @@ impl GgufModel {
     pub fn facts(&self) -> Result<ModelFacts, GgufError> {
         let view = self.first().view()?;
         let facts = base_facts(&view).map_err(|fault| fault.in_file(self.first().path()));
-        let mut tally = Tally::new(facts?);
+        let mut tally = TensorSums::new(facts?);
         self.for_each_tensor(|tensor| tally.add(tensor))?;
         Ok(tally.finish(self.files().len()))
     }
 }
 
 impl Gguf<'_> {
-    /// Reads the facts of a model that is in this file alone.
+    /// Reads the facts of a model in a single file.
     ///
     /// # Errors
     /// [`Fault::Missing`] without `general.architecture`, which every model must have.
     pub fn facts(&self) -> Result<ModelFacts, Fault> {
-        let mut tally = Tally::new(base_facts(self)?);
+        let mut tally = TensorSums::new(base_facts(self)?);
         self.tensors().for_each(|tensor| tally.add(&tensor));
         Ok(tally.finish(1))
     }
 }
 
-/// Adds up tensors.
-struct Tally {
+/// Sums over tensors.
+struct TensorSums {
     facts: ModelFacts,
-    /// Of a mixture of experts, how many a token uses, and how many there are.
+    /// In a mixture of experts: how many experts a token uses, and how many there are.
     experts: Option<(u64, u64)>,
     /// Bytes of experts that a token does not use.
     idle_bytes: u64,
-    /// Bytes of the table of embeddings, of which a token reads a row.
+    /// Bytes of the embedding table, of which a token reads one row.
     table_bytes: u64,
     has_head: bool,
     mix: BTreeMap<TensorType, (u64, u64)>,
 }
 
-impl Tally {
+impl TensorSums {
     fn new((facts, experts): (ModelFacts, Option<(u64, u64)>)) -> Self {
         Self {
             facts,
@@ -88,15 +88,15 @@ impl Tally {
 
     fn finish(self, n_files: usize) -> ModelFacts {
         let mix = self.mix.into_iter();
-        let mut mix: Vec<Packed> = mix
-            .map(|(kind, (n_tensors, bytes))| Packed {
+        let mut mix: Vec<TensorTypeStats> = mix
+            .map(|(kind, (n_tensors, bytes))| TensorTypeStats {
                 kind: kind.name().to_owned(),
                 n_tensors,
                 bytes,
             })
             .collect();
         mix.sort_by_key(|packed| std::cmp::Reverse(packed.bytes));
-        // Without a matrix of its own for the logits the table is that matrix.
+        // Without an output matrix the embedding table is the output matrix.
         let table_bytes = if self.has_head { self.table_bytes } else { 0 };
         let unread = self.idle_bytes + table_bytes;
         ModelFacts {
@@ -108,7 +108,7 @@ impl Tally {
     }
 }
 
-/// The facts that the metadata has, and of a mixture of experts how many are used and there.
+/// Returns the facts in the metadata, and the used and total experts of a mixture.
 fn base_facts(view: &Gguf<'_>) -> Result<(ModelFacts, Option<(u64, u64)>), Fault> {
     let text = |key: &str| Some(view.get(key)?.as_str()?.to_owned());
     let architecture = text("general.architecture").ok_or(Fault::Missing {
@@ -137,7 +137,7 @@ fn base_facts(view: &Gguf<'_>) -> Result<(ModelFacts, Option<(u64, u64)>), Fault
         n_kv_heads
     };
     let layers = layers(view, &architecture, &n_kv_heads);
-    // Multi-head latent attention makes its values from what it keeps as keys.
+    // Multi-head latent attention computes its values from what it stores as keys.
     let is_latent = number("attention.key_length_mla").is_some();
     let value_length = number("attention.value_length").or(head_dim);
     let facts = ModelFacts {
@@ -170,7 +170,7 @@ fn base_facts(view: &Gguf<'_>) -> Result<(ModelFacts, Option<(u64, u64)>), Fault
     Ok((facts, all_experts.map(|all| (n_experts, all))))
 }
 
-/// A number a layer: the file has one for all, or an array.
+/// Returns one number per layer. The file has one for all layers, or an array.
 fn numbers(view: &Gguf<'_>, architecture: &str, key: &str, n_layers: Option<u64>) -> Vec<u64> {
     match view.get(&format!("{architecture}.{key}")) {
         None => Vec::new(),
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(facts.chat_template.as_deref(), Some("{{ messages }}"));
     }
 
-    /// Qwen3-0.6B keeps 28 layers x 8 heads x 128 x 2 numbers a token: 112 KiB in f16.
+    /// Qwen3-0.6B stores 28 layers x 8 heads x 128 x 2 numbers per token: 112 KiB in f16.
     #[test]
     fn the_kv_cache_follows_from_heads_and_layers() {
         let facts = facts(qwen).unwrap();
@@ -280,9 +280,9 @@ mod tests {
         facts.unwrap().layers
     }
 
-    /// As llama.cpp does: some architectures have a pattern of their own, most have no window.
+    /// As in llama.cpp, some architectures have their own pattern, and most have no window.
     #[test]
-    fn layers_slide_by_the_rule_of_their_architecture() {
+    fn the_architecture_decides_which_layers_have_a_window() {
         use LayerKind::{Full, Linear, Shared, Sliding};
         assert_eq!(kinds("llama", |_| ()), [Full; 6]);
         assert_eq!(
@@ -326,7 +326,7 @@ mod tests {
     /// Qwen3-Next-80B-A3B, as llama.cpp counts: 32 matrices of 128 by 128, and the last three
     /// inputs of a convolution over 8192.
     #[test]
-    fn a_recurrent_layer_keeps_a_state_of_one_size() {
+    fn a_recurrent_layer_has_a_state_of_fixed_size() {
         let facts = facts(|writer| {
             writer
                 .string("general.architecture", "qwen3next")
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_does_not_say_is_not_made_up() {
+    fn missing_numbers_are_not_invented() {
         let message = facts(|_| ()).unwrap_err().to_string();
         assert!(
             message.contains("general.architecture is missing"),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_numbers_do_no_harm() {
+    fn absurd_numbers_do_not_overflow() {
         let facts = facts(|writer| {
             writer
                 .string("general.architecture", "x")

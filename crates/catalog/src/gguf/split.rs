@@ -1,4 +1,4 @@
-//! Models in several files: `NAME-00001-of-00003.gguf` and its siblings.
+//! Opens models in several files: `NAME-00001-of-00003.gguf` and its siblings.
 //!
 //! llama.cpp's `gguf-split` puts `split.no`, `split.count` and `split.tensors.count` into each part
 //! and all other metadata into the first.
@@ -9,20 +9,20 @@ use super::error::{Fault, GgufError};
 use super::view::Gguf;
 use super::{GgufFile, TensorInfo};
 
-/// Parts that a model may have; llama.cpp's own limit.
+/// Maximum number of parts, as in llama.cpp.
 const MAX_PARTS: u64 = 1024;
 
-/// Which part of a split model a file is.
+/// The position of a file in a split model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
-    /// From 0.
+    /// Index of the part, from 0.
     pub index: u64,
-    /// Parts in all; 1 for a model in one file.
+    /// Number of parts; 1 for a model in one file.
     pub count: u64,
 }
 
 impl Split {
-    /// What a file says of itself.
+    /// Reads the position from a file's metadata.
     pub fn of(view: &Gguf<'_>) -> Self {
         let number = |key| view.get(key).and_then(|value| value.as_u64());
         Self {
@@ -32,7 +32,7 @@ impl Split {
     }
 }
 
-/// A whole model: one file, or all parts of it.
+/// A complete model: one file, or all parts of it.
 #[derive(Debug)]
 pub struct GgufModel {
     files: Vec<GgufFile>,
@@ -91,13 +91,13 @@ impl GgufModel {
         Ok(model)
     }
 
-    /// The file with the metadata.
+    /// Returns the file with the metadata.
     pub fn first(&self) -> &GgufFile {
-        // `open` puts at least one file in.
+        // `open` adds at least one file.
         &self.files[0]
     }
 
-    /// All files, in order.
+    /// Returns all files in order.
     pub fn files(&self) -> &[GgufFile] {
         &self.files
     }
@@ -131,7 +131,7 @@ impl GgufModel {
     }
 }
 
-/// The paths of all parts, if `path` is named like one.
+/// Returns the paths of all parts, if `path` has the name of a part.
 fn part_paths(path: &Path, split: Split) -> Option<Vec<PathBuf>> {
     let name = path.file_name()?.to_str()?;
     let ending = |index: u64| format!("-{:05}-of-{:05}.gguf", index + 1, split.count);

@@ -1,4 +1,4 @@
-//! Tensors and the types in which their elements are packed.
+//! Tensors and their types.
 
 use std::fmt;
 
@@ -6,40 +6,40 @@ use serde::Serialize;
 
 use super::error::Fault;
 
-/// A tensor's place and shape. Offsets are from the start of the data section.
+/// The position and shape of a tensor. Offsets are relative to the data section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorInfo<'a> {
-    /// Its name, such as `blk.0.attn_q.weight`.
+    /// Name, such as `blk.0.attn_q.weight`.
     pub name: &'a str,
-    /// Sizes of its axes, the fastest first; only the first `n_axes` are used, the rest are 1.
+    /// Sizes of the axes, the fastest first. Only the first `n_axes` are used; the others are 1.
     pub shape: [u64; 4],
-    /// How many axes it has.
+    /// Number of axes.
     pub n_axes: usize,
-    /// How its elements are packed.
+    /// Type of the elements.
     pub kind: TensorType,
-    /// Where it begins in the data section, in bytes.
+    /// Byte offset in the data section.
     pub offset: u64,
-    /// Bytes that it takes.
+    /// Size in bytes.
     pub n_bytes: u64,
 }
 
 impl TensorInfo<'_> {
-    /// Elements.
+    /// Returns the number of elements.
     pub fn n_elements(&self) -> u64 {
-        // Checked against overflow when the file was read.
+        // The reader has checked this product for overflow.
         self.shape.iter().product()
     }
 }
 
-/// How elements are packed: the `ggml_type` of llama.cpp, numbered as in the file.
+/// The type of a tensor's elements: llama.cpp's `ggml_type`, with its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(into = "&'static str")]
 pub struct TensorType {
     number: u32,
 }
 
-/// Number, name, elements a block, bytes a block (`ggml-common.h`; a type that llama.cpp has taken
-/// out of the format is not here).
+/// Number, name, elements per block, bytes per block (`ggml-common.h`). Types that llama.cpp removed
+/// from the format are not listed.
 const TYPES: [(u32, &str, u64, u64); 35] = [
     (0, "F32", 1, 4),
     (1, "F16", 1, 2),
@@ -79,50 +79,50 @@ const TYPES: [(u32, &str, u64, u64); 35] = [
 ];
 
 impl TensorType {
-    /// Four bytes each.
+    /// Four bytes per element.
     pub const F32: Self = Self { number: 0 };
-    /// Two bytes each.
+    /// Two bytes per element.
     pub const F16: Self = Self { number: 1 };
-    /// 32 elements: f16 scale and minimum, 4 bits each.
+    /// Blocks of 32 elements with 4 bits each, an f16 scale and an f16 minimum.
     pub const Q4_1: Self = Self { number: 3 };
-    /// 32 elements: f16 scale, 8 bits each.
+    /// Blocks of 32 elements with 8 bits each and an f16 scale.
     pub const Q8_0: Self = Self { number: 8 };
-    /// 256 elements: f16 scales of eight 6-bit scales and minima, 4 bits each.
+    /// Blocks of 256 elements with 4 bits each, eight 6-bit scales and minima, and f16 scales of these.
     pub const Q4_K: Self = Self { number: 12 };
-    /// 256 elements: an f16 scale of sixteen 8-bit scales, 6 bits each.
+    /// Blocks of 256 elements with 6 bits each, sixteen 8-bit scales, and an f16 scale of these.
     pub const Q6_K: Self = Self { number: 14 };
 
-    /// By number, if it is known.
+    /// Returns the type with this number, if it is known.
     pub fn from_number(number: u32) -> Option<Self> {
         row(number).map(|_| Self { number })
     }
 
-    /// Its number in files.
+    /// Returns the number of the type in files.
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// Its name, as people write it: `Q4_K`, `F16`, ….
+    /// Returns the name of the type: `Q4_K`, `F16`, ….
     pub fn name(self) -> &'static str {
         row(self.number).map_or("", |row| row.1)
     }
 
-    /// Elements that are packed together.
+    /// Returns the number of elements in a block.
     pub fn block_elements(self) -> u64 {
         row(self.number).map_or(1, |row| row.2)
     }
 
-    /// Bytes of such a block.
+    /// Returns the bytes of a block.
     pub fn block_bytes(self) -> u64 {
         row(self.number).map_or(1, |row| row.3)
     }
 
-    /// Bits that an element takes on average, scales included.
+    /// Returns the average bits per element, including scales.
     pub fn bits_per_element(self) -> f64 {
         self.block_bytes() as f64 * 8.0 / self.block_elements() as f64
     }
 
-    /// Bytes of a tensor of `shape`.
+    /// Returns the bytes of a tensor with this `shape`.
     pub(super) fn n_bytes(self, name: &str, shape: &[u64; 4]) -> Result<u64, Fault> {
         let bad = |reason: String| Fault::Shape {
             name: name.to_owned(),

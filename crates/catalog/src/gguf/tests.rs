@@ -15,7 +15,7 @@ fn bytes(writer: &GgufWriter) -> Vec<u8> {
     bytes
 }
 
-/// A small file with an entry of every type, and three tensors.
+/// Returns a small file with an entry of every type and three tensors.
 fn sample() -> GgufWriter {
     let mut writer = GgufWriter::new();
     writer
@@ -75,7 +75,7 @@ fn every_type_of_value_is_read_back() {
 }
 
 #[test]
-fn arrays_nest_to_a_limit() {
+fn arrays_nest_up_to_a_limit() {
     let nested = |depth: usize| {
         let mut value = Vec::new();
         for _ in 0..depth {
@@ -104,7 +104,7 @@ fn arrays_nest_to_a_limit() {
 }
 
 #[test]
-fn tensors_lie_where_the_file_says() {
+fn tensors_are_where_the_file_says() {
     let bytes = bytes(&sample());
     let view = Gguf::parse(&bytes).unwrap();
     let tensors: Vec<_> = view.tensors().collect();
@@ -119,9 +119,9 @@ fn tensors_lie_where_the_file_says() {
     }
 }
 
-/// Sizes of blocks, against figures of llama.cpp: bits a weight as its `quantize` tool prints them.
+/// Block sizes against the bits per weight that llama.cpp's `quantize` tool prints.
 #[test]
-fn packed_types_have_the_published_bits() {
+fn quantized_types_have_the_published_bits() {
     for (number, name, bits) in [
         (2, "Q4_0", 4.5),
         (8, "Q8_0", 8.5),
@@ -182,10 +182,10 @@ fn each_fault_of_the_head_has_its_own_message() {
     assert_eq!(Gguf::parse(&view).unwrap().version(), 2);
 }
 
-/// Wherever a file is cut, it is noticed, and said to be cut: only its first four bytes tell what it
-/// is at all. The padding behind the last tensor may be missing.
+/// A file that is cut at any byte is reported as cut; only in its first four bytes it is no GGUF
+/// file. The padding after the last tensor may be missing.
 #[test]
-fn a_file_may_be_cut_at_no_byte() {
+fn a_file_that_is_cut_at_any_byte_is_an_error() {
     let bytes = bytes(&sample());
     let view = Gguf::parse(&bytes).unwrap();
     let last = view.tensors().last().unwrap();
@@ -195,7 +195,7 @@ fn a_file_may_be_cut_at_no_byte() {
         let fault = Gguf::parse(&bytes[..end]).unwrap_err();
         let is_named = match fault {
             Fault::Magic { .. } => end < 4,
-            // The counts are held against the bytes that are there.
+            // Counts are compared with the bytes that are there.
             Fault::Truncated { .. } | Fault::Outside { .. } | Fault::Count { .. } => end >= 4,
             _ => false,
         };
@@ -292,7 +292,7 @@ fn each_fault_of_the_tensors_has_its_own_message() {
     let good = with("t", &[8], 0, 32);
     Gguf::parse(&good).unwrap();
     check_fault(&good[..good.len() - 1], "tensor \"t\" ends at byte");
-    // The last tensor's offset is the last number before the padding; its type comes before it.
+    // The last tensor's offset is the last number before the padding, after its type.
     let offset_at = 24 + (8 + 5 + 4 + 8 + 4 + 8) + (8 + 1 + 4 + 8 + 4);
     let with_offset = |offset: u64| {
         let mut bytes = good.clone();
@@ -357,7 +357,7 @@ fn a_split_model_is_opened_by_any_of_its_parts() {
 }
 
 #[test]
-fn a_split_model_with_something_amiss_is_refused() {
+fn an_inconsistent_split_model_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let refused = |name: &str| GgufModel::open(&folder.join(name)).unwrap_err().to_string();
@@ -373,7 +373,7 @@ fn a_split_model_with_something_amiss_is_refused() {
     assert!(refused("n-00001-of-00002.gguf").contains("part 8 of 2"));
 }
 
-/// Walks everything that a view offers.
+/// Calls every method of a view.
 fn exercise(bytes: &[u8]) {
     let Ok(view) = Gguf::parse(bytes) else { return };
     fn walk(value: Value<'_>) {
@@ -409,7 +409,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_that_are_lies_never_panic(place in any::<prop::sample::Index>(), shift in 0u32..64) {
+    fn wrong_numbers_never_panic(place in any::<prop::sample::Index>(), shift in 0u32..64) {
         let mut bytes = bytes(&sample());
         let place = place.index(bytes.len() - 8);
         bytes[place..place + 8].copy_from_slice(&(u64::MAX >> shift).to_le_bytes());

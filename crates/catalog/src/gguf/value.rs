@@ -1,14 +1,14 @@
-//! Metadata values, decoded from the file's bytes when asked for.
+//! Metadata values, decoded on demand from the file's bytes.
 
 use std::fmt;
 
 use super::cursor::Cursor;
 use super::error::Fault;
 
-/// Arrays nest at most this deep; llama.cpp reads no nesting at all.
+/// Maximum depth of nested arrays; llama.cpp reads no nested arrays at all.
 pub(super) const MAX_NESTING: usize = 4;
 
-/// The types that a value can have, numbered as in the file.
+/// The type of a value, with the number in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say all")]
 pub enum ValueKind {
@@ -28,7 +28,7 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// By number.
+    /// Returns the type with this number.
     pub(super) fn from_number(number: u32) -> Option<Self> {
         use ValueKind::*;
         const ALL: [ValueKind; 13] = [
@@ -37,7 +37,7 @@ impl ValueKind {
         ALL.get(number as usize).copied()
     }
 
-    /// Bytes of a value, for those whose size is fixed.
+    /// Returns the bytes of a value with a type of fixed size.
     fn fixed_bytes(self) -> Option<u64> {
         match self {
             Self::U8 | Self::I8 | Self::Bool => Some(1),
@@ -69,7 +69,7 @@ impl fmt::Display for ValueKind {
     }
 }
 
-/// One value. Strings are bytes: the format says UTF-8, but vocabularies hold pieces of it.
+/// A value. Strings are bytes: the format requires UTF-8, but vocabularies contain fragments of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "the names say all")]
 pub enum Value<'a> {
@@ -89,7 +89,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Its type.
+    /// Returns the type.
     pub fn kind(&self) -> ValueKind {
         match self {
             Self::U8(_) => ValueKind::U8,
@@ -108,7 +108,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A whole number that is not negative, of whatever width.
+    /// Returns a whole number of any width that is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
             Self::U8(n) => Some(n.into()),
@@ -123,7 +123,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number with a fraction.
+    /// Returns a number with a fraction.
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
             Self::F32(x) => Some(x.into()),
@@ -132,7 +132,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Text.
+    /// Returns a text.
     pub fn as_str(&self) -> Option<&'a str> {
         match *self {
             Self::String(bytes) => std::str::from_utf8(bytes).ok(),
@@ -140,7 +140,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// True or false.
+    /// Returns a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match *self {
             Self::Bool(value) => Some(value),
@@ -148,7 +148,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// An array.
+    /// Returns an array.
     pub fn as_array(&self) -> Option<Array<'a>> {
         match *self {
             Self::Array(array) => Some(array),
@@ -156,7 +156,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads a value of `kind`, checking all of it. `key` is for messages.
+    /// Reads and checks a value of type `kind`. `key` is for error messages.
     pub(super) fn read(
         cursor: &mut Cursor<'a>,
         kind: ValueKind,
@@ -191,26 +191,26 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub fn kind(&self) -> ValueKind {
         self.kind
     }
 
-    /// How many there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> u64 {
         self.length
     }
 
-    /// Whether there are none.
+    /// Returns true if the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Its elements, in order.
+    /// Returns the elements in order.
     pub fn iter(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         let mut cursor = Cursor::new(self.bytes);
         let kind = self.kind;
-        // Everything was read once, when the file was checked.
+        // All elements were read once when the file was checked, so reading can't fail.
         (0..self.length).map_while(move |_| Value::read(&mut cursor, kind, "", 0).ok())
     }
 
@@ -230,7 +230,7 @@ impl<'a> Array<'a> {
                 walked.take(n_bytes, "an array")?;
             }
             None => {
-                // Each element takes bytes of the file, so a length that is a lie ends soon.
+                // Each element takes bytes of the file, so a wrong length ends soon.
                 for _ in 0..length {
                     Value::read(&mut walked, kind, key, depth)?;
                 }

@@ -1,20 +1,20 @@
 //! The checked view of a file's bytes.
 //!
-//! Rule: whatever [`Gguf::parse`] accepts, every method may rely on; and it allocates nothing but
-//! a few numbers a tensor, whatever the file claims.
+//! Rule: [`Gguf::parse`] checks everything that the methods rely on. It allocates only a few numbers
+//! per tensor, whatever the file claims.
 
 use super::cursor::Cursor;
 use super::error::Fault;
 use super::tensor::{TensorInfo, TensorType};
 use super::value::{Value, read_kind};
 
-/// Longest tensor name, in bytes (`GGML_MAX_NAME` less its closing zero).
+/// Maximum length of a tensor name in bytes (`GGML_MAX_NAME` without its closing zero).
 const MAX_TENSOR_NAME: usize = 63;
-/// Longest key, in bytes (the format's own limit).
+/// Maximum length of a key in bytes, as the format defines.
 const MAX_KEY: usize = 65_535;
 const DEFAULT_ALIGNMENT: u64 = 32;
 
-/// A GGUF file's contents. All of it has been checked.
+/// The checked contents of a GGUF file.
 #[derive(Debug, Clone, Copy)]
 pub struct Gguf<'a> {
     bytes: &'a [u8],
@@ -28,16 +28,16 @@ pub struct Gguf<'a> {
 }
 
 impl<'a> Gguf<'a> {
-    /// Checks `bytes`, a whole file.
+    /// Checks `bytes`, which are a whole file.
     ///
     /// # Errors
-    /// The first fault that is met.
+    /// The first fault.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
         let mut cursor = Cursor::new(bytes);
         let version = read_version(&mut cursor, bytes)?;
         let n_tensors = cursor.u64("the number of tensors")?;
         let n_entries = cursor.u64("the number of metadata entries")?;
-        // The least that one of each takes: a name of one byte, and the numbers beside it.
+        // The minimum size of each: a name of one byte, and the numbers after it.
         check_count("tensors", n_tensors, 8 + 1 + 4 + 4 + 8, bytes)?;
         check_count("metadata entries", n_entries, 8 + 1 + 4 + 1, bytes)?;
         let mut this = Self {
@@ -65,52 +65,52 @@ impl<'a> Gguf<'a> {
         Ok(this)
     }
 
-    /// Version of the format.
+    /// Returns the version of the format.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Bytes to whose multiples tensors are aligned.
+    /// Returns the alignment of tensors in bytes.
     pub fn alignment(&self) -> u64 {
         self.alignment
     }
 
-    /// Where the tensors' data begins in the file.
+    /// Returns the offset of the data section in the file.
     pub fn data_offset(&self) -> u64 {
         self.data_at
     }
 
-    /// Metadata, in the file's order.
+    /// Returns the metadata in the order of the file.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
         let mut cursor = Cursor::new(&self.bytes[self.entries_at..]);
         (0..self.n_entries).map_while(move |index| read_entry(&mut cursor, index).ok())
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<Value<'a>> {
         self.entries()
             .find_map(|(found, value)| (found == key).then_some(value))
     }
 
-    /// Tensors, in the file's order.
+    /// Returns the tensors in the order of the file.
     pub fn tensors(&self) -> impl Iterator<Item = TensorInfo<'a>> + use<'a> {
         let mut cursor = Cursor::new(&self.bytes[self.tensors_at..]);
         (0..self.n_tensors).map_while(move |index| read_tensor(&mut cursor, index).ok())
     }
 
-    /// How many tensors there are.
+    /// Returns the number of tensors.
     pub fn n_tensors(&self) -> u64 {
         self.n_tensors
     }
 
-    /// Bytes of all tensors together, padding not counted.
+    /// Returns the bytes of all tensors, without padding.
     pub fn tensor_bytes(&self) -> u64 {
         self.tensors().map(|tensor| tensor.n_bytes).sum()
     }
 
     fn check_keys(&self) -> Result<(), Fault> {
-        // Places and not the keys themselves: a short entry takes 14 bytes of the file, so 8 for
-        // each are less than the file has, and 16 would be more.
+        // Offsets instead of keys: a short entry takes 14 bytes of the file, so 8 bytes per entry are
+        // less than the file's size, and 16 would be more.
         let mut places = Vec::with_capacity(self.n_entries as usize);
         let mut cursor = Cursor::new(self.bytes);
         cursor.take(self.entries_at as u64, "the head")?;
@@ -161,8 +161,8 @@ impl<'a> Gguf<'a> {
     fn check_tensors(&self) -> Result<(), Fault> {
         self.check_tensor_names()?;
         let file_bytes = self.bytes.len() as u64;
-        // Offset, length and number of each tensor that has bytes. A tensor takes at least 25 bytes
-        // of the file, and one of these 24.
+        // Offset, length and index of each tensor that has bytes. A tensor takes at least 25 bytes of
+        // the file, and one of these 24.
         let mut places = Vec::with_capacity(self.n_tensors as usize);
         for (index, tensor) in self.tensors().enumerate() {
             if !tensor.offset.is_multiple_of(self.alignment) {
@@ -225,7 +225,7 @@ fn read_version(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<u32, Fault> {
     }
 }
 
-/// Refuses counts that the file is too short for, before anything is done that often.
+/// Refuses a count that is too large for the file, before a loop that long begins.
 fn check_count(what: &'static str, count: u64, least: u64, bytes: &[u8]) -> Result<(), Fault> {
     let file_bytes = bytes.len() as u64;
     if count.checked_mul(least).is_some_and(|n| n <= file_bytes) {

@@ -1,7 +1,7 @@
-//! Writes GGUF files: for tests, and for converting models.
+//! Writes GGUF files, for tests and for converting models.
 //!
-//! Tensors are laid out as llama.cpp demands: in order, each padded to the alignment. A tensor's
-//! bytes may come with its name, or only when the file is written, so that a model larger than the
+//! Tensors are in order, each padded to the alignment, as llama.cpp requires. A tensor's bytes may
+//! be given when it is added or only when the file is written, so that a model larger than the
 //! memory can be written.
 
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use super::error::Fault;
 use super::tensor::TensorType;
 
-/// A file in the making.
+/// A file that is being built.
 #[derive(Debug, Clone)]
 pub struct GgufWriter {
     pub(super) version: u32,
@@ -26,7 +26,7 @@ struct Announced {
     shape: Vec<u64>,
     kind: TensorType,
     n_bytes: u64,
-    /// `None` for one whose bytes come when the file is written.
+    /// `None` if the bytes follow when the file is written.
     bytes: Option<Vec<u8>>,
 }
 
@@ -43,12 +43,12 @@ impl Default for GgufWriter {
 }
 
 impl GgufWriter {
-    /// A file with nothing in it.
+    /// Returns an empty file.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an entry whose value is `value`, already in the file's form.
+    /// Adds an entry whose value is already encoded.
     pub(super) fn raw(&mut self, key: &str, kind: u32, value: &[u8]) -> &mut Self {
         self.n_entries += 1;
         push_string(&mut self.entries, key.as_bytes());
@@ -67,12 +67,12 @@ impl GgufWriter {
         self.raw(key, 6, &value.to_le_bytes())
     }
 
-    /// Adds true or false.
+    /// Adds a boolean.
     pub fn bool(&mut self, key: &str, value: bool) -> &mut Self {
         self.raw(key, 7, &[u8::from(value)])
     }
 
-    /// Adds text.
+    /// Adds a text.
     pub fn string(&mut self, key: &str, value: &str) -> &mut Self {
         let mut bytes = Vec::new();
         push_string(&mut bytes, value.as_bytes());
@@ -102,7 +102,7 @@ impl GgufWriter {
         self.raw(key, 9, &bytes)
     }
 
-    /// Adds a tensor; `shape` has the fastest axis first, `bytes` are packed as `kind` says.
+    /// Adds a tensor. `shape` has the fastest axis first; `bytes` are encoded as `kind`.
     pub fn tensor(
         &mut self,
         name: &str,
@@ -120,10 +120,10 @@ impl GgufWriter {
         self
     }
 
-    /// Announces a tensor whose bytes [`Self::write_with`] asks for.
+    /// Adds a tensor without its bytes, which [`Self::write_with`] requests.
     ///
     /// # Errors
-    /// [`Fault::Shape`] for a shape that `kind` cannot have.
+    /// [`Fault::Shape`] for a shape that `kind` can't have.
     pub fn tensor_later(
         &mut self,
         name: &str,
@@ -148,15 +148,15 @@ impl GgufWriter {
         Ok(self)
     }
 
-    /// Bytes of all tensors together, padding not counted.
+    /// Returns the bytes of all tensors, without padding.
     pub fn tensor_bytes(&self) -> u64 {
         self.tensors.iter().map(|tensor| tensor.n_bytes).sum()
     }
 
-    /// Writes the file, whose tensors all came with their bytes.
+    /// Writes a file whose tensors all have their bytes.
     ///
     /// # Errors
-    /// Those of `to`; [`io::ErrorKind::InvalidInput`] if a tensor was only announced.
+    /// Those of `to`; [`io::ErrorKind::InvalidInput`] if a tensor has no bytes.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         self.write_with(to, |index, _| {
             Err(io::Error::new(
@@ -166,12 +166,12 @@ impl GgufWriter {
         })
     }
 
-    /// Writes the file. `fill` is called for each announced tensor in order, with its number among
-    /// all tensors, and writes its bytes.
+    /// Writes the file. Calls `fill` for each tensor without bytes, in order, with its index among all
+    /// tensors, to write its bytes.
     ///
     /// # Errors
-    /// Those of `to` and of `fill`; [`io::ErrorKind::InvalidData`] if `fill` writes another number
-    /// of bytes than was announced.
+    /// Those of `to` and of `fill`; [`io::ErrorKind::InvalidData`] if `fill` writes a wrong number of
+    /// bytes.
     pub fn write_with<W: Write, E: From<io::Error>>(
         &self,
         to: &mut W,
@@ -199,7 +199,7 @@ impl GgufWriter {
         Ok(())
     }
 
-    /// All that stands before the tensors' bytes.
+    /// Returns everything before the bytes of the tensors.
     fn head(&self) -> Vec<u8> {
         let mut head = Vec::new();
         head.extend_from_slice(b"GGUF");
@@ -225,7 +225,7 @@ impl GgufWriter {
     }
 }
 
-/// Counts what is written through it.
+/// A writer that counts the bytes.
 struct Counted<'a, W> {
     to: &'a mut W,
     n_bytes: u64,

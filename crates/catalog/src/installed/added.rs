@@ -1,57 +1,57 @@
-//! What the user added: files and folders anywhere, by their paths, in `added.json` of the data
-//! folder, for every program of theirs at once.
+//! The files and folders that the user added by path, in `added.json` of the data folder, for all
+//! programs.
 //!
-//! Rule: the file is replaced whole or not at all, by one program at a time, and one that cannot be
-//! read is never written over: what is in it is the user's. Adding copies nothing, and forgetting
-//! deletes nothing.
+//! Rule: a program changes the file under a lock and replaces it as a whole. A file that can't be
+//! read is never overwritten, because its content is the user's. Adding copies nothing, and
+//! forgetting deletes nothing.
 
 mod file;
 mod watch;
 
 use std::path::{Path, PathBuf};
 
-use super::{Installed, Origin, Places, list};
-use crate::forms;
-use crate::remembered::weights_identity;
+use super::{InstalledModel, Origin, Places, list};
+use crate::facts_cache::weights_identity;
+use crate::model_files;
 
-pub use file::{FILE_NAME, forget, keep, read};
-pub use watch::AddedWatch;
+pub use file::{FILE_NAME, add_paths, forget, read};
+pub use watch::AddedModelsWatcher;
 
-/// Why something was not added or forgotten, or what was added is not known.
+/// Why something can't be added or forgotten, or why the list can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddedError {
-    /// There is no model that can be used.
+    /// There is no usable model.
     #[error("{reason}")]
     NoModel {
-        /// As it was given.
+        /// The given path.
         path: PathBuf,
-        /// Why, with the file's name.
+        /// The problem, with the name of the file.
         reason: String,
     },
-    /// The file does not say what it should.
+    /// The file is damaged.
     #[error(
-        "{path}, line {line}, column {column}: {reason}; mend the file, or delete it and add your \
+        "{path}, line {line}, column {column}: {reason}; fix the file, or delete it and add your \
          models again"
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// From 1; 0 before the first character.
+        /// Column, from 1; 0 before the first character.
         column: usize,
-        /// What is wrong there.
+        /// The problem.
         reason: String,
     },
-    /// A later version of the program wrote it, and only that one knows how to change it.
-    #[error("{path} is of a newer version of Transom (its format is {version}); use that one")]
+    /// A newer version of the program wrote the file, and only that version can change it.
+    #[error("{path} is from a newer version of Transom (format {version}); use that version")]
     Newer {
         /// The file.
         path: PathBuf,
-        /// The number of its format.
+        /// Format version of the file.
         version: u64,
     },
-    /// The system does not let it be read.
+    /// The file can't be read.
     #[error("{path} cannot be read: {reason}")]
     Unreadable {
         /// The file.
@@ -59,7 +59,7 @@ pub enum AddedError {
         /// The system's reason.
         reason: String,
     },
-    /// The system does not let it be written; what was in it is still there.
+    /// The file can't be written; its content is unchanged.
     #[error("{path} cannot be written: {reason}")]
     NotWritable {
         /// The file.
@@ -67,60 +67,60 @@ pub enum AddedError {
         /// The system's reason.
         reason: String,
     },
-    /// A name that is no text cannot be written down.
-    #[error("{path} has a name that is not UTF-8; rename it, and add it then")]
+    /// The path is not UTF-8, so it can't be stored.
+    #[error("{path} has a name that is not UTF-8; rename it before you add it")]
     NotText {
-        /// As it was given.
+        /// The given path.
         path: PathBuf,
     },
 }
 
-/// What became of a wish to add a model.
+/// The result of adding a model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Addition {
-    /// The model, as lists show it.
-    pub model: Installed,
-    /// It was not on the list before.
+pub struct AddedModel {
+    /// The model as [`list`] returns it.
+    pub model: InstalledModel,
+    /// True if it was not on the list before.
     pub is_new: bool,
 }
 
-/// The model at a path that a person gave, if it can be used: as [`add`] would take it.
+/// Returns the model at a path, if it can be used. [`add`] accepts the same paths.
 ///
 /// # Errors
 /// [`AddedError::NoModel`].
-pub fn given(path: &Path) -> Result<Installed, AddedError> {
-    let path = forms::absolute(path);
+pub fn usable_model_at(path: &Path) -> Result<InstalledModel, AddedError> {
+    let path = model_files::absolute(path);
     let refused = |reason: String| AddedError::NoModel {
         path: path.clone(),
         reason,
     };
     let origin = Origin::Added { path: path.clone() };
-    let model = Installed::at(&path, origin).map_err(|error| refused(error.to_string()))?;
+    let model = InstalledModel::at(&path, origin).map_err(|error| refused(error.to_string()))?;
     match &model.facts {
         Ok(_) => Ok(model),
         Err(problem) => Err(refused(problem.clone())),
     }
 }
 
-/// Puts the model at `path` on the list of what the user added; it is used where it lies. One that
-/// is there already, by whatever path, stays as it is.
+/// Adds the model at `path` to the user's list. It is used in place. A model that is already listed,
+/// under any path, stays as it is.
 ///
 /// # Errors
-/// When there is no model that can be used, or the list cannot be changed.
-pub fn add(path: &Path, places: &Places) -> Result<Addition, AddedError> {
-    let model = given(path)?;
+/// [`AddedError`] if there is no usable model, or the list can't be changed.
+pub fn add(path: &Path, places: &Places) -> Result<AddedModel, AddedError> {
+    let model = usable_model_at(path)?;
     let files = weights_identity(&model.id);
-    let is_it = |known: &Installed| {
-        let mut forms = known.forms.paths.iter();
-        forms.any(|form| weights_identity(form) == files)
+    let is_it = |known: &InstalledModel| {
+        let mut paths = known.files.paths.iter();
+        paths.any(|path| weights_identity(path) == files)
     };
     if let Some(model) = list(places).into_iter().find(is_it) {
         let is_new = false;
-        return Ok(Addition { model, is_new });
+        return Ok(AddedModel { model, is_new });
     }
     if let (Origin::Added { path }, Some(data_folder)) = (&model.origin, &places.data_folder) {
-        keep(data_folder, std::slice::from_ref(path))?;
+        add_paths(data_folder, std::slice::from_ref(path))?;
     }
     let is_new = true;
-    Ok(Addition { model, is_new })
+    Ok(AddedModel { model, is_new })
 }

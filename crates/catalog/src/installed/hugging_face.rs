@@ -1,43 +1,43 @@
-//! The cache of Hugging Face's libraries: `models--owner--name/snapshots/<commit>`, whose files are
-//! links to blobs.
+//! Reads the cache of Hugging Face's libraries: `models--owner--name/snapshots/<commit>`, whose files
+//! are links to blobs.
 //!
-//! Rule: of a repository one snapshot is looked at first, the one that its branch `main` is at; others
-//! add only what that one does not have.
+//! Rule: in a repository, the snapshot of the branch `main` comes first. Other snapshots add only
+//! models that it doesn't have.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::Found;
-use super::elsewhere::is_whole;
-use crate::forms;
+use super::FoundModel;
+use super::other_apps::is_complete;
+use crate::model_files;
 
-/// Folders below a snapshot that are looked into.
+/// Levels of subfolders of a snapshot to search.
 const DEPTH: usize = 2;
-/// Longest file in `refs`, which holds a commit.
+/// Maximum size of a file in `refs`, which contains a commit.
 const MAX_REF_BYTES: u64 = 256;
 
-/// The models in the cache at `folder`, each once.
-pub(super) fn models_in(folder: &Path) -> Vec<Found> {
+/// Returns the models in the cache at `folder`, each once.
+pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut repositories: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     repositories.sort();
     let models = repositories.iter().filter_map(|path| {
-        let repository = forms::cached_repository(Some(&path.join("snapshots")))?;
+        let repository = model_files::cached_repository(Some(&path.join("snapshots")))?;
         Some(of_repository(path, &repository))
     });
     models.flatten().collect()
 }
 
-fn of_repository(folder: &Path, repository: &str) -> Vec<Found> {
+fn of_repository(folder: &Path, repository: &str) -> Vec<FoundModel> {
     let mut seen = HashSet::new();
     let mut all = Vec::new();
     for snapshot in snapshots(folder) {
         for mut found in super::models_in(&snapshot, DEPTH) {
-            let path = &found.forms.paths[0];
+            let path = &found.files.paths[0];
             let below = path.strip_prefix(&snapshot).unwrap_or(path).to_owned();
-            // A snapshot that is not whole must not hide one that is.
-            if !is_whole(&found) || !seen.insert(below) {
+            // An incomplete snapshot must not hide a complete one.
+            if !is_complete(&found) || !seen.insert(below) {
                 continue;
             }
             found.repository = Some(repository.to_owned());
@@ -47,8 +47,8 @@ fn of_repository(folder: &Path, repository: &str) -> Vec<Found> {
     all
 }
 
-/// The snapshots of a repository: first where `main` is, then where other branches are, then the
-/// rest, the latest first.
+/// Returns the snapshots of a repository: first that of `main`, then those of other branches, then
+/// the rest, the newest first.
 fn snapshots(repository: &Path) -> Vec<PathBuf> {
     let commit = |path: PathBuf| {
         let text = transom_files::read_to_string(&path, MAX_REF_BYTES).ok()?;
@@ -63,7 +63,7 @@ fn snapshots(repository: &Path) -> Vec<PathBuf> {
     let folders = entries
         .map(|entry| entry.path())
         .filter(|path| path.is_dir());
-    let mut snapshots: Vec<PathBuf> = folders.map(|path| forms::absolute(&path)).collect();
+    let mut snapshots: Vec<PathBuf> = folders.map(|path| model_files::absolute(&path)).collect();
     snapshots.sort_by_cached_key(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_main = main.as_deref() == Some(&*name);

@@ -1,43 +1,45 @@
-//! The cache that llama.cpp's programs had of their own: one flat folder of GGUF files, named
-//! `owner_name_file.gguf`, with a `manifest=owner=name=tag.json` for each that was asked for.
+//! Reads llama.cpp's own older cache: a flat folder of GGUF files named `owner_name_file.gguf`, with a
+//! `manifest=owner=name=tag.json` for each download.
 //!
-//! Rule: which part of a name is the repository is taken from the manifests and never guessed.
+//! Rule: the manifests say which part of a name is the repository. It is never guessed.
 
 use std::path::Path;
 
-use super::Found;
-use crate::forms::{self, Forms};
+use super::FoundModel;
+use crate::model_files::{self, ModelFiles};
 
-/// The models in the cache at `folder`.
-pub(super) fn models_in(folder: &Path) -> Vec<Found> {
+/// Returns the models in the cache at `folder`.
+pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
     let repositories = repositories(folder);
-    let models = forms::gguf_models(folder).into_iter().filter_map(|file| {
-        let name = file.file_name()?.to_str()?.to_owned();
-        let mut forms = Forms::of_file(file);
-        let known = repositories.iter().find_map(|(prefix, repository)| {
-            let rest = name.strip_prefix(&**prefix)?;
-            Some((prefix, repository, rest))
+    let models = model_files::gguf_models(folder)
+        .into_iter()
+        .filter_map(|file| {
+            let name = file.file_name()?.to_str()?.to_owned();
+            let mut files = ModelFiles::of_file(file);
+            let found = repositories.iter().find_map(|(prefix, repository)| {
+                let rest = name.strip_prefix(&**prefix)?;
+                Some((prefix, repository, rest))
+            });
+            let Some((prefix, repository, rest)) = found else {
+                let repository = None;
+                return Some(FoundModel { files, repository });
+            };
+            // A projector for images is not a model by itself.
+            if rest.starts_with("mmproj") {
+                return None;
+            }
+            if let Some(name) = files.name.strip_prefix(&**prefix) {
+                files.name = name.to_owned();
+            }
+            let repository = Some(repository.clone());
+            Some(FoundModel { files, repository })
         });
-        let Some((prefix, repository, rest)) = known else {
-            let repository = None;
-            return Some(Found { forms, repository });
-        };
-        // What turns pictures into tokens is no model by itself.
-        if rest.starts_with("mmproj") {
-            return None;
-        }
-        if let Some(name) = forms.name.strip_prefix(&**prefix) {
-            forms.name = name.to_owned();
-        }
-        let repository = Some(repository.clone());
-        Some(Found { forms, repository })
-    });
     models.collect()
 }
 
-/// Prefixes of files' names, the longest first, with the repositories that they stand for.
+/// Returns the prefixes of file names with their repositories, the longest prefix first.
 fn repositories(folder: &Path) -> Vec<(String, String)> {
-    let files = forms::files_of(folder);
+    let files = model_files::files_of(folder);
     let mut repositories: Vec<(String, String)> = files
         .filter_map(|file| {
             let name = file.file_name()?.to_str()?;

@@ -1,72 +1,72 @@
-//! Removing a model that was fetched, so that its space is really free.
+//! Deletes downloaded models.
 //!
-//! Rule: only what lies in the models folder of the data folder is ever removed, and no link is
-//! followed out of it. What is taken away is counted as the disk does; a file with another name
-//! elsewhere frees nothing.
+//! Rule: only files in the models folder of the data folder are deleted, and no link out of it is
+//! followed. Freed bytes are those that the disk really frees: a file with another name elsewhere
+//! frees nothing.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
-use super::{App, Installed, Origin, Places};
+use super::{App, InstalledModel, Origin, Places};
 use crate::facts::Format;
-use crate::forms;
+use crate::model_files;
 
-/// What a removal takes away.
+/// The files that removing a model deletes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
     /// The model's name.
     pub name: String,
-    /// The formats of the forms that go together.
+    /// The formats of the variants that are deleted together.
     pub formats: Vec<Format>,
-    /// Every file that goes, from the root, the weights first.
+    /// Absolute paths of the files to delete, the weights first.
     pub files: Vec<PathBuf>,
     /// Bytes on the disk that this frees.
     pub bytes: u64,
 }
 
-/// What a removal freed.
+/// The disk space that was freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Freed {
-    /// Bytes on the disk. A program that has the model loaded keeps them until it lets go of it.
+pub struct FreedSpace {
+    /// Bytes on the disk. If a program has the model loaded, they become free when it unloads it.
     pub bytes: u64,
 }
 
 /// Why a model was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
-    /// It came with the program.
+    /// The model came with the program.
     #[error("{name} came with the program and stays with it")]
     Starter {
         /// The model's name.
         name: String,
     },
-    /// It lies where the user keeps it.
-    #[error("{name} lies in {path}, which you added; take that off the list, its files are yours")]
+    /// The model is in a folder of the user.
+    #[error(
+        "{name} is in {path}, which you added; take that off the list instead, the files are yours"
+    )]
     Added {
         /// The model's name.
         name: String,
-        /// As the user added it.
+        /// The path that the user added.
         path: PathBuf,
     },
-    /// It is another app's.
+    /// The model belongs to another app.
     #[error("{name} belongs to {}; remove it there", .app.name())]
-    Elsewhere {
+    OtherApp {
         /// The model's name.
         name: String,
-        /// Whose it is.
+        /// The app.
         app: App,
     },
-    /// A link in the models folder leads to it.
-    #[error(
-        "{path} does not lie in the models folder, only a link to it; remove the link yourself"
-    )]
+    /// The models folder contains only a link to the model.
+    #[error("{path} is not in the models folder, only a link to it; remove the link yourself")]
     Outside {
         /// Its folder or file.
         path: PathBuf,
     },
-    /// It is no longer there.
-    #[error("{path} is not there any more")]
+    /// The model no longer exists.
+    #[error("{path} no longer exists")]
     Gone {
         /// Its folder or file.
         path: PathBuf,
@@ -78,16 +78,16 @@ pub enum RemoveError {
         path: PathBuf,
         /// The system's reason.
         reason: String,
-        /// What is free nevertheless.
-        freed: Freed,
+        /// The space that was freed before the error.
+        freed: FreedSpace,
     },
 }
 
-/// What [`remove`] would take away, for the question before.
+/// Returns what [`remove`] would delete, for a confirmation.
 ///
 /// # Errors
-/// As [`remove`], before anything is touched.
-pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveError> {
+/// Those of [`remove`]; nothing is deleted.
+pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, RemoveError> {
     let name = model.name().to_owned();
     match &model.origin {
         Origin::Starter => return Err(RemoveError::Starter { name }),
@@ -95,7 +95,7 @@ pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveErro
             let path = path.clone();
             return Err(RemoveError::Added { name, path });
         }
-        Origin::Elsewhere { app } => return Err(RemoveError::Elsewhere { name, app: *app }),
+        Origin::OtherApp { app } => return Err(RemoveError::OtherApp { name, app: *app }),
         Origin::ModelsFolder => {}
     }
     let root = places.models_folder();
@@ -104,13 +104,17 @@ pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveErro
     };
     let root = root.ok_or_else(|| outside(&model.id))?;
     let mut files = Vec::new();
-    for path in &model.forms.paths {
+    for path in &model.files.paths {
         if !path.starts_with(&root) || *path == root {
             return Err(outside(path));
         }
         match path.is_dir() {
             true => add_folder(path, model, &mut files),
-            false => files.extend(forms::parts(path).into_iter().filter(|part| is_there(part))),
+            false => files.extend(
+                model_files::parts(path)
+                    .into_iter()
+                    .filter(|part| is_there(part)),
+            ),
         }
     }
     if files.is_empty() {
@@ -120,7 +124,7 @@ pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveErro
     add_companions(&root, model, &mut files);
     files.sort();
     files.dedup();
-    // If it fails half-way, what is left still says that it is a model, so that it can be removed.
+    // If deleting fails half-way, the remaining files are still a model, so that it can be deleted.
     files.sort_by_key(|file| !is_weights(file));
     let bytes = allocated_bytes(&files);
     Ok(Removal {
@@ -131,14 +135,14 @@ pub fn removal(model: &Installed, places: &Places) -> Result<Removal, RemoveErro
     })
 }
 
-/// Removes a model with all its forms and parts, and its folders if nothing else is left in them.
+/// Deletes a model with all its variants and parts, and its folders if they are empty then.
 ///
-/// It must not be loaded: a program that has it keeps its space until it lets go. What is left of a
-/// download that was not finished is the download's own, and goes when that is cancelled.
+/// The model must not be loaded, because a program that has it loaded keeps its disk space. The part
+/// files of an unfinished download stay until that download is canceled.
 ///
 /// # Errors
-/// [`RemoveError`] for what is not ours to remove, and where the system refuses.
-pub fn remove(model: &Installed, places: &Places) -> Result<Freed, RemoveError> {
+/// [`RemoveError`] for a model that is not ours to delete, or if the system refuses.
+pub fn remove(model: &InstalledModel, places: &Places) -> Result<FreedSpace, RemoveError> {
     let removal = removal(model, places)?;
     for (n_removed, path) in removal.files.iter().enumerate() {
         let Err(error) = fs::remove_file(path) else {
@@ -151,7 +155,7 @@ pub fn remove(model: &Installed, places: &Places) -> Result<Freed, RemoveError> 
         return Err(RemoveError::Failed {
             path: path.clone(),
             reason: error.to_string(),
-            freed: Freed {
+            freed: FreedSpace {
                 bytes: removal.bytes.saturating_sub(left),
             },
         });
@@ -160,24 +164,24 @@ pub fn remove(model: &Installed, places: &Places) -> Result<Freed, RemoveError> 
         let folders = removal.files.iter().filter_map(|file| file.parent());
         folders.for_each(|folder| remove_empty(folder, &root));
     }
-    Ok(Freed {
+    Ok(FreedSpace {
         bytes: removal.bytes,
     })
 }
 
-/// All files of a model's folder, but GGUF files that are other models.
-fn add_folder(folder: &Path, model: &Installed, files: &mut Vec<PathBuf>) {
+/// Adds all files of a model's folder, except GGUF files that are other models.
+fn add_folder(folder: &Path, model: &InstalledModel, files: &mut Vec<PathBuf>) {
     let is_other = |path: &PathBuf| {
-        let others = forms::gguf_models(folder).into_iter();
-        let mut others = others.filter(|other| !model.forms.paths.contains(other));
-        others.any(|other| forms::parts(&other).contains(path))
+        let others = model_files::gguf_models(folder).into_iter();
+        let mut others = others.filter(|other| !model.files.paths.contains(other));
+        others.any(|other| model_files::parts(&other).contains(path))
     };
     let all = all_files(folder).into_iter();
-    files.extend(all.filter(|path| !forms::is_gguf(path) || !is_other(path)));
+    files.extend(all.filter(|path| !model_files::is_gguf(path) || !is_other(path)));
 }
 
-/// What was fetched beside a GGUF file, if the file's repository has no other weights left.
-fn add_companions(root: &Path, model: &Installed, files: &mut Vec<PathBuf>) {
+/// Adds the files that were downloaded with a GGUF file, if its repository has no other weights left.
+fn add_companions(root: &Path, model: &InstalledModel, files: &mut Vec<PathBuf>) {
     let Some(repository) = &model.repository else {
         return;
     };
@@ -189,7 +193,7 @@ fn add_companions(root: &Path, model: &Installed, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a file is of use only beside weights. What else people put there stays.
+/// Returns true for files that are useful only with weights. Other files of the user stay.
 fn is_companion(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_lowercase();
@@ -212,7 +216,7 @@ fn is_weights(path: &Path) -> bool {
     end.eq_ignore_ascii_case("gguf") || end.eq_ignore_ascii_case("safetensors")
 }
 
-/// Files and links below `folder`; links to folders are not followed.
+/// Returns the files and links in `folder` and its subfolders. Links to folders are not followed.
 fn all_files(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut files = Vec::new();
@@ -229,11 +233,11 @@ fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Bytes that removing all of `files` frees: of a file with several names only if all of them go.
+/// Returns the bytes that deleting `files` frees. A file with several names counts if all are deleted.
 fn allocated_bytes(files: &[PathBuf]) -> u64 {
     let mut by_file: HashMap<(u64, u64), (u64, u64, u64)> = HashMap::new();
     for path in files {
-        // Of the link itself, not of where it leads.
+        // The metadata of the link itself, not of its target.
         let Ok(metadata) = path.symlink_metadata() else {
             continue;
         };
@@ -247,11 +251,11 @@ fn allocated_bytes(files: &[PathBuf]) -> u64 {
     freed.map(|(.., bytes)| bytes).sum()
 }
 
-/// What tells the file from others, how many names it has, and the bytes that it takes.
+/// Returns the identity of a file, its number of names, and its bytes on the disk.
 #[cfg(unix)]
 fn on_disk(metadata: &Metadata) -> ((u64, u64), u64, u64) {
     use std::os::unix::fs::MetadataExt;
-    /// The unit of `blocks`, whatever the file system's own.
+    /// The unit of `blocks` on every file system.
     const BLOCK_BYTES: u64 = 512;
     let file = (metadata.dev(), metadata.ino());
     (file, metadata.nlink(), metadata.blocks() * BLOCK_BYTES)
@@ -264,11 +268,11 @@ fn on_disk(metadata: &Metadata) -> ((u64, u64), u64, u64) {
     ((0, own), 1, metadata.len())
 }
 
-/// Removes `folder` and those above it, up to `root`, as long as nothing is in them.
+/// Deletes `folder` and the folders above it, up to `root`, while they are empty.
 fn remove_empty(folder: &Path, root: &Path) {
     let folders = folder.ancestors();
     for folder in folders.take_while(|folder| folder.starts_with(root) && *folder != root) {
-        // Finder leaves these in every folder that it has shown.
+        // Finder creates these files in every folder that it has shown.
         let only = folder.read_dir().into_iter().flatten().flatten();
         let only: Vec<PathBuf> = only.map(|entry| entry.path()).collect();
         if let [one] = only.as_slice()
@@ -276,7 +280,7 @@ fn remove_empty(folder: &Path, root: &Path) {
         {
             let _ = fs::remove_file(one);
         }
-        // Refused by the system where something is left, as it should be.
+        // The system refuses to delete a folder that is not empty, which is correct.
         if fs::remove_dir(folder).is_err() && folder.exists() {
             return;
         }

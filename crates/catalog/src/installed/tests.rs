@@ -1,12 +1,12 @@
-//! Folders of models as people have them, and what is listed of them.
+//! Tests of listing models in folders of many layouts.
 //!
-//! Rule: what is listed depends on what lies in the folders and on nothing else.
+//! Rule: results depend only on the files in the test's folders.
 
 mod added;
 mod at;
-mod elsewhere;
+mod catalog_entry;
 mod hostile;
-mod known;
+mod other_apps;
 mod remove;
 
 use std::fs;
@@ -19,18 +19,18 @@ use crate::gguf::{GgufWriter, TensorType};
 
 const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
 
-/// A folder with models in it; its files are empty, so that none can be used.
-struct Shelf {
+/// A temporary folder with model files. They are empty, unless a test needs valid ones.
+struct TestFolder {
     root: tempfile::TempDir,
 }
 
-impl Shelf {
+impl TestFolder {
     fn with(files: &[&str]) -> Self {
-        let shelf = Self {
+        let test_folder = Self {
             root: tempfile::tempdir().unwrap(),
         };
-        files.iter().for_each(|file| shelf.put(file));
-        shelf
+        files.iter().for_each(|file| test_folder.put(file));
+        test_folder
     }
 
     fn path(&self) -> PathBuf {
@@ -43,7 +43,7 @@ impl Shelf {
         fs::write(path, "").unwrap();
     }
 
-    /// Puts a folder of safetensors that can be described, with a tokenizer.
+    /// Creates a valid folder of safetensors, with a tokenizer.
     fn put_folder(&self, folder: &str) -> PathBuf {
         let path = self.root.path().join(folder);
         fs::create_dir_all(&path).unwrap();
@@ -57,7 +57,7 @@ impl Shelf {
         path
     }
 
-    /// Puts a GGUF file that can be described.
+    /// Creates a valid GGUF file.
     fn put_gguf(&self, file: &str) -> PathBuf {
         let path = self.root.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -65,7 +65,7 @@ impl Shelf {
         path
     }
 
-    /// Puts the starter's folder form into `folder`.
+    /// Copies the starter's safetensors to `folder`.
     fn put_starter(&self, folder: &str) -> PathBuf {
         let folder = self.root.path().join(folder);
         fs::create_dir_all(&folder).unwrap();
@@ -75,12 +75,12 @@ impl Shelf {
         folder
     }
 
-    /// Nothing but the folder of an app.
+    /// Returns places with only one folder of another app.
     fn of_app(&self, app: App, folder: &str) -> Places {
         let folder = self.path().join(folder);
         Places {
             data_folder: Some(self.path().join("data")),
-            elsewhere: vec![Elsewhere { app, folder }],
+            app_folders: vec![AppFolder { app, folder }],
             ..Places::default()
         }
     }
@@ -90,17 +90,17 @@ impl Shelf {
             executable: Some(self.path().join("bin/transom")),
             data_folder: Some(self.path().join("data")),
             added: added.iter().map(|path| self.path().join(path)).collect(),
-            elsewhere: Vec::new(),
+            app_folders: Vec::new(),
         }
     }
 
-    /// Each model as `name: forms below the root`.
+    /// Returns each model as `name: paths below the root`.
     fn list(&self, added: &[&str]) -> Vec<String> {
         let root = self.path();
         let below = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
         let models = list(&self.places(added)).into_iter();
         let lines = models.map(|model| {
-            let paths: Vec<String> = model.variants().iter().map(below).collect();
+            let paths: Vec<String> = model.files.paths.iter().map(below).collect();
             format!("{}: {}", model.name(), paths.join(" "))
         });
         lines.collect()
@@ -110,9 +110,9 @@ impl Shelf {
 #[test]
 fn the_starter_is_found_in_every_layout() {
     let check = |starter: &str, executable: &str, is_found: bool| {
-        let shelf = Shelf::with(&[&format!("{starter}/config.json")]);
-        let found = starter_near(&shelf.path().join(executable));
-        let expected = is_found.then(|| shelf.path().join(starter));
+        let test_folder = TestFolder::with(&[&format!("{starter}/config.json")]);
+        let found = starter_near(&test_folder.path().join(executable));
+        let expected = is_found.then(|| test_folder.path().join(starter));
         assert_eq!(found, expected, "{starter}");
     };
     check("assets/starter", "transom", true);
@@ -125,14 +125,14 @@ fn the_starter_is_found_in_every_layout() {
     check("elsewhere/assets/starter", "bin/transom", false);
 }
 
-/// A file of one tensor.
+/// Returns a safetensors file with one tensor.
 fn safetensors() -> Vec<u8> {
     let header = json!({"w": {"dtype": "F16", "shape": [8], "data_offsets": [0, 16]}}).to_string();
     let length = (header.len() as u64).to_le_bytes();
     [&length, header.as_bytes(), &[0; 16]].concat()
 }
 
-/// A file of one tensor and the numbers of a small model.
+/// Returns a GGUF file with one tensor and the numbers of a small model.
 fn gguf(architecture: &str) -> Vec<u8> {
     let mut writer = GgufWriter::new();
     writer
@@ -146,7 +146,7 @@ fn gguf(architecture: &str) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Names and repositories of the models in `places`.
+/// Returns the names and repositories of the models in `places`.
 fn named(places: &Places) -> Vec<String> {
     let models = list(places).into_iter();
     let named = models.map(|model| {
@@ -157,8 +157,8 @@ fn named(places: &Places) -> Vec<String> {
 }
 
 #[test]
-fn the_starter_comes_first_and_the_others_by_name() {
-    let shelf = Shelf::with(&[
+fn the_starter_comes_first_and_the_others_are_sorted_by_name() {
+    let test_folder = TestFolder::with(&[
         "assets/starter/config.json",
         "data/models/b.gguf",
         "data/models/Alpha/config.json",
@@ -175,36 +175,40 @@ fn the_starter_comes_first_and_the_others_by_name() {
         "C: data/models/owner/C",
         "Z: elsewhere/Z.gguf",
     ];
-    assert_eq!(shelf.list(&["elsewhere/Z.gguf"]), expected);
-    assert_eq!(shelf.list(&["elsewhere"]), expected, "a folder of models");
+    assert_eq!(test_folder.list(&["elsewhere/Z.gguf"]), expected);
     assert_eq!(
-        shelf.list(&["elsewhere", "elsewhere/Z.gguf", "data/models/b.gguf"]),
+        test_folder.list(&["elsewhere"]),
+        expected,
+        "a folder of models"
+    );
+    assert_eq!(
+        test_folder.list(&["elsewhere", "elsewhere/Z.gguf", "data/models/b.gguf"]),
         expected,
         "each once"
     );
-    let models = list(&shelf.places(&["elsewhere"]));
+    let models = list(&test_folder.places(&["elsewhere"]));
     assert_eq!(models[0].origin, Origin::Starter);
     assert_eq!(models[1].origin, Origin::ModelsFolder);
-    let path = shelf.path().join("elsewhere");
+    let path = test_folder.path().join("elsewhere");
     assert_eq!(models[5].origin, Origin::Added { path });
 }
 
 #[test]
-fn what_is_no_model_and_what_lies_too_deep_is_not_listed() {
-    let shelf = Shelf::with(&[
+fn files_that_are_no_models_or_too_deep_are_not_listed() {
+    let test_folder = TestFolder::with(&[
         "data/models/README.md",
         "data/models/.cache/x.gguf",
         "data/models/a/b/c/d/deep.gguf",
         "data/models/mmproj-a.gguf",
         "data/models/lost-00002-of-00002.gguf",
     ]);
-    assert_eq!(shelf.list(&[]), Vec::<String>::new());
-    assert_eq!(list(&Places::default()), [], "nowhere to look");
+    assert_eq!(test_folder.list(&[]), Vec::<String>::new());
+    assert_eq!(list(&Places::default()), [], "no places to search");
 }
 
 #[test]
-fn a_repository_of_files_is_several_models_and_a_split_one_is_one() {
-    let shelf = Shelf::with(&[
+fn a_repository_of_files_is_several_models_and_a_split_one_is_one_model() {
+    let test_folder = TestFolder::with(&[
         "data/models/owner/M-GGUF/config.json",
         "data/models/owner/M-GGUF/M-Q4_K_M.gguf",
         "data/models/owner/M-GGUF/M-Q8_0-00001-of-00002.gguf",
@@ -214,17 +218,17 @@ fn a_repository_of_files_is_several_models_and_a_split_one_is_one() {
         "M-Q4_K_M: data/models/owner/M-GGUF/M-Q4_K_M.gguf",
         "M-Q8_0: data/models/owner/M-GGUF/M-Q8_0-00001-of-00002.gguf",
     ];
-    assert_eq!(shelf.list(&[]), expected);
+    assert_eq!(test_folder.list(&[]), expected);
 }
 
 #[test]
 fn a_model_that_cannot_be_used_is_listed_with_its_problem() {
-    let shelf = Shelf::with(&[
+    let test_folder = TestFolder::with(&[
         "data/models/empty.gguf",
         "data/models/half/config.json",
         "notes/README.md",
     ]);
-    let models = list(&shelf.places(&["gone/away.gguf", "notes"]));
+    let models = list(&test_folder.places(&["gone/away.gguf", "notes"]));
     let problem = |name: &str| {
         let model = models.iter().find(|model| model.name() == name).unwrap();
         model.facts.clone().unwrap_err()
@@ -238,15 +242,15 @@ fn a_model_that_cannot_be_used_is_listed_with_its_problem() {
 
 #[test]
 fn facts_sizes_and_formats_are_those_of_the_files() {
-    let shelf = Shelf::with(&[]);
-    let folder = shelf.put_starter("data/models/Copy");
-    let models = list(&shelf.places(&[]));
+    let test_folder = TestFolder::with(&[]);
+    let folder = test_folder.put_starter("data/models/Copy");
+    let models = list(&test_folder.places(&[]));
     let [model] = models.as_slice() else {
         panic!("{models:?}");
     };
     let facts = model.facts.as_ref().unwrap();
     assert_eq!(facts.architecture, "qwen3");
-    assert_eq!(facts.packing(), "4-bit");
+    assert_eq!(facts.quantization(), "4-bit");
     assert_eq!(model.id, folder.canonicalize().unwrap());
     assert_eq!(model.formats(), [Format::Safetensors]);
     let sizes = ["config.json", "model.safetensors"];
@@ -255,10 +259,10 @@ fn facts_sizes_and_formats_are_those_of_the_files() {
 }
 
 #[test]
-fn headers_are_read_again_only_when_a_file_changed() {
-    let shelf = Shelf::with(&[]);
-    let folder = shelf.put_starter("data/models/Copy");
-    let facts = || list(&shelf.places(&[]))[0].facts.clone();
+fn headers_are_read_again_only_if_a_file_changes() {
+    let test_folder = TestFolder::with(&[]);
+    let folder = test_folder.put_starter("data/models/Copy");
+    let facts = || list(&test_folder.places(&[]))[0].facts.clone();
     let first = facts().unwrap();
     assert!(Arc::ptr_eq(&first, &facts().unwrap()), "remembered");
     let weights = folder.join("model.safetensors");
@@ -272,26 +276,30 @@ fn headers_are_read_again_only_when_a_file_changed() {
 
 #[cfg(unix)]
 #[test]
-fn links_lead_to_models_once_and_circles_end() {
+fn models_behind_several_links_are_listed_once_and_link_cycles_end() {
     use std::os::unix::fs::symlink;
-    let shelf = Shelf::with(&["elsewhere/m/config.json", "data/models/x.gguf"]);
-    let models = shelf.path().join("data/models");
-    symlink(shelf.path().join("elsewhere/m"), models.join("linked")).unwrap();
+    let test_folder = TestFolder::with(&["elsewhere/m/config.json", "data/models/x.gguf"]);
+    let models = test_folder.path().join("data/models");
+    symlink(
+        test_folder.path().join("elsewhere/m"),
+        models.join("linked"),
+    )
+    .unwrap();
     symlink(&models, models.join("circle")).unwrap();
     let expected = ["m: elsewhere/m", "x: data/models/x.gguf"];
-    assert_eq!(shelf.list(&["elsewhere"]), expected);
+    assert_eq!(test_folder.list(&["elsewhere"]), expected);
 }
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_cannot_be_read_holds_nothing() {
+fn a_folder_that_cannot_be_read_counts_as_empty() {
     use std::os::unix::fs::PermissionsExt;
-    let shelf = Shelf::with(&["data/models/locked/m.gguf", "data/models/n.gguf"]);
-    let locked = shelf.path().join("data/models/locked");
+    let test_folder = TestFolder::with(&["data/models/locked/m.gguf", "data/models/n.gguf"]);
+    let locked = test_folder.path().join("data/models/locked");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
-    // To the superuser nothing is locked.
+    // The superuser can read everything.
     let is_readable = locked.read_dir().is_ok();
-    let found = shelf.list(&[]);
+    let found = test_folder.list(&[]);
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(found.last().unwrap(), "n: data/models/n.gguf");
     assert_eq!(found.len(), if is_readable { 2 } else { 1 });

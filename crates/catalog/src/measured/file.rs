@@ -1,7 +1,7 @@
-//! The file in which it is remembered: read with care, written whole.
+//! Reads and writes `measured.json`.
 //!
-//! Rule: nothing in the file is believed that could not have been written here, and it never grows
-//! beyond [`MOST_RECORDS`].
+//! Rule: values that this program could not have written are ignored, and the file never has more
+//! than [`MAX_RECORDS`] records.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Measured, Memory, Record};
 
-/// Models that are remembered; the least recently used go first.
-const MOST_RECORDS: usize = 200;
-/// Longest file; Transom writes no longer one.
+/// Maximum number of models; the least recently used are removed first.
+const MAX_RECORDS: usize = 200;
+/// Maximum size of the file. Transom writes no longer one.
 const MAX_BYTES: u64 = 1 << 20;
 const VERSION: u32 = 1;
 
@@ -41,7 +41,11 @@ pub(super) fn read(path: &Path) -> Measured {
     };
     match contents {
         Some(contents) if contents.version == VERSION => Measured {
-            records: contents.models.into_iter().map(sound).collect(),
+            records: contents
+                .models
+                .into_iter()
+                .map(without_impossible_numbers)
+                .collect(),
             memory: contents.memory.filter(is_likely),
             set_aside: None,
         },
@@ -52,8 +56,8 @@ pub(super) fn read(path: &Path) -> Measured {
     }
 }
 
-/// A record without numbers that no use can have had.
-fn sound((key, mut record): (String, Record)) -> (String, Record) {
+/// Removes numbers from a record that no use can have had.
+fn without_impossible_numbers((key, mut record): (String, Record)) -> (String, Record) {
     let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0 && *rate < 1e6;
     record.decode_tokens_per_second = record.decode_tokens_per_second.filter(is_rate);
     record.prefill_tokens_per_second = record.prefill_tokens_per_second.filter(is_rate);
@@ -61,12 +65,12 @@ fn sound((key, mut record): (String, Record)) -> (String, Record) {
     (key, record)
 }
 
-/// Between a slow disk and a hundred times the fastest memory of today.
+/// Returns true for a bandwidth between a slow disk and a hundred times today's fastest memory.
 fn is_likely(memory: &Memory) -> bool {
     (100_000_000..100_000_000_000_000).contains(&memory.bytes_per_second)
 }
 
-/// Moves the file away, over an older one that was moved before. Returns where to.
+/// Renames the file, over an older renamed one. Returns the new path.
 fn set_aside(path: &Path) -> Option<std::path::PathBuf> {
     let aside = path.with_extension("json.damaged");
     fs::rename(path, &aside).ok().map(|()| aside)
@@ -74,7 +78,7 @@ fn set_aside(path: &Path) -> Option<std::path::PathBuf> {
 
 pub(super) fn write(path: &Path, measured: Measured) -> io::Result<()> {
     let mut models = measured.records;
-    while models.len() > MOST_RECORDS {
+    while models.len() > MAX_RECORDS {
         let oldest = models.iter().min_by_key(|(_, record)| record.last_use);
         let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
             break;

@@ -1,4 +1,4 @@
-//! What is remembered, what is not, and files that somebody else wrote.
+//! Tests of what is stored, what is ignored, and of damaged files.
 
 use std::fs;
 
@@ -8,11 +8,11 @@ fn key(name: &str) -> Key {
     Key::new(name, Format::Gguf, Some(KvType::F16))
 }
 
-fn answer(rate: f64) -> Sample {
+fn response(rate: f64) -> Sample {
     Sample {
         prompt_tokens: 500,
         prefill_tokens_per_second: Some(rate * 10.0),
-        answer_tokens: 200,
+        response_tokens: 200,
         decode_tokens_per_second: Some(rate),
         context_tokens: 700,
         peak_bytes: 3_000_000_000,
@@ -20,33 +20,33 @@ fn answer(rate: f64) -> Sample {
 }
 
 #[test]
-fn the_newest_answer_counts_most_but_not_alone() {
+fn the_newest_response_counts_most_but_not_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
-    record(&path, &key("a"), &answer(10.0)).unwrap();
+    record(&path, &key("a"), &response(10.0)).unwrap();
     let first = *Measured::read(&path).of(&key("a")).unwrap();
     assert_eq!(first.decode_tokens_per_second(), Some(10.0));
     assert_eq!(first.prefill_tokens_per_second(), Some(100.0));
-    record(&path, &key("a"), &answer(20.0)).unwrap();
+    record(&path, &key("a"), &response(20.0)).unwrap();
     let second = *Measured::read(&path).of(&key("a")).unwrap();
     assert_eq!(second.decode_tokens_per_second(), Some(13.0));
     assert_eq!(Measured::read(&path).of(&key("b")), None);
     assert_eq!(
         Measured::read(&path).of(&Key::new("a", Format::Gguf, Some(KvType::Q8_0))),
         None,
-        "another form is another measure"
+        "another format has its own record"
     );
 }
 
 #[test]
-fn a_word_for_an_answer_says_nothing_of_speed() {
+fn a_very_short_response_does_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     let short = Sample {
         prompt_tokens: 3,
-        answer_tokens: 2,
+        response_tokens: 2,
         context_tokens: 5,
-        ..answer(1000.0)
+        ..response(1000.0)
     };
     record(&path, &key("a"), &short).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
@@ -56,7 +56,7 @@ fn a_word_for_an_answer_says_nothing_of_speed() {
     let nonsense = Sample {
         decode_tokens_per_second: Some(f64::NAN),
         prefill_tokens_per_second: Some(-1.0),
-        ..answer(1.0)
+        ..response(1.0)
     };
     record(&path, &key("a"), &nonsense).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
@@ -71,7 +71,7 @@ fn the_peak_is_that_of_the_fullest_context() {
         let sample = Sample {
             context_tokens,
             peak_bytes,
-            ..answer(10.0)
+            ..response(10.0)
         };
         record(&path, &key("a"), &sample).unwrap();
         Measured::read(&path).of(&key("a")).unwrap().peak()
@@ -83,7 +83,7 @@ fn the_peak_is_that_of_the_fullest_context() {
 }
 
 #[test]
-fn a_damaged_or_newer_file_is_set_aside_and_begun_anew() {
+fn a_damaged_or_newer_file_is_set_aside_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     let huge = " ".repeat(2 << 20);
@@ -100,13 +100,13 @@ fn a_damaged_or_newer_file_is_set_aside_and_begun_anew() {
         assert_eq!(measured.of(&key("a")), None);
         let aside = measured.set_aside.unwrap();
         assert_eq!(fs::read_to_string(aside).unwrap(), bad);
-        record(&path, &key("a"), &answer(10.0)).unwrap();
+        record(&path, &key("a"), &response(10.0)).unwrap();
         assert!(Measured::read(&path).of(&key("a")).is_some());
     }
 }
 
 #[test]
-fn numbers_that_no_use_can_have_had_are_not_believed() {
+fn impossible_numbers_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     let text = r#"{"version": 1, "models": {"a gguf f16": {"decode_tokens_per_second": -5,
@@ -117,19 +117,19 @@ fn numbers_that_no_use_can_have_had_are_not_believed() {
     assert_eq!(known.decode_tokens_per_second(), None);
     assert_eq!(known.prefill_tokens_per_second(), None);
     assert_eq!(known.peak(), None);
-    record(&path, &key("a"), &answer(10.0)).unwrap();
+    record(&path, &key("a"), &response(10.0)).unwrap();
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_said_to_be_so() {
+fn a_file_that_cannot_be_written_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("missing").join(FILE_NAME);
-    assert!(record(&path, &key("a"), &answer(10.0)).is_err());
+    assert!(record(&path, &key("a"), &response(10.0)).is_err());
     assert_eq!(Measured::read(&path), Measured::default());
 }
 
 #[test]
-fn the_least_recently_used_are_forgotten_first() {
+fn the_least_recently_used_records_are_removed_first() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     let mut measured = Measured::default();
@@ -141,16 +141,16 @@ fn the_least_recently_used_are_forgotten_first() {
         measured.records.insert(key(&format!("m{n}")).0, known);
     }
     file::write(&path, measured).unwrap();
-    record(&path, &key("new"), &answer(10.0)).unwrap();
+    record(&path, &key("new"), &response(10.0)).unwrap();
     let measured = Measured::read(&path);
     assert_eq!(measured.records.len(), 200);
     assert!(measured.of(&key("new")).is_some() && measured.of(&key("m249")).is_some());
     assert!(measured.of(&key("m0")).is_none() && measured.of(&key("m50")).is_none());
 }
 
-/// A use that took less corrects too, but carefully.
+/// A use that needed less memory corrects the estimate too, but carefully.
 #[test]
-fn less_corrects_by_half_and_at_most_a_tenth() {
+fn a_lower_peak_corrects_by_half_and_at_most_a_tenth() {
     let starter = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
     let facts = crate::inspect(&starter).unwrap();
     let machine = Machine::with_memory(16 << 30);
@@ -173,20 +173,20 @@ fn less_corrects_by_half_and_at_most_a_tenth() {
 }
 
 #[test]
-fn how_fast_memory_delivers_is_the_highest_that_was_measured_beside_the_same_chip() {
+fn the_bandwidth_is_the_highest_that_was_measured_with_the_same_chip() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     let known = |chip: &str| Measured::read(&path).bandwidth(chip);
     assert_eq!(known("a"), None);
     for rate in [20_000_000_000, 30_000_000_000, 10_000_000_000] {
-        assert!(!Measured::read(&path).is_bandwidth_settled("a"));
+        assert!(!Measured::read(&path).has_enough_measurements("a"));
         record_bandwidth(&path, "a", rate).unwrap();
     }
-    assert!(Measured::read(&path).is_bandwidth_settled("a"));
+    assert!(Measured::read(&path).has_enough_measurements("a"));
     assert_eq!(known("a"), Some(30_000_000_000));
-    record(&path, &key("m"), &answer(10.0)).unwrap();
-    assert_eq!(known("a"), Some(30_000_000_000), "an answer leaves it");
-    // The folder went to another machine.
+    record(&path, &key("m"), &response(10.0)).unwrap();
+    assert_eq!(known("a"), Some(30_000_000_000), "a response keeps it");
+    // The data folder was moved to another machine.
     assert_eq!(known("b"), None);
     record_bandwidth(&path, "b", 5_000_000_000).unwrap();
     assert_eq!((known("a"), known("b")), (None, Some(5_000_000_000)));

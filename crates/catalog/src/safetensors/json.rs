@@ -1,8 +1,8 @@
-//! The JSON and text files of a model folder, read within bounds.
+//! Reads the JSON and text files of a model folder with limits.
 //!
-//! Rule: anyone may have written them. A small file can describe millions of values, and a
-//! [`Value`] takes a hundred times the bytes of its text, so only files with few values become one;
-//! of all others only the fields that are needed are kept.
+//! Rule: these files are not trusted. A small file can describe millions of values, and a [`Value`]
+//! takes a hundred times the bytes of its text. So only files with few values become a [`Value`];
+//! of all others only the required fields are kept.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,15 +14,15 @@ use serde_json::Value;
 
 use super::{FolderError, MAX_WEIGHT_FILES};
 
-/// Longest `config.json`; published ones have a few kilobytes.
+/// Maximum size of `config.json`; published ones have a few kilobytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
-/// Most values in a `config.json`.
+/// Maximum number of values in `config.json`.
 const MAX_CONFIG_VALUES: usize = 1 << 16;
-/// Longest `tokenizer_config.json`, which lists every added token.
+/// Maximum size of `tokenizer_config.json`, which lists every added token.
 const MAX_TOKENIZER_CONFIG_BYTES: u64 = 16 << 20;
-/// Longest `model.safetensors.index.json`, which names every tensor.
+/// Maximum size of `model.safetensors.index.json`, which names every tensor.
 const MAX_INDEX_BYTES: u64 = 32 << 20;
-/// Longest chat template.
+/// Maximum size of a chat template.
 const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
 
 /// Reads a file of at most `limit` bytes as UTF-8.
@@ -30,7 +30,7 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FolderError> 
     transom_files::read_to_string(path, limit).map_err(|error| FolderError::new(path, error))
 }
 
-/// Reads a file of at most `limit` bytes as JSON. The type decides how much memory that takes.
+/// Reads a file of at most `limit` bytes as JSON. The type `T` decides how much memory that takes.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, FolderError> {
     let text = transom_files::read(path, limit).map_err(|error| FolderError::new(path, error))?;
     parse(path, &text)
@@ -80,8 +80,8 @@ pub(crate) fn indexed_files(folder: &Path) -> Result<HashSet<String>, FolderErro
     Ok(index.weight_map.0)
 }
 
-/// Returns a number that is at least the number of values in a JSON text, without parsing it: every
-/// value but the outermost follows one of these bytes.
+/// Returns an upper bound of the number of values in a JSON text, without parsing it: every value
+/// except the outermost follows one of these bytes.
 pub(super) fn n_values(text: &[u8]) -> usize {
     text.iter().filter(|byte| b",[{".contains(byte)).count()
 }
@@ -155,7 +155,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// The files of a map from tensors to files, each once.
+/// The files in a map from tensors to files, each once.
 #[derive(Default)]
 struct Files(HashSet<String>);
 

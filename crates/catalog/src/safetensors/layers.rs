@@ -1,26 +1,28 @@
-//! What each layer of a model folder keeps of the tokens it has seen, from its `config.json`.
+//! Determines the kind of each layer of a model folder from its `config.json`.
 //!
 //! The keys and their defaults are those of the published configurations, as transformers and
-//! mlx-lm read them. Rule: where a file leaves doubt, a layer counts as one that keeps all.
+//! mlx-lm read them.
+//!
+//! Rule: if the file leaves a doubt, a layer counts as one with full attention.
 
 use serde_json::Value;
 
 use crate::facts::{LayerKind, MAX_LAYERS};
 
-/// What a configuration says of its layers.
+/// The layers in a configuration.
 pub(crate) struct Layers {
     pub(crate) window: Option<u64>,
     pub(crate) kinds: Vec<LayerKind>,
-    /// One a layer.
+    /// Key-value heads, one number per layer.
     pub(crate) n_kv_heads: Vec<u64>,
     pub(crate) key_length: Option<u64>,
     pub(crate) value_length: Option<u64>,
-    /// Where layers with a window have heads of another size.
+    /// Elements of a head in layers with a window, if different.
     pub(crate) sliding_head: Option<u64>,
     pub(crate) state_bytes: u64,
 }
 
-/// A configuration, of which those of multimodal models keep the language model's part apart.
+/// A configuration. Those of multimodal models have a separate part for the language model.
 pub(crate) struct Config<'a> {
     whole: &'a Value,
     text: Option<&'a Value>,
@@ -32,7 +34,7 @@ impl<'a> Config<'a> {
         Self { whole, text }
     }
 
-    /// What the language model's part says, else the whole.
+    /// Returns the value in the language model's part, else in the whole configuration.
     pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
         let own = self.text.and_then(|text| text.get(key));
         own.or_else(|| self.whole.get(key))
@@ -46,7 +48,7 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// What the files of Gemma leave out because it is the reference implementation's default.
+    /// Returns a value that Gemma's files leave out because it is the reference implementation's default.
     fn left_out(&self, key: &str) -> Option<u64> {
         let defaults: &[(&str, u64)] = match self.family() {
             "gemma3" => &[
@@ -80,13 +82,13 @@ impl<'a> Config<'a> {
         self.number(key).unwrap_or(default)
     }
 
-    /// `model_type` of the whole, as engines name an architecture.
+    /// Returns the `model_type` of the whole, which engines use as the name of the architecture.
     pub(crate) fn model_type(&self) -> &'a str {
         let own = self.whole.get("model_type").and_then(Value::as_str);
         own.unwrap_or("unknown")
     }
 
-    /// `model_type` without what marks the language model's part, or what it is joined with.
+    /// Returns the `model_type` without suffixes for the language model's part or for multimodal models.
     fn family(&self) -> &'a str {
         let name = self.model_type();
         let name = name.strip_suffix("_text").unwrap_or(name);
@@ -101,11 +103,11 @@ impl<'a> Config<'a> {
         self.number_or("num_hidden_layers", 0).min(MAX_LAYERS)
     }
 
-    /// Elements of a token inside the feed-forward part; of a mixture of experts all that it uses
-    /// together.
+    /// Returns the width of the feed-forward layer; in a mixture of experts, of all experts that a token
+    /// uses.
     pub(crate) fn feed_forward_length(&self) -> Option<u64> {
         let mut dense = self.number("intermediate_size");
-        // Layers that share keys are twice as wide there.
+        // Layers that share keys are twice as wide in Gemma 4.
         let is_gemma4 = self.family() == "gemma4";
         let shares = is_gemma4 && self.number_or("num_kv_shared_layers", 20) > 0;
         if shares && !self.is_false("use_double_wide_mlp") {
@@ -121,7 +123,7 @@ impl<'a> Config<'a> {
             .unwrap_or(0);
         let together = expert.saturating_mul(used).saturating_add(shared);
         if is_gemma4 {
-            // Beside the experts, in each layer.
+            // Each layer has a dense part in addition to the experts.
             return Some(together.saturating_add(dense?));
         }
         // Some of the layers may be dense.
@@ -129,7 +131,7 @@ impl<'a> Config<'a> {
         Some(together.max(dense.filter(|_| has_dense).unwrap_or(0)))
     }
 
-    /// Of a mixture of experts, how many a token uses, and how many there are.
+    /// Returns how many experts a token uses in a mixture, and how many there are.
     pub(crate) fn experts(&self) -> Option<(u64, u64)> {
         let first = |keys: &[&str]| keys.iter().find_map(|key| self.number(key));
         let all = first(&["num_local_experts", "num_experts", "n_routed_experts"])?;
@@ -158,7 +160,7 @@ impl<'a> Config<'a> {
         layers
     }
 
-    /// Gemma 4: layers that attend to all have larger heads, and some models fewer of them.
+    /// Sets the heads of Gemma 4: layers with full attention have larger heads, in some models fewer.
     fn differ_by_kind(&self, layers: &mut Layers) {
         let Some(global) = self.number("global_head_dim") else {
             return;
@@ -177,7 +179,7 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// Multi-head latent attention keeps one compressed row, from which keys and values are made.
+    /// Multi-head latent attention stores one compressed row, from which it computes keys and values.
     fn compress(&self, layers: &mut Layers) {
         const LATENT: [&str; 6] = [
             "deepseek_v2",
@@ -198,7 +200,7 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// The window of the layers that have one. Some files name a window and switch it off.
+    /// Returns the window of the layers that have one. Some files state a window and turn it off.
     fn window(&self) -> Option<u64> {
         let default = match self.family() {
             "gpt_oss" => Some(128),
@@ -208,7 +210,7 @@ impl<'a> Config<'a> {
             _ => None,
         };
         let window = self.number("sliding_window").or(default);
-        // One that holds the whole context is none.
+        // A window of at least the whole context is none.
         let context = self.number_or("max_position_embeddings", u64::MAX);
         window.filter(|&n| n > 0 && n < context && !self.is_false("use_sliding_window"))
     }
@@ -233,7 +235,7 @@ impl<'a> Config<'a> {
         kinds
     }
 
-    /// Layers that the file lists one by one.
+    /// Returns the layers if the file lists them.
     fn listed(&self) -> Option<Vec<LayerKind>> {
         if let Some(pattern) = self.get("hybrid_override_pattern") {
             let kind = |letter| match letter {
@@ -254,10 +256,10 @@ impl<'a> Config<'a> {
         Some(list?.as_array()?.iter().map(kind).collect())
     }
 
-    /// Layer number `layer` by the rule of its family, where the file lists none.
+    /// Returns the kind of a layer by the rule of its family, for files that list no layers.
     fn unlisted(&self, layer: usize) -> LayerKind {
         let layer = layer as u64;
-        // All but each so-many-th, counted from one.
+        // All but every n-th layer, counted from one.
         let all_but_each = |n: u64, kind| match (layer + 1).is_multiple_of(n.max(1)) {
             true => LayerKind::Full,
             false => kind,
@@ -276,7 +278,7 @@ impl<'a> Config<'a> {
             "exaone4" => self.by_letter(layer),
             "mistral" | "mixtral" => LayerKind::Sliding,
             "qwen2" | "qwen3" | "qwen2_moe" | "qwen3_moe" => {
-                // These have a window only where it is switched on, from one layer on.
+                // These have a window only if it is turned on, and only from a certain layer on.
                 let is_on = self.get("use_sliding_window") == Some(&Value::Bool(true));
                 match is_on && layer >= self.number_or("max_window_layers", u64::MAX) {
                     true => LayerKind::Sliding,
@@ -298,7 +300,7 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// EXAONE 4 writes its pattern as letters: `LLLG`.
+    /// Returns a layer of EXAONE 4, which writes its pattern as letters: `LLLG`.
     fn by_letter(&self, layer: u64) -> LayerKind {
         let pattern = self.get("sliding_window_pattern").and_then(Value::as_str);
         let pattern = pattern.unwrap_or_default().as_bytes();
@@ -309,11 +311,11 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// Elements that a linear layer keeps: its state, and the last inputs of its convolution.
+    /// Returns the elements of a linear layer's state, and of the last inputs of its convolution.
     fn state_elements(&self) -> u64 {
         let product = |a: u64, b: u64| a.saturating_mul(b);
         if let Some(heads) = self.number("linear_num_value_heads") {
-            // Gated delta net: a matrix a head, of keys by values.
+            // Gated delta net: one matrix per head, of keys by values.
             let key = self.number_or("linear_key_head_dim", 0);
             let value = self.number_or("linear_value_head_dim", 0);
             let keys = product(self.number_or("linear_num_key_heads", 0), key);

@@ -1,6 +1,6 @@
-//! Folders that are there, made-up ones, and damaged ones.
+//! Tests of model folders: real, made-up and damaged ones.
 //!
-//! Configurations of families stand as their makers published them, shortened to what is read.
+//! Configurations are as published, shortened to the keys that are read.
 
 use super::*;
 use crate::facts::{KvType, LayerKind};
@@ -9,7 +9,7 @@ fn starter() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter")
 }
 
-/// Against what the model's card says of it.
+/// Compares with the numbers on the model's card.
 #[test]
 fn the_starter_is_described_by_its_files() {
     let facts = facts(&starter()).unwrap();
@@ -49,7 +49,7 @@ fn weights(header: &str, n_data: usize) -> Vec<u8> {
 
 const ONE: &str = r#"{"a.weight":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]}}"#;
 
-/// The engine reads text, and leaves out what is for pictures and for guesses.
+/// The engine loads no tensors for images or multi-token prediction.
 #[test]
 fn parts_that_are_not_loaded_are_not_counted() {
     for other in ["vision_tower.a", "model.visual.b", "model.mtp.c", "mtp.d"] {
@@ -65,7 +65,7 @@ fn parts_that_are_not_loaded_are_not_counted() {
 }
 
 #[test]
-fn a_folder_that_says_little_is_described_as_far_as_it_goes() {
+fn a_folder_with_few_numbers_is_described_partially() {
     let folder = folder_with("{}", &weights(ONE, 12));
     let facts = facts(folder.path()).unwrap();
     assert_eq!((facts.n_parameters, facts.weight_bytes), (6, 12));
@@ -74,20 +74,20 @@ fn a_folder_that_says_little_is_described_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_window_counts_unless_it_is_switched_off() {
+fn a_window_counts_unless_it_is_turned_off() {
     let facts = |config: &str| {
         let folder = folder_with(config, &weights(ONE, 12));
         facts(folder.path()).unwrap()
     };
     let on = facts(r#"{"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 512}"#);
     assert_eq!(on.sliding_window, Some(512));
-    assert!(on.may_need_less_than(513) && !on.may_need_less_than(512));
+    assert!(on.has_window_below(513) && !on.has_window_below(512));
     let off = facts(r#"{"sliding_window": 512, "use_sliding_window": false}"#);
     assert_eq!(off.sliding_window, None);
-    assert!(!off.may_need_less_than(1 << 20));
+    assert!(!off.has_window_below(1 << 20));
 }
 
-/// Some folders hold the weights a second time, in the form of another program.
+/// Some folders contain the weights a second time, in the format of another program.
 #[test]
 fn weights_of_other_programs_are_not_counted() {
     let folder = folder_with("{}", &weights(ONE, 12));
@@ -105,7 +105,7 @@ fn weights_of_other_programs_are_not_counted() {
 }
 
 #[test]
-fn each_fault_is_named_with_its_file() {
+fn each_fault_is_reported_with_its_file() {
     let check = |config: &str, weights: &[u8], expected: &str| {
         let folder = folder_with(config, weights);
         let message = facts(folder.path()).unwrap_err().to_string();
@@ -141,7 +141,7 @@ fn each_fault_is_named_with_its_file() {
     assert!(message.contains("no *.safetensors files"), "{message}");
 }
 
-/// Layers of a configuration: how many attend to all, slide, are linear, share.
+/// Returns the number of full, sliding, linear and shared layers of a configuration.
 fn counts(config: &str) -> [u64; 4] {
     let folder = folder_with(config, &weights(ONE, 12));
     let facts = facts(folder.path()).unwrap();
@@ -155,9 +155,9 @@ fn counts(config: &str) -> [u64; 4] {
 }
 
 #[test]
-fn families_say_in_their_own_ways_which_layers_slide() {
+fn each_family_has_its_own_rule_for_layers_with_a_window() {
     let cases: [(&str, [u64; 4]); 11] = [
-        // Gemma 3 4B, which keeps the language model's part apart.
+        // Gemma 3 4B, with a separate part for the language model.
         (
             r#"{"model_type": "gemma3", "text_config": {"num_hidden_layers": 34,
                 "sliding_window": 1024}}"#,
@@ -173,7 +173,7 @@ fn families_say_in_their_own_ways_which_layers_slide() {
             r#"{"model_type": "gpt_oss", "num_hidden_layers": 24, "sliding_window": 128}"#,
             [12, 12, 0, 0],
         ),
-        // A list goes before every rule.
+        // A list has priority over every rule.
         (
             r#"{"model_type": "gpt_oss", "num_hidden_layers": 3, "sliding_window": 128,
                 "layer_types": ["full_attention", "sliding_attention", "full_attention"]}"#,
@@ -188,7 +188,7 @@ fn families_say_in_their_own_ways_which_layers_slide() {
             r#"{"model_type": "mistral", "num_hidden_layers": 32, "sliding_window": null}"#,
             [32, 0, 0, 0],
         ),
-        // Qwen2 names a window and leaves it off.
+        // Qwen2 states a window and turns it off.
         (
             r#"{"model_type": "qwen2", "num_hidden_layers": 28, "sliding_window": 131072,
                 "use_sliding_window": false, "max_window_layers": 21}"#,
@@ -209,7 +209,7 @@ fn families_say_in_their_own_ways_which_layers_slide() {
                 "hybrid_override_pattern": "M-M*-M"}"#,
             [1, 0, 3, 2],
         ),
-        // Gemma 4: layers at the end read what earlier ones keep.
+        // Gemma 4: the last layers read the cache of earlier ones.
         (
             r#"{"model_type": "gemma4", "text_config": {"num_hidden_layers": 10,
                 "num_kv_shared_layers": 5, "sliding_window": 512}}"#,
@@ -223,7 +223,7 @@ fn families_say_in_their_own_ways_which_layers_slide() {
 
 /// Qwen3-Next-80B-A3B: 32 matrices of 128 by 128, and three inputs of a convolution over 8192.
 #[test]
-fn a_linear_layer_keeps_a_state_of_one_size() {
+fn a_linear_layer_has_a_state_of_fixed_size() {
     let config = r#"{"model_type": "qwen3_next", "num_hidden_layers": 48, "head_dim": 256,
         "num_key_value_heads": 2, "num_attention_heads": 16, "linear_num_value_heads": 32,
         "linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
@@ -236,7 +236,7 @@ fn a_linear_layer_keeps_a_state_of_one_size() {
     assert_eq!(kept(0), 36 * facts.linear_state_bytes);
 }
 
-/// The authors' own files of Gemma 3 4B, which leave out all that is the default.
+/// Gemma 3 4B in the authors' own repository leaves out all default values.
 #[test]
 fn numbers_that_gemma_leaves_out_are_those_of_the_reference() {
     let config = r#"{"model_type": "gemma3", "text_config": {"num_hidden_layers": 34,
@@ -250,9 +250,9 @@ fn numbers_that_gemma_leaves_out_are_those_of_the_reference() {
     assert_eq!(kept(4096) - kept(1024), 3072 * 5 * 2 * 2 * 4 * 256);
 }
 
-/// Gemma 4 31B has 16 heads of 256 in layers that slide, and 4 of 512 in those that do not.
+/// Gemma 4 31B has 16 heads of 256 in layers with a window, and 4 of 512 in the others.
 #[test]
-fn heads_may_differ_between_layers_that_slide_and_others() {
+fn heads_may_differ_between_layers_with_a_window_and_others() {
     let config = r#"{"model_type": "gemma4", "text_config": {"num_hidden_layers": 5,
         "head_dim": 256, "global_head_dim": 512, "num_key_value_heads": 16,
         "num_global_key_value_heads": 4, "attention_k_eq_v": true, "sliding_window": 1024}}"#;
@@ -264,7 +264,7 @@ fn heads_may_differ_between_layers_that_slide_and_others() {
 }
 
 #[test]
-fn a_token_reads_its_experts_and_no_table() {
+fn a_token_reads_only_its_experts_and_no_embedding_table() {
     let tensor = |name: &str, at: usize| {
         format!(
             r#""{name}":{{"dtype":"F16","shape":[8],"data_offsets":[{at},{}]}}"#,
@@ -289,16 +289,16 @@ fn a_token_reads_its_experts_and_no_table() {
         let folder = folder_with(config, &header(names));
         facts(folder.path()).unwrap().active_weight_bytes
     };
-    assert_eq!(read(&names), 16 + 4 + 16, "the table makes the logits too");
+    assert_eq!(read(&names), 16 + 4 + 16, "the table is also the output");
     let mut untied = names.to_vec();
     untied.push("lm_head.weight");
     assert_eq!(read(&untied), 4 + 16 + 16);
 }
 
-/// What mlx-lm allocates for caches of tiny models of each family, with their configurations and so
-/// many tokens, against the sums here.
+/// Compares with what mlx-lm allocates for the caches of tiny models of each family, with these
+/// configurations and numbers of tokens.
 #[test]
-fn caches_of_mlx_lm_take_what_is_computed() {
+fn computed_cache_sizes_equal_those_of_mlx_lm() {
     let goldens = include_str!("../../tests/fixtures/kv_cache_goldens.json");
     let goldens: Value = serde_json::from_str(goldens).unwrap();
     let mut n_compared = 0;
@@ -311,8 +311,8 @@ fn caches_of_mlx_lm_take_what_is_computed() {
             let n_tokens = held[0].as_u64().unwrap();
             let bytes = held[1].as_array().unwrap().iter();
             let bytes: Vec<u64> = bytes.map(|n| n.as_u64().unwrap()).collect();
-            // mlx-lm grows in steps of 256. Where there is a window, what was prefilled is kept as it
-            // is, and the first of the four tokens after it adds a step, up to the window.
+            // mlx-lm grows in steps of 256. With a window, prefilled tokens are kept as they are, and
+            // the first of the four tokens after them adds a step, up to the window.
             let stepped = n_tokens.next_multiple_of(256);
             let window = facts.sliding_window.unwrap_or(u64::MAX);
             let in_window = (n_tokens - 4 + 256).min(window);
@@ -329,7 +329,7 @@ fn caches_of_mlx_lm_take_what_is_computed() {
             assert_eq!(Some(rows), kept, "{config} with {n_tokens} tokens");
             assert_eq!(states.len(), n_linear, "{config}");
             for state in states {
-                // Counted with 4 bytes an element; mlx-lm may keep some in 2.
+                // Computed with 4 bytes per element; mlx-lm may keep some in 2.
                 let most = facts.linear_state_bytes;
                 assert!(
                     state <= most && most <= 2 * state,

@@ -1,12 +1,12 @@
-//! Ways in which a model file can be broken. Each changes a good file in place, and panics where it
-//! cannot: that is a fault of the test.
+//! Damages model files. Each function changes a valid file in place, and panics if it can't, which is
+//! an error of the test.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
 use crate::gguf::{Gguf, TensorInfo};
 
-/// Cuts the file to its first `n_bytes`.
+/// Truncates the file to its first `n_bytes`.
 ///
 /// # Panics
 /// If the file cannot be written.
@@ -16,27 +16,27 @@ pub fn truncate(path: &Path, n_bytes: u64) {
         .expect("the file can be written");
 }
 
-/// Cuts the file in the middle of its tensors' bytes.
+/// Truncates the file in the middle of its tensors' bytes.
 ///
 /// # Panics
-/// If the file is no good GGUF file, or cannot be written.
+/// If the file is not a valid GGUF file, or can't be written.
 pub fn truncate_in_tensors(path: &Path) {
     let bytes = fs::read(path).expect("the file can be read");
     let data_at = Gguf::parse(&bytes).expect("a good file").data_offset();
     truncate(path, (data_at + bytes.len() as u64) / 2);
 }
 
-/// Puts `bytes` at `at`.
+/// Writes `bytes` at offset `at`.
 ///
 /// # Panics
-/// If the file is shorter, or cannot be written.
+/// If the file is shorter, or can't be written.
 pub fn overwrite(path: &Path, at: usize, bytes: &[u8]) {
     let mut whole = fs::read(path).expect("the file can be read");
     whole[at..at + bytes.len()].copy_from_slice(bytes);
     fs::write(path, whole).expect("the file can be written");
 }
 
-/// Makes it a file of something else.
+/// Overwrites the magic number, so that the file is no GGUF file.
 ///
 /// # Panics
 /// If the file cannot be written.
@@ -44,10 +44,10 @@ pub fn magic(path: &Path) {
     overwrite(path, 0, b"GGML");
 }
 
-/// Gives the architecture a name of the same length that no engine knows.
+/// Changes the architecture to a name of the same length that no engine knows.
 ///
 /// # Panics
-/// If the file is no good GGUF file, or cannot be written.
+/// If the file is not a valid GGUF file, or can't be written.
 pub fn architecture(path: &Path) {
     let whole = fs::read(path).expect("the file can be read");
     let view = Gguf::parse(&whole).expect("a good file");
@@ -58,10 +58,10 @@ pub fn architecture(path: &Path) {
     overwrite(path, at, unknown.as_bytes());
 }
 
-/// Renames a tensor, so that the model lacks it. The name keeps its length.
+/// Renames a tensor, so that the model lacks it. The length of the name stays the same.
 ///
 /// # Panics
-/// If the file is no good GGUF file without such a tensor, or cannot be written.
+/// If the file is not a valid GGUF file with such a tensor, or can't be written.
 pub fn rename_tensor(path: &Path, name: &str) {
     let whole = fs::read(path).expect("the file can be read");
     let view = Gguf::parse(&whole).expect("a good file");

@@ -4,8 +4,8 @@ use super::*;
 use crate::gguf::GgufFile;
 use crate::{KvType, inspect};
 
-fn every_packing() -> [Packing; 5] {
-    use Packing::*;
+fn every_quantization() -> [Quantization; 5] {
+    use Quantization::*;
     [F32, F16, Q8_0, Q4_1, Q4_K_M]
 }
 
@@ -18,12 +18,12 @@ fn small(architecture: &'static str) -> TinyModel {
 }
 
 #[test]
-fn every_family_and_packing_is_a_sound_file() {
-    let families = ["llama", "qwen2", "qwen3", "gemma3"].map(|family| (family, Packing::F16));
-    let packings = every_packing().map(|packing| ("llama", packing));
-    for (architecture, packing) in families.into_iter().chain(packings) {
+fn every_family_and_quantization_is_a_valid_file() {
+    let families = ["llama", "qwen2", "qwen3", "gemma3"].map(|family| (family, Quantization::F16));
+    let quantizations = every_quantization().map(|quantization| ("llama", quantization));
+    for (architecture, quantization) in families.into_iter().chain(quantizations) {
         let model = TinyModel {
-            packing,
+            quantization,
             ..small(architecture)
         };
         let facts = inspect(&model.write_temporary().path).unwrap();
@@ -46,12 +46,12 @@ fn equal_specifications_give_equal_files_and_other_seeds_do_not() {
     let (one, again, other) = (bytes(1), bytes(1), bytes(2));
     assert!(one == again, "the same model twice differs");
     assert!(one != other, "another seed gives the same model");
-    // Of this very machine and of all others.
+    // The same on this machine and on all others.
     assert_eq!(crc32fast::hash(&one), 1_594_912_594);
 }
 
 #[test]
-fn every_damage_is_noticed() {
+fn every_damage_is_an_error() {
     let open = |change: &dyn Fn(&Path)| {
         let model = small("llama").write_temporary();
         change(&model.path);

@@ -1,7 +1,7 @@
-//! Which folders are watched, so that files in them are noticed that come, change and go.
+//! Watches the folders of files, so that new, changed and removed files are noticed.
 //!
-//! Rule: folders are watched and not files, for most editors put a new file in the place of the old
-//! one. Where a folder is not there yet, the nearest one above it is watched until it is.
+//! Rule: folders are watched and not files, because most editors replace a file with a new one. If a
+//! folder does not exist, the nearest existing folder above it is watched until it does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,43 +9,43 @@ use std::path::{Path, PathBuf};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::files::Waker;
+use super::file_watcher::EventSender;
 
-/// What tells a folder from another one that has come into its place.
+/// Device and inode number, by which a folder differs from another one at the same path.
 type Identity = Option<(u64, u64)>;
 
 /// The folders that are watched for some files.
-pub(super) struct Folders {
+pub(super) struct WatchedFolders {
     files: Vec<PathBuf>,
     watcher: Result<RecommendedWatcher, String>,
     watched: BTreeMap<PathBuf, Identity>,
-    /// The files, and what links to them lead to, below folders without links.
+    /// The files, and the targets of links to them, in folders without links.
     targets: Vec<PathBuf>,
 }
 
-impl Folders {
-    pub(super) fn new(files: Vec<PathBuf>, waker: Waker) -> Self {
+impl WatchedFolders {
+    pub(super) fn new(files: Vec<PathBuf>, events: EventSender) -> Self {
         let files = files.iter().map(|file| {
             let whole = std::path::absolute(file);
             whole.unwrap_or_else(|_| file.clone())
         });
         Self {
             files: files.collect(),
-            watcher: notify::recommended_watcher(waker).map_err(|error| error.to_string()),
+            watcher: notify::recommended_watcher(events).map_err(|error| error.to_string()),
             watched: BTreeMap::new(),
             targets: Vec::new(),
         }
     }
 
-    /// Watches the folders that are to be watched now. When one cannot be, the others are.
+    /// Watches the folders that must be watched now. If one of them fails, the others are watched.
     pub(super) fn watch(&mut self) -> Result<(), String> {
         let watcher = self.watcher.as_mut().map_err(|reason| reason.clone())?;
         let mut problem = Ok(());
         let mut before = None;
-        // A folder may come before the one above it is watched; then there is another to watch.
-        const MOST_ROUNDS: usize = 16;
-        for _ in 0..MOST_ROUNDS {
-            let (wanted, targets) = wanted(&self.files);
+        // A folder may be created before the one above it is watched; then it must be watched too.
+        const MAX_ROUNDS: usize = 16;
+        for _ in 0..MAX_ROUNDS {
+            let (wanted, targets) = folders_to_watch(&self.files);
             self.targets = targets;
             if before.as_ref() == Some(&wanted) {
                 break;
@@ -54,7 +54,7 @@ impl Folders {
                 |folder: &PathBuf, identity: &Identity| wanted.get(folder) == Some(identity);
             for (folder, identity) in &self.watched {
                 if !is_wanted(folder, identity) {
-                    // What was removed is no longer watched anyway.
+                    // A removed folder is no longer watched anyway.
                     let _ = watcher.unwatch(folder);
                 }
             }
@@ -75,14 +75,14 @@ impl Folders {
         problem
     }
 
-    /// Whether an event may be about one of the files.
-    pub(super) fn concerns(&self, event: &notify::Result<Event>) -> bool {
-        // What the system could not tell may have been about anything.
+    /// Returns true if the event may be about one of the files.
+    pub(super) fn is_relevant(&self, event: &notify::Result<Event>) -> bool {
+        // An error of the system may concern any file.
         let Ok(event) = event else { return true };
         if event.need_rescan() || event.paths.is_empty() {
             return true;
         }
-        // Reading a file is an event as well, and we read them.
+        // Reading a file is also an event, and our own reads must not count.
         let is_read = match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
             EventKind::Access(_) => true,
@@ -93,15 +93,15 @@ impl Folders {
     }
 }
 
-/// The folders to watch for `files`, and where the files are when links are followed.
-fn wanted(files: &[PathBuf]) -> (BTreeMap<PathBuf, Identity>, Vec<PathBuf>) {
+/// Returns the folders to watch for `files`, and the paths of the files after links are resolved.
+fn folders_to_watch(files: &[PathBuf]) -> (BTreeMap<PathBuf, Identity>, Vec<PathBuf>) {
     let mut folders = BTreeMap::new();
     let mut targets = Vec::new();
-    // A file may be a link to one that lies elsewhere and changes there.
+    // A file may be a link to a file that changes in another folder.
     let linked = files.iter().filter_map(|file| file.canonicalize().ok());
     let linked: Vec<PathBuf> = linked.collect();
     for file in files.iter().chain(&linked) {
-        let Some((folder, target)) = nearest_folder(file) else {
+        let Some((folder, target)) = nearest_existing_folder(file) else {
             continue;
         };
         folders.insert(folder.clone(), identity(&folder));
@@ -110,8 +110,8 @@ fn wanted(files: &[PathBuf]) -> (BTreeMap<PathBuf, Identity>, Vec<PathBuf>) {
     (folders, targets)
 }
 
-/// The nearest folder above `file` that is there, and the file below it, both without links.
-fn nearest_folder(file: &Path) -> Option<(PathBuf, PathBuf)> {
+/// Returns the nearest existing folder above `file`, and the file in it, both without links.
+fn nearest_existing_folder(file: &Path) -> Option<(PathBuf, PathBuf)> {
     let mut folders = file.ancestors().skip(1);
     folders.find_map(|folder| {
         let whole = folder.canonicalize().ok().filter(|whole| whole.is_dir())?;

@@ -1,11 +1,11 @@
-//! The built-in list, and that its own header explains what is read.
+//! Tests of the built-in catalog, and of its header, which explains the keys.
 //!
-//! Rule: the list has no mistake, and every entry says all that a person needs to choose.
+//! Rule: the catalog has no error, and every entry has all that a person needs to choose.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
-use transom_catalog::Catalogue;
+use transom_catalog::Catalog;
 use transom_catalog::entries::Tag;
 
 use super::{FULL, read};
@@ -13,9 +13,9 @@ use super::{FULL, read};
 const LIST: &str = include_str!("../../../../models.toml");
 
 #[test]
-fn the_built_in_list_has_no_mistake_and_enough_models() {
-    let list = read(LIST).unwrap_or_else(|mistake| panic!("{mistake}"));
-    assert_eq!(*Catalogue::built_in(), list);
+fn the_built_in_catalog_has_no_error_and_enough_models() {
+    let list = read(LIST).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(*Catalog::built_in(), list);
     let installable = list.entries.iter().filter(|entry| entry.bundled.is_none());
     let n_models = installable.count();
     assert!(n_models >= 25, "{n_models} models can be installed");
@@ -26,42 +26,42 @@ fn the_built_in_list_has_no_mistake_and_enough_models() {
 }
 
 #[test]
-fn every_built_in_entry_says_what_a_person_needs_to_choose() {
-    for entry in &Catalogue::built_in().entries {
+fn every_built_in_entry_has_what_a_person_needs_to_choose() {
+    for entry in &Catalog::built_in().entries {
         let id = &entry.id;
-        let texts = [&entry.family, &entry.description, &entry.licence];
+        let texts = [&entry.family, &entry.description, &entry.license];
         assert!(texts.iter().all(|text| !text.is_empty()), "{id}");
         assert!(
             entry.description.ends_with('.'),
             "{id}: {}",
             entry.description
         );
-        assert!(!entry.tags.is_empty(), "{id} is for nothing");
+        assert!(!entry.tags.is_empty(), "{id} has no tag");
         if entry.bundled.is_some() {
             continue;
         }
         assert!(entry.source.is_some(), "{id} has no model card");
         for variant in &entry.variants {
-            let form = format!("{id}, {}", variant.packing);
+            let form = format!("{id}, {}", variant.quantization);
             assert!(variant.size_bytes().is_some(), "{form}: how large?");
         }
     }
 }
 
 #[test]
-fn the_starter_lies_where_the_list_says() {
-    let list = Catalogue::built_in();
+fn the_starter_is_where_the_catalog_says() {
+    let list = Catalog::built_in();
     let bundled = list.find("starter").unwrap().bundled.as_ref().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     assert!(root.join(&bundled.path).join("config.json").is_file());
 }
 
-/// Words of the header that begin a line of its tables, or stand in a list of keys there.
+/// Returns the keys that the header documents: words that begin a line of its tables, also several.
 fn documented() -> BTreeSet<String> {
     let header = LIST.lines().take_while(|line| line.starts_with('#'));
     let mut keys = BTreeSet::new();
     for line in header {
-        // Keys are indented by two blanks, what is said of them by more.
+        // Keys are indented by two blanks, their descriptions by more.
         let Some(line) = line
             .strip_prefix("#   ")
             .filter(|line| !line.starts_with(' '))
@@ -75,7 +75,7 @@ fn documented() -> BTreeSet<String> {
     keys
 }
 
-/// Keys that the reader knows: it names them itself when it is given one that it does not.
+/// Returns the keys that the reader knows. Its error for an unknown key lists them.
 fn read_keys() -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     let tables = [
@@ -97,8 +97,8 @@ fn read_keys() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_header_of_the_list_explains_every_key_that_is_read_and_no_other() {
-    // Tables have lines of their own, and the keys of a file are explained with `files`.
+fn the_header_explains_every_key_that_is_read_and_no_other() {
+    // Tables have their own lines, and the keys of a file are explained with `files`.
     let tables = ["sampling", "architecture", "variant"].map(str::to_owned);
     let read: BTreeSet<String> = read_keys()
         .into_iter()
@@ -115,26 +115,30 @@ fn the_header_of_the_list_explains_every_key_that_is_read_and_no_other() {
 }
 
 #[test]
-fn a_draft_has_the_vocabulary_of_its_model() {
-    let list = Catalogue::built_in();
+fn a_draft_model_has_the_vocabulary_of_its_model() {
+    let list = Catalog::built_in();
     for entry in &list.entries {
         let Some(draft) = entry.draft.as_deref().and_then(|id| list.find(id)) else {
             continue;
         };
         let tokens = |entry: &transom_catalog::Entry| entry.architecture.vocabulary;
-        // Tables are padded to round numbers, which differ by a few hundred rows.
+        // Embedding tables are padded to round numbers, which differ by a few hundred rows.
         let difference = tokens(entry).abs_diff(tokens(draft));
         assert!(difference < 1024, "{} and its draft {}", entry.id, draft.id);
     }
 }
 
 #[test]
-fn no_two_built_in_variants_are_the_same_files() {
+fn no_two_built_in_variants_have_the_same_files() {
     let mut seen = HashSet::new();
-    for entry in &Catalogue::built_in().entries {
+    for entry in &Catalog::built_in().entries {
         for variant in &entry.variants {
             let first = variant.files.first().map(|file| file.name.clone());
-            let place = (variant.repository.clone(), variant.packing.clone(), first);
+            let place = (
+                variant.repository.clone(),
+                variant.quantization.clone(),
+                first,
+            );
             assert!(seen.insert(place.clone()), "{}: {place:?}", entry.id);
         }
     }

@@ -1,12 +1,12 @@
-//! What the list says of a model before it is fetched, against what its files say when it is here.
+//! Compares what the catalog says about a model before the download with what its files say after it.
 //!
-//! Rule: a person is told the same before and after, so every sum of an estimate is compared.
+//! Rule: estimates must be equal before and after, so every number of an estimate is compared.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use transom_catalog::convert::{Packing, convert};
+use transom_catalog::convert::{Quantization, convert};
 use transom_catalog::fit::{self, Machine};
 use transom_catalog::{Entry, Format, KvType, ModelFacts, inspect};
 use transom_fit::KvCacheChoice;
@@ -17,13 +17,13 @@ fn starter() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter")
 }
 
-/// An entry with these numbers and one variant.
+/// Returns an entry with these numbers and one variant.
 fn entry(numbers: &str, variant: &str) -> Entry {
     let text = format!(
         "[[model]]\nid = \"m\"\nname = \"M\"\n[model.architecture]\n{numbers}\n\
          [[model.variant]]\nrepository = \"o/m\"\n{variant}\n"
     );
-    let mut list = read(&text).unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));
+    let mut list = read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     list.entries.remove(0)
 }
 
@@ -38,7 +38,7 @@ fn close(what: &str, before: u64, after: u64) {
     assert!(share < 0.02, "{what}: {before} before, {after} after");
 }
 
-/// Holds all that an estimate is made of side by side; weights and parameters within 2 %.
+/// Compares all facts that estimates use; weights and parameters may differ by 2 %.
 #[track_caller]
 fn check_agree(before: &ModelFacts, after: &ModelFacts) {
     let shape = |facts: &ModelFacts| {
@@ -46,7 +46,7 @@ fn check_agree(before: &ModelFacts, after: &ModelFacts) {
             (
                 facts.format,
                 facts.architecture.clone(),
-                facts.packing(),
+                facts.quantization(),
                 facts.bits,
             ),
             (
@@ -96,7 +96,7 @@ const STARTER: &str = "model_type = \"qwen3\"\nparameters = 62_112_896\nlayers =
     vocabulary = 16384\ncontext_length = 2048";
 
 #[test]
-fn the_starters_folder_is_what_the_list_would_say() {
+fn the_catalog_agrees_with_the_starters_folder() {
     let bytes = starter()
         .join("model.safetensors")
         .metadata()
@@ -108,17 +108,17 @@ fn the_starters_folder_is_what_the_list_would_say() {
     );
     let after = inspect(&starter()).unwrap();
     check_agree(&facts(STARTER, &with_files), &after);
-    // Without any size it is reckoned from the packing.
+    // Without a size it is computed from the quantization.
     let without = "format = \"mlx\"\npacking = \"4-bit\"";
     check_agree(&facts(STARTER, without), &after);
 }
 
 #[test]
-fn the_starters_file_is_what_the_list_would_say() {
+fn the_catalog_agrees_with_the_starters_gguf_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("starter.gguf");
-    for (packing, name) in [(Packing::Q8_0, "Q8_0"), (Packing::F16, "F16")] {
-        convert(&starter(), &path, packing, &mut |_, _| ()).unwrap();
+    for (quantization, name) in [(Quantization::Q8_0, "Q8_0"), (Quantization::F16, "F16")] {
+        convert(&starter(), &path, quantization, &mut |_, _| ()).unwrap();
         let bytes = path.metadata().unwrap().len();
         let variant = format!(
             "format = \"gguf\"\npacking = \"{name}\"\n\
@@ -128,8 +128,8 @@ fn the_starters_file_is_what_the_list_would_say() {
     }
 }
 
-/// A folder of this configuration with so many parameters in 16 bits, of which nothing is on the
-/// disk but their number.
+/// Creates a folder with this configuration and this many parameters in 16 bits. The weight file has
+/// only a header.
 fn folder(config: &serde_json::Value, n_parameters: u64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
@@ -156,7 +156,7 @@ fn check_folder(config: &serde_json::Value, n_parameters: u64, numbers: &str) ->
 }
 
 #[test]
-fn a_model_with_sliding_windows_is_what_the_list_would_say() {
+fn the_catalog_agrees_with_a_model_with_sliding_windows() {
     let config = json!({
         "model_type": "gemma3_text", "hidden_size": 640, "num_hidden_layers": 18,
         "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 256,
@@ -175,7 +175,7 @@ fn a_model_with_sliding_windows_is_what_the_list_would_say() {
 }
 
 #[test]
-fn a_model_with_linear_layers_is_what_the_list_would_say() {
+fn the_catalog_agrees_with_a_model_with_linear_layers() {
     let config = json!({
         "model_type": "qwen3_next", "hidden_size": 1024, "num_hidden_layers": 12,
         "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128,
@@ -183,7 +183,7 @@ fn a_model_with_linear_layers_is_what_the_list_would_say() {
         "full_attention_interval": 4, "linear_num_value_heads": 8, "linear_num_key_heads": 4,
         "linear_key_head_dim": 64, "linear_value_head_dim": 64, "linear_conv_kernel_dim": 4,
     });
-    // A matrix a head, and three inputs of the convolution over queries, keys and values.
+    // A matrix per head, and three inputs of the convolution over queries, keys and values.
     let state = (8 * 64 * 64 + 3 * (2 * 4 * 64 + 8 * 64)) * 4;
     check_folder(
         &config,
@@ -197,7 +197,7 @@ fn a_model_with_linear_layers_is_what_the_list_would_say() {
 }
 
 #[test]
-fn layers_of_different_kinds_of_heads_are_what_the_list_would_say() {
+fn the_catalog_agrees_with_layers_of_different_heads() {
     let config = json!({
         "model_type": "gemma4_text", "hidden_size": 1536, "num_hidden_layers": 35,
         "num_attention_heads": 8, "num_key_value_heads": 1, "head_dim": 256,
@@ -214,14 +214,14 @@ fn layers_of_different_kinds_of_heads_are_what_the_list_would_say() {
 }
 
 #[test]
-fn a_mixture_of_experts_is_what_the_list_would_say() {
+fn the_catalog_agrees_with_a_mixture_of_experts() {
     let config = json!({
         "model_type": "qwen3_moe", "hidden_size": 1024, "num_hidden_layers": 12,
         "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128,
         "intermediate_size": 3072, "moe_intermediate_size": 512, "num_experts": 64,
         "num_experts_per_tok": 10, "vocab_size": 32_000, "max_position_embeddings": 65_536,
     });
-    // Of the folder's one tensor all is read for a token.
+    // A token reads all of the folder's only tensor.
     let numbers = "model_type = \"qwen3_moe\"\nactive_parameters = 900_000_000\nlayers = 12\n\
         hidden_size = 1024\nheads = 8\nkv_heads = 2\nhead_dim = 128\n\
         intermediate_size = 5120\nvocabulary = 32_000\ncontext_length = 65_536";
@@ -254,11 +254,11 @@ fn a_mixture_of_experts_reads_only_what_it_uses() {
         (&*gguf.architecture, gguf.format),
         ("qwen3moe", Format::Gguf)
     );
-    assert_eq!(gguf.packing(), "Q4_K");
+    assert_eq!(gguf.quantization(), "Q4_K");
 }
 
 #[test]
-fn weights_for_pictures_are_fetched_and_not_counted_as_loaded() {
+fn image_weights_are_downloaded_but_not_counted_as_loaded() {
     let numbers = format!("{STARTER}\nvision_parameters = 1_000_000");
     let mlx = facts(
         &numbers,

@@ -1,30 +1,32 @@
-//! The list of models: what is read of it, what is told of a mistake, and how it follows its files.
+//! Tests of the catalog: reading it, its errors, and following its files.
 //!
-//! Rule: a list is changed in one place at a time, so that each test shows what that place is for.
+//! Rule: each test changes the catalog in one place, so that it shows the purpose of that place.
 
-// Functions of a test that are none themselves may unwrap in such modules only.
+// In these modules, also functions that are no tests may unwrap.
 #[cfg(test)]
 mod built_in;
+#[cfg(test)]
+mod damaged;
+#[cfg(test)]
+mod errors;
 #[cfg(test)]
 mod facts;
 #[cfg(test)]
 mod merge;
 #[cfg(test)]
-mod mistakes;
-#[cfg(test)]
 mod watch;
 
 use std::path::Path;
 
-use transom_catalog::{Catalogue, Mistake};
+use transom_catalog::{Catalog, CatalogError};
 
-/// A list of one model that uses every key.
+/// A catalog that uses every key.
 const FULL: &str = r#"[[model]]
 id = "big"
 name = "Big Model 7B"
 family = "Big"
 description = "For tests, and for no real work."
-licence = "Apache-2.0"
+license = "Apache-2.0"
 tags = ["chat", "reasoning"]
 source = "https://example.org/big"
 draft = "small"
@@ -89,6 +91,6 @@ packing = "Q8_0"
 repository = "owner/Small-GGUF"
 "#;
 
-fn read(text: &str) -> Result<Catalogue, Mistake> {
-    Catalogue::read(text, Path::new("models.toml"))
+fn read(text: &str) -> Result<Catalog, CatalogError> {
+    Catalog::read(text, Path::new("models.toml"))
 }

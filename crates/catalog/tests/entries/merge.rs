@@ -1,17 +1,17 @@
-//! A user's own list over the built-in one, and finding a model in it.
+//! Tests of merging a user's catalog into the built-in one, and of searching.
 //!
-//! Rule: what a user's list does not name stays as it was.
+//! Rule: entries that the user's catalog does not name stay as they are.
 
 use std::path::Path;
 
 use proptest::prelude::*;
-use transom_catalog::{Catalogue, Entry};
+use transom_catalog::{Catalog, Entry};
 
 use super::{FULL, read};
 
 const MINE: &str = "mine.toml";
 
-/// A list of models that only differ in their ids and names.
+/// Returns a catalog of models that differ only in their ids and names.
 fn list(models: &[(String, String)]) -> String {
     let small = &FULL[FULL.find("[[model]]\nid = \"small\"").unwrap()..];
     let models = models.iter().map(|(id, name)| {
@@ -21,7 +21,7 @@ fn list(models: &[(String, String)]) -> String {
     models.collect()
 }
 
-fn merged(base: &Catalogue, text: &str) -> Catalogue {
+fn merged(base: &Catalog, text: &str) -> Catalog {
     base.merged_with(text, Path::new(MINE)).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn of(ids: &[&str], name: &str) -> String {
 }
 
 #[test]
-fn an_entry_of_the_same_id_takes_the_place_of_the_built_in_one() {
+fn an_entry_of_the_same_id_replaces_the_built_in_one() {
     let base = read(&of(&["a", "b", "c"], "Built in")).unwrap();
     let merged = merged(&base, &of(&["d", "b"], "Mine"));
     assert_eq!(ids(&merged.entries), ["a", "b", "c", "d"]);
@@ -46,7 +46,7 @@ fn an_entry_of_the_same_id_takes_the_place_of_the_built_in_one() {
 }
 
 #[test]
-fn a_users_model_may_have_a_built_in_draft() {
+fn a_users_model_may_have_a_built_in_draft_model() {
     let base = read(&of(&["small"], "Built in")).unwrap();
     let big = &FULL[..FULL.find("[[model]]\nid = \"small\"").unwrap()];
     let merged = merged(&base, big);
@@ -56,17 +56,17 @@ fn a_users_model_may_have_a_built_in_draft() {
 }
 
 #[test]
-fn an_empty_list_changes_nothing_and_a_wrong_one_is_refused() {
+fn an_empty_catalog_changes_nothing_and_a_wrong_one_is_refused() {
     let base = read(FULL).unwrap();
     assert_eq!(merged(&base, ""), base);
     assert_eq!(merged(&base, "# nothing yet\n"), base);
-    let mistake = base.merged_with("\n oops", Path::new(MINE)).unwrap_err();
-    assert_eq!(mistake.file, Path::new(MINE));
-    assert_eq!(mistake.line, 2);
+    let error = base.merged_with("\n oops", Path::new(MINE)).unwrap_err();
+    assert_eq!(error.file, Path::new(MINE));
+    assert_eq!(error.line, 2);
 }
 
 #[test]
-fn a_search_finds_all_words_anywhere_and_names_first() {
+fn a_search_finds_all_words_anywhere_and_returns_names_first() {
     let list = read(FULL).unwrap();
     let found = |words: &str| {
         let found = list.search(words).into_iter();
@@ -78,7 +78,7 @@ fn a_search_finds_all_words_anywhere_and_names_first() {
     assert_eq!(found("owner/small"), ["small"], "a repository");
     assert_eq!(found("big small"), Vec::<&str>::new());
     assert_eq!(found("q8_0"), Vec::<&str>::new());
-    // "Small" in a description does not come before a model called so.
+    // "Small" in a description does not come before a model with that name.
     let text = FULL.replace("For tests,", "For small tests,");
     let list = read(&text).unwrap();
     assert_eq!(list.search("small")[0].id, "small");
@@ -99,7 +99,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_a_users_list_does_not_name_is_never_lost(base in models(), mine in models()) {
+    fn entries_that_a_users_catalog_does_not_name_are_never_lost(base in models(), mine in models()) {
         let list_of_base = read(&list(&base)).unwrap();
         let merged = merged(&list_of_base, &list(&mine));
         for entry in &list_of_base.entries {

@@ -1,25 +1,25 @@
-//! The list as its files change, as editors, people and scripts change them.
+//! Tests of following the catalog files when editors, people and scripts change them.
 //!
-//! Rule: each wait is for a state and ends with a sentence; no time is guessed.
+//! Rule: each wait is for a state and has a message for its failure.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use transom_catalog::{Catalogue, Mistake, Watch};
+use transom_catalog::{Catalog, CatalogError, CatalogWatcher};
 
 use super::FULL;
 
-/// A user's own list in a folder, and the watch over it.
-struct Follower {
+/// A user's catalog in a temporary folder, and its watcher.
+struct WatchedCatalog {
     root: tempfile::TempDir,
-    watch: Watch,
+    watch: CatalogWatcher,
     changes: Receiver<()>,
 }
 
-impl Follower {
-    /// Of the file `path` below a new folder, which holds `text` at first if there is one.
+impl WatchedCatalog {
+    /// Watches the file `path` in a new folder, with `text` as its first content, if any.
     fn new(path: &str, text: Option<&str>) -> Self {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join(path);
@@ -28,7 +28,7 @@ impl Follower {
             fs::write(&file, text).unwrap();
         }
         let (change, changes) = mpsc::channel();
-        let watch = Watch::start(None, Some(file), move || {
+        let watch = CatalogWatcher::start(None, Some(file), move || {
             let _ = change.send(());
         });
         Self {
@@ -42,16 +42,16 @@ impl Follower {
         self.root.path().join(name)
     }
 
-    /// Waits until what is in force is as it should be.
+    /// Waits until the current catalog is as expected.
     #[track_caller]
-    fn wait(&self, what: &str, is_so: impl Fn(&Catalogue, Option<Mistake>) -> bool) {
+    fn wait(&self, what: &str, is_so: impl Fn(&Catalog, Option<CatalogError>) -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
-        while !is_so(&self.watch.current(), self.watch.mistake()) {
+        while !is_so(&self.watch.current(), self.watch.error()) {
             let left = end.saturating_duration_since(Instant::now());
             if self.changes.recv_timeout(left).is_err() {
                 panic!(
-                    "{what}: not after 60 s; mistake {:?}, problem {:?}",
-                    self.watch.mistake(),
+                    "{what}: not after 60 s; error {:?}, problem {:?}",
+                    self.watch.error(),
                     self.watch.problem()
                 );
             }
@@ -60,14 +60,14 @@ impl Follower {
 
     #[track_caller]
     fn wait_for(&self, name: &str) {
-        self.wait(name, |list, mistake| {
-            named(list) == Some(name) && mistake.is_none()
+        self.wait(name, |list, error| {
+            named(list) == Some(name) && error.is_none()
         });
     }
 }
 
-/// Name of the model `small`.
-fn named(list: &Catalogue) -> Option<&str> {
+/// Returns the name of the model `small`.
+fn named(list: &Catalog) -> Option<&str> {
     Some(&list.find("small")?.name)
 }
 
@@ -77,119 +77,119 @@ fn list(name: &str) -> String {
 
 #[test]
 fn a_file_is_read_at_once_and_again_when_it_is_written() {
-    let follower = Follower::new("models.toml", Some(&list("First")));
-    assert_eq!(named(&follower.watch.current()), Some("First"));
-    assert!(follower.watch.current().find("starter").is_some());
-    fs::write(follower.path("models.toml"), list("Second")).unwrap();
-    follower.wait_for("Second");
+    let watched = WatchedCatalog::new("models.toml", Some(&list("First")));
+    assert_eq!(named(&watched.watch.current()), Some("First"));
+    assert!(watched.watch.current().find("starter").is_some());
+    fs::write(watched.path("models.toml"), list("Second")).unwrap();
+    watched.wait_for("Second");
 }
 
 #[test]
-fn a_file_that_an_editor_puts_in_place_of_the_old_one_is_read() {
-    let follower = Follower::new("models.toml", Some(&list("First")));
+fn a_file_that_an_editor_replaces_is_read() {
+    let watched = WatchedCatalog::new("models.toml", Some(&list("First")));
     for name in ["Second", "Third"] {
-        let new = follower.path(".models.toml.swp");
+        let new = watched.path(".models.toml.swp");
         fs::write(&new, list(name)).unwrap();
-        fs::rename(new, follower.path("models.toml")).unwrap();
-        follower.wait_for(name);
+        fs::rename(new, watched.path("models.toml")).unwrap();
+        watched.wait_for(name);
     }
-    // Others move the old one away first.
-    fs::rename(follower.path("models.toml"), follower.path("models.toml~")).unwrap();
-    fs::write(follower.path("models.toml"), list("Fourth")).unwrap();
-    follower.wait_for("Fourth");
+    // Other editors move the old file away first.
+    fs::rename(watched.path("models.toml"), watched.path("models.toml~")).unwrap();
+    fs::write(watched.path("models.toml"), list("Fourth")).unwrap();
+    watched.wait_for("Fourth");
 }
 
 #[test]
-fn files_and_folders_that_come_later_and_go_are_noticed() {
-    let follower = Follower::new("data/of/app/models.toml", None);
-    assert_eq!(named(&follower.watch.current()), None);
+fn files_and_folders_that_are_created_and_removed_are_noticed() {
+    let watched = WatchedCatalog::new("data/of/app/models.toml", None);
+    assert_eq!(named(&watched.watch.current()), None);
     for name in ["First", "Second"] {
-        fs::create_dir_all(follower.path("data/of/app")).unwrap();
-        fs::write(follower.path("data/of/app/models.toml"), list(name)).unwrap();
-        follower.wait_for(name);
-        fs::remove_file(follower.path("data/of/app/models.toml")).unwrap();
-        follower.wait("gone", |list, mistake| {
-            named(list).is_none() && mistake.is_none()
+        fs::create_dir_all(watched.path("data/of/app")).unwrap();
+        fs::write(watched.path("data/of/app/models.toml"), list(name)).unwrap();
+        watched.wait_for(name);
+        fs::remove_file(watched.path("data/of/app/models.toml")).unwrap();
+        watched.wait("gone", |list, error| {
+            named(list).is_none() && error.is_none()
         });
-        fs::write(follower.path("data/of/app/models.toml"), list(name)).unwrap();
-        follower.wait_for(name);
-        fs::remove_dir_all(follower.path("data")).unwrap();
-        follower.wait("gone again", |list, _| named(list).is_none());
+        fs::write(watched.path("data/of/app/models.toml"), list(name)).unwrap();
+        watched.wait_for(name);
+        fs::remove_dir_all(watched.path("data")).unwrap();
+        watched.wait("gone again", |list, _| named(list).is_none());
     }
-    assert_eq!(*follower.watch.current(), *Catalogue::built_in());
+    assert_eq!(*watched.watch.current(), *Catalog::built_in());
 }
 
 #[test]
-fn a_mistake_is_told_and_the_old_list_stays_until_it_is_mended() {
-    let follower = Follower::new("models.toml", Some(&list("First")));
+fn an_error_is_reported_and_the_old_catalog_stays_until_it_is_fixed() {
+    let watched = WatchedCatalog::new("models.toml", Some(&list("First")));
     let broken = list("Second").replace("layers = 28", "layers = 0");
-    fs::write(follower.path("models.toml"), broken).unwrap();
-    follower.wait("a mistake", |list, mistake| {
-        mistake.is_some() && named(list) == Some("First")
+    fs::write(watched.path("models.toml"), broken).unwrap();
+    watched.wait("an error", |list, error| {
+        error.is_some() && named(list) == Some("First")
     });
-    let mistake = follower.watch.mistake().unwrap();
-    assert_eq!(mistake.file, follower.path("models.toml"));
-    assert!(mistake.line > 50, "{mistake}");
-    fs::write(follower.path("models.toml"), list("Third")).unwrap();
-    follower.wait_for("Third");
+    let error = watched.watch.error().unwrap();
+    assert_eq!(error.file, watched.path("models.toml"));
+    assert!(error.line > 50, "{error}");
+    fs::write(watched.path("models.toml"), list("Third")).unwrap();
+    watched.wait_for("Third");
 }
 
 #[test]
-fn a_mistake_from_the_start_leaves_the_built_in_list() {
-    let follower = Follower::new("models.toml", Some("oops"));
-    assert_eq!(*follower.watch.current(), *Catalogue::built_in());
-    assert_eq!(follower.watch.mistake().unwrap().line, 1);
-    fs::remove_file(follower.path("models.toml")).unwrap();
-    follower.wait("no mistake", |_, mistake| mistake.is_none());
+fn an_error_from_the_start_leaves_the_built_in_catalog() {
+    let watched = WatchedCatalog::new("models.toml", Some("oops"));
+    assert_eq!(*watched.watch.current(), *Catalog::built_in());
+    assert_eq!(watched.watch.error().unwrap().line, 1);
+    fs::remove_file(watched.path("models.toml")).unwrap();
+    watched.wait("no error", |_, error| error.is_none());
 }
 
 #[test]
-fn what_is_no_text_or_no_file_is_a_mistake_like_others() {
-    let follower = Follower::new("models.toml", None);
-    fs::write(follower.path("models.toml"), b"# one\n# \xff\n").unwrap();
-    follower.wait("not UTF-8", |_, mistake| mistake.is_some());
-    let mistake = follower.watch.mistake().unwrap();
-    assert_eq!((mistake.line, mistake.column), (2, 3), "{mistake}");
-    fs::remove_file(follower.path("models.toml")).unwrap();
-    follower.wait("gone", |_, mistake| mistake.is_none());
-    fs::create_dir(follower.path("models.toml")).unwrap();
-    follower.wait("a folder", |_, mistake| {
-        mistake.is_some_and(|mistake| mistake.reason.contains("cannot be read"))
+fn a_file_that_is_no_text_or_no_file_is_an_error_like_others() {
+    let watched = WatchedCatalog::new("models.toml", None);
+    fs::write(watched.path("models.toml"), b"# one\n# \xff\n").unwrap();
+    watched.wait("not UTF-8", |_, error| error.is_some());
+    let error = watched.watch.error().unwrap();
+    assert_eq!((error.line, error.column), (2, 3), "{error}");
+    fs::remove_file(watched.path("models.toml")).unwrap();
+    watched.wait("gone", |_, error| error.is_none());
+    fs::create_dir(watched.path("models.toml")).unwrap();
+    watched.wait("a folder", |_, error| {
+        error.is_some_and(|error| error.reason.contains("can't be read"))
     });
 }
 
 #[test]
-fn a_burst_of_writes_ends_with_the_last_one_in_force() {
-    let follower = Follower::new("models.toml", Some(&list("First")));
+fn a_burst_of_writes_ends_with_the_last_one_in_use() {
+    let watched = WatchedCatalog::new("models.toml", Some(&list("First")));
     let began = Instant::now();
     for n in 0..300 {
-        fs::write(follower.path("models.toml"), list(&format!("Name {n}"))).unwrap();
-        fs::write(follower.path("other.txt"), "not ours").unwrap();
+        fs::write(watched.path("models.toml"), list(&format!("Name {n}"))).unwrap();
+        fs::write(watched.path("other.txt"), "not ours").unwrap();
     }
-    follower.wait_for("Name 299");
-    // Each reading waits until it was quiet for a tenth of a second.
+    watched.wait_for("Name 299");
+    // Each reading waits until there was no change for a tenth of a second.
     let most = 2 + began.elapsed().as_millis() / 100;
-    let n_changes = follower.changes.try_iter().count() as u128;
+    let n_changes = watched.changes.try_iter().count() as u128;
     assert!(
         n_changes <= most,
-        "{n_changes} changes were told, {most} at most"
+        "{n_changes} changes were reported, {most} at most"
     );
 }
 
 #[test]
-fn a_list_that_someone_holds_stays_as_it_is_and_looking_again_harms_nothing() {
-    let follower = Follower::new("models.toml", Some(&list("First")));
-    let held = follower.watch.current();
-    follower.watch.look_again();
-    fs::write(follower.path("models.toml"), list("Second")).unwrap();
-    follower.watch.look_again();
-    follower.wait_for("Second");
+fn a_catalog_that_a_caller_holds_does_not_change_and_a_reload_is_harmless() {
+    let watched = WatchedCatalog::new("models.toml", Some(&list("First")));
+    let held = watched.watch.current();
+    watched.watch.reload();
+    fs::write(watched.path("models.toml"), list("Second")).unwrap();
+    watched.watch.reload();
+    watched.wait_for("Second");
     assert_eq!(named(&held), Some("First"));
 }
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_is_a_link_is_followed_to_where_it_is_written() {
+fn a_file_that_is_a_link_is_watched_at_its_target() {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir(root.path().join("kept")).unwrap();
     fs::create_dir(root.path().join("data")).unwrap();
@@ -198,21 +198,21 @@ fn a_file_that_is_a_link_is_followed_to_where_it_is_written() {
     let link = root.path().join("data/models.toml");
     std::os::unix::fs::symlink(&kept, &link).unwrap();
     let (change, changes) = mpsc::channel();
-    let watch = Watch::start(None, Some(link), move || {
+    let watch = CatalogWatcher::start(None, Some(link), move || {
         let _ = change.send(());
     });
-    let follower = Follower {
+    let watched = WatchedCatalog {
         root,
         watch,
         changes,
     };
-    follower.wait_for("First");
+    watched.wait_for("First");
     fs::write(&kept, list("Second")).unwrap();
-    follower.wait_for("Second");
+    watched.wait_for("Second");
 }
 
 #[test]
-fn a_built_in_list_that_is_a_file_is_followed_as_well() {
+fn a_built_in_catalog_that_is_a_file_is_watched_as_well() {
     let root = tempfile::tempdir().unwrap();
     let (base, user) = (
         root.path().join("models.toml"),
@@ -220,25 +220,25 @@ fn a_built_in_list_that_is_a_file_is_followed_as_well() {
     );
     fs::write(&base, list("First")).unwrap();
     let (change, changes) = mpsc::channel();
-    let watch = Watch::start(Some(base.clone()), Some(user.clone()), move || {
+    let watch = CatalogWatcher::start(Some(base.clone()), Some(user.clone()), move || {
         let _ = change.send(());
     });
-    let follower = Follower {
+    let watched = WatchedCatalog {
         root,
         watch,
         changes,
     };
-    follower.wait_for("First");
-    assert!(follower.watch.current().find("starter").is_none());
+    watched.wait_for("First");
+    assert!(watched.watch.current().find("starter").is_none());
     fs::write(&user, list("Mine")).unwrap();
-    follower.wait_for("Mine");
+    watched.wait_for("Mine");
     fs::write(&base, "oops").unwrap();
-    follower.wait("a mistake", |list, mistake| {
-        named(list) == Some("Mine") && mistake.is_some_and(|mistake| mistake.file == base)
+    watched.wait("an error", |list, error| {
+        named(list) == Some("Mine") && error.is_some_and(|error| error.file == base)
     });
     fs::remove_file(&base).unwrap();
-    follower.wait("the list of the program", |list, _| {
+    watched.wait("the built-in catalog", |list, _| {
         list.find("starter").is_some()
     });
-    follower.wait_for("Mine");
+    watched.wait_for("Mine");
 }

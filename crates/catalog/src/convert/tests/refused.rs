@@ -1,15 +1,15 @@
-//! Folders that are refused, each with a message that names the file and the value.
+//! Tests of folders that are refused, each with a message that names the file and the value.
 
 use super::*;
 
-/// Converts `name` after `change` was made to the JSON file `file`, and gives the message.
+/// Applies `change` to the JSON file `file` of `name`, converts it, and returns the message.
 fn refused(name: &str, file: &str, change: impl FnOnce(&mut Json)) -> String {
     let folder = model(name);
     let path = folder.path().join(file);
     let mut json = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     change(&mut json);
     fs::write(&path, json.to_string()).unwrap();
-    let message = converted(folder.path(), Packing::F16)
+    let message = converted(folder.path(), Quantization::F16)
         .unwrap_err()
         .to_string();
     let left = fs::read_dir(folder.path()).unwrap();
@@ -17,7 +17,7 @@ fn refused(name: &str, file: &str, change: impl FnOnce(&mut Json)) -> String {
         let name = entry.as_ref().unwrap().file_name();
         name.to_string_lossy().contains("converted")
     });
-    assert_eq!(parts.count(), 0, "something was left behind");
+    assert_eq!(parts.count(), 0, "a part file is left");
     message
 }
 
@@ -32,7 +32,7 @@ fn check(message: &str, expected: &[&str]) {
 }
 
 #[test]
-fn what_the_configuration_says_is_understood_or_refused() {
+fn values_of_the_configuration_are_supported_or_refused() {
     let config =
         |key: &str, value: Json| refused("qwen3-bf16", "config.json", |json| json[key] = value);
     check(
@@ -75,7 +75,7 @@ fn what_the_configuration_says_is_understood_or_refused() {
 }
 
 #[test]
-fn quantisation_is_understood_or_refused() {
+fn quantizations_are_supported_or_refused() {
     let with = |change: fn(&mut Json)| refused("qwen3-q4-g64", "config.json", change);
     check(
         &with(|json| json["quantization"]["mode"] = "mxfp4".into()),
@@ -96,7 +96,7 @@ fn quantisation_is_understood_or_refused() {
 }
 
 #[test]
-fn the_tokenizer_is_understood_or_refused() {
+fn tokenizers_are_supported_or_refused() {
     let with = |change: fn(&mut Json)| refused("qwen3-bf16", "tokenizer.json", change);
     check(
         &with(|json| json["model"]["type"] = "Unigram".into()),
@@ -116,7 +116,7 @@ fn the_tokenizer_is_understood_or_refused() {
     );
     check(
         &with(|json| json["added_tokens"][0]["lstrip"] = true.into()),
-        &["<|endoftext|>", "takes its neighbours in"],
+        &["<|endoftext|>", "takes its neighbors in"],
     );
     check(
         &with(|json| json["added_tokens"][1]["content"] = "<|endoftext|>".into()),
@@ -128,14 +128,14 @@ fn the_tokenizer_is_understood_or_refused() {
     );
 }
 
-/// An array of more than two further ends cannot be written; up to two have entries of their own.
+/// An array of more than two further end tokens can't be written; up to two have their own entries.
 #[test]
-fn ends_of_an_answer_are_all_written_or_refused() {
+fn end_tokens_are_all_written_or_refused() {
     let folder = model("qwen3-bf16");
     let write = |ids: &str| {
         let text = format!("{{\"eos_token_id\": {ids}}}");
         fs::write(folder.path().join("generation_config.json"), text).unwrap();
-        converted(folder.path(), Packing::F16)
+        converted(folder.path(), Quantization::F16)
     };
     let file = write("[258, 5, 6, 256]").unwrap();
     let view = file.view().unwrap();
@@ -160,20 +160,20 @@ fn weights_that_are_not_numbers_or_too_large_are_refused() {
         let at = bytes.len() - 4;
         bytes[at..].copy_from_slice(&value.to_le_bytes());
         fs::write(&path, bytes).unwrap();
-        converted(folder.path(), Packing::F16)
+        converted(folder.path(), Quantization::F16)
     };
     let message = with_last(f32::NAN).unwrap_err().to_string();
     check(&message, &["model.safetensors: an element of", "is NaN"]);
     fs::write(&path, &good[..good.len() - 1]).unwrap();
-    let message = converted(folder.path(), Packing::F16)
+    let message = converted(folder.path(), Quantization::F16)
         .unwrap_err()
         .to_string();
     check(&message, &["cut short"]);
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_named() {
+fn an_output_path_that_cannot_be_written_is_named() {
     let to = starter().join("no folder/model.gguf");
-    let message = convert(&starter(), &to, Packing::F16, &mut |_, _| ()).unwrap_err();
+    let message = convert(&starter(), &to, Quantization::F16, &mut |_, _| ()).unwrap_err();
     check(&message.to_string(), &["no folder/model.gguf"]);
 }

@@ -1,7 +1,7 @@
-//! Byte-level BPE: which of llama.cpp's pre-tokenizers splits as `tokenizer.json` says.
+//! Byte-level BPE: chooses the llama.cpp pre-tokenizer that splits like `tokenizer.json`.
 //!
-//! A pre-tokenizer is a name in GGUF, and code in llama.cpp. It is recognised by the expression in
-//! `tokenizer.json`, character by character; one that is not in the table is refused.
+//! In GGUF a pre-tokenizer is a name, and its code is in llama.cpp. It is recognized by the exact
+//! regular expression in `tokenizer.json`. An expression that is not in the table is refused.
 
 use serde_json::Value;
 
@@ -9,23 +9,23 @@ use super::Tokenizer;
 use crate::convert::ConvertError;
 use crate::gguf::GgufWriter;
 
-/// How text is split before its parts are merged.
+/// How text is split before the merges.
 #[derive(Debug, PartialEq)]
 enum Split<'a> {
-    /// By one expression, of which each match is a part.
+    /// By a regular expression; each match is a part.
     Expression(&'a str),
-    /// By GPT-2's expression, which the `tokenizers` library has built in.
+    /// By GPT-2's expression, which is built into the `tokenizers` library.
     Gpt2,
-    /// By digits first, each on its own, and then as GPT-2 does.
+    /// First by single digits, then by GPT-2's expression.
     DigitsThenGpt2,
 }
 
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// The split, whether a part that is a token stays whole whatever the merges say, and the name. Each
-/// row was compared with the `tokenizers` library over 82,000 texts of all scripts without a
-/// difference. Mistral's Tekken is not here: llama.cpp's form of it splits words with combining marks
-/// elsewhere.
+/// The split, whether a part that is a token is kept without merges, and llama.cpp's name. Each row
+/// was compared with the `tokenizers` library over 82,000 texts in all scripts without a
+/// difference. Mistral's Tekken is missing, because llama.cpp's version splits words with combining
+/// marks differently.
 const PRE_TOKENIZERS: [(Split<'static>, bool, &str); 5] = [
     (Split::Expression(QWEN2), false, "qwen2"),
     (Split::Expression(LLAMA3), true, "llama-bpe"),
@@ -67,7 +67,7 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// The merges, each as one text with a space between its parts.
+    /// Returns the merges, each as one text with a space between its parts.
     fn merges(&self) -> Result<Vec<String>, ConvertError> {
         let merges = self.model.merges.iter().enumerate();
         merges
@@ -81,7 +81,7 @@ impl Tokenizer {
     }
 }
 
-/// Understands `pre_tokenizer`.
+/// Reads `pre_tokenizer`.
 fn split(entry: &Value) -> Option<Split<'_>> {
     let steps = match entry["type"].as_str()? {
         "Sequence" => entry["pretokenizers"].as_array()?.as_slice(),
@@ -104,7 +104,7 @@ fn split(entry: &Value) -> Option<Split<'_>> {
     }
 }
 
-/// Whether a step turns text into letters for bytes, and splits as GPT-2 does or not at all.
+/// Returns true if a step maps bytes to letters, and splits like GPT-2 or not at all.
 fn is_byte_level(step: &Value, uses_expression: bool) -> bool {
     let splits = step["use_regex"].as_bool().unwrap_or(true);
     step["type"] == "ByteLevel" && step["add_prefix_space"] != true && splits == uses_expression

@@ -1,9 +1,9 @@
-//! SentencePiece's BPE with byte fallback, as the first Llama models and Mistral have it.
+//! SentencePiece's BPE with byte fallback, as in the first Llama models and Mistral.
 //!
-//! llama.cpp merges by the scores of tokens: of all neighbours that are a token together, those
-//! with the best score become it. `tokenizer.json` has a list of merges. Both say the same if each
-//! pair of tokens that makes a token is in the list, and the pairs that make one token stand
-//! together there; then the place in the list is the score. Lists of other forms are refused.
+//! llama.cpp merges by token scores: of all neighbors that form a token, those with the best score
+//! are merged. `tokenizer.json` has a list of merges. Both give the same result if each pair of tokens
+//! that forms a token is in the list, and the pairs that form the same token are next to each other;
+//! then the position in the list is the score. Other lists are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use super::{TokenType, Tokenizer};
 use crate::convert::ConvertError;
 use crate::gguf::GgufWriter;
 
-/// What SentencePiece writes for a space.
+/// SentencePiece's character for a space.
 const SPACE: char = '▁';
 
 impl Tokenizer {
-    /// Writes the kind, the scores and how spaces are treated.
+    /// Writes the kind, the scores and the treatment of spaces.
     pub(super) fn write_sentence_piece(&self, to: &mut GgufWriter) -> Result<(), ConvertError> {
         to.string("tokenizer.ggml.model", "llama")
             .string("tokenizer.ggml.pre", "default")
@@ -26,7 +26,7 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// Marks the tokens that stand for single bytes.
+    /// Marks the tokens for single bytes.
     pub(super) fn mark_bytes(&mut self) -> Result<(), ConvertError> {
         for byte in 0..=255u8 {
             let text = format!("<0x{byte:02X}>");
@@ -38,9 +38,9 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// Whether text is preceded by a space, by the two ways in which files say so. A scheme that
-    /// does so only at the very beginning is written as "never": a chat begins with a special
-    /// token, so nothing is ever at the beginning.
+    /// Returns true if a space is added before text; files say so in two ways. A scheme that adds it
+    /// only at the very beginning is written as "never": a chat begins with a special token, so no
+    /// text is at the beginning.
     fn adds_space(&self) -> Result<bool, ConvertError> {
         let normalizer = &self.json["normalizer"];
         let pre_tokenizer = &self.json["pre_tokenizer"];
@@ -75,8 +75,8 @@ impl Tokenizer {
         }
     }
 
-    /// A score for each token: minus the place of its first merge. Tokens that no merge makes are
-    /// never looked for by their score.
+    /// Returns a score for each token: minus the position of its first merge. Tokens that no merge
+    /// forms are never looked up by score.
     fn scores(&self) -> Result<Vec<f32>, ConvertError> {
         let mut merged: BTreeMap<String, f32> = BTreeMap::new();
         let mut pairs = BTreeSet::new();
@@ -102,7 +102,7 @@ impl Tokenizer {
             .collect())
     }
 
-    /// Refuses two tokens that make a token, but in no merge: llama.cpp would join them.
+    /// Refuses two tokens that form a token without a merge, because llama.cpp would merge them.
     fn find_missing_merge(&self, pairs: &BTreeSet<(&str, &str)>) -> Result<(), ConvertError> {
         let is_normal = |text: &str| {
             let id = self.model.vocab.get(text).map(|&id| id as usize);

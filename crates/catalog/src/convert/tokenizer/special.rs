@@ -1,6 +1,6 @@
-//! Tokens with a meaning: the first of a text, those that end one, and padding.
+//! Special tokens: beginning of text, end of text, and padding.
 //!
-//! They are spread over `tokenizer_config.json`, `config.json`, `generation_config.json` and the
+//! They are in `tokenizer_config.json`, `config.json`, `generation_config.json` and the
 //! post-processor of `tokenizer.json`.
 
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::convert::ConvertError;
 use crate::gguf::GgufWriter;
 use crate::safetensors::read_json;
 
-/// Texts by which llama.cpp knows the end of an answer, whatever the file's entries say. Of its
-/// list, those that Llama, Mistral and Qwen have.
+/// Texts of tokens that end a response in llama.cpp whatever the file's entries say. From its list,
+/// those that Llama, Mistral and Qwen have.
 const KNOWN_ENDS: [&str; 7] = [
     "<|eot_id|>",
     "<|im_end|>",
@@ -25,7 +25,7 @@ const KNOWN_ENDS: [&str; 7] = [
 ];
 
 impl Tokenizer {
-    /// Writes the numbers of the special tokens, and whether text begins and ends with them.
+    /// Writes the ids of the special tokens, and whether they are added at the beginning and the end.
     pub(super) fn write_special(
         &self,
         folder: &Path,
@@ -66,7 +66,7 @@ impl Tokenizer {
         write("eos", eos);
         write("padding", first("pad_token", "pad_token_id"));
         write("unknown", self.unknown());
-        // One more end of an answer has an entry of its own, and one more of a message.
+        // GGUF has entries for one more token that ends a response, and for one that ends a message.
         let mut others = numbered("eos_token_id");
         others.sort_unstable();
         others.dedup();
@@ -100,7 +100,7 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// What the post-processor puts around one text.
+    /// Returns what the post-processor adds around one text.
     fn template(&self) -> Result<&[Value], ConvertError> {
         let entry = &self.json["post_processor"];
         let steps = match entry["processors"].as_array() {
@@ -119,14 +119,14 @@ impl Tokenizer {
         Ok(pieces)
     }
 
-    /// Whether a piece of the template is the token `id`.
+    /// Returns true if a piece of the template is the token `id`.
     fn is_special(&self, piece: &Value, id: Option<u32>) -> bool {
         let text = piece["SpecialToken"]["id"].as_str();
         id.is_some() && text.and_then(|text| self.id_of(text)) == id
     }
 }
 
-/// One number, or a list of them.
+/// Returns one id or a list of ids.
 fn ids_of(value: &Value) -> Vec<u32> {
     let values = match value {
         Value::Array(values) => values.as_slice(),

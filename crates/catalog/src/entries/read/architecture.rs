@@ -1,13 +1,13 @@
-//! Reads a model's numbers and holds them against each other.
+//! Reads the numbers of a model and checks that they are consistent.
 //!
-//! Rule: what passes here can be multiplied with a context length in 64 bits, and stands for a model
+//! Rule: numbers that pass can be multiplied with a context length in 64 bits, and describe a model
 //! that can exist.
 
 use std::ops::RangeInclusive;
 
 use super::keys;
 use crate::entries::table::{Document, Table};
-use crate::entries::{Architecture, BundledPacking};
+use crate::entries::{Architecture, BundledQuantization};
 use crate::facts::MAX_LAYERS;
 
 /// More than any model has; keeps sums far from overflow.
@@ -19,20 +19,20 @@ const EXPERTS: RangeInclusive<u64> = 1..=1 << 12;
 const BYTES: RangeInclusive<u64> = 1..=1 << 50;
 const STATE_BYTES: RangeInclusive<u64> = 1..=1 << 34;
 
-/// Reads `[model.architecture]`; `is_bundled` of a model that ships with the program.
+/// Reads `[model.architecture]`. `is_bundled` is true for the model that comes with the program.
 pub(super) fn read(
     table: &Table<'_>,
     is_bundled: bool,
     document: &mut Document<'_>,
 ) -> Option<Architecture> {
     table.allow_only(&keys::ARCHITECTURE, document);
-    let n_before = document.n_mistakes();
+    let n_before = document.n_errors();
     let model_type = table.text("model_type", document);
-    let model_type = table.need("model_type", "\"qwen3\"", model_type, document);
+    let model_type = table.require("model_type", "\"qwen3\"", model_type, document);
     let bundled = bundled(table, is_bundled, document);
     let mut needed = |key, range, example| {
         let found = table.number(key, range, document);
-        let found = table.need(key, example, found, document);
+        let found = table.require(key, example, found, document);
         found.map(|found| found.value)
     };
     let parameters = needed("parameters", PARAMETERS, "4_022_468_096");
@@ -72,7 +72,7 @@ pub(super) fn read(
         vocabulary: vocabulary?,
         context_length: context_length?,
         sliding_window,
-        // A window without a number of layers is all layers'.
+        // A window without a number of layers applies to all layers.
         sliding_layers: sliding_layers.or(sliding_window.and(layers)).unwrap_or(0),
         sliding_kv_heads: sliding_kv_heads.or(kv_heads)?,
         sliding_head_dim,
@@ -81,7 +81,7 @@ pub(super) fn read(
         linear_state_bytes: linear_state_bytes.unwrap_or(0),
         bundled,
     };
-    if document.n_mistakes() > n_before {
+    if document.n_errors() > n_before {
         return None;
     }
     check(&numbers, table, document);
@@ -89,12 +89,13 @@ pub(super) fn read(
     Some(numbers)
 }
 
-/// How a model is packed that ships with the program; of others their variants say it.
+/// Reads the quantization of the model that comes with the program. Other models have it in their
+/// variants.
 fn bundled(
     table: &Table<'_>,
     is_bundled: bool,
     document: &mut Document<'_>,
-) -> Option<BundledPacking> {
+) -> Option<BundledQuantization> {
     const KEYS: [(&str, RangeInclusive<u64>); 3] = [
         ("bits", 1..=32),
         ("group_size", 1..=1024),
@@ -104,25 +105,25 @@ fn bundled(
         let found = table.number(key, range, document)?;
         if !is_bundled {
             let reason = format!(
-                "`{key}` is for models that come with the program; of others a variant says it"
+                "`{key}` is for models that come with the program; other models have it in their variants"
             );
             document.wrong(found.at, reason);
         }
         Some(found.value)
     });
     let [bits, group_size, weight_bytes] = values;
-    Some(BundledPacking {
+    Some(BundledQuantization {
         bits: bits?,
         group_size: group_size?,
         weight_bytes: weight_bytes?,
     })
 }
 
-/// What must hold between the numbers.
+/// Checks that the numbers are consistent.
 fn check(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>) {
     let mut check = |key: &str, is_right: bool, reason: &str| {
         if !is_right {
-            document.wrong(table.place_of(key), reason);
+            document.wrong(table.position_of(key), reason);
         }
     };
     check(
@@ -149,7 +150,7 @@ fn check(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>)
     check(
         "experts_per_token",
         numbers.experts_per_token.is_none() || active.is_some(),
-        "`experts_per_token` belongs to `active_parameters`; write how many weights a token uses",
+        "`experts_per_token` needs `active_parameters`; write how many weights a token uses",
     );
 }
 
@@ -157,26 +158,25 @@ fn check_layers(numbers: &Architecture, table: &Table<'_>, document: &mut Docume
     let has_window = numbers.sliding_window.is_some();
     for key in ["sliding_layers", "sliding_kv_heads", "sliding_head_dim"] {
         if table.has(key) && !has_window {
-            let reason =
-                format!("`{key}` belongs to a `sliding_window`; write how many tokens that has");
-            document.wrong(table.place_of(key), reason);
+            let reason = format!("`{key}` needs a `sliding_window`; write how many tokens it has");
+            document.wrong(table.position_of(key), reason);
         }
     }
     let pair = ["linear_layers", "linear_state_bytes"];
     for (key, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
         if table.has(key) && !table.has(other) {
-            let reason = format!("`{key}` belongs to `{other}`; write both, or neither");
-            document.wrong(table.place_of(key), reason);
+            let reason = format!("`{key}` needs `{other}`; write both or neither");
+            document.wrong(table.position_of(key), reason);
         }
     }
     if numbers.sliding_layers + numbers.linear_layers > numbers.layers {
         let keys = ["linear_layers", "sliding_layers"];
         let key = keys.into_iter().find(|key| table.has(key));
         let reason = "`sliding_layers` and `linear_layers` together are more than `layers`";
-        document.wrong(table.place_of(key.unwrap_or("layers")), reason);
+        document.wrong(table.position_of(key.unwrap_or("layers")), reason);
     }
     if numbers.shared_layers >= numbers.layers {
         let reason = "`shared_layers` must be fewer than `layers`";
-        document.wrong(table.place_of("shared_layers"), reason);
+        document.wrong(table.position_of("shared_layers"), reason);
     }
 }

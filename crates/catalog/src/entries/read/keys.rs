@@ -1,13 +1,13 @@
-//! Every key that a list of models may have, by table.
+//! The keys that a catalog may have, by table.
 //!
-//! Rule: a key that is read is here, and one that is here is explained in the built-in list's header.
+//! Rule: each key that is read is listed here, and the header of the built-in catalog explains it.
 
 pub(in crate::entries) const MODEL: [&str; 14] = [
     "id",
     "name",
     "family",
     "description",
-    "licence",
+    "license",
     "tags",
     "source",
     "draft",
@@ -66,12 +66,12 @@ pub(in crate::entries) const VARIANT: [&str; 7] = [
 
 pub(in crate::entries) const FILE: [&str; 3] = ["name", "size_bytes", "sha256"];
 
-/// What `unverified` of a model may name.
+/// Returns the keys that `unverified` of a model may list.
 pub(super) fn of_model() -> Vec<&'static str> {
     [&MODEL[..], &SAMPLING, &ARCHITECTURE].concat()
 }
 
-/// What `unverified` of a variant may name.
+/// Returns the keys that `unverified` of a variant may list.
 pub(super) fn of_variant() -> Vec<&'static str> {
     [&VARIANT[..], &FILE].concat()
 }

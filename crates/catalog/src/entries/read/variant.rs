@@ -1,21 +1,21 @@
-//! Reads the variants of a model: where they lie on the hub, and how large they are.
+//! Reads the variants of a model: their repositories, files and sizes.
 //!
-//! Rule: a name of a file can lead nowhere but into the folder that is made for the variant.
+//! Rule: a file name can't point outside of the variant's folder.
 
 use std::collections::HashSet;
 
 use super::{keys, unverified};
-use crate::entries::packing::{self, Packing};
-use crate::entries::table::{Document, Found, Table, meant, shown};
+use crate::entries::quantization::{self, Quantization};
+use crate::entries::table::{Document, Located, Table, displayable, suggestion};
 use crate::entries::{Architecture, RemoteFile, Variant};
 use crate::facts::Format;
 
 const MAX_BYTES: u64 = 1 << 50;
 
-/// What is fetched beside the weights, and layers that are packed less.
+/// Bytes of files beside the weights, and of layers with more bits than the others.
 const ON_TOP_BYTES: f64 = 1e9;
 
-/// The variants without a mistake. The model's numbers, if known, bound their sizes.
+/// Returns the variants without errors. The model's numbers, if known, limit their sizes.
 pub(super) fn read_all(
     model: &Table<'_>,
     numbers: Option<&Architecture>,
@@ -28,13 +28,13 @@ pub(super) fn read_all(
             continue;
         };
         let same = |other: &Variant| {
-            (other.format, &other.packing) == (variant.format, &variant.packing)
+            (other.format, &other.quantization) == (variant.format, &variant.quantization)
                 && other.repository == variant.repository
         };
         if variants.iter().any(same) {
             let reason = format!(
                 "{} is already a variant of this model, from the same repository",
-                variant.packing
+                variant.quantization
             );
             document.wrong(table.at, reason);
             continue;
@@ -51,16 +51,16 @@ fn read(
 ) -> Option<Variant> {
     table.allow_only(&keys::VARIANT, document);
     let format = format(table, document);
-    let packing = format.and_then(|format| packing_of(table, format, document));
+    let quantization = format.and_then(|format| quantization_of(table, format, document));
     let repository = repository(table, document);
     let revision = revision(table, document);
     let stated = table.number("size_bytes", 1..=MAX_BYTES, document);
     let files = files(table, document);
     let unverified = unverified(table, &keys::of_variant(), document);
-    let (format, packing) = (format?, packing?);
+    let (format, quantization) = (format?, quantization?);
     let variant = Variant {
         format,
-        packing: packing.0,
+        quantization: quantization.0,
         repository: repository?,
         revision: revision.unwrap_or_else(|| "main".to_owned()),
         stated_size_bytes: stated.map(|stated| stated.value),
@@ -69,21 +69,21 @@ fn read(
     };
     check_files(&variant, table, document);
     if let Some(numbers) = numbers {
-        check_size(&variant, numbers, packing.1, table, document);
+        check_size(&variant, numbers, quantization.1, table, document);
     }
     Some(variant)
 }
 
 fn format(table: &Table<'_>, document: &mut Document<'_>) -> Option<Format> {
     let found = table.text("format", document);
-    let found = table.need("format", "\"mlx\"", found, document)?;
+    let found = table.require("format", "\"mlx\"", found, document)?;
     match &*found.value {
         "mlx" => Some(Format::Safetensors),
         "gguf" => Some(Format::Gguf),
         other => {
             let reason = format!(
                 "`format` must be \"mlx\" or \"gguf\", not \"{}\"",
-                shown(other)
+                displayable(other)
             );
             document.wrong(found.at, reason);
             None
@@ -91,29 +91,30 @@ fn format(table: &Table<'_>, document: &mut Document<'_>) -> Option<Format> {
     }
 }
 
-fn packing_of(
+fn quantization_of(
     table: &Table<'_>,
     format: Format,
     document: &mut Document<'_>,
-) -> Option<(String, Packing)> {
+) -> Option<(String, Quantization)> {
     let found = table.text("packing", document);
     let example = match format {
         Format::Safetensors => "\"4-bit\"",
         Format::Gguf => "\"Q4_K_M\"",
     };
-    let found = table.need("packing", example, found, document)?;
-    if let Some(packing) = packing::of(format, &found.value) {
-        return Some((found.value, packing));
+    let found = table.require("packing", example, found, document)?;
+    if let Some(quantization) = quantization::of(format, &found.value) {
+        return Some((found.value, quantization));
     }
-    let names = packing::names(format);
+    let names = quantization::names(format);
     let form = match format {
         Format::Safetensors => "MLX",
         Format::Gguf => "GGUF",
     };
     let reason = format!(
         "there is no packing `{}` of {form}{}",
-        shown(&found.value),
-        meant(&found.value, &names).unwrap_or_else(|| format!("; there are {}", names.join(", ")))
+        displayable(&found.value),
+        suggestion(&found.value, &names)
+            .unwrap_or_else(|| format!("; there are {}", names.join(", ")))
     );
     document.wrong(found.at, reason);
     None
@@ -121,7 +122,7 @@ fn packing_of(
 
 fn repository(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     let found = table.text("repository", document);
-    let found = table.need("repository", "\"owner/name\"", found, document)?;
+    let found = table.require("repository", "\"owner/name\"", found, document)?;
     let is_part = |part: &str| {
         let is_right = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
         !part.is_empty() && part.len() <= 96 && part.bytes().all(is_right) && !is_hidden(part)
@@ -137,7 +138,7 @@ fn repository(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> 
     Some(found.value)
 }
 
-/// `None` where there is none, or it is wrong.
+/// Returns the revision; `None` if it is missing or wrong.
 fn revision(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     let found = table.text("revision", document)?;
     let is_right = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);
@@ -151,20 +152,20 @@ fn revision(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
 }
 
 fn files(table: &Table<'_>, document: &mut Document<'_>) -> Option<Vec<RemoteFile>> {
-    let n_before = document.n_mistakes();
+    let n_before = document.n_errors();
     let mut names = HashSet::new();
     let mut files = Vec::new();
     let tables = table.tables("files", "[[model.variant.files]]", "this file", document);
     for table in tables {
         table.allow_only(&keys::FILE, document);
         let name = table.text("name", document);
-        let name = table.need("name", "\"model.safetensors\"", name, document);
+        let name = table.require("name", "\"model.safetensors\"", name, document);
         let name = name.filter(|name| is_file_name(name, document));
         let size = table.number("size_bytes", 1..=MAX_BYTES, document);
         let sha256 = sha256(&table, document);
         let Some(name) = name else { continue };
         if !names.insert(name.value.to_lowercase()) {
-            let reason = format!("the file `{}` is there twice", shown(&name.value));
+            let reason = format!("the file `{}` is listed twice", displayable(&name.value));
             document.wrong(name.at, reason);
         }
         files.push(RemoteFile {
@@ -173,11 +174,11 @@ fn files(table: &Table<'_>, document: &mut Document<'_>) -> Option<Vec<RemoteFil
             sha256,
         });
     }
-    (document.n_mistakes() == n_before).then_some(files)
+    (document.n_errors() == n_before).then_some(files)
 }
 
-/// Whether a file of this name lies below the folder that it is written to, on every system.
-fn is_file_name(name: &Found<String>, document: &mut Document<'_>) -> bool {
+/// Returns true if a file of this name is inside the download folder on every system.
+fn is_file_name(name: &Located<String>, document: &mut Document<'_>) -> bool {
     let is_bad = |c: char| c == '\\' || c == ':';
     let text = &name.value;
     let is_right = text.len() <= 300
@@ -188,14 +189,14 @@ fn is_file_name(name: &Found<String>, document: &mut Document<'_>) -> bool {
     if !is_right {
         let reason = format!(
             "the name of a file must be a path inside the repository, without `..`, and `{}` is not",
-            shown(text)
+            displayable(text)
         );
         document.wrong(name.at, reason);
     }
     is_right
 }
 
-/// Such as `..`, and what listing models skips.
+/// Returns true for names such as `..`, and for those that listing models skips.
 fn is_hidden(part: &str) -> bool {
     part.starts_with('.')
 }
@@ -205,7 +206,7 @@ fn sha256(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     let is_digit = |b: u8| b.is_ascii_hexdigit();
     if found.value.len() != 64 || !found.value.bytes().all(is_digit) {
         let reason = format!(
-            "`sha256` must be 64 hexadecimal digits, and has {} characters",
+            "`sha256` must have 64 hexadecimal digits, not {} characters",
             found.value.chars().count()
         );
         document.wrong(found.at, reason);
@@ -214,7 +215,7 @@ fn sha256(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
     Some(found.value.to_ascii_lowercase())
 }
 
-/// Files that are listed must be of the variant's form, and must not be more than it says.
+/// Checks that listed files have the variant's format and are not larger than its stated size.
 fn check_files(variant: &Variant, table: &Table<'_>, document: &mut Document<'_>) {
     if variant.files.is_empty() {
         return;
@@ -224,26 +225,26 @@ fn check_files(variant: &Variant, table: &Table<'_>, document: &mut Document<'_>
             Format::Gguf => "none of the files is a *.gguf file",
             Format::Safetensors => "none of the files is a *.safetensors file",
         };
-        document.wrong(table.place_of("files"), reason);
+        document.wrong(table.position_of("files"), reason);
     }
     let sizes = variant.files.iter().filter_map(|file| file.size_bytes);
     let sum = sizes.fold(0, u64::saturating_add);
     if let Some(stated) = variant.stated_size_bytes.filter(|&stated| sum > stated) {
         let reason =
             format!("the files have {sum} bytes together, more than the `size_bytes` of {stated}");
-        document.wrong(table.place_of("size_bytes"), reason);
+        document.wrong(table.position_of("size_bytes"), reason);
     }
 }
 
-/// A size that the packing of so many parameters cannot have is a slip of a digit.
+/// Reports a size that this many parameters in this quantization can't have, such as a wrong digit.
 fn check_size(
     variant: &Variant,
     numbers: &Architecture,
-    packing: Packing,
+    quantization: Quantization,
     table: &Table<'_>,
     document: &mut Document<'_>,
 ) {
-    let usual = numbers.parameters as f64 * packing.bits / 8.0;
+    let usual = numbers.parameters as f64 * quantization.bits / 8.0;
     let beside = numbers.vision_parameters as f64 * 2.0;
     let likely = usual * 0.5..usual * 3.0 + beside + ON_TOP_BYTES;
     let sizes = [
@@ -257,8 +258,8 @@ fn check_size(
     if let Some((key, size)) = wrong {
         let reason = format!(
             "{size} bytes are not the size of {} parameters in {}; about {usual:.0} would be",
-            numbers.parameters, variant.packing
+            numbers.parameters, variant.quantization
         );
-        document.wrong(table.place_of(key), reason);
+        document.wrong(table.position_of(key), reason);
     }
 }

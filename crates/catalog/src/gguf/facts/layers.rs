@@ -1,25 +1,25 @@
-//! What each layer of a GGUF model keeps of the tokens it has seen, as llama.cpp reads the file.
+//! Determines the kind of each layer of a GGUF model, as llama.cpp does.
 //!
-//! llama.cpp knows by the architecture's name what a file leaves out; the names and defaults below
-//! are those of its `load_arch_hparams` functions (`src/models/` of the version this product is
-//! built with). Architectures that are not listed attend to all tokens, whatever window they name.
+//! llama.cpp knows by the architecture's name what a file leaves out. The names and defaults below
+//! are those of its `load_arch_hparams` functions (`src/models/` of the version that this product
+//! builds). Architectures that are not listed attend to all tokens, even if the file has a window.
 
 use crate::facts::{LayerKind, MAX_LAYERS};
 use crate::gguf::value::Value;
 use crate::gguf::view::Gguf;
 
-/// What a file says of its layers.
+/// The layers of a file.
 pub(super) struct Layers {
     pub(super) window: Option<u64>,
     pub(super) kinds: Vec<LayerKind>,
     pub(super) state_bytes: u64,
 }
 
-/// Of the model in `view`; `n_kv_heads` are those of each layer.
+/// Reads the layers of the model in `view`; `n_kv_heads` has the number of each layer.
 pub(super) fn layers(view: &Gguf<'_>, architecture: &str, n_kv_heads: &[u64]) -> Layers {
     let file = File { view, architecture };
     let n_layers = file.number("block_count").unwrap_or(0).min(MAX_LAYERS);
-    // Blocks at the end that guess tokens ahead are loaded, but no part of a context.
+    // Blocks at the end for multi-token prediction are loaded, but have no part in the context.
     let n_guessing = file.number("nextn_predict_layers").unwrap_or(0);
     let n_own = n_layers.saturating_sub(n_guessing);
     let mut kinds: Vec<LayerKind> = (0..n_layers)
@@ -67,7 +67,7 @@ impl File<'_, '_> {
         let window = match self.architecture {
             "gemma2" => named.or(Some(4096)),
             "llama4" => named.filter(|&n| n == 0).or(Some(8192)),
-            // EXAONE 4 has one only in its larger model.
+            // Only the larger EXAONE 4 model has a window.
             "exaone4" if self.number("block_count") != Some(64) => None,
             "exaone4" => named.or(Some(4096)),
             _ => named,
@@ -86,7 +86,7 @@ impl File<'_, '_> {
     }
 
     fn slides(&self, layer: u64) -> bool {
-        // Each so-many-th layer attends to all.
+        // Every n-th layer attends to all tokens.
         let each = match self.architecture {
             "gemma3" | "gemma-embedding" => 6,
             "gemma3n" => 5,
@@ -94,7 +94,7 @@ impl File<'_, '_> {
             "gemma2" | "gpt-oss" => 2,
             "plamo3" => 8,
             "lfm2" | "lfm2moe" => 0,
-            // These list them, or have none.
+            // The files of these architectures list the layers, or they have no window.
             "gemma4" | "step35" | "mimo2" | "granite-swa" | "afmoe" | "exaone-moe" | "laguna" => 1,
             _ => return false,
         };
@@ -121,14 +121,14 @@ impl File<'_, '_> {
                     !(layer + 1).is_multiple_of(each.max(1))
                 }
             },
-            // A layer without keys and values, but with a state or, of Nemotron-H, neither.
+            // A layer without keys and values, with a state or, in Nemotron-H, with neither.
             "granitehybrid" | "jamba" | "plamo2" | "lfm2" | "lfm2moe" | "kimi-linear"
             | "nemotron_h" | "nemotron_h_moe" => n_kv_heads.get(layer as usize) == Some(&0),
             _ => false,
         }
     }
 
-    /// Elements that a recurrent layer keeps (llama.cpp's `n_embd_r` and `n_embd_s`).
+    /// Returns the elements of a recurrent layer's state (llama.cpp's `n_embd_r` and `n_embd_s`).
     fn state_elements(&self) -> u64 {
         let number = |key: &str| self.number(key).unwrap_or(0);
         if let Some(kernel) = self.number("shortconv.l_cache") {
@@ -147,7 +147,7 @@ impl File<'_, '_> {
     }
 }
 
-/// All layers slide with 0, none with 1.
+/// Returns true if the layer has a window. With 0 all layers have one, with 1 none has.
 fn slides(layer: u64, each: u64) -> bool {
     each == 0 || layer % each < each - 1
 }

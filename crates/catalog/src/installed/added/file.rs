@@ -1,7 +1,7 @@
-//! The file itself: `{ "version": 1, "paths": [...] }`.
+//! Reads and writes `added.json`: `{ "version": 1, "paths": [...] }`.
 //!
-//! Rule: who changes it holds a lock from reading to writing, so that of two programs that add
-//! something at once neither's is lost.
+//! Rule: a change holds a lock from reading to writing, so that concurrent changes of two programs
+//! are both kept.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::AddedError;
 
-/// Its name in the data folder.
+/// Name of the file in the data folder.
 pub const FILE_NAME: &str = "added.json";
-/// Beside it, for the lock: a file that is replaced cannot be locked itself.
+/// Name of the lock file. A file that is replaced can't be locked itself.
 const LOCK_NAME: &str = "added.lock";
 
 const VERSION: u64 = 1;
-/// Longest file; Transom writes no longer one.
+/// Maximum size of the file. Transom writes no longer one.
 const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -26,13 +26,13 @@ struct Contents {
     paths: Vec<PathBuf>,
 }
 
-/// As much of the file as every version's has.
+/// The part of the file that all versions have.
 #[derive(Deserialize)]
-struct OfAnyVersion {
+struct VersionOnly {
     version: u64,
 }
 
-/// The paths, in the order in which they were added; none where there is no file.
+/// Returns the paths in the order in which they were added; none if the file doesn't exist.
 ///
 /// # Errors
 /// [`AddedError::Damaged`], [`AddedError::Newer`], [`AddedError::Unreadable`].
@@ -49,7 +49,7 @@ pub fn read(data_folder: &Path) -> Result<Vec<PathBuf>, AddedError> {
         }
     };
     let wrong = |error: serde_json::Error| {
-        // Its place is said apart.
+        // Line and column are reported separately.
         let reason = error.to_string();
         let reason = reason.split(" at line ").next().unwrap_or_default();
         AddedError::Damaged {
@@ -59,7 +59,7 @@ pub fn read(data_folder: &Path) -> Result<Vec<PathBuf>, AddedError> {
             reason: reason.to_owned(),
         }
     };
-    let OfAnyVersion { version } = serde_json::from_slice(&text).map_err(wrong)?;
+    let VersionOnly { version } = serde_json::from_slice(&text).map_err(wrong)?;
     if version > VERSION {
         return Err(AddedError::Newer { path, version });
     }
@@ -67,32 +67,33 @@ pub fn read(data_folder: &Path) -> Result<Vec<PathBuf>, AddedError> {
     Ok(contents.paths)
 }
 
-/// Puts those of `paths` on the list that are not there yet. Returns whether there were any.
+/// Adds those of `paths` that are not on the list. Returns true if there were any.
 ///
 /// # Errors
-/// As [`read`]; [`AddedError::NotWritable`] and [`AddedError::NotText`]. Nothing was changed then.
-pub fn keep(data_folder: &Path, paths: &[PathBuf]) -> Result<bool, AddedError> {
+/// Those of [`read`]; [`AddedError::NotWritable`] and [`AddedError::NotText`]. The list is unchanged
+/// then.
+pub fn add_paths(data_folder: &Path, paths: &[PathBuf]) -> Result<bool, AddedError> {
     if let Some(path) = paths.iter().find(|path| path.to_str().is_none()) {
         return Err(AddedError::NotText { path: path.clone() });
     }
-    change(data_folder, |kept| {
+    change(data_folder, |added| {
         for path in paths {
-            if !kept.contains(path) {
-                kept.push(path.clone());
+            if !added.contains(path) {
+                added.push(path.clone());
             }
         }
     })
 }
 
-/// Takes `path` off the list. Returns whether it was there.
+/// Removes `path` from the list. Returns true if it was there.
 ///
 /// # Errors
-/// As [`read`]; [`AddedError::NotWritable`]. Nothing was changed then.
+/// Those of [`read`]; [`AddedError::NotWritable`]. The list is unchanged then.
 pub fn forget(data_folder: &Path, path: &Path) -> Result<bool, AddedError> {
-    change(data_folder, |kept| kept.retain(|other| other != path))
+    change(data_folder, |paths| paths.retain(|other| other != path))
 }
 
-/// Writes the list anew as `with` makes it, if that is another one. Returns whether it is.
+/// Changes the list with `with`, and writes it if it differs. Returns true if it does.
 fn change(data_folder: &Path, with: impl FnOnce(&mut Vec<PathBuf>)) -> Result<bool, AddedError> {
     let path = data_folder.join(FILE_NAME);
     let failed = |error: io::Error| AddedError::NotWritable {
@@ -121,7 +122,7 @@ fn change(data_folder: &Path, with: impl FnOnce(&mut Vec<PathBuf>)) -> Result<bo
         let mut file = tempfile::NamedTempFile::new_in(data_folder)?;
         serde_json::to_writer_pretty(&mut file, &contents)?;
         file.write_all(b"\n")?;
-        // On the disk before it takes the old one's place, so that a power cut leaves one of them.
+        // Sync before the rename, so that a power failure leaves one of the two files.
         file.as_file().sync_all()?;
         file.persist(&path).map_err(|error| error.error)?;
         Ok(())

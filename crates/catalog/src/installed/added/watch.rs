@@ -1,36 +1,36 @@
-//! Hears when another program added or forgot something.
+//! Watches `added.json` for changes by other programs.
 //!
-//! Rule: only what the file says counts: written anew with the same paths it is no news.
+//! Rule: only a change of the content counts. Writing the same paths again is no change.
 
 use std::path::PathBuf;
 
 use super::{FILE_NAME, read};
-use crate::watch::Files;
+use crate::watch::FileWatcher;
 
-/// What the user added, watched until this is dropped.
+/// Watches the list of added models until it is dropped.
 #[derive(Debug)]
-pub struct AddedWatch {
-    files: Files,
+pub struct AddedModelsWatcher {
+    watcher: FileWatcher,
 }
 
-impl AddedWatch {
-    /// Calls `on_change` on a thread of its own when [`read`] says something else than before, be
-    /// it another mistake in the file. The folder need not be there.
+impl AddedModelsWatcher {
+    /// Calls `on_change` on a separate thread when the result of [`read`] changes, also from one error
+    /// to another. The folder need not exist.
     pub fn start(data_folder: PathBuf, mut on_change: impl FnMut() + Send + 'static) -> Self {
-        let mut known = read(&data_folder);
+        let mut last = read(&data_folder);
         let files = vec![data_folder.join(FILE_NAME)];
-        let files = Files::watch(FILE_NAME, files, move || {
+        let watcher = FileWatcher::start(FILE_NAME, files, move || {
             let now = read(&data_folder);
-            if known != now {
-                known = now;
+            if last != now {
+                last = now;
                 on_change();
             }
         });
-        Self { files }
+        Self { watcher }
     }
 
-    /// Why changes are not noticed, if they are not.
+    /// Returns why changes aren't noticed, if so.
     pub fn problem(&self) -> Option<String> {
-        self.files.problem()
+        self.watcher.problem()
     }
 }

@@ -1,21 +1,21 @@
-//! What is added, kept, found again and forgotten, and what becomes of a file that is damaged.
+//! Tests of adding and forgetting models, and of damaged files.
 //!
-//! Rule: every test has a data folder of its own; waits are for what is said, and end.
+//! Rule: each test has its own data folder, and waits for results with a time limit.
 
 use std::fs;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
-use crate::installed::added::{FILE_NAME, forget, keep, read};
+use crate::installed::added::{FILE_NAME, add_paths, forget, read};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The data folder of `shelf`, with this in its file.
-fn with_file(shelf: &Shelf, text: &str) -> PathBuf {
-    let data = shelf.path().join("data");
+/// Returns the data folder of `test_folder`, with this text in its file.
+fn with_file(test_folder: &TestFolder, text: &str) -> PathBuf {
+    let data = test_folder.path().join("data");
     fs::create_dir_all(&data).unwrap();
-    // In one step, as we write it ourselves.
+    // Replace the file in one step, as the program does.
     let fresh = data.join("fresh");
     fs::write(&fresh, text).unwrap();
     fs::rename(fresh, data.join(FILE_NAME)).unwrap();
@@ -28,51 +28,51 @@ fn names(places: &Places) -> Vec<String> {
 }
 
 #[test]
-fn what_is_added_is_listed_by_every_program_until_it_is_forgotten() {
-    let shelf = Shelf::with(&[]);
-    let path = shelf.put_gguf("elsewhere/Mine.gguf");
-    let places = shelf.places(&[]);
+fn an_added_model_is_listed_by_every_program_until_it_is_forgotten() {
+    let test_folder = TestFolder::with(&[]);
+    let path = test_folder.put_gguf("elsewhere/Mine.gguf");
+    let places = test_folder.places(&[]);
     let added = add(&path, &places).unwrap();
     assert!(added.is_new);
-    // Another program has read nothing yet.
-    let other = shelf.places(&[]);
+    // Another program, which has read nothing yet.
+    let other = test_folder.places(&[]);
     assert_eq!(list(&other), std::slice::from_ref(&added.model));
     assert_eq!(added.model.origin, Origin::Added { path: path.clone() });
-    let data = shelf.path().join("data");
+    let data = test_folder.path().join("data");
     assert_eq!(read(&data).unwrap(), std::slice::from_ref(&path));
     assert!(forget(&data, &path).unwrap());
     assert_eq!(names(&other), Vec::<String>::new());
     assert!(path.is_file(), "its files are the user's");
-    assert!(!forget(&data, &path).unwrap(), "it is gone already");
+    assert!(!forget(&data, &path).unwrap(), "it was already removed");
 }
 
 #[test]
-fn what_is_here_already_is_not_added_by_whatever_path_it_comes() {
-    let shelf = Shelf::with(&[]);
-    let ours = shelf.put_gguf("data/models/Ours.gguf");
-    let folder = shelf.put_folder("elsewhere/Folder");
-    let places = shelf.places(&[]);
+fn a_listed_model_is_not_added_again_by_any_path() {
+    let test_folder = TestFolder::with(&[]);
+    let ours = test_folder.put_gguf("data/models/Ours.gguf");
+    let folder = test_folder.put_folder("elsewhere/Folder");
+    let places = test_folder.places(&[]);
     let added = add(&ours, &places).unwrap();
     assert!(!added.is_new && added.model.origin == Origin::ModelsFolder);
     assert!(add(&folder, &places).unwrap().is_new);
     assert!(!add(&folder, &places).unwrap().is_new, "twice");
     #[cfg(unix)]
     {
-        let link = shelf.path().join("link");
+        let link = test_folder.path().join("link");
         std::os::unix::fs::symlink(&folder, &link).unwrap();
         let added = add(&link, &places).unwrap();
         assert!(!added.is_new && added.model.id == folder.canonicalize().unwrap());
     }
-    let kept = read(&shelf.path().join("data")).unwrap();
-    assert_eq!(kept, [folder]);
+    let paths = read(&test_folder.path().join("data")).unwrap();
+    assert_eq!(paths, [folder]);
 }
 
 #[test]
-fn what_is_no_model_is_refused_with_the_reason_and_changes_nothing() {
-    let shelf = Shelf::with(&["a.gguf", "two/b.gguf", "two/c.gguf", "notes/README.md"]);
-    let places = shelf.places(&[]);
+fn an_unusable_model_is_refused_with_the_reason_and_nothing_changes() {
+    let test_folder = TestFolder::with(&["a.gguf", "two/b.gguf", "two/c.gguf", "notes/README.md"]);
+    let places = test_folder.places(&[]);
     let refused = |path: &str| {
-        let error = add(&shelf.path().join(path), &places).unwrap_err();
+        let error = add(&test_folder.path().join(path), &places).unwrap_err();
         assert!(matches!(error, AddedError::NoModel { .. }), "{error:?}");
         error.to_string()
     };
@@ -80,11 +80,11 @@ fn what_is_no_model_is_refused_with_the_reason_and_changes_nothing() {
     assert!(refused("two").ends_with("name one of them: b.gguf, c.gguf"));
     assert!(refused("notes").contains("config.json"));
     assert!(refused("gone.gguf").contains("gone.gguf"));
-    assert!(!shelf.path().join("data").exists());
+    assert!(!test_folder.path().join("data").exists());
 }
 
 #[test]
-fn a_damaged_file_is_told_with_its_place_and_never_written_over() {
+fn a_damaged_file_is_reported_with_its_position_and_never_overwritten() {
     for (text, place) in [
         (
             "{ \"version\": 1,\n  \"paths\": [",
@@ -98,105 +98,105 @@ fn a_damaged_file_is_told_with_its_place_and_never_written_over() {
         ("\0\0\0\0", "line 1, column 1: expected value"),
         ("", "EOF"),
     ] {
-        let shelf = Shelf::with(&[]);
-        let model = shelf.put_gguf("elsewhere/Mine.gguf");
-        let ours = shelf.put_gguf("data/models/Ours.gguf");
-        let data = with_file(&shelf, text);
-        let told = read(&data).unwrap_err().to_string();
+        let test_folder = TestFolder::with(&[]);
+        let model = test_folder.put_gguf("elsewhere/Mine.gguf");
+        let ours = test_folder.put_gguf("data/models/Ours.gguf");
+        let data = with_file(&test_folder, text);
+        let message = read(&data).unwrap_err().to_string();
         assert!(
-            told.contains(place) && told.contains("mend the file"),
-            "{told}"
+            message.contains(place) && message.contains("fix the file"),
+            "{message}"
         );
-        let places = shelf.places(&[]);
+        let places = test_folder.places(&[]);
         assert_eq!(names(&places), ["Ours"], "the others are listed");
         for refused in [
             add(&model, &places).map(drop),
             forget(&data, &model).map(drop),
-            keep(&data, std::slice::from_ref(&ours)).map(drop),
+            add_paths(&data, std::slice::from_ref(&ours)).map(drop),
         ] {
-            assert_eq!(refused.unwrap_err().to_string(), told);
+            assert_eq!(refused.unwrap_err().to_string(), message);
         }
         assert_eq!(fs::read_to_string(data.join(FILE_NAME)).unwrap(), text);
     }
 }
 
 #[test]
-fn a_file_of_a_newer_version_is_left_to_that() {
-    let shelf = Shelf::with(&[]);
+fn a_file_of_a_newer_version_is_not_changed() {
+    let test_folder = TestFolder::with(&[]);
     let text = r#"{ "version": 2, "paths": { "/a": {} } }"#;
-    let data = with_file(&shelf, text);
-    let told = read(&data).unwrap_err();
+    let data = with_file(&test_folder, text);
+    let error = read(&data).unwrap_err();
     assert!(
-        matches!(told, AddedError::Newer { version: 2, .. }),
-        "{told:?}"
+        matches!(error, AddedError::Newer { version: 2, .. }),
+        "{error:?}"
     );
-    assert_eq!(keep(&data, &["/b".into()]).unwrap_err(), told);
+    assert_eq!(add_paths(&data, &["/b".into()]).unwrap_err(), error);
     assert_eq!(fs::read_to_string(data.join(FILE_NAME)).unwrap(), text);
 }
 
 #[test]
-fn of_programs_that_add_at_once_nothing_is_lost() {
+fn concurrent_changes_of_several_programs_are_all_kept() {
     const PROGRAMS: usize = 4;
     const MODELS: usize = 8;
-    let shelf = Shelf::with(&[]);
-    let data = shelf.path().join("data");
+    let test_folder = TestFolder::with(&[]);
+    let data = test_folder.path().join("data");
     let path = |program: usize, model: usize| PathBuf::from(format!("/{program}/{model}.gguf"));
     std::thread::scope(|scope| {
         for program in 0..PROGRAMS {
             let data = &data;
             scope.spawn(move || {
                 for model in 0..MODELS {
-                    keep(data, &[path(program, model)]).unwrap();
+                    add_paths(data, &[path(program, model)]).unwrap();
                 }
             });
         }
     });
-    let mut kept = read(&data).unwrap();
-    kept.sort();
+    let mut paths = read(&data).unwrap();
+    paths.sort();
     let all = (0..PROGRAMS).flat_map(|program| (0..MODELS).map(move |model| path(program, model)));
-    assert_eq!(kept, all.collect::<Vec<_>>());
+    assert_eq!(paths, all.collect::<Vec<_>>());
 }
 
 #[cfg(unix)]
 #[test]
-fn a_name_that_is_no_text_is_refused() {
+fn a_path_that_is_not_utf8_is_refused() {
     use std::os::unix::ffi::OsStrExt;
-    let shelf = Shelf::with(&[]);
+    let test_folder = TestFolder::with(&[]);
     let path = Path::new(std::ffi::OsStr::from_bytes(b"/models/\xff.gguf"));
-    let error = keep(&shelf.path().join("data"), &[path.to_owned()]).unwrap_err();
+    let error = add_paths(&test_folder.path().join("data"), &[path.to_owned()]).unwrap_err();
     assert!(matches!(error, AddedError::NotText { .. }), "{error:?}");
 }
 
 #[cfg(unix)]
 #[test]
-fn the_folder_that_is_made_for_it_is_this_users_alone() {
+fn the_data_folder_is_created_for_this_user_only() {
     use std::os::unix::fs::PermissionsExt;
-    let shelf = Shelf::with(&[]);
-    let data = shelf.path().join("new/data");
-    keep(&data, &["/a".into()]).unwrap();
+    let test_folder = TestFolder::with(&[]);
+    let data = test_folder.path().join("new/data");
+    add_paths(&data, &["/a".into()]).unwrap();
     assert_eq!(data.metadata().unwrap().permissions().mode() & 0o077, 0);
     let file = data.join(FILE_NAME).metadata().unwrap();
     assert_eq!(file.permissions().mode() & 0o077, 0);
 }
 
 #[test]
-fn a_change_of_another_program_is_heard_and_one_that_changes_nothing_is_not() {
-    let shelf = Shelf::with(&[]);
-    let data = shelf.path().join("data");
+fn a_change_by_another_program_is_noticed_and_an_equal_file_is_not() {
+    let test_folder = TestFolder::with(&[]);
+    let data = test_folder.path().join("data");
     let (heard, changes) = mpsc::channel();
     let folder = data.clone();
-    let watch = AddedWatch::start(data.clone(), move || {
-        // The list as it is when the news comes.
+    let watch = AddedModelsWatcher::start(data.clone(), move || {
+        // The list at the time of the notification.
         let _ = heard.send(read(&folder));
     });
     assert_eq!(watch.problem(), None);
-    let next = || changes.recv_timeout(PATIENCE).expect("a change is heard");
-    keep(&data, &["/a".into()]).unwrap();
+    let next = || changes.recv_timeout(PATIENCE).expect("a change is noticed");
+    add_paths(&data, &["/a".into()]).unwrap();
     assert_eq!(next().unwrap(), [PathBuf::from("/a")]);
-    // The same again, written otherwise.
-    with_file(&shelf, r#"{"paths":["/a"],"version":1}"#);
-    with_file(&shelf, "oops");
-    // What is heard next is the damage: the writing before it was no news.
+    // The same content, formatted differently.
+    with_file(&test_folder, r#"{"paths":["/a"],"version":1}"#);
+    with_file(&test_folder, "oops");
+    // The next notification is the damage, so the equal file caused none.
     assert!(next().is_err());
     drop(watch);
     assert!(changes.try_recv().is_err());

@@ -1,6 +1,6 @@
-//! Folders whose files block, never end or are far too long.
+//! Tests of folders with files that block, never end or are far too long.
 //!
-//! Rule: such a model is listed with its problem, at once. A test that fails here does not end.
+//! Rule: such a model is listed at once, with its problem. A test that fails here does not end.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn put_fifo(path: &Path) {
     assert!(made.success());
 }
 
-/// A FIFO, an endless device and a sparse file of a terabyte.
+/// Creates a FIFO, a link to an endless device, and a sparse file of one terabyte.
 fn put_bad_files(path: &Path, mut check: impl FnMut(&str)) {
     put_fifo(path);
     check("is not a regular file");
@@ -26,26 +26,28 @@ fn put_bad_files(path: &Path, mut check: impl FnMut(&str)) {
 }
 
 #[test]
-fn a_folder_with_a_file_that_cannot_be_read_is_listed_with_its_problem() {
+fn a_folder_with_an_unreadable_file_is_listed_with_its_problem() {
     for name in [
         "config.json",
         "tokenizer_config.json",
         "chat_template.jinja",
         "model.safetensors",
     ] {
-        let shelf = Shelf::with(&[]);
-        let folder = shelf.put_folder("data/models/bad");
+        let test_folder = TestFolder::with(&[]);
+        let folder = test_folder.put_folder("data/models/bad");
         put_bad_files(&folder.join(name), |reason| {
-            let problem = Installed::at(&folder, Origin::ModelsFolder).unwrap().facts;
+            let problem = InstalledModel::at(&folder, Origin::ModelsFolder)
+                .unwrap()
+                .facts;
             let problem = problem.unwrap_err();
-            // An empty header is no header.
+            // An empty header is a bad header.
             let reason = match (name, reason) {
                 ("model.safetensors", "the limit is") => "a bad header",
                 _ => reason,
             };
             assert!(problem.contains(name), "{problem}");
             assert!(problem.contains(reason), "{problem}");
-            let listed = list(&shelf.places(&[]));
+            let listed = list(&test_folder.places(&[]));
             if let [listed] = &*listed {
                 assert_eq!(listed.facts.as_ref().unwrap_err(), &problem);
             } else {
@@ -58,38 +60,40 @@ fn a_folder_with_a_file_that_cannot_be_read_is_listed_with_its_problem() {
 
 #[test]
 fn a_gguf_file_that_is_not_regular_is_refused() {
-    let shelf = Shelf::with(&[]);
-    let file = shelf.path().join("a.gguf");
+    let test_folder = TestFolder::with(&[]);
+    let file = test_folder.path().join("a.gguf");
     put_fifo(&file);
-    let problem = Installed::at(&file, Origin::ModelsFolder).unwrap().facts;
+    let problem = InstalledModel::at(&file, Origin::ModelsFolder)
+        .unwrap()
+        .facts;
     let problem = problem.unwrap_err();
     assert!(problem.ends_with("is not a regular file"), "{problem}");
 }
 
 #[test]
-fn a_list_of_added_models_that_cannot_be_read_hides_no_others() {
-    let shelf = Shelf::with(&[]);
-    shelf.put_folder("data/models/good");
-    let data_folder = shelf.path().join("data");
+fn an_unreadable_list_of_added_models_hides_no_others() {
+    let test_folder = TestFolder::with(&[]);
+    test_folder.put_folder("data/models/good");
+    let data_folder = test_folder.path().join("data");
     put_bad_files(&data_folder.join(ADDED_FILE), |reason| {
         let error = read_added(&data_folder).unwrap_err().to_string();
         assert!(error.contains(ADDED_FILE), "{error}");
         assert!(error.contains(reason), "{error}");
-        assert_eq!(shelf.list(&[]), ["good: data/models/good"]);
+        assert_eq!(test_folder.list(&[]), ["good: data/models/good"]);
     });
 }
 
 #[test]
-fn caches_of_other_apps_with_bad_files_are_passed_over() {
-    let shelf = Shelf::with(&[]);
+fn caches_of_other_apps_with_bad_files_are_skipped() {
+    let test_folder = TestFolder::with(&[]);
     let repository = "hub/models--o--n";
-    let folder = shelf.put_folder(&format!("{repository}/snapshots/c"));
-    fs::create_dir_all(shelf.path().join(repository).join("refs")).unwrap();
-    put_fifo(&shelf.path().join(repository).join("refs/main"));
-    let places = shelf.of_app(App::HuggingFace, "hub");
+    let folder = test_folder.put_folder(&format!("{repository}/snapshots/c"));
+    fs::create_dir_all(test_folder.path().join(repository).join("refs")).unwrap();
+    put_fifo(&test_folder.path().join(repository).join("refs/main"));
+    let places = test_folder.of_app(App::HuggingFace, "hub");
     assert_eq!(list(&places).len(), 1);
     put_bad_files(&folder.join("model.safetensors.index.json"), |_| {
-        assert!(list(&places).is_empty(), "it is not known to be whole");
+        assert!(list(&places).is_empty(), "it may be incomplete");
     });
     let files: Vec<String> = (0..=crate::safetensors::MAX_WEIGHT_FILES)
         .map(|n| format!(r#""{n}": "{n}""#))

@@ -1,16 +1,16 @@
-//! What a removal takes away, and what it leaves.
+//! Tests of deleting models.
 //!
-//! Rule: every test looks at the disk afterwards.
+//! Rule: every test checks the files on the disk afterwards.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use super::super::{Freed, RemoveError, removal, remove};
-use super::{App, Format, Installed, Origin, Places, Shelf, list};
+use super::super::{FreedSpace, RemoveError, removal, remove};
+use super::{App, Format, InstalledModel, Origin, Places, TestFolder, list};
 
-/// The model whose path ends so.
-fn model(places: &Places, end: &str) -> Installed {
+/// Returns the model whose path ends with `end`.
+fn model(places: &Places, end: &str) -> InstalledModel {
     let models = list(places);
     let found = models.iter().find(|model| model.id.ends_with(end));
     found
@@ -18,8 +18,8 @@ fn model(places: &Places, end: &str) -> Installed {
         .clone()
 }
 
-/// Every file and folder below the models folder.
-fn left(shelf: &Shelf) -> Vec<String> {
+/// Returns every file and folder in the models folder.
+fn left(test_folder: &TestFolder) -> Vec<String> {
     fn walk(folder: &Path, root: &Path, all: &mut Vec<String>) {
         for entry in folder.read_dir().unwrap() {
             let path = entry.unwrap().path();
@@ -29,7 +29,7 @@ fn left(shelf: &Shelf) -> Vec<String> {
             }
         }
     }
-    let root = shelf.path().join("data/models");
+    let root = test_folder.path().join("data/models");
     let mut all = Vec::new();
     walk(&root, &root, &mut all);
     all.sort();
@@ -44,17 +44,17 @@ fn blocks(paths: &[&Path]) -> u64 {
 }
 
 #[test]
-fn a_folder_goes_whole_and_says_how_much_it_freed() {
-    let shelf = Shelf::with(&["data/models/o/M/original/README.md"]);
-    let folder = shelf.put_folder("data/models/o/M");
-    shelf.put_folder("data/models/o/Other");
+fn a_folder_is_deleted_completely_and_its_freed_bytes_are_returned() {
+    let test_folder = TestFolder::with(&["data/models/o/M/original/README.md"]);
+    let folder = test_folder.put_folder("data/models/o/M");
+    test_folder.put_folder("data/models/o/Other");
     fs::write(folder.join("model.safetensors"), vec![1; 100_000]).unwrap();
     let files =
         ["config.json", "model.safetensors", "tokenizer.json"].map(|name| folder.join(name));
     let files: Vec<&Path> = files.iter().map(|path| &**path).collect();
     let bytes = blocks(&files) + blocks(&[&folder.join("original/README.md")]);
     assert!(bytes >= 100_000);
-    let places = shelf.places(&[]);
+    let places = test_folder.places(&[]);
     let model = model(&places, "o/M");
     let before = removal(&model, &places).unwrap();
     assert_eq!(
@@ -65,7 +65,7 @@ fn a_folder_goes_whole_and_says_how_much_it_freed() {
         before.files[0].ends_with("model.safetensors"),
         "weights first"
     );
-    assert_eq!(remove(&model, &places).unwrap(), Freed { bytes });
+    assert_eq!(remove(&model, &places).unwrap(), FreedSpace { bytes });
     let other = [
         "o",
         "o/Other",
@@ -73,20 +73,20 @@ fn a_folder_goes_whole_and_says_how_much_it_freed() {
         "o/Other/model.safetensors",
         "o/Other/tokenizer.json",
     ];
-    assert_eq!(left(&shelf), other);
+    assert_eq!(left(&test_folder), other);
     let again = remove(&model, &places).unwrap_err();
     assert!(matches!(again, RemoveError::Gone { .. }), "{again}");
 }
 
 #[test]
-fn a_split_model_goes_with_all_its_parts_and_leaves_others_in_the_folder() {
-    let shelf = Shelf::with(&[
+fn a_split_model_is_deleted_with_all_parts_and_others_stay_in_the_folder() {
+    let test_folder = TestFolder::with(&[
         "data/models/o/M-GGUF/README.md",
         "data/models/o/M-GGUF/M-00001-of-00002.gguf",
         "data/models/o/M-GGUF/M-00002-of-00002.gguf",
         "data/models/o/M-GGUF/M-Q8_0.gguf",
     ]);
-    let places = shelf.places(&[]);
+    let places = test_folder.places(&[]);
     remove(&model(&places, "M-00001-of-00002.gguf"), &places).unwrap();
     let kept = [
         "o",
@@ -94,62 +94,74 @@ fn a_split_model_goes_with_all_its_parts_and_leaves_others_in_the_folder() {
         "o/M-GGUF/M-Q8_0.gguf",
         "o/M-GGUF/README.md",
     ];
-    assert_eq!(left(&shelf), kept);
-    // With the last one goes what was fetched beside it.
-    shelf.put("data/models/o/M-GGUF/mmproj-M.gguf");
-    shelf.put("data/models/o/M-GGUF/.DS_Store");
+    assert_eq!(left(&test_folder), kept);
+    // With the last model, the files that were downloaded with it are deleted.
+    test_folder.put("data/models/o/M-GGUF/mmproj-M.gguf");
+    test_folder.put("data/models/o/M-GGUF/.DS_Store");
     remove(&model(&places, "M-Q8_0.gguf"), &places).unwrap();
-    assert_eq!(left(&shelf), Vec::<String>::new());
+    assert_eq!(left(&test_folder), Vec::<String>::new());
 }
 
 #[test]
-fn what_people_put_beside_a_file_stays() {
-    let shelf = Shelf::with(&[
+fn files_of_the_user_next_to_a_model_stay() {
+    let test_folder = TestFolder::with(&[
         "data/models/o/M/M.gguf",
         "data/models/o/M/notes.txt",
         "data/models/o/M/README.md",
     ]);
-    let places = shelf.places(&[]);
+    let places = test_folder.places(&[]);
     remove(&model(&places, "M.gguf"), &places).unwrap();
-    assert_eq!(left(&shelf), ["o", "o/M", "o/M/README.md", "o/M/notes.txt"]);
-    let shelf = Shelf::with(&["data/models/M.gguf", "data/models/README.md"]);
-    let places = shelf.places(&[]);
+    assert_eq!(
+        left(&test_folder),
+        ["o", "o/M", "o/M/README.md", "o/M/notes.txt"]
+    );
+    let test_folder = TestFolder::with(&["data/models/M.gguf", "data/models/README.md"]);
+    let places = test_folder.places(&[]);
     remove(&model(&places, "M.gguf"), &places).unwrap();
-    assert_eq!(left(&shelf), ["README.md"], "and the models folder itself");
+    assert_eq!(
+        left(&test_folder),
+        ["README.md"],
+        "and the models folder itself"
+    );
 }
 
 #[test]
-fn two_forms_in_one_folder_go_together_and_are_named() {
-    let shelf = Shelf::with(&["data/models/o/M/other-model.gguf"]);
-    shelf.put_folder("data/models/o/M");
-    shelf.put_gguf("data/models/o/M/M.gguf");
-    // The header of the folder does not say how many heads its keys have; the file's does not either.
-    let places = shelf.places(&[]);
+fn two_variants_in_one_folder_are_deleted_together_and_both_named() {
+    let test_folder = TestFolder::with(&["data/models/o/M/other-model.gguf"]);
+    test_folder.put_folder("data/models/o/M");
+    test_folder.put_gguf("data/models/o/M/M.gguf");
+    // Neither the folder's header nor the file's says how many heads its keys have.
+    let places = test_folder.places(&[]);
     let model = model(&places, "o/M");
-    assert_eq!(model.forms.paths.len(), 2, "{model:?}");
+    assert_eq!(model.files.paths.len(), 2, "{model:?}");
     let before = removal(&model, &places).unwrap();
     assert_eq!(before.formats, [Format::Safetensors, Format::Gguf]);
     remove(&model, &places).unwrap();
-    assert_eq!(left(&shelf), ["o", "o/M", "o/M/other-model.gguf"]);
+    assert_eq!(left(&test_folder), ["o", "o/M", "o/M/other-model.gguf"]);
 }
 
 #[test]
-fn a_file_that_has_another_name_elsewhere_frees_nothing() {
-    let shelf = Shelf::with(&[]);
-    let file = shelf.put_gguf("data/models/o/M/M.gguf");
+fn a_file_with_another_name_elsewhere_frees_nothing() {
+    let test_folder = TestFolder::with(&[]);
+    let file = test_folder.put_gguf("data/models/o/M/M.gguf");
     fs::write(&file, vec![1; 50_000]).unwrap();
     let both = [file.as_path()];
     let bytes = blocks(&both);
-    fs::hard_link(&file, shelf.path().join("kept.gguf")).unwrap();
-    let places = shelf.places(&[]);
+    fs::hard_link(&file, test_folder.path().join("kept.gguf")).unwrap();
+    let places = test_folder.places(&[]);
     let hard = model(&places, "M.gguf");
     assert_eq!(remove(&hard, &places).unwrap().bytes, 0);
     assert_eq!(
-        shelf.path().join("kept.gguf").metadata().unwrap().len(),
+        test_folder
+            .path()
+            .join("kept.gguf")
+            .metadata()
+            .unwrap()
+            .len(),
         50_000
     );
-    // Two names in the model itself are one file, and both go.
-    let folder = shelf.put_folder("data/models/o/N");
+    // Two names inside of the model are one file, and both are deleted.
+    let folder = test_folder.put_folder("data/models/o/N");
     fs::write(folder.join("model.safetensors"), vec![1; 50_000]).unwrap();
     fs::hard_link(folder.join("model.safetensors"), folder.join("again.bin")).unwrap();
     let freed = remove(&model(&places, "o/N"), &places).unwrap();
@@ -160,17 +172,17 @@ fn a_file_that_has_another_name_elsewhere_frees_nothing() {
 }
 
 #[test]
-fn links_are_never_followed_out_of_the_models_folder() {
-    let shelf = Shelf::with(&["outside/kept.txt"]);
-    let outside = shelf.put_folder("outside/M");
-    let file = shelf.put_gguf("outside/file.gguf");
-    let models = shelf.path().join("data/models");
-    let own = shelf.put_folder("data/models/o/Own");
+fn links_out_of_the_models_folder_are_never_followed() {
+    let test_folder = TestFolder::with(&["outside/kept.txt"]);
+    let outside = test_folder.put_folder("outside/M");
+    let file = test_folder.put_gguf("outside/file.gguf");
+    let models = test_folder.path().join("data/models");
+    let own = test_folder.put_folder("data/models/o/Own");
     symlink(&outside, models.join("linked")).unwrap();
     symlink(&file, models.join("linked.gguf")).unwrap();
-    symlink(shelf.path().join("outside"), own.join("assets")).unwrap();
+    symlink(test_folder.path().join("outside"), own.join("assets")).unwrap();
     symlink(outside.join("config.json"), own.join("more.json")).unwrap();
-    let places = shelf.places(&[]);
+    let places = test_folder.places(&[]);
     let linked = remove(&model(&places, "outside/M"), &places).unwrap_err();
     assert!(linked.to_string().contains("only a link to it"), "{linked}");
     assert_eq!(
@@ -180,24 +192,24 @@ fn links_are_never_followed_out_of_the_models_folder() {
         0
     );
     remove(&model(&places, "o/Own"), &places).unwrap();
-    assert_eq!(left(&shelf), ["linked"]);
+    assert_eq!(left(&test_folder), ["linked"]);
     for kept in [
         "outside/kept.txt",
         "outside/M/config.json",
         "outside/M/model.safetensors",
         "outside/file.gguf",
     ] {
-        assert!(shelf.path().join(kept).is_file(), "{kept}");
+        assert!(test_folder.path().join(kept).is_file(), "{kept}");
     }
 }
 
 #[test]
-fn what_is_not_ours_is_refused_each_with_its_own_sentence() {
-    let shelf = Shelf::with(&["assets/starter/config.json"]);
-    shelf.put_gguf("elsewhere/A.gguf");
-    shelf.put_gguf("lms/o/E/E.gguf");
-    let mut places = shelf.places(&["elsewhere"]);
-    places.elsewhere = shelf.of_app(App::LmStudio, "lms").elsewhere;
+fn models_that_are_not_ours_are_refused_each_with_its_own_message() {
+    let test_folder = TestFolder::with(&["assets/starter/config.json"]);
+    test_folder.put_gguf("elsewhere/A.gguf");
+    test_folder.put_gguf("lms/o/E/E.gguf");
+    let mut places = test_folder.places(&["elsewhere"]);
+    places.app_folders = test_folder.of_app(App::LmStudio, "lms").app_folders;
     let said = |end: &str| {
         remove(&model(&places, end), &places)
             .unwrap_err()
@@ -209,28 +221,28 @@ fn what_is_not_ours_is_refused_each_with_its_own_sentence() {
     );
     let added = said("A.gguf");
     assert!(
-        added.starts_with("A lies in ") && added.contains("which you added"),
+        added.starts_with("A is in ") && added.contains("which you added"),
         "{added}"
     );
     assert_eq!(said("E.gguf"), "E belongs to LM Studio; remove it there");
-    // A model that only says that it lies there is not believed.
+    // An origin that claims to be the models folder is not sufficient.
     let mut false_one = model(&places, "A.gguf");
     false_one.origin = Origin::ModelsFolder;
     let error = remove(&false_one, &places).unwrap_err();
     assert!(matches!(error, RemoveError::Outside { .. }), "{error}");
-    assert!(shelf.path().join("elsewhere/A.gguf").is_file());
+    assert!(test_folder.path().join("elsewhere/A.gguf").is_file());
     assert_eq!(list(&places).len(), 3);
 }
 
 #[test]
-fn a_file_that_cannot_be_removed_is_named_and_the_rest_can_be_tried_again() {
+fn a_file_that_cannot_be_deleted_is_named_and_the_rest_can_be_deleted_later() {
     use std::os::unix::fs::PermissionsExt;
-    let shelf = Shelf::with(&["data/models/o/M/sub/more.bin"]);
-    shelf.put_folder("data/models/o/M");
-    let places = shelf.places(&[]);
-    let sub = shelf.path().join("data/models/o/M/sub");
+    let test_folder = TestFolder::with(&["data/models/o/M/sub/more.bin"]);
+    test_folder.put_folder("data/models/o/M");
+    let places = test_folder.places(&[]);
+    let sub = test_folder.path().join("data/models/o/M/sub");
     fs::set_permissions(&sub, fs::Permissions::from_mode(0o500)).unwrap();
-    // To the superuser nothing is locked.
+    // The superuser can write everywhere.
     let is_locked = fs::write(sub.join("x"), "").is_err();
     let first = remove(&model(&places, "o/M"), &places);
     if is_locked {
@@ -243,6 +255,6 @@ fn a_file_that_cannot_be_removed_is_named_and_the_rest_can_be_tried_again() {
         assert!(sub.join("more.bin").is_file());
     } else {
         first.unwrap();
-        assert_eq!(left(&shelf), Vec::<String>::new());
+        assert_eq!(left(&test_folder), Vec::<String>::new());
     }
 }

@@ -1,27 +1,27 @@
-//! A mistake in a list of models, as a person is told it.
+//! An error in a catalog file.
 //!
-//! Rule: line and column are inside the file, both counted from 1, columns in characters.
+//! Rule: line and column are inside the file. Both count from 1, and columns count characters.
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// What is wrong in a list, and where.
+/// An error in a catalog file, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{}:{line}:{column}: {reason}", .file.display())]
-pub struct Mistake {
-    /// The list.
+pub struct CatalogError {
+    /// The catalog file.
     pub file: PathBuf,
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// One sentence, without a full stop: what is wrong and what to write.
+    /// One sentence, without a full stop: the problem and what to write instead.
     pub reason: String,
 }
 
-impl Mistake {
-    /// A mistake at this byte of `text`; behind its end counts as its end.
+impl CatalogError {
+    /// Makes an error at this byte of `text`; an offset after the end means the end.
     pub(crate) fn at(file: &Path, text: &str, offset: usize, reason: impl Into<String>) -> Self {
         let before = text.get(..text.floor_char_boundary(offset)).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);

@@ -1,8 +1,8 @@
-//! Models that other apps have on the disk: where they keep them, and which of them can be used.
+//! Finds models of other apps on the disk.
 //!
-//! Rule: nothing is written, moved or removed in another app's folders. What is not whole there, or
-//! is no model that continues text, is not listed: the app may still be fetching it, or has it for
-//! something else.
+//! Rule: nothing is written, moved or removed in the folders of other apps. Incomplete models are not
+//! listed, because the app may still be downloading them, and neither are models that don't generate
+//! text.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Found, Installed, Origin, hugging_face, llama_cpp, models_in};
+use super::{FoundModel, InstalledModel, Origin, hugging_face, llama_cpp, models_in};
 use crate::facts::{Format, ModelFacts};
-use crate::forms;
+use crate::model_files;
 use crate::safetensors::{MAX_WEIGHT_FILES, indexed_files, read_config, read_json};
 
-/// An app, or a library of many, that keeps models on the disk.
+/// An app, or a library that many programs share, that stores models on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum App {
-    /// The cache that Hugging Face's libraries, mlx-lm and today's llama.cpp share.
+    /// The cache that Hugging Face's libraries, mlx-lm and current llama.cpp share.
     HuggingFace,
     /// LM Studio.
     LmStudio,
-    /// The cache that llama.cpp's programs had of their own.
+    /// The older cache of llama.cpp's programs.
     LlamaCpp,
 }
 
 impl App {
-    /// Name for people.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::HuggingFace => "Hugging Face",
@@ -38,24 +38,24 @@ impl App {
     }
 }
 
-/// A folder in which an app keeps models.
+/// A folder in which an app stores models.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// Whose it is; says how models lie in it.
+pub struct AppFolder {
+    /// The app, which determines the layout of the folder.
     pub app: App,
-    /// The folder; it need not be there.
+    /// The folder; it need not exist.
     pub folder: PathBuf,
 }
 
-/// Folders below LM Studio's that are looked into: `owner/name`, and one more for a file's own.
+/// Levels of LM Studio's folders to search: `owner/name`, and one more for a file's own folder.
 const DEPTH: usize = 3;
-/// Longest settings file of LM Studio.
+/// Maximum size of LM Studio's settings file.
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
-impl Elsewhere {
-    /// The models in it that can be used.
-    pub(super) fn models(&self) -> impl Iterator<Item = Installed> {
-        let folder = forms::absolute(&self.folder);
+impl AppFolder {
+    /// Returns the usable models in the folder.
+    pub(super) fn models(&self) -> impl Iterator<Item = InstalledModel> {
+        let folder = model_files::absolute(&self.folder);
         let found = match self.app {
             App::HuggingFace => hugging_face::models_in(&folder),
             App::LmStudio => models_in(&folder, DEPTH),
@@ -66,65 +66,65 @@ impl Elsewhere {
                 found
             }
         };
-        let origin = Origin::Elsewhere { app: self.app };
-        let models = found.into_iter().filter(is_whole);
-        let models = models.map(move |found| Installed::new(found, origin.clone()));
+        let origin = Origin::OtherApp { app: self.app };
+        let models = found.into_iter().filter(is_complete);
+        let models = models.map(move |found| InstalledModel::new(found, origin.clone()));
         models.filter(|model| {
             model
                 .facts
                 .as_ref()
-                .is_ok_and(|facts| continues_text(facts))
+                .is_ok_and(|facts| generates_text(facts))
         })
     }
 }
 
-/// Where the apps keep their models on this computer, for this user.
-pub fn elsewhere() -> Vec<Elsewhere> {
+/// Returns the model folders of other apps on this computer, for this user.
+pub fn app_folders() -> Vec<AppFolder> {
     let home = std::env::home_dir();
     let is_mac = cfg!(target_os = "macos");
-    elsewhere_for(home.as_deref(), is_mac, &|name| std::env::var_os(name))
+    app_folders_for(home.as_deref(), is_mac, &|name| std::env::var_os(name))
 }
 
-/// As [`elsewhere`], for a home folder and variables that are given.
-pub(super) fn elsewhere_for(
+/// Like [`app_folders`], for this home folder and these environment variables.
+pub(super) fn app_folders_for(
     home: Option<&Path>,
     is_mac: bool,
     variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Vec<Elsewhere> {
-    let surroundings = Surroundings {
+) -> Vec<AppFolder> {
+    let environment = Environment {
         home,
         is_mac,
         variable,
     };
     let mut all = Vec::new();
     let mut add = |app, folder: Option<PathBuf>| {
-        let one = folder.map(|folder| Elsewhere { app, folder });
+        let one = folder.map(|folder| AppFolder { app, folder });
         all.extend(one.filter(|one| !all.contains(one)));
     };
-    add(App::HuggingFace, surroundings.hugging_face());
-    for folder in surroundings.lm_studio() {
+    add(App::HuggingFace, environment.hugging_face());
+    for folder in environment.lm_studio() {
         add(App::LmStudio, Some(folder));
     }
-    add(App::LlamaCpp, surroundings.llama_cpp());
+    add(App::LlamaCpp, environment.llama_cpp());
     all
 }
 
-/// The part of LM Studio's `settings.json` that is needed here.
+/// The part of LM Studio's `settings.json` that is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Settings {
     downloads_folder: Option<PathBuf>,
 }
 
-/// What tells where apps keep their things.
-struct Surroundings<'a> {
+/// The home folder and the environment variables that determine where apps store models.
+struct Environment<'a> {
     home: Option<&'a Path>,
     is_mac: bool,
     variable: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-impl Surroundings<'_> {
-    /// The folder that a variable names, if it names one.
+impl Environment<'_> {
+    /// Returns the folder that an environment variable names.
     fn folder(&self, variable: &str) -> Option<PathBuf> {
         let value = (self.variable)(variable).filter(|value| !value.is_empty())?;
         let path = PathBuf::from(value);
@@ -139,7 +139,7 @@ impl Surroundings<'_> {
         own.or_else(|| Some(self.home?.join(".cache")))
     }
 
-    /// In the order in which its libraries look.
+    /// Returns the cache folder, in the order in which Hugging Face's libraries search.
     fn hugging_face(&self) -> Option<PathBuf> {
         self.folder("HF_HUB_CACHE")
             .or_else(|| self.folder("HUGGINGFACE_HUB_CACHE"))
@@ -154,7 +154,8 @@ impl Surroundings<'_> {
         })
     }
 
-    /// Where its settings say, and where it keeps models unless they do; now and in older versions.
+    /// Returns the folders from LM Studio's settings, and the default folders of current and older
+    /// versions.
     fn lm_studio(&self) -> Vec<PathBuf> {
         let Some(home) = self.home else {
             return Vec::new();
@@ -181,16 +182,16 @@ impl Surroundings<'_> {
     }
 }
 
-/// Whether all that a folder needs is there. Of a GGUF file its own header says so.
-pub(super) fn is_whole(found: &Found) -> bool {
-    let path = &found.forms.paths[0];
-    match forms::format_of(path) {
+/// Returns true if all files of a folder exist. For a GGUF file, reading its header checks that.
+pub(super) fn is_complete(found: &FoundModel) -> bool {
+    let path = &found.files.paths[0];
+    match model_files::format_of(path) {
         Format::Gguf => true,
         Format::Safetensors => has_all_weights(path) && has_tokenizer(path) && is_for_text(path),
     }
 }
 
-/// Whether every file of the weights is there that the folder's index names, or names of parts count.
+/// Returns true if every weight file exists that the index lists, or that the names of parts count.
 fn has_all_weights(folder: &Path) -> bool {
     if folder.join("model.safetensors.index.json").exists() {
         return indexed_files(folder)
@@ -199,14 +200,14 @@ fn has_all_weights(folder: &Path) -> bool {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.all(|name| match name.strip_suffix(".safetensors") {
-        // A link that leads nowhere is a file that is still to come.
-        Some(stem) => folder.join(&name).is_file() && has_siblings(folder, stem),
+        // A link to nothing is a file that is still being downloaded.
+        Some(stem) => folder.join(&name).is_file() && has_all_parts(folder, stem),
         None => true,
     })
 }
 
-/// Whether the other parts are there of `model-00001-of-00003`.
-fn has_siblings(folder: &Path, stem: &str) -> bool {
+/// Returns true if the other parts of `model-00001-of-00003` exist.
+fn has_all_parts(folder: &Path, stem: &str) -> bool {
     let Some((base, n_parts)) = stem.rsplit_once("-of-") else {
         return true;
     };
@@ -228,23 +229,23 @@ fn has_tokenizer(folder: &Path) -> bool {
     names.iter().any(|name| folder.join(name).is_file())
 }
 
-/// Whether a folder holds a model that answers in text: caches hold others too, for speech,
-/// pictures and search.
+/// Returns true if a folder contains a model that generates text. Caches also contain models for
+/// speech, images and search.
 fn is_for_text(folder: &Path) -> bool {
     let Ok(config) = read_config(folder) else {
         return false;
     };
     let is_pair = config.get("is_encoder_decoder") == Some(&Value::Bool(true));
     let names = config.get("architectures").and_then(Value::as_array);
-    let answers = |name: &Value| {
+    let is_generator = |name: &Value| {
         let name = name.as_str().unwrap_or_default();
         name.ends_with("ForCausalLM") || name.ends_with("ForConditionalGeneration")
     };
-    !is_pair && names.is_none_or(|names| names.is_empty() || names.iter().any(answers))
+    !is_pair && names.is_none_or(|names| names.is_empty() || names.iter().any(is_generator))
 }
 
-/// Whether the facts are of a model with layers; a projector for pictures has none of a kind that
-/// continues text.
-fn continues_text(facts: &ModelFacts) -> bool {
+/// Returns true if the facts are those of a model with layers that generates text. A projector for
+/// images is none.
+fn generates_text(facts: &ModelFacts) -> bool {
     !matches!(&*facts.architecture, "clip" | "mmproj") && facts.n_layers.is_some_and(|n| n > 0)
 }

@@ -1,6 +1,6 @@
-//! Folders of other apps, as those apps lay them out.
+//! Tests of model folders of other apps, in the layouts of those apps.
 //!
-//! Rule: what is listed can be used as it lies there.
+//! Rule: every listed model can be used in place.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -8,12 +8,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::super::elsewhere::elsewhere_for;
-use super::{App, Elsewhere, Installed, Origin, Shelf, gguf, list, named, safetensors};
+use super::super::other_apps::app_folders_for;
+use super::{App, AppFolder, InstalledModel, Origin, TestFolder, gguf, list, named, safetensors};
 
-/// Puts a file into a cache of Hugging Face: a blob, and a link to it.
-fn put(shelf: &Shelf, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
-    let snapshot = shelf.path().join(snapshot);
+/// Adds a file to a Hugging Face cache: a blob, and a link to it.
+fn put(test_folder: &TestFolder, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
+    let snapshot = test_folder.path().join(snapshot);
     let blobs = snapshot.join("../../blobs");
     fs::create_dir_all(&snapshot).unwrap();
     fs::create_dir_all(&blobs).unwrap();
@@ -27,20 +27,20 @@ fn put(shelf: &Shelf, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
 const CONFIG: &str = r#"{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
     "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}"#;
 
-/// Puts a whole model of safetensors into a snapshot.
-fn put_model(shelf: &Shelf, snapshot: &str) {
+/// Adds a complete safetensors model to a snapshot.
+fn put_model(test_folder: &TestFolder, snapshot: &str) {
     let commit = snapshot.rsplit('/').next().unwrap();
     let blob = |name: &str| format!("{name}-{commit}");
     put(
-        shelf,
+        test_folder,
         snapshot,
         "config.json",
         &blob("c"),
         CONFIG.as_bytes(),
     );
-    put(shelf, snapshot, "tokenizer.json", &blob("t"), b"{}");
+    put(test_folder, snapshot, "tokenizer.json", &blob("t"), b"{}");
     put(
-        shelf,
+        test_folder,
         snapshot,
         "model.safetensors",
         &blob("w"),
@@ -48,8 +48,8 @@ fn put_model(shelf: &Shelf, snapshot: &str) {
     );
 }
 
-fn branch(shelf: &Shelf, repository: &str, name: &str, commit: &str) {
-    let refs = shelf.path().join(repository).join("refs");
+fn branch(test_folder: &TestFolder, repository: &str, name: &str, commit: &str) {
+    let refs = test_folder.path().join(repository).join("refs");
     fs::create_dir_all(&refs).unwrap();
     fs::write(refs.join(name), commit).unwrap();
 }
@@ -57,39 +57,42 @@ fn branch(shelf: &Shelf, repository: &str, name: &str, commit: &str) {
 const QWEN: &str = "hub/models--Qwen--Qwen3-0.6B";
 
 #[test]
-fn a_snapshot_is_called_as_its_repository_and_used_in_place() {
-    let shelf = Shelf::with(&["hub/version.txt", "hub/models--a--b/.no_exist/x"]);
-    put_model(&shelf, &format!("{QWEN}/snapshots/1a2b"));
-    branch(&shelf, QWEN, "main", "1a2b");
-    let places = shelf.of_app(App::HuggingFace, "hub");
+fn a_snapshot_has_the_name_of_its_repository_and_is_used_in_place() {
+    let test_folder = TestFolder::with(&["hub/version.txt", "hub/models--a--b/.no_exist/x"]);
+    put_model(&test_folder, &format!("{QWEN}/snapshots/1a2b"));
+    branch(&test_folder, QWEN, "main", "1a2b");
+    let places = test_folder.of_app(App::HuggingFace, "hub");
     assert_eq!(named(&places), ["Qwen3-0.6B of Qwen/Qwen3-0.6B"]);
     let models = list(&places);
     let app = App::HuggingFace;
-    assert_eq!(models[0].origin, Origin::Elsewhere { app });
-    assert_eq!(models[0].id, shelf.path().join(QWEN).join("snapshots/1a2b"));
-    assert!(models[0].size_bytes > 64, "of the files that links lead to");
-    // By its path alone it is the same.
+    assert_eq!(models[0].origin, Origin::OtherApp { app });
+    assert_eq!(
+        models[0].id,
+        test_folder.path().join(QWEN).join("snapshots/1a2b")
+    );
+    assert!(models[0].size_bytes > 64, "of the link targets");
+    // Its path finds the same model.
     let path = models[0].id.clone();
-    let by_path = Installed::at(&path, Origin::Added { path: path.clone() }).unwrap();
+    let by_path = InstalledModel::at(&path, Origin::Added { path: path.clone() }).unwrap();
     assert_eq!(by_path.name(), "Qwen3-0.6B");
     assert_eq!(by_path.repository, models[0].repository);
 }
 
 #[test]
-fn gguf_files_of_a_cache_are_called_as_their_files_and_each_is_there_once() {
-    let shelf = Shelf::with(&[]);
+fn gguf_files_of_a_cache_have_their_file_names_and_are_listed_once() {
+    let test_folder = TestFolder::with(&[]);
     let repository = "hub/models--o--M-GGUF";
     for commit in ["new", "old"] {
         let snapshot = format!("{repository}/snapshots/{commit}");
         put(
-            &shelf,
+            &test_folder,
             &snapshot,
             "M-Q8_0.gguf",
             &format!("b-{commit}"),
             &gguf("qwen3"),
         );
         put(
-            &shelf,
+            &test_folder,
             &snapshot,
             "mmproj-M.gguf",
             &format!("p-{commit}"),
@@ -97,9 +100,15 @@ fn gguf_files_of_a_cache_are_called_as_their_files_and_each_is_there_once() {
         );
     }
     let old = format!("{repository}/snapshots/old");
-    put(&shelf, &old, "sub/M-Q4_K_M.gguf", "b4", &gguf("qwen3"));
-    branch(&shelf, repository, "main", "new\n");
-    let places = shelf.of_app(App::HuggingFace, "hub");
+    put(
+        &test_folder,
+        &old,
+        "sub/M-Q4_K_M.gguf",
+        "b4",
+        &gguf("qwen3"),
+    );
+    branch(&test_folder, repository, "main", "new\n");
+    let places = test_folder.of_app(App::HuggingFace, "hub");
     let expected = ["M-Q4_K_M of o/M-GGUF", "M-Q8_0 of o/M-GGUF"];
     assert_eq!(named(&places), expected);
     let newest = &list(&places)[1];
@@ -110,19 +119,19 @@ fn gguf_files_of_a_cache_are_called_as_their_files_and_each_is_there_once() {
 }
 
 #[test]
-fn what_is_still_being_fetched_is_not_listed() {
-    let shelf = Shelf::with(&[]);
+fn incomplete_downloads_are_not_listed() {
+    let test_folder = TestFolder::with(&[]);
     let snapshot = |name: &str| format!("hub/models--o--{name}/snapshots/1");
-    let places = shelf.of_app(App::HuggingFace, "hub");
+    let places = test_folder.of_app(App::HuggingFace, "hub");
     for name in ["dangling", "index", "part", "tokenizer", "empty", "cut"] {
-        put_model(&shelf, &snapshot(name));
+        put_model(&test_folder, &snapshot(name));
     }
     assert_eq!(named(&places).len(), 6);
-    let path = |name: &str, file: &str| shelf.path().join(snapshot(name)).join(file);
-    fs::remove_file(shelf.path().join("hub/models--o--dangling/blobs/w-1")).unwrap();
+    let path = |name: &str, file: &str| test_folder.path().join(snapshot(name)).join(file);
+    fs::remove_file(test_folder.path().join("hub/models--o--dangling/blobs/w-1")).unwrap();
     let index = br#"{"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}"#;
     put(
-        &shelf,
+        &test_folder,
         &snapshot("index"),
         "model.safetensors.index.json",
         "i",
@@ -132,51 +141,53 @@ fn what_is_still_being_fetched_is_not_listed() {
     fs::rename(weights, path("part", "model-00001-of-00002.safetensors")).unwrap();
     fs::remove_file(path("tokenizer", "tokenizer.json")).unwrap();
     fs::remove_file(path("empty", "model.safetensors")).unwrap();
-    let cut = shelf.path().join("hub/models--o--cut/blobs/w-1");
+    let cut = test_folder.path().join("hub/models--o--cut/blobs/w-1");
     fs::write(cut, &safetensors()[..40]).unwrap();
     assert_eq!(named(&places), Vec::<String>::new());
-    // The rest comes.
+    // The remaining files arrive.
     put(
-        &shelf,
+        &test_folder,
         &snapshot("index"),
         "model-2.safetensors",
         "w2",
         &safetensors(),
     );
     let second = "model-00002-of-00002.safetensors";
-    put(&shelf, &snapshot("part"), second, "w2", &safetensors());
+    put(
+        &test_folder,
+        &snapshot("part"),
+        second,
+        "w2",
+        &safetensors(),
+    );
     assert_eq!(named(&places), ["index of o/index", "part of o/part"]);
 }
 
 #[test]
-fn a_snapshot_that_is_not_whole_does_not_hide_one_that_is() {
-    let shelf = Shelf::with(&[]);
-    put_model(&shelf, &format!("{QWEN}/snapshots/old"));
+fn an_incomplete_snapshot_does_not_hide_a_complete_one() {
+    let test_folder = TestFolder::with(&[]);
+    put_model(&test_folder, &format!("{QWEN}/snapshots/old"));
     put(
-        &shelf,
+        &test_folder,
         &format!("{QWEN}/snapshots/new"),
         "config.json",
         "c",
         CONFIG.as_bytes(),
     );
-    branch(&shelf, QWEN, "main", "new");
-    let models = list(&shelf.of_app(App::HuggingFace, "hub"));
+    branch(&test_folder, QWEN, "main", "new");
+    let models = list(&test_folder.of_app(App::HuggingFace, "hub"));
     assert_eq!(models.len(), 1, "{models:?}");
     assert!(models[0].id.ends_with("old"));
-    put_model(&shelf, &format!("{QWEN}/snapshots/other"));
-    branch(&shelf, QWEN, "main", "other");
-    let models = list(&shelf.of_app(App::HuggingFace, "hub"));
-    assert_eq!(
-        models.len(),
-        1,
-        "what was there before is not listed as well"
-    );
+    put_model(&test_folder, &format!("{QWEN}/snapshots/other"));
+    branch(&test_folder, QWEN, "main", "other");
+    let models = list(&test_folder.of_app(App::HuggingFace, "hub"));
+    assert_eq!(models.len(), 1, "the older snapshot is not listed as well");
     assert!(models[0].id.ends_with("other"));
 }
 
 #[test]
-fn models_for_speech_pictures_and_search_are_not_listed() {
-    let shelf = Shelf::with(&[]);
+fn models_for_speech_images_and_search_are_not_listed() {
+    let test_folder = TestFolder::with(&[]);
     let configs = [
         ("bert", r#"{"architectures": ["BertModel"]}"#),
         (
@@ -187,77 +198,78 @@ fn models_for_speech_pictures_and_search_are_not_listed() {
     ];
     for (name, config) in configs {
         let snapshot = format!("hub/models--o--{name}/snapshots/1");
-        put_model(&shelf, &snapshot);
-        let blob = shelf
+        put_model(&test_folder, &snapshot);
+        let blob = test_folder
             .path()
             .join(format!("hub/models--o--{name}/blobs/c-1"));
         fs::write(blob, config).unwrap();
     }
     assert_eq!(
-        named(&shelf.of_app(App::HuggingFace, "hub")),
+        named(&test_folder.of_app(App::HuggingFace, "hub")),
         Vec::<String>::new()
     );
 }
 
 #[test]
-fn models_of_lm_studio_are_known_by_their_folders() {
-    let shelf = Shelf::with(&["lms/o/broken-GGUF/broken.gguf", "lms/o/M-GGUF/M.gguf.part"]);
-    shelf.put_gguf("lms/o/M-GGUF/M-Q4_K_M.gguf");
-    shelf.put_gguf("lms/o/M-GGUF/mmproj-M-f16.gguf");
-    shelf.put_folder("lms/mlx-community/M-4bit");
-    let half = shelf.put_folder("lms/mlx-community/Half");
+fn models_of_lm_studio_are_identified_by_their_folders() {
+    let test_folder =
+        TestFolder::with(&["lms/o/broken-GGUF/broken.gguf", "lms/o/M-GGUF/M.gguf.part"]);
+    test_folder.put_gguf("lms/o/M-GGUF/M-Q4_K_M.gguf");
+    test_folder.put_gguf("lms/o/M-GGUF/mmproj-M-f16.gguf");
+    test_folder.put_folder("lms/mlx-community/M-4bit");
+    let half = test_folder.put_folder("lms/mlx-community/Half");
     fs::write(
         half.join("model.safetensors.index.json"),
         r#"{"weight_map": {"a": "b"}}"#,
     )
     .unwrap();
     let expected = ["M-4bit of mlx-community/M-4bit", "M-Q4_K_M of o/M-GGUF"];
-    assert_eq!(named(&shelf.of_app(App::LmStudio, "lms")), expected);
+    assert_eq!(named(&test_folder.of_app(App::LmStudio, "lms")), expected);
 }
 
 #[test]
-fn llama_cpps_flat_names_are_told_apart_by_its_manifests() {
-    let shelf = Shelf::with(&[
+fn names_in_llama_cpps_flat_cache_are_split_with_its_manifests() {
+    let test_folder = TestFolder::with(&[
         "cache/manifest=o=M-GGUF=latest.json",
         "cache/manifest=o_x=M_2=Q8_0.json",
         "cache/o_M-GGUF_M-Q4_K_M.gguf.downloadInProgress",
     ]);
-    shelf.put_gguf("cache/o_M-GGUF_M-Q4_K_M.gguf");
-    shelf.put_gguf("cache/o_M-GGUF_mmproj-M-Q8_0.gguf");
-    shelf.put_gguf("cache/o_x_M_2_N-Q8_0.gguf");
-    shelf.put_gguf("cache/by-address.gguf");
+    test_folder.put_gguf("cache/o_M-GGUF_M-Q4_K_M.gguf");
+    test_folder.put_gguf("cache/o_M-GGUF_mmproj-M-Q8_0.gguf");
+    test_folder.put_gguf("cache/o_x_M_2_N-Q8_0.gguf");
+    test_folder.put_gguf("cache/by-address.gguf");
     let expected = [
         "by-address of nowhere",
         "M-Q4_K_M of o/M-GGUF",
         "N-Q8_0 of o_x/M_2",
     ];
-    assert_eq!(named(&shelf.of_app(App::LlamaCpp, "cache")), expected);
-    // Today's llama.cpp lays out its cache as Hugging Face does.
-    put_model(&shelf, "cache/models--o--New/snapshots/1");
-    assert_eq!(named(&shelf.of_app(App::LlamaCpp, "cache")).len(), 4);
+    assert_eq!(named(&test_folder.of_app(App::LlamaCpp, "cache")), expected);
+    // Current llama.cpp uses the layout of the Hugging Face cache.
+    put_model(&test_folder, "cache/models--o--New/snapshots/1");
+    assert_eq!(named(&test_folder.of_app(App::LlamaCpp, "cache")).len(), 4);
 }
 
 #[test]
-fn a_model_that_several_folders_link_to_is_listed_once_and_as_ours() {
-    let shelf = Shelf::with(&[]);
-    put_model(&shelf, &format!("{QWEN}/snapshots/1"));
+fn a_model_behind_links_in_several_folders_is_listed_once_and_as_ours() {
+    let test_folder = TestFolder::with(&[]);
+    put_model(&test_folder, &format!("{QWEN}/snapshots/1"));
     put(
-        &shelf,
+        &test_folder,
         "hub/models--o--G/snapshots/1",
         "G.gguf",
         "g",
         &gguf("qwen3"),
     );
-    fs::create_dir_all(shelf.path().join("data/models/o/G")).unwrap();
-    fs::create_dir_all(shelf.path().join("lms/o/Linked")).unwrap();
-    let blob = shelf.path().join("hub/models--o--G/blobs/g");
-    symlink(&blob, shelf.path().join("data/models/o/G/mine.gguf")).unwrap();
-    let hard = shelf.path().join("lms/o/Linked/hard.gguf");
+    fs::create_dir_all(test_folder.path().join("data/models/o/G")).unwrap();
+    fs::create_dir_all(test_folder.path().join("lms/o/Linked")).unwrap();
+    let blob = test_folder.path().join("hub/models--o--G/blobs/g");
+    symlink(&blob, test_folder.path().join("data/models/o/G/mine.gguf")).unwrap();
+    let hard = test_folder.path().join("lms/o/Linked/hard.gguf");
     fs::hard_link(&blob, hard).unwrap();
-    let mut places = shelf.of_app(App::HuggingFace, "hub");
+    let mut places = test_folder.of_app(App::HuggingFace, "hub");
     let app = App::LmStudio;
-    let folder = shelf.path().join("lms");
-    places.elsewhere.push(Elsewhere { app, folder });
+    let folder = test_folder.path().join("lms");
+    places.app_folders.push(AppFolder { app, folder });
     assert_eq!(
         named(&places),
         ["mine of o/G", "Qwen3-0.6B of Qwen/Qwen3-0.6B"]
@@ -266,8 +278,8 @@ fn a_model_that_several_folders_link_to_is_listed_once_and_as_ours() {
 }
 
 #[test]
-fn folders_that_are_not_there_or_are_no_caches_hold_nothing() {
-    let shelf = Shelf::with(&[
+fn missing_folders_and_folders_that_are_no_caches_count_as_empty() {
+    let test_folder = TestFolder::with(&[
         "hub/models--odd",
         "hub/models--o--x/snapshots",
         "hub/models--",
@@ -275,26 +287,29 @@ fn folders_that_are_not_there_or_are_no_caches_hold_nothing() {
     ]);
     for app in [App::HuggingFace, App::LmStudio, App::LlamaCpp] {
         for folder in ["hub", "nowhere", "file"] {
-            assert_eq!(named(&shelf.of_app(app, folder)), Vec::<String>::new());
+            assert_eq!(
+                named(&test_folder.of_app(app, folder)),
+                Vec::<String>::new()
+            );
         }
     }
 }
 
-/// Where the apps keep their models, with these variables and files in the home folder.
+/// Returns the model folders of apps, with these variables and files in the home folder.
 fn found(home: &Path, is_mac: bool, variables: &[(&str, &str)]) -> HashMap<App, Vec<PathBuf>> {
     let variable = |name: &str| {
         let found = variables.iter().find(|(other, _)| *other == name)?;
         Some(OsString::from(found.1))
     };
     let mut folders: HashMap<App, Vec<PathBuf>> = HashMap::new();
-    for one in elsewhere_for(Some(home), is_mac, &variable) {
+    for one in app_folders_for(Some(home), is_mac, &variable) {
         folders.entry(one.app).or_default().push(one.folder);
     }
     folders
 }
 
 #[test]
-fn caches_lie_where_variables_say_and_else_where_they_usually_do() {
+fn caches_are_where_variables_say_else_in_the_default_places() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     let hub = |variables: &[(&str, &str)]| found(home, false, variables)[&App::HuggingFace].clone();
@@ -321,11 +336,11 @@ fn caches_lie_where_variables_say_and_else_where_they_usually_do() {
     assert_eq!(llama(false, &[]), [home.join(".cache/llama.cpp")]);
     assert_eq!(llama(true, &[]), [home.join("Library/Caches/llama.cpp")]);
     assert_eq!(llama(true, &[("LLAMA_CACHE", "/l")]), [Path::new("/l")]);
-    assert_eq!(elsewhere_for(None, false, &|_| None), []);
+    assert_eq!(app_folders_for(None, false, &|_| None), []);
 }
 
 #[test]
-fn lm_studios_folder_is_the_one_in_its_settings_as_well_as_the_usual_ones() {
+fn lm_studios_folders_are_the_one_in_its_settings_and_the_default_ones() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     let folders = |is_mac| found(home, is_mac, &[])[&App::LmStudio].clone();

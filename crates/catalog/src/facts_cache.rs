@@ -1,7 +1,7 @@
-//! Facts that were read before, so that a list of models costs a look at each file and no reading.
+//! Caches the facts of models, so that listing models only checks file times and reads no file.
 //!
-//! Rule: facts are remembered by path, size and time of every file that they were read from; when
-//! one of those changes they are read anew. What a model's problem was is remembered as well.
+//! Rule: the key of the cache is the path, size and modification time of every file that was read.
+//! If one of them changes, the files are read again. Problems are cached as well.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
@@ -10,52 +10,52 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::facts::ModelFacts;
-use crate::forms::{files_of, is_gguf, parts};
 use crate::inspect::inspect;
+use crate::model_files::{files_of, is_gguf, parts};
 
-/// What [`inspect`] said of a path, with its problem in words.
-pub(crate) type Known = Result<Arc<ModelFacts>, String>;
+/// The result of [`inspect`], with the problem as text.
+pub(crate) type CachedFacts = Result<Arc<ModelFacts>, String>;
 
-/// A file as it was when it was read.
+/// The size and time of a file when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     path: PathBuf,
     size_bytes: u64,
     modified: Option<SystemTime>,
 }
 
-/// More models than a person keeps; beyond that all is forgotten, and read again when asked for.
-const MOST_REMEMBERED: usize = 1024;
+/// More models than a person has. A full cache is cleared.
+const MAX_CACHED: usize = 1024;
 
-/// By path, with the files as they were.
-type Remembered = HashMap<PathBuf, (Vec<Stamp>, Known)>;
+/// Facts by path, with the files that they were read from.
+type Cache = HashMap<PathBuf, (Vec<FileStamp>, CachedFacts)>;
 
-static REMEMBERED: LazyLock<Mutex<Remembered>> = LazyLock::new(Mutex::default);
+static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
-fn remembered() -> MutexGuard<'static, Remembered> {
-    REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner)
+fn cache() -> MutexGuard<'static, Cache> {
+    CACHE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the model at `path` is: as [`inspect`] says, or said of the same files before.
-pub(crate) fn facts(path: &Path) -> Known {
+/// Returns the facts of the model at `path`, from the cache if its files have not changed.
+pub(crate) fn facts(path: &Path) -> CachedFacts {
     let stamps = stamps(path);
-    if let Some((of, known)) = remembered().get(path)
+    if let Some((of, facts)) = cache().get(path)
         && *of == stamps
     {
-        return known.clone();
+        return facts.clone();
     }
-    // The lock is not held meanwhile; two that read the same find the same.
-    let known = inspect(path).map(Arc::new);
-    let known = known.map_err(|error| error.to_string());
-    let mut remembered = remembered();
-    if remembered.len() >= MOST_REMEMBERED {
-        remembered.clear();
+    // The lock is not held while the file is read. Two threads that read it get the same result.
+    let facts = inspect(path).map(Arc::new);
+    let facts = facts.map_err(|error| error.to_string());
+    let mut cache = cache();
+    if cache.len() >= MAX_CACHED {
+        cache.clear();
     }
-    remembered.insert(path.to_owned(), (stamps, known.clone()));
-    known
+    cache.insert(path.to_owned(), (stamps, facts.clone()));
+    facts
 }
 
-/// Bytes of the files that models at `paths` are made of, each file once.
+/// Returns the bytes of all files of the models at `paths`. Each file counts once.
 pub(crate) fn size_bytes(paths: &[PathBuf]) -> u64 {
     let mut seen = HashSet::new();
     let stamps = paths.iter().flat_map(|path| stamps(path));
@@ -65,8 +65,8 @@ pub(crate) fn size_bytes(paths: &[PathBuf]) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// What tells the weights of the model at `path` from all others on the disk, however they are called:
-/// links to a file are the file. Of a model without weights its path.
+/// Returns the identity of the weight files of the model at `path`, whatever their names: a link to
+/// a file has the identity of the file. Without weight files it is the path.
 pub(crate) fn weights_identity(path: &Path) -> Vec<FileIdentity> {
     let stamps = stamps(path).into_iter().map(|stamp| stamp.path);
     let is_weights = |file: &PathBuf| {
@@ -75,7 +75,7 @@ pub(crate) fn weights_identity(path: &Path) -> Vec<FileIdentity> {
     };
     let is_folder = path.is_dir();
     let weights = stamps.filter(is_weights);
-    // GGUF files in a folder are other forms of it.
+    // GGUF files in a folder are other variants of the model.
     let weights = weights.filter(|file| !is_folder || !is_gguf(file));
     let mut identity: Vec<FileIdentity> = weights.map(|file| FileIdentity::of(&file)).collect();
     if identity.is_empty() {
@@ -85,13 +85,13 @@ pub(crate) fn weights_identity(path: &Path) -> Vec<FileIdentity> {
     identity
 }
 
-/// What tells a file from all others.
+/// The identity of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FileIdentity {
-    /// Its device and number there.
+    /// Device and inode number.
     #[cfg(unix)]
     Number(u64, u64),
-    /// Its path, where that is all that can be known.
+    /// The path, if nothing else is known.
     Path(PathBuf),
 }
 
@@ -106,8 +106,8 @@ impl FileIdentity {
     }
 }
 
-/// Every file that says something of the model at `path`: all of a folder, all parts of a file.
-fn stamps(path: &Path) -> Vec<Stamp> {
+/// Returns every file of the model at `path`: all files of a folder, all parts of a split file.
+fn stamps(path: &Path) -> Vec<FileStamp> {
     let mut files: Vec<PathBuf> = match path.is_dir() {
         true => files_of(path).collect(),
         false => parts(path),
@@ -115,7 +115,7 @@ fn stamps(path: &Path) -> Vec<Stamp> {
     files.sort();
     let stamps = files.into_iter().filter_map(|path| {
         let metadata = path.metadata().ok().filter(Metadata::is_file)?;
-        Some(Stamp {
+        Some(FileStamp {
             path,
             size_bytes: metadata.len(),
             modified: metadata.modified().ok(),

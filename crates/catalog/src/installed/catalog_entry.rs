@@ -1,16 +1,16 @@
-//! Which entry of the list an installed model is, and so what it is called.
+//! Finds the catalog entry of an installed model, and so its display name.
 //!
-//! Rule: where its files lie says it first, for that is where they came from; a name alone says it only
-//! if the model's own numbers agree.
+//! Rule: the repository in the path of its files decides first. A name counts only if the numbers in
+//! the model's files match the entry.
 
-use super::{Installed, Origin};
-use crate::entries::{Catalogue, Entry, Variant};
+use super::{InstalledModel, Origin};
+use crate::entries::{Catalog, Entry, Variant};
 use crate::facts::{Format, ModelFacts};
-use crate::forms;
+use crate::model_files;
 
-impl Installed {
-    /// The entry that this model is, with the variant that its files are where that can be told.
-    pub fn entry<'a>(&self, of: &'a Catalogue) -> Option<(&'a Entry, Option<&'a Variant>)> {
+impl InstalledModel {
+    /// Returns the entry of this model, with the variant if that is known.
+    pub fn entry<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
         if self.origin == Origin::Starter {
             let starter = of.entries.iter().find(|entry| entry.bundled.is_some());
             return starter.map(|entry| (entry, None));
@@ -18,70 +18,71 @@ impl Installed {
         self.by_repository(of).or_else(|| self.by_name(of))
     }
 
-    /// How it is packed, in the words of the list where it is in there.
-    pub fn packing(&self, of: &Catalogue) -> String {
-        self.packing_as(self.entry(of).and_then(|(_, variant)| variant))
+    /// Returns the quantization: the catalog's name for it, else that of the files.
+    pub fn quantization(&self, of: &Catalog) -> String {
+        self.quantization_as(self.entry(of).and_then(|(_, variant)| variant))
     }
 
-    /// The name by which people know it, wherever it is shown: its entry's with how it is packed,
-    /// `Qwen3 4B · 4-bit`, else its folder's or file's own with control characters made visible.
-    pub fn title(&self, of: &Catalogue) -> String {
+    /// Returns the display name: the entry's name with the quantization, such as `Qwen3 4B · 4-bit`, else
+    /// the name of its folder or file with control characters made visible.
+    pub fn title(&self, of: &Catalog) -> String {
         match self.entry(of) {
             Some((entry, _)) if self.origin == Origin::Starter => entry.name.clone(),
-            Some((entry, variant)) => entry.title(&self.packing_as(variant)),
+            Some((entry, variant)) => entry.title(&self.quantization_as(variant)),
             None => transom_files::visible(self.name()).into_owned(),
         }
     }
 
-    fn packing_as(&self, variant: Option<&Variant>) -> String {
+    fn quantization_as(&self, variant: Option<&Variant>) -> String {
         match (variant, &self.facts) {
-            (Some(variant), _) => variant.packing.clone(),
-            (None, Ok(facts)) => facts.packing(),
+            (Some(variant), _) => variant.quantization.clone(),
+            (None, Ok(facts)) => facts.quantization(),
             (None, Err(_)) => String::new(),
         }
     }
 
-    /// Whether a program may have loaded it under this name: its title, or its folder's or file's
-    /// name, as when it was not in the list yet.
-    pub fn is_called(&self, name: &str, of: &Catalogue) -> bool {
+    /// Returns true if a program may have loaded it under this name: its title, or the name of its
+    /// folder or file, as before it was in the catalog.
+    pub fn has_name(&self, name: &str, of: &Catalog) -> bool {
         name == self.name() || name == self.title(of)
     }
 
-    /// Id of [`Self::entry`].
-    pub fn entry_id(&self, of: &Catalogue) -> Option<String> {
+    /// Returns the id of [`Self::entry`].
+    pub fn entry_id(&self, of: &Catalog) -> Option<String> {
         self.entry(of).map(|(entry, _)| entry.id.clone())
     }
 
-    /// Whether one of its forms has the files of this variant: it need not be fetched again.
+    /// Returns true if one of its paths has the files of this catalog variant, so that a download is not
+    /// needed.
     pub fn is_variant(&self, variant: &Variant) -> bool {
         let is_from = self
             .repository
             .as_ref()
             .is_some_and(|repository| repository.eq_ignore_ascii_case(&variant.repository));
-        is_from && self.has_form_of(variant)
+        is_from && self.has_files_of(variant)
     }
 
-    fn by_repository<'a>(&self, of: &'a Catalogue) -> Option<(&'a Entry, Option<&'a Variant>)> {
+    fn by_repository<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
         let repository = self.repository.as_ref()?;
         let is_from = |variant: &&Variant| variant.repository.eq_ignore_ascii_case(repository);
         let from = |entry: &'a Entry| entry.variants.iter().filter(is_from);
-        // Files of two entries may lie in one repository.
+        // One repository may contain files of two entries.
         let exact = of.entries.iter().find_map(|entry| {
-            let variant = from(entry).find(|variant| self.has_form_of(variant))?;
+            let variant = from(entry).find(|variant| self.has_files_of(variant))?;
             Some((entry, Some(variant)))
         });
         let some = || {
             let entry = of
                 .entries
                 .iter()
-                .find(|entry| from(entry).next().is_some() && self.is_shaped_as(entry));
+                .find(|entry| from(entry).next().is_some() && self.has_numbers_of(entry));
             entry.map(|entry| (entry, None))
         };
         exact.or_else(some)
     }
 
-    fn by_name<'a>(&self, of: &'a Catalogue) -> Option<(&'a Entry, Option<&'a Variant>)> {
-        let likely = of.entries.iter().filter(|entry| self.is_shaped_as(entry));
+    fn by_name<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
+        let likely = of.entries.iter().filter(|entry| self.has_numbers_of(entry));
         let mut named = likely.filter_map(|entry| {
             let variant = entry
                 .variants
@@ -92,11 +93,11 @@ impl Installed {
         named.next()
     }
 
-    /// Whether one of its forms is of the variant's format and, of a GGUF, its very file.
-    fn has_form_of(&self, variant: &Variant) -> bool {
-        let mut paths = self.forms.paths.iter();
+    /// Returns true if one of its paths has the catalog variant's format and, for GGUF, is its file.
+    fn has_files_of(&self, variant: &Variant) -> bool {
+        let mut paths = self.files.paths.iter();
         paths.any(|path| {
-            if forms::format_of(path) != variant.format {
+            if model_files::format_of(path) != variant.format {
                 return false;
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -108,31 +109,31 @@ impl Installed {
     }
 
     fn is_named_as(&self, variant: &Variant) -> bool {
-        let mut paths = self.forms.paths.iter();
+        let mut paths = self.files.paths.iter();
         paths.any(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let is_of_form = forms::format_of(path) == variant.format;
+            let has_format = model_files::format_of(path) == variant.format;
             let repository = variant.repository.rsplit('/').next().unwrap_or_default();
-            is_of_form
+            has_format
                 && match variant.format {
                     Format::Safetensors => name.eq_ignore_ascii_case(repository),
                     Format::Gguf => {
-                        let mut files = variant.files.iter().map(|file| last(&file.name));
+                        let mut files = variant.files.iter().map(|file| file_name_of(&file.name));
                         files.any(|file| file.eq_ignore_ascii_case(&name))
                     }
                 }
         })
     }
 
-    /// Whether the numbers of its files are those of the entry.
-    fn is_shaped_as(&self, entry: &Entry) -> bool {
+    /// Returns true if the numbers in its files are those of the entry.
+    fn has_numbers_of(&self, entry: &Entry) -> bool {
         let Ok(facts) = &self.facts else {
             return false;
         };
         let numbers = &entry.architecture;
         let shape = |facts: &ModelFacts| (facts.n_layers, facts.hidden_size, facts.n_heads);
-        let gguf = forms::gguf_architecture(&numbers.model_type);
-        let is_family = forms::gguf_architecture(&facts.architecture) == gguf;
+        let gguf = model_files::gguf_architecture(&numbers.model_type);
+        let is_family = model_files::gguf_architecture(&facts.architecture) == gguf;
         is_family
             && shape(facts)
                 == (
@@ -144,27 +145,28 @@ impl Installed {
 }
 
 impl Entry {
-    /// What is shown of a variant with this packing: `Qwen3 4B · 4-bit`.
-    pub fn title(&self, packing: &str) -> String {
-        match packing.is_empty() {
+    /// Returns the display name of a variant with this quantization: `Qwen3 4B · 4-bit`.
+    pub fn title(&self, quantization: &str) -> String {
+        match quantization.is_empty() {
             true => self.name.clone(),
-            false => format!("{} · {packing}", self.name),
+            false => format!("{} · {quantization}", self.name),
         }
     }
 }
 
-/// Whether a file of this name is one of the variant's, or the only one whose name says its packing.
+/// Returns true if a file of this name is one of the variant's, or if the variant lists no files and
+/// the name contains its quantization.
 fn is_file_of(name: &str, variant: &Variant) -> bool {
     if !variant.files.is_empty() {
-        let mut files = variant.files.iter().map(|file| last(&file.name));
-        // A cache may put more before the name.
+        let mut files = variant.files.iter().map(|file| file_name_of(&file.name));
+        // A cache may add a prefix to the name.
         return files.any(|file| name.len() >= file.len() && ends_with(name, file));
     }
-    let packing = variant.packing.to_lowercase();
+    let quantization = variant.quantization.to_lowercase();
     let name = name.to_lowercase();
-    let mut places = name.match_indices(&packing);
+    let mut places = name.match_indices(&quantization);
     places.any(|(at, _)| {
-        let after = name[at + packing.len()..].chars().next();
+        let after = name[at + quantization.len()..].chars().next();
         let before = name[..at].chars().next_back();
         [before, after]
             .iter()
@@ -180,6 +182,6 @@ fn ends_with(name: &str, file: &str) -> bool {
     is_edge && name.as_bytes()[at..].eq_ignore_ascii_case(file.as_bytes())
 }
 
-fn last(path: &str) -> &str {
+fn file_name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

@@ -1,31 +1,31 @@
-//! What is in force, from what the files say now and said before.
+//! Reads the catalog files and keeps the last state without errors.
 //!
-//! Rule: a file that is gone says nothing; one with a mistake says what it said before it.
+//! Rule: a missing file has no entries. A file with an error keeps the content from before the error.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::entries::{Catalogue, Mistake};
+use crate::entries::{Catalog, CatalogError};
 
-/// Longest list; the built-in one has 100 KB.
+/// Maximum size of a catalog file. The built-in one has 100 KB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The files, and what of them is in force.
-pub(super) struct Follow {
+/// The catalog files, and the catalog that results from them.
+pub(super) struct CatalogReader {
     built_in: Option<PathBuf>,
     user: Option<PathBuf>,
-    /// The last built-in list without a mistake.
-    base: Arc<Catalogue>,
-    /// The last text of the user's own list without a mistake.
+    /// The last built-in catalog without an error.
+    base: Arc<Catalog>,
+    /// The last text of the user's own catalog without an error.
     text: Option<String>,
-    /// The list in force.
-    current: Arc<Catalogue>,
+    /// The current catalog.
+    current: Arc<Catalog>,
 }
 
-impl Follow {
+impl CatalogReader {
     pub(super) fn new(built_in: Option<PathBuf>, user: Option<PathBuf>) -> Self {
-        let base = Catalogue::built_in();
+        let base = Catalog::built_in();
         Self {
             built_in,
             user,
@@ -35,23 +35,23 @@ impl Follow {
         }
     }
 
-    /// Reads the files; the list in force then, and all mistakes, the user's first. Of an equal list
-    /// the same one is returned.
-    pub(super) fn read(&mut self) -> (Arc<Catalogue>, Vec<Mistake>) {
-        let mut mistakes = Vec::new();
+    /// Reads the files. Returns the current catalog and all errors, the user's first. If the catalog is
+    /// equal to the one before, returns the same `Arc`.
+    pub(super) fn read(&mut self) -> (Arc<Catalog>, Vec<CatalogError>) {
+        let mut errors = Vec::new();
         if let Some(file) = &self.built_in {
-            match read_list(file)
-                .and_then(|text| text.map(|t| Catalogue::read(&t, file)).transpose())
+            match read_catalog_file(file)
+                .and_then(|text| text.map(|t| Catalog::read(&t, file)).transpose())
             {
                 Ok(Some(base)) => self.base = Arc::new(base),
-                Ok(None) => self.base = Catalogue::built_in(),
-                Err(mistake) => mistakes.push(mistake),
+                Ok(None) => self.base = Catalog::built_in(),
+                Err(error) => errors.push(error),
             }
         }
         let merged = self.merged();
-        let current = merged.unwrap_or_else(|mistake| {
-            mistakes.insert(0, mistake);
-            // What it said before may not go with another built-in list.
+        let current = merged.unwrap_or_else(|error| {
+            errors.insert(0, error);
+            // The user's text from before may not be valid with another built-in catalog.
             let before = self.text.as_deref().zip(self.user.as_deref());
             let before = before.map(|(text, file)| self.base.merged_with(text, file));
             match before {
@@ -62,14 +62,14 @@ impl Follow {
         if *self.current != current {
             self.current = Arc::new(current);
         }
-        (self.current.clone(), mistakes)
+        (self.current.clone(), errors)
     }
 
-    fn merged(&mut self) -> Result<Catalogue, Mistake> {
+    fn merged(&mut self) -> Result<Catalog, CatalogError> {
         let Some(file) = &self.user else {
             return Ok((*self.base).clone());
         };
-        let text = read_list(file)?;
+        let text = read_catalog_file(file)?;
         let merged = match &text {
             Some(text) => self.base.merged_with(text, file)?,
             None => (*self.base).clone(),
@@ -79,24 +79,24 @@ impl Follow {
     }
 }
 
-/// Reads the text of a list of models; `None` if there is no such file.
+/// Reads the text of a catalog file; `None` if the file doesn't exist.
 ///
 /// # Errors
-/// A mistake for a file that cannot be read, is too long or is not UTF-8.
-pub fn read_list(file: &Path) -> Result<Option<String>, Mistake> {
-    let wrong = |reason: String| Mistake::at(file, "", 0, reason);
+/// [`CatalogError`] if the file can't be read, is too long or is not UTF-8.
+pub fn read_catalog_file(file: &Path) -> Result<Option<String>, CatalogError> {
+    let wrong = |reason: String| CatalogError::at(file, "", 0, reason);
     let bytes = match transom_files::read(file, MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        Err(error) => return Err(wrong(format!("it cannot be read: {error}"))),
+        Err(error) => return Err(wrong(format!("can't be read: {error}"))),
     };
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let right = error.utf8_error().valid_up_to();
         let before = String::from_utf8_lossy(&error.as_bytes()[..right]);
         let reason = "this is not UTF-8; save the file as UTF-8";
-        Mistake::at(file, &before, right, reason)
+        CatalogError::at(file, &before, right, reason)
     })
 }
 
@@ -117,69 +117,66 @@ mod tests {
         )
     }
 
-    fn ids(list: &Catalogue) -> Vec<&str> {
+    fn ids(list: &Catalog) -> Vec<&str> {
         list.entries.iter().map(|entry| &*entry.id).collect()
     }
 
     #[test]
-    fn of_files_that_say_the_same_the_same_list_is_returned() {
+    fn an_equal_catalog_is_the_same_arc() {
         let folder = tempfile::tempdir().unwrap();
         let user = folder.path().join("mine.toml");
         fs::write(&user, model("a", "")).unwrap();
-        let mut follow = Follow::new(None, Some(user.clone()));
-        let (first, _) = follow.read();
+        let mut reader = CatalogReader::new(None, Some(user.clone()));
+        let (first, _) = reader.read();
         fs::write(&user, format!("# another line\n{}", model("a", ""))).unwrap();
-        let (second, mistakes) = follow.read();
-        assert!(Arc::ptr_eq(&first, &second) && mistakes.is_empty());
+        let (second, errors) = reader.read();
+        assert!(Arc::ptr_eq(&first, &second) && errors.is_empty());
     }
 
     #[test]
-    fn a_list_that_is_no_regular_file_or_too_long_is_a_mistake() {
+    fn a_catalog_that_is_no_regular_file_or_too_long_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let user = folder.path().join("mine.toml");
-        let read = || Follow::new(None, Some(user.clone())).read();
+        let read = || CatalogReader::new(None, Some(user.clone())).read();
         let made = std::process::Command::new("mkfifo").arg(&user).status();
         assert!(made.unwrap().success());
-        let (list, mistakes) = read();
+        let (list, errors) = read();
         assert!(!list.entries.is_empty());
-        assert_eq!(
-            mistakes[0].reason,
-            "it cannot be read: is not a regular file"
-        );
+        assert_eq!(errors[0].reason, "can't be read: is not a regular file");
         fs::remove_file(&user).unwrap();
         fs::File::create(&user).unwrap().set_len(1 << 40).unwrap();
-        let (_, mistakes) = read();
+        let (_, errors) = read();
         assert_eq!(
-            mistakes[0].reason,
-            "it cannot be read: has 1099511627776 bytes; the limit is 4194304"
+            errors[0].reason,
+            "can't be read: has 1099511627776 bytes; the limit is 4194304"
         );
     }
 
     #[test]
-    fn what_the_user_said_before_is_laid_over_another_built_in_list() {
+    fn the_users_last_valid_text_is_merged_with_a_new_built_in_catalog() {
         let folder = tempfile::tempdir().unwrap();
         let [base, user] = ["base.toml", "mine.toml"].map(|name| folder.path().join(name));
         fs::write(&base, model("a", "")).unwrap();
         fs::write(&user, model("bb", "draft = \"a\"")).unwrap();
-        let mut follow = Follow::new(Some(base.clone()), Some(user.clone()));
-        assert_eq!(ids(&follow.read().0), ["a", "bb"]);
+        let mut reader = CatalogReader::new(Some(base.clone()), Some(user.clone()));
+        assert_eq!(ids(&reader.read().0), ["a", "bb"]);
         fs::write(&user, "oops").unwrap();
         fs::write(&base, model("a", "") + &model("c", "")).unwrap();
-        let (list, mistakes) = follow.read();
-        assert_eq!((ids(&list), mistakes.len()), (vec!["a", "c", "bb"], 1));
-        assert_eq!(mistakes[0].file, user);
-        // Without its draft the user's model cannot stay.
+        let (list, errors) = reader.read();
+        assert_eq!((ids(&list), errors.len()), (vec!["a", "c", "bb"], 1));
+        assert_eq!(errors[0].file, user);
+        // Without its draft model the user's model can't stay.
         fs::write(&base, model("c", "")).unwrap();
-        let (list, _) = follow.read();
+        let (list, _) = reader.read();
         assert_eq!(ids(&list), ["c"]);
-        // Both files may have a mistake at once; the user's is told first.
+        // Both files may have an error at once; the user's comes first.
         fs::write(&base, "oops").unwrap();
-        let (list, mistakes) = follow.read();
-        assert_eq!((ids(&list), mistakes.len()), (vec!["c"], 2));
-        assert_eq!(mistakes[0].file, user);
+        let (list, errors) = reader.read();
+        assert_eq!((ids(&list), errors.len()), (vec!["c"], 2));
+        assert_eq!(errors[0].file, user);
         fs::write(&base, model("a", "")).unwrap();
         fs::write(&user, model("bb", "draft = \"a\"")).unwrap();
-        let (list, mistakes) = follow.read();
-        assert_eq!((ids(&list), mistakes.len()), (vec!["a", "bb"], 0));
+        let (list, errors) = reader.read();
+        assert_eq!((ids(&list), errors.len()), (vec!["a", "bb"], 0));
     }
 }

@@ -1,12 +1,12 @@
-//! The ways in which weights are packed that a list may name, and what they say of a file's size.
+//! The quantizations that a catalog may name in its key `packing`, and the file sizes that follow.
 //!
-//! Rule: GGUF's are llama.cpp's own names (`llama-quantize --help`), MLX's are bits as mlx-lm counts
-//! them, or the names of its other modes.
+//! Rule: names for GGUF are those of llama.cpp (`llama-quantize --help`). Names for MLX are the bits
+//! as mlx-lm counts them, or the names of its other modes.
 
 use crate::facts::Format;
 
-/// Packings of a folder for MLX, with bits of a weight, and the name of the type of most tensors;
-/// scales and biases of what is quantised come on top. MLX packs that into 32-bit words.
+/// Quantizations of an MLX folder: name, bits per weight, and type of most tensors. Scales and
+/// biases of quantized layers are extra. MLX stores quantized weights in 32-bit words.
 const MLX: [(&str, f64, &str); 13] = [
     ("2-bit", 2.0, "U32"),
     ("3-bit", 3.0, "U32"),
@@ -15,7 +15,7 @@ const MLX: [(&str, f64, &str); 13] = [
     ("6-bit", 6.0, "U32"),
     ("8-bit", 8.0, "U32"),
     ("MXFP4", 4.0, "U32"),
-    // Experts in MXFP4 and all else in 8 bits, of which there is little.
+    // Experts are in MXFP4 and the rest, which is small, in 8 bits.
     ("MXFP4-Q8", 4.0, "U32"),
     ("MXFP8", 8.0, "U32"),
     ("NVFP4", 4.0, "U32"),
@@ -24,7 +24,7 @@ const MLX: [(&str, f64, &str); 13] = [
     ("F32", 32.0, "F32"),
 ];
 
-/// Packings of a GGUF file, with bits of a weight in most of its tensors, and the name of those.
+/// Quantizations of a GGUF file: name, bits per weight in most tensors, and type of those tensors.
 const GGUF: [(&str, f64, &str); 43] = [
     ("IQ1_S", 1.5625, "IQ1_S"),
     ("IQ1_M", 1.75, "IQ1_M"),
@@ -71,35 +71,35 @@ const GGUF: [(&str, f64, &str); 43] = [
     ("F32", 32.0, "F32"),
 ];
 
-/// How weights are packed.
+/// A quantization.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Packing {
-    /// Bits of a weight in most of the tensors.
+pub(super) struct Quantization {
+    /// Bits per weight in most of the tensors.
     pub(super) bits: f64,
-    /// As the type of most tensors is named in the file.
+    /// Type name of most tensors in the file.
     pub(super) kind: &'static str,
 }
 
-/// All names of packings of this form.
+/// Returns the names of all quantizations of this format.
 pub(super) fn names(format: Format) -> Vec<&'static str> {
     table(format).iter().map(|(name, ..)| *name).collect()
 }
 
-/// The packing of this name; `None` if there is none. `UD-`, for a mix that was chosen by measuring,
-/// may stand before a name of GGUF.
-pub(super) fn of(format: Format, name: &str) -> Option<Packing> {
+/// Returns the quantization with this name. A name for GGUF may have the prefix `UD-`, which means
+/// a mix that was chosen by measurements.
+pub(super) fn of(format: Format, name: &str) -> Option<Quantization> {
     let name = match format {
         Format::Gguf => name.strip_prefix("UD-").unwrap_or(name),
         Format::Safetensors => name,
     };
     let (_, bits, kind) = table(format).iter().find(|(other, ..)| *other == name)?;
     let (bits, kind) = (*bits, *kind);
-    Some(Packing { bits, kind })
+    Some(Quantization { bits, kind })
 }
 
-/// Bits of a weight in most of the tensors of a packing; `None` if there is none of this name.
+/// Returns the bits per weight in most tensors of the quantization with this name.
 pub(crate) fn bits_of(format: Format, name: &str) -> Option<f64> {
-    of(format, name).map(|packing| packing.bits)
+    of(format, name).map(|quantization| quantization.bits)
 }
 
 fn table(format: Format) -> &'static [(&'static str, f64, &'static str)] {

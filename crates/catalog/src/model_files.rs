@@ -1,43 +1,45 @@
-//! The forms in which a model is there: a folder of safetensors files, GGUF files, or both.
+//! Finds the files of a model: a folder of safetensors, GGUF files, or both.
 //!
-//! Rule: forms count as one model only if their headers say so; a folder that leaves a choice is
-//! refused with the choice, never guessed at.
+//! Each path that an engine can load is a variant of the model.
+//!
+//! Rule: files are variants of one model only if their headers say so. A folder with several models
+//! is an error that names them; none is guessed.
 
 use std::path::{Path, PathBuf};
 
 use crate::facts::{Format, ModelFacts};
+use crate::facts_cache;
 use crate::inspect::InspectError;
-use crate::remembered;
 
-/// A model's name for people, and its forms.
+/// A model's name and the paths of its variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forms {
-    /// The folder's or file's own name, without an extension or the number of a part.
+pub struct ModelFiles {
+    /// Name of the folder or file, without an extension or the number of a part.
     pub name: String,
-    /// Paths that an engine may take, from the root; never empty. Of a split model the first part.
+    /// Absolute paths that an engine can load; never empty. For a split model the first part.
     pub paths: Vec<PathBuf>,
 }
 
-/// The forms of the model at `path`.
+/// Returns the files of the model at `path`.
 ///
-/// A path with nothing there is its own form: the engine says what is missing.
+/// A path at which nothing exists is its own only variant: the engine reports what is missing.
 ///
 /// # Errors
-/// [`InspectError::SeveralModels`] for a folder of several, with their names.
-pub fn of(path: &Path) -> Result<Forms, InspectError> {
+/// [`InspectError::SeveralModels`] for a folder with several models, with their names.
+pub fn of(path: &Path) -> Result<ModelFiles, InspectError> {
     let path = absolute(path);
     if !path.is_dir() {
-        return Ok(Forms::of_file(first_part(&path)));
+        return Ok(ModelFiles::of_file(first_part(&path)));
     }
     if is_safetensors_folder(&path) {
-        return Ok(Forms::of_folder(path));
+        return Ok(ModelFiles::of_folder(path));
     }
     match gguf_models(&path).as_slice() {
-        [] => Ok(Forms {
+        [] => Ok(ModelFiles {
             name: name_of(&path),
             paths: vec![path],
         }),
-        [file] => Ok(Forms::of_file(file.clone())),
+        [file] => Ok(ModelFiles::of_file(file.clone())),
         several => {
             let names = several.iter().filter_map(|file| file.file_name());
             Err(InspectError::SeveralModels {
@@ -48,8 +50,8 @@ pub fn of(path: &Path) -> Result<Forms, InspectError> {
     }
 }
 
-impl Forms {
-    /// Of a GGUF file, which is its only form.
+impl ModelFiles {
+    /// Returns the files of a GGUF model, which has no other variant.
     pub(crate) fn of_file(path: PathBuf) -> Self {
         let name = match part_of(&path) {
             Some((base, _)) => base.to_owned(),
@@ -60,7 +62,7 @@ impl Forms {
         Self { name, paths }
     }
 
-    /// Of a folder of safetensors, with the GGUF files in it that are the same model.
+    /// Returns the files of a safetensors folder, with the GGUF files in it that are the same model.
     pub(crate) fn of_folder(path: PathBuf) -> Self {
         let mut files = gguf_models(&path);
         retain_same(&path, &mut files);
@@ -71,7 +73,7 @@ impl Forms {
     }
 }
 
-/// Of which form the files at `path` are, by its name.
+/// Returns the format of the files at `path`, by its name.
 pub fn format_of(path: &Path) -> Format {
     match is_gguf(path) {
         true => Format::Gguf,
@@ -79,8 +81,8 @@ pub fn format_of(path: &Path) -> Format {
     }
 }
 
-/// The path from the root. Links are resolved up to the last name of a file: a cache of downloads
-/// keeps files under other names, and links to them.
+/// Returns the absolute path. Links are resolved, except the last name of a file: a download cache
+/// keeps files under other names, with links to them.
 pub fn absolute(path: &Path) -> PathBuf {
     let whole = || std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     if path.is_dir() {
@@ -98,7 +100,7 @@ pub(crate) fn is_safetensors_folder(folder: &Path) -> bool {
         && files_of(folder).any(|file| has_extension(&file, "safetensors"))
 }
 
-/// The GGUF models of a folder by name, a split one by its first part.
+/// Returns the GGUF models of a folder by name; for a split model the first part.
 pub(crate) fn gguf_models(folder: &Path) -> Vec<PathBuf> {
     let files = files_of(folder).filter(|file| is_gguf(file) && !is_projector(file));
     let mut models: Vec<PathBuf> = files
@@ -108,7 +110,7 @@ pub(crate) fn gguf_models(folder: &Path) -> Vec<PathBuf> {
     models
 }
 
-/// What a folder holds; nothing where it cannot be read, which the engine will say.
+/// Returns the files of a folder; none if it can't be read, which the engine will report.
 pub(crate) fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = folder.read_dir().into_iter().flatten();
     entries
@@ -116,22 +118,22 @@ pub(crate) fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> {
         .filter(|path| path.is_file())
 }
 
-/// Leaves the files that are the folder's model in another form.
+/// Keeps only the files that are the folder's model in another format.
 fn retain_same(folder: &Path, files: &mut Vec<PathBuf>) {
     if files.is_empty() {
         return;
     }
-    match remembered::facts(folder) {
+    match facts_cache::facts(folder) {
         Ok(own) => {
-            files.retain(|file| remembered::facts(file).is_ok_and(|other| are_same(&own, &other)));
+            files.retain(|file| facts_cache::facts(file).is_ok_and(|other| are_same(&own, &other)));
         }
-        // What the folder's model is, nobody knows.
+        // It is unknown what the folder's model is.
         Err(_) => files.clear(),
     }
 }
 
-/// Whether two headers describe one model. Packing and tied weights change the number of
-/// parameters, so that is no sign.
+/// Returns true if two headers describe the same model. The number of parameters doesn't count,
+/// because quantization and tied weights change it.
 fn are_same(one: &ModelFacts, other: &ModelFacts) -> bool {
     let shape = |facts: &ModelFacts| (facts.n_layers, facts.n_heads, facts.key_length);
     gguf_architecture(&one.architecture) == gguf_architecture(&other.architecture)
@@ -140,8 +142,8 @@ fn are_same(one: &ModelFacts, other: &ModelFacts) -> bool {
         && one.vocab_size == other.vocab_size
 }
 
-/// What llama.cpp calls the architecture that `config.json` names in `model_type`; other names are
-/// the same in both, and llama.cpp's own stay as they are.
+/// Returns llama.cpp's name of the architecture that `config.json` calls `model_type`. Other names
+/// are the same in both, and llama.cpp's own names stay as they are.
 pub(crate) fn gguf_architecture(model_type: &str) -> &str {
     match model_type {
         "bert" | "xlm-roberta" => "bert",
@@ -167,7 +169,7 @@ pub(crate) fn gguf_architecture(model_type: &str) -> &str {
     }
 }
 
-/// The name before the number, and the number, of a part such as `model-00002-of-00003.gguf`.
+/// Returns the name before the number, and the number, of a part like `model-00002-of-00003.gguf`.
 pub(crate) fn part_of(path: &Path) -> Option<(&str, u32)> {
     let stem = path.file_stem()?.to_str().filter(|_| is_gguf(path))?;
     let (rest, n_parts) = stem.rsplit_once("-of-")?;
@@ -177,8 +179,8 @@ pub(crate) fn part_of(path: &Path) -> Option<(&str, u32)> {
     is_number(n_parts).then_some((base, number))
 }
 
-/// All parts of the split model whose first part is at `path`, by its names and those that are there;
-/// else `path` alone.
+/// Returns the existing parts, by their names, of the split model whose first part is at `path`; else
+/// only `path`.
 pub(crate) fn parts(path: &Path) -> Vec<PathBuf> {
     let Some((base, _)) = part_of(path) else {
         return vec![path.to_owned()];
@@ -191,7 +193,7 @@ pub(crate) fn parts(path: &Path) -> Vec<PathBuf> {
     siblings.filter(is_part).collect()
 }
 
-/// The first part of the split model that `path` is a part of, if it is there; else `path`.
+/// Returns the first part of the split model that `path` belongs to, if it exists; else `path`.
 fn first_part(path: &Path) -> PathBuf {
     let first = part_of(path).and_then(|(base, _)| {
         let name = path.file_name()?.to_str()?;
@@ -203,7 +205,7 @@ fn first_part(path: &Path) -> PathBuf {
         .unwrap_or_else(|| path.to_owned())
 }
 
-/// A model that turns pictures into tokens for another one, and is none by itself.
+/// Returns true for a projector, which turns images into tokens for another model.
 fn is_projector(path: &Path) -> bool {
     stem_of(path).starts_with("mmproj")
 }
@@ -224,14 +226,14 @@ fn stem_of(path: &Path) -> String {
 
 fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
-    // In a cache a folder is called by a commit, which says nothing to people.
+    // In a download cache the folder has the name of a commit, which says nothing to people.
     match cached_repository(path.parent()) {
         Some(repository) => repository.rsplit('/').next().unwrap_or_default().to_owned(),
         None => name.to_string_lossy().into_owned(),
     }
 }
 
-/// `owner/name`, if `folder` is the folder of snapshots of a repository in a cache of Hugging Face:
+/// Returns `owner/name` if `folder` is the snapshots folder of a repository in the Hugging Face cache:
 /// `models--owner--name/snapshots`.
 pub(crate) fn cached_repository(folder: Option<&Path>) -> Option<String> {
     let folder = folder.filter(|folder| folder.ends_with("snapshots"))?;
@@ -239,7 +241,7 @@ pub(crate) fn cached_repository(folder: Option<&Path>) -> Option<String> {
     let name = name
         .strip_prefix("models--")
         .filter(|name| !name.is_empty())?;
-    // Names on the hub have no two dashes in a row, so this can be undone.
+    // Names on the hub never contain two dashes in a row, so this is unambiguous.
     Some(name.replacen("--", "/", 1))
 }
 
@@ -248,25 +250,25 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Makes empty files in a folder called `Model` and returns the forms of `path` below it.
-    fn forms(files: &[&str], path: &str) -> Result<(String, Vec<String>), InspectError> {
+    /// Creates empty files in a folder called `Model` and returns the variants of `path` in it.
+    fn variants(files: &[&str], path: &str) -> Result<(String, Vec<String>), InspectError> {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("Model");
         fs::create_dir(&folder).unwrap();
         for file in files {
             fs::write(folder.join(file), "").unwrap();
         }
-        let forms = of(&folder.join(path))?;
-        let paths = forms.paths.iter().map(|path| {
+        let files = of(&folder.join(path))?;
+        let paths = files.paths.iter().map(|path| {
             let below = path.strip_prefix(folder.canonicalize().unwrap());
             below.unwrap().to_str().unwrap().to_owned()
         });
-        Ok((forms.name, paths.collect()))
+        Ok((files.name, paths.collect()))
     }
 
     #[track_caller]
     fn check(files: &[&str], path: &str, name: &str, paths: &[&str]) {
-        let (found_name, found) = forms(files, path).unwrap();
+        let (found_name, found) = variants(files, path).unwrap();
         assert_eq!(
             (&*found_name, found),
             (name, paths.iter().map(|path| (*path).to_owned()).collect())
@@ -274,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_itself_and_named_without_its_extension() {
+    fn a_file_is_its_only_variant_and_named_without_its_extension() {
         check(&["a-Q4_K_M.gguf", "b.gguf"], "b.gguf", "b", &["b.gguf"]);
         check(&["a.b.GGUF"], "a.b.GGUF", "a.b", &["a.b.GGUF"]);
         check(&[], "missing.gguf", "missing", &["missing.gguf"]);
     }
 
     #[test]
-    fn any_part_of_a_split_model_stands_for_its_first() {
+    fn any_part_of_a_split_model_finds_the_first() {
         let parts = ["m-00001-of-00003.gguf", "m-00002-of-00003.gguf"];
         check(&parts, parts[1], "m", &parts[..1]);
         check(&parts, "", "m", &parts[..1]);
@@ -291,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_its_only_model_or_a_question() {
+    fn a_folder_with_one_model_is_that_model_and_with_several_an_error() {
         check(
             &["a.gguf", "README.md", "mmproj-a.gguf"],
             "",
             "a",
             &["a.gguf"],
         );
-        let error = forms(&["b.gguf", "a.gguf", "notes.txt"], "").unwrap_err();
+        let error = variants(&["b.gguf", "a.gguf", "notes.txt"], "").unwrap_err();
         let text = error.to_string();
         assert!(
             text.ends_with("Model holds 2 models; name one of them: a.gguf, b.gguf"),
@@ -307,20 +309,20 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_nothing_to_load_is_left_to_the_engine() {
+    fn a_folder_without_weights_is_left_to_the_engine() {
         check(&["README.md"], "", "Model", &[""]);
         check(&[], "nowhere", "nowhere", &["nowhere"]);
         check(&["config.json", "pytorch_model.bin"], "", "Model", &[""]);
     }
 
     #[test]
-    fn a_gguf_file_that_is_another_model_is_no_form_of_its_folder() {
+    fn a_gguf_file_of_another_model_is_no_variant_of_its_folder() {
         let files = ["config.json", "model.safetensors", "other.gguf"];
         check(&files, "", "Model", &[""]);
     }
 
     #[test]
-    fn a_folder_in_a_cache_is_called_as_its_repository() {
+    fn a_folder_in_a_cache_has_the_name_of_its_repository() {
         let root = tempfile::tempdir().unwrap();
         for (repository, name) in [("models--o--M-4bit", "M-4bit"), ("models--gpt2", "gpt2")] {
             let snapshot = root.path().join(repository).join("snapshots/0a1b");
