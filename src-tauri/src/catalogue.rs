@@ -8,11 +8,11 @@ pub(crate) mod tiers;
 use std::cmp::Reverse;
 
 use transom_hub::{FoundRepository, Listing, RepositoryVariant};
-use transom_library::Tier;
-use transom_library::{DiskRoom, Library, download};
+use transom_library::Recommendations;
+use transom_library::{CatalogError, Format, InstalledModel};
+use transom_library::{DiskSpace, Library, download};
 use transom_library::{Entry, Tag, Variant};
-use transom_library::{Estimate, Verdict};
-use transom_library::{Format, Installed, Mistake};
+use transom_library::{Estimate, EstimatedFit};
 
 use crate::wire::{
     CatalogueView, EntryView, MistakeView, Purpose, RecommendedView, SpeedView, TagView,
@@ -20,7 +20,11 @@ use crate::wire::{
 };
 
 /// Returns the whole catalog.
-pub(crate) fn view(library: &Library, mistake: Option<&Mistake>, disk: &DiskRoom) -> CatalogueView {
+pub(crate) fn view(
+    library: &Library,
+    mistake: Option<&CatalogError>,
+    disk: &DiskSpace,
+) -> CatalogueView {
     let entries = library.catalog().entries.iter();
     let entries = entries.filter(|entry| !entry.variants.is_empty());
     let entries: Vec<EntryView> = entries
@@ -32,16 +36,16 @@ pub(crate) fn view(library: &Library, mistake: Option<&Mistake>, disk: &DiskRoom
         pair: tier.pair.take().map(tiers::pair_view),
         recommended: recommended(tier, &entries),
         entries,
-        memory_bytes: machine.numbers().memory_bytes,
-        room_bytes: machine.room().budget_bytes,
+        memory_bytes: machine.specs().memory_bytes,
+        room_bytes: machine.available_memory().budget_bytes,
         disk_free_bytes: disk.free_bytes,
-        disk_coming_bytes: disk.coming_bytes(),
+        disk_coming_bytes: disk.pending_bytes(),
         mistake: mistake.map(mistake_view),
         user_file: String::new(),
     }
 }
 
-fn mistake_view(mistake: &Mistake) -> MistakeView {
+fn mistake_view(mistake: &CatalogError) -> MistakeView {
     MistakeView {
         file: mistake.file.to_string_lossy().into_owned(),
         line: u32::try_from(mistake.line).unwrap_or(u32::MAX),
@@ -50,7 +54,7 @@ fn mistake_view(mistake: &Mistake) -> MistakeView {
     }
 }
 
-fn recommended(tier: Tier, entries: &[EntryView]) -> Vec<RecommendedView> {
+fn recommended(tier: Recommendations, entries: &[EntryView]) -> Vec<RecommendedView> {
     let picks = [
         (Purpose::Chat, tier.chat),
         (Purpose::Code, tier.code),
@@ -60,7 +64,7 @@ fn recommended(tier: Tier, entries: &[EntryView]) -> Vec<RecommendedView> {
     for (purpose, pick) in picks {
         let Some(pick) = pick else { continue };
         let is_pick = |variant: &&VariantView| {
-            variant.format == format_name(pick.format) && variant.packing == pick.packing
+            variant.format == format_name(pick.format) && variant.packing == pick.quantization
         };
         let listed = entries.iter().find(|entry| entry.id == pick.id);
         let variant = listed.and_then(|entry| entry.variants.iter().find(is_pick));
@@ -78,7 +82,7 @@ fn recommended(tier: Tier, entries: &[EntryView]) -> Vec<RecommendedView> {
     recommended
 }
 
-fn entry_view(entry: &Entry, library: &Library, disk: &DiskRoom) -> EntryView {
+fn entry_view(entry: &Entry, library: &Library, disk: &DiskSpace) -> EntryView {
     let numbers = &entry.architecture;
     let variants = entry.variants.iter();
     let best = library.suggested_variant(entry);
@@ -88,7 +92,7 @@ fn entry_view(entry: &Entry, library: &Library, disk: &DiskRoom) -> EntryView {
         name: entry.name.clone(),
         family: entry.family.clone(),
         description: entry.description.clone(),
-        licence: entry.licence.clone(),
+        licence: entry.license.clone(),
         tags: entry.tags.iter().map(|tag| tag_view(*tag)).collect(),
         source: entry.source.clone().unwrap_or_default(),
         n_parameters: Some(numbers.parameters),
@@ -108,7 +112,7 @@ fn variant_view(
     entry: &Entry,
     variant: &Variant,
     library: &Library,
-    disk: &DiskRoom,
+    disk: &DiskSpace,
 ) -> VariantView {
     let size_bytes = variant.size_bytes();
     let model = library.installed_variant(entry, variant);
@@ -118,7 +122,7 @@ fn variant_view(
         disk_missing_bytes: missing_bytes(disk, model, &key, size_bytes),
         key,
         format: format_name(variant.format).to_owned(),
-        packing: variant.packing.clone(),
+        packing: variant.quantization.clone(),
         repository: variant.repository.clone(),
         size_bytes,
         verdict: estimate.as_ref().map(verdict_view),
@@ -129,8 +133,8 @@ fn variant_view(
 
 /// Bytes that the disk lacks for a variant; an installed one needs none.
 fn missing_bytes(
-    disk: &DiskRoom,
-    model: Option<&Installed>,
+    disk: &DiskSpace,
+    model: Option<&InstalledModel>,
     id: &str,
     size_bytes: Option<u64>,
 ) -> Option<u64> {
@@ -158,7 +162,7 @@ pub(crate) fn found_views(mut found: Vec<FoundRepository>) -> Vec<EntryView> {
 
 /// What one repository of the hub has. Only the size of a file is known, so there is a verdict only if
 /// that is too large.
-pub(crate) fn listing_view(listing: &Listing, library: &Library, disk: &DiskRoom) -> EntryView {
+pub(crate) fn listing_view(listing: &Listing, library: &Library, disk: &DiskSpace) -> EntryView {
     let offers = listing.variants();
     let best = library.suggested_offer(&listing.repository, &offers);
     let variants = offers.iter();
@@ -176,17 +180,17 @@ fn offer_view(
     offer: &RepositoryVariant,
     offers: &[RepositoryVariant],
     library: &Library,
-    disk: &DiskRoom,
+    disk: &DiskSpace,
 ) -> VariantView {
-    let room_bytes = library.machine().room().budget_bytes;
-    let is_too_large = |size: &u64| !library.verdict_of_weights(*size).is_usable();
+    let room_bytes = library.machine().available_memory().budget_bytes;
+    let is_too_large = |size: &u64| !library.fit_of_weights(*size).is_usable();
     let model = library.installed_offer(repository, offer);
     let key = library.id_of_offer(repository, offer, offers);
     VariantView {
         disk_missing_bytes: missing_bytes(disk, model, &key, offer.size_bytes),
         key,
         format: format_name(download::format_of(offer)).to_owned(),
-        packing: download::packing_of(offer).to_owned(),
+        packing: download::quantization_of(offer).to_owned(),
         repository: repository.to_owned(),
         size_bytes: offer.size_bytes,
         verdict: offer
@@ -241,14 +245,14 @@ pub(crate) fn format_name(format: Format) -> &'static str {
 /// A verdict in a window's terms.
 pub(crate) fn verdict_view(estimate: &Estimate) -> VerdictView {
     match estimate.verdict {
-        Verdict::Fits => VerdictView::Fits,
-        Verdict::FitsWithContext { context_length } => VerdictView::Context {
+        EstimatedFit::Fits => VerdictView::Fits,
+        EstimatedFit::FitsWithContext { context_length } => VerdictView::Context {
             tokens: u32::try_from(context_length).unwrap_or(u32::MAX),
         },
-        Verdict::FitsIfOthersClose { needs_bytes_free } => VerdictView::OthersClose {
+        EstimatedFit::FitsIfOthersClose { needs_bytes_free } => VerdictView::OthersClose {
             bytes: needs_bytes_free,
         },
-        Verdict::DoesNotFit { .. } => VerdictView::TooLarge {
+        EstimatedFit::DoesNotFit { .. } => VerdictView::TooLarge {
             need_bytes: estimate.need.total_bytes(),
             room_bytes: estimate.room_bytes,
         },

@@ -123,7 +123,7 @@ mod tests {
             ..Settings::default()
         };
         let folder = tempfile::tempdir().unwrap();
-        transom_library::keep_added(folder.path(), &[format!("{home}/Mine.gguf").into()]).unwrap();
+        transom_library::add_paths(folder.path(), &[format!("{home}/Mine.gguf").into()]).unwrap();
         let log = format!("INFO transom: opened {home}/data\n");
         let text = text(
             &about(),

@@ -47,7 +47,7 @@ fn over(app: AppHandle, window: Window, paths: &[PathBuf]) {
 
 /// What a file would be good for in this window.
 fn kind_of(window: Window, path: &Path) -> DropKind {
-    if transom_library::given(path).is_ok() {
+    if transom_library::usable_model_at(path).is_ok() {
         return DropKind::Model;
     }
     match window == Window::Chat && text_of(path).is_ok() {

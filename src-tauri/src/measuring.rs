@@ -8,7 +8,7 @@ use std::sync::Arc;
 use transom_chat::Update;
 use transom_chat::turns::{Asking, Begun};
 use transom_engine::Stats;
-use transom_library::Installed;
+use transom_library::InstalledModel;
 use transom_library::LoadSettings;
 
 use crate::models::{self, Asked};
@@ -17,7 +17,7 @@ use crate::rooms::Rooms;
 /// An answer that is to be measured.
 pub(crate) struct Measuring {
     rooms: Arc<Rooms>,
-    model: Installed,
+    model: InstalledModel,
     /// The model's id.
     id: String,
     settings: LoadSettings,

@@ -10,7 +10,7 @@ use transom_chat::turns::Asking;
 use transom_engine::KvCacheChoice;
 use transom_library::AddedError;
 use transom_library::Sampling;
-use transom_library::{Installed, ModelFacts, Origin, Places};
+use transom_library::{InstalledModel, ModelFacts, Origin, Places};
 use transom_library::{Library, LoadSettings, LookupError};
 use transom_store::{KvCache, ModelSettings, Settings};
 
@@ -57,7 +57,7 @@ fn chosen_id(library: &Library, settings: &Settings) -> Option<String> {
     settings.model.clone().or_else(first)
 }
 
-fn view(model: &Installed, chosen: Option<&str>, library: &Library) -> ModelView {
+fn view(model: &InstalledModel, chosen: Option<&str>, library: &Library) -> ModelView {
     let entry = model.entry(library.catalog()).map(|(entry, _)| entry);
     let id = library.id_of(model);
     ModelView {
@@ -66,7 +66,7 @@ fn view(model: &Installed, chosen: Option<&str>, library: &Library) -> ModelView
             Origin::Starter => OriginView::Starter,
             Origin::ModelsFolder => OriginView::Ours,
             Origin::Added { .. } => OriginView::Added,
-            Origin::Elsewhere { app } => OriginView::Elsewhere {
+            Origin::OtherApp { app } => OriginView::Elsewhere {
                 app: app.name().to_owned(),
             },
         },
@@ -156,12 +156,12 @@ pub(crate) fn with_ids(library: &Library, settings: &Settings) -> Option<Value> 
     (patch != json!({})).then_some(patch)
 }
 
-fn facts_view(model: &Installed, facts: &ModelFacts) -> FactsView {
+fn facts_view(model: &InstalledModel, facts: &ModelFacts) -> FactsView {
     let formats = model.formats().into_iter();
     FactsView {
         architecture: facts.architecture.clone(),
         n_parameters: facts.n_parameters,
-        quantisation: facts.packing(),
+        quantisation: facts.quantization(),
         formats: formats
             .map(|format| catalogue::format_name(format).to_owned())
             .collect(),
@@ -191,7 +191,7 @@ pub(crate) struct Asked {
     /// What the turns take.
     pub(crate) asking: Asking,
     /// The model, with all its forms.
-    pub(crate) model: Installed,
+    pub(crate) model: InstalledModel,
 }
 
 /// Returns a request to the chosen model.
@@ -253,12 +253,12 @@ impl From<AddedError> for Refusal {
 /// Returns whether a model fits here under `settings`.
 pub(crate) fn fit(
     library: &Library,
-    model: &Installed,
+    model: &InstalledModel,
     settings: &ModelSettings,
 ) -> Result<FitView, Refusal> {
     let estimate = library.estimate(model, &load_settings(settings));
     let estimate = estimate.map_err(|reason| Refusal::Other { reason })?;
-    let (need, room) = (&estimate.need, library.machine().room());
+    let (need, room) = (&estimate.need, library.machine().available_memory());
     let parts = need.weight_bytes + need.kv_cache_bytes + need.draft_bytes + need.cache_bytes;
     let total = need.total_bytes();
     Ok(FitView {
@@ -268,7 +268,7 @@ pub(crate) fn fit(
         draft_bytes: need.draft_bytes,
         prefix_bytes: need.cache_bytes,
         budget_bytes: room.budget_bytes,
-        taken_bytes: room.taken_bytes,
+        taken_bytes: room.in_use_bytes,
         context_length: tokens(need.context_length),
         context_that_fits: estimate.context_that_fits.map(tokens),
         fits: total <= estimate.room_bytes,
@@ -290,7 +290,7 @@ pub(crate) fn with_recent(recent: &[String], id: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transom_library::Catalogue;
+    use transom_library::Catalog;
     use transom_library::test_support::mac;
 
     /// The starter and a damaged model, in a catalog that knows no names.
@@ -306,7 +306,7 @@ mod tests {
             data_folder: Some(root.path().join("data")),
             ..Places::default()
         };
-        let library = Library::new(Catalogue::built_in(), places, mac(16));
+        let library = Library::new(Catalog::built_in(), places, mac(16));
         (root, library)
     }
 

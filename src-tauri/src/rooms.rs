@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use transom_chat::{Happening, Turns};
 use transom_engine_host::ProcessWorkers;
-use transom_library::AddedWatch;
+use transom_library::AddedModelsWatcher;
 use transom_library::{Library, ThisMachine};
 use transom_signals::Hardware;
 use transom_store::{Notice, Settings, Store, StoreError, Timestamp};
@@ -49,7 +49,7 @@ pub(crate) struct Rooms {
     link: Arc<Link>,
     settings: Mutex<Settings>,
     names: Mutex<Names>,
-    _added: AddedWatch,
+    _added: AddedModelsWatcher,
     _backups: Backups,
 }
 
@@ -113,7 +113,7 @@ impl Rooms {
             link,
             settings: Mutex::new(settings),
             names: Mutex::new(names),
-            _added: AddedWatch::start(data_folder.to_owned(), on_models),
+            _added: AddedModelsWatcher::start(data_folder.to_owned(), on_models),
             _backups: Backups::start(store.clone()),
         };
         (rooms, notices)
@@ -146,7 +146,7 @@ impl Rooms {
     /// The same, with the speed of the memory; see [`ThisMachine::with_bandwidth`].
     pub(crate) fn timed_library(&self) -> Library {
         let library = self.library();
-        library.on(library.machine().clone().with_bandwidth(|| {}))
+        library.with_machine(library.machine().clone().with_bandwidth(|| {}))
     }
 
     /// Whether the supervisor is another program's.

@@ -19,8 +19,8 @@ use transom_hub::{
 };
 use transom_library::download::{PlanError, Reference};
 use transom_library::{
-    CATALOG_FILE, Catalogue, DiskRoom, Library, MODELS_FOLDER, Mistake, PARTS_FOLDER, Watch,
-    own_executable, starter_near,
+    CATALOG_FILE, Catalog, CatalogError, CatalogWatcher, DiskSpace, Library, MODELS_FOLDER,
+    PARTS_FOLDER, own_executable, starter_near,
 };
 
 use crate::catalogue;
@@ -33,7 +33,7 @@ const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 /// See the head of this file.
 pub(crate) struct Shelf {
     data_folder: PathBuf,
-    list: Watch,
+    list: CatalogWatcher,
     /// The downloads as they are now, whichever queue has them.
     downloads: watch::Sender<Arc<Vec<Download>>>,
     open: RwLock<Option<Open>>,
@@ -52,7 +52,7 @@ impl Shelf {
     pub(crate) fn new(data_folder: &Path, on_list: impl FnMut() + Send + 'static) -> Self {
         let user = data_folder.join(CATALOG_FILE);
         Self {
-            list: Watch::start(built_in(), Some(user), on_list),
+            list: CatalogWatcher::start(built_in(), Some(user), on_list),
             data_folder: data_folder.to_owned(),
             downloads: watch::Sender::default(),
             open: RwLock::default(),
@@ -60,13 +60,13 @@ impl Shelf {
     }
 
     /// The list in force.
-    pub(crate) fn list(&self) -> Arc<Catalogue> {
+    pub(crate) fn list(&self) -> Arc<Catalog> {
         self.list.current()
     }
 
     /// Why a file of it is not in force as it is.
-    pub(crate) fn mistake(&self) -> Option<Mistake> {
-        self.list.mistake()
+    pub(crate) fn mistake(&self) -> Option<CatalogError> {
+        self.list.error()
     }
 
     /// The user's own list, which need not be there.
@@ -85,9 +85,9 @@ impl Shelf {
     }
 
     /// The disk that models are fetched to, as it is now. Asks the system.
-    pub(crate) fn disk(&self) -> DiskRoom {
+    pub(crate) fn disk(&self) -> DiskSpace {
         let downloads = self.downloads.borrow().clone();
-        DiskRoom::now(&self.options(), &downloads)
+        DiskSpace::read(&self.options(), &downloads)
     }
 
     fn options(&self) -> DownloadsOptions {

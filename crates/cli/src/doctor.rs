@@ -105,7 +105,7 @@ fn gather(
     Ok(Report {
         budget_bytes,
         bounds: budget.bounds,
-        bandwidth: machine.numbers().bandwidth,
+        bandwidth: machine.specs().bandwidth,
         measured_bandwidth: measured,
         engines: engines(&hardware),
         hardware,

@@ -138,8 +138,8 @@ pub(crate) fn run(args: &FitArgs, link: &Link, console: &mut Console) -> Result<
     let columns = console.result_columns();
     let is_dimmed = console.dims_results();
     if args.tiers {
-        let macs = MEMORY_SIZES.map(|bytes| ThisMachine::made_up(Machine::with_memory(bytes)));
-        let tiers = macs.map(|mac| library.on(mac).recommended());
+        let macs = MEMORY_SIZES.map(|bytes| ThisMachine::simulated(Machine::with_memory(bytes)));
+        let tiers = macs.map(|mac| library.with_machine(mac).recommended());
         return match args.json {
             true => write_line(console.out, &tiers).map_err(Failure::Output),
             false => console.print(&table::many(&tiers, columns, is_dimmed)),
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &FitArgs, link: &Link, console: &mut Console) -> Result<
     }
     let (machine, called) = machine(args, &library, console);
     let Some(model) = &args.model else {
-        let tier = library.on(machine).recommended();
+        let tier = library.with_machine(machine).recommended();
         return match args.json {
             true => write_line(console.out, &tier).map_err(Failure::Output),
             false => console.print(&table::one(&tier, &capital(&called), columns, is_dimmed)),
@@ -159,7 +159,7 @@ pub(crate) fn run(args: &FitArgs, link: &Link, console: &mut Console) -> Result<
     };
     let case = Case {
         args,
-        library: &library.on(machine),
+        library: &library.with_machine(machine),
     };
     let subject = Subject::find(model, &case)?;
     let draft = match &args.draft {
@@ -180,10 +180,10 @@ pub(crate) fn run(args: &FitArgs, link: &Link, console: &mut Console) -> Result<
 fn machine(args: &FitArgs, library: &Library, console: &mut Console) -> (ThisMachine, String) {
     if let Some(bytes) = args.memory {
         let called = format!("a Mac with {}", table::memory_text(bytes));
-        return (ThisMachine::made_up(Machine::with_memory(bytes)), called);
+        return (ThisMachine::simulated(Machine::with_memory(bytes)), called);
     }
     let machine = library::timed(library.machine().clone(), console);
-    let memory = table::memory_text(machine.numbers().memory_bytes);
+    let memory = table::memory_text(machine.specs().memory_bytes);
     let called = match machine.chip_name() {
         "" => format!("this computer with {memory}"),
         chip => format!("this computer ({chip}) with {memory}"),
@@ -199,7 +199,7 @@ fn as_it_is_now(machine: ThisMachine, link: &Link) -> ThisMachine {
             let status = status.borrow();
             (status.budget_bytes, status.in_use_bytes)
         }
-        None => (machine.room().budget_bytes, 0),
+        None => (machine.available_memory().budget_bytes, 0),
     };
     machine.with_status(budget_bytes, in_use_bytes)
 }

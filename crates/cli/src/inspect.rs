@@ -189,7 +189,7 @@ impl Report {
             return "not known: the files do not say how large the context is".to_owned();
         }
         let lines = self.memory.iter().map(|need| {
-            let is_most = self.facts.may_need_less_than(need.context_length);
+            let is_most = self.facts.has_window_below(need.context_length);
             format!(
                 "{:>9} with {} tokens of context ({} with a q8_0 cache){}",
                 bytes_text(need.kv_f16_bytes),

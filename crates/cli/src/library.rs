@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use transom_library::download::{Fit, PlanError, UnknownModel};
-use transom_library::{Installed, Library, LookupError, ThisMachine, is_path};
+use transom_library::download::{PlanError, PlanFit, UnknownModel};
+use transom_library::{InstalledModel, Library, LookupError, ThisMachine, is_path};
 use transom_signals::Hardware;
 
 use crate::console::Console;
@@ -46,7 +46,7 @@ pub(crate) fn open_for(
     named: Option<&Path>,
     link: &Link,
     console: &mut Console,
-) -> Result<(Library, Installed), Failure> {
+) -> Result<(Library, InstalledModel), Failure> {
     let text = wanted(named, std::env::var_os("TRANSOM_MODEL"));
     let (library, problems) = read(link)?;
     if text.as_ref().is_some_and(|text| !is_path(text)) {
@@ -66,7 +66,7 @@ fn wanted(named: Option<&Path>, from_environment: Option<OsString>) -> Option<St
 }
 
 /// The model that `text` names, else the starter.
-fn chosen(library: &Library, text: Option<&str>) -> Result<Installed, Failure> {
+fn chosen(library: &Library, text: Option<&str>) -> Result<InstalledModel, Failure> {
     if let Some(text) = text {
         return Ok(library.resolve(text)?);
     }
@@ -80,7 +80,7 @@ fn chosen(library: &Library, text: Option<&str>) -> Result<Installed, Failure> {
 }
 
 /// Returns whether a model fits, with the numbers.
-pub(crate) fn fit_text(fit: &Fit) -> String {
+pub(crate) fn fit_text(fit: &PlanFit) -> String {
     let (need, room) = (bytes_text(fit.need_bytes), bytes_text(fit.room_bytes));
     let context = match fit.context_length {
         Some(n) => format!(" with a context of {n} tokens"),
@@ -92,12 +92,20 @@ pub(crate) fn fit_text(fit: &Fit) -> String {
 impl From<LookupError> for Failure {
     fn from(error: LookupError) -> Self {
         let advice = match &error {
-            LookupError::NotInstalled { text, packings, .. } if packings.is_empty() => {
+            LookupError::NotInstalled {
+                text,
+                quantizations,
+                ..
+            } if quantizations.is_empty() => {
                 format!("; `transom models install {text}` downloads it")
             }
-            LookupError::NotInstalled { text, packings, .. } => format!(
+            LookupError::NotInstalled {
+                text,
+                quantizations,
+                ..
+            } => format!(
                 " as {text}; choose {}, or download it with `transom models install {text}`",
-                packings.join(", ")
+                quantizations.join(", ")
             ),
             LookupError::Repository { text } => {
                 format!("; `transom models install {text}` downloads it if the hub has it")
@@ -138,15 +146,15 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
     use transom_library::test_support::{computer, library};
-    use transom_library::{Catalogue, Origin, Places};
+    use transom_library::{Catalog, Origin, Places};
 
     fn near(executable: &Path) -> Library {
         let places = Places {
             executable: Some(executable.to_owned()),
             ..Places::default()
         };
-        let machine = ThisMachine::made_up(computer());
-        Library::new(Arc::new(Catalogue::default()), places, machine)
+        let machine = ThisMachine::simulated(computer());
+        Library::new(Arc::new(Catalog::default()), places, machine)
     }
 
     #[test]

@@ -7,8 +7,8 @@ use transom_engine::{
     EngineError, FinishReason, GenerationParams, ModelInfo, Prompt, Stats, Truncation,
 };
 use transom_engine_host::wire::Request;
-use transom_library::Installed;
-use transom_library::{LoadSettings, Usage};
+use transom_library::InstalledModel;
+use transom_library::{LoadSettings, UsageRecorder};
 use transom_supervisor::status::{ModelStatus, PassedOver};
 use transom_supervisor::{AnswerEvent, Ask, ModelSpec, Outcome, Status, WhenHeld, Work};
 
@@ -27,7 +27,7 @@ pub(crate) struct Loaded {
     /// What it is.
     pub(crate) info: ModelInfo,
     /// The model.
-    pub(crate) model: Installed,
+    pub(crate) model: InstalledModel,
     /// How long its load took.
     pub(crate) load_time: Duration,
     /// Its forms that were tried before, and why they do not run.
@@ -35,7 +35,7 @@ pub(crate) struct Loaded {
     spec: ModelSpec,
     over_budget: bool,
     /// Where its measurements are written.
-    usage: Option<Usage>,
+    usage: Option<UsageRecorder>,
 }
 
 impl Loaded {

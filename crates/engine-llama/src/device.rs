@@ -45,7 +45,7 @@ impl Device {
 
     /// Returns the maximum number of tokens per prefill step.
     pub(crate) fn prefill_chunk(self, limits: &Limits, facts: &ModelFacts) -> usize {
-        let max = llama::most_prefill(facts, self == Self::Gpu) as usize;
+        let max = llama::max_prefill(facts, self == Self::Gpu) as usize;
         limits.prefill_chunk.clamp(1, max)
     }
 

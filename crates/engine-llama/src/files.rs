@@ -137,7 +137,7 @@ fn engine_error(error: GgufError) -> EngineError {
 mod tests {
     use std::fs;
 
-    use transom_catalog::convert::{Packing, convert};
+    use transom_catalog::convert::{Quantization, convert};
 
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
         }
         fs::write(folder.path().join("generation_config.json"), generation).unwrap();
         let path = folder.path().join("model.gguf");
-        convert(folder.path(), &path, Packing::F16, &mut |_, _| ()).unwrap();
+        convert(folder.path(), &path, Quantization::F16, &mut |_, _| ()).unwrap();
         ModelFiles::open(&path).unwrap().recommended_sampling(272)
     }
 

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use transom_catalog::KvType;
-use transom_catalog::fit::llama::{MAX_CHECKPOINTS, MAX_DRAFT, room_made_for};
+use transom_catalog::fit::llama::{MAX_CHECKPOINTS, MAX_DRAFT, context_capacity};
 use transom_engine::{ConversationId, EngineError, JobControl};
 
 use self::cache_contents::CacheContents;
@@ -456,7 +456,7 @@ impl CachedConversation {
 
 /// Returns the capacity to allocate for `n_tokens`.
 fn capacity(n_tokens: usize, context_length: usize) -> usize {
-    let capacity = room_made_for(n_tokens as u64);
+    let capacity = context_capacity(n_tokens as u64);
     usize::try_from(capacity).map_or(context_length, |capacity| capacity.min(context_length))
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tempfile::TempDir;
 use transom_catalog::KvType;
-use transom_catalog::test_support::{Packing, TinyModel};
+use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::generation::{Decode, NextToken};
 use transom_engine::{ConversationId, JobControl, ModelInfo, Sampler, SamplingParams};
 
@@ -40,7 +40,7 @@ pub(crate) const WINDOWED: TestModel = TestModel {
             width: 128,
             ff_width: 128,
             context_length: 512,
-            packing: Packing::F16,
+            quantization: Quantization::F16,
             ..TinyModel::default()
         };
         assert_eq!(model.sliding_window(), 64);

@@ -6,7 +6,7 @@ mod log;
 mod support;
 
 use support::load;
-use transom_catalog::test_support::{Packing, TinyModel};
+use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::{Engine, KvCacheChoice, Limits, ModelSource};
 use transom_engine_llama::LlamaEngine;
 
@@ -37,7 +37,7 @@ fn allocations_equal_the_estimate() {
             n_kv_heads,
             ff_width: 64,
             context_length: random.one_of(&[256, 700, 1000, 1024]),
-            packing: Packing::F16,
+            quantization: Quantization::F16,
             seed: round,
         };
         let file = model.write_temporary();

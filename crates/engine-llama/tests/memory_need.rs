@@ -11,7 +11,7 @@ mod support;
 use std::fs;
 
 use support::load;
-use transom_catalog::test_support::{Packing, TemporaryModel, TinyModel};
+use transom_catalog::test_support::{Quantization, TemporaryModel, TinyModel};
 use transom_engine::{
     Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadedModel, ModelSource, Prompt,
 };
@@ -85,7 +85,7 @@ fn main() {
         n_kv_heads: 16,
         ff_width: 1024,
         context_length: 2048,
-        packing: Packing::F16,
+        quantization: Quantization::F16,
         ..TinyModel::default()
     };
     let deep = TinyModel {

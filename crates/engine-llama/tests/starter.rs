@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
-use transom_catalog::convert::{Packing, convert};
+use transom_catalog::convert::{Quantization, convert};
 use transom_engine::{
     ChatPrompt, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
     Message, ModelSource, Prompt, SamplingParams, Section, TokenEvent,
@@ -51,11 +51,11 @@ fn read_json<T: DeserializeOwned>(path: &str) -> T {
 }
 
 /// Converts the starter model to GGUF in a temporary folder, and loads it.
-fn starter(packing: Packing) -> (TempDir, LlamaModel) {
+fn starter(quantization: Quantization) -> (TempDir, LlamaModel) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("starter.gguf");
     let source = repository().join("assets/starter");
-    convert(&source, &path, packing, &mut |_, _| {}).expect("the starter is converted");
+    convert(&source, &path, quantization, &mut |_, _| {}).expect("the starter is converted");
     let model = LlamaEngine::new()
         .load_model(
             &ModelSource { path },
@@ -72,7 +72,7 @@ fn in_f16_the_starter_gives_the_same_responses_as_with_mlx() {
     let answers: Answers = read_json("crates/engine-mlx/tests/fixtures/starter_golden.json");
     assert_eq!(answers.model, "assets/starter");
     assert_eq!(answers.cases.len(), 10);
-    let (_folder, mut model) = starter(Packing::F16);
+    let (_folder, mut model) = starter(Quantization::F16);
     for speculate in [false, true] {
         for case in &answers.cases {
             check(&mut model, case, answers.max_tokens, speculate);
@@ -118,7 +118,7 @@ fn check(model: &mut LlamaModel, case: &Answer, max_tokens: usize, speculate: bo
 #[test]
 fn the_tokenizer_in_the_file_equals_the_original() {
     let golden: Texts = read_json("crates/engine-llama/tests/fixtures/goldens/starter.json");
-    let (_folder, model) = starter(Packing::Q4_1);
+    let (_folder, model) = starter(Quantization::Q4_1);
     for (text, expected) in &golden.texts {
         let prepared = model.prepare(&Prompt::Text(text.clone()));
         if expected.is_empty() {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use transom_catalog::estimate::{Estimate, EstimatedFit};
 use transom_catalog::{Entry, Format, InstalledModel, Variant};
-use transom_hub::{HubError, Listing, RepositoryVariant, DownloadRequest, RequestedFile};
+use transom_hub::{DownloadRequest, HubError, Listing, RepositoryVariant, RequestedFile};
 
 pub use reference::{Reference, UnknownModel};
 
@@ -113,7 +113,12 @@ impl Library {
 
     /// Returns the id that one of the `offers` of a repository has after the download: that of the
     /// catalog if it is listed there, else the repository with what identifies the offer.
-    pub fn id_of_offer(&self, repository: &str, offer: &RepositoryVariant, offers: &[RepositoryVariant]) -> String {
+    pub fn id_of_offer(
+        &self,
+        repository: &str,
+        offer: &RepositoryVariant,
+        offers: &[RepositoryVariant],
+    ) -> String {
         let is_it = |variant: &&Variant| {
             variant.repository == repository
                 && variant.format == format_of(offer)
@@ -358,7 +363,9 @@ fn offer_of(listing: &Listing, variant: &Variant) -> Result<RepositoryVariant, H
     let is_it = |offer: &&RepositoryVariant| {
         let has_file = |name: &str| offer.files.iter().any(|file| file.name == name);
         variant.files.iter().any(|file| has_file(&file.name))
-            || offer.quantization.eq_ignore_ascii_case(&variant.quantization)
+            || offer
+                .quantization
+                .eq_ignore_ascii_case(&variant.quantization)
     };
     let found = offers.iter().find(is_it).or(match offers.as_slice() {
         [only] => Some(only),
@@ -389,7 +396,8 @@ fn with_listed(files: Vec<RequestedFile>, listed: &[RequestedFile]) -> Vec<Reque
 /// Returns the offer with this quantization, format or file.
 fn named_offer(offers: &[RepositoryVariant], part: &str) -> Option<RepositoryVariant> {
     let is = |text: &str| text.eq_ignore_ascii_case(part);
-    let is_it = |offer: &&RepositoryVariant| is(&offer.quantization) || (!offer.is_gguf && is("mlx"));
+    let is_it =
+        |offer: &&RepositoryVariant| is(&offer.quantization) || (!offer.is_gguf && is("mlx"));
     let has_file = |offer: &&RepositoryVariant| offer.files.iter().any(|file| file.name == part);
     let found = offers.iter().find(is_it);
     found.or_else(|| offers.iter().find(has_file)).cloned()
@@ -398,6 +406,9 @@ fn named_offer(offers: &[RepositoryVariant], part: &str) -> Option<RepositoryVar
 fn several(listing: &Listing, offers: &[RepositoryVariant]) -> HubError {
     HubError::SeveralPackings {
         repository: listing.repository.clone(),
-        packings: offers.iter().map(|offer| offer.quantization.clone()).collect(),
+        packings: offers
+            .iter()
+            .map(|offer| offer.quantization.clone())
+            .collect(),
     }
 }

@@ -122,7 +122,11 @@ impl Library {
     }
 
     /// Returns the installed model that was downloaded as this offer of a repository.
-    pub fn installed_offer(&self, repository: &str, offer: &RepositoryVariant) -> Option<&InstalledModel> {
+    pub fn installed_offer(
+        &self,
+        repository: &str,
+        offer: &RepositoryVariant,
+    ) -> Option<&InstalledModel> {
         let is_it = |model: &&InstalledModel| {
             model.repository.as_deref() == Some(repository)
                 && has_quantization(model, &offer.quantization)

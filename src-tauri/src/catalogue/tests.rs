@@ -5,7 +5,7 @@ use std::sync::Arc;
 use transom_hub::{Disk, DownloadsOptions};
 use transom_library::download::Reference;
 use transom_library::test_support::mac;
-use transom_library::{Catalogue, Places};
+use transom_library::{Catalog, Places};
 
 use super::*;
 
@@ -27,17 +27,17 @@ impl Disk for Small {
     }
 }
 
-fn free(bytes: u64) -> DiskRoom {
+fn free(bytes: u64) -> DiskSpace {
     let options = DownloadsOptions {
         spare_bytes: 1 << 30,
         disk: Arc::new(Small(bytes)),
         ..DownloadsOptions::in_folder("/not/there/models/.downloads")
     };
-    DiskRoom::now(&options, &[])
+    DiskSpace::read(&options, &[])
 }
 
 fn library(gigabytes: u64) -> Library {
-    Library::new(Catalogue::built_in(), Places::default(), mac(gigabytes))
+    Library::new(Catalog::built_in(), Places::default(), mac(gigabytes))
 }
 
 fn shown(gigabytes: u64) -> CatalogueView {

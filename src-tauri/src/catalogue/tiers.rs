@@ -1,15 +1,15 @@
 //! Which models are recommended for computers of every size, this one among them.
 
 use transom_library::Library;
-use transom_library::{Pair, PairKind, Pick, Tier};
+use transom_library::{ModelPair, PairKind, Recommendation, Recommendations};
 
 use super::speed_view;
 use crate::wire::{PairKindView, PairView, PickView, TierView};
 
 /// Every size, smallest first. This computer stands in place of a Mac with as much memory.
 pub(crate) fn views(library: &Library) -> Vec<TierView> {
-    let own = library.machine().numbers().memory_bytes;
-    let tiers = library.all_tiers().into_iter();
+    let own = library.machine().specs().memory_bytes;
+    let tiers = library.recommended_by_memory().into_iter();
     tiers
         .map(|tier| {
             let is_here = tier.memory_bytes == own;
@@ -18,7 +18,7 @@ pub(crate) fn views(library: &Library) -> Vec<TierView> {
         .collect()
 }
 
-fn tier_view(tier: Tier, is_here: bool) -> TierView {
+fn tier_view(tier: Recommendations, is_here: bool) -> TierView {
     TierView {
         memory_bytes: tier.memory_bytes,
         room_bytes: tier.budget_bytes,
@@ -31,7 +31,7 @@ fn tier_view(tier: Tier, is_here: bool) -> TierView {
 }
 
 /// Two models that fit side by side, in a window's terms.
-pub(super) fn pair_view(pair: Pair) -> PairView {
+pub(super) fn pair_view(pair: ModelPair) -> PairView {
     PairView {
         kind: match pair.kind {
             PairKind::Draft => PairKindView::Draft,
@@ -43,28 +43,28 @@ pub(super) fn pair_view(pair: Pair) -> PairView {
     }
 }
 
-fn pick_view(pick: Pick) -> PickView {
+fn pick_view(pick: Recommendation) -> PickView {
     PickView {
         need_bytes: pick.estimate.need.total_bytes(),
         speed: speed_view(&pick.estimate),
         entry: pick.id,
         name: pick.name,
-        packing: pick.packing,
+        packing: pick.quantization,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use transom_library::test_support::mac;
-    use transom_library::{Catalogue, Places};
+    use transom_library::{Catalog, Places};
 
     use super::*;
 
     #[test]
     fn rows_say_what_the_table_of_the_command_line_says() {
-        let library = Library::new(Catalogue::built_in(), Places::default(), mac(16));
+        let library = Library::new(Catalog::built_in(), Places::default(), mac(16));
         for row in views(&library) {
-            let mac = library.on(mac(row.memory_bytes >> 30));
+            let mac = library.with_machine(mac(row.memory_bytes >> 30));
             assert_eq!(tier_view(mac.recommended(), row.is_here), row);
             let pair = row.pair.expect("every size has two that fit");
             let need = pair.main.need_bytes + pair.second.need_bytes;

@@ -9,7 +9,7 @@ use serde_json::json;
 use tauri::{AppHandle, Manager, State, WebviewWindow};
 use tauri_plugin_dialog::DialogExt;
 use tokio::sync::oneshot;
-use transom_library::{Installed, read_added};
+use transom_library::{InstalledModel, read_added};
 use transom_store::ModelSettings;
 use transom_supervisor::{Ask, Outcome, Unload, WhenHeld, Work};
 
@@ -224,7 +224,7 @@ pub(crate) async fn set_pause(app: AppHandle, is_paused: bool) -> Done<()> {
     Ok(())
 }
 
-async fn find(app: &AppHandle, id: String) -> Done<(Arc<Rooms>, Installed)> {
+async fn find(app: &AppHandle, id: String) -> Done<(Arc<Rooms>, InstalledModel)> {
     let shell = app.state::<Shell>();
     let rooms = shell.rooms().await?;
     let of = rooms.clone();

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use transom_library::{keep_added, read_added};
+use transom_library::{add_paths, read_added};
 use transom_store::{Settings, Store};
 
 /// Moves what older versions kept in the settings, if that was not done; where it cannot be done it is
@@ -22,7 +22,7 @@ pub(super) fn moved(
         return (settings, read.map(drop).map_err(|error| error.to_string()));
     }
     // First written there, then taken out here: a crash between the two costs nothing.
-    if let Err(error) = keep_added(data_folder, &settings.added_models) {
+    if let Err(error) = add_paths(data_folder, &settings.added_models) {
         return (settings, Err(error.to_string()));
     }
     match store.patch_settings(&json!({ "added_models": null })) {
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn what_an_older_version_kept_in_the_settings_is_moved_once() {
         let folder = tempfile::tempdir().unwrap();
-        keep_added(folder.path(), &["/b".into()]).unwrap();
+        add_paths(folder.path(), &["/b".into()]).unwrap();
         let store = store_with(&["/a", "/b"]);
         let at_start = || moved(&store, store.settings().unwrap(), folder.path());
         let (settings, told) = at_start();

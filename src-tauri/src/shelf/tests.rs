@@ -69,5 +69,5 @@ fn the_disk_is_asked_before_there_is_a_folder_for_models() {
     let shelf = Shelf::new(folder.path(), || {});
     assert!(!shelf.models_folder().exists());
     assert!(shelf.disk().free_bytes.unwrap() > 0);
-    assert_eq!(shelf.disk().coming_bytes(), 0);
+    assert_eq!(shelf.disk().pending_bytes(), 0);
 }

@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode};
 use serde_json::{Value, json};
 use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_catalog::fit::{self, Machine};
-use transom_catalog::test_support::{Packing, TinyModel};
+use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::{
     Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadedModel, ModelSource, Prompt,
 };
@@ -63,7 +63,7 @@ fn gguf_rows() -> bool {
         n_kv_heads: 4,
         ff_width: 4096,
         context_length: 8192,
-        packing: Packing::F16,
+        quantization: Quantization::F16,
         seed: 1,
     };
     let deep = TinyModel {
@@ -72,7 +72,7 @@ fn gguf_rows() -> bool {
         width: 768,
         n_kv_heads: 12,
         ff_width: 2048,
-        packing: Packing::Q8_0,
+        quantization: Quantization::Q8_0,
         ..wide.clone()
     };
     let windowed = TinyModel {
@@ -83,7 +83,7 @@ fn gguf_rows() -> bool {
         ..wide.clone()
     };
     let mixed = TinyModel {
-        packing: Packing::Q4_K_M,
+        quantization: Quantization::Q4_K_M,
         ..wide.clone()
     };
     let usual = [(1024, "full"), (4096, "full"), (4096, "small")];

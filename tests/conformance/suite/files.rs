@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 use transom_catalog::LayerKind;
-use transom_catalog::convert::{Packing, convert};
+use transom_catalog::convert::{Quantization, convert};
 use transom_catalog::test_support::TinyModel;
 
 /// Tokens of context that the tiny model is said to have been made for.
@@ -47,9 +47,9 @@ pub(crate) fn models() -> &'static Models {
             })
         };
         Models {
-            tiny_gguf: gguf("tiny.gguf", &tiny_folder, Packing::F32),
-            starter_gguf: gguf("starter.gguf", &starter_folder(), Packing::F32),
-            shipped_gguf: gguf("shipped.gguf", &starter_folder(), Packing::Q4_1),
+            tiny_gguf: gguf("tiny.gguf", &tiny_folder, Quantization::F32),
+            starter_gguf: gguf("starter.gguf", &starter_folder(), Quantization::F32),
+            shipped_gguf: gguf("shipped.gguf", &starter_folder(), Quantization::Q4_1),
             tiny_folder,
         }
     })
@@ -172,7 +172,7 @@ pub(crate) fn family_ggufs(folder: &Path) -> Vec<PathBuf> {
     let windowed = TinyModel {
         architecture: "gemma3",
         context_length: 512,
-        packing: Packing::F32,
+        quantization: Quantization::F32,
         ..TinyModel::default()
     };
     models.push(folder.join("gemma3.gguf"));
@@ -188,6 +188,6 @@ pub(crate) fn as_folder(folder: &Path, _: &Path) -> PathBuf {
 /// The folder's model as one GGUF file of the path's name.
 pub(crate) fn as_gguf(folder: &Path, to: &Path) -> PathBuf {
     let to = to.with_extension("gguf");
-    convert(folder, &to, Packing::F32, &mut |_, _| {}).unwrap();
+    convert(folder, &to, Quantization::F32, &mut |_, _| {}).unwrap();
     to
 }

@@ -31,7 +31,7 @@ id = "tiny"
 name = "Tiny"
 family = "Tiny"
 description = "For tests only."
-licence = "MIT"
+license = "MIT"
 tags = ["chat"]
 source = "https://example.com/tiny"
 

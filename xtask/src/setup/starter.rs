@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use transom_catalog::convert::{Packing, convert};
+use transom_catalog::convert::{Quantization, convert};
 
 use crate::chores;
 use crate::problem::Problem;
@@ -16,7 +16,7 @@ use crate::progress::Step;
 const FILE: &str = "assets/starter/starter.gguf";
 
 /// Its weights are 4-bit in groups, which Q4_1 holds without any loss.
-const PACKING: Packing = Packing::Q4_1;
+const PACKING: Quantization = Quantization::Q4_1;
 
 /// Writes the file if it is missing or out of date.
 pub(crate) fn written() -> Result<(), Problem> {

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use transom_files::visible;
-use transom_library::{Speed, Verdict};
+use transom_library::{EstimatedFit, Speed};
 
 use crate::console::{DIM, RESET};
 use crate::output::rows::{Rows, broken};
@@ -34,7 +34,7 @@ pub(crate) struct Report {
     pub(crate) is_corrected: bool,
     /// Whether it fits.
     #[serde(flatten)]
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: EstimatedFit,
     /// The longest context that fits; `None` if none does.
     pub(crate) longest_context: Option<u64>,
     /// Tokens that the model was made to attend to.
@@ -235,17 +235,17 @@ impl Report {
         };
         let wished = self.context_length;
         match self.verdict {
-            Verdict::Fits => format!("{fits}, with a context of {wished} tokens."),
-            Verdict::FitsWithContext { context_length } => format!(
+            EstimatedFit::Fits => format!("{fits}, with a context of {wished} tokens."),
+            EstimatedFit::FitsWithContext { context_length } => format!(
                 "{fits} with a context of {context_length} tokens; with {wished} {they} would need {} \
                  more.",
                 bytes_text(self.need_bytes.saturating_sub(self.room_bytes))
             ),
-            Verdict::FitsIfOthersClose { needs_bytes_free } => format!(
+            EstimatedFit::FitsIfOthersClose { needs_bytes_free } => format!(
                 "{fits} if you close other apps: those hold {} that {need}.",
                 bytes_text(needs_bytes_free)
             ),
-            Verdict::DoesNotFit { missing_bytes } => format!(
+            EstimatedFit::DoesNotFit { missing_bytes } => format!(
                 "{does_not}: {need} {} more than models may use here.",
                 bytes_text(missing_bytes)
             ),

@@ -7,9 +7,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, Machine, Verdict, Wish, estimate};
-use transom_catalog::forms::format_of;
-use transom_catalog::{Entry, Format, Installed, ModelFacts, Variant, choice};
+use transom_catalog::estimate::{
+    DEFAULT_CONTEXT, Estimate, EstimateRequest, EstimatedFit, Machine, estimate,
+};
+use transom_catalog::model_files::format_of;
+use transom_catalog::{Entry, Format, InstalledModel, ModelFacts, Variant, choice};
 use transom_engine::KvCacheChoice;
 use transom_library::{Library, is_path, variant_text};
 
@@ -29,7 +31,7 @@ pub(super) struct Subject {
     title: String,
     form: String,
     facts: Arc<ModelFacts>,
-    installed: Option<Installed>,
+    installed: Option<InstalledModel>,
     /// Id of the entry that may guess for it.
     draft: Option<String>,
     unverified: Vec<String>,
@@ -38,14 +40,19 @@ pub(super) struct Subject {
 impl Subject {
     /// What `text` names.
     pub(super) fn find(text: &str, case: &Case<'_>) -> Result<Self, Failure> {
-        Self::of(text, None, case.library.machine().room().budget_bytes, case)
+        Self::of(
+            text,
+            None,
+            case.library.machine().available_memory().budget_bytes,
+            case,
+        )
     }
 
     /// What `text` names, to be loaded beside this model: in what room that leaves, and in the same
     /// form where it is there in that, for one engine runs both.
     pub(super) fn beside(&self, text: &str, case: &Case<'_>) -> Result<Self, Failure> {
         let alone = self.estimate(case, None);
-        let budget_bytes = case.library.machine().room().budget_bytes;
+        let budget_bytes = case.library.machine().available_memory().budget_bytes;
         let left_bytes = budget_bytes.saturating_sub(alone.need.total_bytes());
         Self::of(text, Some(self.facts.format), left_bytes, case)
     }
@@ -61,7 +68,7 @@ impl Subject {
             return Self::of_installed(library.resolve(text)?, form, library);
         }
         let has_form =
-            |model: &&&Installed| form.is_some_and(|form| model.formats().contains(&form));
+            |model: &&&InstalledModel| form.is_some_and(|form| model.formats().contains(&form));
         let named = library.named(text);
         if let Some(model) = named.iter().find(has_form).or(named.first()) {
             return Self::of_installed((*model).clone(), form, library);
@@ -71,7 +78,7 @@ impl Subject {
             return Err(library.not_found(text).into());
         };
         let variant = match packing {
-            "" => suited(entry, form, library.machine().numbers(), room_bytes),
+            "" => suited(entry, form, library.machine().specs(), room_bytes),
             packing => Some(library.variant_named(entry, packing)?),
         };
         let Some(variant) = variant else {
@@ -82,13 +89,13 @@ impl Subject {
         if variant.size_bytes().is_none() {
             return Err(Failure::Model(format!(
                 "the list does not say how large {id} is as {}",
-                variant_text(variant.format, &variant.packing)
+                variant_text(variant.format, &variant.quantization)
             )));
         }
         let unverified = entry.unverified.iter().chain(&variant.unverified);
         Ok(Self {
             title: entry.name.clone(),
-            form: variant_text(variant.format, &variant.packing),
+            form: variant_text(variant.format, &variant.quantization),
             facts: Arc::new(entry.facts(variant)),
             installed: None,
             draft: entry.draft.clone(),
@@ -97,21 +104,21 @@ impl Subject {
     }
 
     fn of_installed(
-        model: Installed,
+        model: InstalledModel,
         form: Option<Format>,
         library: &Library,
     ) -> Result<Self, Failure> {
-        let mut paths = model.forms.paths.iter();
+        let mut paths = model.files.paths.iter();
         let path = paths.find(|path| form == Some(format_of(path)));
         let in_form = path.and_then(|path| model.facts_of(path).ok());
         let facts = match in_form {
             Some(facts) => facts,
-            None => library.form_that_runs(&model).map_err(Failure::Model)?.1,
+            None => library.runnable_variant(&model).map_err(Failure::Model)?.1,
         };
         let entry = model.entry(library.catalog()).map(|(entry, _)| entry);
         Ok(Self {
             title: entry.map_or(model.name(), |entry| &entry.name).to_owned(),
-            form: variant_text(facts.format, &model.packing(library.catalog())),
+            form: variant_text(facts.format, &model.quantization(library.catalog())),
             draft: entry.and_then(|entry| entry.draft.clone()),
             facts,
             installed: Some(model),
@@ -143,14 +150,14 @@ impl Subject {
             .kv
             .map_or(KvCacheChoice::Automatic, super::Kv::choice);
         let installed = self.installed.as_ref();
-        let wish = Wish {
+        let wish = EstimateRequest {
             kv,
             context_length: case.args.context.unwrap_or(DEFAULT_CONTEXT),
             draft: draft.map(|draft| &*draft.facts),
-            known: installed.and_then(|model| case.library.record(model, facts, kv)),
-            ..Wish::of(facts)
+            measured: installed.and_then(|model| case.library.record(model, facts, kv)),
+            ..EstimateRequest::new(facts)
         };
-        estimate(&wish, machine.numbers(), machine.room())
+        estimate(&wish, machine.specs(), machine.available_memory())
     }
 
     /// The smaller model that the list names to guess for this one, where both would fit.
@@ -158,7 +165,7 @@ impl Subject {
         let id = self.draft.as_deref()?;
         let draft = self.beside(id, case).ok()?;
         let estimate = self.estimate(case, Some(&draft));
-        (estimate.verdict == Verdict::Fits).then(|| Suggestion {
+        (estimate.verdict == EstimatedFit::Fits).then(|| Suggestion {
             id: id.to_owned(),
             model: draft.title,
         })

@@ -4,7 +4,7 @@
 
 use transom_files::visible;
 use transom_library::variant_text;
-use transom_library::{PairKind, Pick, Tier, Why};
+use transom_library::{PairKind, Recommendation, RecommendationReason, Recommendations};
 
 use crate::output::rows::broken;
 use crate::output::size::disk_text;
@@ -26,7 +26,7 @@ fn columns() -> [Column; 6] {
 
 /// Recommendations for one machine, which is called `machine` with its memory.
 pub(super) fn one(
-    tier: &Tier,
+    tier: &Recommendations,
     machine: &str,
     columns_of: Option<usize>,
     is_dimmed: bool,
@@ -48,7 +48,7 @@ pub(super) fn one(
     let mut picks = picks.into_iter().flatten();
     if picks
         .clone()
-        .any(|pick| pick.why == Why::MostCapableThoughSlow)
+        .any(|pick| pick.reason == RecommendationReason::MostCapableThoughSlow)
     {
         let slow = "Slower than most people read; a smaller one answers faster.";
         text.push_str(&lines(slow, columns_of));
@@ -62,7 +62,11 @@ pub(super) fn one(
 }
 
 /// Recommendations for machines with more and more memory.
-pub(super) fn many(tiers: &[Tier], columns_of: Option<usize>, is_dimmed: bool) -> String {
+pub(super) fn many(
+    tiers: &[Recommendations],
+    columns_of: Option<usize>,
+    is_dimmed: bool,
+) -> String {
     let mut table = Table::new(&columns());
     for tier in tiers {
         table.section(format!(
@@ -88,13 +92,13 @@ fn lines(text: &str, columns_of: Option<usize>) -> String {
         .collect()
 }
 
-fn add(table: &mut Table, tier: &Tier) {
-    let mut one = |role: &str, pick: &Pick| {
+fn add(table: &mut Table, tier: &Recommendations) {
+    let mut one = |role: &str, pick: &Recommendation| {
         let need = pick.estimate.need.total_bytes();
         table.add([
             role.to_owned(),
             pick.id.clone(),
-            variant_text(pick.format, &pick.packing),
+            variant_text(pick.format, &pick.quantization),
             pick.size_bytes.map_or(String::new(), disk_text),
             bytes_text(need),
             pick.estimate.speed.map_or(String::new(), speed_range),

@@ -4,14 +4,14 @@
 
 use serde_json::Value;
 use transom_library::test_support::computer;
-use transom_library::{Catalogue, Format, Places};
+use transom_library::{Catalog, Format, Places};
 
 use super::*;
 
 /// The built-in catalog on a machine, with nothing installed.
 fn built_in(machine: Machine) -> Library {
-    let machine = ThisMachine::made_up(machine);
-    Library::new(Catalogue::built_in(), Places::default(), machine)
+    let machine = ThisMachine::simulated(machine);
+    Library::new(Catalog::built_in(), Places::default(), machine)
 }
 
 fn report(args: &FitArgs) -> Value {
@@ -93,7 +93,7 @@ fn a_made_up_mac_is_told_what_would_run_there() {
         on_a_mac["form"].as_str().unwrap().starts_with("MLX"),
         "{on_a_mac}"
     );
-    assert_eq!(computer().first_format(), Format::Gguf);
+    assert_eq!(computer().preferred_format(), Format::Gguf);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 use transom_library::Entry;
-use transom_library::Verdict;
+use transom_library::EstimatedFit;
 use transom_library::{Library, variant_text};
 
 use crate::console::Console;
@@ -24,7 +24,7 @@ struct Variant {
     size_bytes: Option<u64>,
     repository: String,
     #[serde(flatten)]
-    verdict: Option<Verdict>,
+    verdict: Option<EstimatedFit>,
 }
 
 /// What is written as JSON.
@@ -51,7 +51,7 @@ pub(super) fn show(
     };
     let variants = entry.variants.iter().map(|variant| Variant {
         name: Library::id_of_variant(entry, variant),
-        form: variant_text(variant.format, &variant.packing),
+        form: variant_text(variant.format, &variant.quantization),
         size_bytes: variant.size_bytes(),
         repository: variant.repository.clone(),
         verdict: library
@@ -101,8 +101,8 @@ fn text(entry: &Entry, columns: Option<usize>, is_dimmed: bool) -> String {
         ),
     );
     rows.row("context", &format!("{} tokens", entry.context_length));
-    if !entry.licence.is_empty() {
-        rows.row("licence", &entry.licence);
+    if !entry.license.is_empty() {
+        rows.row("licence", &entry.license);
     }
     if let Some(source) = &entry.source {
         rows.row("model card", source);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use transom_files::visible;
-use transom_library::{AddedError, Addition, Library, given, is_path};
+use transom_library::{AddedError, AddedModel, Library, is_path, usable_model_at};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ pub(super) fn run(
         | AddedError::NotWritable { .. } => Failure::Instance(error.to_string()),
     };
     if dry_run {
-        let model = given(path).map_err(failed)?;
+        let model = usable_model_at(path).map_err(failed)?;
         let place = tilde(&model.id);
         console.note_plain(&format!(
             "{}: would be used where it lies, in {}\n",
@@ -56,7 +56,7 @@ pub(super) fn run(
         ));
         return Ok(());
     }
-    let Addition { model, is_new } = library.add(path).map_err(failed)?;
+    let AddedModel { model, is_new } = library.add(path).map_err(failed)?;
     // With the new one, for its name must be the only one of its kind.
     let library = library.refreshed();
     let name = library.short_name(&model);
@@ -138,7 +138,7 @@ mod tests {
         let library = library(&data, computer());
         let model = library.find("mine").unwrap();
         assert_eq!(model.origin, Origin::Added { path: mine.clone() });
-        assert_eq!(model.forms.paths, [mine.canonicalize().unwrap()]);
+        assert_eq!(model.files.paths, [mine.canonicalize().unwrap()]);
         let (_, told) = added(false, false);
         assert!(told.contains("mine is here already"), "{told}");
         let (told, _) = added(false, true);
@@ -168,6 +168,6 @@ mod tests {
         std::fs::write(data.join(ADDED_FILE), "oops").unwrap();
         let failure = refused(&mine);
         assert_eq!(failure.exit_code(), 1);
-        assert!(failure.to_string().contains("mend the file"), "{failure}");
+        assert!(failure.to_string().contains("fix the file"), "{failure}");
     }
 }

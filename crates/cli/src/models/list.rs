@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use transom_files::visible;
-use transom_library::Verdict;
-use transom_library::{Entry, Installed, Origin};
+use transom_library::EstimatedFit;
+use transom_library::{Entry, InstalledModel, Origin};
 use transom_library::{Library, LoadSettings, format_name, variant_text};
 
 use crate::console::Console;
@@ -63,7 +63,7 @@ pub(crate) struct InstalledRow {
     pub(crate) context_length: Option<u64>,
     /// Whether it fits.
     #[serde(flatten)]
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<EstimatedFit>,
     /// `with Transom`, `models folder`, `added`, the name of another app.
     pub(crate) origin: String,
     /// Its folder or file.
@@ -88,7 +88,7 @@ pub(crate) struct OfferedRow {
     pub(crate) good_for: String,
     /// Whether it fits.
     #[serde(flatten)]
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<EstimatedFit>,
     /// It is here already.
     pub(crate) is_here: bool,
 }
@@ -103,7 +103,7 @@ struct Lists<'a> {
 
 /// Returns every installed model.
 fn installed(library: &Library) -> Vec<InstalledRow> {
-    let row = |model: &Installed| {
+    let row = |model: &InstalledModel| {
         let facts = model.facts.as_ref();
         let estimate = library.estimate(model, &LoadSettings::default());
         InstalledRow {
@@ -118,7 +118,7 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
                 Origin::Starter => STARTER.to_owned(),
                 Origin::ModelsFolder => "models folder".to_owned(),
                 Origin::Added { .. } => "added".to_owned(),
-                Origin::Elsewhere { app } => app.name().to_owned(),
+                Origin::OtherApp { app } => app.name().to_owned(),
             },
             path: model.id.clone(),
             problem: facts.err().cloned(),
@@ -128,8 +128,8 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
 }
 
 /// The formats of a model and its packing: `MLX+GGUF 4-bit`.
-fn form(model: &Installed, library: &Library) -> String {
-    let packing = model.packing(library.catalog());
+fn form(model: &InstalledModel, library: &Library) -> String {
+    let packing = model.quantization(library.catalog());
     let mut formats: Vec<&str> = model.formats().into_iter().map(format_name).collect();
     formats.sort_unstable_by(|a, b| b.cmp(a));
     let text = format!("{} {packing}", formats.join("+"));
@@ -145,7 +145,7 @@ pub(super) fn offered(words: &str, library: &Library) -> Vec<OfferedRow> {
         let estimate = library.estimate_variant(entry, variant);
         Some(OfferedRow {
             id: entry.id.clone(),
-            form: variant_text(variant.format, &variant.packing),
+            form: variant_text(variant.format, &variant.quantization),
             size_bytes: variant.size_bytes(),
             context_length: entry.context_length,
             good_for: tags.collect::<Vec<_>>().join(", "),
@@ -163,8 +163,9 @@ pub(super) fn run(
     library: &Library,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let does_count =
-        |verdict: Option<Verdict>| !args.fits || verdict.is_some_and(|verdict| verdict.is_usable());
+    let does_count = |verdict: Option<EstimatedFit>| {
+        !args.fits || verdict.is_some_and(|verdict| verdict.is_usable())
+    };
     let mut here = installed(library);
     here.retain(|model| does_count(model.verdict));
     let mut offered = match args.all {
@@ -294,18 +295,18 @@ mod tests {
         };
         let context_length = 4096;
         vec![
-            model("starter", "MLX+GGUF 4-bit", Verdict::Fits, STARTER),
+            model("starter", "MLX+GGUF 4-bit", EstimatedFit::Fits, STARTER),
             model(
                 "qwen3-4b",
                 "GGUF Q4_K_M",
-                Verdict::FitsWithContext { context_length },
+                EstimatedFit::FitsWithContext { context_length },
                 "models folder",
             ),
             InstalledRow {
                 problem: Some("m.gguf ends too early".to_owned()),
                 context_length: None,
                 verdict: None,
-                ..model("broken", "GGUF", Verdict::Fits, "LM Studio")
+                ..model("broken", "GGUF", EstimatedFit::Fits, "LM Studio")
             },
         ]
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap::Args;
 use transom_files::visible;
-use transom_library::{Installed, Library, Origin, RemoveError};
+use transom_library::{InstalledModel, Library, Origin, RemoveError};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -59,12 +59,12 @@ pub(super) fn run(
 }
 
 /// The only model of this name that can be meant.
-fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a Installed, Failure> {
+fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a InstalledModel, Failure> {
     let models = library.named(text);
-    let is_removable = |model: &&Installed| {
+    let is_removable = |model: &&InstalledModel| {
         matches!(model.origin, Origin::Added { .. }) || library.removal(model).is_ok()
     };
-    let removable: Vec<&Installed> = models.iter().copied().filter(is_removable).collect();
+    let removable: Vec<&InstalledModel> = models.iter().copied().filter(is_removable).collect();
     match (removable.as_slice(), models.as_slice()) {
         ([only], _) => Ok(only),
         ([], [first, ..]) => match library.removal(first) {
@@ -89,7 +89,7 @@ fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a Installed, Failur
 
 /// A model in memory would lose the files that it is mapped from.
 fn check_unloaded(
-    model: &Installed,
+    model: &InstalledModel,
     text: &str,
     library: &Library,
     link: &Link,
@@ -111,7 +111,7 @@ fn check_unloaded(
 
 /// Takes what was added at `path` off the list; nothing is deleted, so nobody is asked.
 fn forget(
-    model: &Installed,
+    model: &InstalledModel,
     path: &Path,
     library: &Library,
     console: &mut Console,
@@ -131,7 +131,7 @@ fn forget(
 }
 
 fn remove(
-    model: &Installed,
+    model: &InstalledModel,
     yes: bool,
     library: &Library,
     console: &mut Console,
@@ -151,7 +151,7 @@ fn remove(
 }
 
 fn confirmed(
-    model: &Installed,
+    model: &InstalledModel,
     name: &str,
     bytes: u64,
     console: &mut Console,
@@ -185,7 +185,7 @@ mod tests {
     use std::path::PathBuf;
     use transom_catalog::test_support::TinyModel;
     use transom_library::test_support::{computer, install, library};
-    use transom_library::{ADDED_FILE, keep_added, read_added};
+    use transom_library::{ADDED_FILE, add_paths, read_added};
 
     fn removed(
         streams: &mut TestConsole,
@@ -284,7 +284,7 @@ mod tests {
         let mine = root.path().join("mine.gguf");
         TinyModel::default().write(&mine);
         let mine = mine.canonicalize().unwrap();
-        keep_added(&data, std::slice::from_ref(&mine)).unwrap();
+        add_paths(&data, std::slice::from_ref(&mine)).unwrap();
         let library = library(&data, computer());
         assert_eq!(library.installed().len(), 2);
         let mut streams = TestConsole::default();

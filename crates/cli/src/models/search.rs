@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use transom_files::visible;
 use transom_hub::{FoundRepository, Hub, HubError, Listing, ModelFormat as Kind};
-use transom_library::Verdict;
+use transom_library::EstimatedFit;
 use transom_library::{Library, download, variant_text};
 
 use crate::console::Console;
@@ -79,7 +79,7 @@ struct SizedOffer {
     form: String,
     size_bytes: u64,
     #[serde(flatten)]
-    verdict: Verdict,
+    verdict: EstimatedFit,
 }
 
 /// Runs the command.
@@ -199,9 +199,9 @@ fn sized(listing: &Listing, library: &Library) -> Option<SizedOffer> {
     let offer = &offers[place];
     let size_bytes = offer.size_bytes?;
     Some(SizedOffer {
-        form: variant_text(download::format_of(offer), download::packing_of(offer)),
+        form: variant_text(download::format_of(offer), download::quantization_of(offer)),
         size_bytes,
-        verdict: library.verdict_of_weights(size_bytes),
+        verdict: library.fit_of_weights(size_bytes),
     })
 }
 
@@ -284,7 +284,7 @@ c/d-GGUF    MLX, GGUF        870  apache-2.0 (to be accepted)
         all[0].offer = Some(SizedOffer {
             form: "GGUF Q8_0".to_owned(),
             size_bytes: 4_280_000_000,
-            verdict: Verdict::Fits,
+            verdict: EstimatedFit::Fits,
         });
         let expect = "\
 a/b

@@ -2,35 +2,35 @@
 //!
 //! Rule: the verdict is `catalog`'s, and so is every number; an estimate says that it is one.
 
-use transom_library::{Speed, Verdict};
+use transom_library::{EstimatedFit, Speed};
 
 use crate::output::stats::{bytes_text, rate_text};
 use crate::output::tokens::tokens_short;
 
 /// A verdict in a column.
-pub(crate) fn verdict_short(verdict: Verdict) -> String {
+pub(crate) fn verdict_short(verdict: EstimatedFit) -> String {
     match verdict {
-        Verdict::Fits => "fits".to_owned(),
-        Verdict::FitsWithContext { context_length } => {
+        EstimatedFit::Fits => "fits".to_owned(),
+        EstimatedFit::FitsWithContext { context_length } => {
             format!("fits with {}", tokens_short(context_length))
         }
-        Verdict::FitsIfOthersClose { .. } => "if others close".to_owned(),
-        Verdict::DoesNotFit { .. } => "too large".to_owned(),
+        EstimatedFit::FitsIfOthersClose { .. } => "if others close".to_owned(),
+        EstimatedFit::DoesNotFit { .. } => "too large".to_owned(),
     }
 }
 
 /// A verdict in a sentence, with these numbers.
-pub(crate) fn verdict_text(verdict: Verdict, numbers: &str) -> String {
+pub(crate) fn verdict_text(verdict: EstimatedFit, numbers: &str) -> String {
     match verdict {
-        Verdict::Fits => format!("fits: {numbers}"),
-        Verdict::FitsWithContext { context_length } => {
+        EstimatedFit::Fits => format!("fits: {numbers}"),
+        EstimatedFit::FitsWithContext { context_length } => {
             format!("fits with a context of {context_length} tokens: {numbers}")
         }
-        Verdict::FitsIfOthersClose { needs_bytes_free } => format!(
+        EstimatedFit::FitsIfOthersClose { needs_bytes_free } => format!(
             "fits if other apps free {}: {numbers}",
             bytes_text(needs_bytes_free)
         ),
-        Verdict::DoesNotFit { .. } => format!("does not fit: {numbers}"),
+        EstimatedFit::DoesNotFit { .. } => format!("does not fit: {numbers}"),
     }
 }
 
@@ -68,15 +68,18 @@ mod tests {
     #[test]
     fn verdicts_are_words_in_a_column() {
         let check = |verdict, expect: &str| assert_eq!(verdict_short(verdict), expect);
-        check(Verdict::Fits, "fits");
+        check(EstimatedFit::Fits, "fits");
         let context_length = 16_384;
-        check(Verdict::FitsWithContext { context_length }, "fits with 16k");
+        check(
+            EstimatedFit::FitsWithContext { context_length },
+            "fits with 16k",
+        );
         let needs_bytes_free = 1;
         check(
-            Verdict::FitsIfOthersClose { needs_bytes_free },
+            EstimatedFit::FitsIfOthersClose { needs_bytes_free },
             "if others close",
         );
-        check(Verdict::DoesNotFit { missing_bytes: 1 }, "too large");
+        check(EstimatedFit::DoesNotFit { missing_bytes: 1 }, "too large");
     }
 
     #[test]

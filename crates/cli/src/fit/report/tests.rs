@@ -20,7 +20,7 @@ fn report() -> Report {
         need_bytes: parts.iter().map(|part| part.bytes).sum(),
         parts,
         is_corrected: false,
-        verdict: Verdict::Fits,
+        verdict: EstimatedFit::Fits,
         longest_context: Some(40_960),
         model_context: Some(40_960),
         speed: Some(Speed {
@@ -58,7 +58,7 @@ It fits, with a context of 8192 tokens.
 fn what_does_not_fit_is_marked_in_the_bar_and_told_in_numbers() {
     let report = Report {
         room_bytes: 3 << 30,
-        verdict: Verdict::DoesNotFit {
+        verdict: EstimatedFit::DoesNotFit {
             missing_bytes: 1 << 30,
         },
         longest_context: None,
@@ -96,7 +96,7 @@ fn the_figure_at_the_mark_stands_where_there_is_room() {
     let report = Report {
         room_bytes: 4290 << 20,
         need_bytes: 4300 << 20,
-        verdict: Verdict::DoesNotFit {
+        verdict: EstimatedFit::DoesNotFit {
             missing_bytes: 10 << 20,
         },
         ..report()
@@ -159,12 +159,12 @@ Both fit, with a context of 8192 tokens.
     };
     let missing_bytes = 1 << 30;
     assert_eq!(
-        with(Verdict::DoesNotFit { missing_bytes }),
+        with(EstimatedFit::DoesNotFit { missing_bytes }),
         "The two do not fit together: they need 1.00 GB more than models may use here."
     );
     let needs_bytes_free = 1 << 30;
     assert_eq!(
-        with(Verdict::FitsIfOthersClose { needs_bytes_free }),
+        with(EstimatedFit::FitsIfOthersClose { needs_bytes_free }),
         "Both fit if you close other apps: those hold 1.00 GB that they need."
     );
     let json = serde_json::to_value(&report).unwrap();

@@ -24,7 +24,7 @@ pub(super) fn text(plan: &Plan, hub: &str, free_bytes: Option<u64>, columns: usi
         "" => String::new(),
         license => format!(" ({license})"),
     };
-    let form = variant_text(plan.format, &plan.packing);
+    let form = variant_text(plan.format, &plan.quantization);
     rows.heading(&format!("{}, {form}{license}", plan.title));
     rows.row("  from", &format!("{hub}/{}", plan.wanted.repository));
     let n_files = match plan.wanted.files.len() {

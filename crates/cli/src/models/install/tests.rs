@@ -2,10 +2,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use transom_hub::{Download, DownloadId, DownloadRequest, HubError, RequestedFile, State};
+use transom_library::EstimatedFit;
 use transom_library::Format;
-use transom_library::Verdict;
 
-use transom_library::download::Fit;
+use transom_library::download::PlanFit;
 
 use super::fetch::{End, Screen};
 use super::*;
@@ -18,7 +18,7 @@ fn a_plan() -> Plan {
         name: "qwen3-4b".to_owned(),
         title: "Qwen3 4B".to_owned(),
         format: Format::Gguf,
-        packing: "Q4_K_M".to_owned(),
+        quantization: "Q4_K_M".to_owned(),
         license: "Apache-2.0".to_owned(),
         wanted: DownloadRequest {
             key: "qwen3-4b@Q4_K_M".to_owned(),
@@ -29,8 +29,8 @@ fn a_plan() -> Plan {
             folder: PathBuf::from("/data/models/Qwen/Qwen3-4B-GGUF"),
         },
         size_bytes: Some(2_497_280_256),
-        fit: Some(Fit {
-            verdict: Verdict::Fits,
+        fit: Some(PlanFit {
+            verdict: EstimatedFit::Fits,
             need_bytes: 4 << 30,
             room_bytes: 12 << 30,
             context_length: Some(8192),
@@ -139,17 +139,21 @@ Qwen3 4B, GGUF Q4_K_M
 fn what_does_not_fit_is_refused_unless_the_user_insists() {
     let fit = |verdict| {
         let plan = a_plan();
-        let fit = plan.fit.map(|fit| Fit { verdict, ..fit });
+        let fit = plan.fit.map(|fit| PlanFit { verdict, ..fit });
         Plan { fit, ..plan }
     };
     let missing_bytes = 1 << 30;
-    let too_large = fit(Verdict::DoesNotFit { missing_bytes });
+    let too_large = fit(EstimatedFit::DoesNotFit { missing_bytes });
     let failure = check(&too_large, false).unwrap_err();
     assert_eq!(failure.exit_code(), 3);
     assert!(failure.to_string().contains("--anyway"), "{failure}");
     check(&too_large, true).unwrap();
     let needs_bytes_free = 1;
-    check(&fit(Verdict::FitsIfOthersClose { needs_bytes_free }), false).unwrap();
+    check(
+        &fit(EstimatedFit::FitsIfOthersClose { needs_bytes_free }),
+        false,
+    )
+    .unwrap();
     let unknown = Plan {
         fit: None,
         ..a_plan()
