@@ -8,13 +8,13 @@
 //! before its load until its process is gone.
 
 mod advance;
+mod crashes;
 mod job;
 mod load;
 mod model;
 mod pressure;
 mod queue;
 mod snapshot;
-mod strikes;
 mod stuck;
 #[cfg(test)]
 mod tests;
@@ -33,22 +33,22 @@ use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootpr
 use transom_fit::Budget;
 use transom_signals::{Hardware, MemoryPressure, SystemSignals};
 
-use crate::answer::AnswerEvent;
 use crate::budget;
 use crate::governor::{Governor, Tuning};
-use crate::request::{Ask, AskError, AskId, Unload};
+use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
+use crate::response::ResponseEvent;
 use crate::status::{UnloadReason, UnloadRecord};
 
+use crashes::CrashCounter;
 use model::{Model, Phase};
-use queue::Waiting;
-use strikes::Strikes;
+use queue::PendingRequest;
 
 /// Bytes that kept conversations may take on disk together; a single one that takes more is not
 /// kept.
-pub(crate) const MOST_KEPT_BYTES: u64 = 4 << 30;
+pub(crate) const MAX_SAVED_STATE_BYTES: u64 = 4 << 30;
 
 /// Time since the supervisor began, on a clock that never goes back.
-pub type Now = Duration;
+pub type Timestamp = Duration;
 
 /// Names a worker. Each has at most one model in its life, and a number of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,20 +58,20 @@ pub struct WorkerId(pub u64);
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A shell wants something.
-    Ask(AskId, Box<Ask>),
+    Request(RequestId, Box<ModelRequest>),
     /// A shell no longer wants it. Ids that are over are ignored.
-    Cancel(AskId),
+    Cancel(RequestId),
     /// A person wants memory back.
-    Unload(Unload),
+    Unload(ModelSelector),
     /// Settings changed.
-    Tune(Tuning),
+    SetTuning(Tuning),
     /// A person pauses everything, or lets it go on.
-    Pause(bool),
+    SetPaused(bool),
     /// Nothing may be left of any conversation.
     ForgetConversations,
-    /// The machine said something.
+    /// The machine event_name something.
     Signals(SystemSignals),
-    /// A worker said something.
+    /// A worker event_name something.
     Worker(WorkerId, WorkerEvent),
     /// [`Core::next_deadline`] came. Harmless at any time.
     Tick,
@@ -79,7 +79,7 @@ pub enum Event {
     Quit,
 }
 
-/// What a worker said. Events of workers that are gone are ignored.
+/// What a worker event_name. Events of workers that are gone are ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkerEvent {
     /// What its model would need.
@@ -100,7 +100,7 @@ pub enum WorkerEvent {
     /// There is no model.
     LoadFailed(EngineError),
     /// A job is over and settled.
-    JobEnded(AskId, Result<JobSummary, EngineError>),
+    JobEnded(RequestId, Result<JobSummary, EngineError>),
     /// Memory was given back.
     Trimmed {
         /// How much.
@@ -136,35 +136,35 @@ pub enum Effect {
     /// one.
     Load(WorkerId, String, ModelSource, Limits),
     /// Have it answer.
-    Generate(WorkerId, AskId, Box<Request>),
+    Generate(WorkerId, RequestId, Box<Request>),
     /// Have it end its load (`None`) or job early.
-    Stop(WorkerId, Option<AskId>, FinishReason),
+    Stop(WorkerId, Option<RequestId>, FinishReason),
     /// Have it give back what can be rebuilt.
     Trim(WorkerId, Trim),
     /// Have it drop its model and say what came back.
-    Unload(WorkerId, Conversation),
+    Unload(WorkerId, StateOnUnload),
     /// Remove what was kept of the conversations with these models, and what is just being kept.
-    Forget(Unload),
+    DeleteSavedStates(ModelSelector),
     /// Let it go: no more commands; it ends by itself and [`WorkerEvent::Gone`] follows.
     Release(WorkerId),
     /// Kill it; [`WorkerEvent::Gone`] follows.
     Kill(WorkerId),
-    /// Tell the shell. After [`AnswerEvent::Ended`] the ask is never mentioned again.
-    Tell(AskId, AnswerEvent),
+    /// Tell the shell. After [`ResponseEvent::Ended`] the ask is never mentioned again.
+    Respond(RequestId, ResponseEvent),
     /// Keep the machine awake, or let it sleep again.
     KeepAwake(bool),
 }
 
 /// What becomes of the conversation of a model that is unloaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conversation {
+pub enum StateOnUnload {
     /// It is kept on disk for when the model is loaded again.
-    Kept {
+    Save {
         /// What it takes there.
         bytes: u64,
     },
     /// It goes with the model.
-    Forgotten,
+    Discard,
 }
 
 /// The state of everything. See the head of this file.
@@ -176,11 +176,11 @@ pub struct Core {
     budget: Budget,
     /// Every model that has a worker. No entry: nothing is held.
     models: Vec<Model>,
-    queue: VecDeque<Waiting>,
-    strikes: Strikes,
+    queue: VecDeque<PendingRequest>,
+    crashes: CrashCounter,
     workers_started: u64,
     /// The memory pressure that models were last trimmed for.
-    trimmed_for: MemoryPressure,
+    trimmed_at: MemoryPressure,
     keeps_awake: bool,
     is_quitting: bool,
     last_unload: Option<(WorkerId, UnloadRecord)>,
@@ -199,9 +199,9 @@ impl Core {
             tuning,
             models: Vec::new(),
             queue: VecDeque::new(),
-            strikes: Strikes::default(),
+            crashes: CrashCounter::default(),
             workers_started: 0,
-            trimmed_for: MemoryPressure::Normal,
+            trimmed_at: MemoryPressure::Normal,
             keeps_awake: false,
             is_quitting: false,
             last_unload: None,
@@ -211,17 +211,17 @@ impl Core {
     }
 
     /// Takes what happened at `now` and returns what to do, in order. `now` never goes back.
-    pub fn step(&mut self, event: Event, now: Now) -> Vec<Effect> {
+    pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
         self.governor.tick(now);
         match event {
-            Event::Ask(id, ask) => self.accept(id, *ask),
+            Event::Request(id, request) => self.enqueue(id, *request),
             Event::Cancel(id) => self.cancel(id, now),
-            Event::Unload(which) => self.unload_by_hand(&which, now),
-            Event::Tune(tuning) => self.tune(tuning),
-            Event::Pause(is_paused) => self.governor.pause(is_paused),
+            Event::Unload(which) => self.unload_selected(&which, now),
+            Event::SetTuning(tuning) => self.set_tuning(tuning),
+            Event::SetPaused(is_paused) => self.governor.set_paused(is_paused),
             Event::ForgetConversations => self.forget_conversations(),
             Event::Signals(signals) => self.governor.observe(signals, now),
-            Event::Worker(worker, event) => self.hear(worker, event, now),
+            Event::Worker(worker, event) => self.handle_worker_event(worker, event, now),
             Event::Tick => {}
             Event::Quit => self.quit(now),
         }
@@ -231,9 +231,12 @@ impl Core {
 
     /// When [`Event::Tick`] is due; `None` while time alone changes nothing. Later than the `now`
     /// of the last step.
-    pub fn next_deadline(&self) -> Option<Now> {
+    pub fn next_deadline(&self) -> Option<Timestamp> {
         let of_models = self.models.iter().filter_map(|model| self.deadline(model));
-        let of_queue = self.queue.iter().filter_map(|ask| self.held_until(ask));
+        let of_queue = self
+            .queue
+            .iter()
+            .filter_map(|pending| self.blocked_until(pending));
         of_models
             .chain(of_queue)
             .chain(self.governor.next_deadline())
@@ -250,7 +253,7 @@ impl Core {
         !self.models.is_empty()
     }
 
-    fn deadline(&self, model: &Model) -> Option<Now> {
+    fn deadline(&self, model: &Model) -> Option<Timestamp> {
         match &model.phase {
             Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => None,
             Phase::Ready => self.idle_at(model),
@@ -260,19 +263,20 @@ impl Core {
     }
 
     /// New settings. They never end a running answer.
-    fn tune(&mut self, tuning: Tuning) {
-        self.governor.tune(&tuning);
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.governor.set_tuning(&tuning);
         self.budget = budget::of_machine(&self.hardware, &tuning);
         self.tuning = tuning;
     }
 
-    fn quit(&mut self, now: Now) {
+    fn quit(&mut self, now: Timestamp) {
         self.is_quitting = true;
-        self.effects.push(Effect::Forget(Unload::All));
-        self.fail_queued(|_| true, &AskError::Quitting);
+        self.effects
+            .push(Effect::DeleteSavedStates(ModelSelector::All));
+        self.fail_queued(|_| true, &RequestError::Quitting);
         for index in 0..self.models.len() {
-            self.end_model(index, UnloadReason::Quit, now);
-            self.hurry_stop(index, now);
+            self.stop_and_unload(index, UnloadReason::Quit, now);
+            self.shorten_stop(index, now);
         }
     }
 }

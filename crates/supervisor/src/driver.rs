@@ -4,10 +4,10 @@
 //! Rule: it decides nothing. The text of answers goes past the core, from the worker to the
 //! answer's writer; all else goes through [`Core::step`], in the order in which it came.
 
-mod hands;
+mod executor;
 mod publisher;
 pub(crate) mod saved_states;
-mod unloads;
+mod unload_waiters;
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use transom_engine_host::wire::Report;
 use transom_engine_host::{WorkerReport, Workers};
 use transom_signals::{Hardware, KeepAwake, SignalSource, SystemSignals};
 
-use crate::core::{Core, Event, Now, WorkerEvent, WorkerId};
+use crate::core::{Core, Event, Timestamp, WorkerEvent, WorkerId};
 use crate::governor::Tuning;
-use crate::handle::{Farewell, Handle, Request};
-use crate::request::{AskError, AskId};
+use crate::handle::{Handle, HandleMessage, ShutdownReason};
+use crate::request::{RequestError, RequestId};
 
-use hands::Hands;
-pub(crate) use hands::StayAwake;
+use executor::Executor;
+pub(crate) use executor::KeepAwakeFn;
 use publisher::Publisher;
-use unloads::Unloads;
+use unload_waiters::UnloadWaiters;
 
 /// Asks the system to stay awake for a running answer, as long as the result lives.
-pub(crate) fn stay_awake() -> KeepAwake {
+pub(crate) fn keep_awake() -> KeepAwake {
     KeepAwake::begin("a local model is answering")
 }
 
@@ -36,31 +36,31 @@ pub(crate) fn stay_awake() -> KeepAwake {
 pub(crate) struct Driver {
     core: Core,
     began: Instant,
-    requests: mpsc::UnboundedReceiver<Request>,
+    requests: mpsc::UnboundedReceiver<HandleMessage>,
     /// Every handle is gone.
-    is_deserted: bool,
-    machine: Machine,
+    has_no_handles: bool,
+    signals: SignalListener,
     reports: mpsc::Receiver<(WorkerId, WorkerReport)>,
-    hands: Hands,
-    unloads: Unloads,
+    executor: Executor,
+    unload_waiters: UnloadWaiters,
     publisher: Publisher,
-    farewell: Farewell,
+    shutdown_reason: ShutdownReason,
 }
 
 /// What the machine says: the latest value, and the source, which stops when it is dropped.
-struct Machine {
+struct SignalListener {
     latest: watch::Receiver<Option<SystemSignals>>,
     _sender: Arc<watch::Sender<Option<SystemSignals>>>,
     source: Arc<dyn SignalSource>,
     /// What the source was last told.
-    is_watchful: bool,
+    has_models: bool,
 }
 
 /// How soon people must see what an event changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
+enum Urgency {
     /// At once.
-    Now,
+    Timestamp,
     /// Together with other progress.
     Progress,
 }
@@ -74,23 +74,23 @@ pub(crate) fn prepare(
     signals: Arc<dyn SignalSource>,
     hardware: &Hardware,
     tuning: Tuning,
-    stay_awake: StayAwake,
+    keep_awake: KeepAwakeFn,
 ) -> (Handle, Driver) {
     let core = Core::new(hardware, tuning);
-    let (publisher, status) = Publisher::new(core.status(Now::ZERO));
-    let (handle, requests, farewell) = Handle::new(status, AskId(1));
+    let (publisher, status) = Publisher::new(core.status(Timestamp::ZERO));
+    let (handle, requests, shutdown_reason) = Handle::new(status, RequestId(1));
     let (report, reports) = mpsc::channel(N_WAITING_REPORTS);
     let driver = Driver {
         core,
         began: Instant::now(),
         requests,
-        is_deserted: false,
-        machine: Machine::listen(signals),
+        has_no_handles: false,
+        signals: SignalListener::listen(signals),
         reports,
-        hands: Hands::new(workers, report, stay_awake),
-        unloads: Unloads::default(),
+        executor: Executor::new(workers, report, keep_awake),
+        unload_waiters: UnloadWaiters::default(),
         publisher,
-        farewell,
+        shutdown_reason,
     };
     (handle, driver)
 }
@@ -101,24 +101,26 @@ impl Driver {
         while !self.core.is_done() {
             let wake_at = self.wake_at();
             tokio::select! {
-                request = self.requests.recv(), if !self.is_deserted => self.obey(request),
-                Ok(()) = self.machine.latest.changed() => self.hear_machine(),
-                Some((worker, report)) = self.reports.recv() => self.hear(worker, report),
+                request = self.requests.recv(), if !self.has_no_handles => self.handle_message(request),
+                Ok(()) = self.signals.latest.changed() => self.handle_signals(),
+                Some((worker, report)) = self.reports.recv() => self.handle_report(worker, report),
                 () = sleep_until(wake_at.unwrap_or(self.began)), if wake_at.is_some() => {
-                    self.step(Event::Tick, News::Now);
+                    self.step(Event::Tick, Urgency::Immediate);
                 }
             }
         }
-        self.say_farewell();
+        self.refuse_remaining_messages();
         let Self {
-            hands, publisher, ..
+            executor,
+            publisher,
+            ..
         } = self;
-        hands.close().await;
+        executor.close().await;
         // Its watchers learn of the end when nothing is left.
         drop(publisher);
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> Timestamp {
         self.began.elapsed()
     }
 
@@ -131,72 +133,78 @@ impl Driver {
 
     /// The status is published before anybody is told, so that whoever reads of an end finds it in
     /// the status.
-    fn step(&mut self, event: Event, news: News) {
+    fn step(&mut self, event: Event, urgency: Urgency) {
         let now = self.now();
         let effects = self.core.step(event, now);
-        if self.publisher.is_due(news, now) {
+        if self.publisher.is_due(urgency, now) {
             self.publisher.publish(self.core.status(now), now);
         }
-        self.machine.set_watchful(self.core.has_models());
+        self.signals.set_has_models(self.core.has_models());
         for effect in effects {
-            self.hands.carry_out(effect);
+            self.executor.execute(effect);
         }
     }
 
-    fn obey(&mut self, request: Option<Request>) {
+    fn handle_message(&mut self, request: Option<HandleMessage>) {
         match request {
-            Some(Request::Ask(ask, writer)) => {
+            Some(HandleMessage::Submit(request, writer)) => {
                 let id = writer.id();
-                self.hands.open(writer);
-                self.step(Event::Ask(id, ask), News::Now);
+                self.executor.add_response(writer);
+                self.step(Event::Request(id, request), Urgency::Immediate);
             }
-            Some(Request::Cancel(id)) => self.step(Event::Cancel(id), News::Now),
-            Some(Request::Unload(which, reply)) => {
+            Some(HandleMessage::Cancel(id)) => self.step(Event::Cancel(id), Urgency::Immediate),
+            Some(HandleMessage::Unload(which, reply)) => {
                 let workers = self.core.workers_of(&which);
-                self.step(Event::Unload(which), News::Now);
-                self.unloads.wait_for(workers, reply, &self.hands);
-                self.end_stuck_unloads();
+                self.step(Event::Unload(which), Urgency::Immediate);
+                self.unload_waiters.add(workers, reply, &self.executor);
+                self.fail_stuck_unloads();
             }
-            Some(Request::Tune(tuning)) => self.step(Event::Tune(tuning), News::Now),
-            Some(Request::Pause(is_paused)) => self.step(Event::Pause(is_paused), News::Now),
-            Some(Request::Look(reply)) => {
+            Some(HandleMessage::SetTuning(tuning)) => {
+                self.step(Event::SetTuning(tuning), Urgency::Immediate)
+            }
+            Some(HandleMessage::SetPaused(is_paused)) => {
+                self.step(Event::SetPaused(is_paused), Urgency::Immediate)
+            }
+            Some(HandleMessage::GetStatus(reply)) => {
                 let now = self.now();
                 let status = self.publisher.publish(self.core.status(now), now);
                 // Whoever wanted to look may have gone.
                 let _ = reply.send(status);
             }
-            Some(Request::ForgetConversations) => {
-                self.step(Event::ForgetConversations, News::Now);
+            Some(HandleMessage::ForgetConversations) => {
+                self.step(Event::ForgetConversations, Urgency::Immediate);
             }
-            Some(Request::SaveStatesIn(folder)) => self.hands.save_states_in(folder),
-            Some(Request::Quit) => self.step(Event::Quit, News::Now),
+            Some(HandleMessage::SaveStatesIn(folder)) => self.executor.save_states_in(folder),
+            Some(HandleMessage::Quit) => self.step(Event::Quit, Urgency::Immediate),
             None => {
-                self.is_deserted = true;
-                self.step(Event::Quit, News::Now);
+                self.has_no_handles = true;
+                self.step(Event::Quit, Urgency::Immediate);
             }
         }
     }
 
-    fn hear_machine(&mut self) {
-        let signals = *self.machine.latest.borrow_and_update();
+    fn handle_signals(&mut self) {
+        let signals = *self.signals.latest.borrow_and_update();
         if let Some(signals) = signals {
-            self.step(Event::Signals(signals), News::Now);
+            self.step(Event::Signals(signals), Urgency::Immediate);
         }
     }
 
-    fn hear(&mut self, worker: WorkerId, report: WorkerReport) {
+    fn handle_report(&mut self, worker: WorkerId, report: WorkerReport) {
         let report = match report {
             WorkerReport::Said(report) => report,
-            WorkerReport::Gone(end) => return self.see_off(worker, WorkerEvent::Gone(end)),
+            WorkerReport::Gone(end) => return self.worker_gone(worker, WorkerEvent::Gone(end)),
             WorkerReport::Stuck { process_id, end } => {
                 let event = WorkerEvent::Stuck { process_id, end };
-                self.step(Event::Worker(worker, event), News::Now);
-                return self.end_stuck_unloads();
+                self.step(Event::Worker(worker, event), Urgency::Immediate);
+                return self.fail_stuck_unloads();
             }
         };
         let event = match report {
             Report::Event { job, event } => {
-                return self.hands.pass_on(worker, AskId(job.0), event);
+                return self
+                    .executor
+                    .forward_token_event(worker, RequestId(job.0), event);
             }
             Report::Measured { result } => {
                 if let Err(error) = &result {
@@ -206,7 +214,7 @@ impl Driver {
             }
             Report::LoadProgress { progress } => {
                 let event = WorkerEvent::LoadProgress(progress);
-                return self.step(Event::Worker(worker, event), News::Progress);
+                return self.step(Event::Worker(worker, event), Urgency::Progress);
             }
             Report::Loaded {
                 info,
@@ -223,7 +231,7 @@ impl Driver {
                 tracing::info!(worker = worker.0, %error, "the load failed");
                 WorkerEvent::LoadFailed(error)
             }
-            Report::JobEnded { job, result } => WorkerEvent::JobEnded(AskId(job.0), result),
+            Report::JobEnded { job, result } => WorkerEvent::JobEnded(RequestId(job.0), result),
             Report::Trimmed { bytes, memory } => WorkerEvent::Trimmed { bytes, memory },
             Report::Broken { error } => {
                 tracing::warn!(worker = worker.0, %error, "the model is broken");
@@ -231,59 +239,60 @@ impl Driver {
             }
             Report::Footprint { bytes } => {
                 let event = WorkerEvent::Footprint(bytes);
-                return self.step(Event::Worker(worker, event), News::Progress);
+                return self.step(Event::Worker(worker, event), Urgency::Progress);
             }
             // The machine's own source knows the level, which is one for all processes.
-            Report::MemoryNotice => return self.machine.source.look_again(),
+            Report::MemoryNotice => return self.signals.source.look_again(),
             Report::Unloaded { footprint } => WorkerEvent::Unloaded(footprint),
             // They end at the parent's side of the wire.
             Report::Hello { .. } | Report::Pong { .. } => return,
         };
-        self.step(Event::Worker(worker, event), News::Now);
+        self.step(Event::Worker(worker, event), Urgency::Immediate);
     }
 
-    fn see_off(&mut self, worker: WorkerId, end: WorkerEvent) {
-        self.hands.forget(worker);
-        self.step(Event::Worker(worker, end), News::Now);
-        let record = self.core.unload_of(worker);
-        self.unloads.is_gone(worker, record, &self.hands);
+    fn worker_gone(&mut self, worker: WorkerId, end: WorkerEvent) {
+        self.executor.remove_worker(worker);
+        self.step(Event::Worker(worker, end), Urgency::Immediate);
+        let record = self.core.unload_record_of(worker);
+        self.unload_waiters
+            .worker_gone(worker, record, &self.executor);
     }
 
     /// Nobody waits for processes that cannot be ended.
-    fn end_stuck_unloads(&mut self) {
+    fn fail_stuck_unloads(&mut self) {
         for (worker, error) in self.core.stuck_workers() {
-            self.unloads.is_stuck(worker, &error);
+            self.unload_waiters.worker_stuck(worker, &error);
         }
     }
 
     /// Refuses what came too late.
-    fn say_farewell(&mut self) {
-        let _ = self.farewell.set(AskError::Quitting);
+    fn refuse_remaining_messages(&mut self) {
+        let _ = self.shutdown_reason.set(RequestError::Quitting);
         self.requests.close();
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                Request::Ask(_, writer) => writer.fail(AskError::Quitting),
-                Request::Unload(_, reply) => drop(reply.send(Err(AskError::Quitting))),
-                Request::Cancel(_)
-                | Request::Tune(_)
-                | Request::Pause(_)
-                | Request::Look(_)
-                | Request::ForgetConversations
-                | Request::SaveStatesIn(_)
-                | Request::Quit => {}
+                HandleMessage::Submit(_, writer) => writer.fail(RequestError::Quitting),
+                HandleMessage::Unload(_, reply) => drop(reply.send(Err(RequestError::Quitting))),
+                HandleMessage::Cancel(_)
+                | HandleMessage::SetTuning(_)
+                | HandleMessage::SetPaused(_)
+                | HandleMessage::GetStatus(_)
+                | HandleMessage::ForgetConversations
+                | HandleMessage::SaveStatesIn(_)
+                | HandleMessage::Quit => {}
             }
         }
     }
 }
 
-impl Machine {
+impl SignalListener {
     /// Listens to `source`, whose present value is the first.
     fn listen(source: Arc<dyn SignalSource>) -> Self {
         let (sender, latest) = watch::channel(None);
         let sender = Arc::new(sender);
-        let of_source = sender.clone();
+        let sender_of_source = sender.clone();
         source.watch(Box::new(move |signals| {
-            of_source.send_replace(Some(signals));
+            sender_of_source.send_replace(Some(signals));
         }));
         let current = source.current();
         sender.send_if_modified(|latest| {
@@ -296,15 +305,15 @@ impl Machine {
             latest,
             _sender: sender,
             source,
-            is_watchful: false,
+            has_models: false,
         }
     }
 
     /// Tells the source whether a model is in memory.
-    fn set_watchful(&mut self, is_watchful: bool) {
-        if self.is_watchful != is_watchful {
-            self.is_watchful = is_watchful;
-            self.source.set_watchful(is_watchful);
+    fn set_has_models(&mut self, has_models: bool) {
+        if self.has_models != has_models {
+            self.has_models = has_models;
+            self.source.set_watchful(has_models);
         }
     }
 }

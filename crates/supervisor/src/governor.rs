@@ -25,11 +25,11 @@
 //! Rule: tightening is immediate, easing waits for a quiet spell, and every limit that differs from
 //! its default carries its reason.
 
-mod ladder;
-mod quiet;
+mod display;
+mod hysteresis;
+mod limits;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::fmt;
 use std::time::Duration;
@@ -37,21 +37,21 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 
-use ladder::{Size, Wanted};
-use quiet::Eased;
+use hysteresis::Hysteresis;
+use limits::{MachineSize, OtherInputs};
 
-/// Quiet that memory pressure needs before it eases. Shorter than [`Tuning::finish_within`] and
-/// [`Tuning::longest_hold`] by default, so that a short peak costs neither an answer nor an ask.
-const MEMORY_SPELL: Duration = Duration::from_secs(15);
+/// Quiet that memory pressure needs before it eases. Shorter than [`Tuning::finish_timeout`] and
+/// [`Tuning::max_blocked_time`] by default, so that a short peak costs neither an answer nor an ask.
+const MEMORY_QUIET_TIME: Duration = Duration::from_secs(15);
 
 /// Longer, because swap is written in bursts.
-const THRASHING_SPELL: Duration = Duration::from_secs(30);
+const THRASHING_QUIET_TIME: Duration = Duration::from_secs(30);
 
 /// A case takes about a minute to follow its chip.
-const HEAT_SPELL: Duration = Duration::from_secs(60);
+const HEAT_QUIET_TIME: Duration = Duration::from_secs(60);
 
 /// Only against a loose plug: people expect to see what they switched.
-const POWER_SPELL: Duration = Duration::from_secs(5);
+const POWER_QUIET_TIME: Duration = Duration::from_secs(5);
 
 /// What the user may set. Everything else follows from the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,17 +71,17 @@ pub struct Tuning {
     pub queue_limit: usize,
     /// How long an ask waits for the machine to allow work again before it is refused.
     #[serde(rename = "longest_hold_seconds", with = "transom_engine::seconds")]
-    pub longest_hold: Duration,
+    pub max_blocked_time: Duration,
     /// How long a running answer may go on under critical memory pressure before it is ended.
     #[serde(rename = "finish_within_seconds", with = "transom_engine::seconds")]
-    pub finish_within: Duration,
+    pub finish_timeout: Duration,
     /// How long a stopped answer may take to end before its process is killed. Where the memory is
-    /// needed, [`Tuning::unload_within`] holds instead.
+    /// needed, [`Tuning::unload_timeout`] holds instead.
     #[serde(rename = "stop_within_seconds", with = "transom_engine::seconds")]
-    pub stop_within: Duration,
+    pub stop_timeout: Duration,
     /// How long a process may take to give its memory back before it is killed.
     #[serde(rename = "unload_within_seconds", with = "transom_engine::seconds")]
-    pub unload_within: Duration,
+    pub unload_timeout: Duration,
 }
 
 impl Default for Tuning {
@@ -93,10 +93,10 @@ impl Default for Tuning {
             queue_limit: 8,
             // Longer than the longest quiet spell, so that whoever waits for heat to pass has a
             // chance.
-            longest_hold: Duration::from_secs(90),
-            finish_within: Duration::from_secs(20),
-            stop_within: Duration::from_secs(10),
-            unload_within: Duration::from_secs(3),
+            max_blocked_time: Duration::from_secs(90),
+            finish_timeout: Duration::from_secs(20),
+            stop_timeout: Duration::from_secs(10),
+            unload_timeout: Duration::from_secs(3),
         }
     }
 }
@@ -104,7 +104,7 @@ impl Default for Tuning {
 /// What the machine allows now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Allowance {
-    /// Memory pressure as it is acted on: raised at once, lowered after a quiet spell.
+    /// Memory pressure as it is effective on: raised at once, lowered after a quiet spell.
     pub memory: MemoryPressure,
     /// Stop running answers now, for swap grows under critical pressure.
     pub stop_answers: bool,
@@ -126,20 +126,23 @@ pub struct Allowance {
     )]
     pub idle_unload: Option<Duration>,
     /// Whether asks may begin, else why not.
-    pub held: Option<Because>,
+    #[serde(rename = "held")]
+    pub blocked_by: Option<LimitReason>,
     /// Whether shells should offer a smaller model.
     pub offer_smaller_model: bool,
     /// Every limit above that differs from its default, with its reason; for people.
-    pub restraints: Vec<Restraint>,
+    #[serde(rename = "restraints")]
+    pub limits: Vec<ActiveLimit>,
 }
 
 /// One limit in force and its reason. Reads as `shorter answers (1024 tokens): Low Power Mode`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restraint {
+pub struct ActiveLimit {
     /// What is limited, and how far.
     pub limit: Limit,
     /// Why.
-    pub because: Because,
+    #[serde(rename = "because")]
+    pub reason: LimitReason,
 }
 
 /// What is limited. Reads as `shorter answers (1024 tokens)`.
@@ -184,7 +187,7 @@ pub enum Limit {
 /// Why something is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "because", rename_all = "snake_case")]
-pub enum Because {
+pub enum LimitReason {
     /// The system asks for memory back.
     Memory {
         /// How urgently.
@@ -209,79 +212,85 @@ pub enum Because {
     Paused,
 }
 
-impl fmt::Display for Restraint {
+impl fmt::Display for ActiveLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.limit, self.because)
+        write!(f, "{}: {}", self.limit, self.reason)
     }
 }
 
 /// Turns signals into an [`Allowance`]. Pure: `now` is an argument, and never goes back.
 #[derive(Debug, Clone)]
 pub struct Governor {
-    size: Size,
+    size: MachineSize,
     /// Least time between two repaints on this machine.
-    frame: Duration,
+    min_repaint_interval: Duration,
     tuning: Tuning,
     latest: SystemSignals,
-    memory: Eased<MemoryPressure>,
-    is_thrashing: Eased<bool>,
+    memory: Hysteresis<MemoryPressure>,
+    is_thrashing: Hysteresis<bool>,
     /// Thrashing and critical pressure at one time. Not the two eased ones together: an answer is
     /// not ended for what is over.
-    stop_answers: Eased<bool>,
+    stop_answers: Hysteresis<bool>,
     is_paused: bool,
-    thermal: Eased<ThermalState>,
-    is_low_power: Eased<bool>,
-    is_on_battery: Eased<bool>,
+    thermal: Hysteresis<ThermalState>,
+    is_low_power: Hysteresis<bool>,
+    is_on_battery: Hysteresis<bool>,
     allowance: Allowance,
 }
 
 impl Governor {
     /// A machine that has not said anything yet.
     pub fn new(hardware: &Hardware, tuning: &Tuning) -> Self {
-        let size = Size::of(hardware.memory_bytes);
-        let frame = ladder::frame(hardware);
+        let size = MachineSize::of(hardware.memory_bytes);
+        let min_repaint_interval = limits::min_repaint_interval(hardware);
         let latest = SystemSignals::default();
         Self {
             size,
-            frame,
+            min_repaint_interval,
             tuning: tuning.clone(),
             latest,
-            memory: Eased::new(MEMORY_SPELL),
-            is_thrashing: Eased::new(THRASHING_SPELL),
-            stop_answers: Eased::new(MEMORY_SPELL),
+            memory: Hysteresis::new(MEMORY_QUIET_TIME),
+            is_thrashing: Hysteresis::new(THRASHING_QUIET_TIME),
+            stop_answers: Hysteresis::new(MEMORY_QUIET_TIME),
             is_paused: false,
-            thermal: Eased::new(HEAT_SPELL),
-            is_low_power: Eased::new(POWER_SPELL),
-            is_on_battery: Eased::new(POWER_SPELL),
-            allowance: ladder::allowance(size, frame, tuning, &latest, Wanted::default()),
+            thermal: Hysteresis::new(HEAT_QUIET_TIME),
+            is_low_power: Hysteresis::new(POWER_QUIET_TIME),
+            is_on_battery: Hysteresis::new(POWER_QUIET_TIME),
+            allowance: limits::allowance(
+                size,
+                min_repaint_interval,
+                tuning,
+                &latest,
+                OtherInputs::default(),
+            ),
         }
     }
 
     /// Takes the machine's state at `now`. What is worse holds at once; what is better, after a
     /// quiet spell.
     pub fn observe(&mut self, signals: SystemSignals, now: Duration) {
-        self.ease(now);
+        self.relax(now);
         self.latest = signals;
         self.memory.observe(signals.memory, now);
         self.is_thrashing.observe(signals.is_thrashing, now);
-        let is_lost = signals.is_thrashing && signals.memory == MemoryPressure::Critical;
-        self.stop_answers.observe(is_lost, now);
+        let is_critical = signals.is_thrashing && signals.memory == MemoryPressure::Critical;
+        self.stop_answers.observe(is_critical, now);
         self.thermal.observe(signals.thermal, now);
         self.is_low_power.observe(signals.is_low_power, now);
         self.is_on_battery.observe(signals.is_on_battery, now);
-        self.conclude();
+        self.update_allowance();
     }
 
     /// Takes new settings; they hold at once.
-    pub fn tune(&mut self, tuning: &Tuning) {
+    pub fn set_tuning(&mut self, tuning: &Tuning) {
         self.tuning = tuning.clone();
-        self.conclude();
+        self.update_allowance();
     }
 
     /// The user pauses everything, or lets it go on; it holds at once.
-    pub fn pause(&mut self, is_paused: bool) {
+    pub fn set_paused(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
-        self.conclude();
+        self.update_allowance();
     }
 
     /// Whether the user paused everything.
@@ -292,8 +301,8 @@ impl Governor {
     /// Eases what was quiet for long enough. Harmless at any time.
     pub fn tick(&mut self, now: Duration) {
         if self.next_deadline().is_some_and(|due| due <= now) {
-            self.ease(now);
-            self.conclude();
+            self.relax(now);
+            self.update_allowance();
         }
     }
 
@@ -321,7 +330,7 @@ impl Governor {
         self.latest
     }
 
-    fn ease(&mut self, now: Duration) {
+    fn relax(&mut self, now: Duration) {
         self.memory.tick(now);
         self.is_thrashing.tick(now);
         self.stop_answers.tick(now);
@@ -330,18 +339,24 @@ impl Governor {
         self.is_on_battery.tick(now);
     }
 
-    fn conclude(&mut self) {
-        let acted = SystemSignals {
+    fn update_allowance(&mut self) {
+        let effective = SystemSignals {
             memory: self.memory.level(),
             is_thrashing: self.is_thrashing.level(),
             thermal: self.thermal.level(),
             is_low_power: self.is_low_power.level(),
             is_on_battery: self.is_on_battery.level(),
         };
-        let wanted = Wanted {
+        let other = OtherInputs {
             stop_answers: self.stop_answers.level(),
             is_paused: self.is_paused,
         };
-        self.allowance = ladder::allowance(self.size, self.frame, &self.tuning, &acted, wanted);
+        self.allowance = limits::allowance(
+            self.size,
+            self.min_repaint_interval,
+            &self.tuning,
+            &effective,
+            other,
+        );
     }
 }

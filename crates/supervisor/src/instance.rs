@@ -19,12 +19,12 @@ use tokio::time::{Instant, sleep};
 use crate::driver::saved_states;
 use crate::handle::{Handle, Supervisor};
 use crate::status::Status;
-use client::Failed;
-use folder::Lock;
+use client::ConnectError;
+use folder::InstanceLock;
 use server::Server;
 
-/// Of the folders in the user's usual places.
-const NAME: &str = if cfg!(target_os = "macos") {
+/// Of the folders in the user's default places.
+const FOLDER_NAME: &str = if cfg!(target_os = "macos") {
     "Transom"
 } else {
     "transom"
@@ -32,15 +32,15 @@ const NAME: &str = if cfg!(target_os = "macos") {
 
 /// Where saved states lie, in the cache folder; and where older versions had them, in the data
 /// folder, which is backed up.
-const SAVED_STATES: &str = "saved-states";
-const OLD_SAVED_STATES: &str = "conversations";
+const SAVED_STATES_FOLDER: &str = "saved-states";
+const OLD_SAVED_STATES_FOLDER: &str = "conversations";
 
 /// How long another instance may take to begin or to end before [`open`] gives up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// First and longest wait between two looks; the lock can be asked for, but not waited for without
+/// First and longest delay between two looks; the lock can be asked for, but not waited for without
 /// a thread that could not be called off.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
 /// Why no supervisor could be reached or started.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,7 @@ pub enum InstanceError {
         "the running Transom is version {theirs}, this one {ours}; \
          quit the running one{} and try again", process(*.process_id)
     )]
-    OtherVersion {
+    VersionMismatch {
         /// The running one's version.
         theirs: String,
         /// This program's.
@@ -106,7 +106,7 @@ pub enum InstanceError {
         "another Transom{} is running, but does not answer ({reason}); \
          quit it, or try again in a moment", process(*.process_id)
     )]
-    Silent {
+    Unresponsive {
         /// What was noticed.
         reason: String,
         /// Its process.
@@ -131,21 +131,24 @@ pub fn data_folder() -> Result<PathBuf, InstanceError> {
             path: path.into(),
             source,
         }),
-        None => usual_data_folder().ok_or(InstanceError::NoHome),
+        None => default_data_folder().ok_or(InstanceError::NoHome),
     }
 }
 
-fn usual_data_folder() -> Option<PathBuf> {
-    Some(dirs::data_dir()?.join(NAME))
+fn default_data_folder() -> Option<PathBuf> {
+    Some(dirs::data_dir()?.join(FOLDER_NAME))
 }
 
 /// The folder for what can be made again, which no backup needs: `Transom` in `~/Library/Caches` on
 /// a Mac, else `transom` in `$XDG_CACHE_HOME` or `~/.cache`. A data folder at another than the
-/// usual place has its own: `cache` in it.
+/// default place has its own: `cache` in it.
 pub fn cache_folder(data_folder: &Path) -> PathBuf {
-    let is_usual = usual_data_folder().is_some_and(|usual| usual == data_folder);
-    let of_user = dirs::cache_dir().filter(|_| is_usual);
-    of_user.map_or_else(|| data_folder.join("cache"), |caches| caches.join(NAME))
+    let is_default = default_data_folder().is_some_and(|default| default == data_folder);
+    let user_caches = dirs::cache_dir().filter(|_| is_default);
+    user_caches.map_or_else(
+        || data_folder.join("cache"),
+        |caches| caches.join(FOLDER_NAME),
+    )
 }
 
 /// A supervisor to ask: this process's own, or the running one's.
@@ -164,7 +167,7 @@ pub struct OwnInstance {
     /// Where no socket can be made, why.
     server: Result<Server, InstanceError>,
     /// Let go last.
-    lock: Lock,
+    lock: InstanceLock,
 }
 
 impl Connection {
@@ -184,39 +187,39 @@ impl Connection {
         }
     }
 
-    /// Asks of other programs that [`Connection::close`] would wait for.
-    pub fn n_remote_asks(&self) -> usize {
+    /// Asks of other programs that [`Connection::close`] would delay for.
+    pub fn n_remote_requests(&self) -> usize {
         match self {
-            Self::Own(own) => own.server.as_ref().map_or(0, Server::n_asks),
+            Self::Own(own) => own.server.as_ref().map_or(0, Server::n_open_requests),
             Self::Running(_) => 0,
         }
     }
 
     /// Why other programs cannot reach an own supervisor, if they cannot.
-    pub fn why_unshared(&self) -> Option<&InstanceError> {
+    pub fn sharing_error(&self) -> Option<&InstanceError> {
         match self {
             Self::Own(own) => own.server.as_ref().err(),
             Self::Running(_) => None,
         }
     }
 
-    /// Has an own supervisor quit when the result is awaited, also where others wait for answers; it
+    /// Has an own supervisor quit when the result is awaited, also where others delay for answers; it
     /// returns when models and saved states are gone. With another process's supervisor, does
     /// nothing.
     pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
-        let quitting = match self {
-            Self::Own(own) => Some(own.supervisor.quitting()),
+        let quit = match self {
+            Self::Own(own) => Some(own.supervisor.quit_detached()),
             Self::Running(_) => None,
         };
         async move {
-            if let Some(quitting) = quitting {
-                quitting.await;
+            if let Some(quit) = quit {
+                quit.await;
             }
         }
     }
 
     /// Ends this process's part. An own supervisor takes nobody in any more, lets the asks that
-    /// other programs have open come to their end, but not those that wait in a pause, then quits and
+    /// other programs have open come to their end, but not those that delay in a pause, then quits and
     /// makes way for the next. One of
     /// another process is only let go.
     pub async fn close(self) {
@@ -236,13 +239,13 @@ impl OwnInstance {
         } = self;
         let mut status = supervisor.handle().status();
         // In a pause nobody's turn would ever come; whoever waits is told that this one quits.
-        let stands_still = async move {
-            let is_still = |status: &Arc<Status>| status.is_paused && !status.is_answering();
+        let stalled = async move {
+            let is_stalled = |status: &Arc<Status>| status.is_paused && !status.is_answering();
             // Fails only when the supervisor is gone, and then nobody is answered either.
-            let _ = status.wait_for(is_still).await;
+            let _ = status.wait_for(is_stalled).await;
         };
         if let Ok(server) = &server {
-            server.close(stands_still).await;
+            server.close(stalled).await;
         }
         supervisor.quit().await;
         if let Ok(server) = server {
@@ -257,7 +260,7 @@ impl OwnInstance {
 ///
 /// An instance that is just beginning is waited for, up to 10 seconds; one that is ending, until it
 /// has answered its clients. Where no socket can be made, the supervisor that is started is not
-/// shared ([`Connection::why_unshared`]). It
+/// shared ([`Connection::sharing_error`]). It
 /// saves the states of unloaded models in [`cache_folder`] until it is closed.
 ///
 /// # Errors
@@ -267,10 +270,10 @@ pub async fn open(
     start: impl FnOnce() -> Supervisor,
 ) -> Result<Connection, InstanceError> {
     folder::prepare(data_folder)?;
-    let mut give_up_at = Instant::now() + PATIENCE;
-    let mut wait = LOOK_AGAIN.0;
+    let mut give_up_at = Instant::now() + OPEN_TIMEOUT;
+    let mut delay = RETRY_DELAYS.0;
     loop {
-        if let Some(lock) = Lock::take(data_folder)? {
+        if let Some(lock) = InstanceLock::take(data_folder)? {
             let socket = folder::socket_path(data_folder);
             let listener = socket.and_then(|socket| server::listen(socket, &lock));
             let supervisor = start();
@@ -287,20 +290,20 @@ pub async fn open(
         }
         match client::connect(&folder::socket_path(data_folder)?).await {
             Ok(handle) => return Ok(Connection::Running(handle)),
-            Err(Failed::Closing) => give_up_at = Instant::now() + PATIENCE,
-            Err(Failed::Nobody(_)) if Instant::now() < give_up_at => {}
-            Err(failed) => return Err(failed.explain(data_folder)),
+            Err(ConnectError::Closing) => give_up_at = Instant::now() + OPEN_TIMEOUT,
+            Err(ConnectError::NotListening(_)) if Instant::now() < give_up_at => {}
+            Err(error) => return Err(error.into_instance_error(data_folder)),
         }
-        sleep(wait).await;
-        wait = (wait * 2).min(LOOK_AGAIN.1);
+        sleep(delay).await;
+        delay = (delay * 2).min(RETRY_DELAYS.1);
     }
 }
 
 /// Has `supervisor`, which has the lock, save its models' states.
 fn save_states(supervisor: &Supervisor, data_folder: &Path) {
     // It is there only once.
-    let _ = std::fs::remove_dir_all(data_folder.join(OLD_SAVED_STATES));
-    let folder = cache_folder(data_folder).join(SAVED_STATES);
+    let _ = std::fs::remove_dir_all(data_folder.join(OLD_SAVED_STATES_FOLDER));
+    let folder = cache_folder(data_folder).join(SAVED_STATES_FOLDER);
     match saved_states::prepare(&folder) {
         Ok(()) => supervisor.save_states_in(folder),
         Err(error) => {
@@ -315,14 +318,14 @@ fn save_states(supervisor: &Supervisor, data_folder: &Path) {
 /// # Errors
 /// As [`open`].
 pub async fn connect(data_folder: &Path) -> Result<Option<Handle>, InstanceError> {
-    if !folder::is_there(data_folder)? {
+    if !folder::check(data_folder)? {
         return Ok(None);
     }
     let socket = folder::socket_path(data_folder)?;
     match client::connect(&socket).await {
         Ok(handle) => Ok(Some(handle)),
-        Err(Failed::Nobody(_) | Failed::Closing) => Ok(None),
-        Err(failed) => Err(failed.explain(data_folder)),
+        Err(ConnectError::NotListening(_) | ConnectError::Closing) => Ok(None),
+        Err(error) => Err(error.into_instance_error(data_folder)),
     }
 }
 

@@ -8,7 +8,6 @@
 //! Rule: there is one road. Memory, heat, power, timers and people all become events of the one
 //! core, and every load, trim and unload is an effect of it.
 
-pub mod answer;
 pub mod budget;
 pub mod core;
 mod driver;
@@ -16,17 +15,21 @@ pub mod governor;
 pub mod handle;
 pub mod instance;
 pub mod request;
+pub mod response;
 pub mod settings;
 pub mod status;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 pub mod variants;
 
-pub use answer::{Answer, AnswerEvent, Canceller, Outcome};
-pub use governor::{Allowance, Because, Governor, Limit, Restraint, Tuning};
+pub use governor::{ActiveLimit, Allowance, Governor, Limit, LimitReason, Tuning};
 pub use handle::{Handle, Supervisor};
 pub use instance::{Connection, InstanceError};
-pub use request::{Ask, AskError, AskId, Correction, ModelSpec, Role, Unload, WhenHeld, Work};
+pub use request::{
+    Correction, ModelRequest, ModelSelector, ModelSpec, RequestError, RequestId, Role, WhenBlocked,
+    Work,
+};
+pub use response::{CancelHandle, Outcome, Response, ResponseEvent};
 pub use status::Status;
 pub use transom_engine::KvCacheChoice;
 pub use transom_fit::{Bound, BoundKind, Budget};

@@ -10,13 +10,13 @@ use transom_engine::{EngineError, KvCacheChoice, MemoryNeed, ModelSource};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
 
-use crate::governor::Because;
+use crate::governor::LimitReason;
 use crate::status::PassedOver;
 use crate::variants;
 
 /// Names an accepted ask. Never used twice by one supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct AskId(pub u64);
+pub struct RequestId(pub u64);
 
 /// A model as it shall be loaded.
 ///
@@ -64,8 +64,8 @@ impl ModelSpec {
     /// `need`, which an engine computed for the form at `path`, as earlier uses correct it. What is
     /// less comes off what steps hold, then off caches and weights; keys and values are never wrong.
     pub(crate) fn corrected(&self, path: &Path, need: MemoryNeed) -> MemoryNeed {
-        let of_form = self.corrections.iter().find(|known| known.path == path);
-        let bytes = of_form.map_or(0, |known| known.bytes);
+        let of_variant = self.corrections.iter().find(|known| known.path == path);
+        let bytes = of_variant.map_or(0, |known| known.bytes);
         let mut need = need;
         if let Ok(more) = u64::try_from(bytes) {
             need.activation_bytes = need.activation_bytes.saturating_add(more);
@@ -120,7 +120,7 @@ pub enum Role {
 
 /// One thing that a shell wants of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ask {
+pub struct ModelRequest {
     /// Of which model.
     pub model: ModelSpec,
     /// What.
@@ -128,7 +128,8 @@ pub struct Ask {
     /// Load the model even if it exceeds the memory budget: the user was told, and insists.
     pub over_budget: bool,
     /// What to do while the machine allows no work.
-    pub when_held: WhenHeld,
+    #[serde(rename = "when_held")]
+    pub when_blocked: WhenBlocked,
 }
 
 /// What is wanted of a model.
@@ -144,29 +145,39 @@ pub enum Work {
 /// What an ask does while the machine is too hot or too short of memory for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WhenHeld {
-    /// Waits in the queue, up to [`crate::Tuning::longest_hold`]; while a person pauses, until they let
+pub enum WhenBlocked {
+    /// Waits in the queue, up to [`crate::Tuning::max_blocked_time`]; while a person pauses, until they let
     /// it go on.
     #[default]
     Wait,
-    /// Is refused with [`AskError::Held`], which says when to come back.
+    /// Is refused with [`RequestError::Blocked`], which says when to come back.
     Refuse,
 }
 
 /// Which models to unload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unload {
+pub enum ModelSelector {
     /// Every model.
     All,
     /// Those with this id.
     Model(String),
 }
 
+impl ModelSelector {
+    /// Returns true if the selection contains the model of `spec`.
+    pub(crate) fn selects(&self, spec: &ModelSpec) -> bool {
+        match self {
+            Self::All => true,
+            Self::Model(id) => *id == spec.id,
+        }
+    }
+}
+
 /// Why an ask ended without its result. What was streamed until then stands.
 #[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "refused", rename_all = "snake_case")]
-pub enum AskError {
+pub enum RequestError {
     /// The engine refused or failed.
     #[error(transparent)]
     Engine {
@@ -176,12 +187,14 @@ pub enum AskError {
         source: EngineError,
     },
     /// The model comes in several forms, and none of them runs here.
-    #[error("no form of {name} runs here: {}", reasons(.forms))]
-    NoFormRuns {
+    #[error("no form of {name} runs here: {}", reasons(.variants))]
+    #[serde(rename = "no_form_runs")]
+    NoVariantRuns {
         /// The model.
         name: String,
         /// Each form with its reason, in the order in which they were tried.
-        forms: Vec<PassedOver>,
+        #[serde(rename = "forms")]
+        variants: Vec<PassedOver>,
     },
     /// Too many asks are waiting.
     #[error("{waiting} requests are waiting already; try again when one of them is answered")]
@@ -204,10 +217,12 @@ pub enum AskError {
         context_that_fits: Option<usize>,
     },
     /// The machine allows no work now.
-    #[error("{because}; try again in {} s", .retry_after.as_secs())]
-    Held {
+    #[error("{reason}; try again in {} s", .retry_after.as_secs())]
+    #[serde(rename = "held")]
+    Blocked {
         /// Why.
-        because: Because,
+        #[serde(rename = "because")]
+        reason: LimitReason,
         /// When it may be worth trying again.
         #[serde(rename = "retry_after_seconds", with = "transom_engine::seconds")]
         retry_after: Duration,
@@ -257,9 +272,9 @@ pub enum AskError {
     },
 }
 
-fn reasons(forms: &[PassedOver]) -> String {
-    let reasons = forms.iter();
-    let reasons = reasons.map(|form| format!("{}: {}", form.path.display(), form.reason));
+fn reasons(variants: &[PassedOver]) -> String {
+    let reasons = variants.iter();
+    let reasons = reasons.map(|variant| format!("{}: {}", variant.path.display(), variant.reason));
     reasons.collect::<Vec<_>>().join("; ")
 }
 

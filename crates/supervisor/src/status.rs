@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo};
 use transom_signals::SystemSignals;
 
-use crate::governor::{Allowance, Because};
-use crate::request::{AskId, Role};
+use crate::governor::{Allowance, LimitReason};
+use crate::request::{RequestId, Role};
 
 /// The supervisor's state at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Status {
     /// Every model that takes memory or is about to.
     pub models: Vec<ModelStatus>,
     /// Asks that wait, in order.
-    pub queue: Vec<QueuedAsk>,
+    pub queue: Vec<QueuedRequest>,
     /// Bytes that models may use together.
     pub budget_bytes: u64,
     /// Bytes of the budget that are taken.
@@ -113,7 +113,8 @@ pub enum PhaseStatus {
     /// It answers.
     Generating {
         /// Which ask.
-        ask: AskId,
+        #[serde(rename = "ask")]
+        request_id: RequestId,
         /// It was asked to end early.
         is_stopping: bool,
     },
@@ -139,10 +140,12 @@ pub enum UnloadReason {
     /// The machine demands it.
     Pressure {
         /// What it said.
-        because: Because,
+        #[serde(rename = "because")]
+        reason: LimitReason,
     },
     /// A person asked for it.
-    Asked,
+    #[serde(rename = "asked")]
+    Requested,
     /// Its load was given up.
     LoadEnded,
     /// Its engine failed, or its process did not obey.
@@ -153,9 +156,10 @@ pub enum UnloadReason {
 
 /// An ask that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueuedAsk {
+pub struct QueuedRequest {
     /// Its name.
-    pub ask: AskId,
+    #[serde(rename = "ask")]
+    pub request_id: RequestId,
     /// The model that it wants.
     pub model: String,
 }

@@ -26,7 +26,7 @@ use transom_signals::{Hardware, SignalSource};
 
 use crate::governor::Tuning;
 use crate::handle::Supervisor;
-use crate::request::{Ask, ModelSpec, Role, WhenHeld, Work};
+use crate::request::{ModelRequest, ModelSpec, Role, WhenBlocked, Work};
 
 pub use reading::{finish, first_text, reason, status_where};
 
@@ -133,35 +133,37 @@ impl ScriptedWorkers {
 
 impl Workers for ScriptedWorkers {
     fn start(&self) -> Worker {
-        let (commands, to_obey) = mpsc::unbounded_channel();
-        let (tell, reports) = mpsc::channel(64);
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (reports_sender, reports) = mpsc::channel(64);
         let kill = KillSwitch::default();
         let script = (self.script)(self.n_started.fetch_add(1, Ordering::SeqCst));
         self.n_alive.fetch_add(1, Ordering::SeqCst);
         let (killed, n_alive) = (kill.clone(), self.n_alive.clone());
         tokio::spawn(async move {
-            let mut life = Life {
+            let mut task = WorkerTask {
                 script,
-                commands: to_obey,
-                put_off: VecDeque::new(),
-                reports: tell.clone(),
+                commands: receiver,
+                deferred: VecDeque::new(),
+                reports: reports_sender.clone(),
                 n_tokens: 0,
             };
-            let is_immortal = life.script.fault == Fault::CannotBeKilled;
+            let cannot_be_killed = task.script.fault == Fault::CannotBeKilled;
             let end = tokio::select! {
-                end = life.live() => end,
+                end = task.run() => end,
                 () = killed.killed() => died("killed by signal 9 (SIGKILL)"),
             };
-            if is_immortal {
+            if cannot_be_killed {
                 sleep(Patience::default().dying).await;
                 let process_id = STUCK_PROCESS;
                 // Nobody may be left to hear it.
-                let _ = tell.send(WorkerReport::Stuck { process_id, end }).await;
+                let _ = reports_sender
+                    .send(WorkerReport::Stuck { process_id, end })
+                    .await;
                 return std::future::pending().await;
             }
             n_alive.fetch_sub(1, Ordering::SeqCst);
             // Nobody may be left to hear it.
-            let _ = tell.send(WorkerReport::Gone(end)).await;
+            let _ = reports_sender.send(WorkerReport::Gone(end)).await;
         });
         Worker {
             commands,
@@ -179,18 +181,18 @@ fn died(how: &str) -> WorkerEnd {
 }
 
 /// A worker's task.
-struct Life {
+struct WorkerTask {
     script: WorkerScript,
     commands: mpsc::UnboundedReceiver<Command>,
     /// Commands that came in mid-job and are obeyed after it.
-    put_off: VecDeque<Command>,
+    deferred: VecDeque<Command>,
     reports: mpsc::Sender<WorkerReport>,
     /// Of its conversation, which is this number and nothing else.
     n_tokens: usize,
 }
 
 /// How a wait within a job ended.
-enum Pause {
+enum Wait {
     Over,
     Stopped(FinishReason),
 }
@@ -198,27 +200,27 @@ enum Pause {
 /// The worker's end, in mid-command.
 struct End(WorkerEnd);
 
-impl Life {
-    async fn live(&mut self) -> WorkerEnd {
+impl WorkerTask {
+    async fn run(&mut self) -> WorkerEnd {
         loop {
-            let command = match self.put_off.pop_front() {
+            let command = match self.deferred.pop_front() {
                 Some(command) => command,
                 None => match self.commands.recv().await {
                     Some(command) => command,
                     None => return WorkerEnd::AsTold,
                 },
             };
-            if let Err(End(end)) = self.obey(command).await {
+            if let Err(End(end)) = self.execute(command).await {
                 return end;
             }
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Result<(), End> {
+    async fn execute(&mut self, command: Command) -> Result<(), End> {
         match command {
             Command::Measure { limits, .. } => {
                 let need = self.need(&limits);
-                self.say(Report::Measured { result: Ok(need) }).await;
+                self.report(Report::Measured { result: Ok(need) }).await;
             }
             Command::Load {
                 source,
@@ -231,7 +233,7 @@ impl Life {
                     self.n_tokens = 0;
                 }
                 let memory = self.memory();
-                self.say(Report::Trimmed { bytes: 0, memory }).await;
+                self.report(Report::Trimmed { bytes: 0, memory }).await;
             }
             Command::Unload { state } => self.unload(state).await?,
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => {}
@@ -253,20 +255,20 @@ impl Life {
                 done_bytes: self.script.weight_bytes * step / LOAD_STEPS,
                 total_bytes: self.script.weight_bytes,
             };
-            self.say(Report::LoadProgress { progress }).await;
+            self.report(Report::LoadProgress { progress }).await;
             let time = self.script.load_time / (LOAD_STEPS as u32 + 1);
-            if let Pause::Stopped(_) = self.pause(time, None).await? {
+            if let Wait::Stopped(_) = self.wait(time, None).await? {
                 let error = EngineError::Cancelled;
-                self.say(Report::LoadFailed { error }).await;
+                self.report(Report::LoadFailed { error }).await;
                 return Ok(());
             }
         }
         if let Some(error) = self.script.load_error.clone() {
-            self.say(Report::LoadFailed { error }).await;
+            self.report(Report::LoadFailed { error }).await;
             return Ok(());
         }
-        self.n_tokens = state.map_or(0, |path| taken_up(&path));
-        self.say(Report::Loaded {
+        self.n_tokens = state.map_or(0, |path| restore(&path));
+        self.report(Report::Loaded {
             info: Box::new(info(source, limits)),
             memory: self.memory(),
             footprint: Some(LoadFootprint {
@@ -281,10 +283,10 @@ impl Life {
 
     async fn generate(&mut self, job: JobId, request: &Request) -> Result<(), End> {
         if self.script.has_memory_notice {
-            self.say(Report::MemoryNotice).await;
+            self.report(Report::MemoryNotice).await;
         }
         let prompt_tokens = 1;
-        self.tell(
+        self.report_event(
             job,
             TokenEvent::Started {
                 prompt_tokens,
@@ -294,7 +296,8 @@ impl Life {
         )
         .await;
         let (done, total) = (prompt_tokens, prompt_tokens);
-        self.tell(job, TokenEvent::Prefill { done, total }).await;
+        self.report_event(job, TokenEvent::Prefill { done, total })
+            .await;
         let mut reason = FinishReason::Stop;
         let mut generated_tokens = 0;
         for token in self.script.tokens.clone() {
@@ -306,7 +309,7 @@ impl Life {
                 break;
             }
             let interval = self.script.token_interval;
-            if let Pause::Stopped(why) = self.pause(interval, Some(job)).await? {
+            if let Wait::Stopped(why) = self.wait(interval, Some(job)).await? {
                 reason = why;
                 break;
             }
@@ -317,7 +320,7 @@ impl Life {
                 text,
                 generated_tokens,
             };
-            self.tell(job, text).await;
+            self.report_event(job, text).await;
         }
         self.n_tokens += prompt_tokens + generated_tokens;
         let stats = Stats {
@@ -330,12 +333,12 @@ impl Life {
             stats,
             memory: self.memory(),
         });
-        self.say(Report::JobEnded { job, result }).await;
+        self.report(Report::JobEnded { job, result }).await;
         Ok(())
     }
 
     async fn unload(&mut self, state: Option<PathBuf>) -> Result<(), End> {
-        self.pause(self.script.unload_time, None).await?;
+        self.wait(self.script.unload_time, None).await?;
         let loaded_bytes = EMPTY_BYTES + self.script.weight_bytes;
         let after_bytes = match self.script.fault {
             Fault::DiesInUnload => return Err(End(died("killed by signal 11 (SIGSEGV)"))),
@@ -351,34 +354,34 @@ impl Life {
             loaded_bytes,
             after_bytes,
         });
-        self.say(Report::Unloaded { footprint }).await;
+        self.report(Report::Unloaded { footprint }).await;
         Ok(())
     }
 
     /// Lets time pass in a load (`None`) or a job, hearing what takes effect at once.
-    async fn pause(&mut self, time: Duration, job: Option<JobId>) -> Result<Pause, End> {
+    async fn wait(&mut self, time: Duration, job: Option<JobId>) -> Result<Wait, End> {
         let until = Instant::now() + time;
         loop {
             match timeout_at(until, self.commands.recv()).await {
-                Err(_) => return Ok(Pause::Over),
+                Err(_) => return Ok(Wait::Over),
                 Ok(None) => return Err(End(WorkerEnd::AsTold)),
                 Ok(Some(Command::Stop { job: which, reason })) if which == job => {
-                    return Ok(Pause::Stopped(reason));
+                    return Ok(Wait::Stopped(reason));
                 }
                 Ok(Some(unload @ Command::Unload { .. })) => {
-                    self.put_off.push_front(unload);
-                    return Ok(Pause::Stopped(FinishReason::Cancelled));
+                    self.deferred.push_front(unload);
+                    return Ok(Wait::Stopped(FinishReason::Cancelled));
                 }
-                Ok(Some(other)) => self.put_off.push_back(other),
+                Ok(Some(other)) => self.deferred.push_back(other),
             }
         }
     }
 
-    async fn tell(&self, job: JobId, event: TokenEvent) {
-        self.say(Report::Event { job, event }).await;
+    async fn report_event(&self, job: JobId, event: TokenEvent) {
+        self.report(Report::Event { job, event }).await;
     }
 
-    async fn say(&self, report: Report) {
+    async fn report(&self, report: Report) {
         // An owner that is gone has closed the commands too, and that ends this worker.
         let _ = self.reports.send(WorkerReport::Said(report)).await;
     }
@@ -401,7 +404,7 @@ impl Life {
 }
 
 /// The tokens of the conversation that was kept at `path`; its file goes.
-fn taken_up(path: &Path) -> usize {
+fn restore(path: &Path) -> usize {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     // It may not have been there.
     let _ = std::fs::remove_file(path);
@@ -426,8 +429,8 @@ fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
 /// A supervisor on [`hardware`] that leaves the machine's sleep alone.
 pub fn supervisor(workers: impl Workers, signals: impl SignalSource, tuning: Tuning) -> Supervisor {
     let (workers, signals) = (Arc::new(workers), Arc::new(signals));
-    let stay_awake = Box::new(|| -> Box<dyn Send> { Box::new(()) });
-    Supervisor::start_with(workers, signals, &hardware(), tuning, stay_awake)
+    let keep_awake = Box::new(|| -> Box<dyn Send> { Box::new(()) });
+    Supervisor::start_with(workers, signals, &hardware(), tuning, keep_awake)
 }
 
 /// A machine with 16 GiB of memory, on which several scripted models fit.
@@ -456,21 +459,21 @@ pub fn spec(name: &str) -> ModelSpec {
 }
 
 /// An ask for `work` of the model of that name.
-pub fn ask_for(name: &str, work: Work) -> Ask {
-    Ask {
+pub fn request_for(name: &str, work: Work) -> ModelRequest {
+    ModelRequest {
         model: spec(name),
         work,
         over_budget: false,
-        when_held: WhenHeld::Wait,
+        when_blocked: WhenBlocked::Wait,
     }
 }
 
 /// An ask for an answer of the model of that name.
-pub fn ask(name: &str) -> Ask {
+pub fn generate_request(name: &str) -> ModelRequest {
     let request = Request {
         prompt: Prompt::Text("The capital of France?".to_owned()),
         fit: Fit::Whole,
         params: GenerationParams::default(),
     };
-    ask_for(name, Work::Generate(Box::new(request)))
+    request_for(name, Work::Generate(Box::new(request)))
 }

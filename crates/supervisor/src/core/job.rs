@@ -8,10 +8,10 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, Request};
 
 use super::model::{Job, Stop};
-use super::{Core, Effect, Now, Phase};
-use crate::answer::Outcome;
+use super::{Core, Effect, Phase, Timestamp};
 use crate::governor::Allowance;
-use crate::request::{AskError, AskId, Work};
+use crate::request::{RequestError, RequestId, Work};
+use crate::response::Outcome;
 use crate::status::UnloadReason;
 
 impl Core {
@@ -23,25 +23,25 @@ impl Core {
 
     /// The first of the queue gets its answer from the ready model `index`.
     pub(super) fn generate(&mut self, index: usize) {
-        let Some(waiting) = self.queue.pop_front() else {
+        let Some(pending) = self.queue.pop_front() else {
             return;
         };
-        let Work::Generate(request) = waiting.work else {
+        let Work::Generate(request) = pending.work else {
             // Asks that only load are answered before the queue is served.
-            self.queue.push_front(waiting);
+            self.queue.push_front(pending);
             return;
         };
-        let request = within(self.governor.allowance(), request);
+        let request = apply_limits(self.governor.allowance(), request);
         let model = &mut self.models[index];
-        model.phase = Phase::Generating(Job::new(waiting.id));
-        let effect = Effect::Generate(model.worker, waiting.id, request);
+        model.phase = Phase::Generating(Job::new(pending.id));
+        let effect = Effect::Generate(model.worker, pending.id, request);
         self.effects.push(effect);
     }
 
     /// Has the job of `index`, if there is one, end early. The first reason stands; where the
     /// memory is needed, the time is the shorter one of an unload.
-    pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason, now: Now) {
-        let settle_by = now + self.tuning.stop_within;
+    pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason, now: Timestamp) {
+        let settle_by = now + self.tuning.stop_timeout;
         let model = &mut self.models[index];
         let Phase::Generating(job) = &mut model.phase else {
             return;
@@ -51,17 +51,17 @@ impl Core {
                 since: now,
                 settle_by,
             });
-            let effect = Effect::Stop(model.worker, Some(job.ask), reason);
+            let effect = Effect::Stop(model.worker, Some(job.request_id), reason);
             self.effects.push(effect);
         }
         if reason == FinishReason::Shed {
-            self.hurry_stop(index, now);
+            self.shorten_stop(index, now);
         }
     }
 
     /// A stopped job of `index` has no longer than an unload from now on.
-    pub(super) fn hurry_stop(&mut self, index: usize, now: Now) {
-        let by = now + self.tuning.unload_within;
+    pub(super) fn shorten_stop(&mut self, index: usize, now: Timestamp) {
+        let by = now + self.tuning.unload_timeout;
         if let Phase::Generating(Job {
             stop: Some(stop), ..
         }) = &mut self.models[index].phase
@@ -71,7 +71,7 @@ impl Core {
     }
 
     /// The job of `index` did not heed its stop: its worker is killed, and the queue goes on.
-    pub(super) fn kill_job(&mut self, index: usize, now: Now) {
+    pub(super) fn kill_job(&mut self, index: usize, now: Timestamp) {
         let model = &self.models[index];
         let Some(job) = model.job() else {
             return;
@@ -79,13 +79,13 @@ impl Core {
         let why = job.then_unload.unwrap_or(UnloadReason::Fault);
         let since = job.stop.as_ref().map_or(now, |stop| stop.since);
         let seconds = now.saturating_sub(since).as_secs();
-        let gone = AskError::WorkerGone {
+        let gone = RequestError::WorkerGone {
             end: WorkerEnd::Unresponsive { seconds },
-            during: model.doing().to_owned(),
+            during: model.activity().to_owned(),
         };
         self.last_error = Some(format!("{}: {gone}", model.spec.name));
         let error = match why {
-            UnloadReason::Quit => AskError::Quitting,
+            UnloadReason::Quit => RequestError::Quitting,
             _ => gone,
         };
         self.fail_job(index, &error);
@@ -93,9 +93,9 @@ impl Core {
     }
 
     /// The model of `index` cannot be used any more. It goes when its job has settled.
-    pub(super) fn broke(&mut self, index: usize, source: EngineError, now: Now) {
+    pub(super) fn model_broke(&mut self, index: usize, source: EngineError, now: Timestamp) {
         self.models[index].is_broken = true;
-        self.count_death(index, &AskError::Engine { source }, now);
+        self.record_crash(index, &RequestError::Engine { source }, now);
         match &mut self.models[index].phase {
             Phase::Generating(job) => {
                 job.then_unload.get_or_insert(UnloadReason::Fault);
@@ -112,17 +112,17 @@ impl Core {
     pub(super) fn job_ended(
         &mut self,
         index: usize,
-        ask: AskId,
+        request_id: RequestId,
         result: Result<JobSummary, EngineError>,
-        now: Now,
+        now: Timestamp,
     ) {
         let model = &mut self.models[index];
         let then_unload = model.job().and_then(|job| job.then_unload);
         model.phase = Phase::Ready;
-        model.used_at = now;
+        model.last_used = now;
         if !model.is_broken {
-            model.finished_something = true;
-            self.strikes.clear(&model.spec);
+            model.has_completed_work = true;
+            self.crashes.clear(&model.spec);
         }
         let outcome = match result {
             Ok(summary) => {
@@ -134,7 +134,7 @@ impl Core {
                 }
             }
             Err(source) if model.is_broken => Outcome::Failed {
-                error: AskError::Engine {
+                error: RequestError::Engine {
                     source: with_advice(source),
                 },
             },
@@ -142,11 +142,11 @@ impl Core {
                 let reason = without_prompt(&source);
                 self.last_error = Some(format!("{}: {reason}", model.spec.name));
                 Outcome::Failed {
-                    error: AskError::Engine { source },
+                    error: RequestError::Engine { source },
                 }
             }
         };
-        self.end(ask, outcome);
+        self.end_request(request_id, outcome);
         if let Some(why) = then_unload {
             self.begin_unload(index, why, now);
         }
@@ -181,21 +181,21 @@ fn without_prompt(error: &EngineError) -> String {
 }
 
 /// The request as the machine allows it now.
-fn within(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
+fn apply_limits(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
     let params = &mut request.params;
-    params.max_tokens = least(params.max_tokens, allowance.max_tokens);
-    params.prefill_chunk = least(params.prefill_chunk, allowance.prefill_chunk);
+    params.max_tokens = min_limit(params.max_tokens, allowance.max_tokens);
+    params.prefill_chunk = min_limit(params.prefill_chunk, allowance.prefill_chunk);
     params.speculate &= allowance.speculation;
     request.fit = match request.fit {
         Fit::Whole => Fit::Whole,
         Fit::DropOldest { room, affordable } => Fit::DropOldest {
             room,
-            affordable: least(affordable, allowance.context_length),
+            affordable: min_limit(affordable, allowance.context_length),
         },
     };
     request
 }
 
-fn least(one: Option<usize>, other: Option<usize>) -> Option<usize> {
+fn min_limit(one: Option<usize>, other: Option<usize>) -> Option<usize> {
     one.into_iter().chain(other).min()
 }

@@ -1,6 +1,6 @@
 //! One model and what it is doing: the state of its worker, as far as decisions need it.
 //!
-//! Rule: a model's memory counts from [`Model::load_began`] until its entry is gone, and its entry
+//! Rule: a model's memory counts from [`Model::load_started`] until its entry is gone, and its entry
 //! goes only with its process.
 
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use transom_engine::{
 };
 use transom_engine_host::wire::{LoadFootprint, UnloadFootprint};
 
-use super::{Now, WorkerId};
-use crate::request::{AskId, ModelSpec};
+use super::{Timestamp, WorkerId};
+use crate::request::{ModelSpec, RequestId};
 use crate::status::{PassedOver, UnloadReason};
 
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub(super) struct Model {
     /// Known once measured.
     pub(super) need: Option<MemoryNeed>,
     /// Set with [`super::Effect::Load`].
-    pub(super) load_began: Option<Now>,
+    pub(super) load_started: Option<Timestamp>,
     /// Bytes of the budget of loads of other variants that failed, of which its process may still hold
     /// something; 0 if there were none.
     pub(super) failed_load_bytes: u64,
@@ -39,13 +39,13 @@ pub(super) struct Model {
     pub(super) footprint: Option<LoadFootprint>,
     pub(super) restored_tokens: usize,
     /// Conversations were forgotten during its load, which may have taken one up.
-    pub(super) forgets_when_loaded: bool,
+    pub(super) clears_cache_when_loaded: bool,
     /// The variants before this one, and why they do not run.
     pub(super) passed_over: Vec<PassedOver>,
-    pub(super) used_at: Now,
+    pub(super) last_used: Timestamp,
     pub(super) n_answered: u64,
     /// Its worker did what somebody asked for, so its death is not the start of a series.
-    pub(super) finished_something: bool,
+    pub(super) has_completed_work: bool,
     /// Its engine panicked or its backend failed, so it answers nothing more.
     pub(super) is_broken: bool,
 }
@@ -68,25 +68,25 @@ pub(super) enum Phase {
 
 #[derive(Debug, Clone)]
 pub(super) struct Job {
-    pub(super) ask: AskId,
+    pub(super) request_id: RequestId,
     pub(super) stop: Option<Stop>,
     /// Critical memory pressure gives it until then.
-    pub(super) finish_by: Option<Now>,
+    pub(super) finish_by: Option<Timestamp>,
     /// Its model goes when it has settled.
     pub(super) then_unload: Option<UnloadReason>,
 }
 
 impl Job {
-    pub(super) fn new(ask: AskId) -> Self {
+    pub(super) fn new(request_id: RequestId) -> Self {
         Self {
-            ask,
+            request_id,
             stop: None,
             finish_by: None,
             then_unload: None,
         }
     }
 
-    pub(super) fn deadline(&self) -> Option<Now> {
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
         match &self.stop {
             None => self.finish_by,
             Some(stop) => Some(stop.settle_by),
@@ -97,18 +97,18 @@ impl Job {
 /// A job was told to stop. Rule: every stop has a deadline.
 #[derive(Debug, Clone)]
 pub(super) struct Stop {
-    pub(super) since: Now,
+    pub(super) since: Timestamp,
     /// Its worker is killed if the job has not settled by then.
-    pub(super) settle_by: Now,
+    pub(super) settle_by: Timestamp,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Unloading {
     pub(super) why: UnloadReason,
     pub(super) step: UnloadStep,
-    pub(super) since: Now,
+    pub(super) since: Timestamp,
     /// Killed if its process is still there.
-    pub(super) kill_at: Now,
+    pub(super) kill_at: Timestamp,
     /// Bytes of the process with its model dropped.
     pub(super) freed_to_bytes: Option<u64>,
 }
@@ -116,11 +116,11 @@ pub(super) struct Unloading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnloadStep {
     /// Its load was told to stop.
-    EndingLoad,
+    StoppingLoad,
     /// The model is dropped, and measured.
     Freeing,
     /// Let go; the process ends.
-    Leaving,
+    Exiting,
     /// Killed; the process ends, or is reported as stuck.
     Killed,
     /// Killed, and the process does not end.
@@ -128,9 +128,9 @@ pub(super) enum UnloadStep {
 }
 
 impl Unloading {
-    pub(super) fn deadline(&self) -> Option<Now> {
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
         match self.step {
-            UnloadStep::EndingLoad | UnloadStep::Freeing | UnloadStep::Leaving => {
+            UnloadStep::StoppingLoad | UnloadStep::Freeing | UnloadStep::Exiting => {
                 Some(self.kill_at)
             }
             UnloadStep::Killed | UnloadStep::Stuck { .. } => None,
@@ -139,7 +139,12 @@ impl Unloading {
 }
 
 impl Model {
-    pub(super) fn new(worker: WorkerId, spec: Arc<ModelSpec>, limits: Limits, now: Now) -> Self {
+    pub(super) fn new(
+        worker: WorkerId,
+        spec: Arc<ModelSpec>,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Self {
         Self {
             worker,
             spec,
@@ -147,7 +152,7 @@ impl Model {
             limits,
             phase: Phase::Measuring,
             need: None,
-            load_began: None,
+            load_started: None,
             failed_load_bytes: 0,
             load_time: None,
             is_over_budget: false,
@@ -155,11 +160,11 @@ impl Model {
             memory: None,
             footprint: None,
             restored_tokens: 0,
-            forgets_when_loaded: false,
+            clears_cache_when_loaded: false,
             passed_over: Vec::new(),
-            used_at: now,
+            last_used: now,
             n_answered: 0,
-            finished_something: false,
+            has_completed_work: false,
             is_broken: false,
         }
     }
@@ -168,8 +173,8 @@ impl Model {
     /// loaded: it is the same model, with at least the context length and just the kind of KV cache
     /// that `spec` chooses.
     pub(super) fn serves(&self, spec: &ModelSpec) -> bool {
-        let has_context = spec.context_length.is_none_or(|wanted| {
-            self.context_of(wanted) <= self.context_of(self.limits.context_length)
+        let has_context = spec.context_length.is_none_or(|requested| {
+            self.context_of(requested) <= self.context_of(self.limits.context_length)
         });
         let has_cache = match spec.kv_cache {
             KvCacheChoice::Automatic => true,
@@ -229,15 +234,15 @@ impl Model {
     }
 
     /// Bytes of the budget that it takes: all that it may come to need.
-    pub(super) fn held_bytes(&self) -> u64 {
-        match (self.load_began, &self.need) {
+    pub(super) fn reserved_bytes(&self) -> u64 {
+        match (self.load_started, &self.need) {
             (Some(_), Some(need)) => need.total_bytes(),
             (Some(_), None) | (None, _) => 0,
         }
     }
 
     /// Its process costs so much now.
-    pub(super) fn costs(&mut self, bytes: u64) {
+    pub(super) fn set_process_bytes(&mut self, bytes: u64) {
         if let Some(footprint) = &mut self.footprint {
             footprint.loaded_bytes = bytes;
         }
@@ -247,13 +252,13 @@ impl Model {
     pub(super) fn freed(&mut self, footprint: Option<UnloadFootprint>) {
         if let (Phase::Unloading(unloading), Some(footprint)) = (&mut self.phase, footprint) {
             unloading.freed_to_bytes = Some(footprint.after_bytes);
-            self.costs(footprint.loaded_bytes);
+            self.set_process_bytes(footprint.loaded_bytes);
         }
     }
 
     /// Bytes that its process takes beyond those before the load; `None` where the system does not
     /// tell. While it is unloaded, those it took with the model.
-    pub(super) fn growth_bytes(&self) -> Option<u64> {
+    pub(super) fn footprint_growth(&self) -> Option<u64> {
         let footprint = self.footprint?;
         Some(
             footprint
@@ -263,7 +268,7 @@ impl Model {
     }
 
     /// Bytes of that which its process kept when it was dropped; `None` before.
-    pub(super) fn left_bytes(&self) -> Option<u64> {
+    pub(super) fn residual_bytes(&self) -> Option<u64> {
         let Phase::Unloading(unloading) = &self.phase else {
             return None;
         };
@@ -273,20 +278,20 @@ impl Model {
 
     /// Bytes that its process holds of it: what the process grew by, or what the engine counts where
     /// that is more, as with weights that are mapped.
-    pub(super) fn held_by_process_bytes(&self) -> Option<u64> {
+    pub(super) fn process_held_bytes(&self) -> Option<u64> {
         let by_engine = self.memory.map_or(0, |memory| {
             memory.weight_bytes + memory.kv_cache_bytes + memory.allocator_cache_bytes
         });
-        Some(self.growth_bytes()?.max(by_engine))
+        Some(self.footprint_growth()?.max(by_engine))
     }
 
     /// Whether its process may hold memory of a model.
     pub(super) fn may_hold_memory(&self) -> bool {
-        self.load_began.is_some() || self.failed_load_bytes > 0
+        self.load_started.is_some() || self.failed_load_bytes > 0
     }
 
     /// What it is doing, for messages.
-    pub(super) fn doing(&self) -> &'static str {
+    pub(super) fn activity(&self) -> &'static str {
         match self.phase {
             Phase::Measuring => "reading the model's files",
             Phase::WaitingForRoom { .. } => "waiting for room",

@@ -8,24 +8,30 @@ use transom_engine_host::WorkerEnd;
 use transom_fit::{Verdict, decide};
 
 use super::model::{Model, UnloadStep};
-use super::{Core, Now, Phase, WorkerId};
-use crate::request::AskError;
+use super::{Core, Phase, Timestamp, WorkerId};
+use crate::request::RequestError;
 use crate::status::UnloadReason;
 
 impl Core {
     /// The process of `index` was killed, by us or by its watchdog (`end` says why), and is still
     /// there.
-    pub(super) fn stuck(&mut self, index: usize, process_id: u32, end: WorkerEnd, now: Now) {
+    pub(super) fn process_stuck(
+        &mut self,
+        index: usize,
+        process_id: u32,
+        end: WorkerEnd,
+        now: Timestamp,
+    ) {
         if !self.models[index].is_unloading() {
-            self.fail_job_of_dead(index, end, now);
+            self.fail_job_of_dead_worker(index, end, now);
         }
         let step = UnloadStep::Stuck { process_id };
-        self.enter(index, UnloadReason::Fault, step, now);
+        self.set_unload_step(index, UnloadReason::Fault, step, now);
         self.last_error = self.models[index].stuck().map(|error| error.to_string());
     }
 
     /// The workers whose processes do not end, and what to tell whoever waits for that.
-    pub(crate) fn stuck_workers(&self) -> impl Iterator<Item = (WorkerId, AskError)> {
+    pub(crate) fn stuck_workers(&self) -> impl Iterator<Item = (WorkerId, RequestError)> {
         let models = self.models.iter();
         models.filter_map(|model| Some((model.worker, model.stuck()?)))
     }
@@ -38,8 +44,8 @@ impl Core {
 
     /// Why a model with this `need` is refused although it would fit without a process that does not
     /// end; `None` if it would not.
-    pub(super) fn refused_by_stuck(&self, need: &MemoryNeed) -> Option<AskError> {
-        let in_use = self.staying_bytes().saturating_sub(self.stuck_bytes());
+    pub(super) fn refused_by_stuck(&self, need: &MemoryNeed) -> Option<RequestError> {
+        let in_use = self.committed_bytes().saturating_sub(self.stuck_bytes());
         match decide(self.budget_bytes(), need, in_use, self.evictable_bytes()) {
             Verdict::Fits | Verdict::FitsAfterEviction => self.models.iter().find_map(Model::stuck),
             Verdict::FitsWithContext(_) | Verdict::TooLarge { .. } => None,
@@ -55,22 +61,22 @@ impl Model {
 
     /// What its process may hold: the model, or a load that failed.
     fn stuck_bytes(&self) -> u64 {
-        self.held_bytes().max(self.failed_load_bytes)
+        self.reserved_bytes().max(self.failed_load_bytes)
     }
 
-    fn stuck(&self) -> Option<AskError> {
+    fn stuck(&self) -> Option<RequestError> {
         let Phase::Unloading(unloading) = &self.phase else {
             return None;
         };
         match unloading.step {
-            UnloadStep::Stuck { process_id } => Some(AskError::Stuck {
+            UnloadStep::Stuck { process_id } => Some(RequestError::Stuck {
                 name: self.spec.name.clone(),
                 process_id,
                 held_bytes: self.stuck_bytes(),
             }),
-            UnloadStep::EndingLoad
+            UnloadStep::StoppingLoad
             | UnloadStep::Freeing
-            | UnloadStep::Leaving
+            | UnloadStep::Exiting
             | UnloadStep::Killed => None,
         }
     }

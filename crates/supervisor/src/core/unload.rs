@@ -9,51 +9,53 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::UnloadFootprint;
 
 use super::model::{UnloadStep, Unloading};
-use super::{Conversation, Core, Effect, MOST_KEPT_BYTES, Model, Now, Phase, WorkerId};
-use crate::request::{AskError, ModelSpec, Role, Unload};
+use super::{
+    Core, Effect, MAX_SAVED_STATE_BYTES, Model, Phase, StateOnUnload, Timestamp, WorkerId,
+};
+use crate::request::{ModelSelector, RequestError, Role};
 use crate::status::{UnloadReason, UnloadRecord};
 
 /// Bytes that a library may keep until its process ends, whatever the model's size: tables, threads,
 /// what its allocator holds. llama.cpp keeps one or two megabytes, which is a tenth of a tiny model.
-const LIBRARIES_KEEP_BYTES: u64 = 32 << 20;
+const LIBRARY_RESIDUE_BYTES: u64 = 32 << 20;
 
 /// Bytes a second that a slow disk takes, for the time that keeping a conversation may add to an
 /// unload.
-const SLOW_DISK: u64 = 200_000_000;
+const SLOW_DISK_BYTES_PER_SECOND: u64 = 200_000_000;
 
 /// Most time that it may add: others wait for the memory.
-const KEEP_WITHIN: Duration = Duration::from_secs(10);
+const MAX_SAVE_TIME: Duration = Duration::from_secs(10);
 
 /// How long a secondary model stays unused while the chat model is kept for good.
 const SECONDARY_IDLE: Duration = Duration::from_secs(180);
 
 impl Core {
     /// The workers of the models that `which` means, in whatever phase.
-    pub(crate) fn workers_of(&self, which: &Unload) -> Vec<WorkerId> {
+    pub(crate) fn workers_of(&self, which: &ModelSelector) -> Vec<WorkerId> {
         let meant = self
             .models
             .iter()
-            .filter(|model| is_meant(which, &model.spec));
+            .filter(|model| which.selects(&model.spec));
         meant.map(|model| model.worker).collect()
     }
 
     /// What came back when `worker`, the last one gone, was unloaded; `None` where another went
     /// after it, or it had not begun to load.
-    pub(crate) fn unload_of(&self, worker: WorkerId) -> Option<&UnloadRecord> {
+    pub(crate) fn unload_record_of(&self, worker: WorkerId) -> Option<&UnloadRecord> {
         let (last, record) = self.last_unload.as_ref()?;
         (*last == worker).then_some(record)
     }
 
     /// A person wants memory back: also those who wait for the models are told so.
-    pub(super) fn unload_by_hand(&mut self, which: &Unload, now: Now) {
-        self.effects.push(Effect::Forget(which.clone()));
+    pub(super) fn unload_selected(&mut self, which: &ModelSelector, now: Timestamp) {
+        self.effects.push(Effect::DeleteSavedStates(which.clone()));
         self.fail_queued(
-            |waiting| is_meant(which, &waiting.spec),
-            &AskError::Unloaded,
+            |pending| which.selects(&pending.spec),
+            &RequestError::Unloaded,
         );
         for index in 0..self.models.len() {
-            if is_meant(which, &self.models[index].spec) {
-                self.end_model(index, UnloadReason::Asked, now);
+            if which.selects(&self.models[index].spec) {
+                self.stop_and_unload(index, UnloadReason::Requested, now);
             }
         }
     }
@@ -61,14 +63,15 @@ impl Core {
     /// Removes every saved state, and the KV cache of every loaded model. A worker that is answering
     /// or loading drops its cache after that.
     pub(super) fn forget_conversations(&mut self) {
-        self.effects.push(Effect::Forget(Unload::All));
+        self.effects
+            .push(Effect::DeleteSavedStates(ModelSelector::All));
         for model in &mut self.models {
             match model.phase {
                 Phase::Ready | Phase::Generating(_) => {
                     let trim = Effect::Trim(model.worker, Trim::Everything);
                     self.effects.push(trim);
                 }
-                Phase::Loading { .. } => model.forgets_when_loaded = true,
+                Phase::Loading { .. } => model.clears_cache_when_loaded = true,
                 // They hold none, or save one that the effect above removes.
                 Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Unloading(_) => {}
             }
@@ -76,7 +79,7 @@ impl Core {
     }
 
     /// Unloads `index`, ending its job first if it has one.
-    pub(super) fn end_model(&mut self, index: usize, why: UnloadReason, now: Now) {
+    pub(super) fn stop_and_unload(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         self.stop_job(index, FinishReason::Cancelled, now);
         match &mut self.models[index].phase {
             Phase::Generating(job) => job.then_unload = Some(why),
@@ -89,10 +92,10 @@ impl Core {
     }
 
     /// Begins the unload of a model that has no job.
-    pub(super) fn begin_unload(&mut self, index: usize, why: UnloadReason, now: Now) {
+    pub(super) fn begin_unload(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let worker = self.models[index].worker;
         match self.models[index].phase {
-            Phase::Measuring | Phase::WaitingForRoom { .. } => self.let_go(index, why, now),
+            Phase::Measuring | Phase::WaitingForRoom { .. } => self.release(index, why, now),
             Phase::Loading { .. } => {
                 let reason = match why {
                     UnloadReason::Pressure { .. } => FinishReason::Shed,
@@ -100,27 +103,27 @@ impl Core {
                     | UnloadReason::MakeRoom
                     | UnloadReason::Replaced
                     | UnloadReason::Paused
-                    | UnloadReason::Asked
+                    | UnloadReason::Requested
                     | UnloadReason::LoadEnded
                     | UnloadReason::Fault
                     | UnloadReason::Quit => FinishReason::Cancelled,
                 };
                 self.effects.push(Effect::Stop(worker, None, reason));
-                self.enter(index, why, UnloadStep::EndingLoad, now);
+                self.set_unload_step(index, why, UnloadStep::StoppingLoad, now);
             }
             Phase::Ready => {
-                let (conversation, time) = conversation_of(&self.models[index], why);
-                self.effects.push(Effect::Unload(worker, conversation));
-                self.enter(index, why, UnloadStep::Freeing, now);
-                self.give_time(index, time);
+                let (state, time) = state_on_unload(&self.models[index], why);
+                self.effects.push(Effect::Unload(worker, state));
+                self.set_unload_step(index, why, UnloadStep::Freeing, now);
+                self.extend_deadline(index, time);
             }
             // A job settles first.
             Phase::Generating(_) => {}
-            Phase::Unloading(_) => self.hurry(index, why, now),
+            Phase::Unloading(_) => self.shorten_deadline(index, why, now),
         }
     }
 
-    fn give_time(&mut self, index: usize, time: Duration) {
+    fn extend_deadline(&mut self, index: usize, time: Duration) {
         if let Phase::Unloading(unloading) = &mut self.models[index].phase {
             unloading.kill_at += time;
         }
@@ -128,8 +131,8 @@ impl Core {
 
     /// An unload that began goes on. But the time that was given for keeping the conversation is
     /// taken back when somebody needs the memory at once.
-    fn hurry(&mut self, index: usize, why: UnloadReason, now: Now) {
-        let by = now + self.tuning.unload_within;
+    fn shorten_deadline(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
+        let by = now + self.tuning.unload_timeout;
         let Phase::Unloading(unloading) = &mut self.models[index].phase else {
             return;
         };
@@ -139,7 +142,7 @@ impl Core {
             | UnloadReason::Replaced
             | UnloadReason::Paused => {}
             UnloadReason::Pressure { .. }
-            | UnloadReason::Asked
+            | UnloadReason::Requested
             | UnloadReason::LoadEnded
             | UnloadReason::Fault
             | UnloadReason::Quit => unloading.kill_at = unloading.kill_at.min(by),
@@ -147,22 +150,28 @@ impl Core {
     }
 
     /// Lets a worker go that has no model.
-    pub(super) fn let_go(&mut self, index: usize, why: UnloadReason, now: Now) {
+    pub(super) fn release(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let worker = self.models[index].worker;
         self.effects.push(Effect::Release(worker));
-        self.enter(index, why, UnloadStep::Leaving, now);
+        self.set_unload_step(index, why, UnloadStep::Exiting, now);
     }
 
     /// Kills the worker; its job, if it has one, must have been ended.
-    pub(super) fn kill(&mut self, index: usize, why: UnloadReason, now: Now) {
+    pub(super) fn kill(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let worker = self.models[index].worker;
         self.effects.push(Effect::Kill(worker));
-        self.enter(index, why, UnloadStep::Killed, now);
+        self.set_unload_step(index, why, UnloadStep::Killed, now);
     }
 
     /// The next step of an unload; the first reason, time and deadline stand.
-    pub(super) fn enter(&mut self, index: usize, why: UnloadReason, step: UnloadStep, now: Now) {
-        let kill_at = now + self.tuning.unload_within;
+    pub(super) fn set_unload_step(
+        &mut self,
+        index: usize,
+        why: UnloadReason,
+        step: UnloadStep,
+        now: Timestamp,
+    ) {
+        let kill_at = now + self.tuning.unload_timeout;
         match &mut self.models[index].phase {
             Phase::Unloading(unloading) => unloading.step = step,
             phase @ (Phase::Measuring
@@ -182,58 +191,63 @@ impl Core {
     }
 
     /// The load that was to end had just succeeded.
-    pub(super) fn unload_after_all(&mut self, index: usize, now: Now) {
+    pub(super) fn unload_after_load(&mut self, index: usize, now: Timestamp) {
         let worker = self.models[index].worker;
         self.effects
-            .push(Effect::Unload(worker, Conversation::Forgotten));
-        self.enter(index, UnloadReason::LoadEnded, UnloadStep::Freeing, now);
+            .push(Effect::Unload(worker, StateOnUnload::Discard));
+        self.set_unload_step(index, UnloadReason::LoadEnded, UnloadStep::Freeing, now);
     }
 
     /// The model is dropped. What leaked goes with the process, but a process that keeps much of
     /// its memory is not trusted to end well either.
-    pub(super) fn freed(&mut self, index: usize, footprint: Option<UnloadFootprint>, now: Now) {
+    pub(super) fn model_freed(
+        &mut self,
+        index: usize,
+        footprint: Option<UnloadFootprint>,
+        now: Timestamp,
+    ) {
         let model = &mut self.models[index];
         model.freed(footprint);
-        let came_back = match (model.growth_bytes(), model.left_bytes()) {
-            (Some(grown), Some(left)) => left <= (grown / 10).max(LIBRARIES_KEEP_BYTES),
+        let is_freed = match (model.footprint_growth(), model.residual_bytes()) {
+            (Some(growth), Some(left)) => left <= (growth / 10).max(LIBRARY_RESIDUE_BYTES),
             // The system does not tell; the end of the process is proof enough.
             (_, _) => true,
         };
-        if came_back {
-            self.let_go(index, UnloadReason::LoadEnded, now);
+        if is_freed {
+            self.release(index, UnloadReason::LoadEnded, now);
         } else {
             self.kill(index, UnloadReason::LoadEnded, now);
         }
     }
 
     /// The process of an unloading model is gone: its memory is the system's again.
-    pub(super) fn unloaded(&mut self, index: usize, end: &WorkerEnd, now: Now) {
+    pub(super) fn process_gone(&mut self, index: usize, end: &WorkerEnd, now: Timestamp) {
         let model = self.models.remove(index);
         let Phase::Unloading(unloading) = &model.phase else {
             return;
         };
-        if model.load_began.is_none() {
+        if model.load_started.is_none() {
             return;
         }
-        let ended_as_told = unloading.step == UnloadStep::Leaving && *end == WorkerEnd::AsTold;
-        let held_bytes = model.held_by_process_bytes();
+        let exited_normally = unloading.step == UnloadStep::Exiting && *end == WorkerEnd::AsTold;
+        let held_bytes = model.process_held_bytes();
         let freed_bytes = held_bytes
-            .zip(model.left_bytes())
+            .zip(model.residual_bytes())
             .map(|(held, left)| held.saturating_sub(left));
         let record = UnloadRecord {
             name: model.spec.name.clone(),
             why: unloading.why,
             held_bytes,
             freed_bytes,
-            by_force: !ended_as_told,
+            by_force: !exited_normally,
             took: now.saturating_sub(unloading.since),
         };
         self.last_unload = Some((model.worker, record));
     }
 
     /// When `model`, which is ready, goes for want of use. Not while somebody waits for it.
-    pub(super) fn idle_at(&self, model: &Model) -> Option<Now> {
-        if self.is_wanted(model) {
+    pub(super) fn idle_at(&self, model: &Model) -> Option<Timestamp> {
+        if self.is_needed(model) {
             return None;
         }
         let allowed = self.governor.allowance().idle_unload;
@@ -245,21 +259,21 @@ impl Core {
                 allowed.or(Some(wait))
             }
         };
-        Some(model.used_at + wait?)
+        Some(model.last_used + wait?)
     }
 
     /// Whether it goes now for want of use.
-    pub(super) fn is_idle(&self, model: &Model, now: Now) -> bool {
+    pub(super) fn is_idle(&self, model: &Model, now: Timestamp) -> bool {
         self.idle_at(model).is_some_and(|at| at <= now)
     }
 
     /// Whether somebody waits for it.
-    pub(super) fn is_wanted(&self, model: &Model) -> bool {
-        self.queue.iter().any(|waiting| model.serves(&waiting.spec))
+    pub(super) fn is_needed(&self, model: &Model) -> bool {
+        self.queue.iter().any(|pending| model.serves(&pending.spec))
     }
 
     /// Unloads what was not used for long, and kills what did not end in time.
-    pub(super) fn obey_deadlines(&mut self, now: Now) {
+    pub(super) fn enforce_deadlines(&mut self, now: Timestamp) {
         for index in 0..self.models.len() {
             let model = &self.models[index];
             if self.deadline(model).is_none_or(|deadline| deadline > now) {
@@ -283,33 +297,26 @@ impl Core {
 ///
 /// It is kept when its user is likely to come back to it. Not when somebody wants it gone, or the
 /// memory at once.
-fn conversation_of(model: &Model, why: UnloadReason) -> (Conversation, Duration) {
+fn state_on_unload(model: &Model, why: UnloadReason) -> (StateOnUnload, Duration) {
     let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
     match why {
         UnloadReason::Idle
         | UnloadReason::MakeRoom
         | UnloadReason::Replaced
         | UnloadReason::Paused
-            if (1..=MOST_KEPT_BYTES).contains(&bytes) =>
+            if (1..=MAX_SAVED_STATE_BYTES).contains(&bytes) =>
         {
-            let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK as f64);
-            (Conversation::Kept { bytes }, time.min(KEEP_WITHIN))
+            let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK_BYTES_PER_SECOND as f64);
+            (StateOnUnload::Save { bytes }, time.min(MAX_SAVE_TIME))
         }
         UnloadReason::Idle
         | UnloadReason::MakeRoom
         | UnloadReason::Replaced
         | UnloadReason::Paused
         | UnloadReason::Pressure { .. }
-        | UnloadReason::Asked
+        | UnloadReason::Requested
         | UnloadReason::LoadEnded
         | UnloadReason::Fault
-        | UnloadReason::Quit => (Conversation::Forgotten, Duration::ZERO),
-    }
-}
-
-fn is_meant(which: &Unload, spec: &ModelSpec) -> bool {
-    match which {
-        Unload::All => true,
-        Unload::Model(id) => *id == spec.id,
+        | UnloadReason::Quit => (StateOnUnload::Discard, Duration::ZERO),
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::News;
-use crate::core::Now;
+use super::Urgency;
+use crate::core::Timestamp;
 use crate::status::Status;
 
 /// Least time between two snapshots that differ only in progress.
@@ -18,34 +18,34 @@ pub(super) struct Publisher {
     sender: watch::Sender<Arc<Status>>,
     /// The last snapshot, free of what changes by itself.
     last: Status,
-    last_at: Now,
-    due: Option<Now>,
+    last_at: Timestamp,
+    due: Option<Timestamp>,
 }
 
 impl Publisher {
     /// Publishes `first`, of the time zero, as the state before anything happened.
     pub(super) fn new(first: Status) -> (Self, watch::Receiver<Arc<Status>>) {
-        let last = timeless(first.clone(), Now::ZERO);
-        let (sender, receiver) = watch::channel(Arc::new(signed(first, 0)));
+        let last = without_countdowns(first.clone(), Timestamp::ZERO);
+        let (sender, receiver) = watch::channel(Arc::new(with_revision(first, 0)));
         let publisher = Self {
             sender,
             last,
-            last_at: Now::ZERO,
+            last_at: Timestamp::ZERO,
             due: None,
         };
         (publisher, receiver)
     }
 
     /// When progress that was held back must be published.
-    pub(super) fn due(&self) -> Option<Now> {
+    pub(super) fn due(&self) -> Option<Timestamp> {
         self.due
     }
 
     /// Whether a snapshot must be published now, after an event that is `news`.
-    pub(super) fn is_due(&mut self, news: News, now: Now) -> bool {
-        match news {
-            News::Now => true,
-            News::Progress => {
+    pub(super) fn is_due(&mut self, urgency: Urgency, now: Timestamp) -> bool {
+        match urgency {
+            Urgency::Immediate => true,
+            Urgency::Progress => {
                 let due = *self.due.get_or_insert(self.last_at + PROGRESS_INTERVAL);
                 due <= now
             }
@@ -53,15 +53,15 @@ impl Publisher {
     }
 
     /// Publishes `status`, of this moment, if it says anything new; returns it as it is now.
-    pub(super) fn publish(&mut self, status: Status, now: Now) -> Arc<Status> {
+    pub(super) fn publish(&mut self, status: Status, now: Timestamp) -> Arc<Status> {
         self.due = None;
-        let news = timeless(status.clone(), now);
-        if news == self.last {
-            return Arc::new(signed(status, self.revision()));
+        let comparable = without_countdowns(status.clone(), now);
+        if comparable == self.last {
+            return Arc::new(with_revision(status, self.revision()));
         }
-        self.last = news;
+        self.last = comparable;
         self.last_at = now;
-        let status = Arc::new(signed(status, self.revision() + 1));
+        let status = Arc::new(with_revision(status, self.revision() + 1));
         self.sender.send_replace(status.clone());
         status
     }
@@ -71,7 +71,7 @@ impl Publisher {
     }
 }
 
-fn signed(status: Status, revision: u64) -> Status {
+fn with_revision(status: Status, revision: u64) -> Status {
     Status {
         revision,
         process_id: std::process::id(),
@@ -80,7 +80,7 @@ fn signed(status: Status, revision: u64) -> Status {
 }
 
 /// `status` with points in time for the waits that run down by themselves.
-fn timeless(mut status: Status, now: Now) -> Status {
+fn without_countdowns(mut status: Status, now: Timestamp) -> Status {
     for model in &mut status.models {
         model.unloads_in = model.unloads_in.map(|wait| now + wait);
     }

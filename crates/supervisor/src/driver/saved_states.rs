@@ -1,4 +1,4 @@
-//! Saved states: the KV caches that unloaded models leave on disk until they are loaded again.
+//! SavedFile states: the KV caches that unloaded models leave on disk until they are loaded again.
 //!
 //! A saved state holds the tokens of a private conversation. Rule: the folder is for this user and
 //! this supervisor only. It is emptied when the supervisor starts and when it ends, and meanwhile
@@ -25,41 +25,41 @@ use tokio::time::{Instant, sleep_until};
 use transom_engine::{KvCacheChoice, Limits, ModelSource};
 use transom_engine_host::remove_leftovers;
 
-use crate::core::{MOST_KEPT_BYTES, WorkerId};
-use crate::request::Unload;
+use crate::core::{MAX_SAVED_STATE_BYTES, WorkerId};
+use crate::request::ModelSelector;
 
 /// States that are kept at once: those of the models that somebody switches between.
-const MOST_FILES: usize = 4;
+const MAX_FILES: usize = 4;
 
 /// How long a state is kept.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// How often the ages are checked at least. Timers stand still while the machine sleeps; files age.
-const CHECK_AGES: Duration = Duration::from_secs(3600);
+const AGE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Free space that saving must leave alone, and how many times its own size it may take at most.
-const LEAST_FREE_BYTES: u64 = 5_000_000_000;
-const FREE_FOR_EACH_BYTE: u64 = 4;
+const MIN_FREE_BYTES: u64 = 5_000_000_000;
+const MIN_FREE_RATIO: u64 = 4;
 
 /// See the head of this file.
 pub(super) struct SavedStates {
     /// `None` saves nothing.
     folder: Option<PathBuf>,
     /// Places that a worker reads or writes, or may yet.
-    places: HashMap<WorkerId, Place>,
+    active_files: HashMap<WorkerId, ActiveFile>,
     changes: mpsc::UnboundedSender<Change>,
-    keeper: JoinHandle<()>,
+    task: JoinHandle<()>,
 }
 
 /// Work on the folder, and the folder to be tidied after it.
 type Change = (Option<PathBuf>, Box<dyn FnOnce() + Send>);
 
-struct Place {
+struct ActiveFile {
     file: StateFile,
     /// The worker was told to save.
     is_being_saved: bool,
     /// Whatever the worker has written by its end is removed.
-    is_forgotten: bool,
+    is_deleted: bool,
 }
 
 /// The file of one worker's state. Its name depends on the model's files, which
@@ -74,7 +74,7 @@ pub(super) struct StateFile {
 
 /// A file of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Saved {
+struct SavedFile {
     path: PathBuf,
     modified: SystemTime,
     bytes: u64,
@@ -86,9 +86,9 @@ impl SavedStates {
         let (changes, to_do) = mpsc::unbounded_channel();
         Self {
             folder: None,
-            places: HashMap::new(),
+            active_files: HashMap::new(),
             changes,
-            keeper: tokio::spawn(keep(to_do)),
+            task: tokio::spawn(run_changes(to_do)),
         }
     }
 
@@ -96,67 +96,67 @@ impl SavedStates {
     /// run are removed.
     pub(super) fn save_in(&mut self, folder: PathBuf) {
         self.folder = Some(folder.clone());
-        self.then(move || empty(&folder));
+        self.run_in_order(move || remove_all(&folder));
     }
 
     /// Runs `work`, which may block, after all that was done to the folder so far.
-    pub(super) fn then(&self, work: impl FnOnce() + Send + 'static) {
-        // The keeper ends only with this sender, unless the runtime is being shut down.
+    pub(super) fn run_in_order(&self, work: impl FnOnce() + Send + 'static) {
+        // The task ends only with this sender, unless the runtime is being shut down.
         let _ = self.changes.send((self.folder.clone(), Box::new(work)));
     }
 
     /// The state file of `worker`, which loads the model of that name; `None` where none is kept.
-    pub(super) fn place(&mut self, worker: WorkerId, id: &str) -> Option<StateFile> {
+    pub(super) fn add_state_file(&mut self, worker: WorkerId, id: &str) -> Option<StateFile> {
         let file = StateFile {
             folder: self.folder.clone()?,
-            model: half_name(id),
+            model: hash_hex(id),
             path: Arc::default(),
         };
-        let place = Place {
+        let active = ActiveFile {
             file: file.clone(),
             is_being_saved: false,
-            is_forgotten: false,
+            is_deleted: false,
         };
-        self.places.insert(worker, place);
+        self.active_files.insert(worker, active);
         Some(file)
     }
 
     /// The state file of `worker`, which is told to save its state.
     pub(super) fn begin_saving(&mut self, worker: WorkerId) -> Option<StateFile> {
-        let place = self.places.get_mut(&worker)?;
-        place.is_being_saved = true;
-        Some(place.file.clone())
+        let active = self.active_files.get_mut(&worker)?;
+        active.is_being_saved = true;
+        Some(active.file.clone())
     }
 
     /// Removes the saved states of these models, and those that workers are just saving.
-    pub(super) fn forget(&mut self, which: &Unload) {
+    pub(super) fn delete(&mut self, which: &ModelSelector) {
         let model = match which {
-            Unload::All => None,
-            Unload::Model(id) => Some(half_name(id)),
+            ModelSelector::All => None,
+            ModelSelector::Model(id) => Some(hash_hex(id)),
         };
-        let is_meant = move |other: &str| model.as_deref().is_none_or(|model| model == other);
-        for place in self.places.values_mut() {
-            place.is_forgotten |= place.is_being_saved && is_meant(&place.file.model);
+        let is_selected = move |other: &str| model.as_deref().is_none_or(|model| model == other);
+        for active in self.active_files.values_mut() {
+            active.is_deleted |= active.is_being_saved && is_selected(&active.file.model);
         }
         if let Some(folder) = self.folder.clone() {
-            self.then(move || {
-                let files = files(&folder).into_iter();
+            self.run_in_order(move || {
+                let files = saved_files(&folder).into_iter();
                 files
-                    .filter(|saved| is_meant(&model_of(&saved.path)))
+                    .filter(|saved| is_selected(&model_of(&saved.path)))
                     .for_each(|saved| remove(&saved.path));
             });
         }
     }
 
     /// `worker` is gone: what it has saved is there, and whole.
-    pub(super) fn settle(&mut self, worker: WorkerId) {
-        let Some(place) = self.places.remove(&worker) else {
+    pub(super) fn worker_gone(&mut self, worker: WorkerId) {
+        let Some(active) = self.active_files.remove(&worker) else {
             return;
         };
-        self.then(move || {
-            if let Some(path) = place.file.path.get() {
+        self.run_in_order(move || {
+            if let Some(path) = active.file.path.get() {
                 remove_leftovers(path);
-                if place.is_forgotten {
+                if active.is_deleted {
                     remove(path);
                 }
             }
@@ -165,11 +165,9 @@ impl SavedStates {
 
     /// Empties the folder, and returns when all is done.
     pub(super) async fn close(self) {
-        let Self {
-            changes, keeper, ..
-        } = self;
+        let Self { changes, task, .. } = self;
         drop(changes);
-        if let Err(error) = keeper.await {
+        if let Err(error) = task.await {
             tracing::error!(%error, "saved states could not be removed");
         }
     }
@@ -178,7 +176,7 @@ impl SavedStates {
 impl StateFile {
     /// The path for the model at `source` within `limits`. Reads what the model's files are.
     pub(super) fn locate(&self, source: &ModelSource, limits: &Limits) -> Option<PathBuf> {
-        let name = format!("{}-{}", self.model, half_name(&identity(source, limits)));
+        let name = format!("{}-{}", self.model, hash_hex(&identity(source, limits)));
         let path = self.folder.join(name);
         // A path that is not Unicode cannot be sent to a worker.
         path.to_str()?;
@@ -203,26 +201,26 @@ pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
 }
 
 /// Carries out changes in order, and removes what is too old, until the other end is dropped.
-async fn keep(mut changes: mpsc::UnboundedReceiver<Change>) {
+async fn run_changes(mut changes: mpsc::UnboundedReceiver<Change>) {
     let mut folder: Option<PathBuf> = None;
     let mut check_at: Option<Instant> = None;
     loop {
         let work = tokio::select! {
             change = changes.recv() => match change {
-                Some((of_change, work)) => {
-                    folder = of_change;
+                Some((change_folder, work)) => {
+                    folder = change_folder;
                     Some(work)
                 }
                 None => break,
             },
             () = sleep_until(check_at.unwrap_or_else(Instant::now)), if check_at.is_some() => None,
         };
-        let of_work = folder.clone();
+        let work_folder = folder.clone();
         let next_check = spawn_blocking(move || {
             if let Some(work) = work {
                 work();
             }
-            tidy(&of_work?, SystemTime::now())
+            remove_surplus(&work_folder?, SystemTime::now())
         });
         check_at = next_check
             .await
@@ -232,35 +230,35 @@ async fn keep(mut changes: mpsc::UnboundedReceiver<Change>) {
     }
     if let Some(folder) = folder {
         // It fails only where the runtime is being shut down.
-        let _ = spawn_blocking(move || empty(&folder)).await;
+        let _ = spawn_blocking(move || remove_all(&folder)).await;
     }
 }
 
 /// Removes what is too much or too old. Returns how soon that must be looked at again; `None` while
 /// nothing is saved.
-fn tidy(folder: &Path, now: SystemTime) -> Option<Duration> {
-    let (kept, surplus) = sort_out(files(folder), now);
+fn remove_surplus(folder: &Path, now: SystemTime) -> Option<Duration> {
+    let (kept, surplus) = split_surplus(saved_files(folder), now);
     for saved in surplus {
         remove(&saved.path);
     }
     let left = kept
         .iter()
-        .map(|saved| LONGEST.saturating_sub(saved.age(now)));
-    Some(left.min()?.min(CHECK_AGES))
+        .map(|saved| MAX_AGE.saturating_sub(saved.age(now)));
+    Some(left.min()?.min(AGE_CHECK_INTERVAL))
 }
 
 /// The files that are kept and those that are not: what is too old, all but the newest of a model,
 /// and the oldest of what is too much. Files that are being written or read, which have an
 /// extension, are in neither.
-fn sort_out(mut files: Vec<Saved>, now: SystemTime) -> (Vec<Saved>, Vec<Saved>) {
+fn split_surplus(mut files: Vec<SavedFile>, now: SystemTime) -> (Vec<SavedFile>, Vec<SavedFile>) {
     files.retain(|saved| saved.path.extension().is_none());
     files.sort_by(|a, b| (b.modified, &b.path).cmp(&(a.modified, &a.path)));
     let mut models = HashSet::new();
     let mut bytes = 0_u64;
     files.into_iter().partition(|saved| {
-        let is_kept = saved.age(now) < LONGEST
-            && models.len() < MOST_FILES
-            && bytes.saturating_add(saved.bytes) <= MOST_KEPT_BYTES
+        let is_kept = saved.age(now) < MAX_AGE
+            && models.len() < MAX_FILES
+            && bytes.saturating_add(saved.bytes) <= MAX_SAVED_STATE_BYTES
             && models.insert(model_of(&saved.path));
         bytes += if is_kept { saved.bytes } else { 0 };
         is_kept
@@ -269,7 +267,7 @@ fn sort_out(mut files: Vec<Saved>, now: SystemTime) -> (Vec<Saved>, Vec<Saved>) 
 
 /// Whether a disk with so many free bytes has room for a state of so many bytes.
 fn has_room(free_bytes: u64, bytes: u64) -> bool {
-    free_bytes > LEAST_FREE_BYTES.max(bytes.saturating_mul(FREE_FOR_EACH_BYTE))
+    free_bytes > MIN_FREE_BYTES.max(bytes.saturating_mul(MIN_FREE_RATIO))
 }
 
 /// Bytes that this user may still write; `None` where the system does not say.
@@ -278,7 +276,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-impl Saved {
+impl SavedFile {
     fn of(path: PathBuf, metadata: &Metadata) -> Option<Self> {
         Some(Self {
             path,
@@ -293,14 +291,14 @@ impl Saved {
     }
 }
 
-fn files(folder: &Path) -> Vec<Saved> {
+fn saved_files(folder: &Path) -> Vec<SavedFile> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let saved = entries.filter_map(|entry| Saved::of(entry.path(), &entry.metadata().ok()?));
+    let saved = entries.filter_map(|entry| SavedFile::of(entry.path(), &entry.metadata().ok()?));
     saved.collect()
 }
 
-fn empty(folder: &Path) {
-    for saved in files(folder) {
+fn remove_all(folder: &Path) {
+    for saved in saved_files(folder) {
         remove(&saved.path);
     }
 }
@@ -323,7 +321,7 @@ fn model_of(path: &Path) -> String {
 }
 
 /// Sixteen hexadecimal digits.
-fn half_name<T: Hash + ?Sized>(of: &T) -> String {
+fn hash_hex<T: Hash + ?Sized>(of: &T) -> String {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     format!("{:016x}", hasher.finish())

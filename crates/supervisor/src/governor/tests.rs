@@ -71,7 +71,7 @@ fn brief(allowance: &Allowance) -> String {
     flag("no speculation", !allowance.speculation);
     flag("slow paint", allowance.repaint_interval.as_millis() == 100);
     flag("smaller model", allowance.offer_smaller_model);
-    flag("HELD", allowance.held.is_some());
+    flag("BLOCKED", allowance.blocked_by.is_some());
     flag("STOP", allowance.stop_answers);
     parts.push(match allowance.idle_unload {
         Some(wait) => format!("idle {wait:?}"),
@@ -105,7 +105,7 @@ fn check(gigabytes: u64, script: &str) {
         }
         writeln!(text, "{line}").unwrap();
         match words.split_once(' ').unwrap_or((words, "")) {
-            ("tune", wishes) => governor.tune(&tuning(wishes)),
+            ("tune", settings) => governor.set_tuning(&tuning(settings)),
             ("end", _) => assert_eq!(governor.next_deadline(), None, "something is still easing"),
             _ => governor.observe(signals(words), now),
         }
@@ -141,7 +141,7 @@ fn critical_pressure_comes_down_to_the_worst_that_was_seen_meanwhile() {
         24,
         "
         0s critical
-        → context 4096, answers 1024, step 512, no speculation, HELD, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, BLOCKED, idle 0ns
         10s quiet
         12s warning
         14s quiet
@@ -182,9 +182,9 @@ fn thrashing_counts_as_a_warning_and_ends_answers_only_together_with_critical_pr
         → context 4096, answers 1024, step 512, idle 60s
         10s quiet
         20s critical
-        → context 4096, answers 1024, step 512, no speculation, HELD, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, BLOCKED, idle 0ns
         22s critical thrashing
-        → context 4096, answers 1024, step 512, no speculation, HELD, STOP, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, BLOCKED, STOP, idle 0ns
         30s quiet
         45s → context 4096, answers 1024, step 512, idle 60s
         60s → idle 180s
@@ -220,7 +220,7 @@ fn heat_climbs_the_ladder_at_once_and_comes_down_a_minute_at_a_time() {
         10s serious
         → answers 1024, step 256, no speculation, slow paint, smaller model, idle 180s
         20s overheated
-        → answers 1024, step 256, no speculation, slow paint, smaller model, HELD, idle 180s
+        → answers 1024, step 256, no speculation, slow paint, smaller model, BLOCKED, idle 180s
         30s serious
         40s fair
         90s → answers 1024, step 256, no speculation, slow paint, smaller model, idle 180s
@@ -279,7 +279,7 @@ fn the_users_wait_yields_to_memory_only_and_a_wish_to_keep_to_critical_pressure_
         → context 4096, answers 1024, step 512, no speculation, slow paint, smaller model, kept
         7s → context 4096, answers 1024, step 512, kept
         20s critical
-        → context 4096, answers 1024, step 512, no speculation, HELD, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, BLOCKED, idle 0ns
         30s tune 10
         31s quiet
         46s → idle 10s

@@ -10,9 +10,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::answer::AnswerEvent;
 use crate::governor::Tuning;
-use crate::request::{Ask, AskError, AskId, Unload};
+use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
+use crate::response::ResponseEvent;
 use crate::status::{Status, UnloadRecord};
 
 /// Version of the messages in this file, raised with every change to them or to what they carry.
@@ -46,7 +46,8 @@ pub(super) struct Hello {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Welcome {
     /// It may ask, and names its asks from this number on.
-    From(AskId),
+    #[serde(rename = "from")]
+    Accepted(RequestId),
     /// It is let go, for this reason.
     Refused(String),
     /// The server ends when its clients' last requests are answered; the next one may start then.
@@ -56,17 +57,24 @@ pub(super) enum Welcome {
 /// What the client asks for, after its [`Hello`].
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
-pub(super) enum ToServer {
-    /// Answered by [`ToClient::Answer`]*, of which the last carries the end.
-    Ask { id: AskId, ask: Box<Ask> },
+pub(super) enum ClientMessage {
+    /// Answered by [`ServerMessage::Response`]*, of which the last carries the end.
+    #[serde(rename = "ask")]
+    Request {
+        id: RequestId,
+        #[serde(rename = "ask")]
+        request: Box<ModelRequest>,
+    },
     /// Without effect on an ask that is over.
-    Cancel { id: AskId },
-    /// Answered by [`ToClient::Unloaded`] when the models are gone.
-    Unload { number: u64, which: Unload },
+    Cancel { id: RequestId },
+    /// Answered by [`ServerMessage::Unloaded`] when the models are gone.
+    Unload { number: u64, which: ModelSelector },
     /// Not answered.
-    Tune { tuning: Tuning },
+    #[serde(rename = "tune")]
+    SetTuning { tuning: Tuning },
     /// Not answered; the status shows it.
-    Pause { is_paused: bool },
+    #[serde(rename = "pause")]
+    SetPaused { is_paused: bool },
     /// Not answered.
     ForgetConversations,
     /// Of a later protocol. Ignored.
@@ -77,15 +85,16 @@ pub(super) enum ToServer {
 /// What the server says, after its [`Hello`].
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
-pub(super) enum ToClient {
+pub(super) enum ServerMessage {
     /// The state; the first comes unasked. A slow reader gets only the latest.
     Status { status: Box<Status> },
     /// An ask went on. A slow reader gets texts joined.
-    Answer { id: AskId, event: AnswerEvent },
+    #[serde(rename = "answer")]
+    Response { id: RequestId, event: ResponseEvent },
     /// The models are gone.
     Unloaded {
         number: u64,
-        result: Result<Vec<UnloadRecord>, AskError>,
+        result: Result<Vec<UnloadRecord>, RequestError>,
     },
     /// Of a later protocol. Ignored.
     #[serde(other)]
@@ -105,7 +114,7 @@ impl Hello {
     }
 
     /// Whether each understands the other.
-    pub(super) fn agrees_with(&self, other: &Self) -> bool {
+    pub(super) fn is_compatible_with(&self, other: &Self) -> bool {
         let understands = |one: &Self, other: &Self| {
             let oldest = one.oldest_protocol.unwrap_or(one.protocol);
             other.protocol >= oldest
@@ -114,7 +123,7 @@ impl Hello {
     }
 
     /// The version as people are told it.
-    pub(super) fn spoken_version(&self) -> String {
+    pub(super) fn version_text(&self) -> String {
         format!("{} (protocol {})", self.version, self.protocol)
     }
 }

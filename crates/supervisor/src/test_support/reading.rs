@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use transom_engine::{FinishReason, TokenEvent};
 
-use crate::answer::{Answer, AnswerEvent, Outcome};
 use crate::handle::Handle;
+use crate::response::{Outcome, Response, ResponseEvent};
 use crate::status::Status;
 
 /// The answer's text and end.
 ///
 /// # Panics
 /// When the answer stops without an end.
-pub async fn finish(answer: &mut Answer) -> (String, Outcome) {
+pub async fn finish(answer: &mut Response) -> (String, Outcome) {
     let mut said = String::new();
     while let Some(event) = answer.next().await {
         match event {
-            AnswerEvent::Token {
+            ResponseEvent::Token {
                 event: TokenEvent::Text { text, .. },
             } => said.push_str(&text),
-            AnswerEvent::Ended { outcome } => return (said, outcome),
-            AnswerEvent::Token { .. }
-            | AnswerEvent::Queued { .. }
-            | AnswerEvent::Loading { .. } => {}
+            ResponseEvent::Ended { outcome } => return (said, outcome),
+            ResponseEvent::Token { .. }
+            | ResponseEvent::Queued { .. }
+            | ResponseEvent::Loading { .. } => {}
         }
     }
     panic!("the answer of {:?} stopped without an end", answer.id());
@@ -32,9 +32,9 @@ pub async fn finish(answer: &mut Answer) -> (String, Outcome) {
 ///
 /// # Panics
 /// When none comes.
-pub async fn first_text(answer: &mut Answer) {
+pub async fn first_text(answer: &mut Response) {
     while let Some(event) = answer.next().await {
-        if let AnswerEvent::Token {
+        if let ResponseEvent::Token {
             event: TokenEvent::Text { .. },
         } = event
         {

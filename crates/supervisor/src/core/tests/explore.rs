@@ -6,16 +6,22 @@
 use std::collections::HashSet;
 
 use super::simulation::{
-    FAULT_MOVES, FORM_MOVES, MOVES, Machine, Move, PAUSE_MOVES, SETTING_MOVES, Simulation,
+    ACTIONS, Action, FAULT_ACTIONS, MemoryCondition, PAUSE_ACTIONS, SETTING_ACTIONS, Simulation,
+    VARIANT_ACTIONS,
 };
 
-/// Runs all histories of `depth` of these `moves` after `beginning`; returns how many states there
+/// Runs all histories of `depth` of these `actions` after `beginning`; returns how many states there
 /// were. From each, a quiet machine comes to rest.
-fn explore(beginning: &[Move], moves: &[Move], depth: usize) -> usize {
-    explore_on(&[Machine::Roomy], beginning, moves, depth)
+fn explore(beginning: &[Action], actions: &[Action], depth: usize) -> usize {
+    explore_on(&[MemoryCondition::Plenty], beginning, actions, depth)
 }
 
-fn explore_on(machines: &[Machine], beginning: &[Move], moves: &[Move], depth: usize) -> usize {
+fn explore_on(
+    machines: &[MemoryCondition],
+    beginning: &[Action],
+    actions: &[Action],
+    depth: usize,
+) -> usize {
     let mut first = Simulation::default();
     for &step in beginning {
         first.apply(step);
@@ -26,7 +32,7 @@ fn explore_on(machines: &[Machine], beginning: &[Move], moves: &[Move], depth: u
     for _ in 0..depth {
         let mut next = Vec::new();
         for state in &frontier {
-            for &step in moves {
+            for &step in actions {
                 let mut after = state.clone();
                 if after.apply(step) && seen.insert(after.key()) {
                     for (machine, settles) in machines.iter().zip(&mut settles) {
@@ -43,8 +49,8 @@ fn explore_on(machines: &[Machine], beginning: &[Move], moves: &[Move], depth: u
 
 /// The searches see something: a search that dedups too eagerly would pass without looking.
 #[track_caller]
-fn check(beginning: &[Move], depth: usize, n_states: usize) {
-    let n_seen = explore(beginning, MOVES, depth);
+fn check(beginning: &[Action], depth: usize, n_states: usize) {
+    let n_seen = explore(beginning, ACTIONS, depth);
     assert!(n_seen > n_states, "only {n_seen} states were reached");
 }
 
@@ -55,69 +61,75 @@ fn no_history_from_nothing_breaks_a_rule() {
 
 #[test]
 fn no_history_of_refused_forms_breaks_a_rule() {
-    let n_seen = explore(&[Move::AskTwo], FORM_MOVES, 6);
+    let n_seen = explore(&[Action::RequestTwo], VARIANT_ACTIONS, 6);
     assert!(n_seen > 1_000, "only {n_seen} states were reached");
 }
 
 #[test]
 fn no_history_of_faults_breaks_a_rule() {
-    use Move::{AnswerNewest, AnswerOldest, AskChat, AskEmbed};
-    let embedded = [AskEmbed, AnswerOldest, AnswerOldest, AnswerOldest];
-    let answering = [AskChat, AnswerNewest, AnswerNewest];
+    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
+    let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
+    let answering = [RequestChat, AdvanceNewest, AdvanceNewest];
     let beside = [&embedded[..], &answering[..]].concat();
-    let machines = [Machine::Roomy, Machine::Tight];
+    let machines = [MemoryCondition::Plenty, MemoryCondition::Short];
     for beginning in [&[][..], &answering[..2], &answering, &beside] {
-        let n_seen = explore_on(&machines, beginning, FAULT_MOVES, 4);
+        let n_seen = explore_on(&machines, beginning, FAULT_ACTIONS, 4);
         assert!(n_seen > 1_000, "only {n_seen} states were reached");
     }
 }
 
 #[test]
 fn no_history_of_changed_settings_breaks_a_rule() {
-    use Move::{AnswerOldest, AskChat};
-    let loaded = [AskChat, AnswerOldest, AnswerOldest, AnswerOldest];
+    use Action::{AdvanceOldest, RequestChat};
+    let loaded = [RequestChat, AdvanceOldest, AdvanceOldest, AdvanceOldest];
     for beginning in [&loaded[..1], &loaded[..3], &loaded] {
-        let n_seen = explore(beginning, SETTING_MOVES, 5);
+        let n_seen = explore(beginning, SETTING_ACTIONS, 5);
         assert!(n_seen > 1_000, "only {n_seen} states were reached");
     }
 }
 
 #[test]
 fn no_history_of_a_pause_breaks_a_rule() {
-    use Move::{AnswerOldest, AskChat, Pause};
-    let answering = [AskChat, AnswerOldest, AnswerOldest];
-    for beginning in [&[AskChat, Pause][..], &answering] {
-        let n_seen = explore(beginning, PAUSE_MOVES, 5);
+    use Action::{AdvanceOldest, Pause, RequestChat};
+    let answering = [RequestChat, AdvanceOldest, AdvanceOldest];
+    for beginning in [&[RequestChat, Pause][..], &answering] {
+        let n_seen = explore(beginning, PAUSE_ACTIONS, 5);
         assert!(n_seen > 1_000, "only {n_seen} states were reached");
     }
 }
 
 #[test]
 fn no_history_from_a_loading_model_breaks_a_rule() {
-    check(&[Move::AskChat, Move::AnswerOldest], 5, 1_000);
+    check(&[Action::RequestChat, Action::AdvanceOldest], 5, 1_000);
 }
 
 #[test]
 fn no_history_from_a_running_answer_beside_an_idle_model_breaks_a_rule() {
-    use Move::{AnswerNewest, AnswerOldest, AskChat, AskEmbed};
-    let embedded = [AskEmbed, AnswerOldest, AnswerOldest, AnswerOldest];
-    let answering = [AskChat, AnswerNewest, AnswerNewest];
+    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
+    let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
+    let answering = [RequestChat, AdvanceNewest, AdvanceNewest];
     check(&[&embedded[..], &answering[..]].concat(), 5, 1_000);
 }
 
 #[test]
 fn no_history_from_a_model_that_makes_room_for_another_breaks_a_rule() {
-    use Move::{AnswerNewest, AnswerOldest, AskChat, AskOther};
-    let loaded = [AskChat, AnswerOldest, AnswerOldest, AnswerOldest];
-    let switching = [AskOther, AnswerNewest];
+    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestOther};
+    let loaded = [RequestChat, AdvanceOldest, AdvanceOldest, AdvanceOldest];
+    let switching = [RequestOther, AdvanceNewest];
     check(&[&loaded[..], &switching[..]].concat(), 5, 1_000);
 }
 
 #[test]
 fn no_history_from_a_quitting_house_breaks_a_rule() {
-    use Move::{AnswerOldest, AskChat, AskEmbed, Quit};
+    use Action::{AdvanceOldest, Quit, RequestChat, RequestEmbed};
     check(
-        &[AskChat, AnswerOldest, AnswerOldest, AskEmbed, Quit],
+        &[
+            RequestChat,
+            AdvanceOldest,
+            AdvanceOldest,
+            RequestEmbed,
+            Quit,
+        ],
         6,
         20,
     );

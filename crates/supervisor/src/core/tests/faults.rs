@@ -6,7 +6,7 @@ use super::timeline::check;
 fn a_crash_while_measuring_starts_a_new_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 died
         → start w2, measure w2 chat 8192
@@ -15,7 +15,7 @@ fn a_crash_while_measuring_starts_a_new_worker() {
         3s w2 loaded
         → generate w2 1
         3s show
-        → chat is Generating { ask: AskId(1), is_stopping: false }; error: chat: the model's process ended: killed by signal 9 (SIGKILL), while reading the model's files; what was written stays, and asking again starts a new one
+        → chat is Generating { request_id: RequestId(1), is_stopping: false }; error: chat: the model's process ended: killed by signal 9 (SIGKILL), while reading the model's files; what was written stays, and asking again starts a new one
         ",
     );
 }
@@ -24,7 +24,7 @@ fn a_crash_while_measuring_starts_a_new_worker() {
 fn a_crash_while_waiting_for_room_starts_a_new_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -32,7 +32,7 @@ fn a_crash_while_waiting_for_room_starts_a_new_worker() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 other
+        6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
         → unload w1
@@ -51,12 +51,12 @@ fn a_crash_while_waiting_for_room_starts_a_new_worker() {
 fn a_crash_while_loading_starts_a_new_worker_and_a_second_fails_the_ask() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
-        0s ask 2 chat
-        → 2 waits at 1
-        0s ask 3 embed
-        → 3 waits at 2
+        0s request 2 chat
+        → 2 queued at 1
+        0s request 3 embed
+        → 3 queued at 2
         1s w1 measured
         → load w1 chat 8192
         2s w1 died
@@ -75,7 +75,7 @@ fn a_crash_while_loading_starts_a_new_worker_and_a_second_fails_the_ask() {
 fn a_crash_while_ready_costs_nothing_but_the_load() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -86,7 +86,7 @@ fn a_crash_while_ready_costs_nothing_but_the_load() {
         6s w1 died
         6s show
         → error: chat: the model's process ended: killed by signal 9 (SIGKILL), while idle; what was written stays, and asking again starts a new one
-        7s ask 2 chat
+        7s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         ",
     );
@@ -96,14 +96,14 @@ fn a_crash_while_ready_costs_nothing_but_the_load() {
 fn a_crash_while_generating_fails_one_answer_and_the_next_gets_a_new_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
+        3s request 2 chat
+        → 2 queued at 1
         4s w1 died
         → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading
         5s w2 measured
@@ -120,18 +120,18 @@ fn a_crash_while_generating_fails_one_answer_and_the_next_gets_a_new_worker() {
 fn two_crashes_while_generating_fail_those_who_wait_for_the_model() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
-        3s ask 3 chat
-        → 3 waits at 2
+        3s request 2 chat
+        → 2 queued at 1
+        3s request 3 chat
+        → 3 queued at 2
         4s w1 died
-        → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading, 3 waits at 1
+        → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading, 3 queued at 1
         5s w2 measured
         → load w2 chat 8192
         6s w2 loaded
@@ -146,7 +146,7 @@ fn two_crashes_while_generating_fail_those_who_wait_for_the_model() {
 fn a_crash_after_an_answer_does_not_count_towards_two_in_a_row() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -154,10 +154,10 @@ fn a_crash_after_an_answer_does_not_count_towards_two_in_a_row() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat
+        6s request 2 chat
         → generate w1 2, awake
-        6s ask 3 chat
-        → 3 waits at 1
+        6s request 3 chat
+        → 3 queued at 1
         7s w1 died
         → 2 ENDED worker gone while answering, start w2, measure w2 chat 8192, 3 loading
         8s w2 measured
@@ -174,7 +174,7 @@ fn a_crash_after_an_answer_does_not_count_towards_two_in_a_row() {
 fn a_crash_of_a_job_that_was_stopping_is_still_one_end() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -192,7 +192,7 @@ fn a_crash_of_a_job_that_was_stopping_is_still_one_end() {
 fn a_crash_while_unloading_ends_the_unload_by_force() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -201,10 +201,10 @@ fn a_crash_while_unloading_ends_the_unload_by_force() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         7s w1 died
         7s show
-        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 1s
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 1s
         ",
     );
 }
@@ -213,7 +213,7 @@ fn a_crash_while_unloading_ends_the_unload_by_force() {
 fn a_crash_while_a_load_is_given_up_is_the_end_of_it() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -230,7 +230,7 @@ fn a_crash_while_a_load_is_given_up_is_the_end_of_it() {
 fn a_worker_that_speaks_out_of_turn_is_killed_and_not_believed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 loaded
         → kill w1, start w2, measure w2 chat 8192
@@ -248,7 +248,7 @@ fn a_worker_that_speaks_out_of_turn_is_killed_and_not_believed() {
 fn a_worker_that_ends_another_ask_than_its_own_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -268,7 +268,7 @@ fn a_worker_that_ends_another_ask_than_its_own_is_killed() {
 fn an_idle_worker_that_speaks_out_of_turn_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -287,7 +287,7 @@ fn an_idle_worker_that_speaks_out_of_turn_is_killed() {
 fn an_unloading_worker_that_speaks_out_of_turn_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -296,12 +296,12 @@ fn an_unloading_worker_that_speaks_out_of_turn_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         7s w1 ended 1 well
         → kill w1
         8s w1 died
         8s show
-        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while unloading; what was written stays, and asking again starts a new one
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while unloading; what was written stays, and asking again starts a new one
         ",
     );
 }
@@ -310,7 +310,7 @@ fn an_unloading_worker_that_speaks_out_of_turn_is_killed() {
 fn a_worker_that_is_gone_is_not_listened_to() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -331,7 +331,7 @@ fn a_worker_that_is_gone_is_not_listened_to() {
 fn two_crashes_with_an_answer_between_them_are_not_in_a_row() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -344,11 +344,11 @@ fn two_crashes_with_an_answer_between_them_are_not_in_a_row() {
         3s w2 ended 1 well
         → 1 ENDED Stop, asleep
         4s unload all
-        → forget all, unload w2
+        → delete states of all, unload w2
         5s w2 freed 100
         → release w2
         5s w2 gone
-        6s ask 2 chat
+        6s request 2 chat
         → start w3, measure w3 chat 8192, awake, 2 loading
         6s w3 measured
         → load w3 chat 8192
@@ -362,14 +362,14 @@ fn two_crashes_with_an_answer_between_them_are_not_in_a_row() {
 fn a_crash_long_ago_is_forgotten() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 died
         → start w2, measure w2 chat 8192
         2s cancel 1
         → 1 ENDED Cancelled, release w2, asleep
         3s w2 gone
-        601s ask 2 chat
+        601s request 2 chat
         → start w3, measure w3 chat 8192, awake, 2 loading
         602s w3 died
         → start w4, measure w4 chat 8192

@@ -6,7 +6,7 @@ use super::timeline::check;
 fn an_unsupported_variant_gives_way_to_the_next() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured unsupported
         → measure w1 two 8192
@@ -22,7 +22,7 @@ fn an_unsupported_variant_gives_way_to_the_next() {
 fn a_variant_found_unsupported_only_while_loading_gives_way_too() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured
         → load w1 two.gguf 8192
@@ -40,16 +40,16 @@ fn a_variant_found_unsupported_only_while_loading_gives_way_too() {
 fn when_no_variant_is_supported_all_who_wait_for_the_model_are_told() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
-        0s ask 2 two
-        → 2 waits at 1
-        0s ask 3 embed
-        → 3 waits at 2
+        0s request 2 two
+        → 2 queued at 1
+        0s request 3 embed
+        → 3 queued at 2
         1s w1 measured unsupported
         → measure w1 two 8192
         2s w1 measured unsupported
-        → 1 ENDED none of 2 forms runs, 2 ENDED none of 2 forms runs, release w1, start w2, measure w2 embed 8192, 3 loading
+        → 1 ENDED none of 2 variants runs, 2 ENDED none of 2 forms runs, release w1, start w2, measure w2 embed 8192, 3 loading
         3s w1 gone
         3s show
         → embed is Measuring; error: two: no form of two runs here: two.gguf: a new architecture; two: a new architecture
@@ -61,7 +61,7 @@ fn when_no_variant_is_supported_all_who_wait_for_the_model_are_told() {
 fn a_variant_that_is_not_there_gives_way_and_status_says_so() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured missing
         → measure w1 two 8192
@@ -70,7 +70,7 @@ fn a_variant_that_is_not_there_gives_way_and_status_says_so() {
         3s w1 loaded
         → generate w1 1
         3s show
-        → two is Generating { ask: AskId(1), is_stopping: false }; not two.gguf: model not found
+        → two is Generating { request_id: RequestId(1), is_stopping: false }; not two.gguf: model not found
         ",
     );
 }
@@ -79,7 +79,7 @@ fn a_variant_that_is_not_there_gives_way_and_status_says_so() {
 fn a_variant_that_lacks_a_part_is_no_reason_to_try_the_next() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured incomplete
         → 1 ENDED not found, release w1, asleep
@@ -91,12 +91,12 @@ fn a_variant_that_lacks_a_part_is_no_reason_to_try_the_next() {
 fn the_only_variant_keeps_the_words_of_its_refusal() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured missing
         → 1 ENDED not found, release w1, asleep
         2s w1 gone
-        2s ask 2 chat
+        2s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         3s w2 measured unsupported
         → 2 ENDED unsupported, release w2, asleep
@@ -108,10 +108,10 @@ fn the_only_variant_keeps_the_words_of_its_refusal() {
 fn neither_its_name_nor_the_order_of_its_variants_makes_another_model() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
-        0s ask 2 owt
-        → 2 waits at 1
+        0s request 2 owt
+        → 2 queued at 1
         1s w1 measured
         → load w1 two.gguf 8192
         2s w1 loaded
@@ -121,11 +121,11 @@ fn neither_its_name_nor_the_order_of_its_variants_makes_another_model() {
         4s w1 ended 2 well
         → 2 ENDED Stop, asleep
         5s unload two
-        → forget two, unload w1
+        → delete states of two, unload w1
         5s w1 freed 100
         → release w1
         5s w1 gone
-        6s ask 3 owt
+        6s request 3 owt
         → start w2, measure w2 two.gguf 8192, awake, 3 loading
         ",
     );
@@ -135,14 +135,14 @@ fn neither_its_name_nor_the_order_of_its_variants_makes_another_model() {
 fn running_out_of_memory_is_never_a_reason_to_try_the_next_variant() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured
         → load w1 two.gguf 8192
         2s w1 failed memory
         → 1 ENDED out of memory, release w1, asleep
         3s w1 gone
-        3s ask 2 two
+        3s request 2 two
         → start w2, measure w2 two.gguf 8192, awake, 2 loading
         ",
     );
@@ -152,7 +152,7 @@ fn running_out_of_memory_is_never_a_reason_to_try_the_next_variant() {
 fn a_broken_file_ends_the_load_before_it_begins() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured broken
         → 1 ENDED bad file, release w1, asleep
@@ -167,7 +167,7 @@ fn a_broken_file_ends_the_load_before_it_begins() {
 fn a_model_that_is_too_large_is_refused_with_numbers() {
     check(
         "
-        0s ask 1 big
+        0s request 1 big
         → start w1, measure w1 big 8192, awake, 1 loading
         1s w1 measured
         → measure w1 big 8192 small
@@ -184,7 +184,7 @@ fn a_model_that_is_too_large_is_refused_with_numbers() {
 fn a_context_length_that_was_chosen_is_granted_or_refused() {
     check(
         "
-        0s ask 1 deep
+        0s request 1 deep
         → start w1, measure w1 deep 50000, awake, 1 loading
         1s w1 measured
         → measure w1 deep 50000 small
@@ -199,7 +199,7 @@ fn a_context_length_that_was_chosen_is_granted_or_refused() {
 fn the_default_context_is_lowered_to_fit_the_budget() {
     check(
         "
-        0s ask 1 wide
+        0s request 1 wide
         → start w1, measure w1 wide 8192, awake, 1 loading
         1s w1 measured
         → measure w1 wide 8192 small
@@ -210,7 +210,7 @@ fn the_default_context_is_lowered_to_fit_the_budget() {
         3s w1 loaded
         → generate w1 1
         3s show
-        → wide is Generating { ask: AskId(1), is_stopping: false }
+        → wide is Generating { request_id: RequestId(1), is_stopping: false }
         ",
     );
 }
@@ -220,7 +220,7 @@ fn the_default_context_is_lowered_to_fit_the_budget() {
 fn a_small_kv_cache_is_tried_before_the_context_is_lowered() {
     check(
         "
-        0s ask 1 lean
+        0s request 1 lean
         → start w1, measure w1 lean 8192, awake, 1 loading
         1s w1 measured
         → measure w1 lean 8192 small
@@ -236,7 +236,7 @@ fn a_small_kv_cache_is_tried_before_the_context_is_lowered() {
 fn a_model_that_fits_once_another_is_gone_keeps_its_fast_kv_cache() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -244,10 +244,10 @@ fn a_model_that_fits_once_another_is_gone_keeps_its_fast_kv_cache() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat
+        6s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         6s w2 measured
-        → unload w1 keeping
+        → unload w1 saving
         6s w1 freed 100
         → release w1
         6s w1 gone
@@ -261,7 +261,7 @@ fn under_memory_pressure_models_load_with_a_small_kv_cache() {
     check(
         "
         0s signals warning
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 4096 small, awake, 1 loading
         1s w1 measured
         → load w1 chat 4096 small
@@ -274,7 +274,7 @@ fn under_memory_pressure_models_load_with_a_small_kv_cache() {
 fn the_next_form_is_measured_with_a_fast_kv_cache_again() {
     check(
         "
-        0s ask 1 plump
+        0s request 1 plump
         → start w1, measure w1 plump.gguf 8192, awake, 1 loading
         1s w1 measured
         → measure w1 plump.gguf 8192 small
@@ -291,7 +291,7 @@ fn the_next_form_is_measured_with_a_fast_kv_cache_again() {
 fn a_person_who_insists_gets_the_model_over_budget() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -299,7 +299,7 @@ fn a_person_who_insists_gets_the_model_over_budget() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 big insisting
+        6s request 2 big insisting
         → start w2, measure w2 big 8192, awake, 2 loading
         6s w2 measured
         → measure w2 big 8192 small
@@ -322,10 +322,10 @@ fn a_person_who_insists_gets_the_model_over_budget() {
 fn of_those_who_wait_for_too_large_a_model_one_who_insists_is_enough() {
     check(
         "
-        0s ask 1 big
+        0s request 1 big
         → start w1, measure w1 big 8192, awake, 1 loading
-        0s ask 2 big insisting
-        → 2 waits at 1
+        0s request 2 big insisting
+        → 2 queued at 1
         1s w1 measured
         → measure w1 big 8192 small
         1s w1 measured
@@ -338,7 +338,7 @@ fn of_those_who_wait_for_too_large_a_model_one_who_insists_is_enough() {
 fn a_budget_lowered_by_hand_is_obeyed_by_idle_models_at_once() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -346,7 +346,7 @@ fn a_budget_lowered_by_hand_is_obeyed_by_idle_models_at_once() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 embed
+        6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
         → load w2 embed 8192
@@ -364,7 +364,7 @@ fn a_budget_lowered_by_hand_is_obeyed_by_idle_models_at_once() {
 fn nothing_loads_while_a_model_leaves() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -373,8 +373,8 @@ fn nothing_loads_while_a_model_leaves() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
-        6s ask 2 embed
+        → delete states of chat, unload w1
+        6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         7s w2 measured
         8s w1 freed 100
@@ -390,7 +390,7 @@ fn nothing_loads_while_a_model_leaves() {
 fn what_earlier_uses_took_decides_whether_it_fits() {
     check(
         "
-        0s ask 1 chat/took+3
+        0s request 1 chat/took+3
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
         → measure w1 chat 8192 small
@@ -405,7 +405,7 @@ fn what_earlier_uses_took_decides_whether_it_fits() {
 fn a_model_that_took_less_is_let_in_as_it_is() {
     check(
         "
-        0s ask 1 wide/took-1
+        0s request 1 wide/took-1
         → start w1, measure w1 wide 8192, awake, 1 loading
         1s w1 measured
         → load w1 wide 8192

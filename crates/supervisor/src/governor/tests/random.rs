@@ -40,8 +40,8 @@ fn any_history(most_milliseconds: u64) -> impl Strategy<Value = Vec<(u64, System
 
 fn any_governor() -> impl Strategy<Value = Governor> {
     let sizes = prop_oneof![Just(8), Just(24), Just(64)];
-    let wishes = prop_oneof![Just("default"), Just("keep"), Just("10"), Just("3600")];
-    (sizes, wishes).prop_map(|(size, wishes)| Governor::new(&machine(size), &tuning(wishes)))
+    let settings = prop_oneof![Just("default"), Just("keep"), Just("10"), Just("3600")];
+    (sizes, settings).prop_map(|(size, settings)| Governor::new(&machine(size), &tuning(settings)))
 }
 
 fn worst(a: SystemSignals, b: SystemSignals) -> SystemSignals {
@@ -66,7 +66,7 @@ fn is_as_tight(a: &Allowance, b: &Allowance) -> bool {
         && a.speculation <= b.speculation
         && a.repaint_interval >= b.repaint_interval
         && wait(a.idle_unload) <= wait(b.idle_unload)
-        && a.held.is_some() >= b.held.is_some()
+        && a.blocked_by.is_some() >= b.blocked_by.is_some()
         && a.offer_smaller_model >= b.offer_smaller_model
 }
 

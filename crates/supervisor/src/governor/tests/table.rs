@@ -2,25 +2,23 @@
 
 use super::{Governor, Tuning, machine, signals, tuning};
 
-fn restraints(gigabytes: u64, wishes: &str, words: &str) -> String {
-    let tuning: Tuning = tuning(wishes);
+fn limits(gigabytes: u64, settings: &str, words: &str) -> String {
+    let tuning: Tuning = tuning(settings);
     let mut governor = Governor::new(&machine(gigabytes), &tuning);
     governor.observe(signals(words), std::time::Duration::ZERO);
-    let restraints = governor.allowance().restraints.iter();
-    restraints
-        .map(|restraint| format!("  {restraint}\n"))
-        .collect()
+    let limits = governor.allowance().limits.iter();
+    limits.map(|limit| format!("  {limit}\n")).collect()
 }
 
 #[track_caller]
-fn check(gigabytes: u64, wishes: &str, expected: &str) {
+fn check(gigabytes: u64, settings: &str, expected: &str) {
     let lines = expected
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty());
     let levels = lines.clone().filter(|line| line.starts_with("# "));
     let text: String = levels
-        .map(|line| format!("{line}\n{}", restraints(gigabytes, wishes, &line[2..])))
+        .map(|line| format!("{line}\n{}", limits(gigabytes, settings, &line[2..])))
         .collect();
     let expected: String = lines
         .map(|line| match line.starts_with("# ") {
@@ -117,10 +115,10 @@ fn a_pause_is_a_limit_like_any_other() {
     let mut governor = Governor::new(&machine(24), &tuning("default"));
     governor.observe(signals("overheated"), std::time::Duration::ZERO);
     let before = governor.allowance().clone();
-    governor.pause(true);
-    let first = governor.allowance().restraints[0].to_string();
+    governor.set_paused(true);
+    let first = governor.allowance().limits[0].to_string();
     assert_eq!(first, "new questions wait: you paused it");
-    governor.pause(false);
+    governor.set_paused(false);
     assert_eq!(*governor.allowance(), before);
 }
 

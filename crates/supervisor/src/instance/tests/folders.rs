@@ -34,8 +34,11 @@ async fn what_a_crashed_owner_left_is_swept_away() {
     assert!(connect(data.path()).await.unwrap().is_none());
     let owner = open_with(data.path(), &workers(2)).await;
     assert!(owner.is_own());
-    let guest = connect(data.path()).await.unwrap().unwrap();
-    assert_eq!(finish(&mut guest.ask(ask("chat"))).await.0, "0 1 ");
+    let client = connect(data.path()).await.unwrap().unwrap();
+    assert_eq!(
+        finish(&mut client.submit(generate_request("chat"))).await.0,
+        "0 1 "
+    );
     let lock = fs::read_to_string(data.path().join("transom.lock")).unwrap();
     assert_eq!(lock, format!("{}\n", std::process::id()));
     owner.close().await;
@@ -80,15 +83,20 @@ async fn where_no_socket_can_be_made_the_owner_runs_alone() {
     fs::create_dir(data.path().join("transom.sock")).unwrap();
     let owner = open_with(data.path(), &workers(2)).await;
     assert!(owner.is_own());
-    let why = owner.why_unshared().unwrap().to_string();
+    let why = owner.sharing_error().unwrap().to_string();
     assert!(why.contains("transom.sock"), "{why}");
-    assert_eq!(finish(&mut owner.handle().ask(ask("chat"))).await.0, "0 1 ");
+    assert_eq!(
+        finish(&mut owner.handle().submit(generate_request("chat")))
+            .await
+            .0,
+        "0 1 "
+    );
     assert!(
-        Lock::take(data.path()).unwrap().is_none(),
+        InstanceLock::take(data.path()).unwrap().is_none(),
         "it has the lock"
     );
     in_time(owner.close()).await;
-    assert!(Lock::take(data.path()).unwrap().is_some());
+    assert!(InstanceLock::take(data.path()).unwrap().is_some());
 }
 
 #[tokio::test]
@@ -98,7 +106,7 @@ async fn a_path_too_long_for_a_socket_leaves_the_owner_alone_with_advice() {
     fs::create_dir(&data).unwrap();
     fs::set_permissions(&data, Permissions::from_mode(0o700)).unwrap();
     let owner = open_with(&data, &workers(2)).await;
-    let message = owner.why_unshared().unwrap().to_string();
+    let message = owner.sharing_error().unwrap().to_string();
     assert_eq!(refusal(&data).await, message);
     in_time(owner.close()).await;
     assert!(message.contains("transom.sock is too long"), "{message}");

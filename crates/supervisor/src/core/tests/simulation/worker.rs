@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use transom_engine_host::WorkerEnd;
 
 use crate::core::WorkerEvent;
-use crate::request::AskId;
+use crate::request::RequestId;
 
-/// A worker as the world knows it.
+/// A worker as the models knows it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scripted {
+pub(super) struct SimulatedWorker {
     /// What it will say next, in order.
-    pub(super) words: VecDeque<WorkerEvent>,
-    pub(super) job: Option<AskId>,
+    pub(super) pending_events: VecDeque<WorkerEvent>,
+    pub(super) job: Option<RequestId>,
     pub(super) has_memory: bool,
     pub(super) is_loaded: bool,
     /// It was told to end its load or job, and has not.
@@ -24,21 +24,21 @@ pub(super) struct Scripted {
     /// It says nothing more until it is killed.
     pub(super) is_silent: bool,
     /// A kill does not end it.
-    pub(super) is_immortal: bool,
+    pub(super) cannot_be_killed: bool,
     pub(super) is_stuck: bool,
     pub(super) is_broken: bool,
 }
 
-impl Scripted {
+impl SimulatedWorker {
     /// It was told to go, or is to be gone.
-    pub(super) fn is_leaving(&self) -> bool {
+    pub(super) fn is_ending(&self) -> bool {
         let ends_load = self.is_stopped && !self.is_loaded;
         ends_load || self.is_freeing || self.is_released || self.is_killed
     }
 
     /// How its process ends, or does not, when it is killed.
-    pub(super) fn death(&self, end: WorkerEnd) -> WorkerEvent {
-        match self.is_immortal {
+    pub(super) fn end_event(&self, end: WorkerEnd) -> WorkerEvent {
+        match self.cannot_be_killed {
             false => WorkerEvent::Gone(end),
             true => WorkerEvent::Stuck {
                 process_id: 4711,

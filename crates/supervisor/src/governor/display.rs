@@ -6,47 +6,47 @@ use std::fmt;
 
 use transom_signals::{MemoryPressure, ThermalState};
 
-use super::ladder::Demands;
-use super::{Because, Limit, Restraint};
+use super::limits::EffectiveLimits;
+use super::{ActiveLimit, Limit, LimitReason};
 
-impl Demands {
+impl EffectiveLimits {
     /// For people, what they would feel most first.
-    pub(super) fn restraints(&self) -> Vec<Restraint> {
-        let repaint = self.repaint.map(|(wait, why)| {
+    pub(super) fn active_limits(&self) -> Vec<ActiveLimit> {
+        let repaint = self.repaint.map(|(wait, reason)| {
             let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            (Limit::Repaint { milliseconds }, why)
+            (Limit::Repaint { milliseconds }, reason)
         });
-        let idle = self.idle.and_then(|(wait, why)| {
+        let idle = self.idle.and_then(|(wait, reason)| {
             let seconds = wait.as_secs();
-            Some((Limit::IdleUnload { seconds }, why?))
+            Some((Limit::IdleUnload { seconds }, reason?))
         });
-        let restraints = [
+        let limits = [
             of(Limit::RunningAnswers, self.stop_answers),
-            of(Limit::NewAnswers, self.held),
+            of(Limit::NewAnswers, self.blocked_by),
             tokens(|tokens| Limit::AnswerLength { tokens }, self.max_tokens),
             tokens(|tokens| Limit::Context { tokens }, self.context_length),
             tokens(|tokens| Limit::PrefillStep { tokens }, self.prefill_chunk),
-            of(Limit::Speculation, self.no_speculation),
+            of(Limit::Speculation, self.speculation_off),
             repaint,
             idle,
             of(Limit::SmallerModel, self.smaller_model),
         ];
-        let restraints = restraints.into_iter().flatten();
-        restraints
-            .map(|(limit, because)| Restraint { limit, because })
+        let limits = limits.into_iter().flatten();
+        limits
+            .map(|(limit, reason)| ActiveLimit { limit, reason })
             .collect()
     }
 }
 
-fn of(limit: Limit, because: Option<Because>) -> Option<(Limit, Because)> {
-    because.map(|because| (limit, because))
+fn of(limit: Limit, reason: Option<LimitReason>) -> Option<(Limit, LimitReason)> {
+    reason.map(|reason| (limit, reason))
 }
 
 fn tokens(
     limit: impl Fn(usize) -> Limit,
-    demanded: Option<(usize, Because)>,
-) -> Option<(Limit, Because)> {
-    demanded.map(|(n, because)| (limit(n), because))
+    limited: Option<(usize, LimitReason)>,
+) -> Option<(Limit, LimitReason)> {
+    limited.map(|(n, reason)| (limit(n), reason))
 }
 
 impl fmt::Display for Limit {
@@ -73,7 +73,7 @@ impl fmt::Display for Limit {
     }
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for LimitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory { pressure } => match pressure {

@@ -6,7 +6,7 @@ use super::timeline::check;
 fn a_broken_model_is_unloaded_and_the_next_ask_loads_it_anew() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -20,7 +20,7 @@ fn a_broken_model_is_unloaded_and_the_next_ask_loads_it_anew() {
         4s w1 gone
         4s show
         → unloaded chat (Fault), held Some(3180800000), freed Some(3180800000), by force false, took 1s; error: chat: decoding: the device is lost
-        5s ask 2 chat
+        5s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         ",
     );
@@ -31,7 +31,7 @@ fn a_broken_model_is_unloaded_and_the_next_ask_loads_it_anew() {
 fn a_model_that_breaks_while_it_is_trimmed_is_unloaded_and_its_conversation_forgotten() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -54,19 +54,19 @@ fn a_model_that_breaks_while_it_is_trimmed_is_unloaded_and_its_conversation_forg
 fn a_model_that_breaks_twice_in_a_row_fails_those_who_wait_for_it() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
-        0s ask 2 chat
-        → 2 waits at 1
-        0s ask 3 chat
-        → 3 waits at 2
+        0s request 2 chat
+        → 2 queued at 1
+        0s request 3 chat
+        → 3 queued at 2
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
         3s w1 broken
         3s w1 ended 1 backend
-        → 1 ENDED engine error: decoding: the device is lost; the model is unloaded, ask again to load it anew, unload w1, start w2, measure w2 chat 8192, 2 loading, 3 waits at 1
+        → 1 ENDED engine error: decoding: the device is lost; the model is unloaded, ask again to load it anew, unload w1, start w2, measure w2 chat 8192, 2 loading, 3 queued at 1
         4s w1 freed 100
         → release w1
         4s w1 gone
@@ -87,7 +87,7 @@ fn a_model_that_breaks_twice_in_a_row_fails_those_who_wait_for_it() {
 fn an_error_that_breaks_nothing_leaves_the_model() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -95,7 +95,7 @@ fn an_error_that_breaks_nothing_leaves_the_model() {
         → generate w1 1
         3s w1 ended 1 broken
         → 1 ENDED bad file, asleep
-        4s ask 2 chat
+        4s request 2 chat
         → generate w1 2, awake
         ",
     );
@@ -106,7 +106,7 @@ fn an_error_that_breaks_nothing_leaves_the_model() {
 fn what_a_template_says_is_for_the_one_who_asked() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192

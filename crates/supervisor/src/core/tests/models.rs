@@ -1,7 +1,7 @@
-//! The world of the tests: models of known size, and what their workers would say.
+//! The models of the tests: by_worker of known size, and what their workers would say.
 //!
 //! The budget is 6 GB. `chat` and `other` take 4 GB each, `embed` takes 1 GB: `embed` fits beside
-//! either, the two chat models do not fit together.
+//! either, the two chat by_worker do not fit together.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(super) const GB: u64 = 1_000_000_000;
 /// KV cache of one token in bytes.
 const KV_BYTES_PER_TOKEN: u64 = 100_000;
 
-/// KV cache of the conversation with `other`: a slow disk takes it in 2 s. The other models have
+/// KV cache of the conversation with `other`: a slow disk takes it in 2 s. The other by_worker have
 /// none.
 const CONVERSATION_BYTES: u64 = 2 * 200_000_000;
 
@@ -45,7 +45,7 @@ pub(super) fn tuning() -> Tuning {
         idle_unload: Some(Duration::from_secs(180)),
         memory_budget_bytes: Some(6 * GB),
         queue_limit: 2,
-        longest_hold: Duration::from_secs(30),
+        max_blocked_time: Duration::from_secs(30),
         ..Tuning::default()
     }
 }
@@ -89,27 +89,27 @@ pub(super) fn spec(name: &str) -> ModelSpec {
 
 /// What the tests know of each worker: what it was last told to measure or load.
 #[derive(Debug, Clone, Default)]
-pub(super) struct World {
-    models: BTreeMap<WorkerId, (ModelSource, Limits)>,
+pub(super) struct TestModels {
+    by_worker: BTreeMap<WorkerId, (ModelSource, Limits)>,
 }
 
-impl World {
-    pub(super) fn note(&mut self, effect: &Effect) {
+impl TestModels {
+    pub(super) fn record(&mut self, effect: &Effect) {
         if let Effect::Measure(worker, source, limits) | Effect::Load(worker, _, source, limits) =
             effect
         {
             let model = (source.clone(), limits.clone());
-            self.models.insert(*worker, model);
+            self.by_worker.insert(*worker, model);
         }
     }
 
     pub(super) fn need(&self, worker: WorkerId) -> MemoryNeed {
-        let (source, limits) = &self.models[&worker];
+        let (source, limits) = &self.by_worker[&worker];
         need_of(source, limits)
     }
 
     pub(super) fn path(&self, worker: WorkerId) -> PathBuf {
-        self.models[&worker].0.path.clone()
+        self.by_worker[&worker].0.path.clone()
     }
 
     pub(super) fn memory(&self, worker: WorkerId) -> MemoryUse {
@@ -129,7 +129,7 @@ impl World {
     }
 
     pub(super) fn loaded(&self, worker: WorkerId, restored_tokens: usize) -> WorkerEvent {
-        let (source, limits) = &self.models[&worker];
+        let (source, limits) = &self.by_worker[&worker];
         WorkerEvent::Loaded {
             info: Box::new(ModelInfo {
                 name: source.path.display().to_string(),

@@ -1,18 +1,18 @@
 //! Rules about memory that hold after every step.
 
-use super::worker::Scripted;
+use super::worker::SimulatedWorker;
 use super::{Simulation, WorkerId};
 
 impl Simulation {
     /// No model is loaded beside itself.
     pub(super) fn check_alone(&self, worker: WorkerId) {
-        let path = self.world.path(worker);
+        let path = self.models.path(worker);
         let mut others = self.workers.iter();
-        let is_twin = |(other, scripted): (&WorkerId, &Scripted)| {
+        let is_twin = |(other, worker_state): (&WorkerId, &SimulatedWorker)| {
             *other != worker
-                && scripted.has_memory
-                && !scripted.is_stuck
-                && self.world.path(*other) == path
+                && worker_state.has_memory
+                && !worker_state.is_stuck
+                && self.models.path(*other) == path
         };
         assert!(!others.any(is_twin), "{path:?} is loaded twice");
     }
@@ -21,9 +21,9 @@ impl Simulation {
         let holding = self
             .workers
             .iter()
-            .filter(|(_, scripted)| scripted.has_memory);
+            .filter(|(_, worker_state)| worker_state.has_memory);
         let bytes: u64 = holding
-            .map(|(worker, _)| self.world.need(*worker).total_bytes())
+            .map(|(worker, _)| self.models.need(*worker).total_bytes())
             .sum();
         assert!(
             bytes <= self.budget_bytes,
@@ -34,13 +34,13 @@ impl Simulation {
     /// While models take more than the budget, none is idle.
     pub(super) fn check_idle(&self) {
         let staying = self.workers.iter();
-        let staying = staying.filter(|(_, worker)| worker.has_memory && !worker.is_leaving());
+        let staying = staying.filter(|(_, worker)| worker.has_memory && !worker.is_ending());
         let bytes = staying.clone();
         let bytes: u64 = bytes
-            .map(|(id, _)| self.world.need(*id).total_bytes())
+            .map(|(id, _)| self.models.need(*id).total_bytes())
             .sum();
         let mut workers = staying.map(|(_, worker)| worker);
-        let is_idle = |worker: &Scripted| worker.is_loaded && worker.job.is_none();
+        let is_idle = |worker: &SimulatedWorker| worker.is_loaded && worker.job.is_none();
         assert!(
             bytes <= self.budget_bytes || !workers.any(is_idle),
             "{bytes} bytes are above the budget, and a model is idle"

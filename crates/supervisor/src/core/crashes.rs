@@ -5,21 +5,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Now;
+use super::Timestamp;
 use crate::request::ModelSpec;
 
 /// How long a death is remembered.
-const LASTS: Duration = Duration::from_secs(600);
+const EXPIRES_AFTER: Duration = Duration::from_secs(600);
 
 /// The specs whose last worker died before it finished anything, and when it did.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Strikes(Vec<(Arc<ModelSpec>, Now)>);
+pub(super) struct CrashCounter(Vec<(Arc<ModelSpec>, Timestamp)>);
 
-impl Strikes {
+impl CrashCounter {
     /// A worker of `spec` died with nothing finished. Returns true if the one before did as well;
     /// the next death is then a first one again.
-    pub(super) fn count(&mut self, spec: &Arc<ModelSpec>, now: Now) -> bool {
-        self.0.retain(|(_, at)| now < *at + LASTS);
+    pub(super) fn record(&mut self, spec: &Arc<ModelSpec>, now: Timestamp) -> bool {
+        self.0.retain(|(_, at)| now < *at + EXPIRES_AFTER);
         let is_second = self.0.iter().any(|(known, _)| known == spec);
         self.clear(spec);
         if !is_second {

@@ -6,17 +6,17 @@ use super::timeline::check;
 fn a_pause_finishes_the_answer_gives_the_memory_back_and_holds_what_comes() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
         2s w1 loaded
         → generate w1 1
         3s pause
-        4s ask 2 other
-        → 2 waits at 1, held
+        4s request 2 other
+        → 2 queued at 1, blocked
         5s w1 ended 1 well
-        → 1 ENDED Stop, unload w1 keeping, asleep, 2 waits at 0, held
+        → 1 ENDED Stop, unload w1 saving, asleep, 2 queued at 0, blocked
         6s w1 freed 100
         → release w1
         7s w1 gone
@@ -33,7 +33,7 @@ fn a_pause_finishes_the_answer_gives_the_memory_back_and_holds_what_comes() {
 fn a_pause_gives_an_idle_model_and_a_load_up() {
     check(
         "
-        0s ask 1 embed
+        0s request 1 embed
         → start w1, measure w1 embed 8192, awake, 1 loading
         0s w1 measured
         → load w1 embed 8192
@@ -41,12 +41,12 @@ fn a_pause_gives_an_idle_model_and_a_load_up() {
         → generate w1 1
         3s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        4s ask 2 chat
+        4s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         4s w2 measured
         → load w2 chat 8192
         5s pause
-        → unload w1, stop w2 load Cancelled, asleep, 2 waits at 0, held
+        → unload w1, stop w2 load Cancelled, asleep, 2 queued at 0, blocked
         6s w2 failed stopped
         → release w2
         6s w2 gone
@@ -64,7 +64,7 @@ fn a_pause_gives_an_idle_model_and_a_load_up() {
 fn a_pause_that_is_over_in_time_costs_nothing() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -74,7 +74,7 @@ fn a_pause_that_is_over_in_time_costs_nothing() {
         4s resume
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat
+        6s request 2 chat
         → generate w1 2, awake
         ",
     );
@@ -85,10 +85,10 @@ fn whoever_does_not_wait_is_refused_and_a_cancel_ends_the_wait() {
     check(
         "
         0s pause
-        0s ask 1 chat or-refuse
-        → 1 ENDED held
-        1s ask 2 chat
-        → 2 waits at 0, held
+        0s request 1 chat or-refuse
+        → 1 ENDED blocked
+        1s request 2 chat
+        → 2 queued at 0, blocked
         2s cancel 2
         → 2 ENDED Cancelled
         ",
@@ -102,13 +102,13 @@ fn a_machine_that_holds_back_counts_only_after_the_pause() {
         "
         0s pause
         0s signals hot
-        0s ask 1 chat
-        → 1 waits at 0, held
+        0s request 1 chat
+        → 1 queued at 0, blocked
         100s tick
         200s resume
-        → 1 waits at 0, held
+        → 1 queued at 0, blocked
         230s wait
-        → 1 ENDED held
+        → 1 ENDED blocked
         ",
     );
 }
@@ -118,10 +118,10 @@ fn a_quit_ends_a_pause_with_all_who_wait() {
     check(
         "
         0s pause
-        0s ask 1 chat
-        → 1 waits at 0, held
+        0s request 1 chat
+        → 1 queued at 0, blocked
         1s quit
-        → forget all, 1 ENDED quitting
+        → delete states of all, 1 ENDED quitting
         1s show
         → done
         ",

@@ -1,32 +1,32 @@
-//! Hysteresis: what is worse is taken at once, what is better after a quiet spell.
+//! Hysteresis: what is worse is taken at once, what is better after a quiet quiet_time.
 //!
-//! Rule: the level acted on is never below the latest one, and comes down at most once a spell.
+//! Rule: the level effective on is never below the latest one, and comes down at most once a quiet_time.
 
 use std::time::Duration;
 
-/// One signal, as it is acted on.
+/// One signal, as it is effective on.
 #[derive(Debug, Clone)]
-pub(super) struct Eased<L> {
+pub(super) struct Hysteresis<L> {
     /// How long it must be quiet before it eases.
-    spell: Duration,
-    acted: L,
+    quiet_time: Duration,
+    effective: L,
     latest: L,
-    quiet: Option<Quiet<L>>,
+    quiet: Option<QuietPeriod<L>>,
 }
 
-/// A time without the level that is acted on.
+/// A time without the level that is effective on.
 #[derive(Debug, Clone)]
-struct Quiet<L> {
+struct QuietPeriod<L> {
     since: Duration,
     /// The worst seen in it: what is eased to.
     worst: L,
 }
 
-impl<L: Copy + Ord + Default> Eased<L> {
-    pub(super) fn new(spell: Duration) -> Self {
+impl<L: Copy + Ord + Default> Hysteresis<L> {
+    pub(super) fn new(quiet_time: Duration) -> Self {
         Self {
-            spell,
-            acted: L::default(),
+            quiet_time,
+            effective: L::default(),
             latest: L::default(),
             quiet: None,
         }
@@ -34,17 +34,17 @@ impl<L: Copy + Ord + Default> Eased<L> {
 
     /// The level to act on.
     pub(super) fn level(&self) -> L {
-        self.acted
+        self.effective
     }
 
     pub(super) fn observe(&mut self, level: L, now: Duration) {
         self.latest = level;
-        if level >= self.acted {
-            self.acted = level;
+        if level >= self.effective {
+            self.effective = level;
             self.quiet = None;
             return;
         }
-        let quiet = self.quiet.get_or_insert(Quiet {
+        let quiet = self.quiet.get_or_insert(QuietPeriod {
             since: now,
             worst: level,
         });
@@ -57,13 +57,15 @@ impl<L: Copy + Ord + Default> Eased<L> {
             return;
         }
         if let Some(quiet) = self.quiet.take() {
-            self.acted = quiet.worst;
+            self.effective = quiet.worst;
             self.observe(self.latest, now);
         }
     }
 
     /// When it will ease if nothing worse comes.
     pub(super) fn due(&self) -> Option<Duration> {
-        self.quiet.as_ref().map(|quiet| quiet.since + self.spell)
+        self.quiet
+            .as_ref()
+            .map(|quiet| quiet.since + self.quiet_time)
     }
 }

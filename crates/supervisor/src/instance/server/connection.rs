@@ -16,54 +16,54 @@ use transom_engine_host::frame::{self, FrameError, FrameReader};
 use transom_engine_host::wire::MAX_FRAME_BYTES;
 
 use super::super::folder::own_user_id;
-use super::super::protocol::{Hello, MAX_HELLO_BYTES, ToClient, ToServer, Welcome};
-use super::Desk;
-use crate::answer::{Answer, AnswerEvent, Lease, Outcome};
+use super::super::protocol::{ClientMessage, Hello, MAX_HELLO_BYTES, ServerMessage, Welcome};
+use super::ServerState;
 use crate::handle::Handle;
-use crate::request::{Ask, AskError, AskId, Unload};
+use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
+use crate::response::{Outcome, RequestGuard, Response, ResponseEvent};
 use crate::status::Status;
 
-/// How long a client may take to greet.
-const GREETING: Duration = Duration::from_secs(5);
+/// How long a client may take to handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers of one client that are open or not yet read; more are not taken up until it reads.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN: usize = 1024;
 
 /// Asks of one client are named from its number, in these upper bits.
-const NUMBER_SHIFT: u32 = 32;
+const CLIENT_ID_SHIFT: u32 = 32;
 
 /// Serves a client until it goes away, or until the supervisor quits and it has read all. Fails
 /// with what the client did wrong.
-pub(super) async fn attend(
+pub(super) async fn serve(
     stream: UnixStream,
     number: u64,
-    greeting: OwnedSemaphorePermit,
-    desk: Arc<Desk>,
+    handshake_slot: OwnedSemaphorePermit,
+    state: Arc<ServerState>,
 ) -> Result<(), &'static str> {
     let peer = stream.peer_cred().map_err(|_| "nobody knows who it is")?;
     if peer.uid() != own_user_id() {
         return Err("it is another user's");
     }
-    let first_id = AskId(number << NUMBER_SHIFT);
+    let first_id = RequestId(number << CLIENT_ID_SHIFT);
     let (from, mut to) = stream.into_split();
     let mut from = FrameReader::new(from);
     from.set_limit(MAX_HELLO_BYTES);
-    let theirs = timeout(GREETING, from.read_async::<Hello>()).await;
-    let theirs = match theirs.map_err(|_| "it did not greet in time")? {
+    let theirs = timeout(HANDSHAKE_TIMEOUT, from.read_async::<Hello>()).await;
+    let theirs = match theirs.map_err(|_| "it did not handshake in time")? {
         Ok(Some(hello)) => hello,
         Ok(None) => return Ok(()),
-        Err(error) => return Err(fault(&error)),
+        Err(error) => return Err(fault_of(&error)),
     };
-    drop(greeting);
+    drop(handshake_slot);
     from.set_limit(MAX_FRAME_BYTES);
     let ours = Hello::own();
-    let agrees = theirs.agrees_with(&ours);
-    let is_closing = desk.asks.borrow().is_closing;
-    let seat = desk.seats.clone().try_acquire_owned().ok();
-    let welcome = match &seat {
+    let agrees = theirs.is_compatible_with(&ours);
+    let is_closing = state.requests.borrow().is_closing;
+    let slot = state.client_slots.clone().try_acquire_owned().ok();
+    let welcome = match &slot {
         _ if is_closing => Welcome::Closing,
-        Some(_) => Welcome::From(first_id),
-        None => Welcome::Refused(format!("{} programs use it already", super::MOST_GUESTS)),
+        Some(_) => Welcome::Accepted(first_id),
+        None => Welcome::Refused(format!("{} programs use it already", super::MAX_CLIENTS)),
     };
     let hello = Hello {
         welcome: Some(welcome),
@@ -76,66 +76,66 @@ pub(super) async fn attend(
     if is_closing {
         return Ok(());
     }
-    let Some(_seat) = seat else {
+    let Some(_slot) = slot else {
         return Err("there are too many");
     };
-    converse(from, to, first_id, desk).await
+    run(from, to, first_id, state).await
 }
 
-async fn converse(
+async fn run(
     from: FrameReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
-    first_id: AskId,
-    desk: Arc<Desk>,
+    first_id: RequestId,
+    state: Arc<ServerState>,
 ) -> Result<(), &'static str> {
     // Nothing waits here but the answers themselves, which join what is not yet read.
-    let (out, mut outbox) = mpsc::channel(1);
+    let (sender, mut messages) = mpsc::channel(1);
     let fault = Arc::<OnceLock<&'static str>>::default();
-    let of_reader = fault.clone();
+    let reader_fault = fault.clone();
     let mut reading = JoinSet::new();
     reading.spawn(async move {
-        let mut guest = Guest {
-            desk,
-            out: out.downgrade(),
+        let mut client = Client {
+            state,
+            sender: sender.downgrade(),
             first_id,
             next_id: first_id,
-            end_id: AskId(first_id.0 + (1 << NUMBER_SHIFT)),
+            end_id: RequestId(first_id.0 + (1 << CLIENT_ID_SHIFT)),
             open: JoinSet::new(),
         };
-        guest.show_status(out);
-        if let Err(fault) = guest.read(from).await {
-            of_reader.get_or_init(|| fault);
+        client.send_status(sender);
+        if let Err(fault) = client.read(from).await {
+            reader_fault.get_or_init(|| fault);
         }
     });
-    while let Some(message) = outbox.recv().await {
+    while let Some(message) = messages.recv().await {
         write(&mut to, &message).await?;
     }
     fault.get().map_or(Ok(()), |fault| Err(*fault))
 }
 
 /// What a client has open.
-struct Guest {
-    desk: Arc<Desk>,
+struct Client {
+    state: Arc<ServerState>,
     /// Alive while there is a supervisor whose status is shown.
-    out: mpsc::WeakSender<ToClient>,
+    sender: mpsc::WeakSender<ServerMessage>,
     /// Names of its asks: those that it used, and those that it may still use.
-    first_id: AskId,
-    next_id: AskId,
-    end_id: AskId,
+    first_id: RequestId,
+    next_id: RequestId,
+    end_id: RequestId,
     open: JoinSet<()>,
 }
 
-impl Guest {
+impl Client {
     /// Shows the state of this moment and then every change, the latest if the client lags.
-    fn show_status(&mut self, out: mpsc::Sender<ToClient>) {
-        let handle = self.desk.handle.clone();
+    fn send_status(&mut self, sender: mpsc::Sender<ServerMessage>) {
+        let handle = self.state.handle.clone();
         self.open.spawn(async move {
             let mut receiver = handle.status();
-            let mut status = handle.look().await;
+            let mut status = handle.current_status().await;
             drop(handle);
             loop {
                 let shown = status.revision;
-                if out.send(show(&status)).await.is_err() {
+                if sender.send(status_message(&status)).await.is_err() {
                     return;
                 }
                 while status.revision <= shown {
@@ -149,84 +149,99 @@ impl Guest {
     }
 
     async fn read(&mut self, mut from: FrameReader<OwnedReadHalf>) -> Result<(), &'static str> {
-        while let Some(message) = from.read_async().await.map_err(|error| fault(&error))? {
+        while let Some(message) = from.read_async().await.map_err(|error| fault_of(&error))? {
             while self.open.try_join_next().is_some() {}
-            while self.open.len() > MOST_OPEN {
+            while self.open.len() > MAX_OPEN {
                 self.open.join_next().await;
             }
-            let Some(out) = self.out.upgrade() else {
+            let Some(sender) = self.sender.upgrade() else {
                 return Ok(());
             };
             match message {
-                ToServer::Ask { id, ask } => {
+                ClientMessage::Request { id, request } => {
                     if !(self.next_id..self.end_id).contains(&id) {
                         return Err("it used a name that is not its own");
                     }
-                    self.next_id = AskId(id.0 + 1);
-                    self.ask(id, *ask, out);
+                    self.next_id = RequestId(id.0 + 1);
+                    self.submit(id, *request, sender);
                 }
-                ToServer::Cancel { id } if (self.first_id..self.next_id).contains(&id) => {
-                    self.desk.handle.cancel(id);
+                ClientMessage::Cancel { id } if (self.first_id..self.next_id).contains(&id) => {
+                    self.state.handle.cancel(id);
                 }
                 // Not its own, or never asked.
-                ToServer::Cancel { .. } => {}
-                ToServer::Unload { number, which } => self.unload(number, which, out),
-                ToServer::Pause { is_paused } => self.desk.handle.pause(is_paused),
-                ToServer::Tune { tuning } => self.desk.handle.tune(tuning),
-                ToServer::Unknown => {}
-                ToServer::ForgetConversations => self.desk.handle.forget_conversations(),
+                ClientMessage::Cancel { .. } => {}
+                ClientMessage::Unload { number, which } => self.unload(number, which, sender),
+                ClientMessage::SetPaused { is_paused } => self.state.handle.set_paused(is_paused),
+                ClientMessage::SetTuning { tuning } => self.state.handle.set_tuning(tuning),
+                ClientMessage::Unknown => {}
+                ClientMessage::ForgetConversations => self.state.handle.forget_conversations(),
             }
         }
         Ok(())
     }
 
     /// Asks at once, so that asks and cancels keep their order; the answer is passed on meanwhile.
-    fn ask(&mut self, id: AskId, ask: Ask, out: mpsc::Sender<ToClient>) {
-        let handle = self.desk.handle.clone();
-        let answer = self.desk.open_ask().map(|lease| {
-            let lease: Lease = Box::new(lease);
-            handle.ask_as(id, ask, Some(lease))
+    fn submit(
+        &mut self,
+        id: RequestId,
+        request: ModelRequest,
+        sender: mpsc::Sender<ServerMessage>,
+    ) {
+        let handle = self.state.handle.clone();
+        let response = self.state.open_request().map(|guard| {
+            let guard: RequestGuard = Box::new(guard);
+            handle.submit_as(id, request, Some(guard))
         });
         self.open.spawn(async move {
-            match answer {
-                Some(answer) => pass_on(answer, &handle, &out).await,
+            match response {
+                Some(response) => forward_response(response, &handle, &sender).await,
                 None => {
-                    let error = AskError::Quitting;
+                    let error = RequestError::Quitting;
                     let outcome = Outcome::Failed { error };
-                    let event = AnswerEvent::Ended { outcome };
+                    let event = ResponseEvent::Ended { outcome };
                     // A client that is gone needs no answer.
-                    let _ = out.send(ToClient::Answer { id, event }).await;
+                    let _ = sender.send(ServerMessage::Response { id, event }).await;
                 }
             }
         });
     }
 
-    fn unload(&mut self, number: u64, which: Unload, out: mpsc::Sender<ToClient>) {
-        let unload = self.desk.handle.unload(which);
+    fn unload(&mut self, number: u64, which: ModelSelector, sender: mpsc::Sender<ServerMessage>) {
+        let unload = self.state.handle.unload(which);
         self.open.spawn(async move {
             let result = unload.await;
-            let _ = out.send(ToClient::Unloaded { number, result }).await;
+            let _ = sender
+                .send(ServerMessage::Unloaded { number, result })
+                .await;
         });
     }
 }
 
 /// Passes an answer on to a client, and with its end the status that the end led to.
-async fn pass_on(mut answer: Answer, handle: &Handle, out: &mpsc::Sender<ToClient>) {
-    let id = answer.id();
-    while let Some(event) = answer.next().await {
-        if matches!(event, AnswerEvent::Ended { .. }) {
+async fn forward_response(
+    mut response: Response,
+    handle: &Handle,
+    sender: &mpsc::Sender<ServerMessage>,
+) {
+    let id = response.id();
+    while let Some(event) = response.next().await {
+        if matches!(event, ResponseEvent::Ended { .. }) {
             // Published before the end was written, and read in the same order.
-            let status = show(&handle.status().borrow());
-            let _ = out.send(status).await;
+            let status = status_message(&handle.status().borrow());
+            let _ = sender.send(status).await;
         }
-        if out.send(ToClient::Answer { id, event }).await.is_err() {
+        if sender
+            .send(ServerMessage::Response { id, event })
+            .await
+            .is_err()
+        {
             return;
         }
     }
 }
 
-fn show(status: &Status) -> ToClient {
-    ToClient::Status {
+fn status_message(status: &Status) -> ServerMessage {
+    ServerMessage::Status {
         status: Box::new(status.clone()),
     }
 }
@@ -235,14 +250,14 @@ async fn write<T: serde::Serialize>(
     to: &mut OwnedWriteHalf,
     message: &T,
 ) -> Result<(), &'static str> {
-    let frame = frame::encode(message).map_err(|error| fault(&error))?;
+    let frame = frame::encode(message).map_err(|error| fault_of(&error))?;
     // A client that is gone is no fault of anybody.
     let _ = to.write_all(&frame).await;
     Ok(())
 }
 
 /// What went wrong, without the words of the message.
-fn fault(error: &FrameError) -> &'static str {
+fn fault_of(error: &FrameError) -> &'static str {
     match error {
         FrameError::TooLong { .. } => "its message is too long",
         FrameError::Truncated => "it ended within a message",
