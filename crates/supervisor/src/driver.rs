@@ -60,7 +60,7 @@ struct SignalListener {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Urgency {
     /// At once.
-    Timestamp,
+    Immediate,
     /// Together with other progress.
     Progress,
 }

@@ -1,9 +1,9 @@
-//! What a shell holds of the supervisor: channels, and nothing else.
+//! The handle that programs use to talk to the supervisor. It consists of channels only.
 //!
-//! A [`Handle`] of this process and one that reaches another process through its socket are the
+//! A [`Handle`] of this process and one that reaches another process through its socket have the
 //! same type; they differ only in who reads the other end of the channel.
 //!
-//! Rule: no call waits for a model. What is asked is answered through an [`Response`] or a status.
+//! Rule: no call waits for a model. Results arrive through a [`Response`] or a status.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,21 +19,22 @@ use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
 use crate::response::{self, RequestGuard, Response, ResponseWriter};
 use crate::status::{Status, UnloadRecord};
 
-/// The supervisor, as shells know it. Clones speak to the same one, which lives at least as long
-/// as they do unless it is told to quit.
+/// Talks to a supervisor. Clones talk to the same supervisor, which runs at least until all of them
+/// are dropped, unless it is told to quit.
 #[derive(Debug, Clone)]
 pub struct Handle {
     messages: mpsc::UnboundedSender<HandleMessage>,
     status: watch::Receiver<Arc<Status>>,
-    /// The next ask's name. Held while an ask is sent, so that asks are sent in their names' order.
+    /// Id of the next request. Locked while a request is sent, so that requests are sent in the
+    /// order of their ids.
     next_id: Arc<Mutex<RequestId>>,
     shutdown_reason: ShutdownReason,
 }
 
-/// Why nothing is answered any more; set before the other end of the channel closes.
+/// Why the supervisor accepts no more messages; set before the other end of the channel closes.
 pub(crate) type ShutdownReason = Arc<OnceLock<RequestError>>;
 
-/// What shells ask for.
+/// A message from a [`Handle`] to the supervisor.
 #[derive(Debug)]
 pub(crate) enum HandleMessage {
     Submit(Box<ModelRequest>, ResponseWriter),
@@ -44,20 +45,21 @@ pub(crate) enum HandleMessage {
     ),
     SetTuning(Tuning),
     SetPaused(bool),
-    /// A snapshot of this moment, so that what counts down is right.
+    /// Returns the status as of now, with up-to-date countdowns.
     GetStatus(Reply<Arc<Status>>),
-    /// Nothing may be left of any conversation.
+    /// Deletes saved states and clears KV caches.
     ForgetConversations,
-    /// States may be saved in this folder, which is prepared, and this supervisor's alone.
+    /// Saves states in this folder, which is prepared and used by this supervisor only.
     SaveStatesIn(PathBuf),
     Quit,
 }
 
-/// Where an answer goes that comes once.
+/// The channel for a single reply.
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
 impl Handle {
-    /// A handle and the other end of its channel. Its asks are named from `first_id` on.
+    /// Returns a handle, the other end of its channel and its shutdown reason. Request ids count up
+    /// from `first_id`.
     pub(crate) fn new(
         status: watch::Receiver<Arc<Status>>,
         first_id: RequestId,
@@ -73,8 +75,8 @@ impl Handle {
         (handle, receiver, shutdown_reason)
     }
 
-    /// Asks for a model or an answer. Never waits: where the supervisor is gone, the answer ends
-    /// with [`RequestError::Quitting`] or [`RequestError::InstanceGone`].
+    /// Submits a request. Never waits: if the supervisor is gone, the response ends with
+    /// [`RequestError::Quitting`] or [`RequestError::InstanceGone`].
     pub fn submit(&self, request: ModelRequest) -> Response {
         let mut next_id = self.next_id.lock().unwrap_or_else(PoisonError::into_inner);
         let id = *next_id;
@@ -82,7 +84,8 @@ impl Handle {
         self.submit_as(id, request, None)
     }
 
-    /// As [`Handle::ask`], under a name that the caller chose and never chose before.
+    /// Submits a request like [`Handle::submit`], with an id that the caller chose and never used
+    /// before. `guard` is dropped when the request has ended.
     pub(crate) fn submit_as(
         &self,
         id: RequestId,
@@ -99,50 +102,51 @@ impl Handle {
         response
     }
 
-    /// Has models unloaded, beginning at once, also when the result is not waited for: ends the answers of theirs that
-    /// run and the asks that wait, and returns what came back when they are gone, one record for
-    /// each model that had begun to load.
+    /// Unloads models and returns when they are gone, with one record for each model whose load had
+    /// started. Ends their running response and fails the requests queued for them. The unload
+    /// starts at once, even if the future is never awaited.
     ///
     /// # Errors
-    /// [`RequestError::Quitting`] or [`RequestError::InstanceGone`] when the supervisor is gone; then so
-    /// are its models.
+    /// [`RequestError::Quitting`] or [`RequestError::InstanceGone`] if the supervisor, and with it
+    /// all models, is gone. [`RequestError::Stuck`] if a process does not end.
     pub fn unload(
         &self,
         which: ModelSelector,
     ) -> impl Future<Output = Result<Vec<UnloadRecord>, RequestError>> + Send + use<> {
         let (reply, gone) = oneshot::channel();
-        // A request that cannot be sent drops `reply`.
+        // If the message cannot be sent, `reply` is dropped.
         let _ = self.messages.send(HandleMessage::Unload(which, reply));
         let handle = self.clone();
         async move { gone.await.unwrap_or_else(|_| Err(handle.shutdown_error())) }
     }
 
-    /// Sets what the user chose. It takes effect at once, but never ends a running answer.
+    /// Applies new settings at once. They never end a running response.
     pub fn set_tuning(&self, tuning: Tuning) {
         let _ = self.messages.send(HandleMessage::SetTuning(tuning));
     }
 
-    /// Pauses everything, or lets it go on. Paused: the running answer is finished, then every model
-    /// is unloaded; what waits and what is asked from now on waits, and begins when it goes on
-    /// ([`crate::WhenBlocked::Refuse`]: is refused). It ends with the supervisor.
+    /// Pauses all models, or resumes. While paused, the running response is finished and every
+    /// model is unloaded. Queued and new requests start when the user resumes; those with
+    /// [`crate::WhenBlocked::Refuse`] fail. The pause ends with the supervisor.
     pub fn set_paused(&self, is_paused: bool) {
         let _ = self.messages.send(HandleMessage::SetPaused(is_paused));
     }
 
-    /// Has every conversation forgotten that the supervisor holds beside its callers: saved states on
-    /// disk, and the KV caches of loaded models, of a model that is answering when it has answered.
-    /// Models stay loaded. Returns at once.
+    /// Deletes all conversations that the supervisor keeps: the saved states on disk and the KV
+    /// caches of loaded models (if a model is generating, after its response). Models stay loaded.
+    /// Returns at once.
     pub fn forget_conversations(&self) {
         let _ = self.messages.send(HandleMessage::ForgetConversations);
     }
 
-    /// The supervisor's state, and every change of it. Closed when the supervisor is gone.
+    /// Returns a receiver of the supervisor's status and its changes. Closed when the supervisor is
+    /// gone.
     pub fn status(&self) -> watch::Receiver<Arc<Status>> {
         self.status.clone()
     }
 
-    /// The state at this very moment, where times that run down are right; of another process's
-    /// supervisor, and of one that is gone, the last one published.
+    /// Returns the status as of now, with up-to-date countdowns. If the supervisor belongs to
+    /// another process or is gone, returns the last published status.
     pub async fn current_status(&self) -> Arc<Status> {
         let (reply, status) = oneshot::channel();
         let _ = self.messages.send(HandleMessage::GetStatus(reply));
@@ -150,7 +154,7 @@ impl Handle {
         status.unwrap_or_else(|_| self.status.borrow().clone())
     }
 
-    /// Cancels an ask by name, for whoever does not hold its answer.
+    /// Cancels a request by id, for callers that do not have its [`Response`].
     pub(crate) fn cancel(&self, id: RequestId) {
         let _ = self.messages.send(HandleMessage::Cancel(id));
     }
@@ -163,9 +167,9 @@ impl Handle {
     }
 }
 
-/// A running supervisor of this process.
+/// A supervisor that runs in this process.
 ///
-/// Dropping it leaves it running until the last [`Handle`] is dropped; then it quits by itself.
+/// If it is dropped, it runs until the last [`Handle`] is dropped and then quits.
 #[derive(Debug)]
 pub struct Supervisor {
     handle: Handle,
@@ -173,9 +177,9 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a supervisor; to be called within a Tokio runtime, whose clock it goes by. Starts no
-    /// worker before one is needed. Conversations go with their models, unless it is started by
-    /// [`crate::instance::open`], which has a folder for them.
+    /// Starts a supervisor. Must be called within a Tokio runtime, whose clock it uses. Worker
+    /// processes are started only when needed. KV caches are not saved, unless the supervisor is
+    /// started by [`crate::instance::open`], which has a folder for them.
     pub fn start(
         workers: Arc<dyn Workers>,
         signals: Arc<dyn SignalSource>,
@@ -186,7 +190,8 @@ impl Supervisor {
         Self::start_with(workers, signals, hardware, tuning, keep_awake)
     }
 
-    /// As [`Supervisor::start`], keeping the machine awake in another way.
+    /// Starts a supervisor like [`Supervisor::start`], with another function to keep the machine
+    /// awake.
     pub(crate) fn start_with(
         workers: Arc<dyn Workers>,
         signals: Arc<dyn SignalSource>,
@@ -201,13 +206,13 @@ impl Supervisor {
         }
     }
 
-    /// A handle of it.
+    /// Returns a handle of this supervisor.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// From now on the states of unloaded models are saved in `folder`, which must be the user's
-    /// alone and this supervisor's. Without it they are lost with their models.
+    /// Saves the states of unloaded models in `folder` from now on. Only the user and this
+    /// supervisor may access it.
     pub(crate) fn save_states_in(&self, folder: PathBuf) {
         // A driver that is gone saves nothing.
         let _ = self
@@ -216,7 +221,7 @@ impl Supervisor {
             .send(HandleMessage::SaveStatesIn(folder));
     }
 
-    /// Quits as [`Supervisor::quit`] does, for whoever does not own it.
+    /// Quits like [`Supervisor::quit`], without consuming the supervisor.
     pub(crate) fn quit_detached(&self) -> impl Future<Output = ()> + Send + use<> {
         let Handle {
             messages,
@@ -224,16 +229,17 @@ impl Supervisor {
             ..
         } = self.handle();
         async move {
-            // A driver that is gone already has quit.
+            // A driver that is gone has quit already.
             let _ = messages.send(HandleMessage::Quit);
             while status.changed().await.is_ok() {}
         }
     }
 
-    /// Ends it: running answers end as cancelled, waiting asks as [`RequestError::Quitting`], every
-    /// model is unloaded. Returns when every process is gone.
+    /// Quits: cancels running responses, fails queued requests with [`RequestError::Quitting`] and
+    /// unloads every model. Returns when every process has ended, except those that cannot be
+    /// killed.
     pub async fn quit(self) {
-        // A driver that is gone already has quit.
+        // A driver that is gone has quit already.
         let _ = self.handle.messages.send(HandleMessage::Quit);
         if let Err(error) = self.driver.await {
             tracing::error!(%error, "the supervisor did not end in order");

@@ -1,7 +1,7 @@
-//! The stream of one ask, from where the supervisor writes to where a shell reads.
+//! The event stream of one request, from the supervisor to the program that reads it.
 //!
-//! Rule: writing never waits. A reader that lags gets consecutive texts of a section joined and
-//! only the latest progress, so what waits for it is never more than the response itself.
+//! Rule: writing never waits. For a slow reader, consecutive texts of a section are joined and only
+//! the latest progress is kept, so the buffer is never larger than the response itself.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,60 +15,61 @@ use crate::governor::LimitReason;
 use crate::handle::HandleMessage;
 use crate::request::{RequestError, RequestId};
 
-/// One step in the life of an ask. [`ResponseEvent::Ended`] is always the last, and comes once.
+/// An event of a request. [`ResponseEvent::Ended`] is always the last and occurs once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ResponseEvent {
-    /// It waits; told again whenever its position changes.
+    /// The request is queued; sent again whenever its position changes.
     Queued {
-        /// Asks before it, the running one included.
+        /// Number of requests before it, including the running one.
         position: usize,
-        /// Why nothing is answered at present; `None` when others are just first.
+        /// Why no request may start at present; `None` if it only waits for its turn.
         #[serde(rename = "held")]
         blocked_by: Option<LimitReason>,
     },
     /// Its model is being loaded.
     Loading {
-        /// How far; `None` while older models make room or its files are read.
+        /// Progress of the load; `None` while other models are unloaded or the files are measured.
         progress: Option<LoadProgress>,
     },
-    /// It goes on. Never carries [`TokenEvent::Finished`].
+    /// The response continues. Never contains [`TokenEvent::Finished`].
     Token {
-        /// What happened.
+        /// The engine's event.
         event: TokenEvent,
     },
-    /// It is over.
+    /// The request has ended.
     Ended {
-        /// How.
+        /// The result.
         outcome: Outcome,
     },
 }
 
-/// How an ask ended.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
     /// [`crate::Work::Load`]: the model is loaded.
     Loaded {
-        /// What it is.
+        /// Information about the model.
         info: Box<ModelInfo>,
     },
     /// [`crate::Work::Generate`]: the response is complete, or was ended early for `reason`.
     Finished {
-        /// Why it ended. Cancelled while still waiting: [`FinishReason::Cancelled`] with empty
-        /// figures.
+        /// Why it ended. A request canceled while queued has [`FinishReason::Cancelled`] and empty
+        /// statistics.
         reason: FinishReason,
-        /// What it took.
+        /// Statistics of the response.
         stats: Stats,
     },
-    /// There is no result, or only what was streamed so far.
+    /// The request failed; only the text streamed so far is available.
     Failed {
-        /// Why.
+        /// The error.
         error: RequestError,
     },
 }
 
-/// The reading end of an ask. Dropping it before [`ResponseEvent::Ended`] was read cancels the ask.
+/// Reads the events of a request. If it is dropped before [`ResponseEvent::Ended`] was read, the
+/// request is canceled.
 #[derive(Debug)]
 pub struct Response {
     stream: Arc<Stream>,
@@ -76,24 +77,24 @@ pub struct Response {
     is_over: bool,
 }
 
-/// Cancels its ask from any thread. Clones are of the same ask.
+/// Cancels a request from any thread. Clones cancel the same request.
 #[derive(Clone)]
 pub struct CancelHandle {
     id: RequestId,
     messages: mpsc::UnboundedSender<HandleMessage>,
 }
 
-/// The writing end. Dropped before it wrote [`ResponseEvent::Ended`], it ends the ask as one whose
-/// supervisor is gone.
+/// Writes the events of a request. If it is dropped before [`ResponseEvent::Ended`] was written,
+/// the request ends with [`RequestError::InstanceGone`].
 #[derive(Debug)]
 pub(crate) struct ResponseWriter {
     id: RequestId,
     stream: Arc<Stream>,
-    /// Let go when the ask is over, whether or not anybody has read its end.
+    /// Dropped when the request has ended, whether or not the reader has read the end.
     _lease: Option<RequestGuard>,
 }
 
-/// Something that lasts as long as an ask is open.
+/// A value that lives as long as a request is open.
 pub(crate) type RequestGuard = Box<dyn fmt::Debug + Send>;
 
 #[derive(Debug, Default)]
@@ -104,13 +105,13 @@ struct Stream {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Written and not yet read.
+    /// Events not read yet.
     unread: VecDeque<ResponseEvent>,
     has_ended: bool,
     is_abandoned: bool,
 }
 
-/// Both ends of the ask `id`, which is cancelled through `requests`.
+/// Creates the writer and the reader of the request `id`, which is canceled through `messages`.
 pub(crate) fn channel(
     id: RequestId,
     messages: mpsc::UnboundedSender<HandleMessage>,
@@ -131,16 +132,17 @@ pub(crate) fn channel(
 }
 
 impl Response {
-    /// The ask's name, as [`crate::Status`] mentions it.
+    /// Returns the id of the request, as in [`crate::Status`].
     pub fn id(&self) -> RequestId {
         self.cancel_handle.id
     }
 
-    /// Waits for the next event; `None` after [`ResponseEvent::Ended`]. Nothing is lost when the
-    /// returned future is dropped.
+    /// Waits for the next event; returns `None` after [`ResponseEvent::Ended`]. No event is lost if
+    /// the returned future is dropped.
     pub async fn next(&mut self) -> Option<ResponseEvent> {
         while !self.is_over {
-            // The writer leaves a permit, so changed between the look and the wait are not missed.
+            // `notify_one` stores a permit, so an event written between the check and the wait is
+            // not missed.
             let next = self.stream.state().unread.pop_front();
             if let Some(event) = next {
                 self.is_over = matches!(event, ResponseEvent::Ended { .. });
@@ -151,7 +153,8 @@ impl Response {
         None
     }
 
-    /// A way to cancel the ask while somebody waits for its events. Its end still comes.
+    /// Returns a handle that cancels the request, for example while another task reads its events.
+    /// The request still ends with [`ResponseEvent::Ended`].
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel_handle.clone()
     }
@@ -171,9 +174,9 @@ impl Drop for Response {
 }
 
 impl CancelHandle {
-    /// Asks the job to end after its running step. Without effect on an ask that is over.
+    /// Tells the job to end after its current step. Does nothing if the request has ended.
     pub fn cancel(&self) {
-        // A supervisor that is gone has ended the ask.
+        // If the supervisor is gone, the request has ended.
         let _ = self.messages.send(HandleMessage::Cancel(self.id));
     }
 }
@@ -185,19 +188,18 @@ impl fmt::Debug for CancelHandle {
 }
 
 impl ResponseWriter {
-    /// The ask's name.
+    /// Returns the id of the request.
     pub(crate) fn id(&self) -> RequestId {
         self.id
     }
 
-    /// Hands `event` to the reader. Nothing may be written after [`ResponseEvent::Ended`]; it would
-    /// be dropped.
+    /// Sends `event` to the reader. Events after [`ResponseEvent::Ended`] are dropped.
     pub(crate) fn write(&self, event: ResponseEvent) {
         self.stream.state().push(event);
         self.stream.changed.notify_one();
     }
 
-    /// Ends the ask without a result.
+    /// Ends the request with an error.
     pub(crate) fn fail(self, error: RequestError) {
         let outcome = Outcome::Failed { error };
         self.write(ResponseEvent::Ended { outcome });
@@ -209,7 +211,7 @@ impl Drop for ResponseWriter {
         let reason = "it ended before the response did".to_owned();
         let error = RequestError::InstanceGone { reason };
         let outcome = Outcome::Failed { error };
-        // Dropped by `push` if the end was written, as it should have been.
+        // `push` drops this if the end was already written, which is the normal case.
         self.write(ResponseEvent::Ended { outcome });
     }
 }
@@ -221,7 +223,7 @@ impl Stream {
 }
 
 impl State {
-    /// Adds `event`, joined with what was not yet read.
+    /// Adds `event`, joining it with the last unread event if possible.
     fn push(&mut self, event: ResponseEvent) {
         if self.has_ended {
             return;
@@ -245,7 +247,7 @@ impl State {
     }
 }
 
-/// Joins `event` to `last`, or returns it when it must stay an event of its own.
+/// Joins `event` to `last`, or returns it if they cannot be joined.
 fn join(last: &mut TokenEvent, event: TokenEvent) -> Option<TokenEvent> {
     match (last, event) {
         (

@@ -1,6 +1,6 @@
-//! What follows from the state, whatever happened: run after every event, until nothing changes.
+//! Everything that follows from the state alone. Runs after every event, until nothing changes.
 //!
-//! Rule: what is given back comes before what is begun, so nothing begins that must end at once.
+//! Rule: memory is freed before new work starts, so nothing starts that would have to end at once.
 
 use super::{Core, Effect, Model, Timestamp};
 use crate::status::UnloadReason;
@@ -19,8 +19,7 @@ impl Core {
         self.report_queue();
     }
 
-    /// While a person pauses, nothing is loaded and nothing stays loaded but for a running answer,
-    /// which is finished.
+    /// While paused, unloads every model except one that is generating, which finishes first.
     fn apply_pause(&mut self, now: Timestamp) {
         if !self.governor.is_paused() {
             return;
@@ -33,8 +32,8 @@ impl Core {
         }
     }
 
-    /// While models take more than the budget, which a person may have lowered, the one that was not
-    /// used for longest goes. Running answers and models that a person insisted on stay.
+    /// While models exceed the budget, which the user may have lowered, unloads the least recently
+    /// used one. Running responses and models loaded over budget on the user's request stay.
     fn enforce_budget(&mut self, now: Timestamp) {
         while self.committed_bytes() > self.budget.total_bytes {
             let Some(index) = self.least_recently_used(|model| !model.is_over_budget) else {
@@ -44,7 +43,7 @@ impl Core {
         }
     }
 
-    /// A load that nobody waits for any more is given up.
+    /// Ends a load if no queued request needs the model any more.
     fn cancel_unneeded_load(&mut self, now: Timestamp) {
         for index in 0..self.models.len() {
             let model = &self.models[index];
@@ -54,7 +53,8 @@ impl Core {
         }
     }
 
-    /// Does one thing for the first of the queue. Returns whether there may be more to do.
+    /// Takes one step towards serving the first request in the queue. Returns true if there may be
+    /// more to do.
     fn serve_next(&mut self, now: Timestamp) -> bool {
         let Some(first) = self.queue.front() else {
             return false;
@@ -62,8 +62,8 @@ impl Core {
         if self.n_running() > 0 || self.blocked_by().is_some() {
             return false;
         }
-        // A load that began is brought to its end, also when the ask that began it was cancelled
-        // and only one further back still wants it.
+        // A load that has started is completed, even if the request that started it was canceled
+        // and only a later one needs the model.
         if let Some(index) = self.models.iter().position(Model::is_incoming) {
             return self.make_room(index, now);
         }

@@ -1,6 +1,6 @@
-//! Models whose workers die: two deaths in a row are a pattern, one is an accident.
+//! Counts crashes of workers: two in a row fail the requests for the model, one does not.
 //!
-//! Rule: a success between two deaths, or some minutes, make them two accidents.
+//! Rule: two crashes are not in a row if a success is between them, or ten minutes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use super::Timestamp;
 use crate::request::ModelSpec;
 
-/// How long a death is remembered.
+/// How long a crash is remembered.
 const EXPIRES_AFTER: Duration = Duration::from_secs(600);
 
-/// The specs whose last worker died before it finished anything, and when it did.
+/// The specs whose last worker crashed before it completed any work, with the time of the crash.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CrashCounter(Vec<(Arc<ModelSpec>, Timestamp)>);
 
 impl CrashCounter {
-    /// A worker of `spec` died with nothing finished. Returns true if the one before did as well;
-    /// the next death is then a first one again.
+    /// Records that a worker of `spec` crashed before it completed any work. Returns true if the
+    /// previous one did too, and then starts to count from zero.
     pub(super) fn record(&mut self, spec: &Arc<ModelSpec>, now: Timestamp) -> bool {
         self.0.retain(|(_, at)| now < *at + EXPIRES_AFTER);
         let is_second = self.0.iter().any(|(known, _)| known == spec);
@@ -28,7 +28,7 @@ impl CrashCounter {
         is_second
     }
 
-    /// A worker of `spec` did what somebody asked for.
+    /// Forgets the crash of `spec`, because one of its workers completed a request.
     pub(super) fn clear(&mut self, spec: &ModelSpec) {
         self.0.retain(|(known, _)| **known != *spec);
     }

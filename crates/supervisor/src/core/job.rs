@@ -1,7 +1,7 @@
-//! Jobs: how an answer begins, is stopped, and ends.
+//! Jobs: how generating a response starts, is stopped, and ends.
 //!
-//! Rule: one job runs at a time over all models, and its model stays until it has settled. A stop
-//! that is not heeded in time ends the model's process.
+//! Rule: only one job runs at a time over all models, and its model stays loaded until the job has
+//! settled. If a job does not end in time after a stop, its process is killed.
 
 use transom_engine::{EngineError, FinishReason, Fit};
 use transom_engine_host::WorkerEnd;
@@ -15,19 +15,19 @@ use crate::response::Outcome;
 use crate::status::UnloadReason;
 
 impl Core {
-    /// Jobs that run: 0 or 1.
+    /// Returns the number of running jobs: 0 or 1.
     pub(super) fn n_running(&self) -> usize {
         let running = self.models.iter().filter(|model| model.job().is_some());
         running.count()
     }
 
-    /// The first of the queue gets its answer from the ready model `index`.
+    /// Starts the first request in the queue on the ready model `index`.
     pub(super) fn generate(&mut self, index: usize) {
         let Some(pending) = self.queue.pop_front() else {
             return;
         };
         let Work::Generate(request) = pending.work else {
-            // Asks that only load are answered before the queue is served.
+            // Load requests are finished before the queue is served.
             self.queue.push_front(pending);
             return;
         };
@@ -38,8 +38,8 @@ impl Core {
         self.effects.push(effect);
     }
 
-    /// Has the job of `index`, if there is one, end early. The first reason stands; where the
-    /// memory is needed, the time is the shorter one of an unload.
+    /// Stops the job of `index`, if it has one. The first reason is kept. If the memory is needed,
+    /// the shorter deadline of an unload applies.
     pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason, now: Timestamp) {
         let settle_by = now + self.tuning.stop_timeout;
         let model = &mut self.models[index];
@@ -59,7 +59,7 @@ impl Core {
         }
     }
 
-    /// A stopped job of `index` has no longer than an unload from now on.
+    /// Shortens the deadline of a stopped job of `index` to that of an unload.
     pub(super) fn shorten_stop(&mut self, index: usize, now: Timestamp) {
         let by = now + self.tuning.unload_timeout;
         if let Phase::Generating(Job {
@@ -70,7 +70,7 @@ impl Core {
         }
     }
 
-    /// The job of `index` did not heed its stop: its worker is killed, and the queue goes on.
+    /// Kills the worker of `index`, whose job did not end after a stop. The queue continues.
     pub(super) fn kill_job(&mut self, index: usize, now: Timestamp) {
         let model = &self.models[index];
         let Some(job) = model.job() else {
@@ -92,7 +92,7 @@ impl Core {
         self.kill(index, why, now);
     }
 
-    /// The model of `index` cannot be used any more. It goes when its job has settled.
+    /// Handles that the model of `index` is unusable: unloads it after its job has settled.
     pub(super) fn model_broke(&mut self, index: usize, source: EngineError, now: Timestamp) {
         self.models[index].is_broken = true;
         self.record_crash(index, &RequestError::Engine { source }, now);
@@ -108,7 +108,7 @@ impl Core {
         }
     }
 
-    /// The job of `index` has settled.
+    /// Handles that the job of `index` has settled.
     pub(super) fn job_ended(
         &mut self,
         index: usize,
@@ -153,7 +153,7 @@ impl Core {
     }
 }
 
-/// The error with which a model broke, and what follows from it.
+/// Adds advice for the user to the error that made a model unusable.
 fn with_advice(error: EngineError) -> EngineError {
     match error {
         EngineError::Backend { during, message } => EngineError::Backend {
@@ -164,7 +164,8 @@ fn with_advice(error: EngineError) -> EngineError {
     }
 }
 
-/// `error` for people who did not ask: a template's message may quote the conversation.
+/// Returns `error` as text for the status, which everybody can read. The message of a template may
+/// quote the conversation and is left out.
 fn without_prompt(error: &EngineError) -> String {
     match error {
         EngineError::Template { .. } => "the chat template refused the conversation".to_owned(),
@@ -180,7 +181,7 @@ fn without_prompt(error: &EngineError) -> String {
     }
 }
 
-/// The request as the machine allows it now.
+/// Applies the limits in force to the request.
 fn apply_limits(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
     let params = &mut request.params;
     params.max_tokens = min_limit(params.max_tokens, allowance.max_tokens);

@@ -1,7 +1,7 @@
-//! Loading: measure, make room, load; and what happens when that fails.
+//! Loading: estimate the memory, free enough of it, load; and what happens if that fails.
 //!
-//! Rule: one model at a time is on its way in, and it loads only when it fits the budget and every
-//! model that leaves is gone.
+//! Rule: only one model loads at a time. It loads only if it fits the budget and every model that
+//! is being unloaded is gone.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::request::{ModelSpec, RequestError};
 use crate::status::{PassedOver, UnloadReason};
 
 impl Core {
-    /// Starts a worker for `spec` and has it read what the model needs.
+    /// Starts a worker for `spec` and lets it estimate the memory that the model needs.
     pub(super) fn start_worker(&mut self, spec: Arc<ModelSpec>, now: Timestamp) {
         self.workers_started += 1;
         let worker = WorkerId(self.workers_started);
@@ -36,8 +36,8 @@ impl Core {
         self.effects.push(effect);
     }
 
-    /// A context length and a KV cache that the user chose stand; the defaults yield to memory
-    /// pressure.
+    /// Returns the limits for loading `spec`. A context length and KV cache chosen by the user are
+    /// kept; defaults are lowered under memory pressure.
     fn limits(&self, spec: &ModelSpec) -> Limits {
         let default = Limits::default();
         let allowance = self.governor.allowance();
@@ -58,7 +58,7 @@ impl Core {
         }
     }
 
-    /// Brings the incoming model `index` on if it can be. Returns whether anything changed.
+    /// Moves the load of model `index` forward if possible. Returns true if anything changed.
     pub(super) fn make_room(&mut self, index: usize, now: Timestamp) -> bool {
         let model = &self.models[index];
         let Phase::WaitingForRoom { need } = model.phase else {
@@ -83,8 +83,9 @@ impl Core {
                 }
                 None => self.refuse_too_large(index, need, None, now),
             },
-            // Tried before anything is taken from the user. Once a load: an engine without a
-            // smaller form says the same again, and then it goes on below.
+            // A small KV cache is tried before other models are unloaded. It is tried once per
+            // load: if the engine has none, it reports the same need again and the other cases
+            // apply.
             Verdict::FitsWithContext(_) | Verdict::TooLarge { .. } if may_shrink => {
                 self.models[index].limits.kv_cache = KvCacheChoice::Small;
                 self.measure(index);
@@ -102,8 +103,8 @@ impl Core {
         }
     }
 
-    /// The incoming model `index` fits: what is loaded of the same model with other settings goes
-    /// first. Returns whether there was something.
+    /// Unloads the ready model that the loading model `index`, which fits, replaces: the same model
+    /// with other settings. Returns true if there was one.
     fn unload_replaced(&mut self, index: usize, now: Timestamp) -> bool {
         let spec = self.models[index].spec.clone();
         let is_old = |model: &Model| model.is_ready() && model.spec.is_same_model(&spec);
@@ -114,7 +115,8 @@ impl Core {
         true
     }
 
-    /// The model is too large for the budget: its asks fail, unless one of them insists.
+    /// Fails the requests for a model that is too large for the budget, unless one of them has
+    /// `over_budget`.
     fn refuse_too_large(
         &mut self,
         index: usize,
@@ -147,8 +149,9 @@ impl Core {
         true
     }
 
-    /// Loads, unless a model that leaves is still there: what it really held is known, and free,
-    /// only when it is gone. One that does not end is not waited for.
+    /// Loads the model `index`, unless another one is still unloading: how much memory that one
+    /// really used is known, and free, only when its process has ended. Processes that cannot be
+    /// killed are not waited for.
     fn load_when_memory_is_free(&mut self, index: usize, now: Timestamp) -> bool {
         let holds =
             |model: &Model| model.is_unloading() && model.may_hold_memory() && !model.is_stuck();
@@ -167,8 +170,8 @@ impl Core {
         true
     }
 
-    /// The files cannot be used: the next variant if another form may do, else the end of all who
-    /// wait for the model, for they would only fail one after the other.
+    /// Handles that the files of `index` cannot be used: tries the next variant if that may help,
+    /// otherwise fails all requests for the model, because each would fail in the same way.
     pub(super) fn load_failed(&mut self, index: usize, error: EngineError, now: Timestamp) {
         let model = &mut self.models[index];
         let Some(skipped) = model
@@ -204,8 +207,8 @@ impl Core {
         self.release(index, UnloadReason::LoadEnded, now);
     }
 
-    /// Bytes of the budget that models take which are not on their way out, and processes that do not
-    /// end.
+    /// Returns the bytes of the budget used by models that are not being unloaded and by processes
+    /// that cannot be killed.
     pub(super) fn committed_bytes(&self) -> u64 {
         let stuck = self.stuck_bytes();
         let staying = self.models.iter().filter(|model| !model.is_unloading());
@@ -214,7 +217,7 @@ impl Core {
             .fold(stuck, u64::saturating_add)
     }
 
-    /// Bytes that models may use together under the memory pressure that there is.
+    /// Returns the bytes that models may use together under the present memory pressure.
     pub(super) fn budget_bytes(&self) -> u64 {
         bytes_under(self.governor.allowance().memory, &self.budget)
     }
@@ -226,8 +229,8 @@ impl Core {
             .fold(0, u64::saturating_add)
     }
 
-    /// Of the ready models, the one to make room for `need`: where one alone is enough, no other
-    /// is unloaded first.
+    /// Returns the ready model to unload to make room for `need`. Prefers one that is large enough
+    /// alone, so that no other has to be unloaded.
     fn next_to_evict(&self, need: &MemoryNeed) -> Option<usize> {
         let total = self.committed_bytes().saturating_add(need.total_bytes());
         let missing = total.saturating_sub(self.budget_bytes());
@@ -235,7 +238,7 @@ impl Core {
             .or_else(|| self.least_recently_used(|_| true))
     }
 
-    /// The ready model that was not used for longest, among those that `may_go`.
+    /// Returns the least recently used ready model that `may_go` accepts.
     pub(super) fn least_recently_used(&self, may_go: impl Fn(&Model) -> bool) -> Option<usize> {
         let ready = self.models.iter().enumerate();
         ready
@@ -245,9 +248,9 @@ impl Core {
     }
 }
 
-/// Why another form of the model is tried after `error` of this one: no engine runs it, or it is not
-/// there at all, as a form that is yet to be made. `None` where another form would only hide what
-/// is wrong: too little memory, or files that are damaged or incomplete.
+/// Returns why another variant is tried after this `error`: no engine supports this variant, or its
+/// file does not exist (for example because it is not converted yet). Returns `None` if another
+/// variant would only hide the problem: too little memory, or damaged or incomplete files.
 fn try_next_variant(variant: &ModelSource, error: &EngineError) -> Option<PassedOver> {
     let reason = match error {
         EngineError::Unsupported { reason, .. } => reason.clone(),

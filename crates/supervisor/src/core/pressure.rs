@@ -1,7 +1,7 @@
-//! The ladder of memory pressure: what is given back at which level.
+//! What is freed at each level of memory pressure.
 //!
-//! Rule: a level is acted on once when it rises, and all of it follows from the allowance, so what
-//! eases again needs no undoing.
+//! Rule: a level triggers actions only once, when it rises. Everything else follows from the
+//! allowance, so nothing has to be undone when pressure falls.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::governor::LimitReason;
 use crate::request::{RequestError, Role};
 use crate::status::UnloadReason;
 
-/// A conversation answered this recently is probably going on; its KV cache stays at a warning.
+/// A conversation with a response this recent probably continues, so a warning keeps its KV cache.
 const RECENT_USE: Duration = Duration::from_secs(60);
 
-/// Loads of its model that memory pressure may end before an ask is refused.
+/// Number of loads that memory pressure may end before the request fails.
 const MAX_SHED_LOADS: u8 = 2;
 
 impl Core {
@@ -47,8 +47,9 @@ impl Core {
         }
     }
 
-    /// The model `index` goes because of memory pressure. If it was loaded, or half loaded, for
-    /// nothing, whoever it was loaded for is told the second time: a third would end in the same way.
+    /// Counts an unload of model `index` by memory pressure. If the model was loaded, or partly
+    /// loaded, without completing a request, the requests for it fail the second time, because a
+    /// third load would end the same way.
     fn count_shed_load(&mut self, index: usize) {
         let model = &self.models[index];
         let is_for_nothing = model.load_started.is_some() && !model.has_completed_work;
@@ -71,7 +72,8 @@ impl Core {
         }
     }
 
-    /// Caches go. `will_unload`: those of idle models go with them.
+    /// Trims the caches of all models. With `will_unload`, idle models are skipped, because they
+    /// are unloaded anyway.
     fn trim_caches(&mut self, will_unload: bool, now: Timestamp) {
         for model in &self.models {
             let is_recent = now.saturating_sub(model.last_used) <= RECENT_USE;

@@ -1,6 +1,6 @@
-//! The queue: who waits, what they are reported, and how they end before they begin.
+//! The queue: pending requests, their progress events, and how they end before they start.
 //!
-//! Rule: whoever leaves the queue without becoming a job is reported its end in the same step.
+//! Rule: a request that leaves the queue without becoming a job gets its end in the same step.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::request::{ModelRequest, ModelSpec, RequestError, RequestId, WhenBlock
 use crate::response::{Outcome, ResponseEvent};
 use crate::variants;
 
-/// An ask that waits. The first of the queue may have its model loading.
+/// A queued request. The model of the first one may be loading.
 #[derive(Debug, Clone)]
 pub(super) struct PendingRequest {
     pub(super) id: RequestId,
     pub(super) spec: Arc<ModelSpec>,
     pub(super) work: Work,
     pub(super) over_budget: bool,
-    /// Loads of its model that memory pressure ended.
+    /// Number of loads of its model that memory pressure ended.
     pub(super) n_shed_loads: u8,
     when_blocked: WhenBlocked,
     blocked_since: Option<Timestamp>,
     reported: ReportedState,
 }
 
-/// What an ask was reported last, so that nothing is reported twice.
+/// The last progress sent for a request, so that none is sent twice.
 #[derive(Debug, Clone, PartialEq)]
 enum ReportedState {
     None,
@@ -67,11 +67,11 @@ impl Core {
                 },
             });
         }
-        // Whoever only wants a model that is there does not wait.
+        // A load request for a loaded model never waits.
         if request.work == Work::Load && self.loaded(&request.model).is_some() {
             return Ok(());
         }
-        // One is being served and does not wait.
+        // One request is being served and does not wait.
         let waiting = (self.queue.len() + self.n_running()).saturating_sub(1);
         let is_first = self.queue.is_empty() && self.n_running() == 0;
         if !is_first && waiting >= self.tuning.queue_limit {
@@ -80,8 +80,8 @@ impl Core {
         Ok(())
     }
 
-    /// The spec as others hold it already, so that equal specs are one allocation; else with its
-    /// variants in the order in which they are tried.
+    /// Returns the stored spec that equals `spec`, so that equal specs share one allocation. If
+    /// there is none, returns `spec` with its variants in the order in which they are tried.
     fn shared_spec(&self, spec: ModelSpec) -> Arc<ModelSpec> {
         let of_models = self.models.iter().map(|model| &model.spec);
         let of_queue = self.queue.iter().map(|pending| &pending.spec);
@@ -104,7 +104,7 @@ impl Core {
         }
     }
 
-    /// Ends those pending asks that `which` picks.
+    /// Fails the pending requests that `which` selects.
     pub(super) fn fail_queued(
         &mut self,
         which: impl Fn(&PendingRequest) -> bool,
@@ -118,7 +118,7 @@ impl Core {
         }
     }
 
-    /// Keeps the time of those whom the machine holds back, and ends those who waited too long.
+    /// Tracks how long requests have been blocked, and fails those that were blocked too long.
     pub(super) fn expire_blocked_requests(&mut self, now: Timestamp) {
         let Some(reason) = self.blocked_by() else {
             for pending in &mut self.queue {
@@ -126,7 +126,7 @@ impl Core {
             }
             return;
         };
-        // Of the machine people do not know how long it lasts; a pause is their own to end.
+        // How long signals last is unknown; a pause is ended by the user.
         let has_limit = reason != LimitReason::Paused;
         for pending in &mut self.queue {
             let since = pending.blocked_since.unwrap_or(now);
@@ -145,12 +145,12 @@ impl Core {
         Some(pending.blocked_since? + self.tuning.max_blocked_time)
     }
 
-    /// Why no ask may begin now.
+    /// Returns why no request may start now.
     pub(super) fn blocked_by(&self) -> Option<LimitReason> {
         self.governor.allowance().blocked_by
     }
 
-    /// Ends the asks that only wanted a model loaded which is loaded.
+    /// Ends load requests whose model is loaded.
     pub(super) fn finish_load_requests(&mut self, now: Timestamp) {
         let mut index = 0;
         while let Some(pending) = self.queue.get(index) {
@@ -177,7 +177,7 @@ impl Core {
         self.models.iter().position(is_it)
     }
 
-    /// Tells every pending ask what changed for it.
+    /// Sends progress to every pending request whose state changed.
     pub(super) fn report_queue(&mut self) {
         let n_before = self.n_running();
         let blocked_by = self.blocked_by();

@@ -1,10 +1,11 @@
-//! The state as people see it.
+//! Builds the status from the core's state.
 
 use super::{Core, Model, Phase, Timestamp};
 use crate::status::{ModelStatus, PhaseStatus, QueuedRequest, Status};
 
 impl Core {
-    /// A snapshot at `now`. Its revision and process id are 0, for whoever publishes it to fill in.
+    /// Returns a snapshot at `now`. The publisher fills in revision and process id, which are 0
+    /// here.
     pub fn status(&self, now: Timestamp) -> Status {
         let allowance = self.governor.allowance();
         let models = self.models.iter();

@@ -1,7 +1,7 @@
-//! Processes that were killed and do not end, because they hang in a driver or wait for a dead network
+//! Processes that were killed but do not end, because they hang in a driver or on a dead network
 //! share.
 //!
-//! Rule: such a process holds its bytes of the budget, and nothing waits for it.
+//! Rule: such a process keeps its bytes of the budget, and nothing waits for it.
 
 use transom_engine::MemoryNeed;
 use transom_engine_host::WorkerEnd;
@@ -13,8 +13,8 @@ use crate::request::RequestError;
 use crate::status::UnloadReason;
 
 impl Core {
-    /// The process of `index` was killed, by us or by its watchdog (`end` says why), and is still
-    /// there.
+    /// Handles that the process of `index` was killed, by the core or by its watchdog (`end` is the
+    /// reason), but does not end.
     pub(super) fn process_stuck(
         &mut self,
         index: usize,
@@ -30,20 +30,21 @@ impl Core {
         self.last_error = self.models[index].stuck().map(|error| error.to_string());
     }
 
-    /// The workers whose processes do not end, and what to tell whoever waits for that.
+    /// Returns the workers whose processes do not end, with the error for callers that wait for
+    /// them.
     pub(crate) fn stuck_workers(&self) -> impl Iterator<Item = (WorkerId, RequestError)> {
         let models = self.models.iter();
         models.filter_map(|model| Some((model.worker, model.stuck()?)))
     }
 
-    /// Bytes of the budget that processes hold which do not end.
+    /// Returns the bytes of the budget held by processes that do not end.
     pub(super) fn stuck_bytes(&self) -> u64 {
         let stuck = self.models.iter().filter(|model| model.is_stuck());
         stuck.map(Model::stuck_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Why a model with this `need` is refused although it would fit without a process that does not
-    /// end; `None` if it would not.
+    /// Returns the error for a model with this `need` that would fit if all killed processes ended;
+    /// `None` if it would not fit even then.
     pub(super) fn refused_by_stuck(&self, need: &MemoryNeed) -> Option<RequestError> {
         let in_use = self.committed_bytes().saturating_sub(self.stuck_bytes());
         match decide(self.budget_bytes(), need, in_use, self.evictable_bytes()) {
@@ -54,12 +55,12 @@ impl Core {
 }
 
 impl Model {
-    /// Whether its process was killed and does not end.
+    /// Returns true if its process was killed but does not end.
     pub(super) fn is_stuck(&self) -> bool {
         self.stuck().is_some()
     }
 
-    /// What its process may hold: the model, or a load that failed.
+    /// Returns the bytes that its process may hold: the model, or a failed load.
     fn stuck_bytes(&self) -> u64 {
         self.reserved_bytes().max(self.failed_load_bytes)
     }

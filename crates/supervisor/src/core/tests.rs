@@ -1,4 +1,5 @@
-//! The core's rules as timelines, and all short histories tried exhaustively.
+//! Tests of the core's rules: timelines of single cases, exhaustive search of short histories, and
+//! long random ones.
 
 mod broken_models;
 mod explore;

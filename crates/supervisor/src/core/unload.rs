@@ -1,6 +1,6 @@
-//! Unloading, verified: freed and measured, then the process ends; by force where it must.
+//! Verified unloading: drop the model, measure the process, let it exit; kill it if necessary.
 //!
-//! Rule: an unload is over when the process is gone, and begins only when no job runs.
+//! Rule: an unload starts only when no job runs and is complete only when the process is gone.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use super::{
 use crate::request::{ModelSelector, RequestError, Role};
 use crate::status::{UnloadReason, UnloadRecord};
 
-/// Bytes that a library may keep until its process ends, whatever the model's size: tables, threads,
-/// what its allocator holds. llama.cpp keeps one or two megabytes, which is a tenth of a tiny model.
+/// Bytes that libraries may keep until the process ends, whatever the size of the model: tables,
+/// threads, allocator caches. llama.cpp keeps one or two megabytes, which is a tenth of a tiny
+/// model.
 const LIBRARY_RESIDUE_BYTES: u64 = 32 << 20;
 
-/// Bytes a second that a slow disk takes, for the time that keeping a conversation may add to an
-/// unload.
+/// Bytes per second that a slow disk writes, for the extra time that saving a state may take.
 const SLOW_DISK_BYTES_PER_SECOND: u64 = 200_000_000;
 
-/// Most time that it may add: others wait for the memory.
+/// Maximum extra time for saving a state, because other models wait for the memory.
 const MAX_SAVE_TIME: Duration = Duration::from_secs(10);
 
-/// How long a secondary model stays unused while the chat model is kept for good.
+/// Idle time after which a secondary model is unloaded while the chat model is kept loaded.
 const SECONDARY_IDLE: Duration = Duration::from_secs(180);
 
 impl Core {
-    /// The workers of the models that `which` means, in whatever phase.
+    /// Returns the workers of the models that `which` selects, in any phase.
     pub(crate) fn workers_of(&self, which: &ModelSelector) -> Vec<WorkerId> {
         let meant = self
             .models
@@ -39,14 +39,14 @@ impl Core {
         meant.map(|model| model.worker).collect()
     }
 
-    /// What came back when `worker`, the last one gone, was unloaded; `None` where another went
-    /// after it, or it had not begun to load.
+    /// Returns the record of the unload of `worker`; `None` if another worker ended after it or its
+    /// load had not started.
     pub(crate) fn unload_record_of(&self, worker: WorkerId) -> Option<&UnloadRecord> {
         let (last, record) = self.last_unload.as_ref()?;
         (*last == worker).then_some(record)
     }
 
-    /// A person wants memory back: also those who wait for the models are told so.
+    /// Unloads models on the user's request, and fails the requests queued for them.
     pub(super) fn unload_selected(&mut self, which: &ModelSelector, now: Timestamp) {
         self.effects.push(Effect::DeleteSavedStates(which.clone()));
         self.fail_queued(
@@ -60,8 +60,8 @@ impl Core {
         }
     }
 
-    /// Removes every saved state, and the KV cache of every loaded model. A worker that is answering
-    /// or loading drops its cache after that.
+    /// Deletes every saved state, and the KV cache of every loaded model. A worker that is
+    /// generating or loading drops its cache afterwards.
     pub(super) fn forget_conversations(&mut self) {
         self.effects
             .push(Effect::DeleteSavedStates(ModelSelector::All));
@@ -72,13 +72,13 @@ impl Core {
                     self.effects.push(trim);
                 }
                 Phase::Loading { .. } => model.clears_cache_when_loaded = true,
-                // They hold none, or save one that the effect above removes.
+                // They have no KV cache, or are saving one that the effect above deletes.
                 Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Unloading(_) => {}
             }
         }
     }
 
-    /// Unloads `index`, ending its job first if it has one.
+    /// Unloads `index`, stopping its job first if it has one.
     pub(super) fn stop_and_unload(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         self.stop_job(index, FinishReason::Cancelled, now);
         match &mut self.models[index].phase {
@@ -91,7 +91,7 @@ impl Core {
         }
     }
 
-    /// Begins the unload of a model that has no job.
+    /// Starts the unload of a model that has no job.
     pub(super) fn begin_unload(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let worker = self.models[index].worker;
         match self.models[index].phase {
@@ -117,7 +117,7 @@ impl Core {
                 self.set_unload_step(index, why, UnloadStep::Freeing, now);
                 self.extend_deadline(index, time);
             }
-            // A job settles first.
+            // The job settles first.
             Phase::Generating(_) => {}
             Phase::Unloading(_) => self.shorten_deadline(index, why, now),
         }
@@ -129,8 +129,8 @@ impl Core {
         }
     }
 
-    /// An unload that began goes on. But the time that was given for keeping the conversation is
-    /// taken back when somebody needs the memory at once.
+    /// Takes back the extra time for saving the state if the memory is needed at once. The unload
+    /// itself continues.
     fn shorten_deadline(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let by = now + self.tuning.unload_timeout;
         let Phase::Unloading(unloading) = &mut self.models[index].phase else {
@@ -149,21 +149,21 @@ impl Core {
         }
     }
 
-    /// Lets a worker go that has no model.
+    /// Releases a worker that has no model.
     pub(super) fn release(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let worker = self.models[index].worker;
         self.effects.push(Effect::Release(worker));
         self.set_unload_step(index, why, UnloadStep::Exiting, now);
     }
 
-    /// Kills the worker; its job, if it has one, must have been ended.
+    /// Kills the worker. Its job, if it has one, must have been ended before.
     pub(super) fn kill(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let worker = self.models[index].worker;
         self.effects.push(Effect::Kill(worker));
         self.set_unload_step(index, why, UnloadStep::Killed, now);
     }
 
-    /// The next step of an unload; the first reason, time and deadline stand.
+    /// Sets the step of an unload. The reason, start and deadline of the first step are kept.
     pub(super) fn set_unload_step(
         &mut self,
         index: usize,
@@ -190,7 +190,7 @@ impl Core {
         }
     }
 
-    /// The load that was to end had just succeeded.
+    /// Unloads a model whose load succeeded although it was told to stop.
     pub(super) fn unload_after_load(&mut self, index: usize, now: Timestamp) {
         let worker = self.models[index].worker;
         self.effects
@@ -198,8 +198,8 @@ impl Core {
         self.set_unload_step(index, UnloadReason::LoadEnded, UnloadStep::Freeing, now);
     }
 
-    /// The model is dropped. What leaked goes with the process, but a process that keeps much of
-    /// its memory is not trusted to end well either.
+    /// Handles that the model was dropped. A leak is freed with the process, but a process that
+    /// keeps much of its memory is killed, because it may not exit cleanly either.
     pub(super) fn model_freed(
         &mut self,
         index: usize,
@@ -210,7 +210,7 @@ impl Core {
         model.freed(footprint);
         let is_freed = match (model.footprint_growth(), model.residual_bytes()) {
             (Some(growth), Some(left)) => left <= (growth / 10).max(LIBRARY_RESIDUE_BYTES),
-            // The system does not tell; the end of the process is proof enough.
+            // The system reports no footprint; the end of the process frees the memory in any case.
             (_, _) => true,
         };
         if is_freed {
@@ -220,7 +220,7 @@ impl Core {
         }
     }
 
-    /// The process of an unloading model is gone: its memory is the system's again.
+    /// Handles that the process of an unloading model has ended and its memory is free.
     pub(super) fn process_gone(&mut self, index: usize, end: &WorkerEnd, now: Timestamp) {
         let model = self.models.remove(index);
         let Phase::Unloading(unloading) = &model.phase else {
@@ -245,7 +245,7 @@ impl Core {
         self.last_unload = Some((model.worker, record));
     }
 
-    /// When `model`, which is ready, goes for want of use. Not while somebody waits for it.
+    /// Returns when the ready model is unloaded for being idle; `None` while a request needs it.
     pub(super) fn idle_at(&self, model: &Model) -> Option<Timestamp> {
         if self.is_needed(model) {
             return None;
@@ -253,7 +253,7 @@ impl Core {
         let allowed = self.governor.allowance().idle_unload;
         let wait = match model.spec.role {
             Role::Chat => allowed,
-            // The wish to keep the model loaded is for the chat model.
+            // `keep_loaded` applies to the chat model only.
             Role::Draft | Role::Embedder => {
                 let wait = self.tuning.idle_unload.unwrap_or(SECONDARY_IDLE);
                 allowed.or(Some(wait))
@@ -262,17 +262,17 @@ impl Core {
         Some(model.last_used + wait?)
     }
 
-    /// Whether it goes now for want of use.
+    /// Returns true if the model has been idle for long enough to be unloaded.
     pub(super) fn is_idle(&self, model: &Model, now: Timestamp) -> bool {
         self.idle_at(model).is_some_and(|at| at <= now)
     }
 
-    /// Whether somebody waits for it.
+    /// Returns true if a queued request needs the model.
     pub(super) fn is_needed(&self, model: &Model) -> bool {
         self.queue.iter().any(|pending| model.serves(&pending.spec))
     }
 
-    /// Unloads what was not used for long, and kills what did not end in time.
+    /// Unloads models that were idle for too long, and kills workers that missed a deadline.
     pub(super) fn enforce_deadlines(&mut self, now: Timestamp) {
         for index in 0..self.models.len() {
             let model = &self.models[index];
@@ -292,11 +292,11 @@ impl Core {
     }
 }
 
-/// Whether the conversation of `model`, which is ready, is kept when it is unloaded for this reason,
-/// and the time that it takes at most.
+/// Returns whether the KV cache of the ready model is saved when it is unloaded for this reason,
+/// and the maximum extra time.
 ///
-/// It is kept when its user is likely to come back to it. Not when somebody wants it gone, or the
-/// memory at once.
+/// It is saved if the user is likely to continue the conversation, and not if the user wants it
+/// deleted or the memory is needed at once.
 fn state_on_unload(model: &Model, why: UnloadReason) -> (StateOnUnload, Duration) {
     let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
     match why {

@@ -1,7 +1,8 @@
-//! What workers say: every pair of phase and event, written out.
+//! Events of workers: every combination of phase and event is listed.
 //!
-//! Rule: what cannot be means that the worker is broken; it is killed, and event_name so. What can come
-//! late, because it crossed a command of ours, is ignored.
+//! Rule: an event that is impossible in a phase means that the worker is broken; it is killed and
+//! the error is reported. An event that may be late, because it crossed one of our commands, is
+//! ignored.
 
 use transom_engine::MemoryUse;
 use transom_engine::ModelInfo;
@@ -152,7 +153,8 @@ impl Core {
             }
             (S::StoppingLoad, E::LoadFailed(_)) => self.release(index, UnloadReason::LoadEnded, now),
             (S::Freeing, E::Unloaded(footprint)) => self.model_freed(index, footprint, now),
-            // Late: a step of the load that ends, a trim, a measurement that nobody waits for.
+            // Late: progress of a load that is stopping, a trim, a measurement that is no longer
+            // needed.
             (S::StoppingLoad, E::LoadProgress(_) | E::Footprint(_))
             | (S::Freeing, E::Trimmed { .. } | E::Broken(_) | E::Footprint(_))
             | (
@@ -171,7 +173,7 @@ impl Core {
                 | E::Footprint(_)
                 | E::Unloaded(_),
             )
-            // ReportedState to `hear`, whatever the step.
+            // Handled for every step in `handle_worker_event`.
             | (_, E::Stuck { .. }) => {}
             (
                 S::StoppingLoad,
@@ -221,13 +223,14 @@ impl Core {
         }
     }
 
-    /// A worker is gone that was not told to go. Its job fails; whoever waits gets a new worker.
+    /// Handles a worker that ended without being told to. Its job fails; queued requests get a new
+    /// worker.
     fn worker_died(&mut self, index: usize, end: WorkerEnd, now: Timestamp) {
         self.fail_job_of_dead_worker(index, end, now);
         self.models.remove(index);
     }
 
-    /// A worker that was not told to go came to its `end`: its job fails, and its death counts.
+    /// Fails the job of a worker that ended without being told to, and records the crash.
     pub(super) fn fail_job_of_dead_worker(&mut self, index: usize, end: WorkerEnd, now: Timestamp) {
         let during = self.models[index].activity().to_owned();
         let error = RequestError::WorkerGone { end, during };
@@ -235,7 +238,7 @@ impl Core {
         self.record_crash(index, &error, now);
     }
 
-    /// A worker sent what it must not send: nothing that it says is believed any more.
+    /// Handles an impossible event: kills the worker and fails its job.
     fn protocol_violation(&mut self, index: usize, event_name: &'static str, now: Timestamp) {
         let model = &self.models[index];
         let during = model.activity().to_owned();
@@ -258,8 +261,8 @@ impl Core {
         }
     }
 
-    /// Two workers in a row that die with nothing finished are a pattern: who waits for the model
-    /// is told, instead of a third being started.
+    /// Records that a worker failed. If two workers in a row fail without completing any work, the
+    /// queued requests for the model fail instead of starting a third.
     pub(super) fn record_crash(&mut self, index: usize, error: &RequestError, now: Timestamp) {
         let model = &self.models[index];
         let spec = model.spec.clone();
@@ -270,7 +273,7 @@ impl Core {
     }
 }
 
-/// The event's name, for the message about a worker that spoke out of turn.
+/// Returns the name of the event, for the error message about a protocol violation.
 fn name_of(event: &WorkerEvent) -> &'static str {
     match event {
         E::Measured(_) => "measured",
