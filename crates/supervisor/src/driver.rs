@@ -1,8 +1,8 @@
-//! The shell round the core: everything that can wake the supervisor on one screen, and every
-//! effect carried out.
+//! The driver: waits for everything that can wake the supervisor, and executes every effect of the
+//! core.
 //!
-//! Rule: it decides nothing. The text of answers goes past the core, from the worker to the
-//! answer's writer; all else goes through [`Core::step`], in the order in which it came.
+//! Rule: the driver makes no decisions. The text of a response goes from the worker directly to the
+//! response's writer; everything else goes through [`Core::step`], in the order of arrival.
 
 mod executor;
 mod publisher;
@@ -27,17 +27,17 @@ pub(crate) use executor::KeepAwakeFn;
 use publisher::Publisher;
 use unload_waiters::UnloadWaiters;
 
-/// Asks the system to stay awake for a running answer, as long as the result lives.
+/// Keeps the system awake for a running response, as long as the result lives.
 pub(crate) fn keep_awake() -> KeepAwake {
     KeepAwake::begin("a local model is answering")
 }
 
-/// See the head of this file.
+/// The supervisor's main loop. See the module documentation.
 pub(crate) struct Driver {
     core: Core,
     began: Instant,
     requests: mpsc::UnboundedReceiver<HandleMessage>,
-    /// Every handle is gone.
+    /// All handles are dropped.
     has_no_handles: bool,
     signals: SignalListener,
     reports: mpsc::Receiver<(WorkerId, WorkerReport)>,
@@ -47,16 +47,16 @@ pub(crate) struct Driver {
     shutdown_reason: ShutdownReason,
 }
 
-/// What the machine says: the latest value, and the source, which stops when it is dropped.
+/// The latest system signals and their source, which stops when it is dropped.
 struct SignalListener {
     latest: watch::Receiver<Option<SystemSignals>>,
     _sender: Arc<watch::Sender<Option<SystemSignals>>>,
     source: Arc<dyn SignalSource>,
-    /// What the source was last told.
+    /// The value last passed to the source.
     has_models: bool,
 }
 
-/// How soon people must see what an event changed.
+/// How soon a status change must be published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Urgency {
     /// At once.
@@ -65,10 +65,10 @@ enum Urgency {
     Progress,
 }
 
-/// Reports that wait for the driver. Beyond that workers wait, and join their texts.
+/// Capacity of the channel for worker reports. When it is full, workers wait and join their texts.
 const N_WAITING_REPORTS: usize = 64;
 
-/// A supervisor that is yet to be run, and a handle of it.
+/// Creates a supervisor that is not running yet, and its handle.
 pub(crate) fn prepare(
     workers: Arc<dyn Workers>,
     signals: Arc<dyn SignalSource>,
@@ -96,7 +96,7 @@ pub(crate) fn prepare(
 }
 
 impl Driver {
-    /// Runs until everything ended after a quit, or after the last handle was dropped.
+    /// Runs until everything has ended after a quit, or after the last handle was dropped.
     pub(crate) async fn run(mut self) {
         while !self.core.is_done() {
             let wake_at = self.wake_at();
@@ -116,7 +116,7 @@ impl Driver {
             ..
         } = self;
         executor.close().await;
-        // Its watchers learn of the end when nothing is left.
+        // Closes the status channel, which tells receivers that nothing is left.
         drop(publisher);
     }
 
@@ -124,15 +124,15 @@ impl Driver {
         self.began.elapsed()
     }
 
-    /// When the core or the status wants to be looked at again.
+    /// Returns when the core or the publisher is due next.
     fn wake_at(&self) -> Option<Instant> {
         let deadlines = self.core.next_deadline().into_iter();
         let next = deadlines.chain(self.publisher.due()).min()?;
         self.began.checked_add(next)
     }
 
-    /// The status is published before anybody is told, so that whoever reads of an end finds it in
-    /// the status.
+    /// Publishes the status before it executes the effects, so that a reader of a response's end
+    /// finds it in the status.
     fn step(&mut self, event: Event, urgency: Urgency) {
         let now = self.now();
         let effects = self.core.step(event, now);
@@ -168,7 +168,7 @@ impl Driver {
             Some(HandleMessage::GetStatus(reply)) => {
                 let now = self.now();
                 let status = self.publisher.publish(self.core.status(now), now);
-                // Whoever wanted to look may have gone.
+                // The receiver may be gone.
                 let _ = reply.send(status);
             }
             Some(HandleMessage::ForgetConversations) => {
@@ -241,10 +241,11 @@ impl Driver {
                 let event = WorkerEvent::Footprint(bytes);
                 return self.step(Event::Worker(worker, event), Urgency::Progress);
             }
-            // The machine's own source knows the level, which is one for all processes.
+            // The supervisor's own signal source knows the level, which is the same for all
+            // processes.
             Report::MemoryNotice => return self.signals.source.look_again(),
             Report::Unloaded { footprint } => WorkerEvent::Unloaded(footprint),
-            // They end at the parent's side of the wire.
+            // Handled in the parent's wire code.
             Report::Hello { .. } | Report::Pong { .. } => return,
         };
         self.step(Event::Worker(worker, event), Urgency::Immediate);
@@ -258,14 +259,14 @@ impl Driver {
             .worker_gone(worker, record, &self.executor);
     }
 
-    /// Nobody waits for processes that cannot be ended.
+    /// Fails the unload calls that wait for processes that cannot be killed.
     fn fail_stuck_unloads(&mut self) {
         for (worker, error) in self.core.stuck_workers() {
             self.unload_waiters.worker_stuck(worker, &error);
         }
     }
 
-    /// Refuses what came too late.
+    /// Refuses messages that arrived too late.
     fn refuse_remaining_messages(&mut self) {
         let _ = self.shutdown_reason.set(RequestError::Quitting);
         self.requests.close();
@@ -286,7 +287,7 @@ impl Driver {
 }
 
 impl SignalListener {
-    /// Listens to `source`, whose present value is the first.
+    /// Listens to `source`, starting with its current value.
     fn listen(source: Arc<dyn SignalSource>) -> Self {
         let (sender, latest) = watch::channel(None);
         let sender = Arc::new(sender);
@@ -296,7 +297,7 @@ impl SignalListener {
         }));
         let current = source.current();
         sender.send_if_modified(|latest| {
-            // What was called back meanwhile is newer.
+            // A value from the callback is newer.
             let is_first = latest.is_none();
             latest.get_or_insert(current);
             is_first

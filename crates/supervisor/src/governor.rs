@@ -1,29 +1,29 @@
-//! From the machine's signals to what is allowed now, and why.
+//! Turns system signals into limits, each with its reason.
 //!
-//! | while | context | answers | prefill step | speculation | repaint | unused models go after (≤ 16 GB) | new asks | smaller model |
+//! | while | context | response length | prefill step | speculation | repaint | idle unload (≤ 16 GB) | new requests | smaller model |
 //! |---|---|---|---|---|---|---|---|---|
-//! | all is well | | | | yes | 16 ms | 3 min (2 min); 10 min from 32 GB | | |
+//! | no signal | | | | yes | 16 ms | 3 min (2 min); 10 min from 32 GB | | |
 //! | memory warning, or thrashing | 4096 | 1024 | 512 | | | 60 s (30 s) | | |
-//! | memory critical | 4096 | 1024 | 512 | no | | at once | wait | |
+//! | memory critical | 4096 | 1024 | 512 | no | | at once | blocked | |
 //! | heat serious | | 1024 | 256 | no | 100 ms | | | offered |
-//! | heat critical | | 1024 | 256 | no | 100 ms | | wait | offered |
+//! | heat critical | | 1024 | 256 | no | 100 ms | | blocked | offered |
 //! | Low Power Mode | 4096 | 1024 | | no | 100 ms | 90 s (60 s) | | offered |
 //! | on battery | | | | | | 2 min (90 s) | | |
 //!
-//! While the user pauses, new asks wait, whatever the machine says.
+//! While the user has paused, new requests are blocked, whatever the signals.
 //!
-//! Without a GPU that shares the memory a repaint waits 80 ms at least: models compute on the
-//! processor that draws.
+//! Without a GPU that shares the memory, a repaint waits at least 80 ms, because models run on the
+//! CPU that also draws.
 //!
-//! Where several apply, the tightest of each column holds. The user's own idle wait yields to
-//! memory pressure and thrashing only, and the wish to keep models to critical pressure only.
-//! Running answers go on, except when swap grows under critical pressure.
+//! If several rows apply, the strictest value of each column is used. Only memory pressure and
+//! thrashing override the user's own idle time, and only critical pressure overrides the setting to
+//! keep models loaded. Running responses continue, except when swap grows under critical pressure.
 //!
-//! A signal eases when it was quiet for a while: memory 15 s, thrashing 30 s, heat 60 s, power
-//! mode and battery 5 s. It then comes down to the worst that was seen in that time.
+//! A limit ends only after a quiet time without its signal: memory 15 s, thrashing 30 s, heat 60 s,
+//! power mode and battery 5 s. The signal then falls to the worst level seen in that time.
 //!
-//! Rule: tightening is immediate, easing waits for a quiet spell, and every limit that differs from
-//! its default carries its reason.
+//! Rule: limits start immediately and end only after a quiet time. Every value that differs from
+//! its default has a reason.
 
 mod display;
 mod hysteresis;
@@ -40,46 +40,47 @@ use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 use hysteresis::Hysteresis;
 use limits::{MachineSize, OtherInputs};
 
-/// Quiet that memory pressure needs before it eases. Shorter than [`Tuning::finish_timeout`] and
-/// [`Tuning::max_blocked_time`] by default, so that a short peak costs neither an answer nor an ask.
+/// Quiet time of memory pressure. By default it is shorter than [`Tuning::finish_timeout`] and
+/// [`Tuning::max_blocked_time`], so that a short peak ends neither a response nor a queued request.
 const MEMORY_QUIET_TIME: Duration = Duration::from_secs(15);
 
 /// Longer, because swap is written in bursts.
 const THRASHING_QUIET_TIME: Duration = Duration::from_secs(30);
 
-/// A case takes about a minute to follow its chip.
+/// The case of a computer takes about a minute to follow the temperature of its chip.
 const HEAT_QUIET_TIME: Duration = Duration::from_secs(60);
 
-/// Only against a loose plug: people expect to see what they switched.
+/// Only filters a loose plug: users expect to see the change when they plug in or out.
 const POWER_QUIET_TIME: Duration = Duration::from_secs(5);
 
-/// What the user may set. Everything else follows from the machine.
+/// Settings of the supervisor. Everything else follows from the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tuning {
-    /// Unload a model after this long without use; `None` chooses by machine and power.
+    /// Idle time after which a model is unloaded; `None` selects it by machine and power source.
     #[serde(
         rename = "idle_unload_seconds",
         with = "transom_engine::seconds::option"
     )]
     pub idle_unload: Option<Duration>,
-    /// A wish to keep the chat model loaded; critical memory pressure overrides it.
+    /// Keep the chat model loaded; critical memory pressure overrides this.
     pub keep_loaded: bool,
-    /// Bytes that models may use together; `None` chooses by machine.
+    /// Bytes that models may use together; `None` selects the budget of the machine.
     pub memory_budget_bytes: Option<u64>,
-    /// Asks that may wait; the next is refused as busy.
+    /// Maximum number of queued requests; a further request fails as busy.
     pub queue_limit: usize,
-    /// How long an ask waits for the machine to allow work again before it is refused.
+    /// How long a request may be blocked before it fails.
     #[serde(rename = "longest_hold_seconds", with = "transom_engine::seconds")]
     pub max_blocked_time: Duration,
-    /// How long a running answer may go on under critical memory pressure before it is ended.
+    /// How long a running response may continue under critical memory pressure before it is
+    /// stopped.
     #[serde(rename = "finish_within_seconds", with = "transom_engine::seconds")]
     pub finish_timeout: Duration,
-    /// How long a stopped answer may take to end before its process is killed. Where the memory is
-    /// needed, [`Tuning::unload_timeout`] holds instead.
+    /// How long a stopped response may take to end before its process is killed. If the memory is
+    /// needed, [`Tuning::unload_timeout`] applies instead.
     #[serde(rename = "stop_within_seconds", with = "transom_engine::seconds")]
     pub stop_timeout: Duration,
-    /// How long a process may take to give its memory back before it is killed.
+    /// How long a process may take to free its memory before it is killed.
     #[serde(rename = "unload_within_seconds", with = "transom_engine::seconds")]
     pub unload_timeout: Duration,
 }
@@ -91,8 +92,7 @@ impl Default for Tuning {
             keep_loaded: false,
             memory_budget_bytes: None,
             queue_limit: 8,
-            // Longer than the longest quiet spell, so that whoever waits for heat to pass has a
-            // chance.
+            // Longer than the longest quiet time, so that a request can outlast heat.
             max_blocked_time: Duration::from_secs(90),
             finish_timeout: Duration::from_secs(20),
             stop_timeout: Duration::from_secs(10),
@@ -101,86 +101,86 @@ impl Default for Tuning {
     }
 }
 
-/// What the machine allows now.
+/// What is allowed at present.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Allowance {
-    /// Memory pressure as it is effective on: raised at once, lowered after a quiet spell.
+    /// Effective memory pressure: rises at once, falls after a quiet time.
     pub memory: MemoryPressure,
-    /// Stop running answers now, for swap grows under critical pressure.
+    /// Running responses must stop now, because swap grows under critical pressure.
     pub stop_answers: bool,
-    /// Most tokens of context for conversations that can be shortened.
+    /// Maximum context in tokens, for conversations that can be shortened.
     pub context_length: Option<usize>,
-    /// Most tokens of a prefill step.
+    /// Maximum number of tokens of a prefill step.
     pub prefill_chunk: Option<usize>,
-    /// Most tokens of an answer not yet begun.
+    /// Maximum number of tokens of a response that has not started.
     pub max_tokens: Option<usize>,
-    /// Whether tokens may be guessed ahead.
+    /// Speculative decoding is allowed.
     pub speculation: bool,
-    /// Least time between two repaints of a streaming answer.
+    /// Minimum time between two repaints of a streaming response.
     #[serde(rename = "repaint_interval_seconds", with = "transom_engine::seconds")]
     pub repaint_interval: Duration,
-    /// Unload a model after this long without use; `None` keeps it.
+    /// Idle time after which a model is unloaded; `None` keeps it loaded.
     #[serde(
         rename = "idle_unload_seconds",
         with = "transom_engine::seconds::option"
     )]
     pub idle_unload: Option<Duration>,
-    /// Whether asks may begin, else why not.
+    /// Why no request may start; `None` if requests may start.
     #[serde(rename = "held")]
     pub blocked_by: Option<LimitReason>,
-    /// Whether shells should offer a smaller model.
+    /// Programs should offer a smaller model.
     pub offer_smaller_model: bool,
-    /// Every limit above that differs from its default, with its reason; for people.
+    /// Every limit in force that differs from its default, with its reason; for people.
     #[serde(rename = "restraints")]
     pub limits: Vec<ActiveLimit>,
 }
 
-/// One limit in force and its reason. Reads as `shorter answers (1024 tokens): Low Power Mode`.
+/// A limit in force and its reason. Displayed as `shorter answers (1024 tokens): Low Power Mode`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveLimit {
-    /// What is limited, and how far.
+    /// The limit.
     pub limit: Limit,
-    /// Why.
+    /// The reason.
     #[serde(rename = "because")]
     pub reason: LimitReason,
 }
 
-/// What is limited. Reads as `shorter answers (1024 tokens)`.
+/// Something that is limited. Displayed as `shorter answers (1024 tokens)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum Limit {
-    /// Running answers are ended.
+    /// Running responses are stopped.
     RunningAnswers,
-    /// New answers wait.
+    /// New requests wait.
     NewAnswers,
-    /// Answers not yet begun end after so many tokens.
+    /// Responses that have not started are limited in length.
     AnswerLength {
-        /// Most tokens.
+        /// Maximum number of tokens.
         tokens: usize,
     },
-    /// Conversations that can be shortened are read back so far.
+    /// Conversations that can be shortened are limited in length.
     Context {
-        /// Most tokens.
+        /// Maximum number of tokens.
         tokens: usize,
     },
-    /// Prompts are read in smaller steps.
+    /// Prefill steps are smaller.
     PrefillStep {
-        /// Most tokens of one.
+        /// Maximum number of tokens of a step.
         tokens: usize,
     },
-    /// No token is guessed ahead.
+    /// Speculative decoding is off.
     Speculation,
-    /// Growing answers are repainted less often.
+    /// Streaming responses are repainted less often.
     Repaint {
-        /// Least milliseconds between two repaints.
+        /// Minimum milliseconds between two repaints.
         milliseconds: u64,
     },
-    /// Unused models go sooner, or later, than is usual.
+    /// The idle time before an unload differs from the default.
     IdleUnload {
-        /// After so many seconds; 0 is at once.
+        /// Idle time in seconds; 0 unloads at once.
         seconds: u64,
     },
-    /// A smaller model would do better.
+    /// A smaller model is recommended.
     SmallerModel,
 }
 
@@ -188,27 +188,27 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "because", rename_all = "snake_case")]
 pub enum LimitReason {
-    /// The system asks for memory back.
+    /// The system reports memory pressure.
     Memory {
-        /// How urgently.
+        /// The level.
         pressure: MemoryPressure,
     },
-    /// Swap grows.
+    /// Swap is growing.
     Thrashing,
-    /// It is hot.
+    /// The machine is hot.
     Heat {
-        /// How hot.
+        /// The thermal state.
         state: ThermalState,
     },
     /// Low Power Mode is on.
     LowPower,
-    /// No mains power.
+    /// The machine runs on battery.
     Battery,
     /// The machine has little memory.
     SmallMachine,
     /// The user's setting.
     Setting,
-    /// The user paused everything.
+    /// The user paused all models.
     Paused,
 }
 
@@ -218,18 +218,18 @@ impl fmt::Display for ActiveLimit {
     }
 }
 
-/// Turns signals into an [`Allowance`]. Pure: `now` is an argument, and never goes back.
+/// Computes the [`Allowance`] from signals. Pure: `now` is an argument, and must not go back.
 #[derive(Debug, Clone)]
 pub struct Governor {
     size: MachineSize,
-    /// Least time between two repaints on this machine.
+    /// Minimum time between two repaints on this machine.
     min_repaint_interval: Duration,
     tuning: Tuning,
     latest: SystemSignals,
     memory: Hysteresis<MemoryPressure>,
     is_thrashing: Hysteresis<bool>,
-    /// Thrashing and critical pressure at one time. Not the two eased ones together: an answer is
-    /// not ended for what is over.
+    /// Thrashing and critical pressure at the same time. Not derived from the two fields above,
+    /// because a response must not be stopped for a combination that never occurred.
     stop_answers: Hysteresis<bool>,
     is_paused: bool,
     thermal: Hysteresis<ThermalState>,
@@ -239,7 +239,7 @@ pub struct Governor {
 }
 
 impl Governor {
-    /// A machine that has not said anything yet.
+    /// Creates a governor before the first signal.
     pub fn new(hardware: &Hardware, tuning: &Tuning) -> Self {
         let size = MachineSize::of(hardware.memory_bytes);
         let min_repaint_interval = limits::min_repaint_interval(hardware);
@@ -266,8 +266,7 @@ impl Governor {
         }
     }
 
-    /// Takes the machine's state at `now`. What is worse holds at once; what is better, after a
-    /// quiet spell.
+    /// Takes the signals at `now`. Worse levels apply at once, better ones after a quiet time.
     pub fn observe(&mut self, signals: SystemSignals, now: Duration) {
         self.relax(now);
         self.latest = signals;
@@ -281,24 +280,24 @@ impl Governor {
         self.update_allowance();
     }
 
-    /// Takes new settings; they hold at once.
+    /// Applies new settings at once.
     pub fn set_tuning(&mut self, tuning: &Tuning) {
         self.tuning = tuning.clone();
         self.update_allowance();
     }
 
-    /// The user pauses everything, or lets it go on; it holds at once.
+    /// Pauses or resumes, at once.
     pub fn set_paused(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
         self.update_allowance();
     }
 
-    /// Whether the user paused everything.
+    /// Returns true if the user has paused.
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Eases what was quiet for long enough. Harmless at any time.
+    /// Lowers the signals whose quiet time is over. May be called at any time.
     pub fn tick(&mut self, now: Duration) {
         if self.next_deadline().is_some_and(|due| due <= now) {
             self.relax(now);
@@ -306,8 +305,8 @@ impl Governor {
         }
     }
 
-    /// When the next easing is due; `None` while time alone changes nothing. Later than the last
-    /// `now`.
+    /// Returns when the next quiet time ends, which is later than the last `now`; `None` if the
+    /// passing of time changes nothing.
     pub fn next_deadline(&self) -> Option<Duration> {
         let due = [
             self.memory.due(),
@@ -320,12 +319,12 @@ impl Governor {
         due.into_iter().flatten().min()
     }
 
-    /// What is allowed now.
+    /// Returns what is allowed at present.
     pub fn allowance(&self) -> &Allowance {
         &self.allowance
     }
 
-    /// What the machine said last.
+    /// Returns the latest signals.
     pub fn signals(&self) -> SystemSignals {
         self.latest
     }

@@ -1,8 +1,8 @@
-//! Workers that follow a script, as tasks on the runtime's clock, and what asks them.
+//! Scripted workers, and functions that create requests for them.
 //!
-//! They keep every promise of the wire but have no process and no model, so that hours pass in a
-//! moment on a paused clock. Rule: a script says how long things take and what goes wrong; all else
-//! is as with a real worker.
+//! The workers are tasks that follow the protocol, but without a process and a model, so that hours
+//! pass in a moment on a paused clock. Rule: a script only sets how long things take and what
+//! fails; everything else is as with a real worker.
 
 mod reading;
 
@@ -33,54 +33,55 @@ pub use reading::{finish, first_text, reason, status_where};
 /// Footprint of a worker without a model, in bytes.
 const EMPTY_BYTES: u64 = 10_000_000;
 
-/// Id of the process of a worker that [cannot be killed](Fault::CannotBeKilled).
+/// Process id of a worker that [cannot be killed](Fault::CannotBeKilled).
 pub const STUCK_PROCESS: u32 = 4711;
 
-/// Steps in which a load reports its progress.
+/// Number of steps in which a load reports its progress.
 const LOAD_STEPS: u64 = 4;
 
-/// What one worker does.
+/// The behavior of one worker.
 #[derive(Debug, Clone)]
 pub struct WorkerScript {
-    /// Bytes of its model's weights.
+    /// Size of the model's weights in bytes.
     pub weight_bytes: u64,
-    /// How long its load takes.
+    /// Duration of the load.
     pub load_time: Duration,
-    /// Makes its load fail.
+    /// Error of the load, if it fails.
     pub load_error: Option<EngineError>,
-    /// Its answer, in tokens.
+    /// Tokens of every response.
     pub tokens: Vec<String>,
-    /// Time before each of them.
+    /// Time before each token.
     pub token_interval: Duration,
-    /// How long freeing its model takes.
+    /// Time to drop the model.
     pub unload_time: Duration,
-    /// Whether it hears of memory pressure when it begins an answer.
+    /// The worker gets a memory pressure notice when it starts a response.
     pub has_memory_notice: bool,
-    /// What goes wrong.
+    /// What fails.
     pub fault: Fault,
 }
 
-/// What goes wrong with a worker.
+/// A failure of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// Nothing fails.
     None,
-    /// It dies half way through its load.
+    /// The worker crashes halfway through the load.
     DiesInLoad,
-    /// It dies in each answer, after so many tokens.
+    /// The worker crashes in each response, after this number of tokens.
     DiesAfter(usize),
-    /// It dies when it is to free its model.
+    /// The worker crashes when it should drop its model.
     DiesInUnload,
-    /// It frees its model and never says so.
+    /// The worker drops its model but never reports it.
     HangsInUnload,
-    /// As well, and a kill does not end it: the system cannot.
+    /// Like [`Fault::HangsInUnload`], and a kill does not end the process.
     CannotBeKilled,
-    /// It frees its model, but the memory does not come back.
+    /// The worker drops its model, but the memory is not freed.
     Leaks,
 }
 
 impl Default for WorkerScript {
-    /// Loads 2 GB in 400 ms, answers `Paris is the capital.` with 20 ms a token, frees in 50 ms.
+    /// Loads 2 GB in 400 ms, responds `Paris is the capital.` at 20 ms per token, and unloads in 50
+    /// ms.
     fn default() -> Self {
         Self {
             weight_bytes: 2_000_000_000,
@@ -97,7 +98,7 @@ impl Default for WorkerScript {
     }
 }
 
-/// Starts scripted workers. Clones share their counts.
+/// Starts scripted workers. Clones share their counters.
 #[derive(Clone)]
 pub struct ScriptedWorkers {
     script: Arc<dyn Fn(usize) -> WorkerScript + Send + Sync>,
@@ -106,7 +107,7 @@ pub struct ScriptedWorkers {
 }
 
 impl ScriptedWorkers {
-    /// Workers of which the first follows `script(0)`, the second `script(1)`, and so on.
+    /// Creates workers of which the first follows `script(0)`, the second `script(1)`, and so on.
     pub fn new(script: impl Fn(usize) -> WorkerScript + Send + Sync + 'static) -> Self {
         Self {
             script: Arc::new(script),
@@ -115,17 +116,17 @@ impl ScriptedWorkers {
         }
     }
 
-    /// Workers that all follow `script`.
+    /// Creates workers that all follow `script`.
     pub fn all(script: WorkerScript) -> Self {
         Self::new(move |_| script.clone())
     }
 
-    /// Workers ever started.
+    /// Returns the number of workers started so far.
     pub fn n_started(&self) -> usize {
         self.n_started.load(Ordering::SeqCst)
     }
 
-    /// Workers that are not gone.
+    /// Returns the number of workers that have not ended.
     pub fn n_alive(&self) -> usize {
         self.n_alive.load(Ordering::SeqCst)
     }
@@ -155,14 +156,14 @@ impl Workers for ScriptedWorkers {
             if cannot_be_killed {
                 sleep(Patience::default().dying).await;
                 let process_id = STUCK_PROCESS;
-                // Nobody may be left to hear it.
+                // The receiver may be gone.
                 let _ = reports_sender
                     .send(WorkerReport::Stuck { process_id, end })
                     .await;
                 return std::future::pending().await;
             }
             n_alive.fetch_sub(1, Ordering::SeqCst);
-            // Nobody may be left to hear it.
+            // The receiver may be gone.
             let _ = reports_sender.send(WorkerReport::Gone(end)).await;
         });
         Worker {
@@ -180,24 +181,24 @@ fn died(how: &str) -> WorkerEnd {
     }
 }
 
-/// A worker's task.
+/// The task of one worker.
 struct WorkerTask {
     script: WorkerScript,
     commands: mpsc::UnboundedReceiver<Command>,
-    /// Commands that came in mid-job and are obeyed after it.
+    /// Commands received during a job, executed after it.
     deferred: VecDeque<Command>,
     reports: mpsc::Sender<WorkerReport>,
-    /// Of its conversation, which is this number and nothing else.
+    /// Number of tokens in the KV cache, which has no other contents.
     n_tokens: usize,
 }
 
-/// How a wait within a job ended.
+/// How a wait within a load or a job ended.
 enum Wait {
     Over,
     Stopped(FinishReason),
 }
 
-/// The worker's end, in mid-command.
+/// The end of the worker during a command.
 struct End(WorkerEnd);
 
 impl WorkerTask {
@@ -347,7 +348,7 @@ impl WorkerTask {
             Fault::None | Fault::DiesInLoad | Fault::DiesAfter(_) => EMPTY_BYTES,
         };
         if let Some(path) = state.filter(|_| self.n_tokens > 0) {
-            // One that cannot be kept is not there later, which is what a test looks for.
+            // If the write fails, the file is missing later, which tests notice.
             let _ = std::fs::write(path, self.n_tokens.to_string());
         }
         let footprint = Some(UnloadFootprint {
@@ -358,7 +359,7 @@ impl WorkerTask {
         Ok(())
     }
 
-    /// Lets time pass in a load (`None`) or a job, hearing what takes effect at once.
+    /// Waits during a load (`None`) or a job; handles commands that take effect at once.
     async fn wait(&mut self, time: Duration, job: Option<JobId>) -> Result<Wait, End> {
         let until = Instant::now() + time;
         loop {
@@ -382,7 +383,7 @@ impl WorkerTask {
     }
 
     async fn report(&self, report: Report) {
-        // An owner that is gone has closed the commands too, and that ends this worker.
+        // If the owner is gone, the commands are closed too, which ends this worker.
         let _ = self.reports.send(WorkerReport::Said(report)).await;
     }
 
@@ -403,10 +404,10 @@ impl WorkerTask {
     }
 }
 
-/// The tokens of the conversation that was kept at `path`; its file goes.
+/// Returns the number of tokens saved at `path`, and removes the file.
 fn restore(path: &Path) -> usize {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    // It may not have been there.
+    // The file may not exist.
     let _ = std::fs::remove_file(path);
     text.parse().unwrap_or(0)
 }
@@ -426,14 +427,14 @@ fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
     }
 }
 
-/// A supervisor on [`hardware`] that leaves the machine's sleep alone.
+/// Starts a supervisor on [`hardware`] that does not keep the machine awake.
 pub fn supervisor(workers: impl Workers, signals: impl SignalSource, tuning: Tuning) -> Supervisor {
     let (workers, signals) = (Arc::new(workers), Arc::new(signals));
     let keep_awake = Box::new(|| -> Box<dyn Send> { Box::new(()) });
     Supervisor::start_with(workers, signals, &hardware(), tuning, keep_awake)
 }
 
-/// A machine with 16 GiB of memory, on which several scripted models fit.
+/// Returns a machine with 16 GiB of memory, on which several scripted models fit.
 pub fn hardware() -> Hardware {
     Hardware {
         chip_name: "scripted".to_owned(),
@@ -445,7 +446,7 @@ pub fn hardware() -> Hardware {
     }
 }
 
-/// The chat model of that name.
+/// Returns a chat model with this name and id.
 pub fn spec(name: &str) -> ModelSpec {
     ModelSpec {
         kv_cache: Default::default(),
@@ -458,7 +459,7 @@ pub fn spec(name: &str) -> ModelSpec {
     }
 }
 
-/// An ask for `work` of the model of that name.
+/// Returns a request for `work` with the model of this name.
 pub fn request_for(name: &str, work: Work) -> ModelRequest {
     ModelRequest {
         model: spec(name),
@@ -468,7 +469,7 @@ pub fn request_for(name: &str, work: Work) -> ModelRequest {
     }
 }
 
-/// An ask for an answer of the model of that name.
+/// Returns a request for a response of the model of this name.
 pub fn generate_request(name: &str) -> ModelRequest {
     let request = Request {
         prompt: Prompt::Text("The capital of France?".to_owned()),

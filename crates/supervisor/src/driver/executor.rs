@@ -1,7 +1,7 @@
-//! What the driver holds and the core only names: workers, open responses, saved states, the wish to
-//! stay awake.
+//! Executes the core's effects. Owns the workers, open responses, saved states and the guard that
+//! keeps the machine awake.
 //!
-//! Rule: an effect about somebody who is gone does nothing.
+//! Rule: an effect for a worker or request that is gone does nothing.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::response::{ResponseEvent, ResponseWriter};
 /// Keeps the machine awake until the result is dropped.
 pub(crate) type KeepAwakeFn = Box<dyn Fn() -> Box<dyn Send> + Send>;
 
-/// See the head of this file.
+/// Executes effects. See the module documentation.
 pub(super) struct Executor {
     factory: Arc<dyn Workers>,
     report: mpsc::Sender<(WorkerId, WorkerReport)>,
@@ -32,24 +32,25 @@ pub(super) struct Executor {
     keep_awake: Option<Box<dyn Send>>,
 }
 
-/// A worker whose process is not known to be gone.
+/// A worker whose process may still exist.
 struct WorkerHandle {
-    /// `None` once it was let go.
+    /// `None` after the worker was released.
     commands: Option<mpsc::UnboundedSender<NextCommand>>,
     kill: KillSwitch,
-    /// What it was last told to answer.
+    /// The job that it was last told to run.
     job: Option<RequestId>,
 }
 
 /// A command on its way to a worker.
 enum NextCommand {
     Ready(Command),
-    /// It depends on what files are; this reads them and may block.
+    /// Depends on the contents of files; the function reads them and may block.
     AfterReading(Box<dyn FnOnce() -> Command + Send>),
 }
 
 impl Executor {
-    /// Empty executor. Workers are started by `workers`, and what they say goes to `report`.
+    /// Creates an executor without workers. It starts workers with `factory` and sends their
+    /// reports to `report`.
     pub(super) fn new(
         factory: Arc<dyn Workers>,
         report: mpsc::Sender<(WorkerId, WorkerReport)>,
@@ -66,7 +67,7 @@ impl Executor {
         }
     }
 
-    /// From now on states are saved in this folder, which is prepared for them.
+    /// Saves states in this prepared folder from now on.
     pub(super) fn save_states_in(&mut self, folder: PathBuf) {
         self.saved_states.save_in(folder);
     }
@@ -76,26 +77,26 @@ impl Executor {
         self.saved_states.run_in_order(work);
     }
 
-    /// Returns when no saved state is left.
+    /// Returns when all saved states are deleted.
     pub(super) async fn close(self) {
         self.saved_states.close().await;
     }
 
-    /// Takes the writing end of an request_id, until its end is told.
+    /// Stores the writer of a request until the request ends.
     pub(super) fn add_response(&mut self, writer: ResponseWriter) {
         self.responses.insert(writer.id(), writer);
     }
 
-    /// Executor text and progress of a job to its reader.
+    /// Sends text and progress of a job to its reader.
     pub(super) fn forward_token_event(
         &mut self,
         worker: WorkerId,
         request_id: RequestId,
         event: TokenEvent,
     ) {
-        // What a worker says of a job that is not its own is not believed.
+        // Events of a job that is not the worker's own are ignored.
         let is_own_job = self
-            .handle
+            .workers
             .get(&worker)
             .is_some_and(|handle| handle.job == Some(request_id));
         if let Some(writer) = self.responses.get(&request_id).filter(|_| is_own_job) {
@@ -103,13 +104,13 @@ impl Executor {
         }
     }
 
-    /// The process of `worker` is gone.
+    /// Removes a worker whose process is gone.
     pub(super) fn remove_worker(&mut self, worker: WorkerId) {
         self.workers.remove(&worker);
         self.saved_states.worker_gone(worker);
     }
 
-    /// Does what the core decided.
+    /// Executes an effect.
     pub(super) fn execute(&mut self, effect: Effect) {
         match effect {
             Effect::Start(worker) => self.start(worker),
@@ -198,7 +199,7 @@ impl Executor {
         self.queue_command(worker, NextCommand::Ready(command));
     }
 
-    /// As [`Executor::tell`], with a command that depends on what files are.
+    /// Sends a command that depends on the contents of files.
     fn send_after_reading(
         &self,
         worker: WorkerId,
@@ -210,7 +211,7 @@ impl Executor {
     fn queue_command(&self, worker: WorkerId, command: NextCommand) {
         let handle = self.workers.get(&worker);
         if let Some(commands) = handle.and_then(|handle| handle.commands.as_ref()) {
-            // A worker that no longer listens reports its end.
+            // A worker that is gone reports its end.
             let _ = commands.send(command);
         }
     }
@@ -226,8 +227,8 @@ impl Executor {
     }
 }
 
-/// Passes commands on in order. A disk that does not answer holds up only the worker that needs it,
-/// which can still be killed.
+/// Forwards commands in order. A disk that hangs blocks only the worker that needs it, which can
+/// still be killed.
 async fn forward_commands(
     mut next_commands: mpsc::UnboundedReceiver<NextCommand>,
     commands: mpsc::UnboundedSender<Command>,
@@ -237,7 +238,7 @@ async fn forward_commands(
             NextCommand::Ready(command) => command,
             NextCommand::AfterReading(read) => match spawn_blocking(read).await {
                 Ok(command) => command,
-                // Without its command the worker is of no use; it ends when nobody can tell it more.
+                // A worker without its command is useless; dropping its commands ends it.
                 Err(error) => return tracing::error!(%error, "a command was lost"),
             },
         };

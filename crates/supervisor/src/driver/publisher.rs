@@ -1,5 +1,4 @@
-//! When the status is published: at once where people wait for it, and no more often than the eye
-//! follows where only a figure grows.
+//! Publishes the status: important changes at once, progress at a limited rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +9,20 @@ use super::Urgency;
 use crate::core::Timestamp;
 use crate::status::Status;
 
-/// Least time between two snapshots that differ only in progress.
+/// Minimum time between two snapshots that differ only in progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// See the head of this file.
+/// Publishes the status. See the module documentation.
 pub(super) struct Publisher {
     sender: watch::Sender<Arc<Status>>,
-    /// The last snapshot, free of what changes by itself.
+    /// The last snapshot, with countdowns replaced by points in time.
     last: Status,
     last_at: Timestamp,
     due: Option<Timestamp>,
 }
 
 impl Publisher {
-    /// Publishes `first`, of the time zero, as the state before anything happened.
+    /// Publishes `first`, the state at time zero.
     pub(super) fn new(first: Status) -> (Self, watch::Receiver<Arc<Status>>) {
         let last = without_countdowns(first.clone(), Timestamp::ZERO);
         let (sender, receiver) = watch::channel(Arc::new(with_revision(first, 0)));
@@ -36,12 +35,12 @@ impl Publisher {
         (publisher, receiver)
     }
 
-    /// When progress that was held back must be published.
+    /// Returns when delayed progress must be published.
     pub(super) fn due(&self) -> Option<Timestamp> {
         self.due
     }
 
-    /// Whether a snapshot must be published now, after an event that is `news`.
+    /// Returns true if the status must be published now, after an event of this `urgency`.
     pub(super) fn is_due(&mut self, urgency: Urgency, now: Timestamp) -> bool {
         match urgency {
             Urgency::Immediate => true,
@@ -52,7 +51,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes `status`, of this moment, if it says anything new; returns it as it is now.
+    /// Publishes `status`, taken at `now`, if it contains a change; returns it with its revision.
     pub(super) fn publish(&mut self, status: Status, now: Timestamp) -> Arc<Status> {
         self.due = None;
         let comparable = without_countdowns(status.clone(), now);
@@ -79,7 +78,7 @@ fn with_revision(status: Status, revision: u64) -> Status {
     }
 }
 
-/// `status` with points in time for the waits that run down by themselves.
+/// Returns `status` with points in time instead of countdowns, for comparison.
 fn without_countdowns(mut status: Status, now: Timestamp) -> Status {
     for model in &mut status.models {
         model.unloads_in = model.unloads_in.map(|wait| now + wait);

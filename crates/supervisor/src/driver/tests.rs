@@ -1,4 +1,4 @@
-//! The whole supervisor on a paused clock, with scripted workers and signals.
+//! Tests of the whole supervisor on a paused clock, with scripted workers and signals.
 
 mod responses;
 mod saved_states;
@@ -23,13 +23,13 @@ use crate::test_support::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A supervisor and its surroundings.
+/// A supervisor with its scripted environment.
 struct TestSupervisor {
     supervisor: Supervisor,
     handle: Handle,
     workers: ScriptedWorkers,
     signals: ScriptedSignals,
-    /// Wishes to stay awake that are held now.
+    /// Number of guards that keep the machine awake.
     n_keep_awake: Arc<AtomicUsize>,
 }
 
@@ -76,7 +76,7 @@ fn test_supervisor() -> TestSupervisor {
     start(ScriptedWorkers::all(WorkerScript::default()), tuning())
 }
 
-/// A test whose answers go on until they are ended.
+/// Starts a supervisor whose responses continue until they are stopped.
 fn endless_supervisor() -> TestSupervisor {
     let script = WorkerScript {
         tokens: vec!["word ".to_owned(); 100_000],
@@ -94,7 +94,7 @@ fn critical() -> SystemSignals {
 
 /// Lets time pass, and everything happen that is due in it.
 async fn sleep_for(time: Duration) {
-    // It has no other end.
+    // It always times out.
     let _ = timeout(time, std::future::pending::<()>()).await;
 }
 

@@ -1,4 +1,4 @@
-//! People who wait until models are gone.
+//! Callers that wait until models are unloaded.
 
 use super::executor::Executor;
 use crate::core::WorkerId;
@@ -6,22 +6,22 @@ use crate::handle::Reply;
 use crate::request::RequestError;
 use crate::status::UnloadRecord;
 
-/// See the head of this file.
+/// The waiting callers. See the module documentation.
 #[derive(Default)]
 pub(super) struct UnloadWaiters {
     waiters: Vec<UnloadWaiter>,
 }
 
 struct UnloadWaiter {
-    /// Those that are still there.
+    /// Workers that still exist.
     workers: Vec<WorkerId>,
     records: Vec<UnloadRecord>,
     reply: Reply<Result<Vec<UnloadRecord>, RequestError>>,
 }
 
 impl UnloadWaiters {
-    /// Sends the records of `workers` to `reply` when all of them are gone, and with them the saved
-    /// states that were to be forgotten.
+    /// Sends the records of `workers` to `reply` when all of them are gone and the saved states to
+    /// delete are deleted.
     pub(super) fn add(
         &mut self,
         workers: Vec<WorkerId>,
@@ -36,7 +36,7 @@ impl UnloadWaiters {
         self.reply_to_finished(executor);
     }
 
-    /// `worker` is gone; `record` says what came back.
+    /// Handles that `worker` has ended; `record` is the record of its unload.
     pub(super) fn worker_gone(
         &mut self,
         worker: WorkerId,
@@ -53,11 +53,11 @@ impl UnloadWaiters {
         self.reply_to_finished(executor);
     }
 
-    /// `worker` cannot be ended, as `error` says.
+    /// Handles that the process of `worker` does not end; `error` is the reply.
     pub(super) fn worker_stuck(&mut self, worker: WorkerId, error: &RequestError) {
         let waits = |waiter: &mut UnloadWaiter| waiter.workers.contains(&worker);
         for waiter in self.waiters.extract_if(.., waits) {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = waiter.reply.send(Err(error.clone()));
         }
     }
@@ -65,7 +65,7 @@ impl UnloadWaiters {
     fn reply_to_finished(&mut self, executor: &Executor) {
         let is_over = |waiter: &mut UnloadWaiter| waiter.workers.is_empty();
         for waiter in self.waiters.extract_if(.., is_over) {
-            // Whoever asked may have gone; the models have as well.
+            // The caller may be gone; the models are gone in any case.
             executor.after_saved_states(|| drop(waiter.reply.send(Ok(waiter.records))));
         }
     }

@@ -1,6 +1,6 @@
-//! Limits and their reasons in plain words.
+//! Text of limits and their reasons.
 //!
-//! Rule: no limit is in force that a person cannot read of, together with its reason.
+//! Rule: every limit in force is shown to the user with its reason.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::limits::EffectiveLimits;
 use super::{ActiveLimit, Limit, LimitReason};
 
 impl EffectiveLimits {
-    /// For people, what they would feel most first.
+    /// Returns the limits for display, the most noticeable first.
     pub(super) fn active_limits(&self) -> Vec<ActiveLimit> {
         let repaint = self.repaint.map(|(wait, reason)| {
             let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);

@@ -1,24 +1,24 @@
-//! Hysteresis: what is worse is taken at once, what is better after a quiet quiet_time.
+//! Hysteresis: a signal rises at once and falls after a quiet time.
 //!
-//! Rule: the level effective on is never below the latest one, and comes down at most once a quiet_time.
+//! Rule: the effective level is never below the latest one, and falls at most once per quiet time.
 
 use std::time::Duration;
 
-/// One signal, as it is effective on.
+/// One signal with its effective level.
 #[derive(Debug, Clone)]
 pub(super) struct Hysteresis<L> {
-    /// How long it must be quiet before it eases.
+    /// Time below the effective level before it falls.
     quiet_time: Duration,
     effective: L,
     latest: L,
     quiet: Option<QuietPeriod<L>>,
 }
 
-/// A time without the level that is effective on.
+/// A period below the effective level.
 #[derive(Debug, Clone)]
 struct QuietPeriod<L> {
     since: Duration,
-    /// The worst seen in it: what is eased to.
+    /// The worst level in the period; the effective level falls to it.
     worst: L,
 }
 
@@ -32,7 +32,7 @@ impl<L: Copy + Ord + Default> Hysteresis<L> {
         }
     }
 
-    /// The level to act on.
+    /// Returns the effective level.
     pub(super) fn level(&self) -> L {
         self.effective
     }
@@ -51,7 +51,7 @@ impl<L: Copy + Ord + Default> Hysteresis<L> {
         quiet.worst = quiet.worst.max(level);
     }
 
-    /// Eases if it was quiet for long enough.
+    /// Lowers the effective level if its quiet time is over.
     pub(super) fn tick(&mut self, now: Duration) {
         if self.due().is_none_or(|due| now < due) {
             return;
@@ -62,7 +62,7 @@ impl<L: Copy + Ord + Default> Hysteresis<L> {
         }
     }
 
-    /// When it will ease if nothing worse comes.
+    /// Returns when the effective level will fall if nothing worse is observed.
     pub(super) fn due(&self) -> Option<Duration> {
         self.quiet
             .as_ref()

@@ -1,7 +1,8 @@
-//! The ladder: what each signal costs. The table at the head of [`super`] is this file in words.
+//! The limits that each signal sets. The table in the documentation of [`super`] describes this
+//! file.
 //!
-//! Rule: a limit is the strictest that any limits in force limits, and its reason is that limits. So
-//! worse signals never allow more. Which limits there are is said here and nowhere else.
+//! Rule: each limit is the strictest one of all active signals, and its reason is that signal. So a
+//! worse signal never allows more. No other file defines limits.
 
 use std::time::Duration;
 
@@ -11,14 +12,14 @@ use super::{Allowance, LimitReason, Tuning};
 
 const GIB: u64 = 1 << 30;
 
-/// One frame of a usual display (60 Hz): a repaint sooner than that is never seen.
+/// One frame of a usual display (60 Hz); more frequent repaints are not visible.
 const REPAINT_INTERVAL: Duration = Duration::from_millis(16);
 
-/// The same where models compute on the processor: drawing takes it from them, and a text that grows
-/// twelve times a second still flows.
+/// Longer, because drawing takes CPU time from the model; text still flows at twelve repaints a
+/// second.
 const REPAINT_INTERVAL_WITHOUT_GPU: Duration = Duration::from_millis(80);
 
-/// Least time between two repaints when nothing limits more.
+/// Returns the minimum time between two repaints without any limit.
 pub(super) fn min_repaint_interval(hardware: &Hardware) -> Duration {
     match hardware.working_set_bytes {
         Some(_) => REPAINT_INTERVAL,
@@ -26,7 +27,7 @@ pub(super) fn min_repaint_interval(hardware: &Hardware) -> Duration {
     }
 }
 
-/// What one signal limits. `None` and `false` demand nothing.
+/// The limits of one signal. `None` and `false` limit nothing.
 #[derive(Debug, Clone, Copy)]
 struct SignalLimits {
     reason: LimitReason,
@@ -40,17 +41,17 @@ struct SignalLimits {
     suggests_smaller_model: bool,
 }
 
-/// When models unload.
+/// The idle time before an unload.
 #[derive(Debug, Clone, Copy)]
 struct Idle {
     usual: Duration,
     /// On small machines.
     small: Duration,
-    /// The strongest source that it overrides.
+    /// The strongest setting that it overrides.
     overrides: IdleSource,
 }
 
-/// What decides the idle wait before any signal does, the weakest first.
+/// Where the idle time without signals comes from, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum IdleSource {
     Default,
@@ -139,7 +140,7 @@ const BATTERY: SignalLimits = SignalLimits {
     ..no_limits(LimitReason::Battery)
 };
 
-/// The reason that is named first when two demand the same comes first.
+/// The limits of all signals. If two signals set the same limit, the first one is the reason.
 const ALL_SIGNALS: [SignalLimits; 7] = [
     MEMORY_CRITICAL,
     HEAT_CRITICAL,
@@ -163,12 +164,12 @@ impl SignalLimits {
     }
 }
 
-/// The machine, as far as the ladder cares.
+/// Classes of machines by memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MachineSize {
     /// Up to 16 GB.
     Small,
-    /// Between.
+    /// More than 16 GB and less than 32 GB.
     Medium,
     /// From 32 GB.
     Large,
@@ -176,7 +177,7 @@ pub(super) enum MachineSize {
 
 impl MachineSize {
     pub(super) fn of(memory_bytes: u64) -> Self {
-        // Below 32, reason Linux leaves out what the firmware and the kernel took.
+        // Below 32, because Linux does not count the memory of the firmware and the kernel.
         match memory_bytes {
             bytes if bytes <= 16 * GIB => Self::Small,
             bytes if bytes < 30 * GIB => Self::Medium,
@@ -185,16 +186,16 @@ impl MachineSize {
     }
 }
 
-/// What is other beside what each signal limits.
+/// Inputs besides the signals.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OtherInputs {
-    /// Running answers end.
+    /// Running responses must stop.
     pub(super) stop_answers: bool,
-    /// The user paused.
+    /// The user has paused.
     pub(super) is_paused: bool,
 }
 
-/// What is allowed while signals are effective on as `effective`.
+/// Returns what is allowed for these `effective` signals.
 pub(super) fn allowance(
     size: MachineSize,
     min_repaint_interval: Duration,
@@ -219,11 +220,11 @@ pub(super) fn allowance(
         idle_unload: limits.idle.map(|(wait, _)| wait),
         blocked_by: limits.blocked_by,
         offer_smaller_model: limits.smaller_model.is_some(),
-        limits: limits.limits(),
+        limits: limits.active_limits(),
     }
 }
 
-/// Every limit in force and its reason.
+/// Every limit in force with its reason.
 pub(super) struct EffectiveLimits {
     pub(super) stop_answers: Option<LimitReason>,
     pub(super) blocked_by: Option<LimitReason>,
@@ -232,7 +233,7 @@ pub(super) struct EffectiveLimits {
     pub(super) prefill_chunk: Option<(usize, LimitReason)>,
     pub(super) speculation_off: Option<LimitReason>,
     pub(super) repaint: Option<(Duration, LimitReason)>,
-    /// `None` keeps models; no reason, if it is this machine's usual wait.
+    /// `None` keeps models loaded. Without a reason, it is the default of this machine.
     pub(super) idle: Option<(Duration, Option<LimitReason>)>,
     pub(super) smaller_model: Option<LimitReason>,
 }
@@ -244,45 +245,41 @@ impl EffectiveLimits {
         effective: &SystemSignals,
         other: OtherInputs,
     ) -> Self {
-        let active_signals = ALL_SIGNALS
+        let active = ALL_SIGNALS
             .iter()
-            .filter(|limits| limits.is_active(effective));
-        let active = ActiveSignals {
-            limits: active_signals.collect(),
-        };
+            .filter(|signal| signal.is_active(effective));
+        let active = ActiveSignals(active.collect());
         let paused = other.is_paused.then_some(LimitReason::Paused);
         Self {
             stop_answers: other.stop_answers.then_some(LimitReason::Thrashing),
-            blocked_by: paused.or_else(|| active.first(|limits| limits.blocks_requests)),
-            max_tokens: active.strictest(|limits| limits.max_tokens),
-            context_length: active.strictest(|limits| limits.context_length),
-            prefill_chunk: active.strictest(|limits| limits.prefill_chunk),
-            speculation_off: active.first(|limits| limits.disables_speculation),
-            repaint: active.slowest(|limits| limits.repaint),
+            blocked_by: paused.or_else(|| active.first(|signal| signal.blocks_requests)),
+            max_tokens: active.strictest(|signal| signal.max_tokens),
+            context_length: active.strictest(|signal| signal.context_length),
+            prefill_chunk: active.strictest(|signal| signal.prefill_chunk),
+            speculation_off: active.first(|signal| signal.disables_speculation),
+            repaint: active.slowest(|signal| signal.repaint),
             idle: active.idle(size, tuning),
-            smaller_model: active.first(|limits| limits.suggests_smaller_model),
+            smaller_model: active.first(|signal| signal.suggests_smaller_model),
         }
     }
 }
 
-/// The limits in force, in the ladder's order.
-struct ActiveSignals {
-    limits: Vec<&'static SignalLimits>,
-}
+/// The limits of the active signals, in the order of [`ALL_SIGNALS`].
+struct ActiveSignals(Vec<&'static SignalLimits>);
 
 impl ActiveSignals {
-    fn first(&self, limits: impl Fn(&SignalLimits) -> bool) -> Option<LimitReason> {
-        let limits = self.limits.iter().find(|limits| limits(limits));
-        limits.map(|limits| limits.reason)
+    fn first(&self, has_limit: impl Fn(&SignalLimits) -> bool) -> Option<LimitReason> {
+        let signal = self.0.iter().find(|signal| has_limit(signal));
+        signal.map(|signal| signal.reason)
     }
 
     fn strictest<T: Ord>(
         &self,
         limit: impl Fn(&SignalLimits) -> Option<T>,
     ) -> Option<(T, LimitReason)> {
-        let limits = self.limits.iter();
-        limits
-            .filter_map(|limits| Some((limit(limits)?, limits.reason)))
+        let signals = self.0.iter();
+        signals
+            .filter_map(|signal| Some((limit(signal)?, signal.reason)))
             .reduce(|best, next| if next.0 < best.0 { next } else { best })
     }
 
@@ -290,15 +287,15 @@ impl ActiveSignals {
         &self,
         wait: impl Fn(&SignalLimits) -> Option<T>,
     ) -> Option<(T, LimitReason)> {
-        let slowest = self.strictest(|limits| wait(limits).map(std::cmp::Reverse));
+        let slowest = self.strictest(|signal| wait(signal).map(std::cmp::Reverse));
         slowest.map(|(wait, reason)| (wait.0, reason))
     }
 
-    /// The idle wait and why it is not the usual one; `None` keeps models.
+    /// Returns the idle time and its reason if it is not the default; `None` keeps models loaded.
     fn idle(&self, size: MachineSize, tuning: &Tuning) -> Option<(Duration, Option<LimitReason>)> {
         let (source, base) = default_idle(size, tuning);
-        let limited = self.strictest(|limits| {
-            let idle = limits.idle.filter(|idle| idle.overrides >= source)?;
+        let limited = self.strictest(|signal| {
+            let idle = signal.idle.filter(|idle| idle.overrides >= source)?;
             Some(match size {
                 MachineSize::Small => idle.small,
                 MachineSize::Medium | MachineSize::Large => idle.usual,
@@ -312,7 +309,7 @@ impl ActiveSignals {
     }
 }
 
-/// The idle wait without any signal.
+/// Returns the idle time without any signal.
 fn default_idle(
     size: MachineSize,
     tuning: &Tuning,

@@ -1,4 +1,4 @@
-//! Timelines of the governor: what the machine says, line by line, and what it allows then.
+//! Timelines of the governor: each line has signals, followed by what is allowed.
 
 mod random;
 mod table;
@@ -21,7 +21,7 @@ fn machine(gigabytes: u64) -> Hardware {
     }
 }
 
-/// Signals in words: `warning thrashing serious low-power battery`, or `quiet`.
+/// Parses signals: `warning thrashing serious low-power battery`, or `quiet`.
 fn signals(words: &str) -> SystemSignals {
     let mut signals = SystemSignals::default();
     for word in words.split_whitespace() {
@@ -56,7 +56,7 @@ fn tuning(words: &str) -> Tuning {
     tuning
 }
 
-/// An allowance in one line: only what is limited, and the idle wait.
+/// Formats an allowance in one line: the limits and the idle time.
 fn brief(allowance: &Allowance) -> String {
     let mut parts = Vec::new();
     let mut limit = |name: &str, n: Option<usize>| {
@@ -80,8 +80,8 @@ fn brief(allowance: &Allowance) -> String {
     parts.join(", ")
 }
 
-/// Runs the lines without an arrow and says after each what changed, easings with their time.
-/// Deadlines are kept as the driver keeps them.
+/// Runs the lines without an arrow, and writes after each what changed, with the time if it changed
+/// between lines. Calls `tick` at deadlines like the driver.
 #[track_caller]
 fn check(gigabytes: u64, script: &str) {
     let mut governor = Governor::new(&machine(gigabytes), &Tuning::default());
@@ -172,7 +172,7 @@ fn flapping_pressure_does_not_make_the_allowance_flap() {
     );
 }
 
-/// An answer in flight is ended for nothing less, and not for what is over.
+/// A running response is stopped for nothing less, and not for signals that are over.
 #[test]
 fn thrashing_counts_as_a_warning_and_ends_answers_only_together_with_critical_pressure() {
     check(

@@ -1,7 +1,7 @@
-//! The other side of the socket: a handle whose requests another process responses.
+//! The client's side of the socket: a handle whose requests another process serves.
 //!
-//! Rule: whatever happens to the connection, every pending ask ends, with [`RequestError::InstanceGone`]
-//! if nothing else is known.
+//! Rule: whatever happens to the connection, every open request ends, with
+//! [`RequestError::InstanceGone`] if the connection is lost.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,28 +25,28 @@ use crate::request::{RequestError, RequestId};
 use crate::response::{ResponseEvent, ResponseWriter};
 use crate::status::{Status, UnloadRecord};
 
-/// How long the running instance may take to handshake and to show its status.
+/// How long the handshake and the first status may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why there is no connection.
 #[derive(Debug)]
 pub(super) enum ConnectError {
-    /// Nobody listens, or not any more; with what was noticed.
+    /// No process listens on the socket any more; contains what was observed.
     NotListening(String),
-    /// Somebody listens but does not answer as an instance does.
+    /// A process listens but does not follow the protocol.
     Unresponsive(String),
-    /// It is of this other version.
+    /// The instance has this incompatible version.
     VersionMismatch(String),
-    /// It takes nobody in, for this reason.
+    /// The instance accepts no client, for this reason.
     Refused(String),
-    /// It ends when the requests of its clients are answered.
+    /// The instance ends when the requests of its clients have ended.
     Closing,
-    /// It is this other user's.
+    /// The instance belongs to the user with this id.
     OtherUser(u32),
 }
 
 impl ConnectError {
-    /// As people are told.
+    /// Converts the error for people.
     pub(super) fn into_instance_error(self, data_folder: &Path) -> InstanceError {
         let process_id = folder::last_owner(data_folder);
         match self {
@@ -149,7 +149,8 @@ fn start(
     let (sender, status) = watch::channel(Arc::new(status));
     let (handle, messages, shutdown_reason) = Handle::new(status, first_id);
     let pending = Arc::<PendingCalls>::default();
-    // Ends with the last handle; then the other side ends the connection, and with it `hear`.
+    // Ends with the last handle. The server then closes the connection, which ends
+    // `receive_messages`.
     let sending = tokio::spawn(send_messages(messages, to, pending.clone()));
     tokio::spawn(async move {
         let reason = receive_messages(from, &sender, &pending).await;
@@ -159,7 +160,7 @@ fn start(
     handle
 }
 
-/// What was asked and is not over.
+/// Requests and unloads without a result.
 #[derive(Default)]
 struct PendingCalls {
     state: Mutex<PendingState>,
@@ -170,7 +171,7 @@ struct PendingState {
     responses: HashMap<RequestId, ResponseWriter>,
     unloads: HashMap<u64, Reply<Result<Vec<UnloadRecord>, RequestError>>>,
     n_unloads: u64,
-    /// Set when nothing can be asked any more.
+    /// Set when the connection is lost.
     gone: Option<RequestError>,
 }
 
@@ -179,11 +180,11 @@ impl PendingCalls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all that is pending, and all that comes.
+    /// Ends all open calls, and all later ones.
     fn end(&self, reason: &str, shutdown_reason: &ShutdownReason) {
         let reason = reason.to_owned();
         let error = RequestError::InstanceGone { reason };
-        // Set only here, once a connection.
+        // This is the only place that sets it, once per connection.
         let _ = shutdown_reason.set(error.clone());
         let mut state = self.state();
         state.gone = Some(error.clone());
@@ -198,8 +199,8 @@ impl PendingCalls {
         }
     }
 
-    /// Notes what is asked, and returns how the other side is told; nothing to tell where it is
-    /// over at once.
+    /// Registers a message and returns it in the form of the protocol. Returns `None` if there is
+    /// nothing to send, as after the connection was lost.
     fn register(&self, message: HandleMessage) -> Option<ClientMessage> {
         let mut state = self.state();
         match (message, state.gone.clone()) {
@@ -229,7 +230,7 @@ impl PendingCalls {
                 Some(ClientMessage::SetPaused { is_paused })
             }
             (HandleMessage::ForgetConversations, _) => Some(ClientMessage::ForgetConversations),
-            // Only the owner looks at its own state, saves states and quits.
+            // Only the owner publishes its own status, saves states and quits.
             (
                 HandleMessage::GetStatus(_) | HandleMessage::SaveStatesIn(_) | HandleMessage::Quit,
                 _,
@@ -237,7 +238,7 @@ impl PendingCalls {
         }
     }
 
-    /// Ends an ask that cannot be sent.
+    /// Ends a request that is too long to be sent.
     fn refuse(&self, id: RequestId, bytes: usize) {
         let writer = self.state().responses.remove(&id);
         if let Some(writer) = writer {
@@ -268,7 +269,7 @@ impl PendingCalls {
     }
 }
 
-/// Sends requests until the last handle is gone or the connection fails.
+/// Sends messages until the last handle is gone or the connection fails.
 async fn send_messages(
     mut messages: mpsc::UnboundedReceiver<HandleMessage>,
     mut to: OwnedWriteHalf,
@@ -281,7 +282,7 @@ async fn send_messages(
         match (frame::encode(&message), message) {
             (Ok(frame), _) => {
                 if to.write_all(&frame).await.is_err() {
-                    // Whoever hears notices as well, and ends what is pending.
+                    // `receive_messages` fails too, and ends the open calls.
                     return;
                 }
             }
@@ -293,7 +294,7 @@ async fn send_messages(
     }
 }
 
-/// Hands on what the other side says, until it is gone; returns what was noticed.
+/// Handles messages of the server until the connection ends; returns the reason.
 async fn receive_messages(
     mut from: FrameReader<OwnedReadHalf>,
     status: &watch::Sender<Arc<Status>>,
@@ -302,7 +303,7 @@ async fn receive_messages(
     loop {
         match from.read_async().await {
             Ok(Some(ServerMessage::Status { status: update })) => {
-                // One that was overtaken on its way is old.
+                // An older status may arrive late.
                 status.send_if_modified(|status| {
                     let is_newer = update.revision > status.revision;
                     if is_newer {
@@ -315,7 +316,7 @@ async fn receive_messages(
             Ok(Some(ServerMessage::Unloaded { number, result })) => {
                 let reply = pending.state().unloads.remove(&number);
                 if let Some(reply) = reply {
-                    // Whoever asked may have gone.
+                    // The caller may be gone.
                     let _ = reply.send(result);
                 }
             }

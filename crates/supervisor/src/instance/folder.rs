@@ -1,7 +1,7 @@
-//! The data folder, its lock and the socket's place.
+//! The data folder, its lock and the path of its socket.
 //!
-//! Rule: the folder is the user's alone before anything in it is believed. The lock's file is never
-//! removed: whoever waits for it must wait for the same file.
+//! Rule: nothing in the folder is trusted before its owner and permissions are checked. The lock
+//! file is never removed, because all processes must wait for the same file.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -14,20 +14,20 @@ use super::InstanceError;
 const LOCK_FILE: &str = "transom.lock";
 const SOCKET_FILE: &str = "transom.sock";
 
-/// Size of `sockaddr_un.sun_path`, of which the last byte is a zero.
+/// Size of `sockaddr_un.sun_path`; the last byte is a zero.
 const SUN_PATH_BYTES: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
 
-/// Permission bits that let others write.
+/// Permission bits that let other users write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// The right to be the user's one supervisor, until it is dropped or the process ends.
+/// The lock that makes this process the owner, until it is dropped or the process ends.
 #[derive(Debug)]
 pub(super) struct InstanceLock {
     _file: File,
 }
 
 impl InstanceLock {
-    /// Takes the lock; `None` while another process has it.
+    /// Takes the lock; returns `None` if another process has it.
     pub(super) fn take(data_folder: &Path) -> Result<Option<Self>, InstanceError> {
         let path = data_folder.join(LOCK_FILE);
         let folder_error = |source| folder_error(&path, source);
@@ -44,28 +44,28 @@ impl InstanceLock {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // For people, and for the message of whoever finds the owner silent. A full disk takes
-        // neither, and is no reason to do without a lock that is held.
+        // For people, and for the error message if the owner does not respond. A full disk makes
+        // both calls fail, but the lock is valid without them.
         let _ = file.set_len(0);
         let _ = writeln!(file, "{}", std::process::id());
         Ok(Some(Self { _file: file }))
     }
 }
 
-/// The process that had the lock last, if its file says so.
+/// Returns the process that had the lock last, if its file contains one.
 pub(super) fn last_owner(data_folder: &Path) -> Option<u32> {
     let text = fs::read_to_string(data_folder.join(LOCK_FILE)).ok()?;
     text.trim().parse().ok()
 }
 
-/// Makes the folder if it is not there, and checks that it is the user's alone.
+/// Creates the folder if necessary, and checks that only this user can write to it.
 pub(super) fn prepare(data_folder: &Path) -> Result<(), InstanceError> {
     transom_files::create_private_folder(data_folder)
         .map_err(|source| folder_error(data_folder, source))?;
     check(data_folder).map(|_| ())
 }
 
-/// Whether the folder is there; checks that it is then the user's alone.
+/// Returns true if the folder exists; checks that only this user can write to it.
 pub(super) fn check(data_folder: &Path) -> Result<bool, InstanceError> {
     let metadata = match fs::metadata(data_folder) {
         Ok(metadata) => metadata,
@@ -86,7 +86,7 @@ pub(super) fn check(data_folder: &Path) -> Result<bool, InstanceError> {
     })
 }
 
-/// The socket's path, which must fit the system's limit.
+/// Returns the path of the socket; fails if it exceeds the limit of the system.
 pub(super) fn socket_path(data_folder: &Path) -> Result<PathBuf, InstanceError> {
     let path = data_folder.join(SOCKET_FILE);
     let (bytes, limit) = (path.as_os_str().as_bytes().len(), SUN_PATH_BYTES - 1);
@@ -96,7 +96,7 @@ pub(super) fn socket_path(data_folder: &Path) -> Result<PathBuf, InstanceError> 
     Ok(path)
 }
 
-/// The user whom this process acts for.
+/// Returns the effective user id of this process.
 pub(super) fn own_user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }

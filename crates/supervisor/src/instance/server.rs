@@ -1,8 +1,8 @@
-//! The owner's side of the socket: who is let in, and what each of them may ask.
+//! The owner's side of the socket: accepts clients and limits them.
 //!
-//! Rule: a client costs nobody but itself. One that goes away has its requests cancelled, one that
-//! reads slowly gets joined texts and only the latest status, one that speaks out of turn is let
-//! go. What is asked is never logged.
+//! Rule: a client affects only itself. If it disconnects, its requests are canceled; if it reads
+//! slowly, it gets joined texts and only the latest status; if it violates the protocol, it is
+//! disconnected. The contents of requests are never logged.
 
 mod connection;
 
@@ -23,19 +23,20 @@ use super::InstanceError;
 use super::folder::{self, InstanceLock};
 use crate::handle::Handle;
 
-/// Clients at a time.
+/// Maximum number of connected clients.
 const MAX_CLIENTS: usize = 32;
 
-/// Connections at a time that have not said hello; more are accepted when one has.
+/// Maximum number of connections before the handshake; further ones wait until one has completed.
 const MAX_HANDSHAKES: usize = 64;
 
-/// How long clients may take to read what is left when the supervisor has quit.
+/// How long clients may take to read their last messages after the supervisor has quit.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long to wait when the system gives no descriptor for one more client.
+/// Delay before the next attempt if a connection could not be accepted, for example because no file
+/// descriptor was free.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// See the head of this file. Dropping it ends every connection.
+/// Accepts and serves clients. Dropping it ends every connection.
 #[derive(Debug)]
 pub(super) struct Server {
     connections: Connections,
@@ -43,11 +44,11 @@ pub(super) struct Server {
     socket: SocketFile,
 }
 
-/// Removes the socket.
+/// The path of the socket. Dropping it removes the socket.
 #[derive(Debug)]
 struct SocketFile(PathBuf);
 
-/// What connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 struct ServerState {
     handle: Handle,
@@ -64,22 +65,22 @@ struct OpenRequests {
     is_closing: bool,
 }
 
-/// An open ask of a client, counted until it is over.
+/// An open request of a client, counted until it is dropped.
 #[derive(Debug)]
 struct OpenRequest(Arc<ServerState>);
 
-/// The connections. Dropping it ends them.
+/// The tasks of all connections. Dropping it ends them.
 #[derive(Debug)]
 struct Connections(Arc<ServerState>);
 
-/// A socket that was made, and what waits on it.
+/// A bound socket and its path.
 #[derive(Debug)]
 pub(super) struct Listener {
     listener: UnixListener,
     socket: SocketFile,
 }
 
-/// Makes the socket. Only the owner of the lock may, so what lies there is stale.
+/// Creates the socket. Only the owner of the lock does this, so an existing socket is stale.
 pub(super) fn listen(socket: PathBuf, _: &InstanceLock) -> Result<Listener, InstanceError> {
     let folder_error = |source| folder::folder_error(&socket, source);
     match fs::remove_file(&socket) {
@@ -94,7 +95,7 @@ pub(super) fn listen(socket: PathBuf, _: &InstanceLock) -> Result<Listener, Inst
 }
 
 impl Server {
-    /// Serves `handle`.
+    /// Starts to accept clients of `handle`.
     pub(super) fn start(listener: Listener, handle: Handle) -> Self {
         let Listener { listener, socket } = listener;
         let state = Arc::new(ServerState {
@@ -114,13 +115,13 @@ impl Server {
         }
     }
 
-    /// OpenRequests of clients that are not over.
+    /// Returns the number of open requests of clients.
     pub(super) fn n_open_requests(&self) -> usize {
         self.connections.0.requests.borrow().n_open
     }
 
-    /// Tells new clients that the instance is closing and takes no request any more, and waits for
-    /// the end of those that are open, or until `stalled` says that none of them comes.
+    /// Tells new clients that the instance is closing, refuses new requests, and waits for the open
+    /// ones to end, or until `stalled` says that they never will.
     pub(super) async fn close(&self, stalled: impl Future<Output = ()>) {
         let state = &self.connections.0;
         state
@@ -128,14 +129,14 @@ impl Server {
             .send_modify(|requests| requests.is_closing = true);
         let mut requests = state.requests.subscribe();
         tokio::select! {
-            // It fails only without a sender, and `state` has it.
+            // Fails only without a sender, and `state` has one.
             _ = requests.wait_for(|requests| requests.n_open == 0) => {}
             () = stalled => {}
         }
     }
 
-    /// Accepts nobody any more, and waits until the clients have read what they were sent last, but
-    /// not for long.
+    /// Stops accepting clients, and waits for a limited time until they have read their last
+    /// messages.
     pub(super) async fn end(self) {
         let Self {
             connections,
@@ -177,7 +178,7 @@ impl ServerState {
         std::mem::take(&mut connections)
     }
 
-    /// Serves a client; `handshake_slot` is held until it has said hello.
+    /// Serves a client. `handshake_slot` is held until its handshake is complete.
     fn serve_client(self: Arc<Self>, stream: UnixStream, handshake_slot: OwnedSemaphorePermit) {
         let number = self.n_accepted.fetch_add(1, Ordering::Relaxed) + 1;
         let state = self.clone();
@@ -193,7 +194,7 @@ impl ServerState {
         });
     }
 
-    /// Counts one more ask, unless the instance is closing.
+    /// Counts a new request; returns `None` if the instance is closing.
     fn open_request(self: &Arc<Self>) -> Option<OpenRequest> {
         let is_open = self.requests.send_if_modified(|requests| {
             requests.n_open += usize::from(!requests.is_closing);
@@ -210,7 +211,7 @@ impl Drop for OpenRequest {
 }
 
 async fn accept(listener: UnixListener, state: Arc<ServerState>) {
-    // It is never closed.
+    // The semaphore is never closed.
     while let Ok(handshake_slot) = state.handshake_slots.clone().acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => state.clone().serve_client(stream, handshake_slot),

@@ -1,4 +1,4 @@
-//! Two instances and their socket, with real sockets in a folder of the test's own.
+//! Tests of two instances with real sockets in a temporary folder.
 
 mod connections;
 mod conversations;
@@ -24,7 +24,7 @@ use crate::test_support::{
     self, ScriptedWorkers, WorkerScript, generate_request, reason, request_for, supervisor,
 };
 
-/// A data folder that is the user's alone, as [`folder::prepare`] would make it.
+/// Returns a data folder that only the user can access, as [`folder::prepare`] creates it.
 fn data_folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -53,7 +53,7 @@ async fn open_with(data: &Path, workers: &ScriptedWorkers) -> Connection {
     in_time(open(data, || start(workers))).await.unwrap()
 }
 
-/// An owner whose answers have `n_tokens` tokens, and a client.
+/// Starts an owner whose responses have `n_tokens` tokens, and a client.
 async fn owner_and_client(data: &Path, n_tokens: usize) -> (Connection, Handle) {
     let owner = open_with(data, &workers(n_tokens)).await;
     assert!(owner.is_own());
@@ -62,7 +62,7 @@ async fn owner_and_client(data: &Path, n_tokens: usize) -> (Connection, Handle) 
     (owner, client.handle())
 }
 
-/// What `work` gives; a test that would wait for ever says so instead.
+/// Returns the result of `work`; panics instead of waiting forever.
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(Duration::from_secs(60), work).await;
     done.expect("it ends in time")
@@ -163,7 +163,7 @@ async fn a_guest_that_goes_away_has_its_asks_cancelled() {
     in_time(owner.close()).await;
 }
 
-/// The owner's process is played by a runtime of its own.
+/// A separate runtime plays the owner's process.
 #[tokio::test]
 async fn when_the_owner_dies_every_ask_ends_and_the_next_opener_owns() {
     let data = data_folder();
@@ -235,7 +235,7 @@ async fn an_owner_that_closes_finishes_what_guests_asked_and_takes_nothing_more(
     in_time(next.close()).await;
 }
 
-/// A program that never comes back from starting a worker.
+/// Workers that panic when they are started.
 struct Broken;
 
 impl transom_engine_host::Workers for Broken {
@@ -265,7 +265,8 @@ async fn after_a_panic_of_the_driver_the_instance_can_be_opened_anew() {
     in_time(next.close()).await;
 }
 
-/// A pause is everybody's, and a client that waits in it does not keep the owner from leaving.
+/// A pause applies to all programs, and a client that waits in a pause does not keep the owner from
+/// closing.
 #[tokio::test]
 async fn a_guest_pauses_for_all_and_an_owner_that_closes_waits_for_nobody_in_a_pause() {
     let data = data_folder();
@@ -287,7 +288,7 @@ async fn a_guest_pauses_for_all_and_an_owner_that_closes_waits_for_nobody_in_a_p
     assert_eq!(error(finish(&mut held).await.1), RequestError::Quitting);
 }
 
-/// A prompt that no message can carry costs its own ask, not the connection.
+/// A prompt that is too long for a message fails its own request, not the connection.
 #[tokio::test]
 async fn a_prompt_that_is_too_long_to_send_is_refused() {
     let data = data_folder();
@@ -325,7 +326,8 @@ async fn of_two_that_open_at_once_one_owns_and_the_other_asks_it() {
     in_time(owner.close()).await;
 }
 
-/// Workers that speak the real wire with the child's own loop, on a thread, and response "Paris.".
+/// Returns workers that use the real protocol and the child's own loop on a thread, and respond
+/// "Paris.".
 fn paris_on_the_wire() -> ThreadWorkers {
     let script = Script::answering(["Par", "is", "."]);
     ThreadWorkers::new(move || {
@@ -335,7 +337,7 @@ fn paris_on_the_wire() -> ThreadWorkers {
     })
 }
 
-/// The whole road: socket, driver, core, wire, and the child's own loop on a thread.
+/// Tests all layers: socket, driver, core, protocol, and the child's own loop on a thread.
 #[tokio::test]
 async fn a_guest_is_answered_by_a_worker_that_speaks_the_real_wire() {
     let data = data_folder();

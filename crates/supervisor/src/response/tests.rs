@@ -1,4 +1,4 @@
-//! The stream of an ask: what a reader gets, whatever its pace.
+//! Tests of response streams with readers of any speed.
 
 use std::task::Poll;
 
@@ -60,7 +60,7 @@ async fn rest(response: &mut Response) -> Vec<ResponseEvent> {
 
 #[tokio::test]
 async fn a_reader_that_lags_gets_joined_text_and_the_latest_progress() {
-    let (writer, mut response, _requests) = stream();
+    let (writer, mut response, _messages) = stream();
     for event in [
         queued(3),
         queued(2),
@@ -88,7 +88,7 @@ async fn a_reader_that_lags_gets_joined_text_and_the_latest_progress() {
 
 #[tokio::test]
 async fn a_wait_that_is_given_up_loses_nothing() {
-    let (writer, mut response, _requests) = stream();
+    let (writer, mut response, _messages) = stream();
     {
         let mut wait = std::pin::pin!(response.next());
         let poll = std::future::poll_fn(|context| Poll::Ready(wait.as_mut().poll(context)));
@@ -116,7 +116,7 @@ async fn a_reader_that_goes_away_cancels_and_one_that_read_the_end_does_not() {
 
 #[tokio::test]
 async fn a_writer_that_goes_away_ends_the_ask() {
-    let (writer, mut response, _requests) = stream();
+    let (writer, mut response, _messages) = stream();
     writer.write(text(Section::Answer, "Par"));
     drop(writer);
     let events = rest(&mut response).await;
@@ -136,7 +136,7 @@ async fn a_writer_that_goes_away_ends_the_ask() {
 
 #[tokio::test]
 async fn nothing_follows_the_end() {
-    let (writer, mut response, _requests) = stream();
+    let (writer, mut response, _messages) = stream();
     writer.write(ended());
     writer.write(text(Section::Answer, "late"));
     writer.fail(RequestError::Quitting);
@@ -145,7 +145,7 @@ async fn nothing_follows_the_end() {
 
 #[tokio::test]
 async fn what_nobody_reads_is_not_kept() {
-    let (writer, response, _requests) = stream();
+    let (writer, response, _messages) = stream();
     let stream = response.stream.clone();
     writer.write(text(Section::Answer, "Paris"));
     drop(response);
@@ -153,7 +153,7 @@ async fn what_nobody_reads_is_not_kept() {
     assert!(stream.state().unread.is_empty());
 }
 
-/// A step of a history: the writer's or the reader's action.
+/// An action of the writer or the reader.
 #[derive(Debug, Clone)]
 enum Action {
     Write(ResponseEvent),
@@ -163,14 +163,14 @@ enum Action {
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let section = prop_oneof![Just(Section::Reasoning), Just(Section::Answer)];
     let action = prop_oneof![
-        3 => (section, "[a-zé]{1,3}").prop_map(|(section, words)| Action::Write(text(section, &said))),
+        3 => (section, "[a-zé]{1,3}").prop_map(|(section, words)| Action::Write(text(section, &words))),
         1 => (0..9_usize).prop_map(|done| Action::Write(prefill(done))),
         2 => Just(Action::Read),
     ];
     prop::collection::vec(action, 0..60)
 }
 
-/// What a reader has at the end: the text by runs of a section, and the last progress between.
+/// Joins all events, as for a reader that reads only at the end.
 fn joined(events: &[ResponseEvent]) -> Vec<ResponseEvent> {
     let mut state = State::default();
     for event in events {
@@ -180,11 +180,11 @@ fn joined(events: &[ResponseEvent]) -> Vec<ResponseEvent> {
 }
 
 proptest! {
-    /// D092: a slow reader loses no text, and the end comes once and last.
+    /// D092: a slow reader loses no text, and the end occurs once, as the last event.
     #[test]
     fn the_text_is_the_same_whatever_the_readers_pace(actions in actions()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (writer, mut response, _requests) = stream();
+        let (writer, mut response, _messages) = stream();
         let (mut written, mut read) = (Vec::new(), Vec::new());
         for action in actions {
             match action {
@@ -211,7 +211,7 @@ proptest! {
     }
 }
 
-/// The text of each section, without what came between.
+/// Returns the text of each section.
 fn text_of(events: &[ResponseEvent]) -> [String; 2] {
     let of = |wanted: Section| {
         let texts = events.iter().filter_map(|event| match event {

@@ -1,4 +1,4 @@
-//! Reading answers and the status to where a test wants them.
+//! Functions that read responses and the status in tests.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::handle::Handle;
 use crate::response::{Outcome, Response, ResponseEvent};
 use crate::status::Status;
 
-/// The answer's text and end.
+/// Reads a response to its end; returns its text and its outcome.
 ///
 /// # Panics
-/// When the answer stops without an end.
+/// If the response stops without an end.
 pub async fn finish(answer: &mut Response) -> (String, Outcome) {
     let mut said = String::new();
     while let Some(event) = answer.next().await {
@@ -31,7 +31,7 @@ pub async fn finish(answer: &mut Response) -> (String, Outcome) {
 /// Reads until the first text.
 ///
 /// # Panics
-/// When none comes.
+/// If the response has no text.
 pub async fn first_text(answer: &mut Response) {
     while let Some(event) = answer.next().await {
         if let ResponseEvent::Token {
@@ -44,10 +44,10 @@ pub async fn first_text(answer: &mut Response) {
     panic!("no text came");
 }
 
-/// Why an answer ended.
+/// Returns why a response ended.
 ///
 /// # Panics
-/// When it failed, or none was asked for.
+/// If the request failed or was a load request.
 #[track_caller]
 pub fn reason(outcome: &Outcome) -> FinishReason {
     match outcome {
@@ -56,10 +56,10 @@ pub fn reason(outcome: &Outcome) -> FinishReason {
     }
 }
 
-/// The first status that `is_it`.
+/// Waits for the first status that `is_it` accepts.
 ///
 /// # Panics
-/// When the supervisor is gone before.
+/// If the supervisor ends before that.
 pub async fn status_where(handle: &Handle, is_it: impl Fn(&Status) -> bool) -> Arc<Status> {
     let mut status = handle.status();
     let status = status.wait_for(|status| is_it(status)).await;

@@ -156,7 +156,7 @@ impl Simulation {
     }
 
     /// The newest worker that reads or loads files cannot use them.
-    fn refuse(&mut self) -> Option<Event> {
+    fn reject_newest(&mut self) -> Option<Event> {
         let reads = |worker_state: &SimulatedWorker| {
             !worker_state.is_silent
                 && matches!(

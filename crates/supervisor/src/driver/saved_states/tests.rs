@@ -38,7 +38,7 @@ fn state_path(states: &mut SavedStates, worker: WorkerId, name: &str) -> PathBuf
 async fn save(states: &mut SavedStates, name: &str, bytes: u64, age: Duration) -> PathBuf {
     changes_done(states).await;
     let worker = WorkerId(1);
-    let path = place(states, worker, name);
+    let path = state_path(states, worker, name);
     let file = File::create(&path).unwrap();
     file.set_len(bytes).unwrap();
     file.set_modified(SystemTime::now() - age).unwrap();

@@ -246,19 +246,19 @@ async fn a_pause_lets_the_answer_end_and_holds_the_next_until_it_is_over() {
     assert_eq!(reason(&finish(&mut running).await.1), FinishReason::Stop);
     sleep_for(MINUTE).await;
     assert_eq!(test.workers.n_alive(), 0);
-    let mut held = test.handle.submit(generate_request("chat"));
-    let told = held.next().await;
-    let held_by = Some(crate::governor::LimitReason::Paused);
+    let mut queued = test.handle.submit(generate_request("chat"));
+    let event = queued.next().await;
+    let paused = Some(crate::governor::LimitReason::Paused);
     assert!(
-        matches!(told, Some(ResponseEvent::Queued { held, .. }) if held == held_by),
-        "{told:?}"
+        matches!(event, Some(ResponseEvent::Queued { blocked_by, .. }) if blocked_by == paused),
+        "{event:?}"
     );
     sleep_for(100 * MINUTE).await;
     let status = test.handle.status().borrow().clone();
-    assert!(status.is_paused && status.allowance.blocked_by == held_by);
+    assert!(status.is_paused && status.allowance.blocked_by == paused);
     assert_eq!(test.workers.n_started(), 1);
     test.handle.set_paused(false);
-    assert_eq!(reason(&finish(&mut held).await.1), FinishReason::Stop);
+    assert_eq!(reason(&finish(&mut queued).await.1), FinishReason::Stop);
 }
 
 #[tokio::test(start_paused = true)]

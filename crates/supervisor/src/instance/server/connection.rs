@@ -1,7 +1,8 @@
-//! One client's connection: a task that reads, one that writes, and one for each thing it waits for.
+//! The connection of one client: a task that reads, one that writes, and one for each result that
+//! the client waits for.
 //!
-//! Rule: the writer alone keeps the connection. The reader's end takes with it all that the client
-//! had asked for, and with the last sender the writer ends.
+//! Rule: only the writer keeps the connection open. When the reader ends, it drops everything that
+//! the client has requested; when the last sender is dropped, the writer ends.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -23,17 +24,18 @@ use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
 use crate::response::{Outcome, RequestGuard, Response, ResponseEvent};
 use crate::status::Status;
 
-/// How long a client may take to handshake.
+/// How long the client's hello may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers of one client that are open or not yet read; more are not taken up until it reads.
+/// Maximum number of open or unread responses of a client; further requests are not read until it
+/// has read some.
 const MAX_OPEN: usize = 1024;
 
-/// Asks of one client are named from its number, in these upper bits.
+/// The upper bits of a request id are the number of the client, the lower ones count its requests.
 const CLIENT_ID_SHIFT: u32 = 32;
 
-/// Serves a client until it goes away, or until the supervisor quits and it has read all. Fails
-/// with what the client did wrong.
+/// Serves a client until it disconnects, or until the supervisor has quit and the client has read
+/// everything. Returns an error if the client violated the protocol.
 pub(super) async fn serve(
     stream: UnixStream,
     number: u64,
@@ -88,7 +90,7 @@ async fn run(
     first_id: RequestId,
     state: Arc<ServerState>,
 ) -> Result<(), &'static str> {
-    // Nothing waits here but the answers themselves, which join what is not yet read.
+    // The channel does not buffer: responses wait in their own streams, which join unread events.
     let (sender, mut messages) = mpsc::channel(1);
     let fault = Arc::<OnceLock<&'static str>>::default();
     let reader_fault = fault.clone();
@@ -113,12 +115,12 @@ async fn run(
     fault.get().map_or(Ok(()), |fault| Err(*fault))
 }
 
-/// What a client has open.
+/// A connected client and its open calls.
 struct Client {
     state: Arc<ServerState>,
-    /// Alive while there is a supervisor whose status is shown.
+    /// Exists as long as there is a supervisor whose status is sent.
     sender: mpsc::WeakSender<ServerMessage>,
-    /// Names of its asks: those that it used, and those that it may still use.
+    /// Ids of its requests: `first_id..next_id` are used, `next_id..end_id` are free.
     first_id: RequestId,
     next_id: RequestId,
     end_id: RequestId,
@@ -126,7 +128,7 @@ struct Client {
 }
 
 impl Client {
-    /// Shows the state of this moment and then every change, the latest if the client lags.
+    /// Sends the current status and then every change, only the latest if the client is slow.
     fn send_status(&mut self, sender: mpsc::Sender<ServerMessage>) {
         let handle = self.state.handle.clone();
         self.open.spawn(async move {
@@ -168,7 +170,7 @@ impl Client {
                 ClientMessage::Cancel { id } if (self.first_id..self.next_id).contains(&id) => {
                     self.state.handle.cancel(id);
                 }
-                // Not its own, or never asked.
+                // An id of another client, or one that was not used yet.
                 ClientMessage::Cancel { .. } => {}
                 ClientMessage::Unload { number, which } => self.unload(number, which, sender),
                 ClientMessage::SetPaused { is_paused } => self.state.handle.set_paused(is_paused),
@@ -180,7 +182,8 @@ impl Client {
         Ok(())
     }
 
-    /// Asks at once, so that asks and cancels keep their order; the answer is passed on meanwhile.
+    /// Submits at once, so that requests and cancels keep their order; a task forwards the
+    /// response.
     fn submit(
         &mut self,
         id: RequestId,
@@ -199,7 +202,7 @@ impl Client {
                     let error = RequestError::Quitting;
                     let outcome = Outcome::Failed { error };
                     let event = ResponseEvent::Ended { outcome };
-                    // A client that is gone needs no answer.
+                    // The client may be gone.
                     let _ = sender.send(ServerMessage::Response { id, event }).await;
                 }
             }
@@ -217,7 +220,7 @@ impl Client {
     }
 }
 
-/// Passes an answer on to a client, and with its end the status that the end led to.
+/// Forwards a response to a client, and before its end the status that results from it.
 async fn forward_response(
     mut response: Response,
     handle: &Handle,
@@ -226,7 +229,8 @@ async fn forward_response(
     let id = response.id();
     while let Some(event) = response.next().await {
         if matches!(event, ResponseEvent::Ended { .. }) {
-            // Published before the end was written, and read in the same order.
+            // The status was published before the end was written, so reading in this order gets
+            // the new one.
             let status = status_message(&handle.status().borrow());
             let _ = sender.send(status).await;
         }
@@ -251,12 +255,12 @@ async fn write<T: serde::Serialize>(
     message: &T,
 ) -> Result<(), &'static str> {
     let frame = frame::encode(message).map_err(|error| fault_of(&error))?;
-    // A client that is gone is no fault of anybody.
+    // The client may be gone, which is not an error.
     let _ = to.write_all(&frame).await;
     Ok(())
 }
 
-/// What went wrong, without the words of the message.
+/// Returns what is wrong, without quoting the message.
 fn fault_of(error: &FrameError) -> &'static str {
     match error {
         FrameError::TooLong { .. } => "its message is too long",

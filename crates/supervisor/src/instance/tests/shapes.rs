@@ -227,9 +227,9 @@ fn status() -> Status {
         model: "name".to_owned(),
     }];
     status.signals = SystemSignals::default();
-    let because = LimitReason::LowPower;
-    let restraint = |limit| ActiveLimit { limit, because };
-    status.allowance.limits = limits.into_iter().map(restraint).collect();
+    let reason = LimitReason::LowPower;
+    let active = |limit| ActiveLimit { limit, reason };
+    status.allowance.limits = limits.into_iter().map(active).collect();
     status.last_unload = Some(UnloadRecord {
         name: "name".to_owned(),
         why: UnloadReason::Idle,
