@@ -208,7 +208,7 @@ impl Driver {
             }
             Report::Measured { result } => {
                 if let Err(error) = &result {
-                    tracing::info!(worker = worker.0, %error, "these files are not used");
+                    tracing::info!(worker = worker.0, %error, "the model files cannot be used");
                 }
                 WorkerEvent::Measured(result)
             }

@@ -162,7 +162,7 @@ impl Handle {
     fn shutdown_error(&self) -> RequestError {
         let shutdown_reason = self.shutdown_reason.get().cloned();
         shutdown_reason.unwrap_or_else(|| RequestError::InstanceGone {
-            reason: "it no longer answers".to_owned(),
+            reason: "it no longer responds".to_owned(),
         })
     }
 }
@@ -242,7 +242,7 @@ impl Supervisor {
         // A driver that is gone has quit already.
         let _ = self.handle.messages.send(HandleMessage::Quit);
         if let Err(error) = self.driver.await {
-            tracing::error!(%error, "the supervisor did not end in order");
+            tracing::error!(%error, "the supervisor failed to shut down");
         }
     }
 }

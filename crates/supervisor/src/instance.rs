@@ -58,7 +58,7 @@ pub enum InstanceError {
     },
     /// Another user could read requests, or pretend to be the supervisor.
     #[error(
-        "{path} {fault}; make it your own alone (chown, chmod 700), \
+        "{path} {fault}; make sure that only you can write to it (chown, chmod 700), \
          or set TRANSOM_DATA to another folder"
     )]
     Unsafe {
@@ -69,7 +69,7 @@ pub enum InstanceError {
     },
     /// The socket's path exceeds the limit of the system.
     #[error(
-        "{path} is too long for the name of a socket ({bytes} bytes, {limit} are allowed); \
+        "{path} is too long for the path of a socket ({bytes} bytes, the maximum is {limit}); \
          set TRANSOM_DATA to a folder with a shorter path"
     )]
     PathTooLong {
@@ -103,7 +103,7 @@ pub enum InstanceError {
     },
     /// An instance is running but does not respond.
     #[error(
-        "another Transom{} is running, but does not answer ({reason}); \
+        "another Transom{} is running but does not respond ({reason}); \
          quit it, or try again in a moment", process(*.process_id)
     )]
     Unresponsive {

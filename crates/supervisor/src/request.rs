@@ -189,7 +189,7 @@ pub enum RequestError {
         source: EngineError,
     },
     /// The model has several variants, and none of them runs on this machine.
-    #[error("no form of {name} runs here: {}", reasons(.variants))]
+    #[error("no variant of {name} runs on this machine: {}", reasons(.variants))]
     #[serde(rename = "no_form_runs")]
     NoVariantRuns {
         /// Name of the model.
@@ -230,7 +230,7 @@ pub enum RequestError {
         retry_after: Duration,
     },
     /// The model's process ended; the next request starts a new one.
-    #[error("{end}, while {during}; what was written stays, and asking again starts a new one")]
+    #[error("{end}, while {during}; ask again to restart the model")]
     WorkerGone {
         /// How the process ended.
         end: WorkerEnd,
@@ -261,13 +261,13 @@ pub enum RequestError {
         held_bytes: u64,
     },
     /// The user unloaded the model, or memory ran out, before the request started.
-    #[error("the model was unloaded before this was begun; ask again to load it")]
+    #[error("the model was unloaded before this request started; ask again to load it")]
     Unloaded,
     /// The supervisor is shutting down.
     #[error("Transom is quitting")]
     Quitting,
     /// The connection to the instance that served the request is lost.
-    #[error("the running Transom went away: {reason}")]
+    #[error("the connection to the running Transom was lost: {reason}")]
     InstanceGone {
         /// What was observed.
         reason: String,
@@ -299,7 +299,7 @@ fn too_large(
     };
     let advice = match context_that_fits {
         Some(n) => format!("a context length of {n} would fit"),
-        None => "choose a smaller model, or one quantised to fewer bits".to_owned(),
+        None => "choose a smaller model, or one quantized to fewer bits".to_owned(),
     };
     format!(
         "{name} needs {} of memory ({} weights, {} context of {} tokens, {} working space), but \

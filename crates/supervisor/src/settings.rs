@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_is_private() {
+    fn written_settings_are_read_back_and_are_private() {
         let data = tempfile::tempdir().unwrap();
         assert_eq!(Settings::read(data.path()).unwrap(), None);
         Settings::default().write(data.path()).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_open_goes_by_the_machine_and_fields_of_later_versions_are_ignored() {
+    fn missing_fields_use_defaults_and_unknown_fields_are_ignored() {
         let data = tempfile::tempdir().unwrap();
         let text = r#"{ "keep_loaded": true, "mood": "good" }"#;
         fs::write(data.path().join(FILE_NAME), text).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_moved_aside_and_named() {
+    fn a_damaged_file_is_renamed_and_reported() {
         let data = tempfile::tempdir().unwrap();
         let path = data.path().join(FILE_NAME);
         for damaged in ["", "oops", r#"{ "memory_budget_bytes": "6 GB" }"#] {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_written_leave_nothing_and_name_the_file() {
+    fn a_failed_write_leaves_no_file_and_reports_the_path() {
         let data = tempfile::tempdir().unwrap();
         fs::create_dir(data.path().join(FILE_NAME)).unwrap();
         let message = chosen().write(data.path()).unwrap_err().to_string();

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_go_first_where_mlx_has_a_gpu_and_files_elsewhere() {
+    fn folders_are_tried_first_if_mlx_has_a_gpu_and_files_otherwise() {
         for given in ["m/m.gguf m", "m m/m.gguf"] {
             assert_eq!(ordered(given, Some(11 << 30)), "m m/m.gguf");
             assert_eq!(ordered(given, None), "m/m.gguf m");
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_one_kind_keep_their_order() {
+    fn variants_of_one_kind_keep_their_order() {
         let given = "b.gguf d a.GGUF c e.safetensors";
         assert_eq!(ordered(given, Some(1)), "d c e.safetensors b.gguf a.GGUF");
         assert_eq!(ordered(given, None), "b.gguf a.GGUF d c e.safetensors");

@@ -1,5 +1,5 @@
-//! Programs that come and go, hundreds of times. Alone in its program, since it counts what the
-//! process holds.
+//! Connects and disconnects hundreds of clients. This test has its own program, because it counts
+//! the resources of the process.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn n_tasks() -> usize {
         .num_alive_tasks()
 }
 
-/// Lets go of everything that is on its way out.
+/// Waits until tasks that are ending have ended.
 async fn until_there_are(n_wanted: usize) {
     let fewer = async {
         while n_tasks() > n_wanted {
@@ -35,7 +35,7 @@ async fn until_there_are(n_wanted: usize) {
 }
 
 #[tokio::test]
-async fn guests_that_come_and_go_leave_nothing_behind() {
+async fn clients_that_come_and_go_leak_nothing() {
     let data = tempfile::tempdir().unwrap();
     let workers = ScriptedWorkers::all(WorkerScript {
         load_time: Duration::ZERO,
@@ -56,7 +56,7 @@ async fn guests_that_come_and_go_leave_nothing_behind() {
         let client = instance::open(data.path(), || panic!("there is an owner"));
         let client = client.await.unwrap();
         let mut response = client.handle().submit(generate_request("chat"));
-        // Every third leaves in the middle.
+        // Every third client disconnects in the middle of its response.
         while let Some(event) = response.next().await {
             if number % 3 == 0 && matches!(event, ResponseEvent::Token { .. }) {
                 break;
@@ -66,7 +66,8 @@ async fn guests_that_come_and_go_leave_nothing_behind() {
         Connection::close(client).await;
         match before {
             None => {
-                // The owner, its saved states, its socket, the worker and two that forward stay.
+                // These tasks stay: the owner's driver, saved states and socket, the worker, and
+                // two that forward its messages.
                 until_there_are(6).await;
                 before = Some((n_tasks(), n_descriptors()));
             }

@@ -1,5 +1,6 @@
-//! Eight hours of simulated use on a paused clock: people ask, change their minds and models, the
-//! signals_source complains, workers die. Alone in its program, since it counts what the process holds.
+//! Eight hours of simulated use on a paused clock: requests are submitted and canceled, models and
+//! settings change, signals vary, workers crash. This test has its own program, because it counts
+//! the resources of the process.
 
 use std::time::Duration;
 
@@ -20,21 +21,21 @@ use transom_supervisor::{
 
 const DURATION: Duration = Duration::from_secs(8 * 3600);
 
-/// Growth of the process over the day, beyond what its first hour took, that is no leak.
+/// Growth of the process after the first hour that is not a leak.
 const MAX_GROWTH_BYTES: u64 = 4 << 20;
 
 const MODELS: [&str; 4] = ["chat", "coder", "small", "large"];
 
-/// Chance, for a day that can be lived again.
+/// Reproducible random numbers.
 struct Random(ChaCha8Rng);
 
 impl Random {
-    /// A number below `n`.
+    /// Returns a number below `n`.
     fn below(&mut self, n: u64) -> u64 {
         self.0.next_u64() % n
     }
 
-    /// Whether something happens that does so once in `n` times.
+    /// Returns true once in `n` times on average.
     fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
@@ -44,7 +45,7 @@ impl Random {
     }
 }
 
-/// What became of the asks.
+/// Number of requests by result.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Tally {
     n_requests: usize,
@@ -55,7 +56,7 @@ struct Tally {
     n_crashed: usize,
 }
 
-/// What the process holds.
+/// Resources of the process.
 #[derive(Debug)]
 struct ProcessResources {
     n_tasks: usize,
@@ -125,7 +126,8 @@ fn any_request(random: &mut Random) -> ModelRequest {
     }
 }
 
-/// Reads an response to its end, or drops it after `patience`; checks that the end comes once, last.
+/// Reads a response to its end, or drops it after `patience`; checks that the end occurs once, as
+/// the last event.
 async fn read(mut response: Response, patience: Option<Duration>) -> Tally {
     let mut tally = Tally::default();
     let reading = async {
@@ -135,9 +137,9 @@ async fn read(mut response: Response, patience: Option<Duration>) -> Tally {
                 return outcome;
             }
         }
-        panic!("an response was lost");
+        panic!("a response was lost");
     };
-    // No ask may take longer than this, whatever happens.
+    // No request may take longer than this.
     let patience_at_most = Duration::from_secs(3600);
     match (
         timeout(patience.unwrap_or(patience_at_most), reading).await,
@@ -150,12 +152,12 @@ async fn read(mut response: Response, patience: Option<Duration>) -> Tally {
             tally.n_crashed += usize::from(matches!(error, RequestError::WorkerGone { .. }));
         }
         (Err(_), Some(_)) => tally.n_dropped += 1,
-        (Err(_), None) => panic!("an response never ended"),
+        (Err(_), None) => panic!("a response never ended"),
     }
     tally
 }
 
-/// Lives for `time`; returns when every ask of it is over and the models are gone.
+/// Simulates use for `time`; returns when all requests have ended and all models are unloaded.
 async fn run(
     time: Duration,
     random: &mut Random,
@@ -212,7 +214,7 @@ fn add(tally: &mut Tally, more: Tally) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_eight_hours_no_answer_is_lost_and_nothing_has_grown() {
+async fn eight_hours_of_use_lose_no_response_and_leak_nothing() {
     let workers = ScriptedWorkers::new(script);
     let signals_source = ScriptedSignals::default();
     let mut random = Random(ChaCha8Rng::seed_from_u64(8));
@@ -259,7 +261,7 @@ async fn after_eight_hours_no_answer_is_lost_and_nothing_has_grown() {
     assert_eq!(status.in_use_bytes, 0);
     assert!(!status.keeps_awake);
 
-    // It still works, and ends as it began.
+    // The supervisor still works, and leaves no task behind.
     let mut last = handle.submit(request_for("chat", Work::Load));
     while last.next().await.is_some() {}
     let status = handle.status().borrow().clone();

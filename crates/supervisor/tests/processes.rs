@@ -1,5 +1,5 @@
-//! Real processes that misbehave, under the whole supervisor: each costs one response, and the next one
-//! gets a new process.
+//! Tests of real processes that misbehave: each fails one response, and the next request gets a new
+//! process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use transom_supervisor::test_support::{
 };
 use transom_supervisor::{ModelSelector, Outcome, RequestError, Tuning};
 
-/// The first process runs an engine of that mode, all others one that says hello.
+/// The first process runs an engine of this mode, all others one that responds "hello world".
 struct Processes {
     first_mode: &'static str,
     n_started: AtomicUsize,
@@ -38,7 +38,7 @@ impl Workers for Processes {
     }
 }
 
-/// Stops are waited for as briefly as a busy machine allows.
+/// Settings with a short time for stops.
 fn hurried() -> Tuning {
     Tuning {
         stop_timeout: Duration::from_millis(200),
@@ -54,7 +54,7 @@ fn error(outcome: Outcome) -> RequestError {
 }
 
 #[tokio::test]
-async fn an_engine_that_panics_is_replaced_for_the_next_ask() {
+async fn an_engine_that_panics_is_replaced_for_the_next_request() {
     for mode in ["panic", "backend-error"] {
         let workers = Processes::first(mode);
         let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
@@ -74,7 +74,7 @@ async fn an_engine_that_panics_is_replaced_for_the_next_ask() {
 }
 
 #[tokio::test]
-async fn an_engine_that_ignores_a_stop_is_killed_and_the_queue_goes_on() {
+async fn an_engine_that_ignores_a_stop_is_killed_and_the_queue_continues() {
     let workers = Processes::first("hang-in-decode");
     let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
     let handle = supervisor.handle();
@@ -93,7 +93,7 @@ async fn an_engine_that_ignores_a_stop_is_killed_and_the_queue_goes_on() {
 }
 
 #[tokio::test]
-async fn an_unload_by_hand_gets_the_memory_of_an_engine_that_ignores_its_stop() {
+async fn an_unload_kills_an_engine_that_ignores_its_stop() {
     let workers = Processes::first("hang-in-decode");
     let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
     let handle = supervisor.handle();
@@ -105,10 +105,10 @@ async fn an_unload_by_hand_gets_the_memory_of_an_engine_that_ignores_its_stop() 
     supervisor.quit().await;
 }
 
-/// What the system says of the process, after each response.
+/// The footprint is measured after each response.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_memory_shown_is_that_of_the_process_now() {
+async fn the_reported_footprint_is_current() {
     let workers = Processes::first("grows:64");
     let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
     let handle = supervisor.handle();

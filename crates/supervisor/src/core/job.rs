@@ -158,7 +158,7 @@ fn with_advice(error: EngineError) -> EngineError {
     match error {
         EngineError::Backend { during, message } => EngineError::Backend {
             during,
-            message: format!("{message}; the model is unloaded, ask again to load it anew"),
+            message: format!("{message}; the model is unloaded; ask again to reload it"),
         },
         other => other,
     }

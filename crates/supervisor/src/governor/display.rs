@@ -59,7 +59,7 @@ impl fmt::Display for Limit {
             Self::PrefillStep { tokens } => {
                 write!(f, "prompts are read in smaller steps ({tokens} tokens)")
             }
-            Self::Speculation => write!(f, "no speculation"),
+            Self::Speculation => write!(f, "speculative decoding is off"),
             Self::Repaint { milliseconds } => {
                 write!(f, "text appears in larger steps (every {milliseconds} ms)")
             }

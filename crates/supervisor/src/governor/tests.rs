@@ -106,7 +106,7 @@ fn check(gigabytes: u64, script: &str) {
         writeln!(text, "{line}").unwrap();
         match words.split_once(' ').unwrap_or((words, "")) {
             ("tune", settings) => governor.set_tuning(&tuning(settings)),
-            ("end", _) => assert_eq!(governor.next_deadline(), None, "something is still easing"),
+            ("end", _) => assert_eq!(governor.next_deadline(), None, "a quiet time has not ended"),
             _ => governor.observe(signals(words), now),
         }
         let new = brief(governor.allowance());
@@ -121,7 +121,7 @@ fn check(gigabytes: u64, script: &str) {
 
 /// D076.
 #[test]
-fn a_warning_holds_at_once_and_eases_after_a_quiet_spell() {
+fn a_warning_applies_at_once_and_ends_after_a_quiet_time() {
     check(
         24,
         "
@@ -136,7 +136,7 @@ fn a_warning_holds_at_once_and_eases_after_a_quiet_spell() {
 
 /// D077.
 #[test]
-fn critical_pressure_comes_down_to_the_worst_that_was_seen_meanwhile() {
+fn critical_pressure_falls_to_the_worst_level_of_the_quiet_time() {
     check(
         24,
         "
@@ -174,7 +174,7 @@ fn flapping_pressure_does_not_make_the_allowance_flap() {
 
 /// A running response is stopped for nothing less, and not for signals that are over.
 #[test]
-fn thrashing_counts_as_a_warning_and_ends_answers_only_together_with_critical_pressure() {
+fn thrashing_counts_as_a_warning_and_stops_responses_only_with_critical_pressure() {
     check(
         24,
         "
@@ -195,7 +195,7 @@ fn thrashing_counts_as_a_warning_and_ends_answers_only_together_with_critical_pr
 
 /// D053, D086.
 #[test]
-fn low_power_mode_holds_at_once_and_goes_soon() {
+fn low_power_mode_applies_at_once_and_ends_soon() {
     check(
         24,
         "
@@ -212,7 +212,7 @@ fn low_power_mode_holds_at_once_and_goes_soon() {
 
 /// D064, D087, D088.
 #[test]
-fn heat_climbs_the_ladder_at_once_and_comes_down_a_minute_at_a_time() {
+fn heat_rises_at_once_and_falls_one_level_per_minute() {
     check(
         24,
         "
@@ -233,7 +233,7 @@ fn heat_climbs_the_ladder_at_once_and_comes_down_a_minute_at_a_time() {
 
 /// D071.
 #[test]
-fn models_are_kept_for_as_long_as_the_machine_can_spare_them() {
+fn the_idle_time_depends_on_the_machine_and_its_signals() {
     check(
         64,
         "
@@ -265,7 +265,7 @@ fn models_are_kept_for_as_long_as_the_machine_can_spare_them() {
 
 /// D073, D084.
 #[test]
-fn the_users_wait_yields_to_memory_only_and_a_wish_to_keep_to_critical_pressure_only() {
+fn only_memory_overrides_the_idle_setting_and_only_critical_pressure_keep_loaded() {
     check(
         24,
         "
@@ -291,7 +291,7 @@ fn the_users_wait_yields_to_memory_only_and_a_wish_to_keep_to_critical_pressure_
 }
 
 #[test]
-fn a_late_tick_and_an_observation_in_its_place_ease_as_well() {
+fn a_late_tick_and_an_observation_end_a_quiet_time_too() {
     let mut governor = Governor::new(&machine(24), &Tuning::default());
     let at = Duration::from_secs;
     governor.observe(signals("warning"), at(0));

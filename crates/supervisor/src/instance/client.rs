@@ -60,7 +60,7 @@ impl ConnectError {
             },
             Self::Refused(reason) => InstanceError::Refused { reason, process_id },
             Self::Closing => InstanceError::Refused {
-                reason: "it is just ending".to_owned(),
+                reason: "it is closing".to_owned(),
                 process_id,
             },
             Self::OtherUser(user) => InstanceError::Unsafe {
@@ -88,7 +88,7 @@ async fn handshake(socket: &Path) -> Result<Handle, ConnectError> {
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::WouldBlock => {
-            ConnectError::NotListening("it is just starting, or just ending".to_owned())
+            ConnectError::NotListening("it is starting or closing".to_owned())
         }
         _ => ConnectError::Unresponsive(error.to_string()),
     })?;
@@ -109,12 +109,10 @@ async fn handshake(socket: &Path) -> Result<Handle, ConnectError> {
         Some(Welcome::Accepted(first_id)) => first_id,
         Some(Welcome::Refused(reason)) => return Err(ConnectError::Refused(reason)),
         Some(Welcome::Closing) => return Err(ConnectError::Closing),
-        None => return Err(ConnectError::Unresponsive("it gave no welcome".to_owned())),
+        None => return Err(ConnectError::Unresponsive("it sent no welcome".to_owned())),
     };
     let ServerMessage::Status { status } = next(&mut from).await? else {
-        return Err(ConnectError::Unresponsive(
-            "it did not show its status".to_owned(),
-        ));
+        return Err(ConnectError::Unresponsive("it sent no status".to_owned()));
     };
     Ok(start(from, to, first_id, *status))
 }
@@ -289,7 +287,7 @@ async fn send_messages(
             (Err(FrameError::TooLong { bytes }), ClientMessage::Request { id, .. }) => {
                 pending.refuse(id, bytes);
             }
-            (Err(error), _) => tracing::error!(%error, "a request could not be written"),
+            (Err(error), _) => tracing::error!(%error, "a message could not be encoded"),
         }
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_no_reason_to_do_without_the_lock() {
+    fn the_lock_can_be_taken_on_a_full_disk() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         assert!(InstanceLock::take_file(full).unwrap().is_some());
     }

@@ -84,7 +84,7 @@ pub(super) struct Listener {
 pub(super) fn listen(socket: PathBuf, _: &InstanceLock) -> Result<Listener, InstanceError> {
     let folder_error = |source| folder::folder_error(&socket, source);
     match fs::remove_file(&socket) {
-        Ok(()) => tracing::debug!("removed the socket of an instance that is gone"),
+        Ok(()) => tracing::debug!("removed a stale socket"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(folder_error(error)),
     }
@@ -189,7 +189,7 @@ impl ServerState {
         while connections.try_join_next().is_some() {}
         connections.spawn(async move {
             if let Err(fault) = connection::serve(stream, number, handshake_slot, state).await {
-                tracing::warn!(client = number, fault, "a client was let go");
+                tracing::warn!(client = number, fault, "a client was disconnected");
             }
         });
     }
@@ -216,7 +216,7 @@ async fn accept(listener: UnixListener, state: Arc<ServerState>) {
         match listener.accept().await {
             Ok((stream, _)) => state.clone().serve_client(stream, handshake_slot),
             Err(error) => {
-                tracing::warn!(%error, "a client could not be let in");
+                tracing::warn!(%error, "a client could not be accepted");
                 sleep(ACCEPT_RETRY_DELAY).await;
             }
         }

@@ -94,7 +94,7 @@ fn is_idle(status: &Status) -> bool {
 }
 
 #[tokio::test]
-async fn the_second_opener_asks_the_first_ones_supervisor() {
+async fn a_second_program_uses_the_supervisor_of_the_first() {
     let data = data_folder();
     let (owner, client) = owner_and_client(data.path(), 50).await;
     let direct = finish(&mut owner.handle().submit(generate_request("chat"))).await;
@@ -109,7 +109,7 @@ async fn the_second_opener_asks_the_first_ones_supervisor() {
 }
 
 #[tokio::test]
-async fn a_guest_sees_every_change_and_its_own_asks_by_name() {
+async fn a_client_sees_every_status_with_its_own_request_ids() {
     let data = data_folder();
     let (owner, client) = owner_and_client(data.path(), ENDLESS).await;
     let mut first = client.submit(generate_request("chat"));
@@ -145,7 +145,7 @@ async fn a_guest_sees_every_change_and_its_own_asks_by_name() {
 }
 
 #[tokio::test]
-async fn a_guest_that_goes_away_has_its_asks_cancelled() {
+async fn a_client_that_disconnects_has_its_requests_canceled() {
     let data = data_folder();
     let (owner, client) = owner_and_client(data.path(), ENDLESS).await;
     let mut response = client.submit(generate_request("chat"));
@@ -165,7 +165,7 @@ async fn a_guest_that_goes_away_has_its_asks_cancelled() {
 
 /// A separate runtime plays the owner's process.
 #[tokio::test]
-async fn when_the_owner_dies_every_ask_ends_and_the_next_opener_owns() {
+async fn when_the_owner_dies_every_request_ends_and_the_next_program_owns() {
     let data = data_folder();
     let process = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -212,7 +212,7 @@ async fn when_the_owner_dies_every_ask_ends_and_the_next_opener_owns() {
 }
 
 #[tokio::test]
-async fn an_owner_that_closes_finishes_what_guests_asked_and_takes_nothing_more() {
+async fn a_closing_owner_finishes_client_requests_and_accepts_no_more() {
     let data = data_folder();
     let workers = workers(300);
     let owner = open_with(data.path(), &workers).await;
@@ -231,7 +231,7 @@ async fn an_owner_that_closes_finishes_what_guests_asked_and_takes_nothing_more(
     assert_eq!(workers.n_alive(), 0);
     assert!(!data.path().join("transom.sock").exists());
     let next = open_with(data.path(), &workers).await;
-    assert!(next.is_own(), "the lock was let go");
+    assert!(next.is_own(), "the lock was released");
     in_time(next.close()).await;
 }
 
@@ -240,12 +240,12 @@ struct Broken;
 
 impl transom_engine_host::Workers for Broken {
     fn start(&self) -> transom_engine_host::Worker {
-        panic!("this fault is played")
+        panic!("this panic is part of the test")
     }
 }
 
 #[tokio::test]
-async fn after_a_panic_of_the_driver_the_instance_can_be_opened_anew() {
+async fn after_a_panic_of_the_driver_the_instance_can_be_opened_again() {
     let data = data_folder();
     let broken = || supervisor(Broken, ScriptedSignals::default(), Tuning::default());
     let owner = in_time(open(data.path(), broken)).await.unwrap();
@@ -268,7 +268,7 @@ async fn after_a_panic_of_the_driver_the_instance_can_be_opened_anew() {
 /// A pause applies to all programs, and a client that waits in a pause does not keep the owner from
 /// closing.
 #[tokio::test]
-async fn a_guest_pauses_for_all_and_an_owner_that_closes_waits_for_nobody_in_a_pause() {
+async fn a_client_can_pause_and_a_closing_owner_does_not_wait_for_paused_requests() {
     let data = data_folder();
     let (owner, client) = owner_and_client(data.path(), 3).await;
     finish(&mut client.submit(generate_request("chat"))).await;
@@ -308,7 +308,7 @@ async fn a_prompt_that_is_too_long_to_send_is_refused() {
 }
 
 #[tokio::test]
-async fn of_two_that_open_at_once_one_owns_and_the_other_asks_it() {
+async fn of_two_programs_that_open_at_once_one_owns_the_supervisor() {
     let data = data_folder();
     let workers = workers(3);
     let (one, two) = tokio::join!(
@@ -339,7 +339,7 @@ fn paris_on_the_wire() -> ThreadWorkers {
 
 /// Tests all layers: socket, driver, core, protocol, and the child's own loop on a thread.
 #[tokio::test]
-async fn a_guest_is_answered_by_a_worker_that_speaks_the_real_wire() {
+async fn a_client_gets_a_response_through_the_real_protocol() {
     let data = data_folder();
     let start = || {
         supervisor(

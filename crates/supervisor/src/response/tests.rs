@@ -59,7 +59,7 @@ async fn rest(response: &mut Response) -> Vec<ResponseEvent> {
 }
 
 #[tokio::test]
-async fn a_reader_that_lags_gets_joined_text_and_the_latest_progress() {
+async fn a_slow_reader_gets_joined_text_and_the_latest_progress() {
     let (writer, mut response, _messages) = stream();
     for event in [
         queued(3),
@@ -87,7 +87,7 @@ async fn a_reader_that_lags_gets_joined_text_and_the_latest_progress() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_given_up_loses_nothing() {
+async fn a_dropped_next_future_loses_no_event() {
     let (writer, mut response, _messages) = stream();
     {
         let mut wait = std::pin::pin!(response.next());
@@ -99,7 +99,7 @@ async fn a_wait_that_is_given_up_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_reader_that_goes_away_cancels_and_one_that_read_the_end_does_not() {
+async fn dropping_a_response_cancels_it_unless_its_end_was_read() {
     let (_writer, response, mut messages) = stream();
     drop(response);
     assert!(matches!(
@@ -115,7 +115,7 @@ async fn a_reader_that_goes_away_cancels_and_one_that_read_the_end_does_not() {
 }
 
 #[tokio::test]
-async fn a_writer_that_goes_away_ends_the_ask() {
+async fn dropping_the_writer_ends_the_request() {
     let (writer, mut response, _messages) = stream();
     writer.write(text(Section::Answer, "Par"));
     drop(writer);
@@ -135,7 +135,7 @@ async fn a_writer_that_goes_away_ends_the_ask() {
 }
 
 #[tokio::test]
-async fn nothing_follows_the_end() {
+async fn no_event_follows_the_end() {
     let (writer, mut response, _messages) = stream();
     writer.write(ended());
     writer.write(text(Section::Answer, "late"));
@@ -144,7 +144,7 @@ async fn nothing_follows_the_end() {
 }
 
 #[tokio::test]
-async fn what_nobody_reads_is_not_kept() {
+async fn events_without_a_reader_are_dropped() {
     let (writer, response, _messages) = stream();
     let stream = response.stream.clone();
     writer.write(text(Section::Answer, "Paris"));
@@ -182,7 +182,7 @@ fn joined(events: &[ResponseEvent]) -> Vec<ResponseEvent> {
 proptest! {
     /// D092: a slow reader loses no text, and the end occurs once, as the last event.
     #[test]
-    fn the_text_is_the_same_whatever_the_readers_pace(actions in actions()) {
+    fn the_text_does_not_depend_on_the_speed_of_the_reader(actions in actions()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (writer, mut response, _messages) = stream();
         let (mut written, mut read) = (Vec::new(), Vec::new());

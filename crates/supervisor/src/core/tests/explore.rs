@@ -1,7 +1,7 @@
-//! Every short history: from each of several beginnings, all sequences of events up to a depth are
-//! run through the core, equal states once. From every state reached, time must lead to the end of all
-//! asks and to an empty house, whether workers answer or say nothing for ever, on a quiet machine and
-//! on one whose memory is too short for each load.
+//! Exhaustive search of short histories. From several starting points, runs all sequences of
+//! actions up to a depth through the core, and each distinct state once. From every state, time
+//! must end all requests and unload all models, whether workers reply or hang, with enough memory
+//! and with memory that is critically short during each load.
 
 use std::collections::HashSet;
 
@@ -10,8 +10,8 @@ use super::simulation::{
     VARIANT_ACTIONS,
 };
 
-/// Runs all histories of `depth` of these `actions` after `beginning`; returns how many states there
-/// were. From each, a quiet machine comes to rest.
+/// Runs all histories of `depth` of these `actions` after `beginning`; returns the number of
+/// states. Each state must settle with enough memory.
 fn explore(beginning: &[Action], actions: &[Action], depth: usize) -> usize {
     explore_on(&[MemoryCondition::Plenty], beginning, actions, depth)
 }
@@ -47,7 +47,8 @@ fn explore_on(
     seen.len()
 }
 
-/// The searches see something: a search that dedups too eagerly would pass without looking.
+/// Requires a minimum number of states, because a search that treats different states as equal
+/// would test nothing.
 #[track_caller]
 fn check(beginning: &[Action], depth: usize, n_states: usize) {
     let n_seen = explore(beginning, ACTIONS, depth);
@@ -55,18 +56,18 @@ fn check(beginning: &[Action], depth: usize, n_states: usize) {
 }
 
 #[test]
-fn no_history_from_nothing_breaks_a_rule() {
+fn no_history_from_the_start_violates_an_invariant() {
     check(&[], 6, 1_000);
 }
 
 #[test]
-fn no_history_of_refused_forms_breaks_a_rule() {
+fn no_history_of_rejected_variants_violates_an_invariant() {
     let n_seen = explore(&[Action::RequestTwo], VARIANT_ACTIONS, 6);
     assert!(n_seen > 1_000, "only {n_seen} states were reached");
 }
 
 #[test]
-fn no_history_of_faults_breaks_a_rule() {
+fn no_history_of_faults_violates_an_invariant() {
     use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
     let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
     let answering = [RequestChat, AdvanceNewest, AdvanceNewest];
@@ -79,7 +80,7 @@ fn no_history_of_faults_breaks_a_rule() {
 }
 
 #[test]
-fn no_history_of_changed_settings_breaks_a_rule() {
+fn no_history_of_changed_settings_violates_an_invariant() {
     use Action::{AdvanceOldest, RequestChat};
     let loaded = [RequestChat, AdvanceOldest, AdvanceOldest, AdvanceOldest];
     for beginning in [&loaded[..1], &loaded[..3], &loaded] {
@@ -89,7 +90,7 @@ fn no_history_of_changed_settings_breaks_a_rule() {
 }
 
 #[test]
-fn no_history_of_a_pause_breaks_a_rule() {
+fn no_history_of_a_pause_violates_an_invariant() {
     use Action::{AdvanceOldest, Pause, RequestChat};
     let answering = [RequestChat, AdvanceOldest, AdvanceOldest];
     for beginning in [&[RequestChat, Pause][..], &answering] {
@@ -99,12 +100,12 @@ fn no_history_of_a_pause_breaks_a_rule() {
 }
 
 #[test]
-fn no_history_from_a_loading_model_breaks_a_rule() {
+fn no_history_from_a_loading_model_violates_an_invariant() {
     check(&[Action::RequestChat, Action::AdvanceOldest], 5, 1_000);
 }
 
 #[test]
-fn no_history_from_a_running_answer_beside_an_idle_model_breaks_a_rule() {
+fn no_history_from_a_running_response_and_an_idle_model_violates_an_invariant() {
     use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
     let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
     let answering = [RequestChat, AdvanceNewest, AdvanceNewest];
@@ -112,7 +113,7 @@ fn no_history_from_a_running_answer_beside_an_idle_model_breaks_a_rule() {
 }
 
 #[test]
-fn no_history_from_a_model_that_makes_room_for_another_breaks_a_rule() {
+fn no_history_from_an_eviction_violates_an_invariant() {
     use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestOther};
     let loaded = [RequestChat, AdvanceOldest, AdvanceOldest, AdvanceOldest];
     let switching = [RequestOther, AdvanceNewest];
@@ -120,7 +121,7 @@ fn no_history_from_a_model_that_makes_room_for_another_breaks_a_rule() {
 }
 
 #[test]
-fn no_history_from_a_quitting_house_breaks_a_rule() {
+fn no_history_from_a_quit_violates_an_invariant() {
     use Action::{AdvanceOldest, Quit, RequestChat, RequestEmbed};
     check(
         &[

@@ -1,10 +1,10 @@
-//! Loads that memory pressure ends: once is bad luck, twice is an answer.
+//! Tests of loads that memory pressure ends: the first is retried, the second fails the request.
 
 use super::timeline::check;
 
 /// A third load would end in the same way.
 #[test]
-fn an_ask_whose_load_was_shed_twice_is_refused() {
+fn a_request_fails_after_its_load_was_shed_twice() {
     check(
         "
         0s request 1 chat
@@ -35,9 +35,9 @@ fn an_ask_whose_load_was_shed_twice_is_refused() {
     );
 }
 
-/// It was loaded for an ask that could not begin.
+/// It was loaded for a request that could not start.
 #[test]
-fn a_model_that_was_loaded_for_nothing_counts_as_a_load() {
+fn a_load_without_a_response_counts_as_a_shed_load() {
     check(
         "
         0s tune block 200
@@ -64,7 +64,7 @@ fn a_model_that_was_loaded_for_nothing_counts_as_a_load() {
     );
 }
 
-/// Reading files takes no memory, so it proves nothing.
+/// Reading files takes no memory, so it is no evidence.
 #[test]
 fn pressure_while_measuring_is_not_counted() {
     check(

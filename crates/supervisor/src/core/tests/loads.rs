@@ -1,9 +1,9 @@
-//! Loading: variants, the budget, and failures of the files.
+//! Tests of loading: variants, the budget, and failures of the files.
 
 use super::timeline::check;
 
 #[test]
-fn an_unsupported_variant_gives_way_to_the_next() {
+fn the_next_variant_is_tried_after_an_unsupported_one() {
     check(
         "
         0s request 1 two
@@ -19,7 +19,7 @@ fn an_unsupported_variant_gives_way_to_the_next() {
 }
 
 #[test]
-fn a_variant_found_unsupported_only_while_loading_gives_way_too() {
+fn the_next_variant_is_tried_after_one_that_fails_as_unsupported_while_loading() {
     check(
         "
         0s request 1 two
@@ -37,7 +37,7 @@ fn a_variant_found_unsupported_only_while_loading_gives_way_too() {
 }
 
 #[test]
-fn when_no_variant_is_supported_all_who_wait_for_the_model_are_told() {
+fn all_requests_for_a_model_fail_if_no_variant_is_supported() {
     check(
         "
         0s request 1 two
@@ -52,13 +52,13 @@ fn when_no_variant_is_supported_all_who_wait_for_the_model_are_told() {
         → 1 ENDED none of 2 variants runs, 2 ENDED none of 2 forms runs, release w1, start w2, measure w2 embed 8192, 3 loading
         3s w1 gone
         3s show
-        → embed is Measuring; error: two: no form of two runs here: two.gguf: a new architecture; two: a new architecture
+        → embed is Measuring; error: two: no variant of two runs on this machine: two.gguf: a new architecture; two: a new architecture
         ",
     );
 }
 
 #[test]
-fn a_variant_that_is_not_there_gives_way_and_status_says_so() {
+fn the_next_variant_is_tried_after_a_missing_one_and_the_status_shows_it() {
     check(
         "
         0s request 1 two
@@ -76,7 +76,7 @@ fn a_variant_that_is_not_there_gives_way_and_status_says_so() {
 }
 
 #[test]
-fn a_variant_that_lacks_a_part_is_no_reason_to_try_the_next() {
+fn no_other_variant_is_tried_after_an_incomplete_one() {
     check(
         "
         0s request 1 two
@@ -88,7 +88,7 @@ fn a_variant_that_lacks_a_part_is_no_reason_to_try_the_next() {
 }
 
 #[test]
-fn the_only_variant_keeps_the_words_of_its_refusal() {
+fn the_error_of_the_only_variant_is_reported_unchanged() {
     check(
         "
         0s request 1 chat
@@ -105,7 +105,7 @@ fn the_only_variant_keeps_the_words_of_its_refusal() {
 }
 
 #[test]
-fn neither_its_name_nor_the_order_of_its_variants_makes_another_model() {
+fn neither_the_name_nor_the_order_of_the_variants_identifies_a_model() {
     check(
         "
         0s request 1 two
@@ -132,7 +132,7 @@ fn neither_its_name_nor_the_order_of_its_variants_makes_another_model() {
 }
 
 #[test]
-fn running_out_of_memory_is_never_a_reason_to_try_the_next_variant() {
+fn no_other_variant_is_tried_after_running_out_of_memory() {
     check(
         "
         0s request 1 two
@@ -149,7 +149,7 @@ fn running_out_of_memory_is_never_a_reason_to_try_the_next_variant() {
 }
 
 #[test]
-fn a_broken_file_ends_the_load_before_it_begins() {
+fn a_damaged_file_fails_the_request_before_the_load() {
     check(
         "
         0s request 1 two
@@ -164,7 +164,7 @@ fn a_broken_file_ends_the_load_before_it_begins() {
 
 /// D027, D028.
 #[test]
-fn a_model_that_is_too_large_is_refused_with_numbers() {
+fn the_error_for_a_model_that_is_too_large_contains_the_sizes() {
     check(
         "
         0s request 1 big
@@ -175,13 +175,13 @@ fn a_model_that_is_too_large_is_refused_with_numbers() {
         → 1 ENDED too large, 0 in use, None would fit, release w1, asleep
         2s w1 gone
         2s show
-        → error: big: big needs 18.6 GB of memory (17.9 GB weights, 0.8 GB context of 8192 tokens, 0.0 GB working space), but models may use 5.6 GB here; choose a smaller model, or one quantised to fewer bits
+        → error: big: big needs 18.6 GB of memory (17.9 GB weights, 0.8 GB context of 8192 tokens, 0.0 GB working space), but models may use 5.6 GB here; choose a smaller model, or one quantized to fewer bits
         ",
     );
 }
 
 #[test]
-fn a_context_length_that_was_chosen_is_granted_or_refused() {
+fn a_chosen_context_length_is_never_lowered() {
     check(
         "
         0s request 1 deep
@@ -215,7 +215,7 @@ fn the_default_context_is_lowered_to_fit_the_budget() {
     );
 }
 
-/// The context stays whole where a smaller KV cache is enough.
+/// The context is not shortened if a smaller KV cache is enough.
 #[test]
 fn a_small_kv_cache_is_tried_before_the_context_is_lowered() {
     check(
@@ -233,7 +233,7 @@ fn a_small_kv_cache_is_tried_before_the_context_is_lowered() {
 }
 
 #[test]
-fn a_model_that_fits_once_another_is_gone_keeps_its_fast_kv_cache() {
+fn a_model_that_fits_after_an_eviction_keeps_its_full_kv_cache() {
     check(
         "
         0s request 1 other
@@ -269,9 +269,9 @@ fn under_memory_pressure_models_load_with_a_small_kv_cache() {
     );
 }
 
-/// What was tried for one form says nothing of the next.
+/// A small KV cache that was tried for one variant does not affect the next.
 #[test]
-fn the_next_form_is_measured_with_a_fast_kv_cache_again() {
+fn the_next_variant_is_measured_with_the_full_kv_cache_again() {
     check(
         "
         0s request 1 plump
@@ -286,9 +286,9 @@ fn the_next_form_is_measured_with_a_fast_kv_cache_again() {
     );
 }
 
-/// D011: after a warning; whatever can make room does.
+/// D011: after a warning; every other model is unloaded first.
 #[test]
-fn a_person_who_insists_gets_the_model_over_budget() {
+fn over_budget_loads_a_model_that_is_too_large() {
     check(
         "
         0s request 1 chat
@@ -319,7 +319,7 @@ fn a_person_who_insists_gets_the_model_over_budget() {
 }
 
 #[test]
-fn of_those_who_wait_for_too_large_a_model_one_who_insists_is_enough() {
+fn one_request_with_over_budget_is_enough() {
     check(
         "
         0s request 1 big
@@ -335,7 +335,7 @@ fn of_those_who_wait_for_too_large_a_model_one_who_insists_is_enough() {
 }
 
 #[test]
-fn a_budget_lowered_by_hand_is_obeyed_by_idle_models_at_once() {
+fn lowering_the_budget_unloads_idle_models_at_once() {
     check(
         "
         0s request 1 chat
@@ -361,7 +361,7 @@ fn a_budget_lowered_by_hand_is_obeyed_by_idle_models_at_once() {
 }
 
 #[test]
-fn nothing_loads_while_a_model_leaves() {
+fn no_model_loads_while_another_unloads() {
     check(
         "
         0s request 1 chat
@@ -385,9 +385,9 @@ fn nothing_loads_while_a_model_leaves() {
     );
 }
 
-/// Computed are 4 GB of 6, but earlier uses took 3 GB more.
+/// The estimate is 4 GB of 6, but earlier loads took 3 GB more.
 #[test]
-fn what_earlier_uses_took_decides_whether_it_fits() {
+fn a_positive_correction_counts_against_the_budget() {
     check(
         "
         0s request 1 chat/took+3
@@ -400,9 +400,9 @@ fn what_earlier_uses_took_decides_whether_it_fits() {
     );
 }
 
-/// Computed are 6.1 GB of 6, but earlier uses took 1 GB less, so the context is not shortened.
+/// The estimate is 6.1 GB of 6, but earlier loads took 1 GB less, so the context is not shortened.
 #[test]
-fn a_model_that_took_less_is_let_in_as_it_is() {
+fn a_negative_correction_lets_a_model_fit() {
     check(
         "
         0s request 1 wide/took-1

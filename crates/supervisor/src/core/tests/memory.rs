@@ -1,9 +1,9 @@
-//! Memory that models take: what is shown of it, and a budget that was lowered.
+//! Tests of the reported memory, and of a lowered budget.
 
 use super::timeline::check;
 
 #[test]
-fn a_budget_lowered_during_an_answer_takes_its_model_when_it_is_over() {
+fn lowering_the_budget_during_a_response_unloads_its_model_afterwards() {
     check(
         "
         0s request 1 chat
@@ -19,10 +19,10 @@ fn a_budget_lowered_during_an_answer_takes_its_model_when_it_is_over() {
     );
 }
 
-/// What is shown and told is what it is now, not what it was when it was loaded. Weights that are
-/// mapped are in the engine's count only.
+/// The status and the record show the current footprint, not the one after the load. Memory-mapped
+/// weights are only in the engine's count.
 #[test]
-fn the_memory_of_a_model_follows_its_process() {
+fn the_footprint_of_a_model_follows_its_process() {
     check(
         "
         0s request 1 chat

@@ -1,9 +1,10 @@
-//! A pause: what runs is finished, memory comes back, and everybody waits for the person who paused.
+//! Tests of a pause: the running response finishes, models are unloaded, and requests wait for the
+//! user to resume.
 
 use super::timeline::check;
 
 #[test]
-fn a_pause_finishes_the_answer_gives_the_memory_back_and_holds_what_comes() {
+fn a_pause_finishes_the_response_unloads_and_blocks_new_requests() {
     check(
         "
         0s request 1 other
@@ -30,7 +31,7 @@ fn a_pause_finishes_the_answer_gives_the_memory_back_and_holds_what_comes() {
 }
 
 #[test]
-fn a_pause_gives_an_idle_model_and_a_load_up() {
+fn a_pause_unloads_an_idle_model_and_ends_a_load() {
     check(
         "
         0s request 1 embed
@@ -59,9 +60,9 @@ fn a_pause_gives_an_idle_model_and_a_load_up() {
     );
 }
 
-/// A pause that ended before the answer did leaves no trace.
+/// A pause that ends before the response has no effect.
 #[test]
-fn a_pause_that_is_over_in_time_costs_nothing() {
+fn a_pause_that_ends_before_the_response_changes_nothing() {
     check(
         "
         0s request 1 chat
@@ -81,7 +82,7 @@ fn a_pause_that_is_over_in_time_costs_nothing() {
 }
 
 #[test]
-fn whoever_does_not_wait_is_refused_and_a_cancel_ends_the_wait() {
+fn during_a_pause_requests_can_be_refused_and_canceled() {
     check(
         "
         0s pause
@@ -95,9 +96,9 @@ fn whoever_does_not_wait_is_refused_and_a_cancel_ends_the_wait() {
     );
 }
 
-/// The time that people are made to wait by the machine begins when the pause is over.
+/// The time that signals block requests starts after the pause.
 #[test]
-fn a_machine_that_holds_back_counts_only_after_the_pause() {
+fn blocked_time_counts_only_after_the_pause() {
     check(
         "
         0s pause
@@ -114,7 +115,7 @@ fn a_machine_that_holds_back_counts_only_after_the_pause() {
 }
 
 #[test]
-fn a_quit_ends_a_pause_with_all_who_wait() {
+fn a_quit_during_a_pause_fails_all_queued_requests() {
     check(
         "
         0s pause

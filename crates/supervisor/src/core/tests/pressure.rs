@@ -1,9 +1,9 @@
-//! The ladder: memory pressure at each level in each phase, heat, Low Power Mode.
+//! Tests of memory pressure at each level in each phase, of heat and of Low Power Mode.
 
 use super::timeline::check;
 
 #[test]
-fn a_warning_while_loading_lets_the_load_go_on() {
+fn a_warning_while_loading_does_not_stop_the_load() {
     check(
         "
         0s request 1 chat
@@ -50,7 +50,7 @@ fn a_warning_trims_idle_models_once() {
 
 /// D047, D076.
 #[test]
-fn a_warning_while_answering_keeps_the_conversation() {
+fn a_warning_while_generating_keeps_the_kv_cache() {
     check(
         "
         0s request 1 chat
@@ -70,7 +70,7 @@ fn a_warning_while_answering_keeps_the_conversation() {
 
 /// D073.
 #[test]
-fn critical_pressure_while_measuring_gives_the_load_up_and_holds_the_ask() {
+fn critical_pressure_while_measuring_ends_the_load_and_blocks_the_request() {
     check(
         "
         0s request 1 chat
@@ -85,7 +85,7 @@ fn critical_pressure_while_measuring_gives_the_load_up_and_holds_the_ask() {
 }
 
 #[test]
-fn critical_pressure_while_waiting_for_room_gives_the_load_up() {
+fn critical_pressure_while_waiting_for_room_ends_the_load() {
     check(
         "
         0s request 1 chat
@@ -113,7 +113,7 @@ fn critical_pressure_while_waiting_for_room_gives_the_load_up() {
 }
 
 #[test]
-fn critical_pressure_while_loading_cancels_the_load_and_holds_the_ask() {
+fn critical_pressure_while_loading_stops_the_load_and_blocks_the_request() {
     check(
         "
         0s request 1 chat
@@ -134,7 +134,7 @@ fn critical_pressure_while_loading_cancels_the_load_and_holds_the_ask() {
     );
 }
 
-/// D073, D077: also against the wish to keep the model.
+/// D073, D077: also with `keep_loaded`.
 #[test]
 fn critical_pressure_unloads_idle_models_secondary_ones_first() {
     check(
@@ -170,9 +170,9 @@ fn critical_pressure_unloads_idle_models_secondary_ones_first() {
     );
 }
 
-/// D077: secondary models go at once.
+/// D077: secondary models are unloaded at once.
 #[test]
-fn critical_pressure_while_generating_finishes_the_answer_then_unloads() {
+fn critical_pressure_while_generating_unloads_after_the_response() {
     check(
         "
         0s request 9 embed
@@ -204,9 +204,9 @@ fn critical_pressure_while_generating_finishes_the_answer_then_unloads() {
     );
 }
 
-/// D077: an answer that takes too long is ended; what was written stays.
+/// D077: a response that takes too long is stopped; its text is kept.
 #[test]
-fn critical_pressure_while_generating_stops_settles_then_unloads() {
+fn critical_pressure_stops_a_long_response_and_unloads() {
     check(
         "
         0s request 1 chat
@@ -230,7 +230,7 @@ fn critical_pressure_while_generating_stops_settles_then_unloads() {
 }
 
 #[test]
-fn thrashing_ends_the_answer_at_once() {
+fn thrashing_under_critical_pressure_stops_the_response_at_once() {
     check(
         "
         0s request 1 chat
@@ -271,7 +271,7 @@ fn critical_pressure_during_an_unload_changes_nothing() {
 
 /// D078.
 #[test]
-fn pressure_that_eases_before_the_answer_ends_keeps_the_model() {
+fn pressure_that_ends_before_the_response_keeps_the_model_loaded() {
     check(
         "
         0s request 1 chat
@@ -292,7 +292,7 @@ fn pressure_that_eases_before_the_answer_ends_keeps_the_model() {
 }
 
 #[test]
-fn signals_that_flap_trim_once_until_the_machine_was_quiet() {
+fn flapping_signals_trim_once_per_quiet_time() {
     check(
         "
         0s request 1 chat
@@ -314,7 +314,7 @@ fn signals_that_flap_trim_once_until_the_machine_was_quiet() {
 }
 
 #[test]
-fn signals_that_flap_do_not_unload_and_load_again() {
+fn flapping_signals_do_not_start_a_load() {
     check(
         "
         0s signals critical
@@ -329,7 +329,7 @@ fn signals_that_flap_do_not_unload_and_load_again() {
 
 /// D064, D092.
 #[test]
-fn an_ask_held_for_too_long_is_refused() {
+fn a_request_blocked_for_too_long_fails() {
     check(
         "
         0s signals critical
@@ -344,7 +344,7 @@ fn an_ask_held_for_too_long_is_refused() {
 
 /// D064, D092.
 #[test]
-fn an_ask_that_does_not_want_to_wait_is_refused_at_once() {
+fn a_request_that_refuses_to_wait_fails_at_once() {
     check(
         "
         0s signals hot
@@ -357,7 +357,7 @@ fn an_ask_that_does_not_want_to_wait_is_refused_at_once() {
 }
 
 #[test]
-fn asks_in_the_queue_that_do_not_want_to_wait_are_refused_when_it_gets_hot() {
+fn queued_requests_that_refuse_to_wait_fail_when_requests_are_blocked() {
     check(
         "
         0s request 1 chat
@@ -378,7 +378,7 @@ fn asks_in_the_queue_that_do_not_want_to_wait_are_refused_when_it_gets_hot() {
 
 /// D087, D088.
 #[test]
-fn critical_heat_holds_what_waits_and_leaves_the_answer_and_the_models() {
+fn critical_heat_blocks_queued_requests_only() {
     check(
         "
         0s tune block 120
@@ -403,7 +403,7 @@ fn critical_heat_holds_what_waits_and_leaves_the_answer_and_the_models() {
 }
 
 #[test]
-fn critical_heat_while_loading_lets_the_load_go_on() {
+fn critical_heat_while_loading_does_not_stop_the_load() {
     check(
         "
         0s request 1 chat
@@ -421,7 +421,7 @@ fn critical_heat_while_loading_lets_the_load_go_on() {
 }
 
 #[test]
-fn a_model_that_waits_for_room_is_given_up_when_its_asks_were_held_too_long() {
+fn a_load_that_waits_for_room_ends_when_its_requests_were_blocked_too_long() {
     check(
         "
         0s request 1 chat
@@ -438,7 +438,7 @@ fn a_model_that_waits_for_room_is_given_up_when_its_asks_were_held_too_long() {
 
 /// D086.
 #[test]
-fn low_power_mode_toggled_in_mid_answer_changes_only_the_next() {
+fn low_power_mode_affects_only_the_next_response() {
     check(
         "
         0s request 1 chat
@@ -466,7 +466,7 @@ fn low_power_mode_toggled_in_mid_answer_changes_only_the_next() {
 
 /// D074, D078.
 #[test]
-fn a_held_back_ask_loads_its_model_anew_when_the_pressure_is_over() {
+fn a_blocked_request_reloads_its_model_when_pressure_ends() {
     check(
         "
         0s request 1 chat

@@ -1,4 +1,4 @@
-//! The end of the program, from every state.
+//! Tests of a quit in every phase.
 
 use super::timeline::check;
 
@@ -17,7 +17,7 @@ fn quit_with_nothing_loaded_is_done_at_once() {
 }
 
 #[test]
-fn quit_while_measuring() {
+fn quit_while_measuring_releases_the_worker() {
     check(
         "
         0s request 1 chat
@@ -32,7 +32,7 @@ fn quit_while_measuring() {
 }
 
 #[test]
-fn quit_while_loading() {
+fn quit_while_loading_stops_the_load() {
     check(
         "
         0s request 1 chat
@@ -51,7 +51,7 @@ fn quit_while_loading() {
 }
 
 #[test]
-fn quit_while_ready() {
+fn quit_while_ready_unloads_the_model() {
     check(
         "
         0s request 1 chat
@@ -76,7 +76,7 @@ fn quit_while_ready() {
 }
 
 #[test]
-fn quit_while_generating_settles_first() {
+fn quit_while_generating_waits_for_the_job_to_settle() {
     check(
         "
         0s request 1 chat
@@ -101,7 +101,7 @@ fn quit_while_generating_settles_first() {
 }
 
 #[test]
-fn quit_while_generating_kills_what_does_not_settle() {
+fn quit_while_generating_kills_a_job_that_does_not_settle() {
     check(
         "
         0s request 1 chat
@@ -118,13 +118,13 @@ fn quit_while_generating_kills_what_does_not_settle() {
         → 1 ENDED quitting, kill w1, asleep
         8s w1 died
         8s show
-        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 3 s and was ended, while stopping; what was written stays, and asking again starts a new one; done
+        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 3 s and was ended, while stopping; ask again to restart the model; done
         ",
     );
 }
 
 #[test]
-fn quit_while_unloading() {
+fn quit_while_unloading_waits_for_the_process() {
     check(
         "
         0s request 1 chat

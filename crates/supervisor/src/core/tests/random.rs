@@ -1,4 +1,4 @@
-//! Long random histories, for what needs more steps than can be tried exhaustively.
+//! Long random histories, for cases that need more steps than an exhaustive search can try.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use super::simulation::{
     ACTIONS, Action, FAULT_ACTIONS, MemoryCondition, Simulation, VARIANT_ACTIONS,
 };
 
-/// A long history without its end; workers answer more often than they die.
+/// A long history without a quit; workers reply more often than they crash.
 fn histories() -> impl Strategy<Value = Vec<Action>> {
     let anything = proptest::sample::select([ACTIONS, VARIANT_ACTIONS, FAULT_ACTIONS].concat())
-        .prop_filter("it goes on", |m| *m != Action::Quit);
+        .prop_filter("no quit in the middle", |m| *m != Action::Quit);
     let step = prop_oneof![
         3 => Just(Action::AdvanceOldest),
         1 => Just(Action::AdvanceNewest),
@@ -24,7 +24,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn no_long_life_breaks_a_rule_and_each_comes_to_rest(history in histories(), quits in any::<bool>()) {
+    fn no_long_history_violates_an_invariant_and_each_settles(history in histories(), quits in any::<bool>()) {
         let mut simulation = Simulation::default();
         for step in history {
             simulation.apply(step);

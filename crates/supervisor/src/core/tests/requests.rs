@@ -1,10 +1,10 @@
-//! Asks: the queue, its order, its bounds, and how people change their minds.
+//! Tests of requests: the queue, its order, its limit, and cancellation.
 
 use super::timeline::check;
 
-/// D072, D074, D095: loaded on demand, kept awake only while it works.
+/// D072, D074, D095: loaded on demand; kept awake only during work.
 #[test]
-fn an_ask_loads_its_model_and_the_next_finds_it_ready() {
+fn a_request_loads_its_model_and_the_next_one_uses_it() {
     check(
         "
         0s request 1 chat
@@ -29,7 +29,7 @@ fn an_ask_loads_its_model_and_the_next_finds_it_ready() {
 
 /// D062.
 #[test]
-fn one_answer_runs_at_a_time_and_the_others_know_their_places() {
+fn one_job_runs_at_a_time_and_queued_requests_know_their_position() {
     check(
         "
         0s request 1 chat
@@ -57,7 +57,7 @@ fn one_answer_runs_at_a_time_and_the_others_know_their_places() {
 }
 
 #[test]
-fn the_queue_is_bounded_and_the_next_is_refused_as_busy() {
+fn a_request_beyond_the_queue_limit_fails_as_busy() {
     check(
         "
         0s request 1 chat
@@ -79,7 +79,7 @@ fn the_queue_is_bounded_and_the_next_is_refused_as_busy() {
 }
 
 #[test]
-fn an_ask_is_served_at_once_even_when_none_may_wait() {
+fn a_request_is_served_at_once_even_if_the_queue_limit_is_zero() {
     check(
         "
         0s tune queue 0
@@ -92,7 +92,7 @@ fn an_ask_is_served_at_once_even_when_none_may_wait() {
 }
 
 #[test]
-fn an_ask_that_only_loads_ends_when_the_model_is_there() {
+fn a_load_request_ends_when_the_model_is_loaded() {
     check(
         "
         0s request 1 chat load
@@ -114,7 +114,7 @@ fn an_ask_that_only_loads_ends_when_the_model_is_there() {
 }
 
 #[test]
-fn an_ask_cancelled_while_queued_ends_and_the_others_move_up() {
+fn a_request_canceled_while_queued_ends_and_the_others_move_up() {
     check(
         "
         0s request 1 chat
@@ -136,7 +136,7 @@ fn an_ask_cancelled_while_queued_ends_and_the_others_move_up() {
 }
 
 #[test]
-fn an_ask_cancelled_while_its_model_loads_ends_the_load() {
+fn canceling_the_only_request_stops_the_load() {
     check(
         "
         0s request 1 chat
@@ -155,7 +155,7 @@ fn an_ask_cancelled_while_its_model_loads_ends_the_load() {
 }
 
 #[test]
-fn a_load_that_was_given_up_but_succeeds_is_unloaded() {
+fn a_stopped_load_that_succeeds_is_unloaded() {
     check(
         "
         0s request 1 chat
@@ -175,7 +175,7 @@ fn a_load_that_was_given_up_but_succeeds_is_unloaded() {
 }
 
 #[test]
-fn an_ask_cancelled_while_its_model_is_measured_lets_the_worker_go() {
+fn canceling_the_only_request_while_measuring_releases_the_worker() {
     check(
         "
         0s request 1 chat
@@ -191,7 +191,7 @@ fn an_ask_cancelled_while_its_model_is_measured_lets_the_worker_go() {
 }
 
 #[test]
-fn a_load_goes_on_while_somebody_else_waits_for_the_model() {
+fn a_load_continues_while_another_request_needs_the_model() {
     check(
         "
         0s request 1 chat
@@ -217,7 +217,7 @@ fn a_load_goes_on_while_somebody_else_waits_for_the_model() {
 }
 
 #[test]
-fn a_running_answer_is_cancelled_once_and_ends_when_it_has_settled() {
+fn a_running_response_is_stopped_once_and_ends_when_its_job_has_settled() {
     check(
         "
         0s request 1 chat
@@ -237,9 +237,9 @@ fn a_running_answer_is_cancelled_once_and_ends_when_it_has_settled() {
     );
 }
 
-/// D082, D083: the model before is gone, verified, before the next one loads.
+/// D082, D083: a model loads only after the previous one is gone.
 #[test]
-fn a_crowd_of_asks_for_two_models_is_served_in_order() {
+fn many_requests_for_two_models_are_served_in_order() {
     check(
         "
         0s request 1 chat
@@ -275,7 +275,7 @@ fn a_crowd_of_asks_for_two_models_is_served_in_order() {
 }
 
 #[test]
-fn the_model_is_switched_after_the_running_answer() {
+fn the_model_is_switched_after_the_running_response() {
     check(
         "
         0s request 1 chat
@@ -302,7 +302,7 @@ fn the_model_is_switched_after_the_running_answer() {
 
 /// D082.
 #[test]
-fn a_model_that_fits_beside_the_other_leaves_it_alone() {
+fn a_model_that_fits_next_to_another_does_not_evict_it() {
     check(
         "
         0s request 1 chat
@@ -329,7 +329,7 @@ fn a_model_that_fits_beside_the_other_leaves_it_alone() {
 
 /// D082.
 #[test]
-fn where_one_model_makes_room_enough_no_other_goes() {
+fn no_second_model_is_evicted_if_one_is_enough() {
     check(
         "
         0s request 1 chat
@@ -365,7 +365,7 @@ fn where_one_model_makes_room_enough_no_other_goes() {
 }
 
 #[test]
-fn an_ask_without_a_model_file_is_refused() {
+fn a_request_without_variants_fails() {
     check(
         "
         0s request 1 none
@@ -375,7 +375,7 @@ fn an_ask_without_a_model_file_is_refused() {
 }
 
 #[test]
-fn an_answer_that_fails_costs_nobody_else_theirs() {
+fn a_failed_response_does_not_affect_other_requests() {
     check(
         "
         0s request 1 chat
@@ -398,7 +398,7 @@ fn an_answer_that_fails_costs_nobody_else_theirs() {
 
 /// D082.
 #[test]
-fn the_model_that_was_not_used_for_longest_makes_room() {
+fn the_least_recently_used_model_is_evicted() {
     check(
         "
         0s request 1 embed

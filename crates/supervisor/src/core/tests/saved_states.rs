@@ -1,11 +1,11 @@
-//! Conversations: whose is kept when its model goes, and how long that may take.
+//! Tests of saved states: which KV caches are saved by an unload, and how long that may take.
 //!
-//! `other` has a conversation that a slow disk takes in 2 s; an unload may take 3 s beside it.
+//! A slow disk writes the KV cache of `other` in 2 s; an unload may take 3 s in addition.
 
 use super::timeline::check;
 
 #[test]
-fn the_conversation_of_an_unused_model_is_kept_and_has_time_for_it() {
+fn an_idle_unload_saves_the_state_and_extends_the_deadline() {
     check(
         "
         0s request 1 other
@@ -26,7 +26,7 @@ fn the_conversation_of_an_unused_model_is_kept_and_has_time_for_it() {
 }
 
 #[test]
-fn a_process_that_takes_longer_than_a_slow_disk_is_killed() {
+fn a_process_that_saves_slower_than_a_slow_disk_is_killed() {
     check(
         "
         0s request 1 other
@@ -49,7 +49,7 @@ fn a_process_that_takes_longer_than_a_slow_disk_is_killed() {
 }
 
 #[test]
-fn the_conversation_of_a_model_that_makes_room_is_kept() {
+fn an_eviction_saves_the_state() {
     check(
         "
         0s request 1 other
@@ -73,7 +73,7 @@ fn the_conversation_of_a_model_that_makes_room_is_kept() {
 }
 
 #[test]
-fn whoever_unloads_a_model_has_its_conversation_forgotten() {
+fn an_unload_by_the_user_deletes_the_saved_state() {
     check(
         "
         0s request 1 other
@@ -92,9 +92,9 @@ fn whoever_unloads_a_model_has_its_conversation_forgotten() {
     );
 }
 
-/// Also where the model itself is gone already.
+/// Also if the model itself is not loaded any more.
 #[test]
-fn a_conversation_that_was_kept_before_goes_when_its_model_is_unloaded_by_hand() {
+fn an_unload_by_the_user_deletes_an_earlier_saved_state() {
     check(
         "
         0s unload other
@@ -104,7 +104,7 @@ fn a_conversation_that_was_kept_before_goes_when_its_model_is_unloaded_by_hand()
 }
 
 #[test]
-fn whoever_unloads_a_model_does_not_wait_for_its_conversation_to_be_kept() {
+fn an_unload_by_the_user_takes_back_the_time_for_saving() {
     check(
         "
         0s request 1 other
@@ -126,7 +126,7 @@ fn whoever_unloads_a_model_does_not_wait_for_its_conversation_to_be_kept() {
 }
 
 #[test]
-fn critical_pressure_keeps_no_conversation() {
+fn critical_pressure_saves_no_state() {
     check(
         "
         0s request 1 other
@@ -144,7 +144,7 @@ fn critical_pressure_keeps_no_conversation() {
 }
 
 #[test]
-fn critical_pressure_takes_back_the_time_for_keeping_a_conversation() {
+fn critical_pressure_takes_back_the_time_for_saving() {
     check(
         "
         0s request 1 other
@@ -166,7 +166,7 @@ fn critical_pressure_takes_back_the_time_for_keeping_a_conversation() {
 }
 
 #[test]
-fn quitting_forgets_every_conversation() {
+fn quitting_deletes_every_saved_state() {
     check(
         "
         0s request 1 other
@@ -189,7 +189,7 @@ fn quitting_forgets_every_conversation() {
 }
 
 #[test]
-fn a_conversation_that_was_taken_up_is_part_of_the_status() {
+fn the_status_shows_restored_tokens() {
     check(
         "
         0s request 1 other
@@ -205,7 +205,7 @@ fn a_conversation_that_was_taken_up_is_part_of_the_status() {
 }
 
 #[test]
-fn who_forgets_conversations_has_loaded_models_drop_their_caches() {
+fn forgetting_conversations_clears_the_caches_of_loaded_models() {
     check(
         "
         0s request 1 other

@@ -1,9 +1,10 @@
-//! One model with several settings: what is left open takes it as it is, what differs replaces it.
+//! Tests of one model with several settings: open settings use the model as it is, different ones
+//! reload it.
 
 use super::timeline::check;
 
 #[test]
-fn an_open_setting_takes_the_model_as_it_is_loaded() {
+fn a_request_without_settings_uses_the_model_as_it_is_loaded() {
     check(
         "
         0s request 1 chat/20000
@@ -25,7 +26,7 @@ fn an_open_setting_takes_the_model_as_it_is_loaded() {
 }
 
 #[test]
-fn a_number_that_the_automatic_context_has_already_changes_nothing() {
+fn a_chosen_context_equal_to_the_automatic_one_does_not_reload() {
     check(
         "
         0s request 1 chat
@@ -42,9 +43,9 @@ fn a_number_that_the_automatic_context_has_already_changes_nothing() {
     );
 }
 
-/// The old one goes before the new one is loaded, its conversation is kept for the new one.
+/// The old model is unloaded before the new one is loaded. Its state is saved for the new one.
 #[test]
-fn another_context_length_replaces_the_model_once_it_is_known_to_fit() {
+fn a_larger_context_length_reloads_the_model_if_it_fits() {
     check(
         "
         0s request 1 other
@@ -72,7 +73,7 @@ fn another_context_length_replaces_the_model_once_it_is_known_to_fit() {
 }
 
 #[test]
-fn a_running_answer_is_finished_before_its_model_is_replaced() {
+fn a_running_response_finishes_before_its_model_is_reloaded() {
     check(
         "
         0s request 1 chat
@@ -109,9 +110,9 @@ fn a_running_answer_is_finished_before_its_model_is_replaced() {
     );
 }
 
-/// A wish that cannot be granted costs nobody the model that is there.
+/// A request that cannot be served does not unload the loaded model.
 #[test]
-fn settings_that_do_not_fit_are_refused_and_the_model_stays() {
+fn settings_that_do_not_fit_fail_the_request_and_the_model_stays() {
     check(
         "
         0s request 1 chat
@@ -137,7 +138,7 @@ fn settings_that_do_not_fit_are_refused_and_the_model_stays() {
 
 /// Under memory pressure the automatic cache is small already.
 #[test]
-fn a_chosen_cache_stands_and_an_automatic_one_yields() {
+fn a_chosen_kv_cache_is_kept_and_an_automatic_one_adapts() {
     check(
         "
         0s signals warning
@@ -159,9 +160,9 @@ fn a_chosen_cache_stands_and_an_automatic_one_yields() {
     );
 }
 
-/// What was asked for with a choice that is no longer wanted gives way to the one that is.
+/// A load that no request needs any more is stopped for the one that is needed.
 #[test]
-fn settings_changed_while_a_model_loads_wait_for_nobody() {
+fn a_load_without_requests_does_not_delay_new_settings() {
     check(
         "
         0s request 1 chat/20000
@@ -181,9 +182,9 @@ fn settings_changed_while_a_model_loads_wait_for_nobody() {
     );
 }
 
-/// It has all that is asked for, and a load takes longer than it is worth.
+/// The loaded model has everything that is requested, and a reload would take longer than it saves.
 #[test]
-fn a_smaller_context_takes_the_larger_one_that_is_loaded() {
+fn a_request_for_a_smaller_context_uses_the_larger_one() {
     check(
         "
         0s request 1 chat/20000

@@ -1,6 +1,5 @@
-//! The core with a models round it: workers that answer what they were told, in any order, late,
-//! or not at all; processes that cannot be killed; people; and a machine. Every step checks the rules
-//! that must always hold.
+//! The core in a simulated environment: workers that reply in any order, late, or not at all;
+//! processes that cannot be killed; users; and system signals. Every step checks the invariants.
 
 mod actions;
 mod invariants;
@@ -27,19 +26,19 @@ pub(super) use actions::{
 };
 use worker::SimulatedWorker;
 
-/// How a machine takes it when a model is loaded.
+/// How memory pressure reacts to a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemoryCondition {
-    /// It is quiet.
+    /// There is no pressure.
     Plenty,
-    /// Its memory is critically short during each load, and recovers when the load is given up.
+    /// Memory is critically short during each load, and recovers when the load has ended.
     Short,
 }
 
-/// How long a watchdog waits for a worker that says nothing.
+/// Time after which the watchdog kills a silent worker.
 const WATCHDOG: Duration = Duration::from_secs(125);
 
-/// Within this time every ask ends, whatever workers do.
+/// Every request ends within this time, whatever workers do.
 const MAX_WAIT: Duration = Duration::from_secs(20 * 60);
 
 #[derive(Debug, Clone)]
@@ -48,7 +47,7 @@ pub(super) struct Simulation {
     now: Timestamp,
     models: TestModels,
     workers: BTreeMap<WorkerId, SimulatedWorker>,
-    /// Asks without an end yet.
+    /// Requests that have not ended.
     open: Vec<RequestId>,
     n_requests: u64,
     is_quitting: bool,
@@ -75,7 +74,7 @@ impl Default for Simulation {
 }
 
 impl Simulation {
-    /// Makes `step` happen. Returns false where it cannot.
+    /// Applies `step`. Returns false if it is not possible.
     pub(super) fn apply(&mut self, step: Action) -> bool {
         let event = match step {
             Action::RequestChat => self.request("chat", false),
@@ -141,7 +140,7 @@ impl Simulation {
         Some(Event::Request(id, Box::new(request)))
     }
 
-    /// The next event of the oldest or newest worker that has something to say.
+    /// Takes the next event of the oldest or newest worker that has one.
     fn next_event(&mut self, newest: bool) -> Option<Event> {
         let is_responsive = |(_, worker_state): &(&WorkerId, &mut SimulatedWorker)| {
             !worker_state.is_silent && !worker_state.pending_events.is_empty()
@@ -155,7 +154,7 @@ impl Simulation {
         Some(Event::Worker(*worker, event))
     }
 
-    /// The newest worker that reads or loads files cannot use them.
+    /// Makes the newest worker that measures or loads report that its files are unsupported.
     fn reject_newest(&mut self) -> Option<Event> {
         let reads = |worker_state: &SimulatedWorker| {
             !worker_state.is_silent
@@ -177,7 +176,7 @@ impl Simulation {
         Some(Event::Worker(*worker, refusal))
     }
 
-    /// The engine of the newest worker that answers fails.
+    /// Makes the engine of the newest generating worker fail.
     fn break_newest(&mut self) -> Option<Event> {
         let mut workers = self.workers.iter_mut().rev();
         let (worker, worker_state) = workers.find(|(_, worker_state)| {
@@ -199,7 +198,7 @@ impl Simulation {
         Some(Event::Worker(*worker, WorkerEvent::Broken(error)))
     }
 
-    /// The newest worker says nothing from now on.
+    /// Makes the newest worker silent from now on.
     fn silence_newest(&mut self, cannot_be_killed: bool) -> bool {
         let is_responsive = |worker_state: &&mut SimulatedWorker| {
             !worker_state.is_silent && !worker_state.is_killed
@@ -212,8 +211,8 @@ impl Simulation {
         true
     }
 
-    /// The watchdog of a worker from which something is due gives it up. Nobody who wants the worker
-    /// to end may have to wait for that.
+    /// Lets the watchdog kill a silent worker whose reply is due. A worker that was told to end
+    /// must not depend on the watchdog.
     fn fire_watchdog(&mut self) -> bool {
         let is_due = |worker_state: &SimulatedWorker| {
             worker_state.is_silent && !worker_state.pending_events.is_empty()
@@ -262,7 +261,7 @@ impl Simulation {
             assert!(!begins || !self.is_paused, "{effect:?} in a pause");
             assert!(
                 !must_not_save || !matches!(effect, Effect::Unload(_, StateOnUnload::Save { .. })),
-                "a conversation is kept that shall go"
+                "a state is saved that must be deleted"
             );
         }
         let tick = self.core.step(Event::Tick, self.now);
@@ -297,12 +296,12 @@ impl Simulation {
         }
     }
 
-    /// Does what the core says, as the models does it, and checks that it may be said.
+    /// Applies an effect to the environment, and checks that it is allowed.
     fn apply_effect(&mut self, effect: &Effect) {
         match effect {
             Effect::Start(worker) => {
                 let before = self.workers.insert(*worker, SimulatedWorker::default());
-                assert!(before.is_none(), "a worker's number is its own");
+                assert!(before.is_none(), "worker ids are unique");
             }
             Effect::Measure(worker, ..) => {
                 let event = WorkerEvent::Measured(Ok(self.models.need(*worker)));
@@ -325,8 +324,8 @@ impl Simulation {
                 );
                 let event = self.ended(*worker, *request_id, FinishReason::Stop);
                 let worker_state = self.commandable_worker(*worker);
-                assert!(worker_state.is_loaded, "only a loaded model answers");
-                assert!(!worker_state.is_broken, "a broken model answers nothing");
+                assert!(worker_state.is_loaded, "only a loaded model generates");
+                assert!(!worker_state.is_broken, "a broken model does not generate");
                 worker_state.job = Some(*request_id);
                 worker_state.pending_events.push_back(event);
             }
@@ -364,7 +363,7 @@ impl Simulation {
                 let worker_state = self.commandable_worker(*worker);
                 assert_eq!(
                     worker_state.job, None,
-                    "nothing is freed before its job known_to_settle"
+                    "no model is dropped before its job settled"
                 );
                 worker_state.is_freeing = true;
                 worker_state
@@ -375,7 +374,7 @@ impl Simulation {
                 let worker_state = self.commandable_worker(*worker);
                 assert_eq!(
                     worker_state.job, None,
-                    "nobody is let go before its job known_to_settle"
+                    "no worker is released before its job settled"
                 );
                 worker_state.is_released = true;
                 let event = WorkerEvent::Gone(WorkerEnd::AsTold);
@@ -383,7 +382,7 @@ impl Simulation {
             }
             Effect::Kill(worker) => {
                 let worker_state = self.workers.get_mut(worker).expect("it is there");
-                assert!(!worker_state.is_killed, "nobody is killed twice");
+                assert!(!worker_state.is_killed, "no worker is killed twice");
                 worker_state.is_killed = true;
                 worker_state.is_silent = false;
                 worker_state.job = None;
@@ -391,7 +390,7 @@ impl Simulation {
             }
             Effect::Respond(request_id, event) => {
                 let index = self.open.iter().position(|open| open == request_id);
-                let index = index.expect("an ask that ended is not mentioned again");
+                let index = index.expect("no event follows the end of a request");
                 if let ResponseEvent::Ended { .. } = event {
                     self.open.remove(index);
                 }
@@ -400,7 +399,7 @@ impl Simulation {
         }
     }
 
-    /// A worker that may be told something.
+    /// Returns a worker that may still receive commands.
     fn commandable_worker(&mut self, worker: WorkerId) -> &mut SimulatedWorker {
         let worker_state = self.workers.get_mut(&worker).expect("it is there");
         assert!(
@@ -419,9 +418,9 @@ impl Simulation {
         WorkerEvent::JobEnded(request_id, Ok(summary))
     }
 
-    /// Nobody pauses, workers answer or are given up, time passes: within a bound everybody gets an
-    /// end and every model goes whose process can be ended. `known_to_settle` are states that are known to
-    /// come to that.
+    /// Resumes, lets workers reply or be killed, and advances time. Within a limit, every request
+    /// must end and every model must be unloaded whose process can be killed. `known_to_settle`
+    /// contains states that are known to do so.
     pub(super) fn settle(mut self, machine: MemoryCondition, known_to_settle: &mut HashSet<u64>) {
         let mut passed = Vec::new();
         let began = self.now;
@@ -437,7 +436,7 @@ impl Simulation {
             }
             passed.push(key);
             let is_late = self.now > began + MAX_WAIT && !self.open.is_empty();
-            assert!(!is_late, "somebody waits for too long: {:#?}", self.core);
+            assert!(!is_late, "a request waits too long: {:#?}", self.core);
             if machine == MemoryCondition::Short && self.update_pressure() {
                 continue;
             }
@@ -445,18 +444,21 @@ impl Simulation {
                 && !self.apply(Action::Wait)
                 && !self.fire_watchdog()
             {
-                assert_eq!(self.open, [], "somebody waits for ever: {:#?}", self.core);
+                assert_eq!(self.open, [], "a request waits forever: {:#?}", self.core);
                 let is_left = self.workers.values().all(|worker| worker.is_stuck);
-                assert!(is_left, "a model sticks: {:#?}", self.core);
-                assert!(!self.is_quitting || self.core.is_done(), "no end");
+                assert!(is_left, "a model stays loaded: {:#?}", self.core);
+                assert!(
+                    !self.is_quitting || self.core.is_done(),
+                    "the core is not done"
+                );
                 known_to_settle.extend(passed);
                 return;
             }
         }
-        panic!("it does not come to rest: {:#?}", self.core);
+        panic!("it does not settle: {:#?}", self.core);
     }
 
-    /// The memory of a tight machine. Returns whether it changed.
+    /// Updates the memory pressure while memory is short. Returns true if it changed.
     fn update_pressure(&mut self) -> bool {
         let loads = |worker: &SimulatedWorker| {
             worker.has_memory && !worker.is_loaded && !worker.is_stopped && !worker.is_ending()
@@ -472,7 +474,7 @@ impl Simulation {
         true
     }
 
-    /// The same for equal states, whatever led to them.
+    /// Returns a key that is equal for equal states, whatever led to them.
     pub(super) fn key(&self) -> u64 {
         let mut hasher = Hashed(DefaultHasher::new());
         let written = write!(hasher, "{:?}{:?}{:?}", self.core, self.now, self.workers);
@@ -481,7 +483,7 @@ impl Simulation {
     }
 }
 
-/// Hashes what is written, without keeping it.
+/// Hashes what is written, without storing it.
 struct Hashed(DefaultHasher);
 
 impl std::fmt::Write for Hashed {

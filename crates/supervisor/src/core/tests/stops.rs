@@ -1,9 +1,9 @@
-//! Stops that are not heeded: each has its deadline, and the queue goes on.
+//! Tests of ignored stops: each has a deadline, and the queue continues.
 
 use super::timeline::check;
 
 #[test]
-fn a_cancelled_answer_that_does_not_end_costs_its_process_after_ten_seconds() {
+fn a_canceled_job_that_does_not_end_is_killed_after_ten_seconds() {
     check(
         "
         0s request 1 chat
@@ -23,14 +23,14 @@ fn a_cancelled_answer_that_does_not_end_costs_its_process_after_ten_seconds() {
         15s w1 died
         → load w2 chat 8192
         15s show
-        → chat is Loading { progress: None }; unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; what was written stays, and asking again starts a new one
+        → chat is Loading { progress: None }; unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; ask again to restart the model
         ",
     );
 }
 
-/// People who cancel are no proof that a model cannot work.
+/// Cancellations are no evidence that a model cannot work.
 #[test]
-fn cancels_that_are_not_heeded_do_not_fail_who_waits() {
+fn ignored_cancels_do_not_fail_queued_requests() {
     check(
         "
         0s request 1 chat
@@ -61,7 +61,7 @@ fn cancels_that_are_not_heeded_do_not_fail_who_waits() {
 }
 
 #[test]
-fn an_unload_by_hand_does_not_wait_for_an_answer_that_does_not_end() {
+fn an_unload_by_the_user_kills_a_job_that_does_not_end() {
     check(
         "
         0s request 1 chat
@@ -76,14 +76,14 @@ fn an_unload_by_hand_does_not_wait_for_an_answer_that_does_not_end() {
         → 1 ENDED worker gone while stopping, kill w1, asleep
         15s w1 died
         15s show
-        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; what was written stays, and asking again starts a new one
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; ask again to restart the model
         ",
     );
 }
 
-/// D077: the memory is needed, so it is the time of an unload.
+/// D077: the memory is needed, so the deadline of an unload applies.
 #[test]
-fn an_answer_that_is_shed_and_does_not_end_costs_its_process_after_three_seconds() {
+fn a_shed_job_that_does_not_end_is_killed_after_three_seconds() {
     check(
         "
         0s request 1 chat
@@ -101,9 +101,9 @@ fn an_answer_that_is_shed_and_does_not_end_costs_its_process_after_three_seconds
     );
 }
 
-/// D077: 20 s to finish, and 3 s to obey.
+/// D077: 20 s to finish, and 3 s to stop.
 #[test]
-fn an_answer_that_takes_too_long_under_pressure_is_gone_in_bounded_time() {
+fn a_long_job_under_critical_pressure_ends_in_bounded_time() {
     check(
         "
         0s request 1 chat
@@ -123,7 +123,7 @@ fn an_answer_that_takes_too_long_under_pressure_is_gone_in_bounded_time() {
 }
 
 #[test]
-fn pressure_shortens_the_time_of_an_answer_that_is_ending() {
+fn critical_pressure_shortens_the_deadline_of_a_stopping_job() {
     check(
         "
         0s request 1 chat
@@ -143,7 +143,7 @@ fn pressure_shortens_the_time_of_an_answer_that_is_ending() {
 }
 
 #[test]
-fn a_quit_shortens_the_time_of_an_answer_that_is_ending() {
+fn a_quit_shortens_the_deadline_of_a_stopping_job() {
     check(
         "
         0s request 1 chat
@@ -160,13 +160,13 @@ fn a_quit_shortens_the_time_of_an_answer_that_is_ending() {
         → 1 ENDED quitting, kill w1, asleep
         8s w1 died
         8s show
-        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 4 s and was ended, while stopping; what was written stays, and asking again starts a new one; done
+        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 4 s and was ended, while stopping; ask again to restart the model; done
         ",
     );
 }
 
 #[test]
-fn a_load_that_does_not_heed_its_stop_is_killed() {
+fn a_load_that_ignores_its_stop_is_killed() {
     check(
         "
         0s request 1 chat

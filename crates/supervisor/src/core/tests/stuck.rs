@@ -1,9 +1,9 @@
-//! Processes that were killed and do not end.
+//! Tests of processes that were killed but do not end.
 
 use super::timeline::check;
 
 #[test]
-fn a_process_that_does_not_end_is_named_and_smaller_models_load_beside_it() {
+fn a_stuck_process_is_reported_and_smaller_models_still_load() {
     check(
         "
         0s request 1 chat
@@ -53,7 +53,7 @@ fn a_process_that_does_not_end_is_named_and_smaller_models_load_beside_it() {
 }
 
 #[test]
-fn who_waits_for_the_room_of_a_process_that_does_not_end_is_told() {
+fn a_request_that_needs_the_memory_of_a_stuck_process_fails() {
     check(
         "
         0s request 1 chat
@@ -83,9 +83,9 @@ fn who_waits_for_the_room_of_a_process_that_does_not_end_is_told() {
     );
 }
 
-/// It was its watchdog that killed it.
+/// The watchdog killed it.
 #[test]
-fn a_process_that_hangs_and_does_not_end_fails_its_answer() {
+fn a_stuck_process_fails_its_response() {
     check(
         "
         0s request 1 chat
@@ -103,7 +103,7 @@ fn a_process_that_hangs_and_does_not_end_fails_its_answer() {
 }
 
 #[test]
-fn a_process_that_does_not_end_does_not_hold_up_a_quit() {
+fn a_stuck_process_does_not_delay_a_quit() {
     check(
         "
         0s request 1 chat
@@ -122,7 +122,7 @@ fn a_process_that_does_not_end_does_not_hold_up_a_quit() {
 }
 
 #[test]
-fn a_model_too_large_for_the_machine_is_not_blamed_on_a_process_that_does_not_end() {
+fn a_model_too_large_for_the_machine_is_not_blamed_on_a_stuck_process() {
     check(
         "
         0s request 1 chat

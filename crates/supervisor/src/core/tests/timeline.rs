@@ -1,9 +1,9 @@
-//! Timelines: a line an event, and under it what the core decided.
+//! Timelines: each line is an event, followed by the effects.
 //!
-//! [`check`] runs the events of a script through the real core, writes the script anew with what
-//! came out, and compares. After every event it also ticks, which must do nothing (a tick is
-//! harmless at any time) and leave no deadline that has passed. A `wait` is a tick at the very
-//! deadline that the core asked for.
+//! [`check`] runs the events of a script through the core, writes the script again with the actual
+//! effects, and compares both. After every event it also ticks, which must do nothing (a tick is
+//! allowed at any time), and no deadline may be in the past. A `wait` is a tick at exactly the
+//! core's next deadline.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::governor::Tuning;
 use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked, Work};
 use crate::response::{Outcome, ResponseEvent};
 
-/// Runs the events of `script` and compares all of it with what they lead to.
+/// Runs the events of `script`, and compares the effects with those in the script.
 #[track_caller]
 pub(super) fn check(script: &str) {
     let mut core = Core::new(&models::hardware(), models::tuning());
@@ -53,7 +53,7 @@ pub(super) fn check(script: &str) {
         }
         let mut effects = Vec::new();
         if what == "ease" {
-            // The machine is quiet for as long as the governor asks for.
+            // Without signals, until the governor unblocks requests.
             effects.extend(core.step(Event::Signals(SystemSignals::default()), now));
             while core.status(now).allowance.blocked_by.is_some() {
                 let later = core.next_deadline().expect("it eases some time");

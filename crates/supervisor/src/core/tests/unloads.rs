@@ -1,10 +1,10 @@
-//! Unloading: for want of use and by hand, verified each time.
+//! Tests of unloads, by idle time and by the user; each is verified.
 
 use super::timeline::check;
 
 /// D071.
 #[test]
-fn an_idle_model_is_unloaded_and_what_came_back_is_told() {
+fn an_idle_model_is_unloaded_and_the_freed_memory_is_recorded() {
     check(
         "
         0s request 1 chat
@@ -28,7 +28,7 @@ fn an_idle_model_is_unloaded_and_what_came_back_is_told() {
 }
 
 #[test]
-fn an_ask_at_the_moment_of_the_idle_unload_wins() {
+fn a_request_at_the_moment_of_the_idle_unload_prevents_it() {
     check(
         "
         0s request 1 chat
@@ -49,7 +49,7 @@ fn an_ask_at_the_moment_of_the_idle_unload_wins() {
 
 /// D074.
 #[test]
-fn an_ask_just_after_the_idle_unload_loads_anew_when_the_old_process_is_gone() {
+fn a_request_after_the_idle_unload_loads_when_the_old_process_is_gone() {
     check(
         "
         0s request 1 chat
@@ -76,7 +76,7 @@ fn an_ask_just_after_the_idle_unload_loads_anew_when_the_old_process_is_gone() {
 }
 
 #[test]
-fn an_idle_model_stays_while_its_ask_is_held() {
+fn an_idle_model_stays_loaded_while_its_request_is_blocked() {
     check(
         "
         0s request 1 chat
@@ -98,7 +98,7 @@ fn an_idle_model_stays_while_its_ask_is_held() {
 }
 
 #[test]
-fn the_idle_wait_follows_its_setting_at_once() {
+fn a_new_idle_time_applies_at_once() {
     check(
         "
         0s request 1 chat
@@ -117,7 +117,7 @@ fn the_idle_wait_follows_its_setting_at_once() {
 
 /// D084.
 #[test]
-fn a_wish_to_keep_the_chat_model_is_for_the_chat_model_only() {
+fn keep_loaded_applies_to_the_chat_model_only() {
     check(
         "
         0s tune keep yes
@@ -144,7 +144,7 @@ fn a_wish_to_keep_the_chat_model_is_for_the_chat_model_only() {
 }
 
 #[test]
-fn a_model_that_does_not_give_its_memory_back_is_killed() {
+fn a_process_that_keeps_the_memory_of_its_model_is_killed() {
     check(
         "
         0s request 1 chat
@@ -167,7 +167,7 @@ fn a_model_that_does_not_give_its_memory_back_is_killed() {
 }
 
 #[test]
-fn what_libraries_keep_of_a_tiny_model_is_no_reason_to_kill() {
+fn memory_kept_by_libraries_does_not_kill_the_process_of_a_tiny_model() {
     check(
         "
         0s request 1 tiny
@@ -190,7 +190,7 @@ fn what_libraries_keep_of_a_tiny_model_is_no_reason_to_kill() {
 }
 
 #[test]
-fn a_worker_that_does_not_free_in_time_is_killed() {
+fn a_worker_that_does_not_drop_its_model_in_time_is_killed() {
     check(
         "
         0s request 1 chat
@@ -215,7 +215,7 @@ fn a_worker_that_does_not_free_in_time_is_killed() {
 }
 
 #[test]
-fn a_worker_that_frees_but_does_not_leave_is_killed() {
+fn a_released_worker_that_does_not_exit_is_killed() {
     check(
         "
         0s request 1 chat
@@ -240,7 +240,7 @@ fn a_worker_that_frees_but_does_not_leave_is_killed() {
 }
 
 #[test]
-fn where_the_system_tells_no_footprint_the_end_of_the_process_is_the_proof() {
+fn without_footprints_an_unload_is_verified_by_the_end_of_the_process() {
     check(
         "
         0s request 1 chat
@@ -263,7 +263,7 @@ fn where_the_system_tells_no_footprint_the_end_of_the_process_is_the_proof() {
 }
 
 #[test]
-fn unload_by_hand_while_measuring() {
+fn an_unload_by_the_user_while_measuring_releases_the_worker() {
     check(
         "
         0s request 1 chat
@@ -277,7 +277,7 @@ fn unload_by_hand_while_measuring() {
 }
 
 #[test]
-fn unload_by_hand_while_waiting_for_room() {
+fn an_unload_by_the_user_while_waiting_for_room_releases_the_worker() {
     check(
         "
         0s request 1 chat
@@ -303,7 +303,7 @@ fn unload_by_hand_while_waiting_for_room() {
 }
 
 #[test]
-fn unload_by_hand_while_loading() {
+fn an_unload_by_the_user_while_loading_stops_the_load() {
     check(
         "
         0s request 1 chat
@@ -322,7 +322,7 @@ fn unload_by_hand_while_loading() {
 }
 
 #[test]
-fn unload_by_hand_while_loading_when_the_load_does_not_stop() {
+fn an_unload_by_the_user_kills_a_load_that_does_not_stop() {
     check(
         "
         0s request 1 chat
@@ -341,7 +341,7 @@ fn unload_by_hand_while_loading_when_the_load_does_not_stop() {
 }
 
 #[test]
-fn unload_by_hand_while_generating_settles_first() {
+fn an_unload_by_the_user_while_generating_waits_for_the_job_to_settle() {
     check(
         "
         0s request 1 chat
@@ -368,7 +368,7 @@ fn unload_by_hand_while_generating_settles_first() {
 }
 
 #[test]
-fn unload_by_hand_of_another_model_leaves_the_answer_alone() {
+fn an_unload_of_another_model_does_not_affect_the_response() {
     check(
         "
         0s request 1 chat
@@ -388,7 +388,7 @@ fn unload_by_hand_of_another_model_leaves_the_answer_alone() {
 }
 
 #[test]
-fn unload_by_hand_while_unloading_changes_nothing() {
+fn an_unload_by_the_user_while_unloading_changes_nothing() {
     check(
         "
         0s request 1 chat

@@ -12,7 +12,7 @@ fn source(path: &Path) -> ModelSource {
     }
 }
 
-/// A prepared folder, and what is saved in it.
+/// Returns a folder, and a manager that uses it.
 fn saved_states() -> (TempDir, SavedStates) {
     let folder = tempfile::tempdir().unwrap();
     let mut states = SavedStates::new();
@@ -20,21 +20,21 @@ fn saved_states() -> (TempDir, SavedStates) {
     (folder, states)
 }
 
-/// Returns when all that was done to the folder so far is done.
+/// Returns when all work on the folder so far is done.
 async fn changes_done(states: &SavedStates) {
     let (reply, done) = tokio::sync::oneshot::channel();
     states.run_in_order(|| _ = reply.send(()));
     done.await.unwrap();
 }
 
-/// The file of a worker of the model `name`.
+/// Returns the state file of a worker with the model `name`.
 fn state_path(states: &mut SavedStates, worker: WorkerId, name: &str) -> PathBuf {
     let file = states.add_state_file(worker, name).unwrap();
     let model = source(Path::new("nowhere"));
     file.locate(&model, &Limits::default()).unwrap()
 }
 
-/// Has a worker of the model `name` save `bytes` bytes, `age` ago.
+/// Saves a state of `bytes` bytes for the model `name`, `age` ago.
 async fn save(states: &mut SavedStates, name: &str, bytes: u64, age: Duration) -> PathBuf {
     changes_done(states).await;
     let worker = WorkerId(1);
@@ -52,7 +52,7 @@ fn n_files(folder: &TempDir) -> usize {
 }
 
 #[test]
-fn the_folder_is_the_users_alone() {
+fn only_the_user_can_access_the_folder() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("a/b");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -64,7 +64,7 @@ fn the_folder_is_the_users_alone() {
 }
 
 #[test]
-fn a_state_is_saved_only_where_the_disk_keeps_much_free() {
+fn a_state_is_saved_only_if_enough_disk_space_stays_free() {
     const GB: u64 = 1_000_000_000;
     assert!(has_room(5 * GB + 1, 1));
     assert!(!has_room(5 * GB, 1), "the system needs the rest");
@@ -84,7 +84,7 @@ async fn without_a_folder_nothing_is_saved() {
 }
 
 #[tokio::test]
-async fn the_file_follows_from_the_model_its_files_and_its_limits() {
+async fn the_file_name_depends_on_the_model_its_files_and_its_limits() {
     let (folder, mut states) = saved_states();
     let model = source(&folder.path().join("model.gguf"));
     changes_done(&states).await;
@@ -126,7 +126,7 @@ async fn the_file_follows_from_the_model_its_files_and_its_limits() {
 }
 
 #[tokio::test]
-async fn a_model_has_one_state_at_most() {
+async fn a_model_has_at_most_one_state() {
     let (folder, mut states) = saved_states();
     let older = save(&mut states, "chat", 1, HOUR).await;
     let worker = WorkerId(2);
@@ -141,7 +141,7 @@ async fn a_model_has_one_state_at_most() {
 }
 
 #[tokio::test]
-async fn the_oldest_goes_when_there_are_too_many() {
+async fn the_oldest_state_is_removed_when_there_are_too_many() {
     let (folder, mut states) = saved_states();
     let oldest = save(&mut states, "2", 1, 9 * HOUR).await;
     for (name, hours) in [("1", 8), ("3", 1), ("4", 2)] {
@@ -155,7 +155,7 @@ async fn the_oldest_goes_when_there_are_too_many() {
 
 /// The files are sparse.
 #[tokio::test]
-async fn the_oldest_go_when_they_take_too_much_together() {
+async fn the_oldest_states_are_removed_when_they_are_too_large() {
     let (_folder, mut states) = saved_states();
     let oldest = save(&mut states, "1", 1 << 30, 3 * HOUR).await;
     let older = save(&mut states, "2", 2 << 30, 2 * HOUR).await;
@@ -167,7 +167,7 @@ async fn the_oldest_go_when_they_take_too_much_together() {
 }
 
 #[test]
-fn a_state_is_removed_when_it_is_a_day_old_and_looked_at_each_hour_until_then() {
+fn a_state_is_checked_each_hour_and_removed_after_a_day() {
     let folder = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     assert_eq!(
@@ -187,7 +187,7 @@ fn a_state_is_removed_when_it_is_a_day_old_and_looked_at_each_hour_until_then() 
 }
 
 #[tokio::test]
-async fn a_start_and_an_end_leave_nothing() {
+async fn the_folder_is_empty_after_a_start_and_an_end() {
     let folder = tempfile::tempdir().unwrap();
     for left in ["a-1", "b-2.unfinished", "c-3.taken"] {
         File::create(folder.path().join(left)).unwrap();
@@ -203,7 +203,7 @@ async fn a_start_and_an_end_leave_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_gone_also_where_it_is_just_being_saved() {
+async fn deleting_states_includes_those_being_saved() {
     let (folder, mut states) = saved_states();
     let other = save(&mut states, "other", 1, HOUR).await;
     let before = save(&mut states, "chat", 1, HOUR).await;
@@ -223,9 +223,9 @@ async fn what_is_forgotten_is_gone_also_where_it_is_just_being_saved() {
     assert_eq!(n_files(&folder), 0);
 }
 
-/// A loaded model drops its cache itself, so what it saves later is of a later conversation.
+/// A loaded model clears its cache itself, so a later state belongs to a later conversation.
 #[tokio::test]
-async fn what_is_saved_after_a_forgetting_stays() {
+async fn a_state_saved_after_a_deletion_is_kept() {
     let (_folder, mut states) = saved_states();
     let worker = WorkerId(2);
     let path = state_path(&mut states, worker, "chat");
@@ -239,7 +239,7 @@ async fn what_is_saved_after_a_forgetting_stays() {
 }
 
 #[tokio::test]
-async fn a_worker_that_ended_half_way_leaves_nothing() {
+async fn an_interrupted_save_leaves_no_file() {
     let (folder, mut states) = saved_states();
     changes_done(&states).await;
     let worker = WorkerId(1);

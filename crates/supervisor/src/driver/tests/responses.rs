@@ -1,4 +1,4 @@
-//! Asks: from the first event to the end, and every way to get there.
+//! Tests of requests from the first event to the end.
 
 use transom_engine_host::WorkerEnd;
 
@@ -8,7 +8,7 @@ use crate::status::PhaseStatus;
 use crate::test_support::{Fault, generate_request, request_for};
 
 #[tokio::test(start_paused = true)]
-async fn an_ask_is_loaded_for_and_answered_in_order() {
+async fn a_request_gets_its_events_in_order() {
     let test = test_supervisor();
     let mut response = test.handle.submit(generate_request("chat"));
     let mut seen = Vec::new();
@@ -37,7 +37,7 @@ async fn an_ask_is_loaded_for_and_answered_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_tells_what_the_model_is_and_its_status_is_there_with_the_end() {
+async fn a_load_request_returns_the_model_info_after_the_status_is_published() {
     let test = test_supervisor();
     let mut response = test.handle.submit(request_for("chat", Work::Load));
     let (_, outcome) = finish(&mut response).await;
@@ -52,7 +52,7 @@ async fn a_load_tells_what_the_model_is_and_its_status_is_there_with_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_an_answer_cancels_it_and_the_next_one_begins() {
+async fn dropping_a_response_cancels_it_and_the_next_one_starts() {
     let test = endless_supervisor();
     let mut first = test.handle.submit(generate_request("chat"));
     first_text(&mut first).await;
@@ -72,7 +72,7 @@ async fn dropping_an_answer_cancels_it_and_the_next_one_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_canceller_works_from_another_thread() {
+async fn a_cancel_handle_works_from_another_thread() {
     let test = endless_supervisor();
     let mut response = test.handle.submit(generate_request("chat"));
     first_text(&mut response).await;
@@ -84,7 +84,7 @@ async fn a_canceller_works_from_another_thread() {
     assert_eq!(reason(&outcome), FinishReason::Cancelled);
 }
 
-/// D062: requests wait in one queue, and know their place.
+/// D062: requests wait in one queue, and know their position.
 #[tokio::test(start_paused = true)]
 async fn two_handles_share_one_queue_and_positions_count_down() {
     let test = endless_supervisor();
@@ -111,7 +111,7 @@ async fn two_handles_share_one_queue_and_positions_count_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_ask_too_many_is_refused_at_once() {
+async fn a_request_beyond_the_queue_limit_fails_at_once() {
     let test = endless_supervisor();
     let asked: Vec<Response> = (0..=Tuning::default().queue_limit)
         .map(|_| test.handle.submit(generate_request("chat")))
@@ -130,7 +130,7 @@ async fn one_ask_too_many_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_costs_one_answer_and_the_next_ask_gets_a_new_worker() {
+async fn a_crash_fails_one_response_and_the_next_request_gets_a_new_worker() {
     let workers = ScriptedWorkers::new(|number| WorkerScript {
         fault: if number == 0 {
             Fault::DiesAfter(2)
@@ -161,7 +161,7 @@ async fn a_crash_costs_one_answer_and_the_next_ask_gets_a_new_worker() {
 
 /// D077: a busy model finishes and is then unloaded.
 #[tokio::test(start_paused = true)]
-async fn critical_pressure_while_generating_finishes_then_unloads() {
+async fn critical_pressure_while_generating_unloads_after_the_response() {
     let test = test_supervisor();
     let mut response = test.handle.submit(generate_request("chat"));
     first_text(&mut response).await;
@@ -177,9 +177,9 @@ async fn critical_pressure_while_generating_finishes_then_unloads() {
     assert_eq!(test.workers.n_alive(), 0);
 }
 
-/// D073: however long an response is, critical pressure gives it no more than its bound.
+/// D073: critical pressure limits the time of every response.
 #[tokio::test(start_paused = true)]
-async fn critical_pressure_ends_an_answer_that_takes_too_long() {
+async fn critical_pressure_stops_a_response_that_takes_too_long() {
     let test = endless_supervisor();
     let mut response = test.handle.submit(generate_request("chat"));
     first_text(&mut response).await;
@@ -195,9 +195,9 @@ async fn critical_pressure_ends_an_answer_that_takes_too_long() {
     );
 }
 
-/// D095: only as long as somebody waits for work.
+/// D095: only while there is work.
 #[tokio::test(start_paused = true)]
-async fn the_machine_is_kept_awake_only_while_it_works() {
+async fn the_machine_is_kept_awake_only_during_work() {
     let test = test_supervisor();
     assert_eq!(test.n_keep_awake.load(Ordering::SeqCst), 0);
     let mut response = test.handle.submit(generate_request("chat"));
@@ -210,7 +210,7 @@ async fn the_machine_is_kept_awake_only_while_it_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn quitting_ends_the_answer_that_runs_and_those_that_wait() {
+async fn quitting_ends_running_and_queued_requests() {
     let test = endless_supervisor();
     let mut running = test.handle.submit(generate_request("chat"));
     let mut waiting = test.handle.submit(generate_request("chat"));
@@ -234,7 +234,7 @@ async fn quitting_ends_the_answer_that_runs_and_those_that_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_supervisor_that_nobody_holds_quits_by_itself() {
+async fn a_supervisor_without_handles_quits_by_itself() {
     let test = test_supervisor();
     let mut response = test.handle.submit(generate_request("chat"));
     finish(&mut response).await;
@@ -245,7 +245,7 @@ async fn a_supervisor_that_nobody_holds_quits_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_ends_takes_the_answer_with_it() {
+async fn a_runtime_that_shuts_down_ends_the_response() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()

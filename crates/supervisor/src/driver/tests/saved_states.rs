@@ -1,4 +1,4 @@
-//! Saved states, from the unload of a model to its next load.
+//! Tests of saved states, from the unload of a model to its next load.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::*;
 use crate::request::ModelSelector;
 use crate::test_support::generate_request;
 
-/// A test with a folder for saved states.
+/// Starts a supervisor with a folder for saved states.
 fn with_folder() -> (TempDir, TestSupervisor) {
     let data = tempfile::tempdir().expect("a temporary folder");
     let test = test_supervisor();
@@ -22,13 +22,13 @@ fn n_saved(data: &Path) -> usize {
     std::fs::read_dir(data).expect("it is there").count()
 }
 
-/// Tokens that the loaded model took up.
+/// Returns the number of tokens that the load restored.
 fn restored_tokens(test: &TestSupervisor) -> usize {
     model(&test.handle.status().borrow()).restored_tokens
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conversation_goes_on_after_an_idle_unload() {
+async fn a_conversation_continues_after_an_idle_unload() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(restored_tokens(&test), 0);
@@ -41,7 +41,7 @@ async fn a_conversation_goes_on_after_an_idle_unload() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_folder_a_conversation_goes_with_its_model() {
+async fn without_a_folder_no_state_is_saved() {
     let test = test_supervisor();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     sleep_for(4 * MINUTE).await;
@@ -50,7 +50,7 @@ async fn without_a_folder_a_conversation_goes_with_its_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unload_by_hand_removes_the_conversation_before_it_is_answered() {
+async fn an_unload_by_the_user_deletes_the_saved_state_before_it_returns() {
     let (data, test) = with_folder();
     for name in ["chat", "other"] {
         finish(&mut test.handle.submit(generate_request(name))).await;
@@ -67,7 +67,7 @@ async fn an_unload_by_hand_removes_the_conversation_before_it_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unload_by_hand_removes_the_conversation_that_is_just_being_kept() {
+async fn an_unload_by_the_user_deletes_a_state_that_is_being_saved() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     sleep_for(3 * MINUTE + Duration::from_millis(10)).await;
@@ -82,7 +82,7 @@ async fn an_unload_by_hand_removes_the_conversation_that_is_just_being_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_after_a_quit() {
+async fn no_saved_state_is_left_after_a_quit() {
     let (data, test) = with_folder();
     for name in ["chat", "other"] {
         finish(&mut test.handle.submit(generate_request(name))).await;
@@ -95,7 +95,7 @@ async fn nothing_is_left_after_a_quit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn critical_pressure_keeps_nothing() {
+async fn an_unload_under_critical_pressure_saves_no_file() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     test.signals.set(critical());
@@ -103,7 +103,7 @@ async fn critical_pressure_keeps_nothing() {
     assert_eq!(n_saved(data.path()), 0);
 }
 
-/// Returns when every change to the folder so far is done: an unload is answered after them.
+/// Returns when every change to the folder so far is done: an unload returns after them.
 async fn changes_done(test: &TestSupervisor) {
     let nobody = ModelSelector::Model("nobody".to_owned());
     assert_eq!(test.handle.unload(nobody).await, Ok(Vec::new()));
@@ -125,7 +125,7 @@ async fn a_state_is_removed_when_it_is_a_day_old_while_the_program_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_after_an_unload_leave_no_file() {
+async fn forgetting_conversations_after_an_unload_leaves_no_file() {
     let (data, test) = with_folder();
     for name in ["chat", "other"] {
         finish(&mut test.handle.submit(generate_request(name))).await;
@@ -138,13 +138,13 @@ async fn conversations_that_are_forgotten_after_an_unload_leave_no_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_before_an_unload_leave_no_file() {
+async fn forgetting_conversations_before_an_unload_leaves_no_file() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     test.handle.forget_conversations();
     sleep_for(4 * MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
-    // The next conversation is saved as any other.
+    // The next conversation is saved like any other.
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(restored_tokens(&test), 0);
     sleep_for(4 * MINUTE).await;
@@ -152,7 +152,7 @@ async fn conversations_that_are_forgotten_before_an_unload_leave_no_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_during_an_answer_leave_no_file() {
+async fn forgetting_conversations_during_a_response_leaves_no_file() {
     let (data, test) = with_folder();
     let mut response = test.handle.submit(generate_request("chat"));
     first_text(&mut response).await;
@@ -163,7 +163,7 @@ async fn conversations_that_are_forgotten_during_an_answer_leave_no_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_during_a_load_leave_no_file() {
+async fn forgetting_conversations_during_a_load_leaves_no_file() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     sleep_for(4 * MINUTE).await;
@@ -180,7 +180,7 @@ async fn conversations_that_are_forgotten_during_a_load_leave_no_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_during_an_unload_leave_no_file() {
+async fn forgetting_conversations_during_an_unload_leaves_no_file() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     sleep_for(3 * MINUTE + Duration::from_millis(10)).await;

@@ -1,4 +1,4 @@
-//! Memory that is given back, and what people see meanwhile.
+//! Tests of unloads, and of the status.
 
 use super::*;
 use crate::request::{ModelSelector, RequestError};
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// D071: after the time that the user set, and not before.
 #[tokio::test(start_paused = true)]
-async fn an_unused_model_goes_after_its_time() {
+async fn an_idle_model_is_unloaded_after_its_idle_time() {
     let test = test_supervisor();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     sleep_for(3 * MINUTE - Duration::from_secs(1)).await;
@@ -18,14 +18,14 @@ async fn an_unused_model_goes_after_its_time() {
     let status = test.handle.status().borrow().clone();
     assert_eq!(status.last_unload.as_ref().unwrap().why, UnloadReason::Idle);
     assert!(status.models.is_empty());
-    // D074, D078: the next ask loads it again.
+    // D074, D078: the next request loads it again.
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(test.workers.n_started(), 2);
 }
 
-/// D075: notices of memory pressure may come late, so the level is read while it matters.
+/// D075: memory pressure notices may be late, so the level is polled while it matters.
 #[tokio::test(start_paused = true)]
-async fn memory_is_watched_closely_while_a_model_is_in_it() {
+async fn memory_is_watched_closely_while_a_model_is_loaded() {
     let test = test_supervisor();
     assert!(!test.signals.is_watchful());
     finish(&mut test.handle.submit(generate_request("chat"))).await;
@@ -34,9 +34,9 @@ async fn memory_is_watched_closely_while_a_model_is_in_it() {
     assert!(!test.signals.is_watchful());
 }
 
-/// D075: of all processes that of a model hears of memory pressure first.
+/// D075: the process of a model is the first to get memory pressure notices.
 #[tokio::test(start_paused = true)]
-async fn a_notice_to_the_process_of_a_model_counts_as_one_to_this() {
+async fn a_memory_notice_to_a_worker_makes_the_supervisor_read_the_level() {
     let script = WorkerScript {
         has_memory_notice: true,
         ..WorkerScript::default()
@@ -54,7 +54,7 @@ async fn a_notice_to_the_process_of_a_model_counts_as_one_to_this() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ask_in_time_puts_the_idle_unload_off() {
+async fn a_request_restarts_the_idle_time() {
     let test = test_supervisor();
     for _ in 0..5 {
         finish(&mut test.handle.submit(generate_request("chat"))).await;
@@ -64,7 +64,7 @@ async fn an_ask_in_time_puts_the_idle_unload_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_unloads_hears_what_came_back_when_the_process_is_gone() {
+async fn an_unload_returns_records_when_the_processes_are_gone() {
     let test = test_supervisor();
     assert_eq!(test.handle.unload(ModelSelector::All).await, Ok(Vec::new()));
     finish(&mut test.handle.submit(generate_request("chat"))).await;
@@ -79,14 +79,14 @@ async fn whoever_unloads_hears_what_came_back_when_the_process_is_gone() {
     assert_eq!(names, ["chat", "other"]);
     for record in &records {
         assert_eq!(record.why, UnloadReason::Requested);
-        // Its weights, and a conversation of six tokens.
+        // Its weights, and a KV cache of six tokens.
         assert_eq!(record.freed_bytes, Some(2_000_000_006));
         assert_eq!(record.took, Duration::from_millis(50));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_equal_unloads_in_a_row_are_two_records() {
+async fn equal_unloads_in_a_row_each_return_a_record() {
     let test = test_supervisor();
     for _ in 0..2 {
         finish(&mut test.handle.submit(generate_request("chat"))).await;
@@ -100,7 +100,7 @@ async fn two_equal_unloads_in_a_row_are_two_records() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unload_ends_the_answer_that_runs_and_the_asks_that_wait() {
+async fn an_unload_ends_running_and_queued_requests() {
     let test = endless_supervisor();
     let mut running = test.handle.submit(generate_request("chat"));
     let mut waiting = test.handle.submit(generate_request("chat"));
@@ -113,9 +113,9 @@ async fn an_unload_ends_the_answer_that_runs_and_the_asks_that_wait() {
     assert_eq!(finish(&mut waiting).await.1, Outcome::Failed { error });
 }
 
-/// A process that keeps its memory, dies or says nothing is ended by force, in time.
+/// A process that keeps its memory, crashes or hangs is killed in time.
 #[tokio::test(start_paused = true)]
-async fn memory_comes_back_whatever_the_worker_does() {
+async fn memory_is_freed_whatever_the_worker_does() {
     for fault in [Fault::Leaks, Fault::HangsInUnload, Fault::DiesInUnload] {
         let script = WorkerScript {
             fault,
@@ -133,7 +133,7 @@ async fn memory_comes_back_whatever_the_worker_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_worker_does_not_stop_a_quit() {
+async fn a_hanging_worker_does_not_prevent_a_quit() {
     let script = WorkerScript {
         fault: Fault::HangsInUnload,
         ..WorkerScript::default()
@@ -145,7 +145,7 @@ async fn a_hanging_worker_does_not_stop_a_quit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_changes_with_each_step_and_only_then() {
+async fn the_status_is_published_only_when_it_changes() {
     let test = test_supervisor();
     let mut status = test.handle.status();
     sleep_for(MINUTE).await;
@@ -160,7 +160,7 @@ async fn the_status_changes_with_each_step_and_only_then() {
         assert!(now.revision > revision, "{now:?}");
         revision = now.revision;
         let phase = match model(&now).phase {
-            // Over at once, so perhaps never seen.
+            // Too short to be seen every time.
             PhaseStatus::Measuring | PhaseStatus::WaitingForRoom => continue,
             PhaseStatus::Loading { .. } => "loading",
             PhaseStatus::Ready if model(&now).n_answered == 0 => continue,
@@ -174,7 +174,7 @@ async fn the_status_changes_with_each_step_and_only_then() {
     }
     assert_eq!(phases, ["loading", "generating", "ready"]);
     reader.await.unwrap();
-    // Time that runs down, and requests that change nothing, are no news.
+    // Countdowns, and requests that change nothing, are not published.
     let unknown = test.handle.submit(generate_request("chat")).id();
     status_where(&test.handle, |status| {
         status.queue.is_empty() && matches!(model(status).phase, PhaseStatus::Ready)
@@ -193,11 +193,11 @@ async fn the_status_changes_with_each_step_and_only_then() {
     assert!(shown - left >= MINUTE, "{shown:?} {left:?}");
 }
 
-/// Progress of a load is shown some twenty times a second, however often it is reported.
+/// Progress of a load is published about twenty times a second, however often it is reported.
 #[tokio::test(start_paused = true)]
 async fn progress_alone_is_published_at_most_every_fifty_milliseconds() {
     let script = WorkerScript {
-        // Its five reports come every 2 ms.
+        // Five reports, one every 2 ms.
         load_time: Duration::from_millis(10),
         ..WorkerScript::default()
     };
@@ -216,7 +216,7 @@ async fn progress_alone_is_published_at_most_every_fifty_milliseconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_that_was_held_back_is_shown_when_its_time_comes() {
+async fn delayed_progress_is_published_when_it_is_due() {
     let script = WorkerScript {
         load_time: Duration::from_secs(5),
         ..WorkerScript::default()
@@ -238,7 +238,7 @@ async fn progress_that_was_held_back_is_shown_when_its_time_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_lets_the_answer_end_and_holds_the_next_until_it_is_over() {
+async fn a_pause_finishes_the_response_and_blocks_the_next_one() {
     let test = test_supervisor();
     let mut running = test.handle.submit(generate_request("chat"));
     first_text(&mut running).await;
@@ -274,7 +274,7 @@ async fn new_settings_take_effect_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_machine_said_before_the_start_counts() {
+async fn signals_from_before_the_start_are_used() {
     let signals = ScriptedSignals::new(critical());
     let workers = ScriptedWorkers::all(WorkerScript::default());
     let supervisor = supervisor(workers, signals.clone(), tuning());
@@ -285,7 +285,7 @@ async fn what_the_machine_said_before_the_start_counts() {
     supervisor.quit().await;
 }
 
-/// 10 GB that cannot be given back, on a machine that has 12 for models.
+/// Starts a supervisor whose first model has 10 GB that cannot be freed, with a budget of 12 GB.
 fn supervisor_with_stuck_model() -> TestSupervisor {
     let workers = ScriptedWorkers::new(|number| WorkerScript {
         weight_bytes: [10_000_000_000, 1_000_000_000][number.min(1)],
@@ -296,7 +296,7 @@ fn supervisor_with_stuck_model() -> TestSupervisor {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_unloads_a_process_that_cannot_be_killed_is_told() {
+async fn unloading_a_process_that_cannot_be_killed_fails() {
     let test = supervisor_with_stuck_model();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     let asked = Instant::now();
@@ -309,13 +309,13 @@ async fn whoever_unloads_a_process_that_cannot_be_killed_is_told() {
     }
     let bound = Tuning::default().unload_timeout + Duration::from_secs(11);
     assert!(asked.elapsed() < bound, "{:?}", asked.elapsed());
-    // A smaller model has room beside it.
+    // A smaller model still fits.
     let (text, _) = finish(&mut test.handle.submit(generate_request("small"))).await;
     assert_eq!(text, "Paris is the capital.");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_cannot_be_killed_does_not_stop_a_quit() {
+async fn a_process_that_cannot_be_killed_does_not_prevent_a_quit() {
     let test = supervisor_with_stuck_model();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     finish(&mut test.handle.submit(generate_request("small"))).await;
@@ -326,9 +326,9 @@ async fn a_process_that_cannot_be_killed_does_not_stop_a_quit() {
     assert_eq!(test.workers.n_alive(), 1);
 }
 
-/// Each load makes the memory critically short, and its end relieves it.
+/// Each load makes memory critically short, and its end relieves it.
 #[tokio::test(start_paused = true)]
-async fn a_load_under_pressure_ends_with_the_second_time() {
+async fn a_request_fails_after_pressure_ended_its_load_twice() {
     let test = test_supervisor();
     let mut response = test.handle.submit(generate_request("chat"));
     let response = tokio::spawn(async move { finish(&mut response).await });

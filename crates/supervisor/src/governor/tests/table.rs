@@ -1,4 +1,4 @@
-//! Every level of every signal, in the words that people read.
+//! Tests of every level of every signal, with the text that users see.
 
 use super::{Governor, Tuning, machine, signals, tuning};
 
@@ -31,7 +31,7 @@ fn check(gigabytes: u64, settings: &str, expected: &str) {
 
 /// D053, D071, D076, D077, D081, D086, D087, D088.
 #[test]
-fn every_level_of_every_signal_says_what_it_costs_and_why() {
+fn each_level_of_each_signal_shows_its_limits_and_reasons() {
     check(
         24,
         "default",
@@ -47,7 +47,7 @@ fn every_level_of_every_signal_says_what_it_costs_and_why() {
         shorter answers (1024 tokens): memory is critically short
         conversations remember less (4096 tokens): memory is critically short
         prompts are read in smaller steps (512 tokens): memory is critically short
-        no speculation: memory is critically short
+        speculative decoding is off: memory is critically short
         models unload at once: memory is critically short
         # thrashing
         shorter answers (1024 tokens): memory is being moved to disk
@@ -58,20 +58,20 @@ fn every_level_of_every_signal_says_what_it_costs_and_why() {
         # serious
         shorter answers (1024 tokens): this computer is hot
         prompts are read in smaller steps (256 tokens): this computer is hot
-        no speculation: this computer is hot
+        speculative decoding is off: this computer is hot
         text appears in larger steps (every 100 ms): this computer is hot
         a smaller model is suggested: this computer is hot
         # overheated
         new questions wait: this computer is too hot
         shorter answers (1024 tokens): this computer is too hot
         prompts are read in smaller steps (256 tokens): this computer is too hot
-        no speculation: this computer is too hot
+        speculative decoding is off: this computer is too hot
         text appears in larger steps (every 100 ms): this computer is too hot
         a smaller model is suggested: this computer is too hot
         # low-power
         shorter answers (1024 tokens): Low Power Mode
         conversations remember less (4096 tokens): Low Power Mode
-        no speculation: Low Power Mode
+        speculative decoding is off: Low Power Mode
         text appears in larger steps (every 100 ms): Low Power Mode
         models unload after 90 s unused: Low Power Mode
         a smaller model is suggested: Low Power Mode
@@ -82,7 +82,7 @@ fn every_level_of_every_signal_says_what_it_costs_and_why() {
 }
 
 #[test]
-fn where_several_apply_each_limit_names_the_tightest() {
+fn with_several_signals_each_limit_shows_the_strictest() {
     check(
         64,
         "default",
@@ -91,7 +91,7 @@ fn where_several_apply_each_limit_names_the_tightest() {
         shorter answers (1024 tokens): memory is short
         conversations remember less (4096 tokens): memory is short
         prompts are read in smaller steps (256 tokens): this computer is hot
-        no speculation: this computer is hot
+        speculative decoding is off: this computer is hot
         text appears in larger steps (every 100 ms): this computer is hot
         models unload after 60 s unused: memory is short
         a smaller model is suggested: this computer is hot
@@ -101,7 +101,7 @@ fn where_several_apply_each_limit_names_the_tightest() {
         shorter answers (1024 tokens): memory is critically short
         conversations remember less (4096 tokens): memory is critically short
         prompts are read in smaller steps (256 tokens): this computer is too hot
-        no speculation: memory is critically short
+        speculative decoding is off: memory is critically short
         text appears in larger steps (every 100 ms): this computer is too hot
         models unload at once: memory is critically short
         a smaller model is suggested: this computer is too hot
@@ -109,7 +109,7 @@ fn where_several_apply_each_limit_names_the_tightest() {
     );
 }
 
-/// It is named before whatever the machine says.
+/// A pause is shown before the limits of signals.
 #[test]
 fn a_pause_is_a_limit_like_any_other() {
     let mut governor = Governor::new(&machine(24), &tuning("default"));
@@ -124,7 +124,7 @@ fn a_pause_is_a_limit_like_any_other() {
 
 /// D071, D084.
 #[test]
-fn the_idle_wait_names_the_machine_or_the_setting_that_chose_it() {
+fn the_idle_limit_shows_the_machine_or_the_setting_as_its_reason() {
     check(
         16,
         "default",

@@ -42,9 +42,9 @@ pub(super) async fn serve(
     handshake_slot: OwnedSemaphorePermit,
     state: Arc<ServerState>,
 ) -> Result<(), &'static str> {
-    let peer = stream.peer_cred().map_err(|_| "nobody knows who it is")?;
+    let peer = stream.peer_cred().map_err(|_| "its user is unknown")?;
     if peer.uid() != own_user_id() {
-        return Err("it is another user's");
+        return Err("it belongs to another user");
     }
     let first_id = RequestId(number << CLIENT_ID_SHIFT);
     let (from, mut to) = stream.into_split();
@@ -65,7 +65,10 @@ pub(super) async fn serve(
     let welcome = match &slot {
         _ if is_closing => Welcome::Closing,
         Some(_) => Welcome::Accepted(first_id),
-        None => Welcome::Refused(format!("{} programs use it already", super::MAX_CLIENTS)),
+        None => Welcome::Refused(format!(
+            "{} programs are already connected",
+            super::MAX_CLIENTS
+        )),
     };
     let hello = Hello {
         welcome: Some(welcome),
@@ -73,13 +76,13 @@ pub(super) async fn serve(
     };
     write(&mut to, &hello).await?;
     if !agrees {
-        return Err("it is of another version");
+        return Err("its version is incompatible");
     }
     if is_closing {
         return Ok(());
     }
     let Some(_slot) = slot else {
-        return Err("there are too many");
+        return Err("too many clients are connected");
     };
     run(from, to, first_id, state).await
 }
@@ -162,7 +165,7 @@ impl Client {
             match message {
                 ClientMessage::Request { id, request } => {
                     if !(self.next_id..self.end_id).contains(&id) {
-                        return Err("it used a name that is not its own");
+                        return Err("it used a request id that is not its own");
                     }
                     self.next_id = RequestId(id.0 + 1);
                     self.submit(id, *request, sender);
@@ -264,8 +267,8 @@ async fn write<T: serde::Serialize>(
 fn fault_of(error: &FrameError) -> &'static str {
     match error {
         FrameError::TooLong { .. } => "its message is too long",
-        FrameError::Truncated => "it ended within a message",
-        FrameError::Malformed { .. } => "its message makes no sense",
+        FrameError::Truncated => "the connection ended within a message",
+        FrameError::Malformed { .. } => "its message is invalid",
         FrameError::Io(_) => "the connection failed",
     }
 }

@@ -1,4 +1,4 @@
-//! How owner and client treat one that does not behave, or is of another version.
+//! Tests of incompatible, invalid and slow connections.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -16,10 +16,10 @@ async fn open_stream(data: &Path) -> UnixStream {
         .unwrap()
 }
 
-/// Reads until the other side closes; says how much came.
+/// Reads until the other side closes; returns the number of bytes.
 async fn rest(stream: &mut UnixStream) -> usize {
     let mut bytes = Vec::new();
-    // A connection that is closed with something unread is reset.
+    // A connection that is closed with unread data is reset.
     let _ = stream.read_to_end(&mut bytes).await;
     bytes.len()
 }
@@ -30,7 +30,7 @@ async fn hello_of(stream: &mut UnixStream) -> Hello {
 }
 
 #[tokio::test]
-async fn an_owner_of_another_version_is_named_and_not_spoken_to() {
+async fn an_owner_with_an_incompatible_version_is_reported() {
     let data = data_folder();
     let lock = InstanceLock::take(data.path()).unwrap().unwrap();
     let socket = folder::socket_path(data.path()).unwrap();
@@ -66,7 +66,7 @@ async fn an_owner_of_another_version_is_named_and_not_spoken_to() {
 }
 
 #[tokio::test]
-async fn a_guest_of_another_version_is_greeted_and_let_go() {
+async fn a_client_with_an_incompatible_version_gets_a_hello_and_is_disconnected() {
     let data = data_folder();
     let (owner, client) = owner_and_client(data.path(), 3).await;
     let mut stream = open_stream(data.path()).await;
@@ -82,9 +82,9 @@ async fn a_guest_of_another_version_is_greeted_and_let_go() {
     owner.close().await;
 }
 
-/// It has another version and a later protocol, of which this program knows most.
+/// The client has another version and a later protocol, most of which this program understands.
 #[tokio::test]
-async fn a_later_guest_that_understands_this_version_is_served() {
+async fn a_compatible_later_client_is_served() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
     let mut stream = open_stream(data.path()).await;
@@ -105,7 +105,7 @@ async fn a_later_guest_that_understands_this_version_is_served() {
 }
 
 #[tokio::test]
-async fn whoever_says_hello_at_length_is_not_read() {
+async fn a_hello_that_is_too_long_is_refused() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
     for (version_bytes, is_answered) in [(3 << 10, true), (4 << 10, false)] {
@@ -114,7 +114,7 @@ async fn whoever_says_hello_at_length_is_not_read() {
             version: "x".repeat(version_bytes),
             ..Hello::own()
         };
-        // The owner may have closed before all is written.
+        // The owner may close before everything is written.
         let _ = frame::write_async(&mut stream, &hello).await;
         stream.shutdown().await.unwrap();
         assert_eq!(rest(&mut stream).await > 0, is_answered);
@@ -123,7 +123,7 @@ async fn whoever_says_hello_at_length_is_not_read() {
 }
 
 #[tokio::test]
-async fn connections_that_say_nothing_take_nobodys_seat() {
+async fn silent_connections_do_not_count_as_clients() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
     let mut silent = Vec::new();
@@ -138,9 +138,9 @@ async fn connections_that_say_nothing_take_nobodys_seat() {
     owner.close().await;
 }
 
-/// On a paused clock, for it takes longer than an owner that says nothing is waited for.
+/// On a paused clock, because it takes longer than an unresponsive owner is waited for.
 #[tokio::test(start_paused = true)]
-async fn an_opener_waits_until_an_owner_that_closes_has_answered_its_guests() {
+async fn open_waits_until_a_closing_owner_has_served_its_clients() {
     let data = data_folder();
     let script = WorkerScript {
         tokens: vec!["word ".to_owned(); 1000],
@@ -156,7 +156,7 @@ async fn an_opener_waits_until_an_owner_that_closes_has_answered_its_guests() {
     let next_workers = workers(3);
     let mut opening = std::pin::pin!(open(data.path(), || start(&next_workers)));
     let early = tokio::time::timeout(3 * OPEN_TIMEOUT, &mut opening).await;
-    assert!(early.is_err(), "it still waits");
+    assert!(early.is_err(), "it is still waiting");
     drop(response);
     closing.await.unwrap();
     let next = opening.await.unwrap();
@@ -165,7 +165,7 @@ async fn an_opener_waits_until_an_owner_that_closes_has_answered_its_guests() {
 }
 
 #[tokio::test]
-async fn a_guest_that_talks_nonsense_ends_only_itself() {
+async fn an_invalid_message_ends_only_its_own_connection() {
     let data = data_folder();
     let (owner, client) = owner_and_client(data.path(), ENDLESS).await;
     let mut response = client.submit(generate_request("chat"));
@@ -195,7 +195,7 @@ async fn a_guest_that_talks_nonsense_ends_only_itself() {
 }
 
 #[tokio::test]
-async fn a_guest_cannot_use_the_names_of_others() {
+async fn a_client_cannot_use_the_request_ids_of_others() {
     let data = data_folder();
     let (owner, client) = owner_and_client(data.path(), ENDLESS).await;
     let mut response = client.submit(generate_request("chat"));
@@ -208,9 +208,12 @@ async fn a_guest_cannot_use_the_names_of_others() {
     let cancel = ClientMessage::Cancel { id };
     frame::write_async(&mut stream, &cancel).await.unwrap();
     let request = Box::new(generate_request("chat"));
-    let theft = ClientMessage::Request { id, request };
-    frame::write_async(&mut stream, &theft).await.unwrap();
-    assert!(rest(&mut stream).await > 0, "it was greeted, then let go");
+    let stolen = ClientMessage::Request { id, request };
+    frame::write_async(&mut stream, &stolen).await.unwrap();
+    assert!(
+        rest(&mut stream).await > 0,
+        "the client gets a hello and is disconnected"
+    );
     first_text(&mut response).await;
     assert_eq!(owner.n_remote_requests(), 1);
     drop(response);
@@ -218,7 +221,7 @@ async fn a_guest_cannot_use_the_names_of_others() {
 }
 
 #[tokio::test]
-async fn one_guest_too_many_is_told_so() {
+async fn a_client_beyond_the_limit_is_refused() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
     let mut clients = Vec::new();
@@ -226,10 +229,13 @@ async fn one_guest_too_many_is_told_so() {
         clients.push(connect(data.path()).await.unwrap().unwrap());
     }
     let refusal = connect(data.path()).await.unwrap_err().to_string();
-    assert!(refusal.contains("32 programs use it already"), "{refusal}");
+    assert!(
+        refusal.contains("32 programs are already connected"),
+        "{refusal}"
+    );
     clients.pop();
     let mut found = connect(data.path()).await;
-    // The seat is free when the owner has noticed.
+    // The slot becomes free when the owner notices the disconnect.
     while found.is_err() {
         tokio::task::yield_now().await;
         found = connect(data.path()).await;
@@ -240,9 +246,9 @@ async fn one_guest_too_many_is_told_so() {
     owner.close().await;
 }
 
-/// D092: what a slow reader has not read is joined; it holds nobody up.
+/// D092: unread events of a slow reader are joined; it delays no other client.
 #[tokio::test]
-async fn a_guest_that_reads_nothing_holds_nobody_up() {
+async fn a_client_that_does_not_read_delays_no_other() {
     let data = data_folder();
     let script = WorkerScript {
         tokens: vec!["x".repeat(10_000); 200],
@@ -256,7 +262,7 @@ async fn a_guest_that_reads_nothing_holds_nobody_up() {
         .await
         .unwrap();
     let Some(Welcome::Accepted(first_id)) = hello_of(&mut stream).await.welcome else {
-        panic!("it is welcome");
+        panic!("it is accepted");
     };
     for number in 0..3 {
         let id = RequestId(first_id.0 + number);
@@ -279,7 +285,7 @@ async fn a_guest_that_reads_nothing_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn the_socket_is_for_its_user_alone() {
+async fn only_the_user_can_access_the_socket() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
     for file in ["transom.sock", "transom.lock"] {
@@ -289,9 +295,9 @@ async fn the_socket_is_for_its_user_alone() {
     owner.close().await;
 }
 
-/// An owner that has the lock and never listens: on a paused clock, for it takes its time.
+/// An owner that has the lock but never listens; on a paused clock, because the timeout is long.
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_does_not_listen_is_given_up_with_its_process_named() {
+async fn open_fails_with_the_process_id_if_the_owner_does_not_listen() {
     let data = data_folder();
     let lock = InstanceLock::take(data.path()).unwrap().unwrap();
     let began = Instant::now();

@@ -1,12 +1,12 @@
-//! A conversation on its whole road: socket, driver, core, wire, the child's own loop, and a file in
-//! the data folder.
+//! Tests of saved states through all layers: socket, driver, core, protocol, the child's own loop,
+//! and files in the data folder.
 
 use transom_engine::test_support::WEIGHT_BYTES;
 
 use super::*;
 
 #[tokio::test]
-async fn a_guests_conversation_goes_on_after_its_model_made_room() {
+async fn a_clients_conversation_continues_after_an_eviction() {
     let data = data_folder();
     let start = || {
         supervisor(
@@ -43,23 +43,24 @@ async fn a_guests_conversation_goes_on_after_its_model_made_room() {
     status_where(&client, |status| status.models.is_empty()).await;
     assert_eq!(n_kept(), 1);
     in_time(owner.close()).await;
-    assert_eq!(n_kept(), 0, "it is private text");
+    assert_eq!(n_kept(), 0, "saved states contain private text");
 }
 
-/// Tokens of the prompt that [`ask`] asks: the scripted engine counts bytes.
+/// Returns the number of tokens in the prompt of [`generate_request`]: the scripted engine counts
+/// bytes.
 fn prompt_tokens() -> usize {
     match generate_request("chat").work {
         Work::Generate(request) => match request.prompt {
             transom_engine::Prompt::Text(text) => text.len(),
             other => panic!("{other:?}"),
         },
-        Work::Load => panic!("an ask for an answer"),
+        Work::Load => panic!("not a load request"),
     }
 }
 
-/// Prompts of the supervisor's own callers and of others go the same way.
+/// Prompts of the owner and of clients are handled in the same way.
 #[tokio::test]
-async fn a_guest_has_conversations_forgotten() {
+async fn a_client_can_delete_saved_conversations() {
     let data = data_folder();
     std::fs::create_dir(data.path().join("conversations")).unwrap();
     std::fs::write(data.path().join("conversations/old"), "text").unwrap();
@@ -82,7 +83,7 @@ async fn a_guest_has_conversations_forgotten() {
         });
         status_where(&client, |status| status.models.is_empty()).await;
         client.set_tuning(Tuning::default());
-        // It is answered after all that was done to files.
+        // The reply follows all file operations.
         let nobody = ModelSelector::Model("nobody".to_owned());
         in_time(client.unload(nobody)).await.unwrap();
     };

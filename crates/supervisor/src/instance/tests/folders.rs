@@ -1,4 +1,4 @@
-//! The data folder: what is found there, and what is refused.
+//! Tests of the data folder.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -15,7 +15,7 @@ async fn refusal(data: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_is_made_for_its_user_alone() {
+async fn a_missing_folder_is_created_for_its_user_only() {
     let parent = data_folder();
     let data = parent.path().join("new").join("transom");
     assert!(connect(&data).await.unwrap().is_none());
@@ -27,7 +27,7 @@ async fn a_folder_that_is_not_there_is_made_for_its_user_alone() {
 }
 
 #[tokio::test]
-async fn what_a_crashed_owner_left_is_swept_away() {
+async fn files_of_a_crashed_owner_are_replaced() {
     let data = data_folder();
     drop(UnixListener::bind(data.path().join("transom.sock")).unwrap());
     fs::write(data.path().join("transom.lock"), "1\n").unwrap();
@@ -68,7 +68,7 @@ async fn a_folder_of_another_user_is_refused() {
 }
 
 #[tokio::test]
-async fn a_file_in_the_folders_place_is_refused() {
+async fn a_file_instead_of_the_folder_is_refused() {
     let parent = data_folder();
     let data = parent.path().join("file");
     fs::write(&data, "").unwrap();
@@ -78,7 +78,7 @@ async fn a_file_in_the_folders_place_is_refused() {
 }
 
 #[tokio::test]
-async fn where_no_socket_can_be_made_the_owner_runs_alone() {
+async fn without_a_socket_the_supervisor_is_not_shared() {
     let data = data_folder();
     fs::create_dir(data.path().join("transom.sock")).unwrap();
     let owner = open_with(data.path(), &workers(2)).await;
@@ -100,7 +100,7 @@ async fn where_no_socket_can_be_made_the_owner_runs_alone() {
 }
 
 #[tokio::test]
-async fn a_path_too_long_for_a_socket_leaves_the_owner_alone_with_advice() {
+async fn with_a_path_too_long_for_a_socket_the_supervisor_is_not_shared() {
     let parent = data_folder();
     let data = parent.path().join("x".repeat(100));
     fs::create_dir(&data).unwrap();

@@ -1,7 +1,7 @@
-//! Messages have the shapes that the number of the protocol stands for.
+//! Tests that the messages have the shapes recorded for this version of the protocol.
 //!
-//! Rule: each kind of message is here. The matches without a wildcard are there so that a new one
-//! does not compile until it is added.
+//! Rule: every kind of message is listed. The matches have no wildcard, so a new variant does not
+//! compile until it is added here.
 
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
@@ -374,7 +374,7 @@ fn server_messages() -> Vec<ServerMessage> {
 }
 
 #[test]
-fn messages_between_programs_change_only_with_the_protocol() {
+fn messages_change_only_with_the_protocol_version() {
     let hellos = hellos();
     let (client_messages, server_messages) = (client_messages(), server_messages());
     let shapes: Vec<Value> = (hellos.iter().map(shape))

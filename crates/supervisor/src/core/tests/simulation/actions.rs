@@ -1,6 +1,6 @@
-//! What may happen, and which of it is tried together.
+//! The actions of histories, and groups of them that are tried together.
 
-/// What may happen next.
+/// An action of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::core::tests) enum Action {
     RequestChat,
@@ -32,7 +32,7 @@ pub(in crate::core::tests) enum Action {
     Quit,
 }
 
-/// What happens to models of one form.
+/// Actions for models with one variant.
 pub(in crate::core::tests) const ACTIONS: &[Action] = &[
     Action::RequestChat,
     Action::RequestEmbed,
@@ -52,7 +52,7 @@ pub(in crate::core::tests) const ACTIONS: &[Action] = &[
     Action::Quit,
 ];
 
-/// What happens to a model of two forms, of which one or both may be refused, and to one that fits
+/// Actions for a model with two variants, of which one or both may be rejected, and one that fits
 /// only with a small KV cache.
 pub(in crate::core::tests) const VARIANT_ACTIONS: &[Action] = &[
     Action::RequestTwo,
@@ -68,7 +68,7 @@ pub(in crate::core::tests) const VARIANT_ACTIONS: &[Action] = &[
     Action::UnloadAll,
 ];
 
-/// What happens round a pause.
+/// Actions around a pause.
 pub(in crate::core::tests) const PAUSE_ACTIONS: &[Action] = &[
     Action::RequestChat,
     Action::RequestOther,
@@ -84,7 +84,7 @@ pub(in crate::core::tests) const PAUSE_ACTIONS: &[Action] = &[
     Action::Resume,
 ];
 
-/// What happens to one model that is asked for with several settings, beside another.
+/// Actions for one model that is requested with several settings, and another one.
 pub(in crate::core::tests) const SETTING_ACTIONS: &[Action] = &[
     Action::RequestChat,
     Action::RequestLong,
@@ -98,7 +98,7 @@ pub(in crate::core::tests) const SETTING_ACTIONS: &[Action] = &[
     Action::CrashNewest,
 ];
 
-/// What happens to models whose engine breaks, whose process says nothing more, or cannot be ended.
+/// Actions for models whose engine fails, and whose process hangs or cannot be killed.
 pub(in crate::core::tests) const FAULT_ACTIONS: &[Action] = &[
     Action::RequestChat,
     Action::RequestEmbed,

@@ -1,20 +1,20 @@
-//! Rules about memory that hold after every step.
+//! Invariants about memory, checked after every step.
 
 use super::worker::SimulatedWorker;
 use super::{Simulation, WorkerId};
 
 impl Simulation {
-    /// No model is loaded beside itself.
+    /// No model is loaded twice at the same time.
     pub(super) fn check_alone(&self, worker: WorkerId) {
         let path = self.models.path(worker);
         let mut others = self.workers.iter();
-        let is_twin = |(other, worker_state): (&WorkerId, &SimulatedWorker)| {
+        let is_same = |(other, worker_state): (&WorkerId, &SimulatedWorker)| {
             *other != worker
                 && worker_state.has_memory
                 && !worker_state.is_stuck
                 && self.models.path(*other) == path
         };
-        assert!(!others.any(is_twin), "{path:?} is loaded twice");
+        assert!(!others.any(is_same), "{path:?} is loaded twice");
     }
 
     pub(super) fn check_budget(&self) {
@@ -31,7 +31,7 @@ impl Simulation {
         );
     }
 
-    /// While models take more than the budget, none is idle.
+    /// While models exceed the budget, none is idle.
     pub(super) fn check_idle(&self) {
         let staying = self.workers.iter();
         let staying = staying.filter(|(_, worker)| worker.has_memory && !worker.is_ending());
