@@ -76,7 +76,7 @@ pub(super) async fn connect(socket: &Path) -> Result<Handle, ConnectError> {
     let greeted = timeout(HANDSHAKE_TIMEOUT, handshake(socket)).await;
     greeted.unwrap_or_else(|_| {
         Err(ConnectError::Unresponsive(
-            "it did not handshake in time".to_owned(),
+            "the handshake timed out".to_owned(),
         ))
     })
 }

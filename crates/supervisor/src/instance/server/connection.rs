@@ -51,7 +51,7 @@ pub(super) async fn serve(
     let mut from = FrameReader::new(from);
     from.set_limit(MAX_HELLO_BYTES);
     let theirs = timeout(HANDSHAKE_TIMEOUT, from.read_async::<Hello>()).await;
-    let theirs = match theirs.map_err(|_| "it did not handshake in time")? {
+    let theirs = match theirs.map_err(|_| "its hello timed out")? {
         Ok(Some(hello)) => hello,
         Ok(None) => return Ok(()),
         Err(error) => return Err(fault_of(&error)),
