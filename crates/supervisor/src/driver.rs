@@ -36,7 +36,7 @@ pub(crate) fn keep_awake() -> KeepAwake {
 pub(crate) struct Driver {
     core: Core,
     began: Instant,
-    requests: mpsc::UnboundedReceiver<HandleMessage>,
+    messages: mpsc::UnboundedReceiver<HandleMessage>,
     /// All handles are dropped.
     has_no_handles: bool,
     signals: SignalListener,
@@ -66,7 +66,7 @@ enum Urgency {
 }
 
 /// Capacity of the channel for worker reports. When it is full, workers wait and join their texts.
-const N_WAITING_REPORTS: usize = 64;
+const REPORT_CAPACITY: usize = 64;
 
 /// Creates a supervisor that is not running yet, and its handle.
 pub(crate) fn prepare(
@@ -78,12 +78,12 @@ pub(crate) fn prepare(
 ) -> (Handle, Driver) {
     let core = Core::new(hardware, tuning);
     let (publisher, status) = Publisher::new(core.status(Timestamp::ZERO));
-    let (handle, requests, shutdown_reason) = Handle::new(status, RequestId(1));
-    let (report, reports) = mpsc::channel(N_WAITING_REPORTS);
+    let (handle, messages, shutdown_reason) = Handle::new(status, RequestId(1));
+    let (report, reports) = mpsc::channel(REPORT_CAPACITY);
     let driver = Driver {
         core,
         began: Instant::now(),
-        requests,
+        messages,
         has_no_handles: false,
         signals: SignalListener::listen(signals),
         reports,
@@ -101,7 +101,9 @@ impl Driver {
         while !self.core.is_done() {
             let wake_at = self.wake_at();
             tokio::select! {
-                request = self.requests.recv(), if !self.has_no_handles => self.handle_message(request),
+                message = self.messages.recv(), if !self.has_no_handles => {
+                    self.handle_message(message);
+                }
                 Ok(()) = self.signals.latest.changed() => self.handle_signals(),
                 Some((worker, report)) = self.reports.recv() => self.handle_report(worker, report),
                 () = sleep_until(wake_at.unwrap_or(self.began)), if wake_at.is_some() => {
@@ -145,8 +147,8 @@ impl Driver {
         }
     }
 
-    fn handle_message(&mut self, request: Option<HandleMessage>) {
-        match request {
+    fn handle_message(&mut self, message: Option<HandleMessage>) {
+        match message {
             Some(HandleMessage::Submit(request, writer)) => {
                 let id = writer.id();
                 self.executor.add_response(writer);
@@ -160,10 +162,10 @@ impl Driver {
                 self.fail_stuck_unloads();
             }
             Some(HandleMessage::SetTuning(tuning)) => {
-                self.step(Event::SetTuning(tuning), Urgency::Immediate)
+                self.step(Event::SetTuning(tuning), Urgency::Immediate);
             }
             Some(HandleMessage::SetPaused(is_paused)) => {
-                self.step(Event::SetPaused(is_paused), Urgency::Immediate)
+                self.step(Event::SetPaused(is_paused), Urgency::Immediate);
             }
             Some(HandleMessage::GetStatus(reply)) => {
                 let now = self.now();
@@ -269,9 +271,9 @@ impl Driver {
     /// Refuses messages that arrived too late.
     fn refuse_remaining_messages(&mut self) {
         let _ = self.shutdown_reason.set(RequestError::Quitting);
-        self.requests.close();
-        while let Ok(request) = self.requests.try_recv() {
-            match request {
+        self.messages.close();
+        while let Ok(message) = self.messages.try_recv() {
+            match message {
                 HandleMessage::Submit(_, writer) => writer.fail(RequestError::Quitting),
                 HandleMessage::Unload(_, reply) => drop(reply.send(Err(RequestError::Quitting))),
                 HandleMessage::Cancel(_)

@@ -68,7 +68,7 @@ async fn an_engine_that_panics_is_replaced_for_the_next_request() {
         assert_eq!(unload.why, UnloadReason::Fault);
         assert!(!unload.by_force, "{unload:?}");
         let (said, _) = finish(&mut handle.submit(generate_request("chat"))).await;
-        assert_eq!(said, "hello test");
+        assert_eq!(said, "hello world");
         supervisor.quit().await;
     }
 }
@@ -88,7 +88,7 @@ async fn an_engine_that_ignores_a_stop_is_killed_and_the_queue_continues() {
     };
     assert!(matches!(end, WorkerEnd::Unresponsive { .. }), "{end:?}");
     assert_eq!(during, "stopping");
-    assert_eq!(finish(&mut waiting).await.0, "hello test");
+    assert_eq!(finish(&mut waiting).await.0, "hello world");
     supervisor.quit().await;
 }
 

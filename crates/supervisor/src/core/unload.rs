@@ -32,11 +32,11 @@ const SECONDARY_IDLE: Duration = Duration::from_secs(180);
 impl Core {
     /// Returns the workers of the models that `which` selects, in any phase.
     pub(crate) fn workers_of(&self, which: &ModelSelector) -> Vec<WorkerId> {
-        let meant = self
+        let selected = self
             .models
             .iter()
             .filter(|model| which.selects(&model.spec));
-        meant.map(|model| model.worker).collect()
+        selected.map(|model| model.worker).collect()
     }
 
     /// Returns the record of the unload of `worker`; `None` if another worker ended after it or its

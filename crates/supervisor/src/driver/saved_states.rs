@@ -86,12 +86,12 @@ impl SavedStates {
     /// Creates a manager without a folder, which saves nothing. Must be called within a Tokio
     /// runtime.
     pub(super) fn new() -> Self {
-        let (changes, to_do) = mpsc::unbounded_channel();
+        let (changes, receiver) = mpsc::unbounded_channel();
         Self {
             folder: None,
             active_files: HashMap::new(),
             changes,
-            task: tokio::spawn(run_changes(to_do)),
+            task: tokio::spawn(run_changes(receiver)),
         }
     }
 

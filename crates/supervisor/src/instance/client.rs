@@ -65,7 +65,9 @@ impl ConnectError {
             },
             Self::OtherUser(user) => InstanceError::Unsafe {
                 path: data_folder.to_owned(),
-                fault: format!("has a socket on which another user (id {user}) responses"),
+                fault: format!(
+                    "has a socket on which a process of another user (id {user}) listens"
+                ),
             },
         }
     }
@@ -73,8 +75,8 @@ impl ConnectError {
 
 /// Connects to the instance at `socket`.
 pub(super) async fn connect(socket: &Path) -> Result<Handle, ConnectError> {
-    let greeted = timeout(HANDSHAKE_TIMEOUT, handshake(socket)).await;
-    greeted.unwrap_or_else(|_| {
+    let connected = timeout(HANDSHAKE_TIMEOUT, handshake(socket)).await;
+    connected.unwrap_or_else(|_| {
         Err(ConnectError::Unresponsive(
             "the handshake timed out".to_owned(),
         ))

@@ -56,7 +56,7 @@ struct ServerState {
     client_slots: Arc<Semaphore>,
     handshake_slots: Arc<Semaphore>,
     n_accepted: AtomicU64,
-    connections: Mutex<JoinSet<()>>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl Server {
             client_slots: Arc::new(Semaphore::new(MAX_CLIENTS)),
             handshake_slots: Arc::new(Semaphore::new(MAX_HANDSHAKES)),
             n_accepted: AtomicU64::new(0),
-            connections: Mutex::default(),
+            tasks: Mutex::default(),
         });
         let mut accepting = JoinSet::new();
         accepting.spawn(accept(listener, state.clone()));
@@ -145,11 +145,8 @@ impl Server {
         } = self;
         accepting.shutdown().await;
         drop(socket);
-        let connections = connections.0.take_tasks();
-        if timeout(DISCONNECT_TIMEOUT, connections.join_all())
-            .await
-            .is_err()
-        {
+        let tasks = connections.0.take_tasks();
+        if timeout(DISCONNECT_TIMEOUT, tasks.join_all()).await.is_err() {
             tracing::info!("a client did not read its last messages");
         }
     }
@@ -171,23 +168,17 @@ impl Drop for Connections {
 
 impl ServerState {
     fn take_tasks(&self) -> JoinSet<()> {
-        let mut connections = self
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut connections)
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut tasks)
     }
 
     /// Serves a client. `handshake_slot` is held until its handshake is complete.
     fn serve_client(self: Arc<Self>, stream: UnixStream, handshake_slot: OwnedSemaphorePermit) {
         let number = self.n_accepted.fetch_add(1, Ordering::Relaxed) + 1;
         let state = self.clone();
-        let mut connections = self
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        while connections.try_join_next().is_some() {}
-        connections.spawn(async move {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
             if let Err(fault) = connection::serve(stream, number, handshake_slot, state).await {
                 tracing::warn!(client = number, fault, "a client was disconnected");
             }

@@ -142,34 +142,34 @@ impl Simulation {
 
     /// Takes the next event of the oldest or newest worker that has one.
     fn next_event(&mut self, newest: bool) -> Option<Event> {
-        let is_responsive = |(_, worker_state): &(&WorkerId, &mut SimulatedWorker)| {
-            !worker_state.is_silent && !worker_state.pending_events.is_empty()
+        let is_responsive = |(_, state): &(&WorkerId, &mut SimulatedWorker)| {
+            !state.is_silent && !state.pending_events.is_empty()
         };
         let mut workers = self.workers.iter_mut().filter(is_responsive);
-        let (worker, worker_state) = match newest {
+        let (worker, state) = match newest {
             true => workers.next_back(),
             false => workers.next(),
         }?;
-        let event = worker_state.pending_events.pop_front()?;
+        let event = state.pending_events.pop_front()?;
         Some(Event::Worker(*worker, event))
     }
 
     /// Makes the newest worker that measures or loads report that its files are unsupported.
     fn reject_newest(&mut self) -> Option<Event> {
-        let reads = |worker_state: &SimulatedWorker| {
-            !worker_state.is_silent
+        let reads = |state: &SimulatedWorker| {
+            !state.is_silent
                 && matches!(
-                    worker_state.pending_events.front(),
+                    state.pending_events.front(),
                     Some(WorkerEvent::Measured(_) | WorkerEvent::Loaded { .. })
                 )
         };
         let mut workers = self.workers.iter_mut().rev();
-        let (worker, worker_state) = workers.find(|(_, worker_state)| reads(worker_state))?;
+        let (worker, state) = workers.find(|(_, state)| reads(state))?;
         let error = EngineError::Unsupported {
             path: self.models.path(*worker),
             reason: "a new architecture".to_owned(),
         };
-        let refusal = match worker_state.pending_events.pop_front()? {
+        let refusal = match state.pending_events.pop_front()? {
             WorkerEvent::Loaded { .. } => WorkerEvent::LoadFailed(error),
             _ => WorkerEvent::Measured(Err(error)),
         };
@@ -179,11 +179,11 @@ impl Simulation {
     /// Makes the engine of the newest generating worker fail.
     fn break_newest(&mut self) -> Option<Event> {
         let mut workers = self.workers.iter_mut().rev();
-        let (worker, worker_state) = workers.find(|(_, worker_state)| {
-            !worker_state.is_silent
-                && !worker_state.is_broken
+        let (worker, state) = workers.find(|(_, state)| {
+            !state.is_silent
+                && !state.is_broken
                 && matches!(
-                    worker_state.pending_events.front(),
+                    state.pending_events.front(),
                     Some(WorkerEvent::JobEnded(..))
                 )
         })?;
@@ -191,45 +191,39 @@ impl Simulation {
             during: "decoding".to_owned(),
             message: "the device is lost".to_owned(),
         };
-        if let Some(WorkerEvent::JobEnded(_, result)) = worker_state.pending_events.front_mut() {
+        if let Some(WorkerEvent::JobEnded(_, result)) = state.pending_events.front_mut() {
             *result = Err(error.clone());
         }
-        worker_state.is_broken = true;
+        state.is_broken = true;
         Some(Event::Worker(*worker, WorkerEvent::Broken(error)))
     }
 
     /// Makes the newest worker silent from now on.
     fn silence_newest(&mut self, cannot_be_killed: bool) -> bool {
-        let is_responsive = |worker_state: &&mut SimulatedWorker| {
-            !worker_state.is_silent && !worker_state.is_killed
-        };
-        let Some(worker_state) = self.workers.values_mut().rev().find(is_responsive) else {
+        let is_responsive = |state: &&mut SimulatedWorker| !state.is_silent && !state.is_killed;
+        let Some(state) = self.workers.values_mut().rev().find(is_responsive) else {
             return false;
         };
-        worker_state.is_silent = true;
-        worker_state.cannot_be_killed = cannot_be_killed;
+        state.is_silent = true;
+        state.cannot_be_killed = cannot_be_killed;
         true
     }
 
-    /// Lets the watchdog kill a silent worker whose reply is due. A worker that was told to end
-    /// must not depend on the watchdog.
+    /// Lets the watchdog kill a silent worker whose reply is due and that was not told to end.
     fn fire_watchdog(&mut self) -> bool {
-        let is_due = |worker_state: &SimulatedWorker| {
-            worker_state.is_silent && !worker_state.pending_events.is_empty()
-        };
+        let is_due = |state: &SimulatedWorker| state.is_silent && !state.pending_events.is_empty();
         let mut workers = self.workers.iter_mut();
-        let Some((worker, worker_state)) = workers.find(|(_, worker_state)| is_due(worker_state))
-        else {
+        let Some((worker, state)) = workers.find(|(_, state)| is_due(state)) else {
             return false;
         };
-        let waits = worker_state.is_stopped || worker_state.is_ending();
+        let waits = state.is_stopped || state.is_ending();
         assert!(!waits, "a stop waits for the watchdog: {:#?}", self.core);
-        worker_state.is_silent = false;
-        worker_state.is_killed = true;
-        worker_state.job = None;
+        state.is_silent = false;
+        state.is_killed = true;
+        state.job = None;
         let seconds = WATCHDOG.as_secs();
-        let event = worker_state.end_event(WorkerEnd::Unresponsive { seconds });
-        worker_state.pending_events.clear();
+        let event = state.end_event(WorkerEnd::Unresponsive { seconds });
+        state.pending_events.clear();
         let event = Event::Worker(*worker, event);
         self.now += WATCHDOG;
         self.step(event);
@@ -272,18 +266,18 @@ impl Simulation {
     }
 
     fn record_event(&mut self, worker: WorkerId, event: &WorkerEvent) {
-        let worker_state = self.workers.get_mut(&worker).expect("it is there");
+        let state = self.workers.get_mut(&worker).expect("it is there");
         match event {
             WorkerEvent::Loaded { .. } => {
-                worker_state.is_loaded = true;
-                worker_state.is_stopped = false;
+                state.is_loaded = true;
+                state.is_stopped = false;
             }
             WorkerEvent::JobEnded(..) => {
-                worker_state.job = None;
-                worker_state.is_stopped = false;
+                state.job = None;
+                state.is_stopped = false;
             }
-            WorkerEvent::Stuck { .. } => worker_state.is_stuck = true,
-            WorkerEvent::LoadFailed(_) => worker_state.is_stopped = false,
+            WorkerEvent::Stuck { .. } => state.is_stuck = true,
+            WorkerEvent::LoadFailed(_) => state.is_stopped = false,
             WorkerEvent::Gone(_) => {
                 self.workers.remove(&worker);
             }
@@ -312,9 +306,9 @@ impl Simulation {
             Effect::Load(worker, ..) => {
                 let event = self.models.loaded(*worker, 0);
                 self.check_alone(*worker);
-                let worker_state = self.commandable_worker(*worker);
-                worker_state.has_memory = true;
-                worker_state.pending_events.push_back(event);
+                let state = self.commandable_worker(*worker);
+                state.has_memory = true;
+                state.pending_events.push_back(event);
                 self.check_budget();
             }
             Effect::Generate(worker, request_id, _) => {
@@ -323,34 +317,34 @@ impl Simulation {
                     "one job at a time"
                 );
                 let event = self.ended(*worker, *request_id, FinishReason::Stop);
-                let worker_state = self.commandable_worker(*worker);
-                assert!(worker_state.is_loaded, "only a loaded model generates");
-                assert!(!worker_state.is_broken, "a broken model does not generate");
-                worker_state.job = Some(*request_id);
-                worker_state.pending_events.push_back(event);
+                let state = self.commandable_worker(*worker);
+                assert!(state.is_loaded, "only a loaded model generates");
+                assert!(!state.is_broken, "a broken model does not generate");
+                state.job = Some(*request_id);
+                state.pending_events.push_back(event);
             }
             Effect::Stop(worker, None, _) => {
-                let worker_state = self.commandable_worker(*worker);
-                worker_state.is_stopped = true;
-                worker_state.pending_events.clear();
+                let state = self.commandable_worker(*worker);
+                state.is_stopped = true;
+                state.pending_events.clear();
                 let event = WorkerEvent::LoadFailed(EngineError::Cancelled);
-                worker_state.pending_events.push_back(event);
+                state.pending_events.push_back(event);
             }
             Effect::Stop(worker, Some(request_id), reason) => {
                 let event = self.ended(*worker, *request_id, *reason);
-                let worker_state = self.commandable_worker(*worker);
+                let state = self.commandable_worker(*worker);
                 assert_eq!(
-                    worker_state.job,
+                    state.job,
                     Some(*request_id),
                     "only a running job is stopped"
                 );
-                if worker_state.is_broken {
+                if state.is_broken {
                     return;
                 }
-                worker_state.is_stopped = true;
+                state.is_stopped = true;
                 let is_end = |event: &WorkerEvent| matches!(event, WorkerEvent::JobEnded(..));
-                worker_state.pending_events.retain(|event| !is_end(event));
-                worker_state.pending_events.push_back(event);
+                state.pending_events.retain(|event| !is_end(event));
+                state.pending_events.push_back(event);
             }
             Effect::Trim(worker, _) => {
                 let memory = self.models.memory(*worker);
@@ -360,33 +354,31 @@ impl Simulation {
                     .push_back(event);
             }
             Effect::Unload(worker, _) => {
-                let worker_state = self.commandable_worker(*worker);
+                let state = self.commandable_worker(*worker);
                 assert_eq!(
-                    worker_state.job, None,
+                    state.job, None,
                     "no model is dropped before its job settled"
                 );
-                worker_state.is_freeing = true;
-                worker_state
-                    .pending_events
-                    .push_back(WorkerEvent::Unloaded(None));
+                state.is_freeing = true;
+                state.pending_events.push_back(WorkerEvent::Unloaded(None));
             }
             Effect::Release(worker) => {
-                let worker_state = self.commandable_worker(*worker);
+                let state = self.commandable_worker(*worker);
                 assert_eq!(
-                    worker_state.job, None,
+                    state.job, None,
                     "no worker is released before its job settled"
                 );
-                worker_state.is_released = true;
+                state.is_released = true;
                 let event = WorkerEvent::Gone(WorkerEnd::AsTold);
-                worker_state.pending_events.push_back(event);
+                state.pending_events.push_back(event);
             }
             Effect::Kill(worker) => {
-                let worker_state = self.workers.get_mut(worker).expect("it is there");
-                assert!(!worker_state.is_killed, "no worker is killed twice");
-                worker_state.is_killed = true;
-                worker_state.is_silent = false;
-                worker_state.job = None;
-                worker_state.pending_events = VecDeque::from([worker_state.end_event(died())]);
+                let state = self.workers.get_mut(worker).expect("it is there");
+                assert!(!state.is_killed, "no worker is killed twice");
+                state.is_killed = true;
+                state.is_silent = false;
+                state.job = None;
+                state.pending_events = VecDeque::from([state.end_event(died())]);
             }
             Effect::Respond(request_id, event) => {
                 let index = self.open.iter().position(|open| open == request_id);
@@ -401,12 +393,9 @@ impl Simulation {
 
     /// Returns a worker that may still receive commands.
     fn commandable_worker(&mut self, worker: WorkerId) -> &mut SimulatedWorker {
-        let worker_state = self.workers.get_mut(&worker).expect("it is there");
-        assert!(
-            !worker_state.is_released && !worker_state.is_killed,
-            "no more commands"
-        );
-        worker_state
+        let state = self.workers.get_mut(&worker).expect("it is there");
+        assert!(!state.is_released && !state.is_killed, "no more commands");
+        state
     }
 
     fn ended(&self, worker: WorkerId, request_id: RequestId, reason: FinishReason) -> WorkerEvent {
@@ -418,9 +407,8 @@ impl Simulation {
         WorkerEvent::JobEnded(request_id, Ok(summary))
     }
 
-    /// Resumes, lets workers reply or be killed, and advances time. Within a limit, every request
-    /// must end and every model must be unloaded whose process can be killed. `known_to_settle`
-    /// contains states that are known to do so.
+    /// Resumes, lets workers reply or be killed, and advances time. Every request must end in time,
+    /// and every model be unloaded whose process can be killed. `known_to_settle` are known states.
     pub(super) fn settle(mut self, machine: MemoryCondition, known_to_settle: &mut HashSet<u64>) {
         let mut passed = Vec::new();
         let began = self.now;

@@ -8,20 +8,17 @@ impl Simulation {
     pub(super) fn check_alone(&self, worker: WorkerId) {
         let path = self.models.path(worker);
         let mut others = self.workers.iter();
-        let is_same = |(other, worker_state): (&WorkerId, &SimulatedWorker)| {
+        let is_same = |(other, state): (&WorkerId, &SimulatedWorker)| {
             *other != worker
-                && worker_state.has_memory
-                && !worker_state.is_stuck
+                && state.has_memory
+                && !state.is_stuck
                 && self.models.path(*other) == path
         };
         assert!(!others.any(is_same), "{path:?} is loaded twice");
     }
 
     pub(super) fn check_budget(&self) {
-        let holding = self
-            .workers
-            .iter()
-            .filter(|(_, worker_state)| worker_state.has_memory);
+        let holding = self.workers.iter().filter(|(_, state)| state.has_memory);
         let bytes: u64 = holding
             .map(|(worker, _)| self.models.need(*worker).total_bytes())
             .sum();
