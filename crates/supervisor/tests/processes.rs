@@ -59,16 +59,16 @@ async fn an_engine_that_panics_is_replaced_for_the_next_request() {
         let workers = Processes::first(mode);
         let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
         let handle = supervisor.handle();
-        let (said, outcome) = finish(&mut handle.submit(generate_request("chat"))).await;
-        assert!(said.starts_with("hello"), "{said}");
+        let (reply, outcome) = finish(&mut handle.submit(generate_request("chat"))).await;
+        assert!(reply.starts_with("hello"), "{reply}");
         let text = error(outcome).to_string();
         assert!(text.contains("ask again"), "{text}");
         let status = status_where(&handle, |status| status.last_unload.is_some()).await;
         let unload = status.last_unload.as_ref().unwrap();
         assert_eq!(unload.why, UnloadReason::Fault);
         assert!(!unload.by_force, "{unload:?}");
-        let (said, _) = finish(&mut handle.submit(generate_request("chat"))).await;
-        assert_eq!(said, "hello world");
+        let (reply, _) = finish(&mut handle.submit(generate_request("chat"))).await;
+        assert_eq!(reply, "hello world");
         supervisor.quit().await;
     }
 }

@@ -83,9 +83,9 @@ impl Core {
     /// Returns the stored spec that equals `spec`, so that equal specs share one allocation. If
     /// there is none, returns `spec` with its variants in the order in which they are tried.
     fn shared_spec(&self, spec: ModelSpec) -> Arc<ModelSpec> {
-        let of_models = self.models.iter().map(|model| &model.spec);
+        let loaded_specs = self.models.iter().map(|model| &model.spec);
         let of_queue = self.queue.iter().map(|pending| &pending.spec);
-        let known = of_models.chain(of_queue).find(|known| ***known == spec);
+        let known = loaded_specs.chain(of_queue).find(|known| ***known == spec);
         known.cloned().unwrap_or_else(|| {
             let variants = variants::in_order(spec.variants, &self.hardware);
             Arc::new(ModelSpec { variants, ..spec })

@@ -179,8 +179,8 @@ impl Executor {
         let report = self.report.clone();
         // Ends with the worker, or with the driver.
         tokio::spawn(async move {
-            while let Some(news) = reports.recv().await {
-                if report.send((worker, news)).await.is_err() {
+            while let Some(worker_report) = reports.recv().await {
+                if report.send((worker, worker_report)).await.is_err() {
                     break;
                 }
             }

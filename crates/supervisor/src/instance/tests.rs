@@ -206,8 +206,8 @@ async fn when_the_owner_dies_every_request_ends_and_the_next_program_owns() {
 
     let next = open_with(data.path(), &workers(3)).await;
     assert!(next.is_own());
-    let (said, _) = finish(&mut next.handle().submit(generate_request("chat"))).await;
-    assert_eq!(said, "0 1 2 ");
+    let (reply, _) = finish(&mut next.handle().submit(generate_request("chat"))).await;
+    assert_eq!(reply, "0 1 2 ");
     in_time(next.close()).await;
 }
 
@@ -224,8 +224,8 @@ async fn a_closing_owner_finishes_client_requests_and_accepts_no_more() {
     while in_time(connect(data.path())).await.unwrap().is_some() {}
     let mut late = client.submit(generate_request("chat"));
     assert_eq!(error(finish(&mut late).await.1), RequestError::Quitting);
-    let (said, outcome) = finish(&mut response).await;
-    assert!(said.ends_with("299 "), "{said}");
+    let (reply, outcome) = finish(&mut response).await;
+    assert!(reply.ends_with("299 "), "{reply}");
     assert_eq!(reason(&outcome), FinishReason::Stop);
     in_time(closing).await.unwrap();
     assert_eq!(workers.n_alive(), 0);
@@ -260,8 +260,8 @@ async fn after_a_panic_of_the_driver_the_instance_can_be_opened_again() {
     drop(owner);
     let next = open_with(data.path(), &workers(3)).await;
     assert!(next.is_own());
-    let (said, _) = finish(&mut next.handle().submit(generate_request("chat"))).await;
-    assert_eq!(said, "0 1 2 ");
+    let (reply, _) = finish(&mut next.handle().submit(generate_request("chat"))).await;
+    assert_eq!(reply, "0 1 2 ");
     in_time(next.close()).await;
 }
 
@@ -302,8 +302,8 @@ async fn a_prompt_that_is_too_long_to_send_is_refused() {
         "{refusal}"
     );
     response.cancel_handle().cancel();
-    let (said, _) = finish(&mut client.submit(generate_request("chat"))).await;
-    assert_eq!(said, "0 1 2 ");
+    let (reply, _) = finish(&mut client.submit(generate_request("chat"))).await;
+    assert_eq!(reply, "0 1 2 ");
     in_time(owner.close()).await;
 }
 
@@ -317,8 +317,8 @@ async fn of_two_programs_that_open_at_once_one_owns_the_supervisor() {
     );
     assert!(one.is_own() != two.is_own());
     for connection in [&one, &two] {
-        let (said, _) = finish(&mut connection.handle().submit(generate_request("chat"))).await;
-        assert_eq!(said, "0 1 2 ");
+        let (reply, _) = finish(&mut connection.handle().submit(generate_request("chat"))).await;
+        assert_eq!(reply, "0 1 2 ");
     }
     assert_eq!(workers.n_started(), 1);
     let (owner, client) = if one.is_own() { (one, two) } else { (two, one) };
@@ -351,8 +351,8 @@ async fn a_client_gets_a_response_through_the_real_protocol() {
     let owner = in_time(open(data.path(), start)).await.unwrap();
     let client = in_time(connect(data.path())).await.unwrap().unwrap();
     for _ in 0..3 {
-        let (said, outcome) = finish(&mut client.submit(generate_request("chat"))).await;
-        assert_eq!(said, "Paris.");
+        let (reply, outcome) = finish(&mut client.submit(generate_request("chat"))).await;
+        assert_eq!(reply, "Paris.");
         assert_eq!(reason(&outcome), FinishReason::Stop);
     }
     let records = in_time(client.unload(ModelSelector::All)).await.unwrap();

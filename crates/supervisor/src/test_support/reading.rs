@@ -13,13 +13,13 @@ use crate::status::Status;
 /// # Panics
 /// If the response stops without an end.
 pub async fn finish(answer: &mut Response) -> (String, Outcome) {
-    let mut said = String::new();
+    let mut full_text = String::new();
     while let Some(event) = answer.next().await {
         match event {
             ResponseEvent::Token {
                 event: TokenEvent::Text { text, .. },
-            } => said.push_str(&text),
-            ResponseEvent::Ended { outcome } => return (said, outcome),
+            } => full_text.push_str(&text),
+            ResponseEvent::Ended { outcome } => return (full_text, outcome),
             ResponseEvent::Token { .. }
             | ResponseEvent::Queued { .. }
             | ResponseEvent::Loading { .. } => {}

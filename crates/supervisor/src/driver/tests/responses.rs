@@ -142,8 +142,8 @@ async fn a_crash_fails_one_response_and_the_next_request_gets_a_new_worker() {
     let test = start(workers, tuning());
     let mut response = test.handle.submit(generate_request("chat"));
     let mut waiting = test.handle.submit(generate_request("chat"));
-    let (said, outcome) = finish(&mut response).await;
-    assert_eq!(said, "Paris is");
+    let (reply, outcome) = finish(&mut response).await;
+    assert_eq!(reply, "Paris is");
     let Outcome::Failed {
         error: RequestError::WorkerGone { end, during },
     } = outcome
@@ -152,8 +152,8 @@ async fn a_crash_fails_one_response_and_the_next_request_gets_a_new_worker() {
     };
     assert!(matches!(end, WorkerEnd::Died { .. }), "{end:?}");
     assert_eq!(during, "answering");
-    let (said, outcome) = finish(&mut waiting).await;
-    assert_eq!(said, "Paris is the capital.");
+    let (reply, outcome) = finish(&mut waiting).await;
+    assert_eq!(reply, "Paris is the capital.");
     assert_eq!(reason(&outcome), FinishReason::Stop);
     assert_eq!((test.workers.n_started(), test.workers.n_alive()), (2, 1));
     assert!(test.handle.status().borrow().last_error.is_some());

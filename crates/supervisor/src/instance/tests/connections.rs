@@ -46,9 +46,9 @@ async fn an_owner_with_an_incompatible_version_is_reported() {
             ..hello
         };
         frame::write_async(&mut stream, &theirs).await.unwrap();
-        let said = rest(&mut stream).await;
+        let n_bytes = rest(&mut stream).await;
         drop(lock);
-        said
+        n_bytes
     });
     let refusal = open(data.path(), || panic!("there is an owner"))
         .await
@@ -241,8 +241,8 @@ async fn a_client_beyond_the_limit_is_refused() {
         found = connect(data.path()).await;
     }
     let client = found.unwrap().unwrap();
-    let (said, _) = finish(&mut client.submit(generate_request("chat"))).await;
-    assert_eq!(said, "0 1 2 ");
+    let (reply, _) = finish(&mut client.submit(generate_request("chat"))).await;
+    assert_eq!(reply, "0 1 2 ");
     owner.close().await;
 }
 
@@ -272,9 +272,9 @@ async fn a_client_that_does_not_read_delays_no_other() {
             .unwrap();
     }
     let mut own = owner.handle().submit(generate_request("chat"));
-    let (said, outcome) = finish(&mut own).await;
+    let (reply, outcome) = finish(&mut own).await;
     assert_eq!(
-        (said.len(), reason(&outcome)),
+        (reply.len(), reason(&outcome)),
         (2_000_000, FinishReason::Stop)
     );
     status_where(&owner.handle(), |status| {
