@@ -49,7 +49,7 @@ fn all_requests_for_a_model_fail_if_no_variant_is_supported() {
         1s w1 measured unsupported
         → measure w1 two 8192
         2s w1 measured unsupported
-        → 1 ENDED none of 2 variants runs, 2 ENDED none of 2 forms runs, release w1, start w2, measure w2 embed 8192, 3 loading
+        → 1 ENDED none of 2 variants runs, 2 ENDED none of 2 variants runs, release w1, start w2, measure w2 embed 8192, 3 loading
         3s w1 gone
         3s show
         → embed is Measuring; error: two: no variant of two runs on this machine: two.gguf: a new architecture; two: a new architecture
