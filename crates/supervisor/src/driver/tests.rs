@@ -93,7 +93,7 @@ fn critical() -> SystemSignals {
 }
 
 /// Lets time pass, and everything happen that is due in it.
-async fn sleep_for(time: Duration) {
+async fn advance_time(time: Duration) {
     // It always times out.
     let _ = timeout(time, std::future::pending::<()>()).await;
 }

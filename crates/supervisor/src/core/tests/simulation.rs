@@ -91,17 +91,17 @@ impl Simulation {
                 self.now = deadline;
                 Event::Tick
             }),
-            Action::Calm => Some(signals(MemoryPressure::Normal)),
+            Action::NoPressure => Some(signals(MemoryPressure::Normal)),
             Action::Warning => Some(signals(MemoryPressure::Warning)),
             Action::Critical => Some(signals(MemoryPressure::Critical)),
             Action::AdvanceOldest => self.next_event(false),
             Action::AdvanceNewest => self.next_event(true),
-            Action::RefuseNewest => self.reject_newest(),
+            Action::RejectNewest => self.reject_newest(),
             Action::CrashOldest => crash(self.workers.keys().next()),
             Action::CrashNewest => crash(self.workers.keys().next_back()),
             Action::BreakNewest => self.break_newest(),
-            Action::HangNewest => return self.silence_newest(false),
-            Action::StickNewest => return self.silence_newest(true),
+            Action::SilenceNewest => return self.silence_newest(false),
+            Action::MakeNewestUnkillable => return self.silence_newest(true),
             Action::LowerBudget => Some(Event::SetTuning(Tuning {
                 memory_budget_bytes: Some(3 * models::GB),
                 ..models::tuning()

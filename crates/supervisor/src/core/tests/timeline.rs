@@ -56,7 +56,9 @@ pub(super) fn check(script: &str) {
             // Without signals, until the governor unblocks requests.
             effects.extend(core.step(Event::Signals(SystemSignals::default()), now));
             while core.status(now).allowance.blocked_by.is_some() {
-                let later = core.next_deadline().expect("it eases some time");
+                let later = core
+                    .next_deadline()
+                    .expect("a deadline while requests are blocked");
                 effects.extend(core.step(Event::Tick, later));
             }
         } else {

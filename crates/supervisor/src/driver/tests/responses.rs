@@ -205,7 +205,7 @@ async fn the_machine_is_kept_awake_only_during_work() {
     assert_eq!(test.n_keep_awake.load(Ordering::SeqCst), 1);
     assert!(test.handle.status().borrow().keeps_awake);
     finish(&mut response).await;
-    sleep_for(Duration::from_millis(1)).await;
+    advance_time(Duration::from_millis(1)).await;
     assert_eq!(test.n_keep_awake.load(Ordering::SeqCst), 0);
 }
 

@@ -32,7 +32,7 @@ async fn a_conversation_continues_after_an_idle_unload() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(restored_tokens(&test), 0);
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 1));
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(test.workers.n_started(), 2);
@@ -44,7 +44,7 @@ async fn a_conversation_continues_after_an_idle_unload() {
 async fn without_a_folder_no_state_is_saved() {
     let test = test_supervisor();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!((test.workers.n_started(), restored_tokens(&test)), (2, 0));
 }
@@ -55,7 +55,7 @@ async fn an_unload_by_the_user_deletes_the_saved_state_before_it_returns() {
     for name in ["chat", "other"] {
         finish(&mut test.handle.submit(generate_request(name))).await;
     }
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     assert_eq!(n_saved(data.path()), 2);
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     let unload = test.handle.unload(ModelSelector::Model("chat".to_owned()));
@@ -70,7 +70,7 @@ async fn an_unload_by_the_user_deletes_the_saved_state_before_it_returns() {
 async fn an_unload_by_the_user_deletes_a_state_that_is_being_saved() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
-    sleep_for(3 * MINUTE + Duration::from_millis(10)).await;
+    advance_time(3 * MINUTE + Duration::from_millis(10)).await;
     assert_eq!(test.workers.n_alive(), 1, "it is unloading");
     let records = test
         .handle
@@ -87,7 +87,7 @@ async fn no_saved_state_is_left_after_a_quit() {
     for name in ["chat", "other"] {
         finish(&mut test.handle.submit(generate_request(name))).await;
     }
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     finish(&mut test.handle.submit(generate_request("third"))).await;
     assert_eq!(n_saved(data.path()), 2);
     test.supervisor.quit().await;
@@ -113,13 +113,13 @@ async fn changes_done(test: &TestSupervisor) {
 async fn a_state_is_removed_when_it_is_a_day_old_while_the_program_runs() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     let entry = std::fs::read_dir(data.path()).expect("it is there").next();
     let path = entry.expect("one is saved").expect("it is there").path();
     let file = File::options().write(true).open(&path).expect("it opens");
     let yesterday = SystemTime::now() - Duration::from_secs(24 * 3600);
     file.set_modified(yesterday).expect("it is changed");
-    sleep_for(62 * MINUTE).await;
+    advance_time(62 * MINUTE).await;
     changes_done(&test).await;
     assert_eq!(n_saved(data.path()), 0);
 }
@@ -130,7 +130,7 @@ async fn forgetting_conversations_after_an_unload_leaves_no_file() {
     for name in ["chat", "other"] {
         finish(&mut test.handle.submit(generate_request(name))).await;
     }
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     assert_eq!(n_saved(data.path()), 2);
     test.handle.forget_conversations();
     changes_done(&test).await;
@@ -142,12 +142,12 @@ async fn forgetting_conversations_before_an_unload_leaves_no_file() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     test.handle.forget_conversations();
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
     // The next conversation is saved like any other.
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(restored_tokens(&test), 0);
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     assert_eq!(n_saved(data.path()), 1);
 }
 
@@ -158,7 +158,7 @@ async fn forgetting_conversations_during_a_response_leaves_no_file() {
     first_text(&mut response).await;
     test.handle.forget_conversations();
     finish(&mut response).await;
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
 }
 
@@ -166,16 +166,16 @@ async fn forgetting_conversations_during_a_response_leaves_no_file() {
 async fn forgetting_conversations_during_a_load_leaves_no_file() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     assert_eq!(n_saved(data.path()), 1);
     let mut load = test.handle.submit(crate::test_support::request_for(
         "chat",
         crate::request::Work::Load,
     ));
-    sleep_for(Duration::from_millis(100)).await;
+    advance_time(Duration::from_millis(100)).await;
     test.handle.forget_conversations();
     finish(&mut load).await;
-    sleep_for(4 * MINUTE).await;
+    advance_time(4 * MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
 }
 
@@ -183,9 +183,9 @@ async fn forgetting_conversations_during_a_load_leaves_no_file() {
 async fn forgetting_conversations_during_an_unload_leaves_no_file() {
     let (data, test) = with_folder();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
-    sleep_for(3 * MINUTE + Duration::from_millis(10)).await;
+    advance_time(3 * MINUTE + Duration::from_millis(10)).await;
     assert_eq!(test.workers.n_alive(), 1, "it is unloading");
     test.handle.forget_conversations();
-    sleep_for(MINUTE).await;
+    advance_time(MINUTE).await;
     assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
 }

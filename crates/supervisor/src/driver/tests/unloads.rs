@@ -11,9 +11,9 @@ use tokio::time::Instant;
 async fn an_idle_model_is_unloaded_after_its_idle_time() {
     let test = test_supervisor();
     finish(&mut test.handle.submit(generate_request("chat"))).await;
-    sleep_for(3 * MINUTE - Duration::from_secs(1)).await;
+    advance_time(3 * MINUTE - Duration::from_secs(1)).await;
     assert_eq!(test.workers.n_alive(), 1);
-    sleep_for(Duration::from_secs(2)).await;
+    advance_time(Duration::from_secs(2)).await;
     assert_eq!(test.workers.n_alive(), 0);
     let status = test.handle.status().borrow().clone();
     assert_eq!(status.last_unload.as_ref().unwrap().why, UnloadReason::Idle);
@@ -47,7 +47,7 @@ async fn a_memory_notice_to_a_worker_makes_the_supervisor_read_the_level() {
         ..SystemSignals::default()
     });
     let memory = || test.handle.status().borrow().signals.memory;
-    sleep_for(MINUTE).await;
+    advance_time(MINUTE).await;
     assert_eq!(memory(), MemoryPressure::Normal);
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(memory(), MemoryPressure::Warning);
@@ -58,7 +58,7 @@ async fn a_request_restarts_the_idle_time() {
     let test = test_supervisor();
     for _ in 0..5 {
         finish(&mut test.handle.submit(generate_request("chat"))).await;
-        sleep_for(2 * MINUTE).await;
+        advance_time(2 * MINUTE).await;
     }
     assert_eq!((test.workers.n_started(), test.workers.n_alive()), (1, 1));
 }
@@ -148,7 +148,7 @@ async fn a_hanging_worker_does_not_prevent_a_quit() {
 async fn the_status_is_published_only_when_it_changes() {
     let test = test_supervisor();
     let mut status = test.handle.status();
-    sleep_for(MINUTE).await;
+    advance_time(MINUTE).await;
     let first = status.borrow_and_update().clone();
     let mut response = test.handle.submit(generate_request("chat"));
     let reader = tokio::spawn(async move { finish(&mut response).await });
@@ -180,11 +180,11 @@ async fn the_status_is_published_only_when_it_changes() {
         status.queue.is_empty() && matches!(model(status).phase, PhaseStatus::Ready)
     })
     .await;
-    sleep_for(Duration::from_secs(1)).await;
+    advance_time(Duration::from_secs(1)).await;
     let before = status.borrow_and_update().revision;
     test.handle.cancel(unknown);
     test.handle.set_tuning(tuning());
-    sleep_for(MINUTE).await;
+    advance_time(MINUTE).await;
     assert_eq!(status.borrow().revision, before);
     let looked = test.handle.current_status().await;
     assert_eq!(looked.revision, before);
@@ -223,7 +223,7 @@ async fn delayed_progress_is_published_when_it_is_due() {
     };
     let test = start(ScriptedWorkers::all(script), tuning());
     let _answer = test.handle.submit(generate_request("chat"));
-    sleep_for(Duration::from_millis(60)).await;
+    advance_time(Duration::from_millis(60)).await;
     let status = test.handle.status().borrow().clone();
     let PhaseStatus::Loading {
         progress: Some(progress),
@@ -244,7 +244,7 @@ async fn a_pause_finishes_the_response_and_blocks_the_next_one() {
     first_text(&mut running).await;
     test.handle.set_paused(true);
     assert_eq!(reason(&finish(&mut running).await.1), FinishReason::Stop);
-    sleep_for(MINUTE).await;
+    advance_time(MINUTE).await;
     assert_eq!(test.workers.n_alive(), 0);
     let mut queued = test.handle.submit(generate_request("chat"));
     let event = queued.next().await;
@@ -253,7 +253,7 @@ async fn a_pause_finishes_the_response_and_blocks_the_next_one() {
         matches!(event, Some(ResponseEvent::Queued { blocked_by, .. }) if blocked_by == paused),
         "{event:?}"
     );
-    sleep_for(100 * MINUTE).await;
+    advance_time(100 * MINUTE).await;
     let status = test.handle.status().borrow().clone();
     assert!(status.is_paused && status.allowance.blocked_by == paused);
     assert_eq!(test.workers.n_started(), 1);
@@ -269,7 +269,7 @@ async fn new_settings_take_effect_at_once() {
         idle_unload: Some(MINUTE),
         ..tuning()
     });
-    sleep_for(MINUTE + Duration::from_secs(1)).await;
+    advance_time(MINUTE + Duration::from_secs(1)).await;
     assert_eq!(test.workers.n_alive(), 0);
 }
 
@@ -348,6 +348,6 @@ async fn a_request_fails_after_pressure_ended_its_load_twice() {
         panic!("{outcome:?}");
     };
     assert!(error.to_string().contains("twice"), "{error}");
-    sleep_for(10 * MINUTE).await;
+    advance_time(10 * MINUTE).await;
     assert_eq!(test.workers.n_started(), 2);
 }
