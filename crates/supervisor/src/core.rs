@@ -1,20 +1,20 @@
-//! The closed core: every decision about models, and no deed.
+//! The core makes every decision about models and has no side effects.
 //!
-//! [`Core::step`] takes an event and the time, and returns what to do. It reads no clock, holds no
-//! channel and cannot fail. Time passes through [`Event::Tick`] at [`Core::next_deadline`]:
-//! deadlines are part of the state, so there is no timer that could be stale.
+//! [`Core::step`] takes an event and the time, and returns the effects to carry out. It reads no
+//! clock, uses no channel and cannot fail. Time advances through [`Event::Tick`] at
+//! [`Core::next_deadline`]. Deadlines are part of the state, so a timer can never be stale.
 //!
-//! Rule: an accepted ask ends exactly once, and a model's memory counts against the budget from
+//! Rule: an accepted request ends exactly once. A model's memory counts against the budget from
 //! before its load until its process is gone.
 
 mod advance;
+mod crashes;
 mod job;
 mod load;
 mod model;
 mod pressure;
 mod queue;
 mod snapshot;
-mod strikes;
 mod stuck;
 #[cfg(test)]
 mod tests;
@@ -33,164 +33,164 @@ use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootpr
 use transom_fit::Budget;
 use transom_signals::{Hardware, MemoryPressure, SystemSignals};
 
-use crate::answer::AnswerEvent;
 use crate::budget;
 use crate::governor::{Governor, Tuning};
-use crate::request::{Ask, AskError, AskId, Unload};
+use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
+use crate::response::ResponseEvent;
 use crate::status::{UnloadReason, UnloadRecord};
 
+use crashes::CrashCounter;
 use model::{Model, Phase};
-use queue::Waiting;
-use strikes::Strikes;
+use queue::PendingRequest;
 
-/// Bytes that kept conversations may take on disk together; a single one that takes more is not
-/// kept.
-pub(crate) const MOST_KEPT_BYTES: u64 = 4 << 30;
+/// Maximum number of bytes of all saved states together. A larger state is not saved.
+pub(crate) const MAX_SAVED_STATE_BYTES: u64 = 4 << 30;
 
-/// Time since the supervisor began, on a clock that never goes back.
-pub type Now = Duration;
+/// Time since the supervisor started, on a monotonic clock.
+pub type Timestamp = Duration;
 
-/// Names a worker. Each has at most one model in its life, and a number of its own.
+/// Id of a worker. Ids are never reused, and a worker loads at most one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(pub u64);
 
-/// What happened.
+/// An input of the core.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A shell wants something.
-    Ask(AskId, Box<Ask>),
-    /// A shell no longer wants it. Ids that are over are ignored.
-    Cancel(AskId),
-    /// A person wants memory back.
-    Unload(Unload),
+    /// A program submits a request.
+    Request(RequestId, Box<ModelRequest>),
+    /// A program cancels a request. Ids of ended requests are ignored.
+    Cancel(RequestId),
+    /// The user unloads models.
+    Unload(ModelSelector),
     /// Settings changed.
-    Tune(Tuning),
-    /// A person pauses everything, or lets it go on.
-    Pause(bool),
-    /// Nothing may be left of any conversation.
+    SetTuning(Tuning),
+    /// The user pauses all models, or resumes.
+    SetPaused(bool),
+    /// The user deletes all saved conversations.
     ForgetConversations,
-    /// The machine said something.
+    /// The system reports new signals.
     Signals(SystemSignals),
-    /// A worker said something.
+    /// A worker reports something.
     Worker(WorkerId, WorkerEvent),
-    /// [`Core::next_deadline`] came. Harmless at any time.
+    /// [`Core::next_deadline`] is reached. Allowed at any time.
     Tick,
-    /// The program ends: refuse what comes, end what runs, unload everything.
+    /// The program ends: refuse new requests, end running ones, unload all models.
     Quit,
 }
 
-/// What a worker said. Events of workers that are gone are ignored.
+/// A report of a worker. Events of workers that are gone are ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkerEvent {
-    /// What its model would need.
+    /// The memory that its model would need.
     Measured(Result<MemoryNeed, EngineError>),
-    /// The load goes on.
+    /// Progress of the load.
     LoadProgress(LoadProgress),
-    /// The model is ready.
+    /// The model is loaded.
     Loaded {
-        /// What it is.
+        /// Information about the model.
         info: Box<ModelInfo>,
-        /// What it uses.
+        /// Memory in use.
         memory: MemoryUse,
-        /// The process around the load.
+        /// Footprint of the process before and after the load.
         footprint: Option<LoadFootprint>,
-        /// Tokens of an earlier conversation that were taken up.
+        /// Tokens of a saved KV cache that were restored.
         restored_tokens: usize,
     },
-    /// There is no model.
+    /// The load failed.
     LoadFailed(EngineError),
-    /// A job is over and settled.
-    JobEnded(AskId, Result<JobSummary, EngineError>),
-    /// Memory was given back.
+    /// A job ended, and none of its work is still running.
+    JobEnded(RequestId, Result<JobSummary, EngineError>),
+    /// A trim freed memory.
     Trimmed {
-        /// How much.
+        /// Bytes freed.
         bytes: u64,
-        /// What is used now.
+        /// Memory in use now.
         memory: MemoryUse,
     },
-    /// Its model cannot be used any more. If a job broke it, the end of that job follows.
+    /// The model is unusable. If a job caused it, the end of that job follows.
     Broken(EngineError),
-    /// Bytes that its process costs now.
+    /// Current footprint of the process in bytes.
     Footprint(u64),
     /// The model is dropped.
     Unloaded(Option<UnloadFootprint>),
-    /// It was killed, but its process does not end.
+    /// The process was killed but does not end.
     Stuck {
         /// Id of the process.
         process_id: u32,
         /// Why it was killed.
         end: WorkerEnd,
     },
-    /// The process is gone and reaped.
+    /// The process has ended and is reaped.
     Gone(WorkerEnd),
 }
 
-/// What to do. In order, and none of them can fail: failures come back as events.
+/// An action for the driver. Effects are executed in order. None can fail: failures are reported as
+/// events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Start a worker.
     Start(WorkerId),
-    /// Have it read what the model would need.
+    /// Estimate the memory that the model would need.
     Measure(WorkerId, ModelSource, Limits),
-    /// Have it load this form of the model with that id, and restore its saved state, if there is
+    /// Load this variant of the model with the given id, and restore its saved state if there is
     /// one.
     Load(WorkerId, String, ModelSource, Limits),
-    /// Have it answer.
-    Generate(WorkerId, AskId, Box<Request>),
-    /// Have it end its load (`None`) or job early.
-    Stop(WorkerId, Option<AskId>, FinishReason),
-    /// Have it give back what can be rebuilt.
+    /// Generate a response.
+    Generate(WorkerId, RequestId, Box<Request>),
+    /// End the load (`None`) or the job early.
+    Stop(WorkerId, Option<RequestId>, FinishReason),
+    /// Free caches that can be rebuilt.
     Trim(WorkerId, Trim),
-    /// Have it drop its model and say what came back.
-    Unload(WorkerId, Conversation),
-    /// Remove what was kept of the conversations with these models, and what is just being kept.
-    Forget(Unload),
-    /// Let it go: no more commands; it ends by itself and [`WorkerEvent::Gone`] follows.
+    /// Drop the model and report the memory freed.
+    Unload(WorkerId, StateOnUnload),
+    /// Delete the saved states of these models, including those being saved now.
+    DeleteSavedStates(ModelSelector),
+    /// Send no more commands; the worker then exits by itself and [`WorkerEvent::Gone`] follows.
     Release(WorkerId),
-    /// Kill it; [`WorkerEvent::Gone`] follows.
+    /// Kill the worker; [`WorkerEvent::Gone`] follows.
     Kill(WorkerId),
-    /// Tell the shell. After [`AnswerEvent::Ended`] the ask is never mentioned again.
-    Tell(AskId, AnswerEvent),
+    /// Send an event to the requester. No event follows [`ResponseEvent::Ended`].
+    Respond(RequestId, ResponseEvent),
     /// Keep the machine awake, or let it sleep again.
     KeepAwake(bool),
 }
 
-/// What becomes of the conversation of a model that is unloaded.
+/// What happens to the KV cache of a model that is unloaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conversation {
-    /// It is kept on disk for when the model is loaded again.
-    Kept {
-        /// What it takes there.
+pub enum StateOnUnload {
+    /// It is saved on disk until the model is loaded again.
+    Save {
+        /// Its size on disk.
         bytes: u64,
     },
-    /// It goes with the model.
-    Forgotten,
+    /// It is lost.
+    Discard,
 }
 
-/// The state of everything. See the head of this file.
+/// The state of all models and requests. See the module documentation.
 #[derive(Debug, Clone)]
 pub struct Core {
     tuning: Tuning,
     hardware: Hardware,
     governor: Governor,
     budget: Budget,
-    /// Every model that has a worker. No entry: nothing is held.
+    /// Every model that has a worker. If it is empty, no memory is in use.
     models: Vec<Model>,
-    queue: VecDeque<Waiting>,
-    strikes: Strikes,
+    queue: VecDeque<PendingRequest>,
+    crashes: CrashCounter,
     workers_started: u64,
-    /// The memory pressure that models were last trimmed for.
-    trimmed_for: MemoryPressure,
+    /// The memory pressure at which models were last trimmed.
+    trimmed_at: MemoryPressure,
     keeps_awake: bool,
     is_quitting: bool,
     last_unload: Option<(WorkerId, UnloadRecord)>,
     last_error: Option<String>,
-    /// What the running step has decided so far; empty between steps.
+    /// Effects of the current step; empty between steps.
     effects: Vec<Effect>,
 }
 
 impl Core {
-    /// Nothing loaded, nothing asked.
+    /// Creates a core without models and requests.
     pub fn new(hardware: &Hardware, tuning: Tuning) -> Self {
         Self {
             governor: Governor::new(hardware, &tuning),
@@ -199,9 +199,9 @@ impl Core {
             tuning,
             models: Vec::new(),
             queue: VecDeque::new(),
-            strikes: Strikes::default(),
+            crashes: CrashCounter::default(),
             workers_started: 0,
-            trimmed_for: MemoryPressure::Normal,
+            trimmed_at: MemoryPressure::Normal,
             keeps_awake: false,
             is_quitting: false,
             last_unload: None,
@@ -210,18 +210,18 @@ impl Core {
         }
     }
 
-    /// Takes what happened at `now` and returns what to do, in order. `now` never goes back.
-    pub fn step(&mut self, event: Event, now: Now) -> Vec<Effect> {
+    /// Handles `event` at the time `now`, which must not go back, and returns the effects in order.
+    pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
         self.governor.tick(now);
         match event {
-            Event::Ask(id, ask) => self.accept(id, *ask),
+            Event::Request(id, request) => self.enqueue(id, *request),
             Event::Cancel(id) => self.cancel(id, now),
-            Event::Unload(which) => self.unload_by_hand(&which, now),
-            Event::Tune(tuning) => self.tune(tuning),
-            Event::Pause(is_paused) => self.governor.pause(is_paused),
+            Event::Unload(which) => self.unload_selected(&which, now),
+            Event::SetTuning(tuning) => self.set_tuning(tuning),
+            Event::SetPaused(is_paused) => self.governor.set_paused(is_paused),
             Event::ForgetConversations => self.forget_conversations(),
             Event::Signals(signals) => self.governor.observe(signals, now),
-            Event::Worker(worker, event) => self.hear(worker, event, now),
+            Event::Worker(worker, event) => self.handle_worker_event(worker, event, now),
             Event::Tick => {}
             Event::Quit => self.quit(now),
         }
@@ -229,28 +229,32 @@ impl Core {
         std::mem::take(&mut self.effects)
     }
 
-    /// When [`Event::Tick`] is due; `None` while time alone changes nothing. Later than the `now`
-    /// of the last step.
-    pub fn next_deadline(&self) -> Option<Now> {
+    /// Returns when [`Event::Tick`] is due, which is later than the `now` of the last step; `None`
+    /// if the passing of time changes nothing.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
         let of_models = self.models.iter().filter_map(|model| self.deadline(model));
-        let of_queue = self.queue.iter().filter_map(|ask| self.held_until(ask));
+        let of_queue = self
+            .queue
+            .iter()
+            .filter_map(|pending| self.blocked_until(pending));
         of_models
             .chain(of_queue)
             .chain(self.governor.next_deadline())
             .min()
     }
 
-    /// Whether everything ended after [`Event::Quit`], but for processes that cannot be ended.
+    /// Returns true if everything has ended after [`Event::Quit`], except processes that cannot be
+    /// killed.
     pub fn is_done(&self) -> bool {
         self.is_quitting && self.queue.is_empty() && self.models.iter().all(Model::is_stuck)
     }
 
-    /// Whether a model is in memory, on its way in, or on its way out.
+    /// Returns true if a model is loaded, loading or unloading.
     pub fn has_models(&self) -> bool {
         !self.models.is_empty()
     }
 
-    fn deadline(&self, model: &Model) -> Option<Now> {
+    fn deadline(&self, model: &Model) -> Option<Timestamp> {
         match &model.phase {
             Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => None,
             Phase::Ready => self.idle_at(model),
@@ -259,20 +263,21 @@ impl Core {
         }
     }
 
-    /// New settings. They never end a running answer.
-    fn tune(&mut self, tuning: Tuning) {
-        self.governor.tune(&tuning);
+    /// Applies new settings. They never end a running response.
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.governor.set_tuning(&tuning);
         self.budget = budget::of_machine(&self.hardware, &tuning);
         self.tuning = tuning;
     }
 
-    fn quit(&mut self, now: Now) {
+    fn quit(&mut self, now: Timestamp) {
         self.is_quitting = true;
-        self.effects.push(Effect::Forget(Unload::All));
-        self.fail_queued(|_| true, &AskError::Quitting);
+        self.effects
+            .push(Effect::DeleteSavedStates(ModelSelector::All));
+        self.fail_queued(|_| true, &RequestError::Quitting);
         for index in 0..self.models.len() {
-            self.end_model(index, UnloadReason::Quit, now);
-            self.hurry_stop(index, now);
+            self.stop_and_unload(index, UnloadReason::Quit, now);
+            self.shorten_stop(index, now);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The shell round the core: everything that can wake the supervisor on one screen, and every
-//! effect carried out.
+//! The driver: waits for everything that can wake the supervisor, and executes every effect of the
+//! core.
 //!
-//! Rule: it decides nothing. The text of answers goes past the core, from the worker to the
-//! answer's writer; all else goes through [`Core::step`], in the order in which it came.
+//! Rule: the driver makes no decisions. The text of a response goes from the worker directly to the
+//! response's writer; everything else goes through [`Core::step`], in the order of arrival.
 
-mod hands;
+mod executor;
 mod publisher;
 pub(crate) mod saved_states;
-mod unloads;
+mod unload_waiters;
 
 use std::sync::Arc;
 
@@ -17,196 +17,206 @@ use transom_engine_host::wire::Report;
 use transom_engine_host::{WorkerReport, Workers};
 use transom_signals::{Hardware, KeepAwake, SignalSource, SystemSignals};
 
-use crate::core::{Core, Event, Now, WorkerEvent, WorkerId};
+use crate::core::{Core, Event, Timestamp, WorkerEvent, WorkerId};
 use crate::governor::Tuning;
-use crate::handle::{Farewell, Handle, Request};
-use crate::request::{AskError, AskId};
+use crate::handle::{Handle, HandleMessage, ShutdownReason};
+use crate::request::{RequestError, RequestId};
 
-use hands::Hands;
-pub(crate) use hands::StayAwake;
+use executor::Executor;
+pub(crate) use executor::KeepAwakeFn;
 use publisher::Publisher;
-use unloads::Unloads;
+use unload_waiters::UnloadWaiters;
 
-/// Asks the system to stay awake for a running answer, as long as the result lives.
-pub(crate) fn stay_awake() -> KeepAwake {
+/// Keeps the system awake for a running response, as long as the result lives.
+pub(crate) fn keep_awake() -> KeepAwake {
     KeepAwake::begin("a local model is answering")
 }
 
-/// See the head of this file.
+/// The supervisor's main loop. See the module documentation.
 pub(crate) struct Driver {
     core: Core,
     began: Instant,
-    requests: mpsc::UnboundedReceiver<Request>,
-    /// Every handle is gone.
-    is_deserted: bool,
-    machine: Machine,
+    messages: mpsc::UnboundedReceiver<HandleMessage>,
+    /// All handles are dropped.
+    has_no_handles: bool,
+    signals: SignalListener,
     reports: mpsc::Receiver<(WorkerId, WorkerReport)>,
-    hands: Hands,
-    unloads: Unloads,
+    executor: Executor,
+    unload_waiters: UnloadWaiters,
     publisher: Publisher,
-    farewell: Farewell,
+    shutdown_reason: ShutdownReason,
 }
 
-/// What the machine says: the latest value, and the source, which stops when it is dropped.
-struct Machine {
+/// The latest system signals and their source, which stops when it is dropped.
+struct SignalListener {
     latest: watch::Receiver<Option<SystemSignals>>,
     _sender: Arc<watch::Sender<Option<SystemSignals>>>,
     source: Arc<dyn SignalSource>,
-    /// What the source was last told.
-    is_watchful: bool,
+    /// The value last passed to the source.
+    has_models: bool,
 }
 
-/// How soon people must see what an event changed.
+/// How soon a status change must be published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
+enum Urgency {
     /// At once.
-    Now,
+    Immediate,
     /// Together with other progress.
     Progress,
 }
 
-/// Reports that wait for the driver. Beyond that workers wait, and join their texts.
-const N_WAITING_REPORTS: usize = 64;
+/// Capacity of the channel for worker reports. When it is full, workers wait and join their texts.
+const REPORT_CAPACITY: usize = 64;
 
-/// A supervisor that is yet to be run, and a handle of it.
+/// Creates a supervisor that is not running yet, and its handle.
 pub(crate) fn prepare(
     workers: Arc<dyn Workers>,
     signals: Arc<dyn SignalSource>,
     hardware: &Hardware,
     tuning: Tuning,
-    stay_awake: StayAwake,
+    keep_awake: KeepAwakeFn,
 ) -> (Handle, Driver) {
     let core = Core::new(hardware, tuning);
-    let (publisher, status) = Publisher::new(core.status(Now::ZERO));
-    let (handle, requests, farewell) = Handle::new(status, AskId(1));
-    let (report, reports) = mpsc::channel(N_WAITING_REPORTS);
+    let (publisher, status) = Publisher::new(core.status(Timestamp::ZERO));
+    let (handle, messages, shutdown_reason) = Handle::new(status, RequestId(1));
+    let (report, reports) = mpsc::channel(REPORT_CAPACITY);
     let driver = Driver {
         core,
         began: Instant::now(),
-        requests,
-        is_deserted: false,
-        machine: Machine::listen(signals),
+        messages,
+        has_no_handles: false,
+        signals: SignalListener::listen(signals),
         reports,
-        hands: Hands::new(workers, report, stay_awake),
-        unloads: Unloads::default(),
+        executor: Executor::new(workers, report, keep_awake),
+        unload_waiters: UnloadWaiters::default(),
         publisher,
-        farewell,
+        shutdown_reason,
     };
     (handle, driver)
 }
 
 impl Driver {
-    /// Runs until everything ended after a quit, or after the last handle was dropped.
+    /// Runs until everything has ended after a quit, or after the last handle was dropped.
     pub(crate) async fn run(mut self) {
         while !self.core.is_done() {
             let wake_at = self.wake_at();
             tokio::select! {
-                request = self.requests.recv(), if !self.is_deserted => self.obey(request),
-                Ok(()) = self.machine.latest.changed() => self.hear_machine(),
-                Some((worker, report)) = self.reports.recv() => self.hear(worker, report),
+                message = self.messages.recv(), if !self.has_no_handles => {
+                    self.handle_message(message);
+                }
+                Ok(()) = self.signals.latest.changed() => self.handle_signals(),
+                Some((worker, report)) = self.reports.recv() => self.handle_report(worker, report),
                 () = sleep_until(wake_at.unwrap_or(self.began)), if wake_at.is_some() => {
-                    self.step(Event::Tick, News::Now);
+                    self.step(Event::Tick, Urgency::Immediate);
                 }
             }
         }
-        self.say_farewell();
+        self.refuse_remaining_messages();
         let Self {
-            hands, publisher, ..
+            executor,
+            publisher,
+            ..
         } = self;
-        hands.close().await;
-        // Its watchers learn of the end when nothing is left.
+        executor.close().await;
+        // Closes the status channel, which tells receivers that nothing is left.
         drop(publisher);
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> Timestamp {
         self.began.elapsed()
     }
 
-    /// When the core or the status wants to be looked at again.
+    /// Returns when the core or the publisher is due next.
     fn wake_at(&self) -> Option<Instant> {
         let deadlines = self.core.next_deadline().into_iter();
         let next = deadlines.chain(self.publisher.due()).min()?;
         self.began.checked_add(next)
     }
 
-    /// The status is published before anybody is told, so that whoever reads of an end finds it in
-    /// the status.
-    fn step(&mut self, event: Event, news: News) {
+    /// Publishes the status before it executes the effects, so that a reader of a response's end
+    /// finds it in the status.
+    fn step(&mut self, event: Event, urgency: Urgency) {
         let now = self.now();
         let effects = self.core.step(event, now);
-        if self.publisher.is_due(news, now) {
+        if self.publisher.is_due(urgency, now) {
             self.publisher.publish(self.core.status(now), now);
         }
-        self.machine.set_watchful(self.core.has_models());
+        self.signals.set_has_models(self.core.has_models());
         for effect in effects {
-            self.hands.carry_out(effect);
+            self.executor.execute(effect);
         }
     }
 
-    fn obey(&mut self, request: Option<Request>) {
-        match request {
-            Some(Request::Ask(ask, writer)) => {
+    fn handle_message(&mut self, message: Option<HandleMessage>) {
+        match message {
+            Some(HandleMessage::Submit(request, writer)) => {
                 let id = writer.id();
-                self.hands.open(writer);
-                self.step(Event::Ask(id, ask), News::Now);
+                self.executor.add_response(writer);
+                self.step(Event::Request(id, request), Urgency::Immediate);
             }
-            Some(Request::Cancel(id)) => self.step(Event::Cancel(id), News::Now),
-            Some(Request::Unload(which, reply)) => {
+            Some(HandleMessage::Cancel(id)) => self.step(Event::Cancel(id), Urgency::Immediate),
+            Some(HandleMessage::Unload(which, reply)) => {
                 let workers = self.core.workers_of(&which);
-                self.step(Event::Unload(which), News::Now);
-                self.unloads.wait_for(workers, reply, &self.hands);
-                self.end_stuck_unloads();
+                self.step(Event::Unload(which), Urgency::Immediate);
+                self.unload_waiters.add(workers, reply, &self.executor);
+                self.fail_stuck_unloads();
             }
-            Some(Request::Tune(tuning)) => self.step(Event::Tune(tuning), News::Now),
-            Some(Request::Pause(is_paused)) => self.step(Event::Pause(is_paused), News::Now),
-            Some(Request::Look(reply)) => {
+            Some(HandleMessage::SetTuning(tuning)) => {
+                self.step(Event::SetTuning(tuning), Urgency::Immediate);
+            }
+            Some(HandleMessage::SetPaused(is_paused)) => {
+                self.step(Event::SetPaused(is_paused), Urgency::Immediate);
+            }
+            Some(HandleMessage::GetStatus(reply)) => {
                 let now = self.now();
                 let status = self.publisher.publish(self.core.status(now), now);
-                // Whoever wanted to look may have gone.
+                // The receiver may be gone.
                 let _ = reply.send(status);
             }
-            Some(Request::ForgetConversations) => {
-                self.step(Event::ForgetConversations, News::Now);
+            Some(HandleMessage::ForgetConversations) => {
+                self.step(Event::ForgetConversations, Urgency::Immediate);
             }
-            Some(Request::SaveStatesIn(folder)) => self.hands.save_states_in(folder),
-            Some(Request::Quit) => self.step(Event::Quit, News::Now),
+            Some(HandleMessage::SaveStatesIn(folder)) => self.executor.save_states_in(folder),
+            Some(HandleMessage::Quit) => self.step(Event::Quit, Urgency::Immediate),
             None => {
-                self.is_deserted = true;
-                self.step(Event::Quit, News::Now);
+                self.has_no_handles = true;
+                self.step(Event::Quit, Urgency::Immediate);
             }
         }
     }
 
-    fn hear_machine(&mut self) {
-        let signals = *self.machine.latest.borrow_and_update();
+    fn handle_signals(&mut self) {
+        let signals = *self.signals.latest.borrow_and_update();
         if let Some(signals) = signals {
-            self.step(Event::Signals(signals), News::Now);
+            self.step(Event::Signals(signals), Urgency::Immediate);
         }
     }
 
-    fn hear(&mut self, worker: WorkerId, report: WorkerReport) {
+    fn handle_report(&mut self, worker: WorkerId, report: WorkerReport) {
         let report = match report {
             WorkerReport::Said(report) => report,
-            WorkerReport::Gone(end) => return self.see_off(worker, WorkerEvent::Gone(end)),
+            WorkerReport::Gone(end) => return self.worker_gone(worker, WorkerEvent::Gone(end)),
             WorkerReport::Stuck { process_id, end } => {
                 let event = WorkerEvent::Stuck { process_id, end };
-                self.step(Event::Worker(worker, event), News::Now);
-                return self.end_stuck_unloads();
+                self.step(Event::Worker(worker, event), Urgency::Immediate);
+                return self.fail_stuck_unloads();
             }
         };
         let event = match report {
             Report::Event { job, event } => {
-                return self.hands.pass_on(worker, AskId(job.0), event);
+                return self
+                    .executor
+                    .forward_token_event(worker, RequestId(job.0), event);
             }
             Report::Measured { result } => {
                 if let Err(error) = &result {
-                    tracing::info!(worker = worker.0, %error, "these files are not used");
+                    tracing::info!(worker = worker.0, %error, "the model files cannot be used");
                 }
                 WorkerEvent::Measured(result)
             }
             Report::LoadProgress { progress } => {
                 let event = WorkerEvent::LoadProgress(progress);
-                return self.step(Event::Worker(worker, event), News::Progress);
+                return self.step(Event::Worker(worker, event), Urgency::Progress);
             }
             Report::Loaded {
                 info,
@@ -223,7 +233,7 @@ impl Driver {
                 tracing::info!(worker = worker.0, %error, "the load failed");
                 WorkerEvent::LoadFailed(error)
             }
-            Report::JobEnded { job, result } => WorkerEvent::JobEnded(AskId(job.0), result),
+            Report::JobEnded { job, result } => WorkerEvent::JobEnded(RequestId(job.0), result),
             Report::Trimmed { bytes, memory } => WorkerEvent::Trimmed { bytes, memory },
             Report::Broken { error } => {
                 tracing::warn!(worker = worker.0, %error, "the model is broken");
@@ -231,63 +241,65 @@ impl Driver {
             }
             Report::Footprint { bytes } => {
                 let event = WorkerEvent::Footprint(bytes);
-                return self.step(Event::Worker(worker, event), News::Progress);
+                return self.step(Event::Worker(worker, event), Urgency::Progress);
             }
-            // The machine's own source knows the level, which is one for all processes.
-            Report::MemoryNotice => return self.machine.source.look_again(),
+            // The supervisor's own signal source knows the level, which is the same for all
+            // processes.
+            Report::MemoryNotice => return self.signals.source.look_again(),
             Report::Unloaded { footprint } => WorkerEvent::Unloaded(footprint),
-            // They end at the parent's side of the wire.
+            // Handled in the parent's wire code.
             Report::Hello { .. } | Report::Pong { .. } => return,
         };
-        self.step(Event::Worker(worker, event), News::Now);
+        self.step(Event::Worker(worker, event), Urgency::Immediate);
     }
 
-    fn see_off(&mut self, worker: WorkerId, end: WorkerEvent) {
-        self.hands.forget(worker);
-        self.step(Event::Worker(worker, end), News::Now);
-        let record = self.core.unload_of(worker);
-        self.unloads.is_gone(worker, record, &self.hands);
+    fn worker_gone(&mut self, worker: WorkerId, end: WorkerEvent) {
+        self.executor.remove_worker(worker);
+        self.step(Event::Worker(worker, end), Urgency::Immediate);
+        let record = self.core.unload_record_of(worker);
+        self.unload_waiters
+            .worker_gone(worker, record, &self.executor);
     }
 
-    /// Nobody waits for processes that cannot be ended.
-    fn end_stuck_unloads(&mut self) {
+    /// Fails the unload calls that wait for processes that cannot be killed.
+    fn fail_stuck_unloads(&mut self) {
         for (worker, error) in self.core.stuck_workers() {
-            self.unloads.is_stuck(worker, &error);
+            self.unload_waiters.worker_stuck(worker, &error);
         }
     }
 
-    /// Refuses what came too late.
-    fn say_farewell(&mut self) {
-        let _ = self.farewell.set(AskError::Quitting);
-        self.requests.close();
-        while let Ok(request) = self.requests.try_recv() {
-            match request {
-                Request::Ask(_, writer) => writer.fail(AskError::Quitting),
-                Request::Unload(_, reply) => drop(reply.send(Err(AskError::Quitting))),
-                Request::Cancel(_)
-                | Request::Tune(_)
-                | Request::Pause(_)
-                | Request::Look(_)
-                | Request::ForgetConversations
-                | Request::SaveStatesIn(_)
-                | Request::Quit => {}
+    /// Refuses messages that arrived too late.
+    fn refuse_remaining_messages(&mut self) {
+        let _ = self.shutdown_reason.set(RequestError::Quitting);
+        self.messages.close();
+        while let Ok(message) = self.messages.try_recv() {
+            match message {
+                HandleMessage::Submit(_, writer) => writer.fail(RequestError::Quitting),
+                HandleMessage::Unload(_, reply) => drop(reply.send(Err(RequestError::Quitting))),
+                HandleMessage::Cancel(_)
+                | HandleMessage::SetTuning(_)
+                | HandleMessage::SetPaused(_)
+                | HandleMessage::GetStatus(_)
+                | HandleMessage::ForgetConversations
+                | HandleMessage::SaveStatesIn(_)
+                | HandleMessage::Quit => {}
             }
         }
     }
 }
 
-impl Machine {
-    /// Listens to `source`, whose present value is the first.
+impl SignalListener {
+    /// Listens to `source`, starting with its current value.
     fn listen(source: Arc<dyn SignalSource>) -> Self {
         let (sender, latest) = watch::channel(None);
         let sender = Arc::new(sender);
-        let of_source = sender.clone();
+        let sender_of_source = sender.clone();
         source.watch(Box::new(move |signals| {
-            of_source.send_replace(Some(signals));
+            sender_of_source.send_replace(Some(signals));
         }));
         let current = source.current();
         sender.send_if_modified(|latest| {
-            // What was called back meanwhile is newer.
+            // A value from the callback is newer.
             let is_first = latest.is_none();
             latest.get_or_insert(current);
             is_first
@@ -296,15 +308,15 @@ impl Machine {
             latest,
             _sender: sender,
             source,
-            is_watchful: false,
+            has_models: false,
         }
     }
 
     /// Tells the source whether a model is in memory.
-    fn set_watchful(&mut self, is_watchful: bool) {
-        if self.is_watchful != is_watchful {
-            self.is_watchful = is_watchful;
-            self.source.set_watchful(is_watchful);
+    fn set_has_models(&mut self, has_models: bool) {
+        if self.has_models != has_models {
+            self.has_models = has_models;
+            self.source.set_watchful(has_models);
         }
     }
 }

@@ -1,35 +1,35 @@
-//! From the machine's signals to what is allowed now, and why.
+//! Turns system signals into limits, each with its reason.
 //!
-//! | while | context | answers | prefill step | speculation | repaint | unused models go after (≤ 16 GB) | new asks | smaller model |
+//! | while | context | response length | prefill step | speculation | repaint | idle unload (≤ 16 GB) | new requests | smaller model |
 //! |---|---|---|---|---|---|---|---|---|
-//! | all is well | | | | yes | 16 ms | 3 min (2 min); 10 min from 32 GB | | |
+//! | no signal | | | | yes | 16 ms | 3 min (2 min); 10 min from 32 GB | | |
 //! | memory warning, or thrashing | 4096 | 1024 | 512 | | | 60 s (30 s) | | |
-//! | memory critical | 4096 | 1024 | 512 | no | | at once | wait | |
+//! | memory critical | 4096 | 1024 | 512 | no | | at once | blocked | |
 //! | heat serious | | 1024 | 256 | no | 100 ms | | | offered |
-//! | heat critical | | 1024 | 256 | no | 100 ms | | wait | offered |
+//! | heat critical | | 1024 | 256 | no | 100 ms | | blocked | offered |
 //! | Low Power Mode | 4096 | 1024 | | no | 100 ms | 90 s (60 s) | | offered |
 //! | on battery | | | | | | 2 min (90 s) | | |
 //!
-//! While the user pauses, new asks wait, whatever the machine says.
+//! While the user has paused, new requests are blocked, whatever the signals.
 //!
-//! Without a GPU that shares the memory a repaint waits 80 ms at least: models compute on the
-//! processor that draws.
+//! Without a GPU that shares the memory, a repaint waits at least 80 ms, because models run on the
+//! CPU that also draws.
 //!
-//! Where several apply, the tightest of each column holds. The user's own idle wait yields to
-//! memory pressure and thrashing only, and the wish to keep models to critical pressure only.
-//! Running answers go on, except when swap grows under critical pressure.
+//! If several rows apply, the strictest value of each column is used. Only memory pressure and
+//! thrashing override the user's own idle time, and only critical pressure overrides the setting to
+//! keep models loaded. Running responses continue, except when swap grows under critical pressure.
 //!
-//! A signal eases when it was quiet for a while: memory 15 s, thrashing 30 s, heat 60 s, power
-//! mode and battery 5 s. It then comes down to the worst that was seen in that time.
+//! A limit ends only after a quiet time without its signal: memory 15 s, thrashing 30 s, heat 60 s,
+//! power mode and battery 5 s. The signal then falls to the worst level seen in that time.
 //!
-//! Rule: tightening is immediate, easing waits for a quiet spell, and every limit that differs from
-//! its default carries its reason.
+//! Rule: limits start immediately and end only after a quiet time. Every value that differs from
+//! its default has a reason.
 
-mod ladder;
-mod quiet;
+mod display;
+mod hysteresis;
+mod limits;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::fmt;
 use std::time::Duration;
@@ -37,60 +37,52 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 
-use ladder::{Size, Wanted};
-use quiet::Eased;
+use hysteresis::Hysteresis;
+use limits::{MachineSize, OtherInputs};
 
-/// Quiet that memory pressure needs before it eases. Shorter than [`Tuning::finish_within`] and
-/// [`Tuning::longest_hold`] by default, so that a short peak costs neither an answer nor an ask.
-const MEMORY_SPELL: Duration = Duration::from_secs(15);
+/// Quiet time of memory pressure. By default it is shorter than [`Tuning::finish_timeout`] and
+/// [`Tuning::max_blocked_time`], so that a short peak ends neither a response nor a queued request.
+const MEMORY_QUIET_TIME: Duration = Duration::from_secs(15);
 
 /// Longer, because swap is written in bursts.
-const THRASHING_SPELL: Duration = Duration::from_secs(30);
+const THRASHING_QUIET_TIME: Duration = Duration::from_secs(30);
 
-/// A case takes about a minute to follow its chip.
-const HEAT_SPELL: Duration = Duration::from_secs(60);
+/// The case of a computer takes about a minute to follow the temperature of its chip.
+const HEAT_QUIET_TIME: Duration = Duration::from_secs(60);
 
-/// Only against a loose plug: people expect to see what they switched.
-const POWER_SPELL: Duration = Duration::from_secs(5);
+/// Only filters a loose plug: users expect to see the change when they plug in or out.
+const POWER_QUIET_TIME: Duration = Duration::from_secs(5);
 
-/// What the user may set. Everything else follows from the machine.
+/// Settings of the supervisor. Everything else follows from the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tuning {
-    /// Unload a model after this long without use; `None` chooses by machine and power.
+    /// Idle time after which a model is unloaded; `None` selects it by machine and power source.
     #[serde(
         rename = "idle_unload_seconds",
         with = "transom_engine::serde_seconds::option"
     )]
     pub idle_unload: Option<Duration>,
-    /// A wish to keep the chat model loaded; critical memory pressure overrides it.
+    /// Keep the chat model loaded; critical memory pressure overrides this.
     pub keep_loaded: bool,
-    /// Bytes that models may use together; `None` chooses by machine.
+    /// Bytes that models may use together; `None` selects the budget of the machine.
     pub memory_budget_bytes: Option<u64>,
-    /// Asks that may wait; the next is refused as busy.
+    /// Maximum number of queued requests; a further request fails as busy.
     pub queue_limit: usize,
-    /// How long an ask waits for the machine to allow work again before it is refused.
-    #[serde(
-        rename = "longest_hold_seconds",
-        with = "transom_engine::serde_seconds"
-    )]
-    pub longest_hold: Duration,
-    /// How long a running answer may go on under critical memory pressure before it is ended.
-    #[serde(
-        rename = "finish_within_seconds",
-        with = "transom_engine::serde_seconds"
-    )]
-    pub finish_within: Duration,
-    /// How long a stopped answer may take to end before its process is killed. Where the memory is
-    /// needed, [`Tuning::unload_within`] holds instead.
+    /// How long a request may be blocked before it fails.
+    #[serde(rename = "longest_hold_seconds", with = "transom_engine::serde_seconds")]
+    pub max_blocked_time: Duration,
+    /// How long a running response may continue under critical memory pressure before it is
+    /// stopped.
+    #[serde(rename = "finish_within_seconds", with = "transom_engine::serde_seconds")]
+    pub finish_timeout: Duration,
+    /// How long a stopped response may take to end before its process is killed. If the memory is
+    /// needed, [`Tuning::unload_timeout`] applies instead.
     #[serde(rename = "stop_within_seconds", with = "transom_engine::serde_seconds")]
-    pub stop_within: Duration,
-    /// How long a process may take to give its memory back before it is killed.
-    #[serde(
-        rename = "unload_within_seconds",
-        with = "transom_engine::serde_seconds"
-    )]
-    pub unload_within: Duration,
+    pub stop_timeout: Duration,
+    /// How long a process may take to free its memory before it is killed.
+    #[serde(rename = "unload_within_seconds", with = "transom_engine::serde_seconds")]
+    pub unload_timeout: Duration,
 }
 
 impl Default for Tuning {
@@ -100,217 +92,221 @@ impl Default for Tuning {
             keep_loaded: false,
             memory_budget_bytes: None,
             queue_limit: 8,
-            // Longer than the longest quiet spell, so that whoever waits for heat to pass has a
-            // chance.
-            longest_hold: Duration::from_secs(90),
-            finish_within: Duration::from_secs(20),
-            stop_within: Duration::from_secs(10),
-            unload_within: Duration::from_secs(3),
+            // Longer than the longest quiet time, so that a request can outlast heat.
+            max_blocked_time: Duration::from_secs(90),
+            finish_timeout: Duration::from_secs(20),
+            stop_timeout: Duration::from_secs(10),
+            unload_timeout: Duration::from_secs(3),
         }
     }
 }
 
-/// What the machine allows now.
+/// What is allowed at present.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Allowance {
-    /// Memory pressure as it is acted on: raised at once, lowered after a quiet spell.
+    /// Effective memory pressure: rises at once, falls after a quiet time.
     pub memory: MemoryPressure,
-    /// Stop running answers now, for swap grows under critical pressure.
+    /// Running responses must stop now, because swap grows under critical pressure.
     pub stop_answers: bool,
-    /// Most tokens of context for conversations that can be shortened.
+    /// Maximum context in tokens, for conversations that can be shortened.
     pub context_length: Option<usize>,
-    /// Most tokens of a prefill step.
+    /// Maximum number of tokens of a prefill step.
     pub prefill_chunk: Option<usize>,
-    /// Most tokens of an answer not yet begun.
+    /// Maximum number of tokens of a response that has not started.
     pub max_tokens: Option<usize>,
-    /// Whether tokens may be guessed ahead.
+    /// Speculative decoding is allowed.
     pub speculation: bool,
-    /// Least time between two repaints of a streaming answer.
-    #[serde(
-        rename = "repaint_interval_seconds",
-        with = "transom_engine::serde_seconds"
-    )]
+    /// Minimum time between two repaints of a streaming response.
+    #[serde(rename = "repaint_interval_seconds", with = "transom_engine::serde_seconds")]
     pub repaint_interval: Duration,
-    /// Unload a model after this long without use; `None` keeps it.
+    /// Idle time after which a model is unloaded; `None` keeps it loaded.
     #[serde(
         rename = "idle_unload_seconds",
         with = "transom_engine::serde_seconds::option"
     )]
     pub idle_unload: Option<Duration>,
-    /// Whether asks may begin, else why not.
-    pub held: Option<Because>,
-    /// Whether shells should offer a smaller model.
+    /// Why no request may start; `None` if requests may start.
+    #[serde(rename = "held")]
+    pub blocked_by: Option<LimitReason>,
+    /// Programs should offer a smaller model.
     pub offer_smaller_model: bool,
-    /// Every limit above that differs from its default, with its reason; for people.
-    pub restraints: Vec<Restraint>,
+    /// Every limit in force that differs from its default, with its reason; for people.
+    #[serde(rename = "restraints")]
+    pub limits: Vec<ActiveLimit>,
 }
 
-/// One limit in force and its reason. Reads as `shorter answers (1024 tokens): Low Power Mode`.
+/// A limit in force and its reason. Displayed as `shorter answers (1024 tokens): Low Power Mode`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restraint {
-    /// What is limited, and how far.
+pub struct ActiveLimit {
+    /// The limit.
     pub limit: Limit,
-    /// Why.
-    pub because: Because,
+    /// The reason.
+    #[serde(rename = "because")]
+    pub reason: LimitReason,
 }
 
-/// What is limited. Reads as `shorter answers (1024 tokens)`.
+/// Something that is limited. Displayed as `shorter answers (1024 tokens)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum Limit {
-    /// Running answers are ended.
+    /// Running responses are stopped.
     RunningAnswers,
-    /// New answers wait.
+    /// New requests wait.
     NewAnswers,
-    /// Answers not yet begun end after so many tokens.
+    /// Responses that have not started are limited in length.
     AnswerLength {
-        /// Most tokens.
+        /// Maximum number of tokens.
         tokens: usize,
     },
-    /// Conversations that can be shortened are read back so far.
+    /// Conversations that can be shortened are limited in length.
     Context {
-        /// Most tokens.
+        /// Maximum number of tokens.
         tokens: usize,
     },
-    /// Prompts are read in smaller steps.
+    /// Prefill steps are smaller.
     PrefillStep {
-        /// Most tokens of one.
+        /// Maximum number of tokens of a step.
         tokens: usize,
     },
-    /// No token is guessed ahead.
+    /// Speculative decoding is off.
     Speculation,
-    /// Growing answers are repainted less often.
+    /// Streaming responses are repainted less often.
     Repaint {
-        /// Least milliseconds between two repaints.
+        /// Minimum milliseconds between two repaints.
         milliseconds: u64,
     },
-    /// Unused models go sooner, or later, than is usual.
+    /// The idle time before an unload differs from the default.
     IdleUnload {
-        /// After so many seconds; 0 is at once.
+        /// Idle time in seconds; 0 unloads at once.
         seconds: u64,
     },
-    /// A smaller model would do better.
+    /// A smaller model is recommended.
     SmallerModel,
 }
 
 /// Why something is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "because", rename_all = "snake_case")]
-pub enum Because {
-    /// The system asks for memory back.
+pub enum LimitReason {
+    /// The system reports memory pressure.
     Memory {
-        /// How urgently.
+        /// The level.
         pressure: MemoryPressure,
     },
-    /// Swap grows.
+    /// Swap is growing.
     Thrashing,
-    /// It is hot.
+    /// The machine is hot.
     Heat {
-        /// How hot.
+        /// The thermal state.
         state: ThermalState,
     },
     /// Low Power Mode is on.
     LowPower,
-    /// No mains power.
+    /// The machine runs on battery.
     Battery,
     /// The machine has little memory.
     SmallMachine,
     /// The user's setting.
     Setting,
-    /// The user paused everything.
+    /// The user paused all models.
     Paused,
 }
 
-impl fmt::Display for Restraint {
+impl fmt::Display for ActiveLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.limit, self.because)
+        write!(f, "{}: {}", self.limit, self.reason)
     }
 }
 
-/// Turns signals into an [`Allowance`]. Pure: `now` is an argument, and never goes back.
+/// Computes the [`Allowance`] from signals. Pure: `now` is an argument, and must not go back.
 #[derive(Debug, Clone)]
 pub struct Governor {
-    size: Size,
-    /// Least time between two repaints on this machine.
-    frame: Duration,
+    size: MachineSize,
+    /// Minimum time between two repaints on this machine.
+    min_repaint_interval: Duration,
     tuning: Tuning,
     latest: SystemSignals,
-    memory: Eased<MemoryPressure>,
-    is_thrashing: Eased<bool>,
-    /// Thrashing and critical pressure at one time. Not the two eased ones together: an answer is
-    /// not ended for what is over.
-    stop_answers: Eased<bool>,
+    memory: Hysteresis<MemoryPressure>,
+    is_thrashing: Hysteresis<bool>,
+    /// Thrashing and critical pressure at the same time. Not derived from the two fields above,
+    /// because a response must not be stopped for a combination that never occurred.
+    stop_answers: Hysteresis<bool>,
     is_paused: bool,
-    thermal: Eased<ThermalState>,
-    is_low_power: Eased<bool>,
-    is_on_battery: Eased<bool>,
+    thermal: Hysteresis<ThermalState>,
+    is_low_power: Hysteresis<bool>,
+    is_on_battery: Hysteresis<bool>,
     allowance: Allowance,
 }
 
 impl Governor {
-    /// A machine that has not said anything yet.
+    /// Creates a governor before the first signal.
     pub fn new(hardware: &Hardware, tuning: &Tuning) -> Self {
-        let size = Size::of(hardware.memory_bytes);
-        let frame = ladder::frame(hardware);
+        let size = MachineSize::of(hardware.memory_bytes);
+        let min_repaint_interval = limits::min_repaint_interval(hardware);
         let latest = SystemSignals::default();
         Self {
             size,
-            frame,
+            min_repaint_interval,
             tuning: tuning.clone(),
             latest,
-            memory: Eased::new(MEMORY_SPELL),
-            is_thrashing: Eased::new(THRASHING_SPELL),
-            stop_answers: Eased::new(MEMORY_SPELL),
+            memory: Hysteresis::new(MEMORY_QUIET_TIME),
+            is_thrashing: Hysteresis::new(THRASHING_QUIET_TIME),
+            stop_answers: Hysteresis::new(MEMORY_QUIET_TIME),
             is_paused: false,
-            thermal: Eased::new(HEAT_SPELL),
-            is_low_power: Eased::new(POWER_SPELL),
-            is_on_battery: Eased::new(POWER_SPELL),
-            allowance: ladder::allowance(size, frame, tuning, &latest, Wanted::default()),
+            thermal: Hysteresis::new(HEAT_QUIET_TIME),
+            is_low_power: Hysteresis::new(POWER_QUIET_TIME),
+            is_on_battery: Hysteresis::new(POWER_QUIET_TIME),
+            allowance: limits::allowance(
+                size,
+                min_repaint_interval,
+                tuning,
+                &latest,
+                OtherInputs::default(),
+            ),
         }
     }
 
-    /// Takes the machine's state at `now`. What is worse holds at once; what is better, after a
-    /// quiet spell.
+    /// Takes the signals at `now`. Worse levels apply at once, better ones after a quiet time.
     pub fn observe(&mut self, signals: SystemSignals, now: Duration) {
-        self.ease(now);
+        self.relax(now);
         self.latest = signals;
         self.memory.observe(signals.memory, now);
         self.is_thrashing.observe(signals.is_thrashing, now);
-        let is_lost = signals.is_thrashing && signals.memory == MemoryPressure::Critical;
-        self.stop_answers.observe(is_lost, now);
+        let is_critical = signals.is_thrashing && signals.memory == MemoryPressure::Critical;
+        self.stop_answers.observe(is_critical, now);
         self.thermal.observe(signals.thermal, now);
         self.is_low_power.observe(signals.is_low_power, now);
         self.is_on_battery.observe(signals.is_on_battery, now);
-        self.conclude();
+        self.update_allowance();
     }
 
-    /// Takes new settings; they hold at once.
-    pub fn tune(&mut self, tuning: &Tuning) {
+    /// Applies new settings at once.
+    pub fn set_tuning(&mut self, tuning: &Tuning) {
         self.tuning = tuning.clone();
-        self.conclude();
+        self.update_allowance();
     }
 
-    /// The user pauses everything, or lets it go on; it holds at once.
-    pub fn pause(&mut self, is_paused: bool) {
+    /// Pauses or resumes, at once.
+    pub fn set_paused(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
-        self.conclude();
+        self.update_allowance();
     }
 
-    /// Whether the user paused everything.
+    /// Returns true if the user has paused.
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Eases what was quiet for long enough. Harmless at any time.
+    /// Lowers the signals whose quiet time is over. May be called at any time.
     pub fn tick(&mut self, now: Duration) {
         if self.next_deadline().is_some_and(|due| due <= now) {
-            self.ease(now);
-            self.conclude();
+            self.relax(now);
+            self.update_allowance();
         }
     }
 
-    /// When the next easing is due; `None` while time alone changes nothing. Later than the last
-    /// `now`.
+    /// Returns when the next quiet time ends, which is later than the last `now`; `None` if the
+    /// passing of time changes nothing.
     pub fn next_deadline(&self) -> Option<Duration> {
         let due = [
             self.memory.due(),
@@ -323,17 +319,17 @@ impl Governor {
         due.into_iter().flatten().min()
     }
 
-    /// What is allowed now.
+    /// Returns what is allowed at present.
     pub fn allowance(&self) -> &Allowance {
         &self.allowance
     }
 
-    /// What the machine said last.
+    /// Returns the latest signals.
     pub fn signals(&self) -> SystemSignals {
         self.latest
     }
 
-    fn ease(&mut self, now: Duration) {
+    fn relax(&mut self, now: Duration) {
         self.memory.tick(now);
         self.is_thrashing.tick(now);
         self.stop_answers.tick(now);
@@ -342,18 +338,24 @@ impl Governor {
         self.is_on_battery.tick(now);
     }
 
-    fn conclude(&mut self) {
-        let acted = SystemSignals {
+    fn update_allowance(&mut self) {
+        let effective = SystemSignals {
             memory: self.memory.level(),
             is_thrashing: self.is_thrashing.level(),
             thermal: self.thermal.level(),
             is_low_power: self.is_low_power.level(),
             is_on_battery: self.is_on_battery.level(),
         };
-        let wanted = Wanted {
+        let other = OtherInputs {
             stop_answers: self.stop_answers.level(),
             is_paused: self.is_paused,
         };
-        self.allowance = ladder::allowance(self.size, self.frame, &self.tuning, &acted, wanted);
+        self.allowance = limits::allowance(
+            self.size,
+            self.min_repaint_interval,
+            &self.tuning,
+            &effective,
+            other,
+        );
     }
 }

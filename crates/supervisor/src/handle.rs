@@ -1,9 +1,9 @@
-//! What a shell holds of the supervisor: channels, and nothing else.
+//! The handle that programs use to talk to the supervisor. It consists of channels only.
 //!
-//! A [`Handle`] of this process and one that reaches another process through its socket are the
+//! A [`Handle`] of this process and one that reaches another process through its socket have the
 //! same type; they differ only in who reads the other end of the channel.
 //!
-//! Rule: no call waits for a model. What is asked is answered through an [`Answer`] or a status.
+//! Rule: no call waits for a model. Results arrive through a [`Response`] or a status.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,149 +13,163 @@ use tokio::task::JoinHandle;
 use transom_engine_host::Workers;
 use transom_signals::{Hardware, SignalSource};
 
-use crate::answer::{self, Answer, AnswerWriter, Lease};
-use crate::driver::{self, StayAwake};
+use crate::driver::{self, KeepAwakeFn};
 use crate::governor::Tuning;
-use crate::request::{Ask, AskError, AskId, Unload};
+use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
+use crate::response::{self, RequestGuard, Response, ResponseWriter};
 use crate::status::{Status, UnloadRecord};
 
-/// The supervisor, as shells know it. Clones speak to the same one, which lives at least as long
-/// as they do unless it is told to quit.
+/// Talks to a supervisor. Clones talk to the same supervisor, which runs at least until all of them
+/// are dropped, unless it is told to quit.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    requests: mpsc::UnboundedSender<Request>,
+    messages: mpsc::UnboundedSender<HandleMessage>,
     status: watch::Receiver<Arc<Status>>,
-    /// The next ask's name. Held while an ask is sent, so that asks are sent in their names' order.
-    next_id: Arc<Mutex<AskId>>,
-    farewell: Farewell,
+    /// Id of the next request. Locked while a request is sent, so that requests are sent in the
+    /// order of their ids.
+    next_id: Arc<Mutex<RequestId>>,
+    shutdown_reason: ShutdownReason,
 }
 
-/// Why nothing is answered any more; set before the other end of the channel closes.
-pub(crate) type Farewell = Arc<OnceLock<AskError>>;
+/// Why the supervisor accepts no more messages; set before the other end of the channel closes.
+pub(crate) type ShutdownReason = Arc<OnceLock<RequestError>>;
 
-/// What shells ask for.
+/// A message from a [`Handle`] to the supervisor.
 #[derive(Debug)]
-pub(crate) enum Request {
-    Ask(Box<Ask>, AnswerWriter),
-    Cancel(AskId),
-    Unload(Unload, Reply<Result<Vec<UnloadRecord>, AskError>>),
-    Tune(Tuning),
-    Pause(bool),
-    /// A snapshot of this moment, so that what counts down is right.
-    Look(Reply<Arc<Status>>),
-    /// Nothing may be left of any conversation.
+pub(crate) enum HandleMessage {
+    Submit(Box<ModelRequest>, ResponseWriter),
+    Cancel(RequestId),
+    Unload(
+        ModelSelector,
+        Reply<Result<Vec<UnloadRecord>, RequestError>>,
+    ),
+    SetTuning(Tuning),
+    SetPaused(bool),
+    /// Returns the status as of now, with up-to-date countdowns.
+    GetStatus(Reply<Arc<Status>>),
+    /// Deletes saved states and clears KV caches.
     ForgetConversations,
-    /// States may be saved in this folder, which is prepared, and this supervisor's alone.
+    /// Saves states in this folder, which is prepared and used by this supervisor only.
     SaveStatesIn(PathBuf),
     Quit,
 }
 
-/// Where an answer goes that comes once.
+/// The channel for a single reply.
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
 impl Handle {
-    /// A handle and the other end of its channel. Its asks are named from `first_id` on.
+    /// Returns a handle, the other end of its channel and its shutdown reason. Request ids count up
+    /// from `first_id`.
     pub(crate) fn new(
         status: watch::Receiver<Arc<Status>>,
-        first_id: AskId,
-    ) -> (Self, mpsc::UnboundedReceiver<Request>, Farewell) {
-        let (requests, receiver) = mpsc::unbounded_channel();
-        let farewell = Farewell::default();
+        first_id: RequestId,
+    ) -> (Self, mpsc::UnboundedReceiver<HandleMessage>, ShutdownReason) {
+        let (messages, receiver) = mpsc::unbounded_channel();
+        let shutdown_reason = ShutdownReason::default();
         let handle = Self {
-            requests,
+            messages,
             status,
             next_id: Arc::new(Mutex::new(first_id)),
-            farewell: farewell.clone(),
+            shutdown_reason: shutdown_reason.clone(),
         };
-        (handle, receiver, farewell)
+        (handle, receiver, shutdown_reason)
     }
 
-    /// Asks for a model or an answer. Never waits: where the supervisor is gone, the answer ends
-    /// with [`AskError::Quitting`] or [`AskError::InstanceGone`].
-    pub fn ask(&self, ask: Ask) -> Answer {
+    /// Submits a request. Never waits: if the supervisor is gone, the response ends with
+    /// [`RequestError::Quitting`] or [`RequestError::InstanceGone`].
+    pub fn submit(&self, request: ModelRequest) -> Response {
         let mut next_id = self.next_id.lock().unwrap_or_else(PoisonError::into_inner);
         let id = *next_id;
         next_id.0 += 1;
-        self.ask_as(id, ask, None)
+        self.submit_as(id, request, None)
     }
 
-    /// As [`Handle::ask`], under a name that the caller chose and never chose before.
-    pub(crate) fn ask_as(&self, id: AskId, ask: Ask, lease: Option<Lease>) -> Answer {
-        let (writer, answer) = answer::channel(id, self.requests.clone(), lease);
-        let request = Request::Ask(Box::new(ask), writer);
-        if let Err(mpsc::error::SendError(Request::Ask(_, writer))) = self.requests.send(request) {
-            writer.fail(self.farewell());
+    /// Submits a request like [`Handle::submit`], with an id that the caller chose and never used
+    /// before. `guard` is dropped when the request has ended.
+    pub(crate) fn submit_as(
+        &self,
+        id: RequestId,
+        request: ModelRequest,
+        guard: Option<RequestGuard>,
+    ) -> Response {
+        let (writer, response) = response::channel(id, self.messages.clone(), guard);
+        let message = HandleMessage::Submit(Box::new(request), writer);
+        if let Err(mpsc::error::SendError(HandleMessage::Submit(_, writer))) =
+            self.messages.send(message)
+        {
+            writer.fail(self.shutdown_error());
         }
-        answer
+        response
     }
 
-    /// Has models unloaded, beginning at once, also when the result is not waited for: ends the answers of theirs that
-    /// run and the asks that wait, and returns what came back when they are gone, one record for
-    /// each model that had begun to load.
+    /// Unloads models and returns when they are gone, with one record for each model whose load had
+    /// started. Ends their running response and fails the requests queued for them. The unload
+    /// starts at once, even if the future is never awaited.
     ///
     /// # Errors
-    /// [`AskError::Quitting`] or [`AskError::InstanceGone`] when the supervisor is gone; then so
-    /// are its models.
+    /// [`RequestError::Quitting`] or [`RequestError::InstanceGone`] if the supervisor, and with it
+    /// all models, is gone. [`RequestError::Stuck`] if a process does not end.
     pub fn unload(
         &self,
-        which: Unload,
-    ) -> impl Future<Output = Result<Vec<UnloadRecord>, AskError>> + Send + use<> {
+        which: ModelSelector,
+    ) -> impl Future<Output = Result<Vec<UnloadRecord>, RequestError>> + Send + use<> {
         let (reply, gone) = oneshot::channel();
-        // A request that cannot be sent drops `reply`.
-        let _ = self.requests.send(Request::Unload(which, reply));
+        // If the message cannot be sent, `reply` is dropped.
+        let _ = self.messages.send(HandleMessage::Unload(which, reply));
         let handle = self.clone();
-        async move { gone.await.unwrap_or_else(|_| Err(handle.farewell())) }
+        async move { gone.await.unwrap_or_else(|_| Err(handle.shutdown_error())) }
     }
 
-    /// Sets what the user chose. It takes effect at once, but never ends a running answer.
-    pub fn tune(&self, tuning: Tuning) {
-        let _ = self.requests.send(Request::Tune(tuning));
+    /// Applies new settings at once. They never end a running response.
+    pub fn set_tuning(&self, tuning: Tuning) {
+        let _ = self.messages.send(HandleMessage::SetTuning(tuning));
     }
 
-    /// Pauses everything, or lets it go on. Paused: the running answer is finished, then every model
-    /// is unloaded; what waits and what is asked from now on waits, and begins when it goes on
-    /// ([`crate::WhenHeld::Refuse`]: is refused). It ends with the supervisor.
-    pub fn pause(&self, is_paused: bool) {
-        let _ = self.requests.send(Request::Pause(is_paused));
+    /// Pauses all models, or resumes. While paused, the running response is finished and every
+    /// model is unloaded. Queued and new requests start when the user resumes; those with
+    /// [`crate::WhenBlocked::Refuse`] fail. The pause ends with the supervisor.
+    pub fn set_paused(&self, is_paused: bool) {
+        let _ = self.messages.send(HandleMessage::SetPaused(is_paused));
     }
 
-    /// Has every conversation forgotten that the supervisor holds beside its callers: saved states on
-    /// disk, and the KV caches of loaded models, of a model that is answering when it has answered.
-    /// Models stay loaded. Returns at once.
+    /// Deletes all conversations that the supervisor keeps: the saved states on disk and the KV
+    /// caches of loaded models (if a model is generating, after its response). Models stay loaded.
+    /// Returns at once.
     pub fn forget_conversations(&self) {
-        let _ = self.requests.send(Request::ForgetConversations);
+        let _ = self.messages.send(HandleMessage::ForgetConversations);
     }
 
-    /// The supervisor's state, and every change of it. Closed when the supervisor is gone.
+    /// Returns a receiver of the supervisor's status and its changes. Closed when the supervisor is
+    /// gone.
     pub fn status(&self) -> watch::Receiver<Arc<Status>> {
         self.status.clone()
     }
 
-    /// The state at this very moment, where times that run down are right; of another process's
-    /// supervisor, and of one that is gone, the last one published.
-    pub async fn look(&self) -> Arc<Status> {
-        let (reply, seen) = oneshot::channel();
-        let _ = self.requests.send(Request::Look(reply));
-        let seen = seen.await;
-        seen.unwrap_or_else(|_| self.status.borrow().clone())
+    /// Returns the status as of now, with up-to-date countdowns. If the supervisor belongs to
+    /// another process or is gone, returns the last published status.
+    pub async fn current_status(&self) -> Arc<Status> {
+        let (reply, status) = oneshot::channel();
+        let _ = self.messages.send(HandleMessage::GetStatus(reply));
+        let status = status.await;
+        status.unwrap_or_else(|_| self.status.borrow().clone())
     }
 
-    /// Cancels an ask by name, for whoever does not hold its answer.
-    pub(crate) fn cancel(&self, id: AskId) {
-        let _ = self.requests.send(Request::Cancel(id));
+    /// Cancels a request by id, for callers that do not have its [`Response`].
+    pub(crate) fn cancel(&self, id: RequestId) {
+        let _ = self.messages.send(HandleMessage::Cancel(id));
     }
 
-    fn farewell(&self) -> AskError {
-        let farewell = self.farewell.get().cloned();
-        farewell.unwrap_or_else(|| AskError::InstanceGone {
-            reason: "it no longer answers".to_owned(),
+    fn shutdown_error(&self) -> RequestError {
+        let shutdown_reason = self.shutdown_reason.get().cloned();
+        shutdown_reason.unwrap_or_else(|| RequestError::InstanceGone {
+            reason: "it no longer responds".to_owned(),
         })
     }
 }
 
-/// A running supervisor of this process.
+/// A supervisor that runs in this process.
 ///
-/// Dropping it leaves it running until the last [`Handle`] is dropped; then it quits by itself.
+/// If it is dropped, it runs until the last [`Handle`] is dropped and then quits.
 #[derive(Debug)]
 pub struct Supervisor {
     handle: Handle,
@@ -163,67 +177,72 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a supervisor; to be called within a Tokio runtime, whose clock it goes by. Starts no
-    /// worker before one is needed. Conversations go with their models, unless it is started by
-    /// [`crate::instance::open`], which has a folder for them.
+    /// Starts a supervisor. Must be called within a Tokio runtime, whose clock it uses. Worker
+    /// processes are started only when needed. KV caches are not saved, unless the supervisor is
+    /// started by [`crate::instance::open`], which has a folder for them.
     pub fn start(
         workers: Arc<dyn Workers>,
         signals: Arc<dyn SignalSource>,
         hardware: &Hardware,
         tuning: Tuning,
     ) -> Self {
-        let stay_awake: StayAwake = Box::new(|| Box::new(driver::stay_awake()));
-        Self::start_with(workers, signals, hardware, tuning, stay_awake)
+        let keep_awake: KeepAwakeFn = Box::new(|| Box::new(driver::keep_awake()));
+        Self::start_with(workers, signals, hardware, tuning, keep_awake)
     }
 
-    /// As [`Supervisor::start`], keeping the machine awake in another way.
+    /// Starts a supervisor like [`Supervisor::start`], with another function to keep the machine
+    /// awake.
     pub(crate) fn start_with(
         workers: Arc<dyn Workers>,
         signals: Arc<dyn SignalSource>,
         hardware: &Hardware,
         tuning: Tuning,
-        stay_awake: StayAwake,
+        keep_awake: KeepAwakeFn,
     ) -> Self {
-        let (handle, driver) = driver::prepare(workers, signals, hardware, tuning, stay_awake);
+        let (handle, driver) = driver::prepare(workers, signals, hardware, tuning, keep_awake);
         Self {
             handle,
             driver: tokio::spawn(driver.run()),
         }
     }
 
-    /// A handle of it.
+    /// Returns a handle of this supervisor.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// From now on the states of unloaded models are saved in `folder`, which must be the user's
-    /// alone and this supervisor's. Without it they are lost with their models.
+    /// Saves the states of unloaded models in `folder` from now on. Only the user and this
+    /// supervisor may access it.
     pub(crate) fn save_states_in(&self, folder: PathBuf) {
         // A driver that is gone saves nothing.
-        let _ = self.handle.requests.send(Request::SaveStatesIn(folder));
+        let _ = self
+            .handle
+            .messages
+            .send(HandleMessage::SaveStatesIn(folder));
     }
 
-    /// Quits as [`Supervisor::quit`] does, for whoever does not own it.
-    pub(crate) fn quitting(&self) -> impl Future<Output = ()> + Send + use<> {
+    /// Quits like [`Supervisor::quit`], without consuming the supervisor.
+    pub(crate) fn quit_detached(&self) -> impl Future<Output = ()> + Send + use<> {
         let Handle {
-            requests,
+            messages,
             mut status,
             ..
         } = self.handle();
         async move {
-            // A driver that is gone already has quit.
-            let _ = requests.send(Request::Quit);
+            // A driver that is gone has quit already.
+            let _ = messages.send(HandleMessage::Quit);
             while status.changed().await.is_ok() {}
         }
     }
 
-    /// Ends it: running answers end as cancelled, waiting asks as [`AskError::Quitting`], every
-    /// model is unloaded. Returns when every process is gone.
+    /// Quits: cancels running responses, fails queued requests with [`RequestError::Quitting`] and
+    /// unloads every model. Returns when every process has ended, except those that cannot be
+    /// killed.
     pub async fn quit(self) {
-        // A driver that is gone already has quit.
-        let _ = self.handle.requests.send(Request::Quit);
+        // A driver that is gone has quit already.
+        let _ = self.handle.messages.send(HandleMessage::Quit);
         if let Err(error) = self.driver.await {
-            tracing::error!(%error, "the supervisor did not end in order");
+            tracing::error!(%error, "the supervisor failed to shut down");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! One supervisor per user: whoever takes the lock in the data folder owns it, everybody else
-//! reaches it through the socket beside the lock.
+//! One supervisor per user. The process that takes the lock in the data folder owns the supervisor;
+//! all others reach it through the socket next to the lock.
 //!
-//! The lock is the system's, so it goes with its owner however that ends; the files stay and mean
-//! nothing by themselves. Rule: the socket is made and removed only under the lock, and nobody but
-//! the same user is spoken to.
+//! The system releases the lock when its process ends, however that happens. The files stay; by
+//! themselves they mean nothing. Rule: the socket is created and removed only by the owner of the
+//! lock, and only processes of the same user are served or used.
 
 mod client;
 mod folder;
@@ -19,33 +19,33 @@ use tokio::time::{Instant, sleep};
 use crate::driver::saved_states;
 use crate::handle::{Handle, Supervisor};
 use crate::status::Status;
-use client::Failed;
-use folder::Lock;
+use client::ConnectError;
+use folder::InstanceLock;
 use server::Server;
 
-/// Of the folders in the user's usual places.
-const NAME: &str = if cfg!(target_os = "macos") {
+/// Name of the folders in the user's data and cache folders.
+const FOLDER_NAME: &str = if cfg!(target_os = "macos") {
     "Transom"
 } else {
     "transom"
 };
 
-/// Where saved states lie, in the cache folder; and where older versions had them, in the data
-/// folder, which is backed up.
-const SAVED_STATES: &str = "saved-states";
-const OLD_SAVED_STATES: &str = "conversations";
+/// Name of the folder for saved states in the cache folder; and its name in older versions, in the
+/// data folder, which is backed up.
+const SAVED_STATES_FOLDER: &str = "saved-states";
+const OLD_SAVED_STATES_FOLDER: &str = "conversations";
 
-/// How long another instance may take to begin or to end before [`open`] gives up.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long [`open`] waits for another instance that starts or ends.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// First and longest wait between two looks; the lock can be asked for, but not waited for without
-/// a thread that could not be called off.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// Minimum and maximum delay between two attempts to take the lock. Waiting for the lock itself
+/// would need a thread that cannot be canceled.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
 /// Why no supervisor could be reached or started.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// The system names no folder for the user's data.
+    /// The system has no folder for the user's data.
     #[error("no home folder is known; set TRANSOM_DATA to a folder for Transom's data")]
     NoHome,
     /// The data folder, or a file in it, cannot be used.
@@ -53,12 +53,12 @@ pub enum InstanceError {
     Folder {
         /// The folder or file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Somebody else could read what is asked, or answer in the supervisor's place.
+    /// Another user could read requests, or pretend to be the supervisor.
     #[error(
-        "{path} {fault}; make it your own alone (chown, chmod 700), \
+        "{path} {fault}; make sure that only you can write to it (chown, chmod 700), \
          or set TRANSOM_DATA to another folder"
     )]
     Unsafe {
@@ -67,49 +67,49 @@ pub enum InstanceError {
         /// What is wrong with it, such as `can be written by others`.
         fault: String,
     },
-    /// Sockets have short names.
+    /// The socket's path exceeds the limit of the system.
     #[error(
-        "{path} is too long for the name of a socket ({bytes} bytes, {limit} are allowed); \
+        "{path} is too long for the path of a socket ({bytes} bytes, the maximum is {limit}); \
          set TRANSOM_DATA to a folder with a shorter path"
     )]
     PathTooLong {
-        /// The socket's path.
+        /// The path of the socket.
         path: PathBuf,
-        /// Bytes of it.
+        /// Its length in bytes.
         bytes: usize,
-        /// Most bytes that this system takes.
+        /// The maximum length in bytes.
         limit: usize,
     },
-    /// The running instance is of another version.
+    /// The running instance has an incompatible version.
     #[error(
         "the running Transom is version {theirs}, this one {ours}; \
          quit the running one{} and try again", process(*.process_id)
     )]
-    OtherVersion {
-        /// The running one's version.
+    VersionMismatch {
+        /// Version of the running instance.
         theirs: String,
-        /// This program's.
+        /// Version of this program.
         ours: String,
-        /// The running one's process.
+        /// Process id of the running instance.
         process_id: Option<u32>,
     },
-    /// The running instance takes nobody in.
+    /// The running instance accepts no more clients.
     #[error("the running Transom{} refused: {reason}", process(*.process_id))]
     Refused {
         /// Its reason.
         reason: String,
-        /// Its process.
+        /// Its process id.
         process_id: Option<u32>,
     },
-    /// There is an instance, but it does not speak.
+    /// An instance is running but does not respond.
     #[error(
-        "another Transom{} is running, but does not answer ({reason}); \
+        "another Transom{} is running but does not respond ({reason}); \
          quit it, or try again in a moment", process(*.process_id)
     )]
-    Silent {
-        /// What was noticed.
+    Unresponsive {
+        /// What was observed.
         reason: String,
-        /// Its process.
+        /// Its process id.
         process_id: Option<u32>,
     },
 }
@@ -118,57 +118,60 @@ fn process(id: Option<u32>) -> String {
     id.map_or_else(String::new, |id| format!(" (process {id})"))
 }
 
-/// The folder of the user's data: `$TRANSOM_DATA`, else `Transom` in `~/Library/Application
-/// Support` on a Mac, else `transom` in `$XDG_DATA_HOME` or `~/.local/share`. [`open`] makes it if
-/// it is not there.
+/// Returns the folder for the user's data: `$TRANSOM_DATA`, or `Transom` in `~/Library/Application
+/// Support` on a Mac, or `transom` in `$XDG_DATA_HOME` or `~/.local/share`. [`open`] creates it if
+/// necessary.
 ///
 /// # Errors
-/// [`InstanceError::NoHome`]; [`InstanceError::Folder`] when `$TRANSOM_DATA` cannot be made a path
-/// from the root.
+/// [`InstanceError::NoHome`]; [`InstanceError::Folder`] if `$TRANSOM_DATA` cannot be made an
+/// absolute path.
 pub fn data_folder() -> Result<PathBuf, InstanceError> {
     match std::env::var_os("TRANSOM_DATA").filter(|path| !path.is_empty()) {
         Some(path) => std::path::absolute(&path).map_err(|source| InstanceError::Folder {
             path: path.into(),
             source,
         }),
-        None => usual_data_folder().ok_or(InstanceError::NoHome),
+        None => default_data_folder().ok_or(InstanceError::NoHome),
     }
 }
 
-fn usual_data_folder() -> Option<PathBuf> {
-    Some(dirs::data_dir()?.join(NAME))
+fn default_data_folder() -> Option<PathBuf> {
+    Some(dirs::data_dir()?.join(FOLDER_NAME))
 }
 
-/// The folder for what can be made again, which no backup needs: `Transom` in `~/Library/Caches` on
-/// a Mac, else `transom` in `$XDG_CACHE_HOME` or `~/.cache`. A data folder at another than the
-/// usual place has its own: `cache` in it.
+/// Returns the folder for data that can be recreated and needs no backup: `Transom` in
+/// `~/Library/Caches` on a Mac, or `transom` in `$XDG_CACHE_HOME` or `~/.cache`. If the data folder
+/// is not at its default place, returns the folder `cache` in it.
 pub fn cache_folder(data_folder: &Path) -> PathBuf {
-    let is_usual = usual_data_folder().is_some_and(|usual| usual == data_folder);
-    let of_user = dirs::cache_dir().filter(|_| is_usual);
-    of_user.map_or_else(|| data_folder.join("cache"), |caches| caches.join(NAME))
+    let is_default = default_data_folder().is_some_and(|default| default == data_folder);
+    let user_caches = dirs::cache_dir().filter(|_| is_default);
+    user_caches.map_or_else(
+        || data_folder.join("cache"),
+        |caches| caches.join(FOLDER_NAME),
+    )
 }
 
-/// A supervisor to ask: this process's own, or the running one's.
+/// A connection to the user's supervisor, in this or another process.
 #[derive(Debug)]
 pub enum Connection {
-    /// This process has the lock. Others reach its supervisor through the socket.
+    /// This process owns the lock. Other processes reach its supervisor through the socket.
     Own(OwnInstance),
-    /// Another process has it.
+    /// Another process owns the lock.
     Running(Handle),
 }
 
-/// The one supervisor of this user, and its socket.
+/// The user's supervisor and its socket.
 #[derive(Debug)]
 pub struct OwnInstance {
     supervisor: Supervisor,
-    /// Where no socket can be made, why.
+    /// The error if no socket could be created.
     server: Result<Server, InstanceError>,
-    /// Let go last.
-    lock: Lock,
+    /// Dropped last.
+    lock: InstanceLock,
 }
 
 impl Connection {
-    /// A handle of the supervisor.
+    /// Returns a handle of the supervisor.
     pub fn handle(&self) -> Handle {
         match self {
             Self::Own(own) => own.supervisor.handle(),
@@ -176,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// Whether the supervisor is this process's own.
+    /// Returns true if the supervisor runs in this process.
     pub fn is_own(&self) -> bool {
         match self {
             Self::Own(_) => true,
@@ -184,41 +187,40 @@ impl Connection {
         }
     }
 
-    /// Asks of other programs that [`Connection::close`] would wait for.
-    pub fn n_remote_asks(&self) -> usize {
+    /// Returns the number of requests of other programs that [`Connection::close`] would wait for.
+    pub fn n_remote_requests(&self) -> usize {
         match self {
-            Self::Own(own) => own.server.as_ref().map_or(0, Server::n_asks),
+            Self::Own(own) => own.server.as_ref().map_or(0, Server::n_open_requests),
             Self::Running(_) => 0,
         }
     }
 
-    /// Why other programs cannot reach an own supervisor, if they cannot.
-    pub fn why_unshared(&self) -> Option<&InstanceError> {
+    /// Returns why other programs cannot reach the supervisor of this process, if they cannot.
+    pub fn sharing_error(&self) -> Option<&InstanceError> {
         match self {
             Self::Own(own) => own.server.as_ref().err(),
             Self::Running(_) => None,
         }
     }
 
-    /// Has an own supervisor quit when the result is awaited, also where others wait for answers; it
-    /// returns when models and saved states are gone. With another process's supervisor, does
-    /// nothing.
+    /// Quits the supervisor of this process, even if other programs wait for responses. The future
+    /// returns when models and saved states are gone. Does nothing if the supervisor runs in
+    /// another process.
     pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
-        let quitting = match self {
-            Self::Own(own) => Some(own.supervisor.quitting()),
+        let quit = match self {
+            Self::Own(own) => Some(own.supervisor.quit_detached()),
             Self::Running(_) => None,
         };
         async move {
-            if let Some(quitting) = quitting {
-                quitting.await;
+            if let Some(quit) = quit {
+                quit.await;
             }
         }
     }
 
-    /// Ends this process's part. An own supervisor takes nobody in any more, lets the asks that
-    /// other programs have open come to their end, but not those that wait in a pause, then quits and
-    /// makes way for the next. One of
-    /// another process is only let go.
+    /// Ends this process's part. If the supervisor runs in this process, it accepts no more
+    /// requests, finishes the requests of other programs (but fails those that wait in a pause),
+    /// quits, and releases the lock. Otherwise only the connection is closed.
     pub async fn close(self) {
         match self {
             Self::Own(own) => own.close().await,
@@ -235,14 +237,14 @@ impl OwnInstance {
             lock,
         } = self;
         let mut status = supervisor.handle().status();
-        // In a pause nobody's turn would ever come; whoever waits is told that this one quits.
-        let stands_still = async move {
-            let is_still = |status: &Arc<Status>| status.is_paused && !status.is_answering();
-            // Fails only when the supervisor is gone, and then nobody is answered either.
-            let _ = status.wait_for(is_still).await;
+        // Requests never start during a pause, so they fail when this supervisor quits.
+        let stalled = async move {
+            let is_stalled = |status: &Arc<Status>| status.is_paused && !status.is_answering();
+            // Fails only if the supervisor is gone, which ends all requests.
+            let _ = status.wait_for(is_stalled).await;
         };
         if let Ok(server) = &server {
-            server.close(stands_still).await;
+            server.close(stalled).await;
         }
         supervisor.quit().await;
         if let Ok(server) = server {
@@ -252,25 +254,25 @@ impl OwnInstance {
     }
 }
 
-/// Opens the user's supervisor: the running one, or one that `start` gives, which then serves other
-/// programs too. To be called within a Tokio runtime.
+/// Connects to the user's running supervisor, or runs the one that `start` returns, which then also
+/// serves other programs. Must be called within a Tokio runtime.
 ///
-/// An instance that is just beginning is waited for, up to 10 seconds; one that is ending, until it
-/// has answered its clients. Where no socket can be made, the supervisor that is started is not
-/// shared ([`Connection::why_unshared`]). It
-/// saves the states of unloaded models in [`cache_folder`] until it is closed.
+/// Waits up to 10 seconds for an instance that is starting, and for one that is closing until its
+/// requests have ended. If no socket can be created, the supervisor is not shared
+/// ([`Connection::sharing_error`]). It saves the states of unloaded models in [`cache_folder`]
+/// until it is closed.
 ///
 /// # Errors
-/// Any [`InstanceError`]; what it says helps.
+/// Any [`InstanceError`]; its message says what to do.
 pub async fn open(
     data_folder: &Path,
     start: impl FnOnce() -> Supervisor,
 ) -> Result<Connection, InstanceError> {
     folder::prepare(data_folder)?;
-    let mut give_up_at = Instant::now() + PATIENCE;
-    let mut wait = LOOK_AGAIN.0;
+    let mut give_up_at = Instant::now() + OPEN_TIMEOUT;
+    let mut delay = RETRY_DELAYS.0;
     loop {
-        if let Some(lock) = Lock::take(data_folder)? {
+        if let Some(lock) = InstanceLock::take(data_folder)? {
             let socket = folder::socket_path(data_folder);
             let listener = socket.and_then(|socket| server::listen(socket, &lock));
             let supervisor = start();
@@ -287,20 +289,20 @@ pub async fn open(
         }
         match client::connect(&folder::socket_path(data_folder)?).await {
             Ok(handle) => return Ok(Connection::Running(handle)),
-            Err(Failed::Closing) => give_up_at = Instant::now() + PATIENCE,
-            Err(Failed::Nobody(_)) if Instant::now() < give_up_at => {}
-            Err(failed) => return Err(failed.explain(data_folder)),
+            Err(ConnectError::Closing) => give_up_at = Instant::now() + OPEN_TIMEOUT,
+            Err(ConnectError::NotListening(_)) if Instant::now() < give_up_at => {}
+            Err(error) => return Err(error.into_instance_error(data_folder)),
         }
-        sleep(wait).await;
-        wait = (wait * 2).min(LOOK_AGAIN.1);
+        sleep(delay).await;
+        delay = (delay * 2).min(RETRY_DELAYS.1);
     }
 }
 
-/// Has `supervisor`, which has the lock, save its models' states.
+/// Lets `supervisor`, whose process owns the lock, save the states of its models.
 fn save_states(supervisor: &Supervisor, data_folder: &Path) {
-    // It is there only once.
-    let _ = std::fs::remove_dir_all(data_folder.join(OLD_SAVED_STATES));
-    let folder = cache_folder(data_folder).join(SAVED_STATES);
+    // The folder exists only once, after an update.
+    let _ = std::fs::remove_dir_all(data_folder.join(OLD_SAVED_STATES_FOLDER));
+    let folder = cache_folder(data_folder).join(SAVED_STATES_FOLDER);
     match saved_states::prepare(&folder) {
         Ok(()) => supervisor.save_states_in(folder),
         Err(error) => {
@@ -309,20 +311,20 @@ fn save_states(supervisor: &Supervisor, data_folder: &Path) {
     }
 }
 
-/// The running supervisor, if there is one; starts and makes nothing. To be called within a Tokio
-/// runtime.
+/// Connects to the running supervisor, if there is one; starts and creates nothing. Must be called
+/// within a Tokio runtime.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub async fn connect(data_folder: &Path) -> Result<Option<Handle>, InstanceError> {
-    if !folder::is_there(data_folder)? {
+    if !folder::check(data_folder)? {
         return Ok(None);
     }
     let socket = folder::socket_path(data_folder)?;
     match client::connect(&socket).await {
         Ok(handle) => Ok(Some(handle)),
-        Err(Failed::Nobody(_) | Failed::Closing) => Ok(None),
-        Err(failed) => Err(failed.explain(data_folder)),
+        Err(ConnectError::NotListening(_) | ConnectError::Closing) => Ok(None),
+        Err(error) => Err(error.into_instance_error(data_folder)),
     }
 }
 

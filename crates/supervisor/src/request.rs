@@ -1,5 +1,5 @@
-//! What a shell may ask for, and how it may be refused. All of it crosses the socket to a running
-//! instance, so all of it serialises.
+//! Requests to the supervisor and their errors. All of them are serializable, because they are sent
+//! through the socket to a running instance.
 
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -10,62 +10,64 @@ use transom_engine::{EngineError, KvCacheChoice, MemoryNeed, ModelSource};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
 
-use crate::governor::Because;
+use crate::governor::LimitReason;
 use crate::status::PassedOver;
 use crate::variants;
 
-/// Names an accepted ask. Never used twice by one supervisor.
+/// Id of an accepted request. One supervisor never uses an id twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct AskId(pub u64);
+pub struct RequestId(pub u64);
 
-/// A model as it shall be loaded.
+/// A model and the settings to load it with.
 ///
-/// Rule: one model is loaded once. The role and the variants, in whatever order, say which model it
-/// is ([`ModelSpec::is_same_model`]); its name is for people and its id for programs. A loaded model serves each request
-/// that leaves context length and KV cache open (`None`, [`KvCacheChoice::Automatic`]), or chooses
-/// no larger context and the same kind of cache. Otherwise the supervisor reloads it in place of
-/// what was there: after its running answer, and only once the new one is known to fit. Requests
-/// with equal choices (`==`) share one fate: a load that fails for one fails for all of them.
+/// Rule: a model is loaded only once. The role and the set of variants identify the model
+/// ([`ModelSpec::is_same_model`]); `name` is for people, `id` for programs. A loaded model serves
+/// every request that leaves context length and KV cache open (`None`,
+/// [`KvCacheChoice::Automatic`]) or chooses no larger context and the same kind of cache. For any
+/// other request the supervisor reloads the model: after its running response, and only if the new
+/// one fits. If a load fails for a request, it fails for all requests with the same choices (`==`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelSpec {
-    /// Id of the model, as every program of the user knows it.
+    /// Id of the model, the same in all programs of the user.
     pub id: String,
     /// Name for people.
     pub name: String,
-    /// What it is for.
+    /// The purpose of the model.
     pub role: Role,
-    /// Forms of the same model; never empty. They are tried in the order of
-    /// [`crate::variants::in_order`], while the one before is not supported or not there.
+    /// Variants of the same model; never empty. They are tried in the order of
+    /// [`crate::variants::in_order`], until one is found and supported.
     pub variants: Vec<ModelSource>,
-    /// Most tokens of prompt and answer together. `None`: the default, which may be lowered to fit
-    /// the memory budget; a number is a wish that is granted or refused.
+    /// Maximum number of tokens of prompt and response together. `None` selects the default, which
+    /// is lowered if necessary to fit the memory budget. A given number is never lowered: the
+    /// request fails if it does not fit.
     pub context_length: Option<usize>,
-    /// How keys and values are kept. [`KvCacheChoice::Automatic`] may become small to fit the memory
-    /// budget; a choice is a wish that is granted or refused.
+    /// The kind of KV cache. [`KvCacheChoice::Automatic`] selects the small one if necessary to fit
+    /// the memory budget. Any other choice is used as given: the request fails if it does not fit.
     #[serde(default)]
     pub kv_cache: KvCacheChoice,
-    /// What earlier uses of its forms measured. No part of which model it is, or of how it shall be
-    /// loaded: what is loaded already stays as it is.
+    /// Memory corrections measured by earlier loads of the variants. They do not identify the model
+    /// and never cause a reload.
     #[serde(default)]
     pub corrections: Vec<Correction>,
 }
 
-/// Bytes by which the need of one form of a model is corrected, as earlier uses measured it. Shells
-/// show the same number before they ask.
+/// A correction of the memory that one variant of a model needs, measured by earlier loads.
+/// Programs show the corrected number before they send a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Correction {
-    /// The form, as in [`ModelSpec::variants`].
+    /// Path of the variant, as in [`ModelSpec::variants`].
     pub path: PathBuf,
-    /// More, or less, than its engine computes.
+    /// Bytes to add to the engine's estimate; negative if the variant needs less.
     pub bytes: i64,
 }
 
 impl ModelSpec {
-    /// `need`, which an engine computed for the form at `path`, as earlier uses correct it. What is
-    /// less comes off what steps hold, then off caches and weights; keys and values are never wrong.
+    /// Returns `need`, which an engine computed for the variant at `path`, with the correction
+    /// applied. A negative correction reduces activations first, then caches, then weights; the
+    /// size of the KV cache is exact and is not corrected.
     pub(crate) fn corrected(&self, path: &Path, need: MemoryNeed) -> MemoryNeed {
-        let of_form = self.corrections.iter().find(|known| known.path == path);
-        let bytes = of_form.map_or(0, |known| known.bytes);
+        let of_variant = self.corrections.iter().find(|known| known.path == path);
+        let bytes = of_variant.map_or(0, |known| known.bytes);
         let mut need = need;
         if let Ok(more) = u64::try_from(bytes) {
             need.activation_bytes = need.activation_bytes.saturating_add(more);
@@ -84,7 +86,7 @@ impl ModelSpec {
         need
     }
 
-    /// Whether both are of one model, however it shall be loaded.
+    /// Returns true if both specs are of the same model, whatever their settings.
     pub fn is_same_model(&self, other: &Self) -> bool {
         self.role == other.role && variants::are_same(&self.variants, &other.variants)
     }
@@ -106,164 +108,179 @@ impl Hash for ModelSpec {
     }
 }
 
-/// What a model is for. Under memory pressure all but the chat model go first.
+/// The purpose of a model. Under memory pressure, chat models are unloaded last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Answers people.
+    /// Responds to people.
     Chat,
-    /// Guesses ahead for a chat model.
+    /// Proposes tokens for a chat model (speculative decoding).
     Draft,
-    /// Turns text into vectors.
+    /// Turns text into embedding vectors.
     Embedder,
 }
 
-/// One thing that a shell wants of a model.
+/// A request for a model: to load it, or to generate a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ask {
-    /// Of which model.
+pub struct ModelRequest {
+    /// The model.
     pub model: ModelSpec,
-    /// What.
+    /// The work to do with it.
     pub work: Work,
-    /// Load the model even if it exceeds the memory budget: the user was told, and insists.
+    /// Load the model even if it exceeds the memory budget: the user was warned and confirmed.
     pub over_budget: bool,
-    /// What to do while the machine allows no work.
-    pub when_held: WhenHeld,
+    /// What to do while requests are blocked.
+    #[serde(rename = "when_held")]
+    pub when_blocked: WhenBlocked,
 }
 
-/// What is wanted of a model.
+/// The work that a request asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// Only that it is loaded.
+    /// Only load the model.
     Load,
-    /// An answer.
+    /// Generate a response.
     Generate(Box<Request>),
 }
 
-/// What an ask does while the machine is too hot or too short of memory for work.
+/// What happens to a request while the machine is too hot or too short of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WhenHeld {
-    /// Waits in the queue, up to [`crate::Tuning::longest_hold`]; while a person pauses, until they let
-    /// it go on.
+pub enum WhenBlocked {
+    /// It waits in the queue, for up to [`crate::Tuning::max_blocked_time`], or without limit while
+    /// the user has paused.
     #[default]
     Wait,
-    /// Is refused with [`AskError::Held`], which says when to come back.
+    /// It fails with [`RequestError::Blocked`], which says when to retry.
     Refuse,
 }
 
-/// Which models to unload.
+/// A selection of models, such as those to unload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unload {
+pub enum ModelSelector {
     /// Every model.
     All,
-    /// Those with this id.
+    /// The models with this id.
     Model(String),
 }
 
-/// Why an ask ended without its result. What was streamed until then stands.
+impl ModelSelector {
+    /// Returns true if the selection contains the model of `spec`.
+    pub(crate) fn selects(&self, spec: &ModelSpec) -> bool {
+        match self {
+            Self::All => true,
+            Self::Model(id) => *id == spec.id,
+        }
+    }
+}
+
+/// Why a request failed. Text streamed before the error remains valid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "refused", rename_all = "snake_case")]
-pub enum AskError {
-    /// The engine refused or failed.
+pub enum RequestError {
+    /// The engine refused the request or failed.
     #[error(transparent)]
     Engine {
-        /// Its reason.
+        /// The engine's error.
         #[from]
         #[serde(rename = "reason")]
         source: EngineError,
     },
-    /// The model comes in several forms, and none of them runs here.
-    #[error("no form of {name} runs here: {}", reasons(.forms))]
-    NoFormRuns {
-        /// The model.
+    /// The model has several variants, and none of them runs on this machine.
+    #[error("no variant of {name} runs on this machine: {}", reasons(.variants))]
+    #[serde(rename = "no_form_runs")]
+    NoVariantRuns {
+        /// Name of the model.
         name: String,
-        /// Each form with its reason, in the order in which they were tried.
-        forms: Vec<PassedOver>,
+        /// Each variant with its reason, in the order in which they were tried.
+        #[serde(rename = "forms")]
+        variants: Vec<PassedOver>,
     },
-    /// Too many asks are waiting.
+    /// The queue is full.
     #[error("{waiting} requests are waiting already; try again when one of them is answered")]
     Busy {
-        /// How many.
+        /// Number of requests in the queue.
         waiting: usize,
     },
     /// The model does not fit the memory budget.
     #[error("{}", too_large(.name, .need, *.budget_bytes, *.in_use_bytes, *.context_that_fits))]
     TooLarge {
-        /// The model.
+        /// Name of the model.
         name: String,
-        /// What it needs.
+        /// Memory that it needs.
         need: MemoryNeed,
-        /// What models may use together on this machine now.
+        /// Bytes that models may use together at present.
         budget_bytes: u64,
-        /// Of that, what models use that cannot make room.
+        /// Bytes of the budget used by models that cannot be unloaded.
         in_use_bytes: u64,
         /// A context length with which it would fit.
         context_that_fits: Option<usize>,
     },
-    /// The machine allows no work now.
-    #[error("{because}; try again in {} s", .retry_after.as_secs())]
-    Held {
-        /// Why.
-        because: Because,
-        /// When it may be worth trying again.
+    /// No request may start at present.
+    #[error("{reason}; try again in {} s", .retry_after.as_secs())]
+    #[serde(rename = "held")]
+    Blocked {
+        /// The reason.
+        #[serde(rename = "because")]
+        reason: LimitReason,
+        /// Time after which a retry may succeed.
         #[serde(rename = "retry_after_seconds", with = "transom_engine::serde_seconds")]
         retry_after: Duration,
     },
-    /// The model's process came to an end; a new one starts with the next ask.
-    #[error("{end}, while {during}; what was written stays, and asking again starts a new one")]
+    /// The model's process ended; the next request starts a new one.
+    #[error("{end}, while {during}; ask again to restart the model")]
     WorkerGone {
-        /// How.
+        /// How the process ended.
         end: WorkerEnd,
         /// What it was doing: `loading`, `answering`, ….
         during: String,
     },
-    /// The model was loaded twice for this, and memory pressure ended both loads.
+    /// The model was loaded twice for this request, and memory pressure ended both loads.
     #[error(
         "{name} was not loaded: memory became critically short twice while it was loading; close \
          other apps, or choose a smaller model or a shorter context"
     )]
     Shed {
-        /// The model.
+        /// Name of the model.
         name: String,
     },
-    /// The memory is held by a process that was killed but does not end.
+    /// The memory is in use by a process that was killed but does not end.
     #[error(
         "the system cannot end process {process_id}, which had {name} loaded, and its {} of memory \
          stay in use until it ends; choose a smaller model, or restart the computer",
         gigabytes(*.held_bytes)
     )]
     Stuck {
-        /// The model that the process had loaded.
+        /// Name of the model that the process had loaded.
         name: String,
         /// Id of the process.
         process_id: u32,
-        /// Bytes of the budget that it takes.
+        /// Bytes of the budget that it holds.
         held_bytes: u64,
     },
-    /// The user unloaded the model, or memory ran out, before the ask was begun.
-    #[error("the model was unloaded before this was begun; ask again to load it")]
+    /// The user unloaded the model, or memory ran out, before the request started.
+    #[error("the model was unloaded before this request started; ask again to load it")]
     Unloaded,
-    /// The supervisor is ending.
+    /// The supervisor is shutting down.
     #[error("Transom is quitting")]
     Quitting,
-    /// The instance that was asked went away.
-    #[error("the running Transom went away: {reason}")]
+    /// The connection to the instance that served the request is lost.
+    #[error("the connection to the running Transom was lost: {reason}")]
     InstanceGone {
-        /// What was noticed.
+        /// What was observed.
         reason: String,
     },
 }
 
-fn reasons(forms: &[PassedOver]) -> String {
-    let reasons = forms.iter();
-    let reasons = reasons.map(|form| format!("{}: {}", form.path.display(), form.reason));
+fn reasons(variants: &[PassedOver]) -> String {
+    let reasons = variants.iter();
+    let reasons = reasons.map(|variant| format!("{}: {}", variant.path.display(), variant.reason));
     reasons.collect::<Vec<_>>().join("; ")
 }
 
-/// Of memory, so in powers of two, as it is sold.
+/// Formats bytes of memory in units of 2³⁰, as memory is sold.
 fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GB", bytes as f64 / (1u64 << 30) as f64)
 }
@@ -282,7 +299,7 @@ fn too_large(
     };
     let advice = match context_that_fits {
         Some(n) => format!("a context length of {n} would fit"),
-        None => "choose a smaller model, or one quantised to fewer bits".to_owned(),
+        None => "choose a smaller model, or one quantized to fewer bits".to_owned(),
     };
     format!(
         "{name} needs {} of memory ({} weights, {} context of {} tokens, {} working space), but \

@@ -1,7 +1,7 @@
-//! What the user chose for the supervisor, in a file of the data folder that every program reads.
+//! The user's settings of the supervisor, in a file of the data folder that every program reads.
 //!
-//! Rule: whoever starts a supervisor starts it with these settings. A file that cannot be understood
-//! is never overwritten: it is moved aside.
+//! Rule: every program starts its supervisor with these settings. An invalid file is never
+//! overwritten: it is renamed.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,40 +12,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::governor::Tuning;
 
-/// Name of the file, in the data folder.
+/// Name of the file in the data folder.
 pub const FILE_NAME: &str = "supervisor.json";
 
-/// What the user chose. What is left open follows from the machine.
+/// The user's settings. `None` selects a default for this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Seconds without use after which a model is unloaded; `None` chooses by machine and power.
+    /// Idle time in seconds after which a model is unloaded; `None` selects it by machine and power
+    /// source.
     pub idle_unload_seconds: Option<u32>,
-    /// A wish to keep the chat model loaded.
+    /// Keep the chat model loaded.
     pub keep_loaded: bool,
-    /// Bytes that models may use together; `None` chooses by machine.
+    /// Bytes that models may use together; `None` selects the budget of this machine.
     pub memory_budget_bytes: Option<u64>,
 }
 
-/// Why the settings cannot be read or written.
+/// An error of reading or writing the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The file is no settings.
+    /// The file is not valid.
     #[error("{path}: {reason}; {}", moved(.set_aside.as_deref()))]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
-        /// Where it is now; `None` if it could not be moved.
+        /// The path that it was renamed to; `None` if that failed.
         set_aside: Option<PathBuf>,
     },
-    /// The system refused.
+    /// The system reported an error.
     #[error("{path}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -58,10 +59,10 @@ fn moved(set_aside: Option<&Path>) -> String {
 }
 
 impl Settings {
-    /// Reads the settings in `data_folder`; `None` if nothing was chosen yet.
+    /// Reads the settings in `data_folder`; returns `None` if there is no file yet.
     ///
     /// # Errors
-    /// [`SettingsError::Damaged`], and the file is moved aside; [`SettingsError::Io`].
+    /// [`SettingsError::Damaged`] if the file is invalid, which renames it; [`SettingsError::Io`].
     pub fn read(data_folder: &Path) -> Result<Option<Self>, SettingsError> {
         let path = data_folder.join(FILE_NAME);
         let text = match fs::read(&path) {
@@ -80,8 +81,8 @@ impl Settings {
         })
     }
 
-    /// Writes the settings to `data_folder`, for this user only. The file is the old or the new one
-    /// at any time.
+    /// Writes the settings to `data_folder`, readable by this user only. The write is atomic: the
+    /// file contains either the old or the new settings at any time.
     ///
     /// # Errors
     /// [`SettingsError::Io`].
@@ -100,7 +101,7 @@ impl Settings {
         }
     }
 
-    /// The supervisor's tuning under these settings.
+    /// Returns the supervisor's tuning for these settings.
     pub fn tuning(&self) -> Tuning {
         let seconds = self.idle_unload_seconds.map(u64::from);
         Tuning {
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_is_private() {
+    fn written_settings_are_read_back_and_are_private() {
         let data = tempfile::tempdir().unwrap();
         assert_eq!(Settings::read(data.path()).unwrap(), None);
         Settings::default().write(data.path()).unwrap();
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_open_goes_by_the_machine_and_fields_of_later_versions_are_ignored() {
+    fn missing_fields_use_defaults_and_unknown_fields_are_ignored() {
         let data = tempfile::tempdir().unwrap();
         let text = r#"{ "keep_loaded": true, "mood": "good" }"#;
         fs::write(data.path().join(FILE_NAME), text).unwrap();
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_moved_aside_and_named() {
+    fn a_damaged_file_is_renamed_and_reported() {
         let data = tempfile::tempdir().unwrap();
         let path = data.path().join(FILE_NAME);
         for damaged in ["", "oops", r#"{ "memory_budget_bytes": "6 GB" }"#] {
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_written_leave_nothing_and_name_the_file() {
+    fn a_failed_write_leaves_no_file_and_reports_the_path() {
         let data = tempfile::tempdir().unwrap();
         fs::create_dir(data.path().join(FILE_NAME)).unwrap();
         let message = chosen().write(data.path()).unwrap_err().to_string();

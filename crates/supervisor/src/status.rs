@@ -1,4 +1,4 @@
-//! A snapshot of everything that a person may want to know. Shells subscribe to it and draw it.
+//! Snapshots of the supervisor's state. Programs subscribe to them and display them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,81 +7,78 @@ use serde::{Deserialize, Serialize};
 use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo};
 use transom_signals::SystemSignals;
 
-use crate::governor::{Allowance, Because};
-use crate::request::{AskId, Role};
+use crate::governor::{Allowance, LimitReason};
+use crate::request::{RequestId, Role};
 
 /// The supervisor's state at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Raised with every change, so that a reader can tell two snapshots apart.
+    /// Increases with every change, so that readers can order snapshots.
     pub revision: u64,
     /// Process id of the supervisor.
     pub process_id: u32,
-    /// Every model that takes memory or is about to.
+    /// Every model that uses memory or is being loaded.
     pub models: Vec<ModelStatus>,
-    /// Asks that wait, in order.
-    pub queue: Vec<QueuedAsk>,
+    /// Queued requests, in order.
+    pub queue: Vec<QueuedRequest>,
     /// Bytes that models may use together.
     pub budget_bytes: u64,
-    /// Bytes of the budget that are taken.
+    /// Bytes of the budget in use.
     pub in_use_bytes: u64,
-    /// What the machine said last.
+    /// The latest system signals.
     pub signals: SystemSignals,
-    /// What it allows.
+    /// The limits that follow from the signals.
     pub allowance: Allowance,
-    /// A person paused everything: asks wait, models go, until they let it go on. Not remembered
-    /// when the supervisor ends.
+    /// The user paused all models: requests stay queued and models are unloaded until the user
+    /// resumes. Not saved when the supervisor ends.
     #[serde(default)]
     pub is_paused: bool,
-    /// The last unload, and what came back.
+    /// The last unload and the memory that it freed.
     pub last_unload: Option<UnloadRecord>,
-    /// The last failure, for people.
+    /// The last error, for people.
     pub last_error: Option<String>,
-    /// The machine is kept awake for a running answer.
+    /// The machine is kept awake for a running response.
     pub keeps_awake: bool,
 }
 
 impl Status {
-    /// Whether an answer is being written.
+    /// Returns true if a response is being generated.
     pub fn is_answering(&self) -> bool {
         let mut models = self.models.iter();
         models.any(|model| matches!(model.phase, PhaseStatus::Generating { .. }))
     }
 }
 
-/// One model.
+/// The status of one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelStatus {
     /// Its id, as in [`crate::ModelSpec::id`].
     pub id: String,
     /// Name for people.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
     /// What it is doing.
     pub phase: PhaseStatus,
-    /// What it is; known once loaded.
+    /// Information about the model; known once loaded.
     pub info: Option<ModelInfo>,
-    /// What it was estimated to need; known once its files were read.
+    /// Its estimated memory need; known once its files were read.
     pub need: Option<MemoryNeed>,
-    /// What its engine uses, by part.
+    /// Memory in use as the engine reports it, by part.
     pub memory: Option<MemoryUse>,
-    /// Growth of its process since before the load, in bytes; measured after the load and after each
-    /// answer and trim.
+    /// Growth of its process since before the load, in bytes; measured after the load and after
+    /// each response and trim.
     pub footprint_bytes: Option<u64>,
-    /// How long its load took.
-    #[serde(
-        rename = "load_time_seconds",
-        with = "transom_engine::serde_seconds::option"
-    )]
+    /// How long the load took.
+    #[serde(rename = "load_time_seconds", with = "transom_engine::serde_seconds::option")]
     pub load_time: Option<Duration>,
-    /// Forms of the model that were tried before the present one, and why they do not run.
+    /// Variants that were tried before the current one, and why they do not run.
     pub passed_over: Vec<PassedOver>,
-    /// Tokens of an earlier conversation that were taken up when it was loaded.
+    /// Tokens of a saved KV cache that were restored by the load.
     pub restored_tokens: usize,
-    /// Asks answered since it was loaded.
+    /// Requests completed since the load.
     pub n_answered: u64,
-    /// When it will be unloaded if nobody asks, from the moment of the snapshot.
+    /// Time from the moment of the snapshot until the model is unloaded if it stays idle.
     #[serde(
         rename = "unloads_in_seconds",
         with = "transom_engine::serde_seconds::option"
@@ -89,12 +86,12 @@ pub struct ModelStatus {
     pub unloads_in: Option<Duration>,
 }
 
-/// A form of a model that does not run here.
+/// A variant of a model that does not run on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedOver {
     /// Its folder or file.
     pub path: PathBuf,
-    /// Why not, in the engine's words.
+    /// The reason, as reported by the engine.
     pub reason: String,
 }
 
@@ -102,27 +99,28 @@ pub struct PassedOver {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum PhaseStatus {
-    /// Its files are read to learn what it needs.
+    /// Its files are read to estimate its memory need.
     Measuring,
     /// Other models are being unloaded first.
     WaitingForRoom,
-    /// Weights are read.
+    /// Its weights are read.
     Loading {
-        /// How far.
+        /// Progress of the load, once reported.
         progress: Option<LoadProgress>,
     },
-    /// It could answer at once.
+    /// Loaded and idle.
     Ready,
-    /// It answers.
+    /// Generating a response.
     Generating {
-        /// Which ask.
-        ask: AskId,
-        /// It was asked to end early.
+        /// Id of the request.
+        #[serde(rename = "ask")]
+        request_id: RequestId,
+        /// The response was told to end early.
         is_stopping: bool,
     },
-    /// Its memory is being given back.
+    /// Its memory is being freed.
     Unloading {
-        /// Why.
+        /// The reason.
         why: UnloadReason,
     },
 }
@@ -131,53 +129,57 @@ pub enum PhaseStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum UnloadReason {
-    /// Nobody used it for a while.
+    /// It was idle for too long.
     Idle,
-    /// Another model needs its room.
+    /// Another model needs its memory.
     MakeRoom,
-    /// It is loaded anew with other settings.
+    /// It is reloaded with other settings.
     Replaced,
-    /// A person paused everything.
+    /// The user paused all models.
     Paused,
-    /// The machine demands it.
+    /// Memory pressure requires it.
     Pressure {
-        /// What it said.
-        because: Because,
+        /// The signal that requires it.
+        #[serde(rename = "because")]
+        reason: LimitReason,
     },
-    /// A person asked for it.
-    Asked,
-    /// Its load was given up.
+    /// The user requested it.
+    #[serde(rename = "asked")]
+    Requested,
+    /// Its load was canceled or failed.
     LoadEnded,
-    /// Its engine failed, or its process did not obey.
+    /// Its engine failed, or its process did not follow the protocol.
     Fault,
-    /// The program ends.
+    /// The supervisor is shutting down.
     Quit,
 }
 
-/// An ask that waits.
+/// A queued request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueuedAsk {
-    /// Its name.
-    pub ask: AskId,
-    /// The model that it wants.
+pub struct QueuedRequest {
+    /// Its id.
+    #[serde(rename = "ask")]
+    pub request_id: RequestId,
+    /// Name of the model that it needs.
     pub model: String,
 }
 
-/// An unload that is over.
+/// A completed unload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnloadRecord {
-    /// The model.
+    /// Name of the model.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: UnloadReason,
-    /// What its process held before, beyond what it held before the load, or what the engine counted
-    /// where that is more; `None` where the system does not tell.
+    /// Bytes held before the unload: the growth of the process since before the load, or the
+    /// engine's own count if that is larger; `None` if the system does not report footprints.
     pub held_bytes: Option<u64>,
-    /// Of that, what freeing the model gave back; the rest went with the process.
+    /// Of `held_bytes`, the bytes freed by dropping the model; the rest was freed when the process
+    /// ended.
     pub freed_bytes: Option<u64>,
-    /// It did not give its memory back in time, or died on the way, and was ended by force.
+    /// The process did not free its memory in time, or crashed, and was killed.
     pub by_force: bool,
-    /// From the decision until the process was gone.
+    /// Time from the decision until the process had ended.
     #[serde(rename = "took_seconds", with = "transom_engine::serde_seconds")]
     pub took: Duration,
 }

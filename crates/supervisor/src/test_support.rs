@@ -1,8 +1,8 @@
-//! Workers that follow a script, as tasks on the runtime's clock, and what asks them.
+//! Scripted workers, and functions that create requests for them.
 //!
-//! They keep every promise of the wire but have no process and no model, so that hours pass in a
-//! moment on a paused clock. Rule: a script says how long things take and what goes wrong; all else
-//! is as with a real worker.
+//! The workers are tasks that follow the protocol, but without a process and a model, so that hours
+//! pass in a moment on a paused clock. Rule: a script only sets how long things take and what
+//! fails; everything else is as with a real worker.
 
 mod reading;
 
@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim, Truncation,
+    EngineError, FinishReason, Truncation, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
+    ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
@@ -26,61 +26,62 @@ use transom_signals::{Hardware, SignalSource};
 
 use crate::governor::Tuning;
 use crate::handle::Supervisor;
-use crate::request::{Ask, ModelSpec, Role, WhenHeld, Work};
+use crate::request::{ModelRequest, ModelSpec, Role, WhenBlocked, Work};
 
 pub use reading::{finish, first_text, reason, status_where};
 
 /// Footprint of a worker without a model, in bytes.
 const EMPTY_BYTES: u64 = 10_000_000;
 
-/// Id of the process of a worker that [cannot be killed](Fault::CannotBeKilled).
+/// Process id of a worker that [cannot be killed](Fault::CannotBeKilled).
 pub const STUCK_PROCESS: u32 = 4711;
 
-/// Steps in which a load reports its progress.
+/// Number of steps in which a load reports its progress.
 const LOAD_STEPS: u64 = 4;
 
-/// What one worker does.
+/// The behavior of one worker.
 #[derive(Debug, Clone)]
 pub struct WorkerScript {
-    /// Bytes of its model's weights.
+    /// Size of the model's weights in bytes.
     pub weight_bytes: u64,
-    /// How long its load takes.
+    /// Duration of the load.
     pub load_time: Duration,
-    /// Makes its load fail.
+    /// Error of the load, if it fails.
     pub load_error: Option<EngineError>,
-    /// Its answer, in tokens.
+    /// Tokens of every response.
     pub tokens: Vec<String>,
-    /// Time before each of them.
+    /// Time before each token.
     pub token_interval: Duration,
-    /// How long freeing its model takes.
+    /// Time to drop the model.
     pub unload_time: Duration,
-    /// Whether it hears of memory pressure when it begins an answer.
+    /// The worker gets a memory pressure notice when it starts a response.
     pub has_memory_notice: bool,
-    /// What goes wrong.
+    /// What fails.
     pub fault: Fault,
 }
 
-/// What goes wrong with a worker.
+/// A failure of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// Nothing fails.
     None,
-    /// It dies half way through its load.
+    /// The worker crashes halfway through the load.
     DiesInLoad,
-    /// It dies in each answer, after so many tokens.
+    /// The worker crashes in each response, after this number of tokens.
     DiesAfter(usize),
-    /// It dies when it is to free its model.
+    /// The worker crashes when it should drop its model.
     DiesInUnload,
-    /// It frees its model and never says so.
+    /// The worker drops its model but never reports it.
     HangsInUnload,
-    /// As well, and a kill does not end it: the system cannot.
+    /// Like [`Fault::HangsInUnload`], and a kill does not end the process.
     CannotBeKilled,
-    /// It frees its model, but the memory does not come back.
+    /// The worker drops its model, but the memory is not freed.
     Leaks,
 }
 
 impl Default for WorkerScript {
-    /// Loads 2 GB in 400 ms, answers `Paris is the capital.` with 20 ms a token, frees in 50 ms.
+    /// Loads 2 GB in 400 ms, responds `Paris is the capital.` at 20 ms per token, and unloads in 50
+    /// ms.
     fn default() -> Self {
         Self {
             weight_bytes: 2_000_000_000,
@@ -97,7 +98,7 @@ impl Default for WorkerScript {
     }
 }
 
-/// Starts scripted workers. Clones share their counts.
+/// Starts scripted workers. Clones share their counters.
 #[derive(Clone)]
 pub struct ScriptedWorkers {
     script: Arc<dyn Fn(usize) -> WorkerScript + Send + Sync>,
@@ -106,7 +107,7 @@ pub struct ScriptedWorkers {
 }
 
 impl ScriptedWorkers {
-    /// Workers of which the first follows `script(0)`, the second `script(1)`, and so on.
+    /// Creates workers of which the first follows `script(0)`, the second `script(1)`, and so on.
     pub fn new(script: impl Fn(usize) -> WorkerScript + Send + Sync + 'static) -> Self {
         Self {
             script: Arc::new(script),
@@ -115,17 +116,17 @@ impl ScriptedWorkers {
         }
     }
 
-    /// Workers that all follow `script`.
+    /// Creates workers that all follow `script`.
     pub fn all(script: WorkerScript) -> Self {
         Self::new(move |_| script.clone())
     }
 
-    /// Workers ever started.
+    /// Returns the number of workers started so far.
     pub fn n_started(&self) -> usize {
         self.n_started.load(Ordering::SeqCst)
     }
 
-    /// Workers that are not gone.
+    /// Returns the number of workers that have not ended.
     pub fn n_alive(&self) -> usize {
         self.n_alive.load(Ordering::SeqCst)
     }
@@ -133,35 +134,37 @@ impl ScriptedWorkers {
 
 impl Workers for ScriptedWorkers {
     fn start(&self) -> Worker {
-        let (commands, to_obey) = mpsc::unbounded_channel();
-        let (tell, reports) = mpsc::channel(64);
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (reports_sender, reports) = mpsc::channel(64);
         let kill = KillSwitch::default();
         let script = (self.script)(self.n_started.fetch_add(1, Ordering::SeqCst));
         self.n_alive.fetch_add(1, Ordering::SeqCst);
         let (killed, n_alive) = (kill.clone(), self.n_alive.clone());
         tokio::spawn(async move {
-            let mut life = Life {
+            let mut task = WorkerTask {
                 script,
-                commands: to_obey,
-                put_off: VecDeque::new(),
-                reports: tell.clone(),
+                commands: receiver,
+                deferred: VecDeque::new(),
+                reports: reports_sender.clone(),
                 n_tokens: 0,
             };
-            let is_immortal = life.script.fault == Fault::CannotBeKilled;
+            let cannot_be_killed = task.script.fault == Fault::CannotBeKilled;
             let end = tokio::select! {
-                end = life.live() => end,
+                end = task.run() => end,
                 () = killed.killed() => died("killed by signal 9 (SIGKILL)"),
             };
-            if is_immortal {
+            if cannot_be_killed {
                 sleep(Patience::default().dying).await;
                 let process_id = STUCK_PROCESS;
-                // Nobody may be left to hear it.
-                let _ = tell.send(WorkerReport::Stuck { process_id, end }).await;
+                // The receiver may be gone.
+                let _ = reports_sender
+                    .send(WorkerReport::Stuck { process_id, end })
+                    .await;
                 return std::future::pending().await;
             }
             n_alive.fetch_sub(1, Ordering::SeqCst);
-            // Nobody may be left to hear it.
-            let _ = tell.send(WorkerReport::Gone(end)).await;
+            // The receiver may be gone.
+            let _ = reports_sender.send(WorkerReport::Gone(end)).await;
         });
         Worker {
             commands,
@@ -178,47 +181,47 @@ fn died(how: &str) -> WorkerEnd {
     }
 }
 
-/// A worker's task.
-struct Life {
+/// The task of one worker.
+struct WorkerTask {
     script: WorkerScript,
     commands: mpsc::UnboundedReceiver<Command>,
-    /// Commands that came in mid-job and are obeyed after it.
-    put_off: VecDeque<Command>,
+    /// Commands received during a job, executed after it.
+    deferred: VecDeque<Command>,
     reports: mpsc::Sender<WorkerReport>,
-    /// Of its conversation, which is this number and nothing else.
+    /// Number of tokens in the KV cache, which has no other contents.
     n_tokens: usize,
 }
 
-/// How a wait within a job ended.
-enum Pause {
+/// How a wait within a load or a job ended.
+enum Wait {
     Over,
     Stopped(FinishReason),
 }
 
-/// The worker's end, in mid-command.
+/// The end of the worker during a command.
 struct End(WorkerEnd);
 
-impl Life {
-    async fn live(&mut self) -> WorkerEnd {
+impl WorkerTask {
+    async fn run(&mut self) -> WorkerEnd {
         loop {
-            let command = match self.put_off.pop_front() {
+            let command = match self.deferred.pop_front() {
                 Some(command) => command,
                 None => match self.commands.recv().await {
                     Some(command) => command,
                     None => return WorkerEnd::AsTold,
                 },
             };
-            if let Err(End(end)) = self.obey(command).await {
+            if let Err(End(end)) = self.execute(command).await {
                 return end;
             }
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Result<(), End> {
+    async fn execute(&mut self, command: Command) -> Result<(), End> {
         match command {
             Command::Measure { limits, .. } => {
                 let need = self.need(&limits);
-                self.say(Report::Measured { result: Ok(need) }).await;
+                self.report(Report::Measured { result: Ok(need) }).await;
             }
             Command::Load {
                 source,
@@ -231,7 +234,7 @@ impl Life {
                     self.n_tokens = 0;
                 }
                 let memory = self.memory();
-                self.say(Report::Trimmed { bytes: 0, memory }).await;
+                self.report(Report::Trimmed { bytes: 0, memory }).await;
             }
             Command::Unload { state } => self.unload(state).await?,
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => {}
@@ -253,20 +256,20 @@ impl Life {
                 done_bytes: self.script.weight_bytes * step / LOAD_STEPS,
                 total_bytes: self.script.weight_bytes,
             };
-            self.say(Report::LoadProgress { progress }).await;
+            self.report(Report::LoadProgress { progress }).await;
             let time = self.script.load_time / (LOAD_STEPS as u32 + 1);
-            if let Pause::Stopped(_) = self.pause(time, None).await? {
+            if let Wait::Stopped(_) = self.wait(time, None).await? {
                 let error = EngineError::Canceled;
-                self.say(Report::LoadFailed { error }).await;
+                self.report(Report::LoadFailed { error }).await;
                 return Ok(());
             }
         }
         if let Some(error) = self.script.load_error.clone() {
-            self.say(Report::LoadFailed { error }).await;
+            self.report(Report::LoadFailed { error }).await;
             return Ok(());
         }
-        self.n_tokens = state.map_or(0, |path| taken_up(&path));
-        self.say(Report::Loaded {
+        self.n_tokens = state.map_or(0, |path| restore(&path));
+        self.report(Report::Loaded {
             info: Box::new(info(source, limits)),
             memory: self.memory(),
             footprint: Some(LoadFootprint {
@@ -281,10 +284,10 @@ impl Life {
 
     async fn generate(&mut self, job: JobId, request: &Request) -> Result<(), End> {
         if self.script.has_memory_notice {
-            self.say(Report::MemoryNotice).await;
+            self.report(Report::MemoryNotice).await;
         }
         let prompt_tokens = 1;
-        self.tell(
+        self.report_event(
             job,
             TokenEvent::Started {
                 prompt_tokens,
@@ -294,7 +297,8 @@ impl Life {
         )
         .await;
         let (done, total) = (prompt_tokens, prompt_tokens);
-        self.tell(job, TokenEvent::Prefill { done, total }).await;
+        self.report_event(job, TokenEvent::Prefill { done, total })
+            .await;
         let mut reason = FinishReason::Stop;
         let mut generated_tokens = 0;
         for token in self.script.tokens.clone() {
@@ -306,7 +310,7 @@ impl Life {
                 break;
             }
             let interval = self.script.token_interval;
-            if let Pause::Stopped(why) = self.pause(interval, Some(job)).await? {
+            if let Wait::Stopped(why) = self.wait(interval, Some(job)).await? {
                 reason = why;
                 break;
             }
@@ -317,7 +321,7 @@ impl Life {
                 text,
                 generated_tokens,
             };
-            self.tell(job, text).await;
+            self.report_event(job, text).await;
         }
         self.n_tokens += prompt_tokens + generated_tokens;
         let stats = Stats {
@@ -330,12 +334,12 @@ impl Life {
             stats,
             memory: self.memory(),
         });
-        self.say(Report::JobEnded { job, result }).await;
+        self.report(Report::JobEnded { job, result }).await;
         Ok(())
     }
 
     async fn unload(&mut self, state: Option<PathBuf>) -> Result<(), End> {
-        self.pause(self.script.unload_time, None).await?;
+        self.wait(self.script.unload_time, None).await?;
         let loaded_bytes = EMPTY_BYTES + self.script.weight_bytes;
         let after_bytes = match self.script.fault {
             Fault::DiesInUnload => return Err(End(died("killed by signal 11 (SIGSEGV)"))),
@@ -344,42 +348,42 @@ impl Life {
             Fault::None | Fault::DiesInLoad | Fault::DiesAfter(_) => EMPTY_BYTES,
         };
         if let Some(path) = state.filter(|_| self.n_tokens > 0) {
-            // One that cannot be kept is not there later, which is what a test looks for.
+            // If the write fails, the file is missing later, which tests notice.
             let _ = std::fs::write(path, self.n_tokens.to_string());
         }
         let footprint = Some(UnloadFootprint {
             loaded_bytes,
             after_bytes,
         });
-        self.say(Report::Unloaded { footprint }).await;
+        self.report(Report::Unloaded { footprint }).await;
         Ok(())
     }
 
-    /// Lets time pass in a load (`None`) or a job, hearing what takes effect at once.
-    async fn pause(&mut self, time: Duration, job: Option<JobId>) -> Result<Pause, End> {
+    /// Waits during a load (`None`) or a job; handles commands that take effect at once.
+    async fn wait(&mut self, time: Duration, job: Option<JobId>) -> Result<Wait, End> {
         let until = Instant::now() + time;
         loop {
             match timeout_at(until, self.commands.recv()).await {
-                Err(_) => return Ok(Pause::Over),
+                Err(_) => return Ok(Wait::Over),
                 Ok(None) => return Err(End(WorkerEnd::AsTold)),
                 Ok(Some(Command::Stop { job: which, reason })) if which == job => {
-                    return Ok(Pause::Stopped(reason));
+                    return Ok(Wait::Stopped(reason));
                 }
                 Ok(Some(unload @ Command::Unload { .. })) => {
-                    self.put_off.push_front(unload);
-                    return Ok(Pause::Stopped(FinishReason::Canceled));
+                    self.deferred.push_front(unload);
+                    return Ok(Wait::Stopped(FinishReason::Canceled));
                 }
-                Ok(Some(other)) => self.put_off.push_back(other),
+                Ok(Some(other)) => self.deferred.push_back(other),
             }
         }
     }
 
-    async fn tell(&self, job: JobId, event: TokenEvent) {
-        self.say(Report::Event { job, event }).await;
+    async fn report_event(&self, job: JobId, event: TokenEvent) {
+        self.report(Report::Event { job, event }).await;
     }
 
-    async fn say(&self, report: Report) {
-        // An owner that is gone has closed the commands too, and that ends this worker.
+    async fn report(&self, report: Report) {
+        // If the owner is gone, the commands are closed too, which ends this worker.
         let _ = self.reports.send(WorkerReport::Said(report)).await;
     }
 
@@ -400,10 +404,10 @@ impl Life {
     }
 }
 
-/// The tokens of the conversation that was kept at `path`; its file goes.
-fn taken_up(path: &Path) -> usize {
+/// Returns the number of tokens saved at `path`, and removes the file.
+fn restore(path: &Path) -> usize {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    // It may not have been there.
+    // The file may not exist.
     let _ = std::fs::remove_file(path);
     text.parse().unwrap_or(0)
 }
@@ -423,14 +427,14 @@ fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
     }
 }
 
-/// A supervisor on [`hardware`] that leaves the machine's sleep alone.
+/// Starts a supervisor on [`hardware`] that does not keep the machine awake.
 pub fn supervisor(workers: impl Workers, signals: impl SignalSource, tuning: Tuning) -> Supervisor {
     let (workers, signals) = (Arc::new(workers), Arc::new(signals));
-    let stay_awake = Box::new(|| -> Box<dyn Send> { Box::new(()) });
-    Supervisor::start_with(workers, signals, &hardware(), tuning, stay_awake)
+    let keep_awake = Box::new(|| -> Box<dyn Send> { Box::new(()) });
+    Supervisor::start_with(workers, signals, &hardware(), tuning, keep_awake)
 }
 
-/// A machine with 16 GiB of memory, on which several scripted models fit.
+/// Returns a machine with 16 GiB of memory, on which several scripted models fit.
 pub fn hardware() -> Hardware {
     Hardware {
         chip_name: "scripted".to_owned(),
@@ -442,7 +446,7 @@ pub fn hardware() -> Hardware {
     }
 }
 
-/// The chat model of that name.
+/// Returns a chat model with this name and id.
 pub fn spec(name: &str) -> ModelSpec {
     ModelSpec {
         kv_cache: Default::default(),
@@ -455,22 +459,22 @@ pub fn spec(name: &str) -> ModelSpec {
     }
 }
 
-/// An ask for `work` of the model of that name.
-pub fn ask_for(name: &str, work: Work) -> Ask {
-    Ask {
+/// Returns a request for `work` with the model of this name.
+pub fn request_for(name: &str, work: Work) -> ModelRequest {
+    ModelRequest {
         model: spec(name),
         work,
         over_budget: false,
-        when_held: WhenHeld::Wait,
+        when_blocked: WhenBlocked::Wait,
     }
 }
 
-/// An ask for an answer of the model of that name.
-pub fn ask(name: &str) -> Ask {
+/// Returns a request for a response of the model of this name.
+pub fn generate_request(name: &str) -> ModelRequest {
     let request = Request {
         prompt: Prompt::Text("The capital of France?".to_owned()),
         fit: Truncation::Disabled,
         params: GenerationParams::default(),
     };
-    ask_for(name, Work::Generate(Box::new(request)))
+    request_for(name, Work::Generate(Box::new(request)))
 }

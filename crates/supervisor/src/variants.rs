@@ -1,14 +1,14 @@
-//! The forms of a model, in the order in which this machine should try them.
+//! The order in which the variants of a model are tried on this machine.
 //!
-//! A folder of safetensors is run by MLX, a GGUF file by llama.cpp. Where MLX has a GPU it is the
-//! faster of the two; without one it computes more than ten times slower than llama.cpp does, so
-//! there the file goes first. Rule: the order follows from the paths and the machine alone, and
-//! forms of one kind keep the order in which they came.
+//! MLX runs a folder of safetensors, llama.cpp a GGUF file. With a GPU, MLX is the faster of the
+//! two. Without one it is more than ten times slower than llama.cpp, so the GGUF file is tried
+//! first. Rule: the order depends only on the paths and the hardware, and variants of the same kind
+//! keep their order.
 
 use transom_engine::ModelSource;
 use transom_signals::Hardware;
 
-/// `variants` in the order in which they are tried on a machine with this `hardware`.
+/// Returns `variants` in the order in which they are tried on a machine with this `hardware`.
 pub fn in_order(mut variants: Vec<ModelSource>, hardware: &Hardware) -> Vec<ModelSource> {
     let goes_last = match mlx_has_gpu(hardware) {
         true => is_gguf,
@@ -18,9 +18,9 @@ pub fn in_order(mut variants: Vec<ModelSource>, hardware: &Hardware) -> Vec<Mode
     variants
 }
 
-/// Whether MLX computes on a GPU here: on Apple silicon, whose GPU is the only one that shares the
-/// memory and so has a working set. The MLX that we ship for other systems computes on the CPU,
-/// whatever graphics card there is.
+/// Returns true if MLX uses a GPU on this machine. That is the case on Apple silicon, the only
+/// hardware that reports a working set, because its GPU shares the memory. The MLX build that we
+/// ship for other systems uses the CPU only, whatever graphics card there is.
 pub fn mlx_has_gpu(hardware: &Hardware) -> bool {
     hardware.working_set_bytes.is_some()
 }
@@ -30,12 +30,12 @@ fn is_gguf(source: &ModelSource) -> bool {
     extension.is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
 }
 
-/// Whether both are the same forms, in whatever order.
+/// Returns true if both lists contain the same variants, in any order.
 pub(crate) fn are_same(one: &[ModelSource], other: &[ModelSource]) -> bool {
     one == other || sorted(one) == sorted(other)
 }
 
-/// In an order that does not depend on the one that they came in.
+/// Returns the variants sorted by path.
 pub(crate) fn sorted(variants: &[ModelSource]) -> Vec<&ModelSource> {
     let mut variants: Vec<&ModelSource> = variants.iter().collect();
     variants.sort_by(|a, b| a.path.cmp(&b.path));
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_go_first_where_mlx_has_a_gpu_and_files_elsewhere() {
+    fn folders_are_tried_first_if_mlx_has_a_gpu_and_files_otherwise() {
         for given in ["m/m.gguf m", "m m/m.gguf"] {
             assert_eq!(ordered(given, Some(11 << 30)), "m m/m.gguf");
             assert_eq!(ordered(given, None), "m/m.gguf m");
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_one_kind_keep_their_order() {
+    fn variants_of_one_kind_keep_their_order() {
         let given = "b.gguf d a.GGUF c e.safetensors";
         assert_eq!(ordered(given, Some(1)), "d c e.safetensors b.gguf a.GGUF");
         assert_eq!(ordered(given, None), "b.gguf a.GGUF d c e.safetensors");

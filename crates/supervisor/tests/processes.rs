@@ -1,5 +1,5 @@
-//! Real processes that misbehave, under the whole supervisor: each costs one answer, and the next one
-//! gets a new process.
+//! Tests of real processes that misbehave: each fails one response, and the next request gets a new
+//! process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,10 +7,12 @@ use std::time::Duration;
 use transom_engine_host::{ProcessWorkers, Worker, WorkerEnd, Workers};
 use transom_signals::ScriptedSignals;
 use transom_supervisor::status::UnloadReason;
-use transom_supervisor::test_support::{ask, finish, first_text, status_where, supervisor};
-use transom_supervisor::{AskError, Outcome, Tuning, Unload};
+use transom_supervisor::test_support::{
+    finish, first_text, generate_request, status_where, supervisor,
+};
+use transom_supervisor::{ModelSelector, Outcome, RequestError, Tuning};
 
-/// The first process runs an engine of that mode, all others one that says hello.
+/// The first process runs an engine of this mode, all others one that responds "hello world".
 struct Processes {
     first_mode: &'static str,
     n_started: AtomicUsize,
@@ -36,15 +38,15 @@ impl Workers for Processes {
     }
 }
 
-/// Stops are waited for as briefly as a busy machine allows.
+/// Settings with a short time for stops.
 fn hurried() -> Tuning {
     Tuning {
-        stop_within: Duration::from_millis(200),
+        stop_timeout: Duration::from_millis(200),
         ..Tuning::default()
     }
 }
 
-fn error(outcome: Outcome) -> AskError {
+fn error(outcome: Outcome) -> RequestError {
     match outcome {
         Outcome::Failed { error } => error,
         other => panic!("{other:?}"),
@@ -52,36 +54,36 @@ fn error(outcome: Outcome) -> AskError {
 }
 
 #[tokio::test]
-async fn an_engine_that_panics_is_replaced_for_the_next_ask() {
+async fn an_engine_that_panics_is_replaced_for_the_next_request() {
     for mode in ["panic", "backend-error"] {
         let workers = Processes::first(mode);
         let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
         let handle = supervisor.handle();
-        let (said, outcome) = finish(&mut handle.ask(ask("chat"))).await;
-        assert!(said.starts_with("hello"), "{said}");
+        let (reply, outcome) = finish(&mut handle.submit(generate_request("chat"))).await;
+        assert!(reply.starts_with("hello"), "{reply}");
         let text = error(outcome).to_string();
         assert!(text.contains("ask again"), "{text}");
         let status = status_where(&handle, |status| status.last_unload.is_some()).await;
         let unload = status.last_unload.as_ref().unwrap();
         assert_eq!(unload.why, UnloadReason::Fault);
         assert!(!unload.by_force, "{unload:?}");
-        let (said, _) = finish(&mut handle.ask(ask("chat"))).await;
-        assert_eq!(said, "hello world");
+        let (reply, _) = finish(&mut handle.submit(generate_request("chat"))).await;
+        assert_eq!(reply, "hello world");
         supervisor.quit().await;
     }
 }
 
 #[tokio::test]
-async fn an_engine_that_ignores_a_stop_is_killed_and_the_queue_goes_on() {
+async fn an_engine_that_ignores_a_stop_is_killed_and_the_queue_continues() {
     let workers = Processes::first("hang-in-decode");
     let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
     let handle = supervisor.handle();
-    let mut hanging = handle.ask(ask("chat"));
-    let mut waiting = handle.ask(ask("chat"));
+    let mut hanging = handle.submit(generate_request("chat"));
+    let mut waiting = handle.submit(generate_request("chat"));
     first_text(&mut hanging).await;
-    hanging.canceller().cancel();
+    hanging.cancel_handle().cancel();
     let gone = error(finish(&mut hanging).await.1);
-    let AskError::WorkerGone { end, during } = gone else {
+    let RequestError::WorkerGone { end, during } = gone else {
         panic!("{gone:?}");
     };
     assert!(matches!(end, WorkerEnd::Unresponsive { .. }), "{end:?}");
@@ -91,30 +93,30 @@ async fn an_engine_that_ignores_a_stop_is_killed_and_the_queue_goes_on() {
 }
 
 #[tokio::test]
-async fn an_unload_by_hand_gets_the_memory_of_an_engine_that_ignores_its_stop() {
+async fn an_unload_kills_an_engine_that_ignores_its_stop() {
     let workers = Processes::first("hang-in-decode");
     let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
     let handle = supervisor.handle();
-    let mut hanging = handle.ask(ask("chat"));
+    let mut hanging = handle.submit(generate_request("chat"));
     first_text(&mut hanging).await;
-    let records = handle.unload(Unload::All).await.unwrap();
+    let records = handle.unload(ModelSelector::All).await.unwrap();
     assert!(records[0].by_force, "{records:?}");
-    assert_eq!(records[0].why, UnloadReason::Asked);
+    assert_eq!(records[0].why, UnloadReason::Requested);
     supervisor.quit().await;
 }
 
-/// What the system says of the process, after each answer.
+/// The footprint is measured after each response.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_memory_shown_is_that_of_the_process_now() {
+async fn the_reported_footprint_is_current() {
     let workers = Processes::first("grows:64");
     let supervisor = supervisor(workers, ScriptedSignals::default(), hurried());
     let handle = supervisor.handle();
-    finish(&mut handle.ask(ask("chat"))).await;
-    let status = handle.look().await;
+    finish(&mut handle.submit(generate_request("chat"))).await;
+    let status = handle.current_status().await;
     let shown = status.models[0].footprint_bytes.unwrap();
     assert!(shown >= 64 << 20, "{shown} bytes");
-    let records = handle.unload(Unload::All).await.unwrap();
+    let records = handle.unload(ModelSelector::All).await.unwrap();
     let held = records[0].held_bytes.unwrap();
     assert!(held >= 64 << 20, "{held} bytes");
     supervisor.quit().await;

@@ -1,27 +1,26 @@
-//! What follows from the state, whatever happened: run after every event, until nothing changes.
+//! Everything that follows from the state alone. Runs after every event, until nothing changes.
 //!
-//! Rule: what is given back comes before what is begun, so nothing begins that must end at once.
+//! Rule: memory is freed before new work starts, so nothing starts that would have to end at once.
 
-use super::{Core, Effect, Model, Now};
+use super::{Core, Effect, Model, Timestamp};
 use crate::status::UnloadReason;
 
 impl Core {
-    pub(super) fn advance(&mut self, now: Now) {
-        self.obey_pressure(now);
-        self.obey_pause(now);
-        self.obey_budget(now);
-        self.answer_loads(now);
-        self.hold(now);
-        self.obey_deadlines(now);
-        self.end_unwanted_load(now);
-        while self.serve(now) {}
-        self.keep_awake();
-        self.tell_queue();
+    pub(super) fn advance(&mut self, now: Timestamp) {
+        self.apply_pressure(now);
+        self.apply_pause(now);
+        self.enforce_budget(now);
+        self.finish_load_requests(now);
+        self.expire_blocked_requests(now);
+        self.enforce_deadlines(now);
+        self.cancel_unneeded_load(now);
+        while self.serve_next(now) {}
+        self.update_keep_awake();
+        self.report_queue();
     }
 
-    /// While a person pauses, nothing is loaded and nothing stays loaded but for a running answer,
-    /// which is finished.
-    fn obey_pause(&mut self, now: Now) {
+    /// While paused, unloads every model except one that is generating, which finishes first.
+    fn apply_pause(&mut self, now: Timestamp) {
         if !self.governor.is_paused() {
             return;
         }
@@ -33,10 +32,10 @@ impl Core {
         }
     }
 
-    /// While models take more than the budget, which a person may have lowered, the one that was not
-    /// used for longest goes. Running answers and models that a person insisted on stay.
-    fn obey_budget(&mut self, now: Now) {
-        while self.staying_bytes() > self.budget.total_bytes {
+    /// While models exceed the budget, which the user may have lowered, unloads the least recently
+    /// used one. Running responses and models loaded over budget on the user's request stay.
+    fn enforce_budget(&mut self, now: Timestamp) {
+        while self.committed_bytes() > self.budget.total_bytes {
             let Some(index) = self.least_recently_used(|model| !model.is_over_budget) else {
                 return;
             };
@@ -44,26 +43,27 @@ impl Core {
         }
     }
 
-    /// A load that nobody waits for any more is given up.
-    fn end_unwanted_load(&mut self, now: Now) {
+    /// Ends a load if no queued request needs the model any more.
+    fn cancel_unneeded_load(&mut self, now: Timestamp) {
         for index in 0..self.models.len() {
             let model = &self.models[index];
-            if model.is_incoming() && !self.is_wanted(model) {
+            if model.is_incoming() && !self.is_needed(model) {
                 self.begin_unload(index, UnloadReason::LoadEnded, now);
             }
         }
     }
 
-    /// Does one thing for the first of the queue. Returns whether there may be more to do.
-    fn serve(&mut self, now: Now) -> bool {
+    /// Takes one step towards serving the first request in the queue. Returns true if there may be
+    /// more to do.
+    fn serve_next(&mut self, now: Timestamp) -> bool {
         let Some(first) = self.queue.front() else {
             return false;
         };
-        if self.n_running() > 0 || self.held().is_some() {
+        if self.n_running() > 0 || self.blocked_by().is_some() {
             return false;
         }
-        // A load that began is brought to its end, also when the ask that began it was cancelled
-        // and only one further back still wants it.
+        // A load that has started is completed, even if the request that started it was canceled
+        // and only a later one needs the model.
         if let Some(index) = self.models.iter().position(Model::is_incoming) {
             return self.make_room(index, now);
         }
@@ -71,12 +71,12 @@ impl Core {
         let is_ready = |model: &Model| model.is_ready() && model.serves(&spec);
         match self.models.iter().position(is_ready) {
             Some(index) => self.generate(index),
-            None => self.start(spec, now),
+            None => self.start_worker(spec, now),
         }
         true
     }
 
-    fn keep_awake(&mut self) {
+    fn update_keep_awake(&mut self) {
         let works = |model: &Model| model.is_incoming() || model.job().is_some();
         let keeps_awake = self.models.iter().any(works);
         if keeps_awake != self.keeps_awake {

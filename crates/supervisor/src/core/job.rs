@@ -1,47 +1,47 @@
-//! Jobs: how an answer begins, is stopped, and ends.
+//! Jobs: how generating a response starts, is stopped, and ends.
 //!
-//! Rule: one job runs at a time over all models, and its model stays until it has settled. A stop
-//! that is not heeded in time ends the model's process.
+//! Rule: only one job runs at a time over all models, and its model stays loaded until the job has
+//! settled. If a job does not end in time after a stop, its process is killed.
 
 use transom_engine::{EngineError, FinishReason, Truncation};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, Request};
 
 use super::model::{Job, Stop};
-use super::{Core, Effect, Now, Phase};
-use crate::answer::Outcome;
+use super::{Core, Effect, Phase, Timestamp};
 use crate::governor::Allowance;
-use crate::request::{AskError, AskId, Work};
+use crate::request::{RequestError, RequestId, Work};
+use crate::response::Outcome;
 use crate::status::UnloadReason;
 
 impl Core {
-    /// Jobs that run: 0 or 1.
+    /// Returns the number of running jobs: 0 or 1.
     pub(super) fn n_running(&self) -> usize {
         let running = self.models.iter().filter(|model| model.job().is_some());
         running.count()
     }
 
-    /// The first of the queue gets its answer from the ready model `index`.
+    /// Starts the first request in the queue on the ready model `index`.
     pub(super) fn generate(&mut self, index: usize) {
-        let Some(waiting) = self.queue.pop_front() else {
+        let Some(pending) = self.queue.pop_front() else {
             return;
         };
-        let Work::Generate(request) = waiting.work else {
-            // Asks that only load are answered before the queue is served.
-            self.queue.push_front(waiting);
+        let Work::Generate(request) = pending.work else {
+            // Load requests are finished before the queue is served.
+            self.queue.push_front(pending);
             return;
         };
-        let request = within(self.governor.allowance(), request);
+        let request = apply_limits(self.governor.allowance(), request);
         let model = &mut self.models[index];
-        model.phase = Phase::Generating(Job::new(waiting.id));
-        let effect = Effect::Generate(model.worker, waiting.id, request);
+        model.phase = Phase::Generating(Job::new(pending.id));
+        let effect = Effect::Generate(model.worker, pending.id, request);
         self.effects.push(effect);
     }
 
-    /// Has the job of `index`, if there is one, end early. The first reason stands; where the
-    /// memory is needed, the time is the shorter one of an unload.
-    pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason, now: Now) {
-        let settle_by = now + self.tuning.stop_within;
+    /// Stops the job of `index`, if it has one. The first reason is kept. If the memory is needed,
+    /// the shorter deadline of an unload applies.
+    pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason, now: Timestamp) {
+        let settle_by = now + self.tuning.stop_timeout;
         let model = &mut self.models[index];
         let Phase::Generating(job) = &mut model.phase else {
             return;
@@ -51,17 +51,17 @@ impl Core {
                 since: now,
                 settle_by,
             });
-            let effect = Effect::Stop(model.worker, Some(job.ask), reason);
+            let effect = Effect::Stop(model.worker, Some(job.request_id), reason);
             self.effects.push(effect);
         }
         if reason == FinishReason::Shed {
-            self.hurry_stop(index, now);
+            self.shorten_stop(index, now);
         }
     }
 
-    /// A stopped job of `index` has no longer than an unload from now on.
-    pub(super) fn hurry_stop(&mut self, index: usize, now: Now) {
-        let by = now + self.tuning.unload_within;
+    /// Shortens the deadline of a stopped job of `index` to that of an unload.
+    pub(super) fn shorten_stop(&mut self, index: usize, now: Timestamp) {
+        let by = now + self.tuning.unload_timeout;
         if let Phase::Generating(Job {
             stop: Some(stop), ..
         }) = &mut self.models[index].phase
@@ -70,8 +70,8 @@ impl Core {
         }
     }
 
-    /// The job of `index` did not heed its stop: its worker is killed, and the queue goes on.
-    pub(super) fn kill_job(&mut self, index: usize, now: Now) {
+    /// Kills the worker of `index`, whose job did not end after a stop. The queue continues.
+    pub(super) fn kill_job(&mut self, index: usize, now: Timestamp) {
         let model = &self.models[index];
         let Some(job) = model.job() else {
             return;
@@ -79,23 +79,23 @@ impl Core {
         let why = job.then_unload.unwrap_or(UnloadReason::Fault);
         let since = job.stop.as_ref().map_or(now, |stop| stop.since);
         let seconds = now.saturating_sub(since).as_secs();
-        let gone = AskError::WorkerGone {
+        let gone = RequestError::WorkerGone {
             end: WorkerEnd::Unresponsive { seconds },
-            during: model.doing().to_owned(),
+            during: model.activity().to_owned(),
         };
         self.last_error = Some(format!("{}: {gone}", model.spec.name));
         let error = match why {
-            UnloadReason::Quit => AskError::Quitting,
+            UnloadReason::Quit => RequestError::Quitting,
             _ => gone,
         };
         self.fail_job(index, &error);
         self.kill(index, why, now);
     }
 
-    /// The model of `index` cannot be used any more. It goes when its job has settled.
-    pub(super) fn broke(&mut self, index: usize, source: EngineError, now: Now) {
+    /// Handles that the model of `index` is unusable: unloads it after its job has settled.
+    pub(super) fn model_broke(&mut self, index: usize, source: EngineError, now: Timestamp) {
         self.models[index].is_broken = true;
-        self.count_death(index, &AskError::Engine { source }, now);
+        self.record_crash(index, &RequestError::Engine { source }, now);
         match &mut self.models[index].phase {
             Phase::Generating(job) => {
                 job.then_unload.get_or_insert(UnloadReason::Fault);
@@ -108,21 +108,21 @@ impl Core {
         }
     }
 
-    /// The job of `index` has settled.
+    /// Handles that the job of `index` has settled.
     pub(super) fn job_ended(
         &mut self,
         index: usize,
-        ask: AskId,
+        request_id: RequestId,
         result: Result<JobSummary, EngineError>,
-        now: Now,
+        now: Timestamp,
     ) {
         let model = &mut self.models[index];
         let then_unload = model.job().and_then(|job| job.then_unload);
         model.phase = Phase::Ready;
-        model.used_at = now;
+        model.last_used = now;
         if !model.is_broken {
-            model.finished_something = true;
-            self.strikes.clear(&model.spec);
+            model.has_completed_work = true;
+            self.crashes.clear(&model.spec);
         }
         let outcome = match result {
             Ok(summary) => {
@@ -134,7 +134,7 @@ impl Core {
                 }
             }
             Err(source) if model.is_broken => Outcome::Failed {
-                error: AskError::Engine {
+                error: RequestError::Engine {
                     source: with_advice(source),
                 },
             },
@@ -142,29 +142,30 @@ impl Core {
                 let reason = without_prompt(&source);
                 self.last_error = Some(format!("{}: {reason}", model.spec.name));
                 Outcome::Failed {
-                    error: AskError::Engine { source },
+                    error: RequestError::Engine { source },
                 }
             }
         };
-        self.end(ask, outcome);
+        self.end_request(request_id, outcome);
         if let Some(why) = then_unload {
             self.begin_unload(index, why, now);
         }
     }
 }
 
-/// The error with which a model broke, and what follows from it.
+/// Adds advice for the user to the error that made a model unusable.
 fn with_advice(error: EngineError) -> EngineError {
     match error {
         EngineError::Backend { during, message } => EngineError::Backend {
             during,
-            message: format!("{message}; the model is unloaded, ask again to load it anew"),
+            message: format!("{message}; the model is unloaded; ask again to reload it"),
         },
         other => other,
     }
 }
 
-/// `error` for people who did not ask: a template's message may quote the conversation.
+/// Returns `error` as text for the status, which everybody can read. The message of a template may
+/// quote the conversation and is left out.
 fn without_prompt(error: &EngineError) -> String {
     match error {
         EngineError::Template { .. } => "the chat template refused the conversation".to_owned(),
@@ -180,25 +181,22 @@ fn without_prompt(error: &EngineError) -> String {
     }
 }
 
-/// The request as the machine allows it now.
-fn within(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
+/// Applies the limits in force to the request.
+fn apply_limits(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
     let params = &mut request.params;
-    params.max_tokens = least(params.max_tokens, allowance.max_tokens);
-    params.prefill_chunk = least(params.prefill_chunk, allowance.prefill_chunk);
+    params.max_tokens = min_limit(params.max_tokens, allowance.max_tokens);
+    params.prefill_chunk = min_limit(params.prefill_chunk, allowance.prefill_chunk);
     params.speculate &= allowance.speculation;
     request.fit = match request.fit {
         Truncation::Disabled => Truncation::Disabled,
-        Truncation::DropOldest {
+        Truncation::DropOldest { response_tokens, context_limit } => Truncation::DropOldest {
             response_tokens,
-            context_limit,
-        } => Truncation::DropOldest {
-            response_tokens,
-            context_limit: least(context_limit, allowance.context_length),
+            affordable: min_limit(affordable, allowance.context_length),
         },
     };
     request
 }
 
-fn least(one: Option<usize>, other: Option<usize>) -> Option<usize> {
+fn min_limit(one: Option<usize>, other: Option<usize>) -> Option<usize> {
     one.into_iter().chain(other).min()
 }

@@ -1,7 +1,7 @@
-//! Loading: measure, make room, load; and what happens when that fails.
+//! Loading: estimate the memory, free enough of it, load; and what happens if that fails.
 //!
-//! Rule: one model at a time is on its way in, and it loads only when it fits the budget and every
-//! model that leaves is gone.
+//! Rule: only one model loads at a time. It loads only if it fits the budget and every model that
+//! is being unloaded is gone.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use transom_fit::{Verdict, decide};
 use transom_signals::MemoryPressure;
 
 use super::model::Model;
-use super::{Core, Effect, Now, Phase, WorkerId};
+use super::{Core, Effect, Phase, Timestamp, WorkerId};
 use crate::budget::bytes_under;
-use crate::request::{AskError, ModelSpec};
+use crate::request::{ModelSpec, RequestError};
 use crate::status::{PassedOver, UnloadReason};
 
 impl Core {
-    /// Starts a worker for `spec` and has it read what the model needs.
-    pub(super) fn start(&mut self, spec: Arc<ModelSpec>, now: Now) {
+    /// Starts a worker for `spec` and lets it estimate the memory that the model needs.
+    pub(super) fn start_worker(&mut self, spec: Arc<ModelSpec>, now: Timestamp) {
         self.workers_started += 1;
         let worker = WorkerId(self.workers_started);
         let limits = self.limits(&spec);
@@ -36,8 +36,8 @@ impl Core {
         self.effects.push(effect);
     }
 
-    /// A context length and a KV cache that the user chose stand; the defaults yield to memory
-    /// pressure.
+    /// Returns the limits for loading `spec`. A context length and KV cache chosen by the user are
+    /// kept; defaults are lowered under memory pressure.
     fn limits(&self, spec: &ModelSpec) -> Limits {
         let default = Limits::default();
         let allowance = self.governor.allowance();
@@ -58,8 +58,8 @@ impl Core {
         }
     }
 
-    /// Brings the incoming model `index` on if it can be. Returns whether anything changed.
-    pub(super) fn make_room(&mut self, index: usize, now: Now) -> bool {
+    /// Moves the load of model `index` forward if possible. Returns true if anything changed.
+    pub(super) fn make_room(&mut self, index: usize, now: Timestamp) -> bool {
         let model = &self.models[index];
         let Phase::WaitingForRoom { need } = model.phase else {
             return false;
@@ -69,20 +69,23 @@ impl Core {
             None => model.limits.context_length,
             Some(_) => 0,
         };
-        let in_use = self.staying_bytes();
+        let in_use = self.committed_bytes();
         let evictable = self.evictable_bytes();
         match decide(self.budget_bytes(), &need, in_use, evictable) {
-            Verdict::Fits => self.replace(index, now) || self.load_when_clear(index, now),
-            Verdict::FitsAfterEviction if self.replace(index, now) => true,
+            Verdict::Fits => {
+                self.unload_replaced(index, now) || self.load_when_memory_is_free(index, now)
+            }
+            Verdict::FitsAfterEviction if self.unload_replaced(index, now) => true,
             Verdict::FitsAfterEviction => match self.next_to_evict(&need) {
                 Some(oldest) => {
                     self.begin_unload(oldest, UnloadReason::MakeRoom, now);
                     true
                 }
-                None => self.refuse(index, need, None, now),
+                None => self.refuse_too_large(index, need, None, now),
             },
-            // Tried before anything is taken from the user. Once a load: an engine without a
-            // smaller form says the same again, and then it goes on below.
+            // A small KV cache is tried before other models are unloaded. It is tried once per
+            // load: if the engine has none, it reports the same need again and the other cases
+            // apply.
             Verdict::FitsWithContext(_) | Verdict::TooLarge { .. } if may_shrink => {
                 self.models[index].limits.kv_cache = KvCacheChoice::Small;
                 self.measure(index);
@@ -93,16 +96,16 @@ impl Core {
                 self.measure(index);
                 true
             }
-            Verdict::FitsWithContext(n) => self.refuse(index, need, Some(n), now),
+            Verdict::FitsWithContext(n) => self.refuse_too_large(index, need, Some(n), now),
             Verdict::TooLarge { context_that_fits } => {
-                self.refuse(index, need, context_that_fits, now)
+                self.refuse_too_large(index, need, context_that_fits, now)
             }
         }
     }
 
-    /// The incoming model `index` fits: what is loaded of the same model with other settings goes
-    /// first. Returns whether there was something.
-    fn replace(&mut self, index: usize, now: Now) -> bool {
+    /// Unloads the ready model that the loading model `index`, which fits, replaces: the same model
+    /// with other settings. Returns true if there was one.
+    fn unload_replaced(&mut self, index: usize, now: Timestamp) -> bool {
         let spec = self.models[index].spec.clone();
         let is_old = |model: &Model| model.is_ready() && model.spec.is_same_model(&spec);
         let Some(old) = self.models.iter().position(is_old) else {
@@ -112,38 +115,44 @@ impl Core {
         true
     }
 
-    /// The model is too large for the budget: its asks fail, unless one of them insists.
-    fn refuse(
+    /// Fails the requests for a model that is too large for the budget, unless one of them has
+    /// `over_budget`.
+    fn refuse_too_large(
         &mut self,
         index: usize,
         need: MemoryNeed,
         context_that_fits: Option<usize>,
-        now: Now,
+        now: Timestamp,
     ) -> bool {
         let spec = self.models[index].spec.clone();
-        let insists = |waiting: &super::Waiting| waiting.over_budget && waiting.spec == spec;
+        let insists = |pending: &super::PendingRequest| pending.over_budget && pending.spec == spec;
         if self.queue.iter().any(insists) {
             if let Some(oldest) = self.least_recently_used(|_| true) {
                 self.begin_unload(oldest, UnloadReason::MakeRoom, now);
                 return true;
             }
             self.models[index].is_over_budget = true;
-            return self.load_when_clear(index, now);
+            return self.load_when_memory_is_free(index, now);
         }
-        let error = self.refused_by_stuck(&need).unwrap_or(AskError::TooLarge {
-            name: spec.name.clone(),
-            need,
-            budget_bytes: self.budget_bytes(),
-            in_use_bytes: self.staying_bytes().saturating_sub(self.evictable_bytes()),
-            context_that_fits,
-        });
-        self.give_up(index, error, now);
+        let error = self
+            .refused_by_stuck(&need)
+            .unwrap_or(RequestError::TooLarge {
+                name: spec.name.clone(),
+                need,
+                budget_bytes: self.budget_bytes(),
+                in_use_bytes: self
+                    .committed_bytes()
+                    .saturating_sub(self.evictable_bytes()),
+                context_that_fits,
+            });
+        self.abandon_load(index, error, now);
         true
     }
 
-    /// Loads, unless a model that leaves is still there: what it really held is known, and free,
-    /// only when it is gone. One that does not end is not waited for.
-    fn load_when_clear(&mut self, index: usize, now: Now) -> bool {
+    /// Loads the model `index`, unless another one is still unloading: how much memory that one
+    /// really used is known, and free, only when its process has ended. Processes that cannot be
+    /// killed are not waited for.
+    fn load_when_memory_is_free(&mut self, index: usize, now: Timestamp) -> bool {
         let holds =
             |model: &Model| model.is_unloading() && model.may_hold_memory() && !model.is_stuck();
         if self.models.iter().any(holds) {
@@ -154,96 +163,98 @@ impl Core {
             return false;
         };
         model.phase = Phase::Loading { progress: None };
-        model.load_began = Some(now);
+        model.load_started = Some(now);
         let id = model.spec.id.clone();
         let effect = Effect::Load(model.worker, id, source, model.limits.clone());
         self.effects.push(effect);
         true
     }
 
-    /// The files cannot be used: the next variant if another form may do, else the end of all who
-    /// wait for the model, for they would only fail one after the other.
-    pub(super) fn load_failed(&mut self, index: usize, error: EngineError, now: Now) {
+    /// Handles that the files of `index` cannot be used: tries the next variant if that may help,
+    /// otherwise fails all requests for the model, because each would fail in the same way.
+    pub(super) fn load_failed(&mut self, index: usize, error: EngineError, now: Timestamp) {
         let model = &mut self.models[index];
-        let Some(form) = model
+        let Some(skipped) = model
             .source()
-            .and_then(|source| passed_over(source, &error))
+            .and_then(|source| try_next_variant(source, &error))
         else {
-            return self.give_up(index, AskError::Engine { source: error }, now);
+            return self.abandon_load(index, RequestError::Engine { source: error }, now);
         };
-        model.passed_over.push(form);
+        model.passed_over.push(skipped);
         if model.variant + 1 < model.spec.variants.len() {
             model.variant += 1;
-            let need = model.need.take().filter(|_| model.load_began.is_some());
+            let need = model.need.take().filter(|_| model.load_started.is_some());
             let failed_bytes = need.map_or(0, |need| need.total_bytes());
             model.failed_load_bytes = model.failed_load_bytes.max(failed_bytes);
-            model.load_began = None;
+            model.load_started = None;
             model.is_over_budget = false;
             let spec = model.spec.clone();
             self.models[index].limits = self.limits(&spec);
             self.measure(index);
         } else if model.passed_over.len() > 1 {
             let name = model.spec.name.clone();
-            let forms = model.passed_over.clone();
-            self.give_up(index, AskError::NoFormRuns { name, forms }, now);
+            let variants = model.passed_over.clone();
+            self.abandon_load(index, RequestError::NoVariantRuns { name, variants }, now);
         } else {
-            self.give_up(index, AskError::Engine { source: error }, now);
+            self.abandon_load(index, RequestError::Engine { source: error }, now);
         }
     }
 
-    fn give_up(&mut self, index: usize, error: AskError, now: Now) {
+    fn abandon_load(&mut self, index: usize, error: RequestError, now: Timestamp) {
         let spec = self.models[index].spec.clone();
         self.last_error = Some(format!("{}: {error}", spec.name));
-        self.fail_queued(|waiting| waiting.spec == spec, &error);
-        self.let_go(index, UnloadReason::LoadEnded, now);
+        self.fail_queued(|pending| pending.spec == spec, &error);
+        self.release(index, UnloadReason::LoadEnded, now);
     }
 
-    /// Bytes of the budget that models take which are not on their way out, and processes that do not
-    /// end.
-    pub(super) fn staying_bytes(&self) -> u64 {
+    /// Returns the bytes of the budget used by models that are not being unloaded and by processes
+    /// that cannot be killed.
+    pub(super) fn committed_bytes(&self) -> u64 {
         let stuck = self.stuck_bytes();
         let staying = self.models.iter().filter(|model| !model.is_unloading());
         staying
-            .map(Model::held_bytes)
+            .map(Model::reserved_bytes)
             .fold(stuck, u64::saturating_add)
     }
 
-    /// Bytes that models may use together under the memory pressure that there is.
+    /// Returns the bytes that models may use together under the present memory pressure.
     pub(super) fn budget_bytes(&self) -> u64 {
         bytes_under(self.governor.allowance().memory, &self.budget)
     }
 
     pub(super) fn evictable_bytes(&self) -> u64 {
         let ready = self.models.iter().filter(|model| model.is_ready());
-        ready.map(Model::held_bytes).fold(0, u64::saturating_add)
+        ready
+            .map(Model::reserved_bytes)
+            .fold(0, u64::saturating_add)
     }
 
-    /// Of the ready models, the one to make room for `need`: where one alone is enough, no other
-    /// is unloaded first.
+    /// Returns the ready model to unload to make room for `need`. Prefers one that is large enough
+    /// alone, so that no other has to be unloaded.
     fn next_to_evict(&self, need: &MemoryNeed) -> Option<usize> {
-        let wanted = self.staying_bytes().saturating_add(need.total_bytes());
-        let missing = wanted.saturating_sub(self.budget_bytes());
-        self.least_recently_used(|model| model.held_bytes() >= missing)
+        let total = self.committed_bytes().saturating_add(need.total_bytes());
+        let missing = total.saturating_sub(self.budget_bytes());
+        self.least_recently_used(|model| model.reserved_bytes() >= missing)
             .or_else(|| self.least_recently_used(|_| true))
     }
 
-    /// The ready model that was not used for longest, among those that `may_go`.
+    /// Returns the least recently used ready model that `may_go` accepts.
     pub(super) fn least_recently_used(&self, may_go: impl Fn(&Model) -> bool) -> Option<usize> {
         let ready = self.models.iter().enumerate();
         ready
             .filter(|(_, model)| model.is_ready() && may_go(model))
-            .min_by_key(|(_, model)| model.used_at)
+            .min_by_key(|(_, model)| model.last_used)
             .map(|(index, _)| index)
     }
 }
 
-/// Why another form of the model is tried after `error` of this one: no engine runs it, or it is not
-/// there at all, as a form that is yet to be made. `None` where another form would only hide what
-/// is wrong: too little memory, or files that are damaged or incomplete.
-fn passed_over(form: &ModelSource, error: &EngineError) -> Option<PassedOver> {
+/// Returns why another variant is tried after this `error`: no engine supports this variant, or its
+/// file does not exist (for example because it is not converted yet). Returns `None` if another
+/// variant would only hide the problem: too little memory, or damaged or incomplete files.
+fn try_next_variant(variant: &ModelSource, error: &EngineError) -> Option<PassedOver> {
     let reason = match error {
         EngineError::Unsupported { reason, .. } => reason.clone(),
-        EngineError::NotFound { path, what, .. } if *path == form.path => {
+        EngineError::NotFound { path, what, .. } if *path == variant.path => {
             format!("{what} not found")
         }
         EngineError::NotFound { .. }
@@ -256,6 +267,6 @@ fn passed_over(form: &ModelSource, error: &EngineError) -> Option<PassedOver> {
         | EngineError::Canceled
         | EngineError::Backend { .. } => return None,
     };
-    let path = form.path.clone();
+    let path = variant.path.clone();
     Some(PassedOver { path, reason })
 }

@@ -1,7 +1,7 @@
-//! One model and what it is doing: the state of its worker, as far as decisions need it.
+//! The state of one model and its worker, as far as the core's decisions need it.
 //!
-//! Rule: a model's memory counts from [`Model::load_began`] until its entry is gone, and its entry
-//! goes only with its process.
+//! Rule: a model's memory counts from [`Model::load_started`] until its entry is removed, and the
+//! entry is removed only when its process is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,50 +11,50 @@ use transom_engine::{
 };
 use transom_engine_host::wire::{LoadFootprint, UnloadFootprint};
 
-use super::{Now, WorkerId};
-use crate::request::{AskId, ModelSpec};
+use super::{Timestamp, WorkerId};
+use crate::request::{ModelSpec, RequestId};
 use crate::status::{PassedOver, UnloadReason};
 
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     pub(super) worker: WorkerId,
     pub(super) spec: Arc<ModelSpec>,
-    /// Which of the spec's variants is tried, or loaded.
+    /// Index of the variant in use.
     pub(super) variant: usize,
     pub(super) limits: Limits,
     pub(super) phase: Phase,
     /// Known once measured.
     pub(super) need: Option<MemoryNeed>,
     /// Set with [`super::Effect::Load`].
-    pub(super) load_began: Option<Now>,
-    /// Bytes of the budget of loads of other variants that failed, of which its process may still hold
-    /// something; 0 if there were none.
+    pub(super) load_started: Option<Timestamp>,
+    /// Bytes that failed loads of other variants reserved in the budget and that the process may
+    /// still hold; 0 if there were none.
     pub(super) failed_load_bytes: u64,
     pub(super) load_time: Option<Duration>,
-    /// A person insisted, so it does not make room for a budget lowered later.
+    /// The user chose to exceed the budget, so lowering the budget does not unload it.
     pub(super) is_over_budget: bool,
     pub(super) info: Option<Box<ModelInfo>>,
     pub(super) memory: Option<MemoryUse>,
-    /// Of its process, before the load and now.
+    /// Footprint of its process before the load and now.
     pub(super) footprint: Option<LoadFootprint>,
     pub(super) restored_tokens: usize,
-    /// Conversations were forgotten during its load, which may have taken one up.
-    pub(super) forgets_when_loaded: bool,
+    /// Conversations were deleted during its load, which may have restored one.
+    pub(super) clears_cache_when_loaded: bool,
     /// The variants before this one, and why they do not run.
     pub(super) passed_over: Vec<PassedOver>,
-    pub(super) used_at: Now,
+    pub(super) last_used: Timestamp,
     pub(super) n_answered: u64,
-    /// Its worker did what somebody asked for, so its death is not the start of a series.
-    pub(super) finished_something: bool,
-    /// Its engine panicked or its backend failed, so it answers nothing more.
+    /// Its worker has completed a request, so a crash is not the first of a series.
+    pub(super) has_completed_work: bool,
+    /// Its engine panicked or its backend failed; it cannot generate any more.
     pub(super) is_broken: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Phase {
-    /// Files are read to learn what it needs.
+    /// Reading files to estimate the memory need.
     Measuring,
-    /// Measured; others make room, or the machine allows no load now.
+    /// Measured; waiting for other models to unload, or for requests to be unblocked.
     WaitingForRoom {
         need: MemoryNeed,
     },
@@ -68,25 +68,25 @@ pub(super) enum Phase {
 
 #[derive(Debug, Clone)]
 pub(super) struct Job {
-    pub(super) ask: AskId,
+    pub(super) request_id: RequestId,
     pub(super) stop: Option<Stop>,
-    /// Critical memory pressure gives it until then.
-    pub(super) finish_by: Option<Now>,
-    /// Its model goes when it has settled.
+    /// Deadline that critical memory pressure sets.
+    pub(super) finish_by: Option<Timestamp>,
+    /// Reason to unload the model after the job has settled.
     pub(super) then_unload: Option<UnloadReason>,
 }
 
 impl Job {
-    pub(super) fn new(ask: AskId) -> Self {
+    pub(super) fn new(request_id: RequestId) -> Self {
         Self {
-            ask,
+            request_id,
             stop: None,
             finish_by: None,
             then_unload: None,
         }
     }
 
-    pub(super) fn deadline(&self) -> Option<Now> {
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
         match &self.stop {
             None => self.finish_by,
             Some(stop) => Some(stop.settle_by),
@@ -94,43 +94,43 @@ impl Job {
     }
 }
 
-/// A job was told to stop. Rule: every stop has a deadline.
+/// The stop of a job. Rule: every stop has a deadline.
 #[derive(Debug, Clone)]
 pub(super) struct Stop {
-    pub(super) since: Now,
-    /// Its worker is killed if the job has not settled by then.
-    pub(super) settle_by: Now,
+    pub(super) since: Timestamp,
+    /// The worker is killed if the job has not settled by then.
+    pub(super) settle_by: Timestamp,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Unloading {
     pub(super) why: UnloadReason,
     pub(super) step: UnloadStep,
-    pub(super) since: Now,
-    /// Killed if its process is still there.
-    pub(super) kill_at: Now,
-    /// Bytes of the process with its model dropped.
+    pub(super) since: Timestamp,
+    /// The process is killed if it still exists by then.
+    pub(super) kill_at: Timestamp,
+    /// Footprint of the process after dropping the model, in bytes.
     pub(super) freed_to_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnloadStep {
-    /// Its load was told to stop.
-    EndingLoad,
-    /// The model is dropped, and measured.
+    /// The load was told to stop.
+    StoppingLoad,
+    /// The model is being dropped and the footprint measured.
     Freeing,
-    /// Let go; the process ends.
-    Leaving,
+    /// Released; the process exits.
+    Exiting,
     /// Killed; the process ends, or is reported as stuck.
     Killed,
-    /// Killed, and the process does not end.
+    /// Killed, but the process does not end.
     Stuck { process_id: u32 },
 }
 
 impl Unloading {
-    pub(super) fn deadline(&self) -> Option<Now> {
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
         match self.step {
-            UnloadStep::EndingLoad | UnloadStep::Freeing | UnloadStep::Leaving => {
+            UnloadStep::StoppingLoad | UnloadStep::Freeing | UnloadStep::Exiting => {
                 Some(self.kill_at)
             }
             UnloadStep::Killed | UnloadStep::Stuck { .. } => None,
@@ -139,7 +139,12 @@ impl Unloading {
 }
 
 impl Model {
-    pub(super) fn new(worker: WorkerId, spec: Arc<ModelSpec>, limits: Limits, now: Now) -> Self {
+    pub(super) fn new(
+        worker: WorkerId,
+        spec: Arc<ModelSpec>,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Self {
         Self {
             worker,
             spec,
@@ -147,7 +152,7 @@ impl Model {
             limits,
             phase: Phase::Measuring,
             need: None,
-            load_began: None,
+            load_started: None,
             failed_load_bytes: 0,
             load_time: None,
             is_over_budget: false,
@@ -155,21 +160,21 @@ impl Model {
             memory: None,
             footprint: None,
             restored_tokens: 0,
-            forgets_when_loaded: false,
+            clears_cache_when_loaded: false,
             passed_over: Vec::new(),
-            used_at: now,
+            last_used: now,
             n_answered: 0,
-            finished_something: false,
+            has_completed_work: false,
             is_broken: false,
         }
     }
 
-    /// Returns true if an ask for `spec` may be answered by this model as it is loaded or is being
-    /// loaded: it is the same model, with at least the context length and just the kind of KV cache
-    /// that `spec` chooses.
+    /// Returns true if this model, as it is loaded or being loaded, can serve a request for `spec`:
+    /// it is the same model with at least the context length and exactly the kind of KV cache that
+    /// `spec` chooses.
     pub(super) fn serves(&self, spec: &ModelSpec) -> bool {
-        let has_context = spec.context_length.is_none_or(|wanted| {
-            self.context_of(wanted) <= self.context_of(self.limits.context_length)
+        let has_context = spec.context_length.is_none_or(|requested| {
+            self.context_of(requested) <= self.context_of(self.limits.context_length)
         });
         let has_cache = match spec.kv_cache {
             KvCacheChoice::Automatic => true,
@@ -178,7 +183,8 @@ impl Model {
         has_context && has_cache && self.spec.is_same_model(spec)
     }
 
-    /// The context that it has if it is loaded for `n` tokens: its own is the most, once known.
+    /// Returns the context length that results from loading with `n` tokens: at most the model's
+    /// own maximum, if known.
     fn context_of(&self, n: usize) -> usize {
         let of_model = self.need.map(|need| need.context_length);
         let own = of_model.filter(|own| *own < self.limits.context_length);
@@ -189,7 +195,7 @@ impl Model {
         self.spec.variants.get(self.variant)
     }
 
-    /// On its way to be loaded. There is at most one such model.
+    /// Returns true if the model is measured, waiting or loading. At most one model is.
     pub(super) fn is_incoming(&self) -> bool {
         match self.phase {
             Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => true,
@@ -216,7 +222,7 @@ impl Model {
         }
     }
 
-    /// Loaded, and staying so.
+    /// Returns true if the model is loaded and not about to be unloaded.
     pub(super) fn is_loaded(&self) -> bool {
         match &self.phase {
             Phase::Ready => true,
@@ -228,32 +234,32 @@ impl Model {
         }
     }
 
-    /// Bytes of the budget that it takes: all that it may come to need.
-    pub(super) fn held_bytes(&self) -> u64 {
-        match (self.load_began, &self.need) {
+    /// Returns the bytes of the budget reserved for the model: the maximum that it may need.
+    pub(super) fn reserved_bytes(&self) -> u64 {
+        match (self.load_started, &self.need) {
             (Some(_), Some(need)) => need.total_bytes(),
             (Some(_), None) | (None, _) => 0,
         }
     }
 
-    /// Its process costs so much now.
-    pub(super) fn costs(&mut self, bytes: u64) {
+    /// Sets the current footprint of its process.
+    pub(super) fn set_process_bytes(&mut self, bytes: u64) {
         if let Some(footprint) = &mut self.footprint {
             footprint.loaded_bytes = bytes;
         }
     }
 
-    /// It was dropped; `footprint` is that of its process around it.
+    /// Records the footprint around dropping the model.
     pub(super) fn freed(&mut self, footprint: Option<UnloadFootprint>) {
         if let (Phase::Unloading(unloading), Some(footprint)) = (&mut self.phase, footprint) {
             unloading.freed_to_bytes = Some(footprint.after_bytes);
-            self.costs(footprint.loaded_bytes);
+            self.set_process_bytes(footprint.loaded_bytes);
         }
     }
 
-    /// Bytes that its process takes beyond those before the load; `None` where the system does not
-    /// tell. While it is unloaded, those it took with the model.
-    pub(super) fn growth_bytes(&self) -> Option<u64> {
+    /// Returns the growth of its process since before the load in bytes; `None` if the system does
+    /// not report footprints. During an unload, the growth with the model still loaded.
+    pub(super) fn footprint_growth(&self) -> Option<u64> {
         let footprint = self.footprint?;
         Some(
             footprint
@@ -262,8 +268,8 @@ impl Model {
         )
     }
 
-    /// Bytes of that which its process kept when it was dropped; `None` before.
-    pub(super) fn left_bytes(&self) -> Option<u64> {
+    /// Returns the growth that remained after dropping the model; `None` before that.
+    pub(super) fn residual_bytes(&self) -> Option<u64> {
         let Phase::Unloading(unloading) = &self.phase else {
             return None;
         };
@@ -271,22 +277,22 @@ impl Model {
         Some(unloading.freed_to_bytes?.saturating_sub(before_bytes))
     }
 
-    /// Bytes that its process holds of it: what the process grew by, or what the engine counts where
-    /// that is more, as with weights that are mapped.
-    pub(super) fn held_by_process_bytes(&self) -> Option<u64> {
+    /// Returns the bytes that its process holds for the model: the growth of the process, or the
+    /// engine's own count if that is larger, as with memory-mapped weights.
+    pub(super) fn process_held_bytes(&self) -> Option<u64> {
         let by_engine = self.memory.map_or(0, |memory| {
             memory.weight_bytes + memory.kv_cache_bytes + memory.allocator_cache_bytes
         });
-        Some(self.growth_bytes()?.max(by_engine))
+        Some(self.footprint_growth()?.max(by_engine))
     }
 
-    /// Whether its process may hold memory of a model.
+    /// Returns true if its process may hold the memory of a model.
     pub(super) fn may_hold_memory(&self) -> bool {
-        self.load_began.is_some() || self.failed_load_bytes > 0
+        self.load_started.is_some() || self.failed_load_bytes > 0
     }
 
-    /// What it is doing, for messages.
-    pub(super) fn doing(&self) -> &'static str {
+    /// Returns what the model is doing, for messages.
+    pub(super) fn activity(&self) -> &'static str {
         match self.phase {
             Phase::Measuring => "reading the model's files",
             Phase::WaitingForRoom { .. } => "waiting for room",

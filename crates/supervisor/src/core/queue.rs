@@ -1,6 +1,6 @@
-//! The queue: who waits, what they are told, and how they end before they begin.
+//! The queue: pending requests, their progress events, and how they end before they start.
 //!
-//! Rule: whoever leaves the queue without becoming a job is told its end in the same step.
+//! Rule: a request that leaves the queue without becoming a job gets its end in the same step.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,58 +8,58 @@ use std::time::Duration;
 
 use transom_engine::{EngineError, FinishReason, LoadProgress, Stats};
 
-use super::{Core, Effect, Now, Phase};
-use crate::answer::{AnswerEvent, Outcome};
-use crate::governor::Because;
-use crate::request::{Ask, AskError, AskId, ModelSpec, WhenHeld, Work};
+use super::{Core, Effect, Phase, Timestamp};
+use crate::governor::LimitReason;
+use crate::request::{ModelRequest, ModelSpec, RequestError, RequestId, WhenBlocked, Work};
+use crate::response::{Outcome, ResponseEvent};
 use crate::variants;
 
-/// An ask that waits. The first of the queue may have its model loading.
+/// A queued request. The model of the first one may be loading.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
-    pub(super) id: AskId,
+pub(super) struct PendingRequest {
+    pub(super) id: RequestId,
     pub(super) spec: Arc<ModelSpec>,
     pub(super) work: Work,
     pub(super) over_budget: bool,
-    /// Loads of its model that memory pressure ended.
-    pub(super) n_sheds: u8,
-    when_held: WhenHeld,
-    held_since: Option<Now>,
-    told: Told,
+    /// Number of loads of its model that memory pressure ended.
+    pub(super) n_shed_loads: u8,
+    when_blocked: WhenBlocked,
+    blocked_since: Option<Timestamp>,
+    reported: ReportedState,
 }
 
-/// What an ask was told last, so that nothing is told twice.
+/// The last progress sent for a request, so that none is sent twice.
 #[derive(Debug, Clone, PartialEq)]
-enum Told {
-    Nothing,
-    Queued(usize, Option<Because>),
+enum ReportedState {
+    None,
+    Queued(usize, Option<LimitReason>),
     Loading(Option<LoadProgress>),
 }
 
 impl Core {
-    pub(super) fn accept(&mut self, id: AskId, ask: Ask) {
-        if let Err(error) = self.admit(&ask) {
-            return self.end(id, Outcome::Failed { error });
+    pub(super) fn enqueue(&mut self, id: RequestId, request: ModelRequest) {
+        if let Err(error) = self.admit(&request) {
+            return self.end_request(id, Outcome::Failed { error });
         }
-        let spec = self.shared(ask.model);
-        self.queue.push_back(Waiting {
+        let spec = self.shared_spec(request.model);
+        self.queue.push_back(PendingRequest {
             id,
             spec,
-            work: ask.work,
-            over_budget: ask.over_budget,
-            n_sheds: 0,
-            when_held: ask.when_held,
-            held_since: None,
-            told: Told::Nothing,
+            work: request.work,
+            over_budget: request.over_budget,
+            n_shed_loads: 0,
+            when_blocked: request.when_blocked,
+            blocked_since: None,
+            reported: ReportedState::None,
         });
     }
 
-    fn admit(&self, ask: &Ask) -> Result<(), AskError> {
+    fn admit(&self, request: &ModelRequest) -> Result<(), RequestError> {
         if self.is_quitting {
-            return Err(AskError::Quitting);
+            return Err(RequestError::Quitting);
         }
-        if ask.model.variants.is_empty() {
-            return Err(AskError::Engine {
+        if request.model.variants.is_empty() {
+            return Err(RequestError::Engine {
                 source: EngineError::InvalidParameter {
                     name: "variants".into(),
                     value: "an empty list".to_owned(),
@@ -67,103 +67,107 @@ impl Core {
                 },
             });
         }
-        // Whoever only wants a model that is there does not wait.
-        if ask.work == Work::Load && self.loaded(&ask.model).is_some() {
+        // A load request for a loaded model never waits.
+        if request.work == Work::Load && self.loaded(&request.model).is_some() {
             return Ok(());
         }
-        // One is being served and does not wait.
+        // One request is being served and does not wait.
         let waiting = (self.queue.len() + self.n_running()).saturating_sub(1);
         let is_first = self.queue.is_empty() && self.n_running() == 0;
         if !is_first && waiting >= self.tuning.queue_limit {
-            return Err(AskError::Busy { waiting });
+            return Err(RequestError::Busy { waiting });
         }
         Ok(())
     }
 
-    /// The spec as others hold it already, so that equal specs are one allocation; else with its
-    /// variants in the order in which they are tried.
-    fn shared(&self, spec: ModelSpec) -> Arc<ModelSpec> {
-        let of_models = self.models.iter().map(|model| &model.spec);
-        let of_queue = self.queue.iter().map(|waiting| &waiting.spec);
-        let known = of_models.chain(of_queue).find(|known| ***known == spec);
+    /// Returns the stored spec that equals `spec`, so that equal specs share one allocation. If
+    /// there is none, returns `spec` with its variants in the order in which they are tried.
+    fn shared_spec(&self, spec: ModelSpec) -> Arc<ModelSpec> {
+        let loaded_specs = self.models.iter().map(|model| &model.spec);
+        let of_queue = self.queue.iter().map(|pending| &pending.spec);
+        let known = loaded_specs.chain(of_queue).find(|known| ***known == spec);
         known.cloned().unwrap_or_else(|| {
             let variants = variants::in_order(spec.variants, &self.hardware);
             Arc::new(ModelSpec { variants, ..spec })
         })
     }
 
-    pub(super) fn cancel(&mut self, id: AskId, now: Now) {
-        if let Some(index) = self.queue.iter().position(|waiting| waiting.id == id) {
+    pub(super) fn cancel(&mut self, id: RequestId, now: Timestamp) {
+        if let Some(index) = self.queue.iter().position(|pending| pending.id == id) {
             self.queue.remove(index);
             let (reason, stats) = (FinishReason::Canceled, Stats::default());
-            return self.end(id, Outcome::Finished { reason, stats });
+            return self.end_request(id, Outcome::Finished { reason, stats });
         }
-        let runs = |model: &super::Model| model.job().is_some_and(|job| job.ask == id);
+        let runs = |model: &super::Model| model.job().is_some_and(|job| job.request_id == id);
         if let Some(index) = self.models.iter().position(runs) {
             self.stop_job(index, FinishReason::Canceled, now);
         }
     }
 
-    /// Ends those waiting asks that `which` picks.
-    pub(super) fn fail_queued(&mut self, which: impl Fn(&Waiting) -> bool, error: &AskError) {
+    /// Fails the pending requests that `which` selects.
+    pub(super) fn fail_queued(
+        &mut self,
+        which: impl Fn(&PendingRequest) -> bool,
+        error: &RequestError,
+    ) {
         let (failed, kept): (VecDeque<_>, _) = self.queue.drain(..).partition(which);
         self.queue = kept;
-        for waiting in failed {
+        for pending in failed {
             let error = error.clone();
-            self.end(waiting.id, Outcome::Failed { error });
+            self.end_request(pending.id, Outcome::Failed { error });
         }
     }
 
-    /// Keeps the time of those whom the machine holds back, and ends those who waited too long.
-    pub(super) fn hold(&mut self, now: Now) {
-        let Some(because) = self.held() else {
-            for waiting in &mut self.queue {
-                waiting.held_since = None;
+    /// Tracks how long requests have been blocked, and fails those that were blocked too long.
+    pub(super) fn expire_blocked_requests(&mut self, now: Timestamp) {
+        let Some(reason) = self.blocked_by() else {
+            for pending in &mut self.queue {
+                pending.blocked_since = None;
             }
             return;
         };
-        // Of the machine people do not know how long it lasts; a pause is their own to end.
-        let has_limit = because != Because::Paused;
-        for waiting in &mut self.queue {
-            let since = waiting.held_since.unwrap_or(now);
-            waiting.held_since = has_limit.then_some(since);
+        // How long signals last is unknown; a pause is ended by the user.
+        let has_limit = reason != LimitReason::Paused;
+        for pending in &mut self.queue {
+            let since = pending.blocked_since.unwrap_or(now);
+            pending.blocked_since = has_limit.then_some(since);
         }
-        let retry_after = self.tuning.longest_hold.max(Duration::from_secs(1));
-        let error = AskError::Held {
-            because,
+        let retry_after = self.tuning.max_blocked_time.max(Duration::from_secs(1));
+        let error = RequestError::Blocked {
+            reason,
             retry_after,
         };
-        let longest = self.tuning.longest_hold;
-        self.fail_queued(|waiting| waiting.waited_enough(longest, now), &error);
+        let longest = self.tuning.max_blocked_time;
+        self.fail_queued(|pending| pending.has_waited_enough(longest, now), &error);
     }
 
-    pub(super) fn held_until(&self, waiting: &Waiting) -> Option<Now> {
-        Some(waiting.held_since? + self.tuning.longest_hold)
+    pub(super) fn blocked_until(&self, pending: &PendingRequest) -> Option<Timestamp> {
+        Some(pending.blocked_since? + self.tuning.max_blocked_time)
     }
 
-    /// Why no ask may begin now.
-    pub(super) fn held(&self) -> Option<Because> {
-        self.governor.allowance().held
+    /// Returns why no request may start now.
+    pub(super) fn blocked_by(&self) -> Option<LimitReason> {
+        self.governor.allowance().blocked_by
     }
 
-    /// Ends the asks that only wanted a model loaded which is loaded.
-    pub(super) fn answer_loads(&mut self, now: Now) {
+    /// Ends load requests whose model is loaded.
+    pub(super) fn finish_load_requests(&mut self, now: Timestamp) {
         let mut index = 0;
-        while let Some(waiting) = self.queue.get(index) {
+        while let Some(pending) = self.queue.get(index) {
             let loaded = self
-                .loaded(&waiting.spec)
-                .filter(|_| waiting.work == Work::Load);
+                .loaded(&pending.spec)
+                .filter(|_| pending.work == Work::Load);
             let Some(model) = loaded else {
                 index += 1;
                 continue;
             };
-            let id = waiting.id;
+            let id = pending.id;
             self.queue.remove(index);
-            self.models[model].used_at = now;
-            self.models[model].finished_something = true;
-            self.strikes.clear(&self.models[model].spec);
+            self.models[model].last_used = now;
+            self.models[model].has_completed_work = true;
+            self.crashes.clear(&self.models[model].spec);
             if let Some(info) = self.models[model].info.clone() {
-                self.end(id, Outcome::Loaded { info });
+                self.end_request(id, Outcome::Loaded { info });
             }
         }
     }
@@ -173,16 +177,16 @@ impl Core {
         self.models.iter().position(is_it)
     }
 
-    /// Tells every waiting ask what changed for it.
-    pub(super) fn tell_queue(&mut self) {
+    /// Sends progress to every pending request whose state changed.
+    pub(super) fn report_queue(&mut self) {
         let n_before = self.n_running();
-        let held = self.held();
+        let blocked_by = self.blocked_by();
         for index in 0..self.queue.len() {
-            let waiting = &self.queue[index];
-            let is_served = index + n_before == 0 && held.is_none();
-            let news = match self.models.iter().find(|model| model.is_incoming()) {
-                Some(model) if is_served && model.serves(&waiting.spec) => {
-                    Told::Loading(match model.phase {
+            let pending = &self.queue[index];
+            let is_served = index + n_before == 0 && blocked_by.is_none();
+            let state = match self.models.iter().find(|model| model.is_incoming()) {
+                Some(model) if is_served && model.serves(&pending.spec) => {
+                    ReportedState::Loading(match model.phase {
                         Phase::Loading { progress } => progress,
                         Phase::Measuring
                         | Phase::WaitingForRoom { .. }
@@ -191,40 +195,42 @@ impl Core {
                         | Phase::Unloading(_) => None,
                     })
                 }
-                Some(_) | None => Told::Queued(index + n_before, held),
+                Some(_) | None => ReportedState::Queued(index + n_before, blocked_by),
             };
-            if news != waiting.told {
-                let event = news.event();
-                self.effects.push(Effect::Tell(waiting.id, event));
-                self.queue[index].told = news;
+            if state != pending.reported {
+                let event = state.event();
+                self.effects.push(Effect::Respond(pending.id, event));
+                self.queue[index].reported = state;
             }
         }
     }
 
-    pub(super) fn end(&mut self, id: AskId, outcome: Outcome) {
-        let event = AnswerEvent::Ended { outcome };
-        self.effects.push(Effect::Tell(id, event));
+    pub(super) fn end_request(&mut self, id: RequestId, outcome: Outcome) {
+        let event = ResponseEvent::Ended { outcome };
+        self.effects.push(Effect::Respond(id, event));
     }
 }
 
-impl Waiting {
-    fn waited_enough(&self, longest: Duration, now: Now) -> bool {
-        match self.when_held {
-            WhenHeld::Refuse => true,
-            WhenHeld::Wait => self.held_since.is_some_and(|since| since + longest <= now),
+impl PendingRequest {
+    fn has_waited_enough(&self, longest: Duration, now: Timestamp) -> bool {
+        match self.when_blocked {
+            WhenBlocked::Refuse => true,
+            WhenBlocked::Wait => self
+                .blocked_since
+                .is_some_and(|since| since + longest <= now),
         }
     }
 }
 
-impl Told {
-    fn event(&self) -> AnswerEvent {
+impl ReportedState {
+    fn event(&self) -> ResponseEvent {
         match self {
-            Self::Nothing => AnswerEvent::Loading { progress: None },
-            Self::Queued(position, held) => AnswerEvent::Queued {
+            Self::None => ResponseEvent::Loading { progress: None },
+            Self::Queued(position, blocked_by) => ResponseEvent::Queued {
                 position: *position,
-                held: *held,
+                blocked_by: *blocked_by,
             },
-            Self::Loading(progress) => AnswerEvent::Loading {
+            Self::Loading(progress) => ResponseEvent::Loading {
                 progress: *progress,
             },
         }

@@ -1,16 +1,17 @@
-//! The state as people see it.
+//! Builds the status from the core's state.
 
-use super::{Core, Model, Now, Phase};
-use crate::status::{ModelStatus, PhaseStatus, QueuedAsk, Status};
+use super::{Core, Model, Phase, Timestamp};
+use crate::status::{ModelStatus, PhaseStatus, QueuedRequest, Status};
 
 impl Core {
-    /// A snapshot at `now`. Its revision and process id are 0, for whoever publishes it to fill in.
-    pub fn status(&self, now: Now) -> Status {
+    /// Returns a snapshot at `now`. The publisher fills in revision and process id, which are 0
+    /// here.
+    pub fn status(&self, now: Timestamp) -> Status {
         let allowance = self.governor.allowance();
         let models = self.models.iter();
-        let queue = self.queue.iter().map(|waiting| QueuedAsk {
-            ask: waiting.id,
-            model: waiting.spec.name.clone(),
+        let queue = self.queue.iter().map(|pending| QueuedRequest {
+            request_id: pending.id,
+            model: pending.spec.name.clone(),
         });
         Status {
             revision: 0,
@@ -21,7 +22,9 @@ impl Core {
                 .collect(),
             queue: queue.collect(),
             budget_bytes: self.budget_bytes(),
-            in_use_bytes: models.map(Model::held_bytes).fold(0, u64::saturating_add),
+            in_use_bytes: models
+                .map(Model::reserved_bytes)
+                .fold(0, u64::saturating_add),
             signals: self.governor.signals(),
             allowance: allowance.clone(),
             is_paused: self.governor.is_paused(),
@@ -31,7 +34,7 @@ impl Core {
         }
     }
 
-    fn describe(&self, model: &Model, now: Now) -> ModelStatus {
+    fn describe(&self, model: &Model, now: Timestamp) -> ModelStatus {
         ModelStatus {
             id: model.spec.id.clone(),
             name: model.spec.name.clone(),
@@ -40,7 +43,7 @@ impl Core {
             info: model.info.as_deref().cloned(),
             need: model.need,
             memory: model.memory,
-            footprint_bytes: model.growth_bytes(),
+            footprint_bytes: model.footprint_growth(),
             load_time: model.load_time,
             passed_over: model.passed_over.clone(),
             restored_tokens: model.restored_tokens,
@@ -66,7 +69,7 @@ fn describe_phase(phase: &Phase) -> PhaseStatus {
         },
         Phase::Ready => PhaseStatus::Ready,
         Phase::Generating(job) => PhaseStatus::Generating {
-            ask: job.ask,
+            request_id: job.request_id,
             is_stopping: job.stop.is_some(),
         },
         Phase::Unloading(unloading) => PhaseStatus::Unloading { why: unloading.why },

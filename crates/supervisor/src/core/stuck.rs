@@ -1,45 +1,52 @@
-//! Processes that were killed and do not end, because they hang in a driver or wait for a dead network
+//! Processes that were killed but do not end, because they hang in a driver or on a dead network
 //! share.
 //!
-//! Rule: such a process holds its bytes of the budget, and nothing waits for it.
+//! Rule: such a process keeps its bytes of the budget, and nothing waits for it.
 
 use transom_engine::MemoryNeed;
 use transom_engine_host::WorkerEnd;
 use transom_fit::{Verdict, decide};
 
 use super::model::{Model, UnloadStep};
-use super::{Core, Now, Phase, WorkerId};
-use crate::request::AskError;
+use super::{Core, Phase, Timestamp, WorkerId};
+use crate::request::RequestError;
 use crate::status::UnloadReason;
 
 impl Core {
-    /// The process of `index` was killed, by us or by its watchdog (`end` says why), and is still
-    /// there.
-    pub(super) fn stuck(&mut self, index: usize, process_id: u32, end: WorkerEnd, now: Now) {
+    /// Handles that the process of `index` was killed, by the core or by its watchdog (`end` is the
+    /// reason), but does not end.
+    pub(super) fn process_stuck(
+        &mut self,
+        index: usize,
+        process_id: u32,
+        end: WorkerEnd,
+        now: Timestamp,
+    ) {
         if !self.models[index].is_unloading() {
-            self.fail_job_of_dead(index, end, now);
+            self.fail_job_of_dead_worker(index, end, now);
         }
         let step = UnloadStep::Stuck { process_id };
-        self.enter(index, UnloadReason::Fault, step, now);
+        self.set_unload_step(index, UnloadReason::Fault, step, now);
         self.last_error = self.models[index].stuck().map(|error| error.to_string());
     }
 
-    /// The workers whose processes do not end, and what to tell whoever waits for that.
-    pub(crate) fn stuck_workers(&self) -> impl Iterator<Item = (WorkerId, AskError)> {
+    /// Returns the workers whose processes do not end, with the error for callers that wait for
+    /// them.
+    pub(crate) fn stuck_workers(&self) -> impl Iterator<Item = (WorkerId, RequestError)> {
         let models = self.models.iter();
         models.filter_map(|model| Some((model.worker, model.stuck()?)))
     }
 
-    /// Bytes of the budget that processes hold which do not end.
+    /// Returns the bytes of the budget held by processes that do not end.
     pub(super) fn stuck_bytes(&self) -> u64 {
         let stuck = self.models.iter().filter(|model| model.is_stuck());
         stuck.map(Model::stuck_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Why a model with this `need` is refused although it would fit without a process that does not
-    /// end; `None` if it would not.
-    pub(super) fn refused_by_stuck(&self, need: &MemoryNeed) -> Option<AskError> {
-        let in_use = self.staying_bytes().saturating_sub(self.stuck_bytes());
+    /// Returns the error for a model with this `need` that would fit if all killed processes ended;
+    /// `None` if it would not fit even then.
+    pub(super) fn refused_by_stuck(&self, need: &MemoryNeed) -> Option<RequestError> {
+        let in_use = self.committed_bytes().saturating_sub(self.stuck_bytes());
         match decide(self.budget_bytes(), need, in_use, self.evictable_bytes()) {
             Verdict::Fits | Verdict::FitsAfterEviction => self.models.iter().find_map(Model::stuck),
             Verdict::FitsWithContext(_) | Verdict::TooLarge { .. } => None,
@@ -48,29 +55,29 @@ impl Core {
 }
 
 impl Model {
-    /// Whether its process was killed and does not end.
+    /// Returns true if its process was killed but does not end.
     pub(super) fn is_stuck(&self) -> bool {
         self.stuck().is_some()
     }
 
-    /// What its process may hold: the model, or a load that failed.
+    /// Returns the bytes that its process may hold: the model, or a failed load.
     fn stuck_bytes(&self) -> u64 {
-        self.held_bytes().max(self.failed_load_bytes)
+        self.reserved_bytes().max(self.failed_load_bytes)
     }
 
-    fn stuck(&self) -> Option<AskError> {
+    fn stuck(&self) -> Option<RequestError> {
         let Phase::Unloading(unloading) = &self.phase else {
             return None;
         };
         match unloading.step {
-            UnloadStep::Stuck { process_id } => Some(AskError::Stuck {
+            UnloadStep::Stuck { process_id } => Some(RequestError::Stuck {
                 name: self.spec.name.clone(),
                 process_id,
                 held_bytes: self.stuck_bytes(),
             }),
-            UnloadStep::EndingLoad
+            UnloadStep::StoppingLoad
             | UnloadStep::Freeing
-            | UnloadStep::Leaving
+            | UnloadStep::Exiting
             | UnloadStep::Killed => None,
         }
     }

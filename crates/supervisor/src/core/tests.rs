@@ -1,21 +1,22 @@
-//! The core's rules as timelines, and all short histories tried exhaustively.
+//! Tests of the core's rules: timelines of single cases, exhaustive search of short histories, and
+//! long random ones.
 
-mod asks;
-mod broken;
-mod conversations;
+mod broken_models;
 mod explore;
 mod faults;
+mod load_shedding;
 mod loads;
 mod memory;
-mod pauses;
+mod models;
+mod pause;
 mod pressure;
-mod quits;
+mod quit;
 mod random;
+mod requests;
+mod saved_states;
 mod settings;
-mod shed;
 mod simulation;
 mod stops;
 mod stuck;
 mod timeline;
 mod unloads;
-mod world;

@@ -1,6 +1,6 @@
-//! Unloading, verified: freed and measured, then the process ends; by force where it must.
+//! Verified unloading: drop the model, measure the process, let it exit; kill it if necessary.
 //!
-//! Rule: an unload is over when the process is gone, and begins only when no job runs.
+//! Rule: an unload starts only when no job runs and is complete only when the process is gone.
 
 use std::time::Duration;
 
@@ -9,74 +9,77 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::UnloadFootprint;
 
 use super::model::{UnloadStep, Unloading};
-use super::{Conversation, Core, Effect, MOST_KEPT_BYTES, Model, Now, Phase, WorkerId};
-use crate::request::{AskError, ModelSpec, Role, Unload};
+use super::{
+    Core, Effect, MAX_SAVED_STATE_BYTES, Model, Phase, StateOnUnload, Timestamp, WorkerId,
+};
+use crate::request::{ModelSelector, RequestError, Role};
 use crate::status::{UnloadReason, UnloadRecord};
 
-/// Bytes that a library may keep until its process ends, whatever the model's size: tables, threads,
-/// what its allocator holds. llama.cpp keeps one or two megabytes, which is a tenth of a tiny model.
-const LIBRARIES_KEEP_BYTES: u64 = 32 << 20;
+/// Bytes that libraries may keep until the process ends, whatever the size of the model: tables,
+/// threads, allocator caches. llama.cpp keeps one or two megabytes, which is a tenth of a tiny
+/// model.
+const LIBRARY_RESIDUE_BYTES: u64 = 32 << 20;
 
-/// Bytes a second that a slow disk takes, for the time that keeping a conversation may add to an
-/// unload.
-const SLOW_DISK: u64 = 200_000_000;
+/// Bytes per second that a slow disk writes, for the extra time that saving a state may take.
+const SLOW_DISK_BYTES_PER_SECOND: u64 = 200_000_000;
 
-/// Most time that it may add: others wait for the memory.
-const KEEP_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum extra time for saving a state, because other models wait for the memory.
+const MAX_SAVE_TIME: Duration = Duration::from_secs(10);
 
-/// How long a secondary model stays unused while the chat model is kept for good.
+/// Idle time after which a secondary model is unloaded while the chat model is kept loaded.
 const SECONDARY_IDLE: Duration = Duration::from_secs(180);
 
 impl Core {
-    /// The workers of the models that `which` means, in whatever phase.
-    pub(crate) fn workers_of(&self, which: &Unload) -> Vec<WorkerId> {
-        let meant = self
+    /// Returns the workers of the models that `which` selects, in any phase.
+    pub(crate) fn workers_of(&self, which: &ModelSelector) -> Vec<WorkerId> {
+        let selected = self
             .models
             .iter()
-            .filter(|model| is_meant(which, &model.spec));
-        meant.map(|model| model.worker).collect()
+            .filter(|model| which.selects(&model.spec));
+        selected.map(|model| model.worker).collect()
     }
 
-    /// What came back when `worker`, the last one gone, was unloaded; `None` where another went
-    /// after it, or it had not begun to load.
-    pub(crate) fn unload_of(&self, worker: WorkerId) -> Option<&UnloadRecord> {
+    /// Returns the record of the unload of `worker`; `None` if another worker ended after it or its
+    /// load had not started.
+    pub(crate) fn unload_record_of(&self, worker: WorkerId) -> Option<&UnloadRecord> {
         let (last, record) = self.last_unload.as_ref()?;
         (*last == worker).then_some(record)
     }
 
-    /// A person wants memory back: also those who wait for the models are told so.
-    pub(super) fn unload_by_hand(&mut self, which: &Unload, now: Now) {
-        self.effects.push(Effect::Forget(which.clone()));
+    /// Unloads models on the user's request, and fails the requests queued for them.
+    pub(super) fn unload_selected(&mut self, which: &ModelSelector, now: Timestamp) {
+        self.effects.push(Effect::DeleteSavedStates(which.clone()));
         self.fail_queued(
-            |waiting| is_meant(which, &waiting.spec),
-            &AskError::Unloaded,
+            |pending| which.selects(&pending.spec),
+            &RequestError::Unloaded,
         );
         for index in 0..self.models.len() {
-            if is_meant(which, &self.models[index].spec) {
-                self.end_model(index, UnloadReason::Asked, now);
+            if which.selects(&self.models[index].spec) {
+                self.stop_and_unload(index, UnloadReason::Requested, now);
             }
         }
     }
 
-    /// Removes every saved state, and the KV cache of every loaded model. A worker that is answering
-    /// or loading drops its cache after that.
+    /// Deletes every saved state, and the KV cache of every loaded model. A worker that is
+    /// generating or loading drops its cache afterwards.
     pub(super) fn forget_conversations(&mut self) {
-        self.effects.push(Effect::Forget(Unload::All));
+        self.effects
+            .push(Effect::DeleteSavedStates(ModelSelector::All));
         for model in &mut self.models {
             match model.phase {
                 Phase::Ready | Phase::Generating(_) => {
                     let trim = Effect::Trim(model.worker, Trim::Everything);
                     self.effects.push(trim);
                 }
-                Phase::Loading { .. } => model.forgets_when_loaded = true,
-                // They hold none, or save one that the effect above removes.
+                Phase::Loading { .. } => model.clears_cache_when_loaded = true,
+                // They have no KV cache, or are saving one that the effect above deletes.
                 Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Unloading(_) => {}
             }
         }
     }
 
-    /// Unloads `index`, ending its job first if it has one.
-    pub(super) fn end_model(&mut self, index: usize, why: UnloadReason, now: Now) {
+    /// Unloads `index`, stopping its job first if it has one.
+    pub(super) fn stop_and_unload(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         self.stop_job(index, FinishReason::Canceled, now);
         match &mut self.models[index].phase {
             Phase::Generating(job) => job.then_unload = Some(why),
@@ -88,11 +91,11 @@ impl Core {
         }
     }
 
-    /// Begins the unload of a model that has no job.
-    pub(super) fn begin_unload(&mut self, index: usize, why: UnloadReason, now: Now) {
+    /// Starts the unload of a model that has no job.
+    pub(super) fn begin_unload(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let worker = self.models[index].worker;
         match self.models[index].phase {
-            Phase::Measuring | Phase::WaitingForRoom { .. } => self.let_go(index, why, now),
+            Phase::Measuring | Phase::WaitingForRoom { .. } => self.release(index, why, now),
             Phase::Loading { .. } => {
                 let reason = match why {
                     UnloadReason::Pressure { .. } => FinishReason::Shed,
@@ -100,36 +103,36 @@ impl Core {
                     | UnloadReason::MakeRoom
                     | UnloadReason::Replaced
                     | UnloadReason::Paused
-                    | UnloadReason::Asked
+                    | UnloadReason::Requested
                     | UnloadReason::LoadEnded
                     | UnloadReason::Fault
                     | UnloadReason::Quit => FinishReason::Canceled,
                 };
                 self.effects.push(Effect::Stop(worker, None, reason));
-                self.enter(index, why, UnloadStep::EndingLoad, now);
+                self.set_unload_step(index, why, UnloadStep::StoppingLoad, now);
             }
             Phase::Ready => {
-                let (conversation, time) = conversation_of(&self.models[index], why);
-                self.effects.push(Effect::Unload(worker, conversation));
-                self.enter(index, why, UnloadStep::Freeing, now);
-                self.give_time(index, time);
+                let (state, time) = state_on_unload(&self.models[index], why);
+                self.effects.push(Effect::Unload(worker, state));
+                self.set_unload_step(index, why, UnloadStep::Freeing, now);
+                self.extend_deadline(index, time);
             }
-            // A job settles first.
+            // The job settles first.
             Phase::Generating(_) => {}
-            Phase::Unloading(_) => self.hurry(index, why, now),
+            Phase::Unloading(_) => self.shorten_deadline(index, why, now),
         }
     }
 
-    fn give_time(&mut self, index: usize, time: Duration) {
+    fn extend_deadline(&mut self, index: usize, time: Duration) {
         if let Phase::Unloading(unloading) = &mut self.models[index].phase {
             unloading.kill_at += time;
         }
     }
 
-    /// An unload that began goes on. But the time that was given for keeping the conversation is
-    /// taken back when somebody needs the memory at once.
-    fn hurry(&mut self, index: usize, why: UnloadReason, now: Now) {
-        let by = now + self.tuning.unload_within;
+    /// Takes back the extra time for saving the state if the memory is needed at once. The unload
+    /// itself continues.
+    fn shorten_deadline(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
+        let by = now + self.tuning.unload_timeout;
         let Phase::Unloading(unloading) = &mut self.models[index].phase else {
             return;
         };
@@ -139,30 +142,36 @@ impl Core {
             | UnloadReason::Replaced
             | UnloadReason::Paused => {}
             UnloadReason::Pressure { .. }
-            | UnloadReason::Asked
+            | UnloadReason::Requested
             | UnloadReason::LoadEnded
             | UnloadReason::Fault
             | UnloadReason::Quit => unloading.kill_at = unloading.kill_at.min(by),
         }
     }
 
-    /// Lets a worker go that has no model.
-    pub(super) fn let_go(&mut self, index: usize, why: UnloadReason, now: Now) {
+    /// Releases a worker that has no model.
+    pub(super) fn release(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let worker = self.models[index].worker;
         self.effects.push(Effect::Release(worker));
-        self.enter(index, why, UnloadStep::Leaving, now);
+        self.set_unload_step(index, why, UnloadStep::Exiting, now);
     }
 
-    /// Kills the worker; its job, if it has one, must have been ended.
-    pub(super) fn kill(&mut self, index: usize, why: UnloadReason, now: Now) {
+    /// Kills the worker. Its job, if it has one, must have been ended before.
+    pub(super) fn kill(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
         let worker = self.models[index].worker;
         self.effects.push(Effect::Kill(worker));
-        self.enter(index, why, UnloadStep::Killed, now);
+        self.set_unload_step(index, why, UnloadStep::Killed, now);
     }
 
-    /// The next step of an unload; the first reason, time and deadline stand.
-    pub(super) fn enter(&mut self, index: usize, why: UnloadReason, step: UnloadStep, now: Now) {
-        let kill_at = now + self.tuning.unload_within;
+    /// Sets the step of an unload. The reason, start and deadline of the first step are kept.
+    pub(super) fn set_unload_step(
+        &mut self,
+        index: usize,
+        why: UnloadReason,
+        step: UnloadStep,
+        now: Timestamp,
+    ) {
+        let kill_at = now + self.tuning.unload_timeout;
         match &mut self.models[index].phase {
             Phase::Unloading(unloading) => unloading.step = step,
             phase @ (Phase::Measuring
@@ -181,85 +190,90 @@ impl Core {
         }
     }
 
-    /// The load that was to end had just succeeded.
-    pub(super) fn unload_after_all(&mut self, index: usize, now: Now) {
+    /// Unloads a model whose load succeeded although it was told to stop.
+    pub(super) fn unload_after_load(&mut self, index: usize, now: Timestamp) {
         let worker = self.models[index].worker;
         self.effects
-            .push(Effect::Unload(worker, Conversation::Forgotten));
-        self.enter(index, UnloadReason::LoadEnded, UnloadStep::Freeing, now);
+            .push(Effect::Unload(worker, StateOnUnload::Discard));
+        self.set_unload_step(index, UnloadReason::LoadEnded, UnloadStep::Freeing, now);
     }
 
-    /// The model is dropped. What leaked goes with the process, but a process that keeps much of
-    /// its memory is not trusted to end well either.
-    pub(super) fn freed(&mut self, index: usize, footprint: Option<UnloadFootprint>, now: Now) {
+    /// Handles that the model was dropped. A leak is freed with the process, but a process that
+    /// keeps much of its memory is killed, because it may not exit cleanly either.
+    pub(super) fn model_freed(
+        &mut self,
+        index: usize,
+        footprint: Option<UnloadFootprint>,
+        now: Timestamp,
+    ) {
         let model = &mut self.models[index];
         model.freed(footprint);
-        let came_back = match (model.growth_bytes(), model.left_bytes()) {
-            (Some(grown), Some(left)) => left <= (grown / 10).max(LIBRARIES_KEEP_BYTES),
-            // The system does not tell; the end of the process is proof enough.
+        let is_freed = match (model.footprint_growth(), model.residual_bytes()) {
+            (Some(growth), Some(left)) => left <= (growth / 10).max(LIBRARY_RESIDUE_BYTES),
+            // The system reports no footprint; the end of the process frees the memory in any case.
             (_, _) => true,
         };
-        if came_back {
-            self.let_go(index, UnloadReason::LoadEnded, now);
+        if is_freed {
+            self.release(index, UnloadReason::LoadEnded, now);
         } else {
             self.kill(index, UnloadReason::LoadEnded, now);
         }
     }
 
-    /// The process of an unloading model is gone: its memory is the system's again.
-    pub(super) fn unloaded(&mut self, index: usize, end: &WorkerEnd, now: Now) {
+    /// Handles that the process of an unloading model has ended and its memory is free.
+    pub(super) fn process_gone(&mut self, index: usize, end: &WorkerEnd, now: Timestamp) {
         let model = self.models.remove(index);
         let Phase::Unloading(unloading) = &model.phase else {
             return;
         };
-        if model.load_began.is_none() {
+        if model.load_started.is_none() {
             return;
         }
-        let ended_as_told = unloading.step == UnloadStep::Leaving && *end == WorkerEnd::AsTold;
-        let held_bytes = model.held_by_process_bytes();
+        let exited_normally = unloading.step == UnloadStep::Exiting && *end == WorkerEnd::AsTold;
+        let held_bytes = model.process_held_bytes();
         let freed_bytes = held_bytes
-            .zip(model.left_bytes())
+            .zip(model.residual_bytes())
             .map(|(held, left)| held.saturating_sub(left));
         let record = UnloadRecord {
             name: model.spec.name.clone(),
             why: unloading.why,
             held_bytes,
             freed_bytes,
-            by_force: !ended_as_told,
+            by_force: !exited_normally,
             took: now.saturating_sub(unloading.since),
         };
         self.last_unload = Some((model.worker, record));
     }
 
-    /// When `model`, which is ready, goes for want of use. Not while somebody waits for it.
-    pub(super) fn idle_at(&self, model: &Model) -> Option<Now> {
-        if self.is_wanted(model) {
+    /// Returns when the ready model is unloaded for being idle; `None` while a request needs it.
+    pub(super) fn idle_at(&self, model: &Model) -> Option<Timestamp> {
+        if self.is_needed(model) {
             return None;
         }
         let allowed = self.governor.allowance().idle_unload;
         let wait = match model.spec.role {
             Role::Chat => allowed,
-            // The wish to keep the model loaded is for the chat model.
+            // `keep_loaded` applies to the chat model only.
             Role::Draft | Role::Embedder => {
                 let wait = self.tuning.idle_unload.unwrap_or(SECONDARY_IDLE);
                 allowed.or(Some(wait))
             }
         };
-        Some(model.used_at + wait?)
+        Some(model.last_used + wait?)
     }
 
-    /// Whether it goes now for want of use.
-    pub(super) fn is_idle(&self, model: &Model, now: Now) -> bool {
+    /// Returns true if the model has been idle for long enough to be unloaded.
+    pub(super) fn is_idle(&self, model: &Model, now: Timestamp) -> bool {
         self.idle_at(model).is_some_and(|at| at <= now)
     }
 
-    /// Whether somebody waits for it.
-    pub(super) fn is_wanted(&self, model: &Model) -> bool {
-        self.queue.iter().any(|waiting| model.serves(&waiting.spec))
+    /// Returns true if a queued request needs the model.
+    pub(super) fn is_needed(&self, model: &Model) -> bool {
+        self.queue.iter().any(|pending| model.serves(&pending.spec))
     }
 
-    /// Unloads what was not used for long, and kills what did not end in time.
-    pub(super) fn obey_deadlines(&mut self, now: Now) {
+    /// Unloads models that were idle for too long, and kills workers that missed a deadline.
+    pub(super) fn enforce_deadlines(&mut self, now: Timestamp) {
         for index in 0..self.models.len() {
             let model = &self.models[index];
             if self.deadline(model).is_none_or(|deadline| deadline > now) {
@@ -278,38 +292,31 @@ impl Core {
     }
 }
 
-/// Whether the conversation of `model`, which is ready, is kept when it is unloaded for this reason,
-/// and the time that it takes at most.
+/// Returns whether the KV cache of the ready model is saved when it is unloaded for this reason,
+/// and the maximum extra time.
 ///
-/// It is kept when its user is likely to come back to it. Not when somebody wants it gone, or the
-/// memory at once.
-fn conversation_of(model: &Model, why: UnloadReason) -> (Conversation, Duration) {
+/// It is saved if the user is likely to continue the conversation, and not if the user wants it
+/// deleted or the memory is needed at once.
+fn state_on_unload(model: &Model, why: UnloadReason) -> (StateOnUnload, Duration) {
     let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
     match why {
         UnloadReason::Idle
         | UnloadReason::MakeRoom
         | UnloadReason::Replaced
         | UnloadReason::Paused
-            if (1..=MOST_KEPT_BYTES).contains(&bytes) =>
+            if (1..=MAX_SAVED_STATE_BYTES).contains(&bytes) =>
         {
-            let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK as f64);
-            (Conversation::Kept { bytes }, time.min(KEEP_WITHIN))
+            let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK_BYTES_PER_SECOND as f64);
+            (StateOnUnload::Save { bytes }, time.min(MAX_SAVE_TIME))
         }
         UnloadReason::Idle
         | UnloadReason::MakeRoom
         | UnloadReason::Replaced
         | UnloadReason::Paused
         | UnloadReason::Pressure { .. }
-        | UnloadReason::Asked
+        | UnloadReason::Requested
         | UnloadReason::LoadEnded
         | UnloadReason::Fault
-        | UnloadReason::Quit => (Conversation::Forgotten, Duration::ZERO),
-    }
-}
-
-fn is_meant(which: &Unload, spec: &ModelSpec) -> bool {
-    match which {
-        Unload::All => true,
-        Unload::Model(id) => *id == spec.id,
+        | UnloadReason::Quit => (StateOnUnload::Discard, Duration::ZERO),
     }
 }

@@ -1,7 +1,8 @@
-//! What workers say: every pair of phase and event, written out.
+//! Events of workers: every combination of phase and event is listed.
 //!
-//! Rule: what cannot be means that the worker is broken; it is killed, and said so. What can come
-//! late, because it crossed a command of ours, is ignored.
+//! Rule: an event that is impossible in a phase means that the worker is broken; it is killed and
+//! the error is reported. An event that may be late, because it crossed one of our commands, is
+//! ignored.
 
 use transom_engine::MemoryUse;
 use transom_engine::ModelInfo;
@@ -10,21 +11,26 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::LoadFootprint;
 
 use super::model::UnloadStep;
-use super::{Core, Effect, Now, Phase, WorkerEvent, WorkerId};
-use crate::answer::Outcome;
-use crate::request::AskError;
+use super::{Core, Effect, Phase, Timestamp, WorkerEvent, WorkerId};
+use crate::request::RequestError;
+use crate::response::Outcome;
 use crate::status::UnloadReason;
 
 use Phase as P;
 use WorkerEvent as E;
 
 impl Core {
-    pub(super) fn hear(&mut self, worker: WorkerId, event: WorkerEvent, now: Now) {
+    pub(super) fn handle_worker_event(
+        &mut self,
+        worker: WorkerId,
+        event: WorkerEvent,
+        now: Timestamp,
+    ) {
         let is_it = |model: &super::Model| model.worker == worker;
         let Some(index) = self.models.iter().position(is_it) else {
             return;
         };
-        let said = said(&event);
+        let event_name = name_of(&event);
         let model = &mut self.models[index];
         match (&mut model.phase, event) {
             (P::Measuring, E::Measured(Ok(need))) => {
@@ -36,7 +42,7 @@ impl Core {
                 model.phase = P::WaitingForRoom { need };
             }
             (P::Measuring, E::Measured(Err(error))) => self.load_failed(index, error, now),
-            (P::Loading { progress }, E::LoadProgress(news)) => *progress = Some(news),
+            (P::Loading { progress }, E::LoadProgress(update)) => *progress = Some(update),
             (
                 P::Loading { .. },
                 E::Loaded {
@@ -50,17 +56,17 @@ impl Core {
                 self.load_succeeded(index, info, memory, footprint, now);
             }
             (P::Loading { .. }, E::LoadFailed(error)) => self.load_failed(index, error, now),
-            (P::Generating(job), E::JobEnded(ask, result)) => {
-                if job.ask == ask {
-                    self.job_ended(index, ask, result, now);
+            (P::Generating(job), E::JobEnded(request_id, result)) => {
+                if job.request_id == request_id {
+                    self.job_ended(index, request_id, result, now);
                 } else {
-                    self.fault(index, said, now);
+                    self.protocol_violation(index, event_name, now);
                 }
             }
             (P::Ready | P::Generating(_), E::Trimmed { memory, .. }) => model.memory = Some(memory),
-            (P::Ready | P::Generating(_), E::Broken(error)) => self.broke(index, error, now),
-            (P::Ready | P::Generating(_), E::Footprint(bytes)) => model.costs(bytes),
-            (_, E::Stuck { process_id, end }) => self.stuck(index, process_id, end, now),
+            (P::Ready | P::Generating(_), E::Broken(error)) => self.model_broke(index, error, now),
+            (P::Ready | P::Generating(_), E::Footprint(bytes)) => model.set_process_bytes(bytes),
+            (_, E::Stuck { process_id, end }) => self.process_stuck(index, process_id, end, now),
             (
                 P::Measuring
                 | P::WaitingForRoom { .. }
@@ -68,10 +74,10 @@ impl Core {
                 | P::Ready
                 | P::Generating(_),
                 E::Gone(end),
-            ) => self.died(index, end, now),
+            ) => self.worker_died(index, end, now),
             (P::Unloading(unloading), event) => {
                 let step = unloading.step;
-                self.hear_unloading(index, step, event, now);
+                self.handle_unloading_event(index, step, event, now);
             }
             (
                 P::Measuring,
@@ -121,31 +127,38 @@ impl Core {
                 | E::Loaded { .. }
                 | E::LoadFailed(_)
                 | E::Unloaded(_),
-            ) => self.fault(index, said, now),
+            ) => self.protocol_violation(index, event_name, now),
         }
     }
 
-    fn hear_unloading(&mut self, index: usize, step: UnloadStep, event: WorkerEvent, now: Now) {
+    fn handle_unloading_event(
+        &mut self,
+        index: usize,
+        step: UnloadStep,
+        event: WorkerEvent,
+        now: Timestamp,
+    ) {
         use UnloadStep as S;
-        let said = said(&event);
+        let event_name = name_of(&event);
         match (step, event) {
             (
-                S::EndingLoad | S::Freeing | S::Leaving | S::Killed | S::Stuck { .. },
+                S::StoppingLoad | S::Freeing | S::Exiting | S::Killed | S::Stuck { .. },
                 E::Gone(end),
             ) => {
-                self.unloaded(index, &end, now);
+                self.process_gone(index, &end, now);
             }
-            (S::EndingLoad, E::Loaded { footprint, .. }) => {
+            (S::StoppingLoad, E::Loaded { footprint, .. }) => {
                 self.models[index].footprint = footprint;
-                self.unload_after_all(index, now);
+                self.unload_after_load(index, now);
             }
-            (S::EndingLoad, E::LoadFailed(_)) => self.let_go(index, UnloadReason::LoadEnded, now),
-            (S::Freeing, E::Unloaded(footprint)) => self.freed(index, footprint, now),
-            // Late: a step of the load that ends, a trim, a measurement that nobody waits for.
-            (S::EndingLoad, E::LoadProgress(_) | E::Footprint(_))
+            (S::StoppingLoad, E::LoadFailed(_)) => self.release(index, UnloadReason::LoadEnded, now),
+            (S::Freeing, E::Unloaded(footprint)) => self.model_freed(index, footprint, now),
+            // Late: progress of a load that is stopping, a trim, a measurement that is no longer
+            // needed.
+            (S::StoppingLoad, E::LoadProgress(_) | E::Footprint(_))
             | (S::Freeing, E::Trimmed { .. } | E::Broken(_) | E::Footprint(_))
             | (
-                S::Leaving,
+                S::Exiting,
                 E::Measured(_) | E::Trimmed { .. } | E::Broken(_) | E::Footprint(_),
             )
             | (
@@ -160,10 +173,10 @@ impl Core {
                 | E::Footprint(_)
                 | E::Unloaded(_),
             )
-            // Told to `hear`, whatever the step.
+            // Handled for every step in `handle_worker_event`.
             | (_, E::Stuck { .. }) => {}
             (
-                S::EndingLoad,
+                S::StoppingLoad,
                 E::Measured(_)
                 | E::JobEnded(..)
                 | E::Trimmed { .. }
@@ -179,13 +192,13 @@ impl Core {
                 | E::JobEnded(..),
             )
             | (
-                S::Leaving,
+                S::Exiting,
                 E::LoadProgress(_)
                 | E::Loaded { .. }
                 | E::LoadFailed(_)
                 | E::JobEnded(..)
                 | E::Unloaded(_),
-            ) => self.fault(index, said, now),
+            ) => self.protocol_violation(index, event_name, now),
         }
     }
 
@@ -195,72 +208,73 @@ impl Core {
         info: Box<ModelInfo>,
         memory: MemoryUse,
         footprint: Option<LoadFootprint>,
-        now: Now,
+        now: Timestamp,
     ) {
         let model = &mut self.models[index];
         model.phase = P::Ready;
         model.info = Some(info);
         model.memory = Some(memory);
         model.footprint = footprint;
-        model.load_time = model.load_began.map(|began| now.saturating_sub(began));
-        model.used_at = now;
-        if std::mem::take(&mut model.forgets_when_loaded) {
+        model.load_time = model.load_started.map(|began| now.saturating_sub(began));
+        model.last_used = now;
+        if std::mem::take(&mut model.clears_cache_when_loaded) {
             let trim = Effect::Trim(model.worker, Trim::Everything);
             self.effects.push(trim);
         }
     }
 
-    /// A worker is gone that was not told to go. Its job fails; whoever waits gets a new worker.
-    fn died(&mut self, index: usize, end: WorkerEnd, now: Now) {
-        self.fail_job_of_dead(index, end, now);
+    /// Handles a worker that ended without being told to. Its job fails; queued requests get a new
+    /// worker.
+    fn worker_died(&mut self, index: usize, end: WorkerEnd, now: Timestamp) {
+        self.fail_job_of_dead_worker(index, end, now);
         self.models.remove(index);
     }
 
-    /// A worker that was not told to go came to its `end`: its job fails, and its death counts.
-    pub(super) fn fail_job_of_dead(&mut self, index: usize, end: WorkerEnd, now: Now) {
-        let during = self.models[index].doing().to_owned();
-        let error = AskError::WorkerGone { end, during };
+    /// Fails the job of a worker that ended without being told to, and records the crash.
+    pub(super) fn fail_job_of_dead_worker(&mut self, index: usize, end: WorkerEnd, now: Timestamp) {
+        let during = self.models[index].activity().to_owned();
+        let error = RequestError::WorkerGone { end, during };
         self.fail_job(index, &error);
-        self.count_death(index, &error, now);
+        self.record_crash(index, &error, now);
     }
 
-    /// A worker sent what it must not send: nothing that it says is believed any more.
-    fn fault(&mut self, index: usize, said: &'static str, now: Now) {
+    /// Handles an impossible event: kills the worker and fails its job.
+    fn protocol_violation(&mut self, index: usize, event_name: &'static str, now: Timestamp) {
         let model = &self.models[index];
-        let during = model.doing().to_owned();
+        let during = model.activity().to_owned();
         let was_unloading = model.is_unloading();
-        let reason = format!("`{said}`");
+        let reason = format!("`{event_name}`");
         let end = WorkerEnd::Protocol { reason };
-        let error = AskError::WorkerGone { end, during };
+        let error = RequestError::WorkerGone { end, during };
         self.fail_job(index, &error);
         self.last_error = Some(format!("{}: {error}", self.models[index].spec.name));
         if !was_unloading {
-            self.count_death(index, &error, now);
+            self.record_crash(index, &error, now);
         }
         self.kill(index, UnloadReason::Fault, now);
     }
 
-    pub(super) fn fail_job(&mut self, index: usize, error: &AskError) {
+    pub(super) fn fail_job(&mut self, index: usize, error: &RequestError) {
         if let Some(job) = self.models[index].job() {
-            let (ask, error) = (job.ask, error.clone());
-            self.end(ask, Outcome::Failed { error });
+            let (request_id, error) = (job.request_id, error.clone());
+            self.end_request(request_id, Outcome::Failed { error });
         }
     }
 
-    /// Two workers in a row that die with nothing finished are a pattern: who waits for the model
-    /// is told, instead of a third being started.
-    pub(super) fn count_death(&mut self, index: usize, error: &AskError, now: Now) {
+    /// Records that a worker failed. If two workers in a row fail without completing any work, the
+    /// queued requests for the model fail instead of starting a third.
+    pub(super) fn record_crash(&mut self, index: usize, error: &RequestError, now: Timestamp) {
         let model = &self.models[index];
         let spec = model.spec.clone();
         self.last_error = Some(format!("{}: {error}", spec.name));
-        if !model.finished_something && self.strikes.count(&spec, now) {
-            self.fail_queued(|waiting| waiting.spec == spec, error);
+        if !model.has_completed_work && self.crashes.record(&spec, now) {
+            self.fail_queued(|pending| pending.spec == spec, error);
         }
     }
 }
 
-/// The event's name, for the message about a worker that spoke out of turn.
-fn said(event: &WorkerEvent) -> &'static str {
+/// Returns the name of the event, for the error message about a protocol violation.
+fn name_of(event: &WorkerEvent) -> &'static str {
     match event {
         E::Measured(_) => "measured",
         E::LoadProgress(_) => "load progress",

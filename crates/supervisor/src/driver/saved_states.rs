@@ -1,12 +1,12 @@
-//! Saved states: the KV caches that unloaded models leave on disk until they are loaded again.
+//! Saved states: KV caches of unloaded models, kept on disk until the models are loaded again.
 //!
-//! A saved state holds the tokens of a private conversation. Rule: the folder is for this user and
-//! this supervisor only. It is emptied when the supervisor starts and when it ends, and meanwhile
-//! holds one state per model, four states and 4 GiB at most, none for longer than a day.
+//! A saved state contains the tokens of a private conversation. Rule: only this user and this
+//! supervisor can access the folder. It is emptied when the supervisor starts and ends. In between
+//! it holds one state per model, at most four states and 4 GiB, and none is older than a day.
 //!
-//! A state that is not saved costs a prefill, so nothing here fails. The driver never waits for a
-//! disk: changes to the folder run in order on a task of their own, and what reads a model's files
-//! runs on the way to its worker.
+//! A state that is not saved only costs a prefill, so nothing here returns an error. The driver
+//! never waits for a disk: one task changes the folder in order, and the files of a model are read
+//! on the way to its worker.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
@@ -25,167 +25,170 @@ use tokio::time::{Instant, sleep_until};
 use transom_engine::{KvCacheChoice, Limits, ModelSource};
 use transom_engine_host::remove_leftovers;
 
-use crate::core::{MOST_KEPT_BYTES, WorkerId};
-use crate::request::Unload;
+use crate::core::{MAX_SAVED_STATE_BYTES, WorkerId};
+use crate::request::ModelSelector;
 
-/// States that are kept at once: those of the models that somebody switches between.
-const MOST_FILES: usize = 4;
+/// Maximum number of states: enough for the models that a user switches between.
+const MAX_FILES: usize = 4;
 
-/// How long a state is kept.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// Maximum age of a state.
+const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// How often the ages are checked at least. Timers stand still while the machine sleeps; files age.
-const CHECK_AGES: Duration = Duration::from_secs(3600);
+/// Maximum time between two checks of the ages, because timers stop while the machine sleeps but
+/// files get older.
+const AGE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Free space that saving must leave alone, and how many times its own size it may take at most.
-const LEAST_FREE_BYTES: u64 = 5_000_000_000;
-const FREE_FOR_EACH_BYTE: u64 = 4;
+/// Saving requires more free space than this number of bytes and than this multiple of the state's
+/// size.
+const MIN_FREE_BYTES: u64 = 5_000_000_000;
+const MIN_FREE_RATIO: u64 = 4;
 
-/// See the head of this file.
+/// Manages the folder of saved states. See the module documentation.
 pub(super) struct SavedStates {
-    /// `None` saves nothing.
+    /// `None` disables saving.
     folder: Option<PathBuf>,
-    /// Places that a worker reads or writes, or may yet.
-    places: HashMap<WorkerId, Place>,
+    /// Files that a worker reads or writes, or may do so later.
+    active_files: HashMap<WorkerId, ActiveFile>,
     changes: mpsc::UnboundedSender<Change>,
-    keeper: JoinHandle<()>,
+    task: JoinHandle<()>,
 }
 
-/// Work on the folder, and the folder to be tidied after it.
+/// Work on the folder, and the folder whose surplus is removed after it.
 type Change = (Option<PathBuf>, Box<dyn FnOnce() + Send>);
 
-struct Place {
+struct ActiveFile {
     file: StateFile,
     /// The worker was told to save.
     is_being_saved: bool,
-    /// Whatever the worker has written by its end is removed.
-    is_forgotten: bool,
+    /// The file is removed when the worker has ended.
+    is_deleted: bool,
 }
 
-/// The file of one worker's state. Its name depends on the model's files, which
-/// [`StateFile::locate`] reads.
+/// The state file of one worker. Its name depends on the model's files, which [`StateFile::locate`]
+/// reads.
 #[derive(Debug, Clone)]
 pub(super) struct StateFile {
     folder: PathBuf,
-    /// The first half of the file's name.
+    /// The first half of the file name.
     model: String,
     path: Arc<OnceLock<PathBuf>>,
 }
 
-/// A file of the folder.
+/// A file in the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Saved {
+struct SavedFile {
     path: PathBuf,
     modified: SystemTime,
     bytes: u64,
 }
 
 impl SavedStates {
-    /// Saves nothing until it has a folder. To be called within a Tokio runtime.
+    /// Creates a manager without a folder, which saves nothing. Must be called within a Tokio
+    /// runtime.
     pub(super) fn new() -> Self {
-        let (changes, to_do) = mpsc::unbounded_channel();
+        let (changes, receiver) = mpsc::unbounded_channel();
         Self {
             folder: None,
-            places: HashMap::new(),
+            active_files: HashMap::new(),
             changes,
-            keeper: tokio::spawn(keep(to_do)),
+            task: tokio::spawn(run_changes(receiver)),
         }
     }
 
-    /// From now on states are saved in `folder`, which [`prepare`] has made. States of an earlier
-    /// run are removed.
+    /// Saves states in `folder`, which [`prepare`] has created, from now on. Removes states of an
+    /// earlier run.
     pub(super) fn save_in(&mut self, folder: PathBuf) {
         self.folder = Some(folder.clone());
-        self.then(move || empty(&folder));
+        self.run_in_order(move || remove_all(&folder));
     }
 
-    /// Runs `work`, which may block, after all that was done to the folder so far.
-    pub(super) fn then(&self, work: impl FnOnce() + Send + 'static) {
-        // The keeper ends only with this sender, unless the runtime is being shut down.
+    /// Runs `work`, which may block, after all earlier work on the folder.
+    pub(super) fn run_in_order(&self, work: impl FnOnce() + Send + 'static) {
+        // The task ends only with this sender, unless the runtime is shutting down.
         let _ = self.changes.send((self.folder.clone(), Box::new(work)));
     }
 
-    /// The state file of `worker`, which loads the model of that name; `None` where none is kept.
-    pub(super) fn place(&mut self, worker: WorkerId, id: &str) -> Option<StateFile> {
+    /// Registers and returns the state file of `worker`, which loads the model with this id; `None`
+    /// if saving is disabled.
+    pub(super) fn add_state_file(&mut self, worker: WorkerId, id: &str) -> Option<StateFile> {
         let file = StateFile {
             folder: self.folder.clone()?,
-            model: half_name(id),
+            model: hash_hex(id),
             path: Arc::default(),
         };
-        let place = Place {
+        let active = ActiveFile {
             file: file.clone(),
             is_being_saved: false,
-            is_forgotten: false,
+            is_deleted: false,
         };
-        self.places.insert(worker, place);
+        self.active_files.insert(worker, active);
         Some(file)
     }
 
-    /// The state file of `worker`, which is told to save its state.
+    /// Returns the state file of `worker`, which is told to save its state.
     pub(super) fn begin_saving(&mut self, worker: WorkerId) -> Option<StateFile> {
-        let place = self.places.get_mut(&worker)?;
-        place.is_being_saved = true;
-        Some(place.file.clone())
+        let active = self.active_files.get_mut(&worker)?;
+        active.is_being_saved = true;
+        Some(active.file.clone())
     }
 
-    /// Removes the saved states of these models, and those that workers are just saving.
-    pub(super) fn forget(&mut self, which: &Unload) {
+    /// Removes the saved states of these models, and those that workers are saving now.
+    pub(super) fn delete(&mut self, which: &ModelSelector) {
         let model = match which {
-            Unload::All => None,
-            Unload::Model(id) => Some(half_name(id)),
+            ModelSelector::All => None,
+            ModelSelector::Model(id) => Some(hash_hex(id)),
         };
-        let is_meant = move |other: &str| model.as_deref().is_none_or(|model| model == other);
-        for place in self.places.values_mut() {
-            place.is_forgotten |= place.is_being_saved && is_meant(&place.file.model);
+        let is_selected = move |other: &str| model.as_deref().is_none_or(|model| model == other);
+        for active in self.active_files.values_mut() {
+            active.is_deleted |= active.is_being_saved && is_selected(&active.file.model);
         }
         if let Some(folder) = self.folder.clone() {
-            self.then(move || {
-                let files = files(&folder).into_iter();
+            self.run_in_order(move || {
+                let files = saved_files(&folder).into_iter();
                 files
-                    .filter(|saved| is_meant(&model_of(&saved.path)))
+                    .filter(|saved| is_selected(&model_of(&saved.path)))
                     .for_each(|saved| remove(&saved.path));
             });
         }
     }
 
-    /// `worker` is gone: what it has saved is there, and whole.
-    pub(super) fn settle(&mut self, worker: WorkerId) {
-        let Some(place) = self.places.remove(&worker) else {
+    /// Handles that `worker` has ended: its state file, if any, is complete.
+    pub(super) fn worker_gone(&mut self, worker: WorkerId) {
+        let Some(active) = self.active_files.remove(&worker) else {
             return;
         };
-        self.then(move || {
-            if let Some(path) = place.file.path.get() {
+        self.run_in_order(move || {
+            if let Some(path) = active.file.path.get() {
                 remove_leftovers(path);
-                if place.is_forgotten {
+                if active.is_deleted {
                     remove(path);
                 }
             }
         });
     }
 
-    /// Empties the folder, and returns when all is done.
+    /// Empties the folder; returns when all work is done.
     pub(super) async fn close(self) {
-        let Self {
-            changes, keeper, ..
-        } = self;
+        let Self { changes, task, .. } = self;
         drop(changes);
-        if let Err(error) = keeper.await {
+        if let Err(error) = task.await {
             tracing::error!(%error, "saved states could not be removed");
         }
     }
 }
 
 impl StateFile {
-    /// The path for the model at `source` within `limits`. Reads what the model's files are.
+    /// Returns the path for the model at `source` loaded with `limits`. Reads the metadata of the
+    /// model's files.
     pub(super) fn locate(&self, source: &ModelSource, limits: &Limits) -> Option<PathBuf> {
-        let name = format!("{}-{}", self.model, half_name(&identity(source, limits)));
+        let name = format!("{}-{}", self.model, hash_hex(&identity(source, limits)));
         let path = self.folder.join(name);
         // A path that is not Unicode cannot be sent to a worker.
         path.to_str()?;
         Some(self.path.get_or_init(|| path).clone())
     }
 
-    /// The path, if the disk has room for so many bytes more.
+    /// Returns the path if the disk has room for another `bytes` bytes.
     pub(super) fn with_room_for(&self, bytes: u64) -> Option<PathBuf> {
         let free_bytes = free_bytes(&self.folder)?;
         if !has_room(free_bytes, bytes) {
@@ -196,33 +199,33 @@ impl StateFile {
     }
 }
 
-/// Makes `folder` for this user only.
+/// Creates `folder` for this user only.
 pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
     transom_files::create_private_folder(folder)?;
     fs::set_permissions(folder, Permissions::from_mode(0o700))
 }
 
-/// Carries out changes in order, and removes what is too old, until the other end is dropped.
-async fn keep(mut changes: mpsc::UnboundedReceiver<Change>) {
+/// Runs changes in order, and removes states that are too old, until the sender is dropped.
+async fn run_changes(mut changes: mpsc::UnboundedReceiver<Change>) {
     let mut folder: Option<PathBuf> = None;
     let mut check_at: Option<Instant> = None;
     loop {
         let work = tokio::select! {
             change = changes.recv() => match change {
-                Some((of_change, work)) => {
-                    folder = of_change;
+                Some((change_folder, work)) => {
+                    folder = change_folder;
                     Some(work)
                 }
                 None => break,
             },
             () = sleep_until(check_at.unwrap_or_else(Instant::now)), if check_at.is_some() => None,
         };
-        let of_work = folder.clone();
+        let work_folder = folder.clone();
         let next_check = spawn_blocking(move || {
             if let Some(work) = work {
                 work();
             }
-            tidy(&of_work?, SystemTime::now())
+            remove_surplus(&work_folder?, SystemTime::now())
         });
         check_at = next_check
             .await
@@ -231,54 +234,54 @@ async fn keep(mut changes: mpsc::UnboundedReceiver<Change>) {
             .map(|wait| Instant::now() + wait);
     }
     if let Some(folder) = folder {
-        // It fails only where the runtime is being shut down.
-        let _ = spawn_blocking(move || empty(&folder)).await;
+        // Fails only if the runtime is shutting down.
+        let _ = spawn_blocking(move || remove_all(&folder)).await;
     }
 }
 
-/// Removes what is too much or too old. Returns how soon that must be looked at again; `None` while
-/// nothing is saved.
-fn tidy(folder: &Path, now: SystemTime) -> Option<Duration> {
-    let (kept, surplus) = sort_out(files(folder), now);
+/// Removes states that are too many, too large or too old. Returns the time until the next check;
+/// `None` if there are none.
+fn remove_surplus(folder: &Path, now: SystemTime) -> Option<Duration> {
+    let (kept, surplus) = split_surplus(saved_files(folder), now);
     for saved in surplus {
         remove(&saved.path);
     }
     let left = kept
         .iter()
-        .map(|saved| LONGEST.saturating_sub(saved.age(now)));
-    Some(left.min()?.min(CHECK_AGES))
+        .map(|saved| MAX_AGE.saturating_sub(saved.age(now)));
+    Some(left.min()?.min(AGE_CHECK_INTERVAL))
 }
 
-/// The files that are kept and those that are not: what is too old, all but the newest of a model,
-/// and the oldest of what is too much. Files that are being written or read, which have an
-/// extension, are in neither.
-fn sort_out(mut files: Vec<Saved>, now: SystemTime) -> (Vec<Saved>, Vec<Saved>) {
+/// Splits the files into those to keep and those to remove: states that are too old, all but the
+/// newest of each model, and the oldest of too many or too large ones. Files with an extension are
+/// being written or read and are in neither list.
+fn split_surplus(mut files: Vec<SavedFile>, now: SystemTime) -> (Vec<SavedFile>, Vec<SavedFile>) {
     files.retain(|saved| saved.path.extension().is_none());
     files.sort_by(|a, b| (b.modified, &b.path).cmp(&(a.modified, &a.path)));
     let mut models = HashSet::new();
     let mut bytes = 0_u64;
     files.into_iter().partition(|saved| {
-        let is_kept = saved.age(now) < LONGEST
-            && models.len() < MOST_FILES
-            && bytes.saturating_add(saved.bytes) <= MOST_KEPT_BYTES
+        let is_kept = saved.age(now) < MAX_AGE
+            && models.len() < MAX_FILES
+            && bytes.saturating_add(saved.bytes) <= MAX_SAVED_STATE_BYTES
             && models.insert(model_of(&saved.path));
         bytes += if is_kept { saved.bytes } else { 0 };
         is_kept
     })
 }
 
-/// Whether a disk with so many free bytes has room for a state of so many bytes.
+/// Returns true if a disk with `free_bytes` has room for a state of `bytes`.
 fn has_room(free_bytes: u64, bytes: u64) -> bool {
-    free_bytes > LEAST_FREE_BYTES.max(bytes.saturating_mul(FREE_FOR_EACH_BYTE))
+    free_bytes > MIN_FREE_BYTES.max(bytes.saturating_mul(MIN_FREE_RATIO))
 }
 
-/// Bytes that this user may still write; `None` where the system does not say.
+/// Returns the bytes that this user can still write; `None` if the system does not report it.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-impl Saved {
+impl SavedFile {
     fn of(path: PathBuf, metadata: &Metadata) -> Option<Self> {
         Some(Self {
             path,
@@ -287,20 +290,20 @@ impl Saved {
         })
     }
 
-    /// A file of the future, as after the clock was set back, is new.
+    /// Returns the age; zero if the file is from the future, as after the clock was set back.
     fn age(&self, now: SystemTime) -> Duration {
         now.duration_since(self.modified).unwrap_or_default()
     }
 }
 
-fn files(folder: &Path) -> Vec<Saved> {
+fn saved_files(folder: &Path) -> Vec<SavedFile> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let saved = entries.filter_map(|entry| Saved::of(entry.path(), &entry.metadata().ok()?));
+    let saved = entries.filter_map(|entry| SavedFile::of(entry.path(), &entry.metadata().ok()?));
     saved.collect()
 }
 
-fn empty(folder: &Path) {
-    for saved in files(folder) {
+fn remove_all(folder: &Path) {
+    for saved in saved_files(folder) {
         remove(&saved.path);
     }
 }
@@ -315,27 +318,27 @@ fn remove(path: &Path) {
     }
 }
 
-/// The model's half of a file's name.
+/// Returns the model's part of a file name.
 fn model_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.split_once('-')
         .map_or_else(String::new, |(model, _)| model.to_owned())
 }
 
-/// Sixteen hexadecimal digits.
-fn half_name<T: Hash + ?Sized>(of: &T) -> String {
+/// Returns a hash as sixteen hexadecimal digits.
+fn hash_hex<T: Hash + ?Sized>(of: &T) -> String {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// What must be the same for keys and values to mean the same; the context length need not, so a
-/// conversation goes on in a longer one. The engine looks closer.
+/// Everything that must be equal for a KV cache to be valid. The context length may differ, so a
+/// conversation can continue in a longer context. The engine checks more precisely.
 #[derive(Hash)]
 struct Identity<'a> {
     path: &'a Path,
     kv_cache: KvCacheChoice,
-    /// Names, sizes and times of the model's files.
+    /// Names, sizes and modification times of the model's files.
     files: Vec<(OsString, u64, Option<SystemTime>)>,
 }
 

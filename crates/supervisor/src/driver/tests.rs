@@ -1,6 +1,6 @@
-//! The whole supervisor on a paused clock, with scripted workers and signals.
+//! Tests of the whole supervisor on a paused clock, with scripted workers and signals.
 
-mod answers;
+mod responses;
 mod saved_states;
 mod unloads;
 
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 use transom_engine::{FinishReason, TokenEvent};
 use transom_signals::{MemoryPressure, ScriptedSignals, SystemSignals};
 
-use super::StayAwake;
-use crate::answer::{Answer, AnswerEvent, Outcome};
+use super::KeepAwakeFn;
 use crate::governor::Tuning;
 use crate::handle::{Handle, Supervisor};
+use crate::response::{Outcome, Response, ResponseEvent};
 use crate::status::{ModelStatus, Status};
 use crate::test_support::{
     ScriptedWorkers, WorkerScript, finish, first_text, hardware, reason, status_where,
@@ -23,19 +23,19 @@ use crate::test_support::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A supervisor and its surroundings.
-struct World {
+/// A supervisor with its scripted environment.
+struct TestSupervisor {
     supervisor: Supervisor,
     handle: Handle,
     workers: ScriptedWorkers,
     signals: ScriptedSignals,
-    /// Wishes to stay awake that are held now.
-    n_awake: Arc<AtomicUsize>,
+    /// Number of guards that keep the machine awake.
+    n_keep_awake: Arc<AtomicUsize>,
 }
 
-struct Awake(Arc<AtomicUsize>);
+struct AwakeGuard(Arc<AtomicUsize>);
 
-impl Drop for Awake {
+impl Drop for AwakeGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -48,36 +48,36 @@ fn tuning() -> Tuning {
     }
 }
 
-fn start(workers: ScriptedWorkers, tuning: Tuning) -> World {
+fn start(workers: ScriptedWorkers, tuning: Tuning) -> TestSupervisor {
     let signals = ScriptedSignals::default();
-    let n_awake = Arc::<AtomicUsize>::default();
-    let of_supervisor = n_awake.clone();
-    let stay_awake: StayAwake = Box::new(move || {
-        of_supervisor.fetch_add(1, Ordering::SeqCst);
-        Box::new(Awake(of_supervisor.clone()))
+    let n_keep_awake = Arc::<AtomicUsize>::default();
+    let counter = n_keep_awake.clone();
+    let keep_awake: KeepAwakeFn = Box::new(move || {
+        counter.fetch_add(1, Ordering::SeqCst);
+        Box::new(AwakeGuard(counter.clone()))
     });
     let supervisor = Supervisor::start_with(
         Arc::new(workers.clone()),
         Arc::new(signals.clone()),
         &hardware(),
         tuning,
-        stay_awake,
+        keep_awake,
     );
-    World {
+    TestSupervisor {
         handle: supervisor.handle(),
         supervisor,
         workers,
         signals,
-        n_awake,
+        n_keep_awake,
     }
 }
 
-fn world() -> World {
+fn test_supervisor() -> TestSupervisor {
     start(ScriptedWorkers::all(WorkerScript::default()), tuning())
 }
 
-/// A world whose answers go on until they are ended.
-fn world_without_end() -> World {
+/// Starts a supervisor whose responses continue until they are stopped.
+fn endless_supervisor() -> TestSupervisor {
     let script = WorkerScript {
         tokens: vec!["word ".to_owned(); 100_000],
         ..WorkerScript::default()
@@ -93,8 +93,8 @@ fn critical() -> SystemSignals {
 }
 
 /// Lets time pass, and everything happen that is due in it.
-async fn pass(time: Duration) {
-    // It has no other end.
+async fn advance_time(time: Duration) {
+    // It always times out.
     let _ = timeout(time, std::future::pending::<()>()).await;
 }
 

@@ -1,4 +1,4 @@
-//! Timelines of the governor: what the machine says, line by line, and what it allows then.
+//! Timelines of the governor: each line has signals, followed by what is allowed.
 
 mod random;
 mod table;
@@ -21,7 +21,7 @@ fn machine(gigabytes: u64) -> Hardware {
     }
 }
 
-/// Signals in words: `warning thrashing serious low-power battery`, or `quiet`.
+/// Parses signals: `warning thrashing serious low-power battery`, or `quiet`.
 fn signals(words: &str) -> SystemSignals {
     let mut signals = SystemSignals::default();
     for word in words.split_whitespace() {
@@ -56,7 +56,7 @@ fn tuning(words: &str) -> Tuning {
     tuning
 }
 
-/// An allowance in one line: only what is limited, and the idle wait.
+/// Formats an allowance in one line: the limits and the idle time.
 fn brief(allowance: &Allowance) -> String {
     let mut parts = Vec::new();
     let mut limit = |name: &str, n: Option<usize>| {
@@ -71,7 +71,7 @@ fn brief(allowance: &Allowance) -> String {
     flag("no speculation", !allowance.speculation);
     flag("slow paint", allowance.repaint_interval.as_millis() == 100);
     flag("smaller model", allowance.offer_smaller_model);
-    flag("HELD", allowance.held.is_some());
+    flag("BLOCKED", allowance.blocked_by.is_some());
     flag("STOP", allowance.stop_answers);
     parts.push(match allowance.idle_unload {
         Some(wait) => format!("idle {wait:?}"),
@@ -80,8 +80,8 @@ fn brief(allowance: &Allowance) -> String {
     parts.join(", ")
 }
 
-/// Runs the lines without an arrow and says after each what changed, easings with their time.
-/// Deadlines are kept as the driver keeps them.
+/// Runs the lines without an arrow, and writes after each what changed, with the time if it changed
+/// between lines. Calls `tick` at deadlines like the driver.
 #[track_caller]
 fn check(gigabytes: u64, script: &str) {
     let mut governor = Governor::new(&machine(gigabytes), &Tuning::default());
@@ -105,8 +105,8 @@ fn check(gigabytes: u64, script: &str) {
         }
         writeln!(text, "{line}").unwrap();
         match words.split_once(' ').unwrap_or((words, "")) {
-            ("tune", wishes) => governor.tune(&tuning(wishes)),
-            ("end", _) => assert_eq!(governor.next_deadline(), None, "something is still easing"),
+            ("tune", settings) => governor.set_tuning(&tuning(settings)),
+            ("end", _) => assert_eq!(governor.next_deadline(), None, "a quiet time has not ended"),
             _ => governor.observe(signals(words), now),
         }
         let new = brief(governor.allowance());
@@ -121,7 +121,7 @@ fn check(gigabytes: u64, script: &str) {
 
 /// D076.
 #[test]
-fn a_warning_holds_at_once_and_eases_after_a_quiet_spell() {
+fn a_warning_applies_at_once_and_ends_after_a_quiet_time() {
     check(
         24,
         "
@@ -136,12 +136,12 @@ fn a_warning_holds_at_once_and_eases_after_a_quiet_spell() {
 
 /// D077.
 #[test]
-fn critical_pressure_comes_down_to_the_worst_that_was_seen_meanwhile() {
+fn critical_pressure_falls_to_the_worst_level_of_the_quiet_time() {
     check(
         24,
         "
         0s critical
-        → context 4096, answers 1024, step 512, no speculation, HELD, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, BLOCKED, idle 0ns
         10s quiet
         12s warning
         14s quiet
@@ -172,9 +172,9 @@ fn flapping_pressure_does_not_make_the_allowance_flap() {
     );
 }
 
-/// An answer in flight is ended for nothing less, and not for what is over.
+/// A running response is stopped for nothing less, and not for signals that are over.
 #[test]
-fn thrashing_counts_as_a_warning_and_ends_answers_only_together_with_critical_pressure() {
+fn thrashing_counts_as_a_warning_and_stops_responses_only_with_critical_pressure() {
     check(
         24,
         "
@@ -182,9 +182,9 @@ fn thrashing_counts_as_a_warning_and_ends_answers_only_together_with_critical_pr
         → context 4096, answers 1024, step 512, idle 60s
         10s quiet
         20s critical
-        → context 4096, answers 1024, step 512, no speculation, HELD, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, BLOCKED, idle 0ns
         22s critical thrashing
-        → context 4096, answers 1024, step 512, no speculation, HELD, STOP, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, BLOCKED, STOP, idle 0ns
         30s quiet
         45s → context 4096, answers 1024, step 512, idle 60s
         60s → idle 180s
@@ -195,7 +195,7 @@ fn thrashing_counts_as_a_warning_and_ends_answers_only_together_with_critical_pr
 
 /// D053, D086.
 #[test]
-fn low_power_mode_holds_at_once_and_goes_soon() {
+fn low_power_mode_applies_at_once_and_ends_soon() {
     check(
         24,
         "
@@ -212,7 +212,7 @@ fn low_power_mode_holds_at_once_and_goes_soon() {
 
 /// D064, D087, D088.
 #[test]
-fn heat_climbs_the_ladder_at_once_and_comes_down_a_minute_at_a_time() {
+fn heat_rises_at_once_and_falls_one_level_per_minute() {
     check(
         24,
         "
@@ -220,7 +220,7 @@ fn heat_climbs_the_ladder_at_once_and_comes_down_a_minute_at_a_time() {
         10s serious
         → answers 1024, step 256, no speculation, slow paint, smaller model, idle 180s
         20s overheated
-        → answers 1024, step 256, no speculation, slow paint, smaller model, HELD, idle 180s
+        → answers 1024, step 256, no speculation, slow paint, smaller model, BLOCKED, idle 180s
         30s serious
         40s fair
         90s → answers 1024, step 256, no speculation, slow paint, smaller model, idle 180s
@@ -233,7 +233,7 @@ fn heat_climbs_the_ladder_at_once_and_comes_down_a_minute_at_a_time() {
 
 /// D071.
 #[test]
-fn models_are_kept_for_as_long_as_the_machine_can_spare_them() {
+fn the_idle_time_depends_on_the_machine_and_its_signals() {
     check(
         64,
         "
@@ -265,7 +265,7 @@ fn models_are_kept_for_as_long_as_the_machine_can_spare_them() {
 
 /// D073, D084.
 #[test]
-fn the_users_wait_yields_to_memory_only_and_a_wish_to_keep_to_critical_pressure_only() {
+fn only_memory_overrides_the_idle_setting_and_only_critical_pressure_keep_loaded() {
     check(
         24,
         "
@@ -279,7 +279,7 @@ fn the_users_wait_yields_to_memory_only_and_a_wish_to_keep_to_critical_pressure_
         → context 4096, answers 1024, step 512, no speculation, slow paint, smaller model, kept
         7s → context 4096, answers 1024, step 512, kept
         20s critical
-        → context 4096, answers 1024, step 512, no speculation, HELD, idle 0ns
+        → context 4096, answers 1024, step 512, no speculation, BLOCKED, idle 0ns
         30s tune 10
         31s quiet
         46s → idle 10s
@@ -291,7 +291,7 @@ fn the_users_wait_yields_to_memory_only_and_a_wish_to_keep_to_critical_pressure_
 }
 
 #[test]
-fn a_late_tick_and_an_observation_in_its_place_ease_as_well() {
+fn a_late_tick_and_an_observation_end_a_quiet_time_too() {
     let mut governor = Governor::new(&machine(24), &Tuning::default());
     let at = Duration::from_secs;
     governor.observe(signals("warning"), at(0));

@@ -1,7 +1,7 @@
-//! The other side of the socket: a handle whose requests another process answers.
+//! The client's side of the socket: a handle whose requests another process serves.
 //!
-//! Rule: whatever happens to the connection, every open ask ends, with [`AskError::InstanceGone`]
-//! if nothing else is known.
+//! Rule: whatever happens to the connection, every open request ends, with
+//! [`RequestError::InstanceGone`] if the connection is lost.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,172 +19,179 @@ use transom_engine_host::frame::{self, FrameError, FrameReader};
 
 use super::InstanceError;
 use super::folder::{self, own_user_id};
-use super::protocol::{Hello, ToClient, ToServer, Welcome};
-use crate::answer::{AnswerEvent, AnswerWriter};
-use crate::handle::{Farewell, Handle, Reply, Request};
-use crate::request::{AskError, AskId};
+use super::protocol::{ClientMessage, Hello, ServerMessage, Welcome};
+use crate::handle::{Handle, HandleMessage, Reply, ShutdownReason};
+use crate::request::{RequestError, RequestId};
+use crate::response::{ResponseEvent, ResponseWriter};
 use crate::status::{Status, UnloadRecord};
 
-/// How long the running instance may take to greet and to show its status.
-const GREETING: Duration = Duration::from_secs(5);
+/// How long the handshake and the first status may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum Failed {
-    /// Nobody listens, or not any more; with what was noticed.
-    Nobody(String),
-    /// Somebody listens but does not answer as an instance does.
-    Silent(String),
-    /// It is of this other version.
-    OtherVersion(String),
-    /// It takes nobody in, for this reason.
+pub(super) enum ConnectError {
+    /// No process listens on the socket any more; contains what was observed.
+    NotListening(String),
+    /// A process listens but does not follow the protocol.
+    Unresponsive(String),
+    /// The instance has this incompatible version.
+    VersionMismatch(String),
+    /// The instance accepts no client, for this reason.
     Refused(String),
-    /// It ends when the requests of its clients are answered.
+    /// The instance ends when the requests of its clients have ended.
     Closing,
-    /// It is this other user's.
-    Stranger(u32),
+    /// The instance belongs to the user with this id.
+    OtherUser(u32),
 }
 
-impl Failed {
-    /// As people are told.
-    pub(super) fn explain(self, data_folder: &Path) -> InstanceError {
+impl ConnectError {
+    /// Converts the error for people.
+    pub(super) fn into_instance_error(self, data_folder: &Path) -> InstanceError {
         let process_id = folder::last_owner(data_folder);
         match self {
-            Self::Nobody(reason) | Self::Silent(reason) => {
-                InstanceError::Silent { reason, process_id }
+            Self::NotListening(reason) | Self::Unresponsive(reason) => {
+                InstanceError::Unresponsive { reason, process_id }
             }
-            Self::OtherVersion(theirs) => InstanceError::OtherVersion {
+            Self::VersionMismatch(theirs) => InstanceError::VersionMismatch {
                 theirs,
-                ours: Hello::own().spoken_version(),
+                ours: Hello::own().version_text(),
                 process_id,
             },
             Self::Refused(reason) => InstanceError::Refused { reason, process_id },
             Self::Closing => InstanceError::Refused {
-                reason: "it is just ending".to_owned(),
+                reason: "it is closing".to_owned(),
                 process_id,
             },
-            Self::Stranger(user) => InstanceError::Unsafe {
+            Self::OtherUser(user) => InstanceError::Unsafe {
                 path: data_folder.to_owned(),
-                fault: format!("has a socket on which another user (id {user}) answers"),
+                fault: format!(
+                    "has a socket on which a process of another user (id {user}) listens"
+                ),
             },
         }
     }
 }
 
 /// Connects to the instance at `socket`.
-pub(super) async fn connect(socket: &Path) -> Result<Handle, Failed> {
-    let greeted = timeout(GREETING, greet(socket)).await;
-    greeted.unwrap_or_else(|_| Err(Failed::Silent("it did not greet in time".to_owned())))
+pub(super) async fn connect(socket: &Path) -> Result<Handle, ConnectError> {
+    let connected = timeout(HANDSHAKE_TIMEOUT, handshake(socket)).await;
+    connected.unwrap_or_else(|_| {
+        Err(ConnectError::Unresponsive(
+            "the handshake timed out".to_owned(),
+        ))
+    })
 }
 
-async fn greet(socket: &Path) -> Result<Handle, Failed> {
+async fn handshake(socket: &Path) -> Result<Handle, ConnectError> {
     let stream = UnixStream::connect(socket).await;
     let stream = stream.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::WouldBlock => {
-            Failed::Nobody("it is just starting, or just ending".to_owned())
+            ConnectError::NotListening("it is starting or closing".to_owned())
         }
-        _ => Failed::Silent(error.to_string()),
+        _ => ConnectError::Unresponsive(error.to_string()),
     })?;
-    let peer = stream.peer_cred().map_err(gone)?;
+    let peer = stream.peer_cred().map_err(io_error)?;
     if peer.uid() != own_user_id() {
-        return Err(Failed::Stranger(peer.uid()));
+        return Err(ConnectError::OtherUser(peer.uid()));
     }
     let (from, mut to) = stream.into_split();
     let ours = Hello::own();
     let written = frame::write_async(&mut to, &ours).await;
-    written.map_err(|error| said_nothing(&error))?;
+    written.map_err(|error| read_error(&error))?;
     let mut from = FrameReader::new(from);
     let theirs: Hello = next(&mut from).await?;
-    if !ours.agrees_with(&theirs) {
-        return Err(Failed::OtherVersion(theirs.spoken_version()));
+    if !ours.is_compatible_with(&theirs) {
+        return Err(ConnectError::VersionMismatch(theirs.version_text()));
     }
     let first_id = match theirs.welcome {
-        Some(Welcome::From(first_id)) => first_id,
-        Some(Welcome::Refused(reason)) => return Err(Failed::Refused(reason)),
-        Some(Welcome::Closing) => return Err(Failed::Closing),
-        None => return Err(Failed::Silent("it gave no welcome".to_owned())),
+        Some(Welcome::Accepted(first_id)) => first_id,
+        Some(Welcome::Refused(reason)) => return Err(ConnectError::Refused(reason)),
+        Some(Welcome::Closing) => return Err(ConnectError::Closing),
+        None => return Err(ConnectError::Unresponsive("it sent no welcome".to_owned())),
     };
-    let ToClient::Status { status } = next(&mut from).await? else {
-        return Err(Failed::Silent("it did not show its status".to_owned()));
+    let ServerMessage::Status { status } = next(&mut from).await? else {
+        return Err(ConnectError::Unresponsive("it sent no status".to_owned()));
     };
-    Ok(begin(from, to, first_id, *status))
+    Ok(start(from, to, first_id, *status))
 }
 
 async fn next<T: serde::de::DeserializeOwned>(
     from: &mut FrameReader<OwnedReadHalf>,
-) -> Result<T, Failed> {
+) -> Result<T, ConnectError> {
     let message = from.read_async().await;
-    let message = message.map_err(|error| said_nothing(&error))?;
-    message.ok_or_else(|| Failed::Nobody("it closed the connection".to_owned()))
+    let message = message.map_err(|error| read_error(&error))?;
+    message.ok_or_else(|| ConnectError::NotListening("it closed the connection".to_owned()))
 }
 
-fn said_nothing(error: &FrameError) -> Failed {
+fn read_error(error: &FrameError) -> ConnectError {
     match error {
-        FrameError::Io(_) | FrameError::Truncated => Failed::Nobody(error.to_string()),
+        FrameError::Io(_) | FrameError::Truncated => ConnectError::NotListening(error.to_string()),
         FrameError::TooLong { .. } | FrameError::Malformed { .. } => {
-            Failed::Silent(error.to_string())
+            ConnectError::Unresponsive(error.to_string())
         }
     }
 }
 
-fn gone(error: io::Error) -> Failed {
-    Failed::Nobody(error.to_string())
+fn io_error(error: io::Error) -> ConnectError {
+    ConnectError::NotListening(error.to_string())
 }
 
-fn begin(
+fn start(
     from: FrameReader<OwnedReadHalf>,
     to: OwnedWriteHalf,
-    first_id: AskId,
+    first_id: RequestId,
     status: Status,
 ) -> Handle {
     let (sender, status) = watch::channel(Arc::new(status));
-    let (handle, requests, farewell) = Handle::new(status, first_id);
-    let open = Arc::<Open>::default();
-    // Ends with the last handle; then the other side ends the connection, and with it `hear`.
-    let speaking = tokio::spawn(speak(requests, to, open.clone()));
+    let (handle, messages, shutdown_reason) = Handle::new(status, first_id);
+    let pending = Arc::<PendingCalls>::default();
+    // Ends with the last handle. The server then closes the connection, which ends
+    // `receive_messages`.
+    let sending = tokio::spawn(send_messages(messages, to, pending.clone()));
     tokio::spawn(async move {
-        let reason = hear(from, &sender, &open).await;
-        open.end(&reason, &farewell);
-        speaking.abort();
+        let reason = receive_messages(from, &sender, &pending).await;
+        pending.end(&reason, &shutdown_reason);
+        sending.abort();
     });
     handle
 }
 
-/// What was asked and is not over.
+/// Requests and unloads without a result.
 #[derive(Default)]
-struct Open {
-    requests: Mutex<OpenRequests>,
+struct PendingCalls {
+    state: Mutex<PendingState>,
 }
 
 #[derive(Default)]
-struct OpenRequests {
-    answers: HashMap<AskId, AnswerWriter>,
-    unloads: HashMap<u64, Reply<Result<Vec<UnloadRecord>, AskError>>>,
+struct PendingState {
+    responses: HashMap<RequestId, ResponseWriter>,
+    unloads: HashMap<u64, Reply<Result<Vec<UnloadRecord>, RequestError>>>,
     n_unloads: u64,
-    /// Set when nothing can be asked any more.
-    gone: Option<AskError>,
+    /// Set when the connection is lost.
+    gone: Option<RequestError>,
 }
 
-impl Open {
-    fn requests(&self) -> MutexGuard<'_, OpenRequests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+impl PendingCalls {
+    fn state(&self) -> MutexGuard<'_, PendingState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all that is open, and all that comes.
-    fn end(&self, reason: &str, farewell: &Farewell) {
+    /// Ends all open calls, and all later ones.
+    fn end(&self, reason: &str, shutdown_reason: &ShutdownReason) {
         let reason = reason.to_owned();
-        let error = AskError::InstanceGone { reason };
-        // Set only here, once a connection.
-        let _ = farewell.set(error.clone());
-        let mut requests = self.requests();
-        requests.gone = Some(error.clone());
-        let answers = std::mem::take(&mut requests.answers);
-        let unloads = std::mem::take(&mut requests.unloads);
-        drop(requests);
-        for writer in answers.into_values() {
+        let error = RequestError::InstanceGone { reason };
+        // This is the only place that sets it, once per connection.
+        let _ = shutdown_reason.set(error.clone());
+        let mut state = self.state();
+        state.gone = Some(error.clone());
+        let responses = std::mem::take(&mut state.responses);
+        let unloads = std::mem::take(&mut state.unloads);
+        drop(state);
+        for writer in responses.into_values() {
             writer.fail(error.clone());
         }
         for reply in unloads.into_values() {
@@ -192,43 +199,48 @@ impl Open {
         }
     }
 
-    /// Notes what is asked, and returns how the other side is told; nothing to tell where it is
-    /// over at once.
-    fn note(&self, request: Request) -> Option<ToServer> {
-        let mut requests = self.requests();
-        match (request, requests.gone.clone()) {
-            (Request::Ask(_, writer), Some(error)) => {
-                drop(requests);
+    /// Registers a message and returns it in the form of the protocol. Returns `None` if there is
+    /// nothing to send, as after the connection was lost.
+    fn register(&self, message: HandleMessage) -> Option<ClientMessage> {
+        let mut state = self.state();
+        match (message, state.gone.clone()) {
+            (HandleMessage::Submit(_, writer), Some(error)) => {
+                drop(state);
                 writer.fail(error);
                 None
             }
-            (Request::Ask(ask, writer), None) => {
+            (HandleMessage::Submit(request, writer), None) => {
                 let id = writer.id();
-                requests.answers.insert(id, writer);
-                Some(ToServer::Ask { id, ask })
+                state.responses.insert(id, writer);
+                Some(ClientMessage::Request { id, request })
             }
-            (Request::Unload(_, reply), Some(error)) => {
+            (HandleMessage::Unload(_, reply), Some(error)) => {
                 drop(reply.send(Err(error)));
                 None
             }
-            (Request::Unload(which, reply), None) => {
-                requests.n_unloads += 1;
-                let number = requests.n_unloads;
-                requests.unloads.insert(number, reply);
-                Some(ToServer::Unload { number, which })
+            (HandleMessage::Unload(which, reply), None) => {
+                state.n_unloads += 1;
+                let number = state.n_unloads;
+                state.unloads.insert(number, reply);
+                Some(ClientMessage::Unload { number, which })
             }
-            (Request::Cancel(id), _) => Some(ToServer::Cancel { id }),
-            (Request::Tune(tuning), _) => Some(ToServer::Tune { tuning }),
-            (Request::Pause(is_paused), _) => Some(ToServer::Pause { is_paused }),
-            (Request::ForgetConversations, _) => Some(ToServer::ForgetConversations),
-            // Only the owner looks at its own state, saves states and quits.
-            (Request::Look(_) | Request::SaveStatesIn(_) | Request::Quit, _) => None,
+            (HandleMessage::Cancel(id), _) => Some(ClientMessage::Cancel { id }),
+            (HandleMessage::SetTuning(tuning), _) => Some(ClientMessage::SetTuning { tuning }),
+            (HandleMessage::SetPaused(is_paused), _) => {
+                Some(ClientMessage::SetPaused { is_paused })
+            }
+            (HandleMessage::ForgetConversations, _) => Some(ClientMessage::ForgetConversations),
+            // Only the owner publishes its own status, saves states and quits.
+            (
+                HandleMessage::GetStatus(_) | HandleMessage::SaveStatesIn(_) | HandleMessage::Quit,
+                _,
+            ) => None,
         }
     }
 
-    /// Ends an ask that cannot be sent.
-    fn refuse(&self, id: AskId, bytes: usize) {
-        let writer = self.requests().answers.remove(&id);
+    /// Ends a request that is too long to be sent.
+    fn refuse(&self, id: RequestId, bytes: usize) {
+        let writer = self.state().responses.remove(&id);
         if let Some(writer) = writer {
             let source = EngineError::InvalidParameter {
                 name: "prompt".into(),
@@ -239,76 +251,76 @@ impl Open {
                 )
                 .into(),
             };
-            writer.fail(AskError::Engine { source });
+            writer.fail(RequestError::Engine { source });
         }
     }
 
-    fn answer(&self, id: AskId, event: AnswerEvent) {
-        let mut requests = self.requests();
-        if matches!(event, AnswerEvent::Ended { .. }) {
-            let writer = requests.answers.remove(&id);
-            drop(requests);
+    fn respond(&self, id: RequestId, event: ResponseEvent) {
+        let mut state = self.state();
+        if matches!(event, ResponseEvent::Ended { .. }) {
+            let writer = state.responses.remove(&id);
+            drop(state);
             if let Some(writer) = writer {
                 writer.write(event);
             }
-        } else if let Some(writer) = requests.answers.get(&id) {
+        } else if let Some(writer) = state.responses.get(&id) {
             writer.write(event);
         }
     }
 }
 
-/// Sends requests until the last handle is gone or the connection fails.
-async fn speak(
-    mut requests: mpsc::UnboundedReceiver<Request>,
+/// Sends messages until the last handle is gone or the connection fails.
+async fn send_messages(
+    mut messages: mpsc::UnboundedReceiver<HandleMessage>,
     mut to: OwnedWriteHalf,
-    open: Arc<Open>,
+    pending: Arc<PendingCalls>,
 ) {
-    while let Some(request) = requests.recv().await {
-        let Some(message) = open.note(request) else {
+    while let Some(message) = messages.recv().await {
+        let Some(message) = pending.register(message) else {
             continue;
         };
         match (frame::encode(&message), message) {
             (Ok(frame), _) => {
                 if to.write_all(&frame).await.is_err() {
-                    // Whoever hears notices as well, and ends what is open.
+                    // `receive_messages` fails too, and ends the open calls.
                     return;
                 }
             }
-            (Err(FrameError::TooLong { bytes }), ToServer::Ask { id, .. }) => {
-                open.refuse(id, bytes);
+            (Err(FrameError::TooLong { bytes }), ClientMessage::Request { id, .. }) => {
+                pending.refuse(id, bytes);
             }
-            (Err(error), _) => tracing::error!(%error, "a request could not be written"),
+            (Err(error), _) => tracing::error!(%error, "a message could not be encoded"),
         }
     }
 }
 
-/// Hands on what the other side says, until it is gone; returns what was noticed.
-async fn hear(
+/// Handles messages of the server until the connection ends; returns the reason.
+async fn receive_messages(
     mut from: FrameReader<OwnedReadHalf>,
     status: &watch::Sender<Arc<Status>>,
-    open: &Open,
+    pending: &PendingCalls,
 ) -> String {
     loop {
         match from.read_async().await {
-            Ok(Some(ToClient::Status { status: news })) => {
-                // One that was overtaken on its way is old.
+            Ok(Some(ServerMessage::Status { status: update })) => {
+                // An older status may arrive late.
                 status.send_if_modified(|status| {
-                    let is_newer = news.revision > status.revision;
+                    let is_newer = update.revision > status.revision;
                     if is_newer {
-                        *status = Arc::from(news);
+                        *status = Arc::from(update);
                     }
                     is_newer
                 });
             }
-            Ok(Some(ToClient::Answer { id, event })) => open.answer(id, event),
-            Ok(Some(ToClient::Unloaded { number, result })) => {
-                let reply = open.requests().unloads.remove(&number);
+            Ok(Some(ServerMessage::Response { id, event })) => pending.respond(id, event),
+            Ok(Some(ServerMessage::Unloaded { number, result })) => {
+                let reply = pending.state().unloads.remove(&number);
                 if let Some(reply) = reply {
-                    // Whoever asked may have gone.
+                    // The caller may be gone.
                     let _ = reply.send(result);
                 }
             }
-            Ok(Some(ToClient::Unknown)) => {}
+            Ok(Some(ServerMessage::Unknown)) => {}
             Ok(None) => return "it closed the connection".to_owned(),
             Err(error) => return error.to_string(),
         }

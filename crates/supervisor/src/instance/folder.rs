@@ -1,7 +1,7 @@
-//! The data folder, its lock and the socket's place.
+//! The data folder, its lock and the path of its socket.
 //!
-//! Rule: the folder is the user's alone before anything in it is believed. The lock's file is never
-//! removed: whoever waits for it must wait for the same file.
+//! Rule: nothing in the folder is trusted before its owner and permissions are checked. The lock
+//! file is never removed, because all processes must wait for the same file.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -11,31 +11,31 @@ use std::path::{Path, PathBuf};
 
 use super::InstanceError;
 
-const LOCK: &str = "transom.lock";
-const SOCKET: &str = "transom.sock";
+const LOCK_FILE: &str = "transom.lock";
+const SOCKET_FILE: &str = "transom.sock";
 
-/// Size of `sockaddr_un.sun_path`, of which the last byte is a zero.
+/// Size of `sockaddr_un.sun_path`; the last byte is a zero.
 const SUN_PATH_BYTES: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
 
-/// Permission bits that let others write.
-const OTHERS_WRITE: u32 = 0o022;
+/// Permission bits that let other users write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// The right to be the user's one supervisor, until it is dropped or the process ends.
+/// The lock that makes this process the owner, until it is dropped or the process ends.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct InstanceLock {
     _file: File,
 }
 
-impl Lock {
-    /// Takes the lock; `None` while another process has it.
+impl InstanceLock {
+    /// Takes the lock; returns `None` if another process has it.
     pub(super) fn take(data_folder: &Path) -> Result<Option<Self>, InstanceError> {
-        let path = data_folder.join(LOCK);
-        let wrong = |source| wrong(&path, source);
+        let path = data_folder.join(LOCK_FILE);
+        let folder_error = |source| folder_error(&path, source);
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
-        let file = options.open(&path).map_err(wrong)?;
-        check_owner(&path, &file.metadata().map_err(wrong)?)?;
-        Self::take_file(file).map_err(wrong)
+        let file = options.open(&path).map_err(folder_error)?;
+        check_owner(&path, &file.metadata().map_err(folder_error)?)?;
+        Self::take_file(file).map_err(folder_error)
     }
 
     fn take_file(mut file: File) -> io::Result<Option<Self>> {
@@ -44,38 +44,38 @@ impl Lock {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // For people, and for the message of whoever finds the owner silent. A full disk takes
-        // neither, and is no reason to do without a lock that is held.
+        // For people, and for the error message if the owner does not respond. A full disk makes
+        // both calls fail, but the lock is valid without them.
         let _ = file.set_len(0);
         let _ = writeln!(file, "{}", std::process::id());
         Ok(Some(Self { _file: file }))
     }
 }
 
-/// The process that had the lock last, if its file says so.
+/// Returns the process that had the lock last, if its file contains one.
 pub(super) fn last_owner(data_folder: &Path) -> Option<u32> {
-    let text = fs::read_to_string(data_folder.join(LOCK)).ok()?;
+    let text = fs::read_to_string(data_folder.join(LOCK_FILE)).ok()?;
     text.trim().parse().ok()
 }
 
-/// Makes the folder if it is not there, and checks that it is the user's alone.
+/// Creates the folder if necessary, and checks that only this user can write to it.
 pub(super) fn prepare(data_folder: &Path) -> Result<(), InstanceError> {
     transom_files::create_private_folder(data_folder)
-        .map_err(|source| wrong(data_folder, source))?;
-    is_there(data_folder).map(|_| ())
+        .map_err(|source| folder_error(data_folder, source))?;
+    check(data_folder).map(|_| ())
 }
 
-/// Whether the folder is there; checks that it is then the user's alone.
-pub(super) fn is_there(data_folder: &Path) -> Result<bool, InstanceError> {
+/// Returns true if the folder exists; checks that only this user can write to it.
+pub(super) fn check(data_folder: &Path) -> Result<bool, InstanceError> {
     let metadata = match fs::metadata(data_folder) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(wrong(data_folder, error)),
+        Err(error) => return Err(folder_error(data_folder, error)),
     };
     check_owner(data_folder, &metadata)?;
     let fault = if !metadata.is_dir() {
         "is not a folder"
-    } else if metadata.mode() & OTHERS_WRITE != 0 {
+    } else if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
         "can be written by others"
     } else {
         return Ok(true);
@@ -86,9 +86,9 @@ pub(super) fn is_there(data_folder: &Path) -> Result<bool, InstanceError> {
     })
 }
 
-/// The socket's path, which must fit the system's limit.
+/// Returns the path of the socket; fails if it exceeds the limit of the system.
 pub(super) fn socket_path(data_folder: &Path) -> Result<PathBuf, InstanceError> {
-    let path = data_folder.join(SOCKET);
+    let path = data_folder.join(SOCKET_FILE);
     let (bytes, limit) = (path.as_os_str().as_bytes().len(), SUN_PATH_BYTES - 1);
     if bytes > limit {
         return Err(InstanceError::PathTooLong { path, bytes, limit });
@@ -96,7 +96,7 @@ pub(super) fn socket_path(data_folder: &Path) -> Result<PathBuf, InstanceError> 
     Ok(path)
 }
 
-/// The user whom this process acts for.
+/// Returns the effective user id of this process.
 pub(super) fn own_user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -112,7 +112,7 @@ fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), InstanceError> {
     })
 }
 
-pub(super) fn wrong(path: &Path, source: io::Error) -> InstanceError {
+pub(super) fn folder_error(path: &Path, source: io::Error) -> InstanceError {
     InstanceError::Folder {
         path: path.to_owned(),
         source,
@@ -124,8 +124,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_no_reason_to_do_without_the_lock() {
+    fn the_lock_can_be_taken_on_a_full_disk() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        assert!(Lock::take_file(full).unwrap().is_some());
+        assert!(InstanceLock::take_file(full).unwrap().is_some());
     }
 }

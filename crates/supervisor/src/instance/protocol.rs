@@ -1,99 +1,115 @@
-//! What two instances say to each other, framed as the engine's wire is.
+//! The protocol between two instances, with the same framing as the protocol of the engine's child
+//! process.
 //!
-//! The client says hello first. The server always answers with its own hello, so that a client of
-//! another version learns why it is refused; then it sends the status, and every change of it.
+//! The client sends its hello first. The server always replies with its own hello, so that an
+//! incompatible client can report both versions. Then the server sends the status and every change
+//! of it.
 //!
-//! Rule: two programs talk if each knows the other's protocol: it is not older than the oldest one
-//! that the program understands. So a change that only adds (a message, or a field that may be
-//! missing) raises [`PROTOCOL`], and any other change raises [`OLDEST_PROTOCOL`] too. A message that
-//! makes no sense ends the connection; one of an unknown kind is ignored.
+//! Rule: two programs are compatible if each understands the protocol of the other, which means
+//! that it is not older than the oldest protocol that the program understands. So a change that
+//! only adds something (a message, or an optional field) raises [`PROTOCOL`], and any other change
+//! also raises [`OLDEST_PROTOCOL`]. An invalid message ends the connection; a message of an unknown
+//! kind is ignored.
 
 use serde::{Deserialize, Serialize};
 
-use crate::answer::AnswerEvent;
 use crate::governor::Tuning;
-use crate::request::{Ask, AskError, AskId, Unload};
+use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
+use crate::response::ResponseEvent;
 use crate::status::{Status, UnloadRecord};
 
-/// Version of the messages in this file, raised with every change to them or to what they carry.
+/// Version of the messages in this file, raised with every change of them or of the types in them.
 pub(super) const PROTOCOL: u32 = 8;
 
 /// The oldest version whose messages still have the same meaning.
 pub(super) const OLDEST_PROTOCOL: u32 = 8;
 
-/// Longest [`Hello`] of a client, in bytes.
+/// Maximum length of a client's [`Hello`] in bytes.
 pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;
 
-/// Who speaks. Fields are only added, so that any two versions understand it.
+/// The first message of each side. Fields are only ever added, so that any two versions understand
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// [`PROTOCOL`].
     pub(super) protocol: u32,
-    /// The product's version.
+    /// Version of the product.
     pub(super) version: String,
-    /// The speaker's process.
+    /// Process id of the sender.
     pub(super) process_id: u32,
-    /// What the server says beyond that.
+    /// Set by the server only.
     #[serde(default)]
     pub(super) welcome: Option<Welcome>,
-    /// [`OLDEST_PROTOCOL`]; programs that do not say it understand their own protocol only.
+    /// [`OLDEST_PROTOCOL`]; if missing, the program understands its own protocol only.
     #[serde(default)]
     pub(super) oldest_protocol: Option<u32>,
 }
 
-/// How the server receives a client.
+/// The server's reply to a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Welcome {
-    /// It may ask, and names its asks from this number on.
-    From(AskId),
-    /// It is let go, for this reason.
+    /// The client may send requests; their ids start at this one.
+    #[serde(rename = "from")]
+    Accepted(RequestId),
+    /// The connection is refused for this reason.
     Refused(String),
-    /// The server ends when its clients' last requests are answered; the next one may start then.
+    /// The server ends when the last requests of its clients have ended; a new instance may start
+    /// then.
     Closing,
 }
 
-/// What the client asks for, after its [`Hello`].
+/// A message of the client, after its [`Hello`].
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
-pub(super) enum ToServer {
-    /// Answered by [`ToClient::Answer`]*, of which the last carries the end.
-    Ask { id: AskId, ask: Box<Ask> },
-    /// Without effect on an ask that is over.
-    Cancel { id: AskId },
-    /// Answered by [`ToClient::Unloaded`] when the models are gone.
-    Unload { number: u64, which: Unload },
-    /// Not answered.
-    Tune { tuning: Tuning },
-    /// Not answered; the status shows it.
-    Pause { is_paused: bool },
-    /// Not answered.
+pub(super) enum ClientMessage {
+    /// Submits a request. The reply is a sequence of [`ServerMessage::Response`], the last with the
+    /// end.
+    #[serde(rename = "ask")]
+    Request {
+        id: RequestId,
+        #[serde(rename = "ask")]
+        request: Box<ModelRequest>,
+    },
+    /// Cancels a request. Ignored if the request has ended.
+    Cancel { id: RequestId },
+    /// Unloads models. The reply is [`ServerMessage::Unloaded`], when they are gone.
+    Unload { number: u64, which: ModelSelector },
+    /// Applies settings. No reply.
+    #[serde(rename = "tune")]
+    SetTuning { tuning: Tuning },
+    /// Pauses or resumes. No reply; the status changes.
+    #[serde(rename = "pause")]
+    SetPaused { is_paused: bool },
+    /// Deletes all conversations. No reply.
     ForgetConversations,
-    /// Of a later protocol. Ignored.
+    /// A message of a later protocol. Ignored.
     #[serde(other)]
     Unknown,
 }
 
-/// What the server says, after its [`Hello`].
+/// A message of the server, after its [`Hello`].
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
-pub(super) enum ToClient {
-    /// The state; the first comes unasked. A slow reader gets only the latest.
+pub(super) enum ServerMessage {
+    /// The state; sent once at the start and then after every change. A slow reader gets only the
+    /// latest.
     Status { status: Box<Status> },
-    /// An ask went on. A slow reader gets texts joined.
-    Answer { id: AskId, event: AnswerEvent },
+    /// An event of a request. A slow reader gets texts joined.
+    #[serde(rename = "answer")]
+    Response { id: RequestId, event: ResponseEvent },
     /// The models are gone.
     Unloaded {
         number: u64,
-        result: Result<Vec<UnloadRecord>, AskError>,
+        result: Result<Vec<UnloadRecord>, RequestError>,
     },
-    /// Of a later protocol. Ignored.
+    /// A message of a later protocol. Ignored.
     #[serde(other)]
     Unknown,
 }
 
 impl Hello {
-    /// This program's greeting.
+    /// Returns the hello of this program.
     pub(super) fn own() -> Self {
         Self {
             protocol: PROTOCOL,
@@ -104,8 +120,8 @@ impl Hello {
         }
     }
 
-    /// Whether each understands the other.
-    pub(super) fn agrees_with(&self, other: &Self) -> bool {
+    /// Returns true if each program understands the other.
+    pub(super) fn is_compatible_with(&self, other: &Self) -> bool {
         let understands = |one: &Self, other: &Self| {
             let oldest = one.oldest_protocol.unwrap_or(one.protocol);
             other.protocol >= oldest
@@ -113,8 +129,8 @@ impl Hello {
         understands(self, other) && understands(other, self)
     }
 
-    /// The version as people are told it.
-    pub(super) fn spoken_version(&self) -> String {
+    /// Returns the version for messages.
+    pub(super) fn version_text(&self) -> String {
         format!("{} (protocol {})", self.version, self.protocol)
     }
 }

@@ -1,10 +1,10 @@
-//! The owner's side of the socket: who is let in, and what each of them may ask.
+//! The owner's side of the socket: accepts clients and limits them.
 //!
-//! Rule: a client costs nobody but itself. One that goes away has its asks cancelled, one that
-//! reads slowly gets joined texts and only the latest status, one that speaks out of turn is let
-//! go. What is asked is never logged.
+//! Rule: a client affects only itself. If it disconnects, its requests are canceled; if it reads
+//! slowly, it gets joined texts and only the latest status; if it violates the protocol, it is
+//! disconnected. The contents of requests are never logged.
 
-mod guest;
+mod connection;
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -20,130 +20,133 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::InstanceError;
-use super::folder::{self, Lock};
+use super::folder::{self, InstanceLock};
 use crate::handle::Handle;
 
-/// Clients at a time.
-const MOST_GUESTS: usize = 32;
+/// Maximum number of connected clients.
+const MAX_CLIENTS: usize = 32;
 
-/// Connections at a time that have not said hello; more are accepted when one has.
-const MOST_GREETING: usize = 64;
+/// Maximum number of connections before the handshake; further ones wait until one has completed.
+const MAX_HANDSHAKES: usize = 64;
 
-/// How long clients may take to read what is left when the supervisor has quit.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long clients may take to read their last messages after the supervisor has quit.
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long to wait when the system gives no descriptor for one more client.
-const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(200);
+/// Delay before the next attempt if a connection could not be accepted, for example because no file
+/// descriptor was free.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// See the head of this file. Dropping it ends every connection.
+/// Accepts and serves clients. Dropping it ends every connection.
 #[derive(Debug)]
 pub(super) struct Server {
-    guests: Guests,
+    connections: Connections,
     accepting: JoinSet<()>,
     socket: SocketFile,
 }
 
-/// Removes the socket.
+/// The path of the socket. Dropping it removes the socket.
 #[derive(Debug)]
 struct SocketFile(PathBuf);
 
-/// What connections share.
+/// State shared by all connections.
 #[derive(Debug)]
-struct Desk {
+struct ServerState {
     handle: Handle,
-    asks: watch::Sender<Asks>,
-    seats: Arc<Semaphore>,
-    greeting: Arc<Semaphore>,
-    n_guests: AtomicU64,
-    guests: Mutex<JoinSet<()>>,
+    requests: watch::Sender<OpenRequests>,
+    client_slots: Arc<Semaphore>,
+    handshake_slots: Arc<Semaphore>,
+    n_accepted: AtomicU64,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Asks {
+struct OpenRequests {
     n_open: usize,
     is_closing: bool,
 }
 
-/// An open ask of a client, counted until it is over.
+/// An open request of a client, counted until it is dropped.
 #[derive(Debug)]
-struct OpenAsk(Arc<Desk>);
+struct OpenRequest(Arc<ServerState>);
 
-/// The connections. Dropping it ends them.
+/// The tasks of all connections. Dropping it ends them.
 #[derive(Debug)]
-struct Guests(Arc<Desk>);
+struct Connections(Arc<ServerState>);
 
-/// A socket that was made, and what waits on it.
+/// A bound socket and its path.
 #[derive(Debug)]
 pub(super) struct Listener {
     listener: UnixListener,
     socket: SocketFile,
 }
 
-/// Makes the socket. Only the owner of the lock may, so what lies there is stale.
-pub(super) fn listen(socket: PathBuf, _: &Lock) -> Result<Listener, InstanceError> {
-    let wrong = |source| folder::wrong(&socket, source);
+/// Creates the socket. Only the owner of the lock does this, so an existing socket is stale.
+pub(super) fn listen(socket: PathBuf, _: &InstanceLock) -> Result<Listener, InstanceError> {
+    let folder_error = |source| folder::folder_error(&socket, source);
     match fs::remove_file(&socket) {
-        Ok(()) => tracing::debug!("removed the socket of an instance that is gone"),
+        Ok(()) => tracing::debug!("removed a stale socket"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(wrong(error)),
+        Err(error) => return Err(folder_error(error)),
     }
-    let listener = UnixListener::bind(&socket).map_err(wrong)?;
-    fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(wrong)?;
+    let listener = UnixListener::bind(&socket).map_err(folder_error)?;
+    fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(folder_error)?;
     let socket = SocketFile(socket);
     Ok(Listener { listener, socket })
 }
 
 impl Server {
-    /// Serves `handle`.
+    /// Starts to accept clients of `handle`.
     pub(super) fn start(listener: Listener, handle: Handle) -> Self {
         let Listener { listener, socket } = listener;
-        let desk = Arc::new(Desk {
+        let state = Arc::new(ServerState {
             handle,
-            asks: watch::Sender::default(),
-            seats: Arc::new(Semaphore::new(MOST_GUESTS)),
-            greeting: Arc::new(Semaphore::new(MOST_GREETING)),
-            n_guests: AtomicU64::new(0),
-            guests: Mutex::default(),
+            requests: watch::Sender::default(),
+            client_slots: Arc::new(Semaphore::new(MAX_CLIENTS)),
+            handshake_slots: Arc::new(Semaphore::new(MAX_HANDSHAKES)),
+            n_accepted: AtomicU64::new(0),
+            tasks: Mutex::default(),
         });
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, desk.clone()));
+        accepting.spawn(accept(listener, state.clone()));
         Self {
-            guests: Guests(desk),
+            connections: Connections(state),
             accepting,
             socket,
         }
     }
 
-    /// Asks of clients that are not over.
-    pub(super) fn n_asks(&self) -> usize {
-        self.guests.0.asks.borrow().n_open
+    /// Returns the number of open requests of clients.
+    pub(super) fn n_open_requests(&self) -> usize {
+        self.connections.0.requests.borrow().n_open
     }
 
-    /// Tells new clients that the instance is closing and takes no request any more, and waits for
-    /// the end of those that are open, or until `stands_still` says that none of them comes.
-    pub(super) async fn close(&self, stands_still: impl Future<Output = ()>) {
-        let desk = &self.guests.0;
-        desk.asks.send_modify(|asks| asks.is_closing = true);
-        let mut asks = desk.asks.subscribe();
+    /// Tells new clients that the instance is closing, refuses new requests, and waits for the open
+    /// ones to end, or until `stalled` says that they never will.
+    pub(super) async fn close(&self, stalled: impl Future<Output = ()>) {
+        let state = &self.connections.0;
+        state
+            .requests
+            .send_modify(|requests| requests.is_closing = true);
+        let mut requests = state.requests.subscribe();
         tokio::select! {
-            // It fails only without a sender, and `desk` has it.
-            _ = asks.wait_for(|asks| asks.n_open == 0) => {}
-            () = stands_still => {}
+            // Fails only without a sender, and `state` has one.
+            _ = requests.wait_for(|requests| requests.n_open == 0) => {}
+            () = stalled => {}
         }
     }
 
-    /// Accepts nobody any more, and waits until the clients have read what they were sent last, but
-    /// not for long.
+    /// Stops accepting clients, and waits for a limited time until they have read their last
+    /// messages.
     pub(super) async fn end(self) {
         let Self {
-            guests,
+            connections,
             mut accepting,
             socket,
         } = self;
         accepting.shutdown().await;
         drop(socket);
-        let guests = guests.0.take_guests();
-        if timeout(FAREWELL, guests.join_all()).await.is_err() {
+        let tasks = connections.0.take_tasks();
+        if timeout(DISCONNECT_TIMEOUT, tasks.join_all()).await.is_err() {
             tracing::info!("a client did not read its last messages");
         }
     }
@@ -157,55 +160,55 @@ impl Drop for SocketFile {
     }
 }
 
-impl Drop for Guests {
+impl Drop for Connections {
     fn drop(&mut self) {
-        self.0.take_guests().abort_all();
+        self.0.take_tasks().abort_all();
     }
 }
 
-impl Desk {
-    fn take_guests(&self) -> JoinSet<()> {
-        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut guests)
+impl ServerState {
+    fn take_tasks(&self) -> JoinSet<()> {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut tasks)
     }
 
-    /// Serves a client; `greeting` is held until it has said hello.
-    fn let_in(self: Arc<Self>, stream: UnixStream, greeting: OwnedSemaphorePermit) {
-        let number = self.n_guests.fetch_add(1, Ordering::Relaxed) + 1;
-        let desk = self.clone();
-        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        while guests.try_join_next().is_some() {}
-        guests.spawn(async move {
-            if let Err(fault) = guest::attend(stream, number, greeting, desk).await {
-                tracing::warn!(client = number, fault, "a client was let go");
+    /// Serves a client. `handshake_slot` is held until its handshake is complete.
+    fn serve_client(self: Arc<Self>, stream: UnixStream, handshake_slot: OwnedSemaphorePermit) {
+        let number = self.n_accepted.fetch_add(1, Ordering::Relaxed) + 1;
+        let state = self.clone();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            if let Err(fault) = connection::serve(stream, number, handshake_slot, state).await {
+                tracing::warn!(client = number, fault, "a client was disconnected");
             }
         });
     }
 
-    /// Counts one more ask, unless the instance is closing.
-    fn open_ask(self: &Arc<Self>) -> Option<OpenAsk> {
-        let is_open = self.asks.send_if_modified(|asks| {
-            asks.n_open += usize::from(!asks.is_closing);
-            !asks.is_closing
+    /// Counts a new request; returns `None` if the instance is closing.
+    fn open_request(self: &Arc<Self>) -> Option<OpenRequest> {
+        let is_open = self.requests.send_if_modified(|requests| {
+            requests.n_open += usize::from(!requests.is_closing);
+            !requests.is_closing
         });
-        is_open.then(|| OpenAsk(self.clone()))
+        is_open.then(|| OpenRequest(self.clone()))
     }
 }
 
-impl Drop for OpenAsk {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.0.asks.send_modify(|asks| asks.n_open -= 1);
+        self.0.requests.send_modify(|requests| requests.n_open -= 1);
     }
 }
 
-async fn accept(listener: UnixListener, desk: Arc<Desk>) {
-    // It is never closed.
-    while let Ok(greeting) = desk.greeting.clone().acquire_owned().await {
+async fn accept(listener: UnixListener, state: Arc<ServerState>) {
+    // The semaphore is never closed.
+    while let Ok(handshake_slot) = state.handshake_slots.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((stream, _)) => desk.clone().let_in(stream, greeting),
+            Ok((stream, _)) => state.clone().serve_client(stream, handshake_slot),
             Err(error) => {
-                tracing::warn!(%error, "a client could not be let in");
-                sleep(AFTER_FAILED_ACCEPT).await;
+                tracing::warn!(%error, "a client could not be accepted");
+                sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }

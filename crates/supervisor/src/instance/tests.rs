@@ -1,6 +1,6 @@
-//! Two instances and their socket, with real sockets in a folder of the test's own.
+//! Tests of two instances with real sockets in a temporary folder.
 
-mod conduct;
+mod connections;
 mod conversations;
 mod folders;
 mod shapes;
@@ -16,13 +16,15 @@ use transom_engine_host::ThreadWorkers;
 use transom_signals::ScriptedSignals;
 
 use super::*;
-use crate::answer::{Answer, Outcome};
 use crate::governor::Tuning;
-use crate::request::{AskError, Unload, Work};
+use crate::request::{ModelSelector, RequestError, Work};
+use crate::response::{Outcome, Response};
 use crate::status::{PhaseStatus, Status};
-use crate::test_support::{self, ScriptedWorkers, WorkerScript, ask, ask_for, reason, supervisor};
+use crate::test_support::{
+    self, ScriptedWorkers, WorkerScript, generate_request, reason, request_for, supervisor,
+};
 
-/// A data folder that is the user's alone, as [`folder::prepare`] would make it.
+/// Returns a data folder that only the user can access, as [`folder::prepare`] creates it.
 fn data_folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -51,27 +53,27 @@ async fn open_with(data: &Path, workers: &ScriptedWorkers) -> Connection {
     in_time(open(data, || start(workers))).await.unwrap()
 }
 
-/// An owner whose answers have `n_tokens` tokens, and a guest.
-async fn owner_and_guest(data: &Path, n_tokens: usize) -> (Connection, Handle) {
+/// Starts an owner whose responses have `n_tokens` tokens, and a client.
+async fn owner_and_client(data: &Path, n_tokens: usize) -> (Connection, Handle) {
     let owner = open_with(data, &workers(n_tokens)).await;
     assert!(owner.is_own());
-    let guest = open(data, || panic!("there is an owner")).await.unwrap();
-    assert!(!guest.is_own());
-    (owner, guest.handle())
+    let client = open(data, || panic!("there is an owner")).await.unwrap();
+    assert!(!client.is_own());
+    (owner, client.handle())
 }
 
-/// What `work` gives; a test that would wait for ever says so instead.
+/// Returns the result of `work`; panics instead of waiting forever.
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(Duration::from_secs(60), work).await;
     done.expect("it ends in time")
 }
 
-async fn finish(answer: &mut Answer) -> (String, Outcome) {
-    in_time(test_support::finish(answer)).await
+async fn finish(response: &mut Response) -> (String, Outcome) {
+    in_time(test_support::finish(response)).await
 }
 
-async fn first_text(answer: &mut Answer) {
-    in_time(test_support::first_text(answer)).await;
+async fn first_text(response: &mut Response) {
+    in_time(test_support::first_text(response)).await;
 }
 
 async fn status_where(handle: &Handle, is_it: impl Fn(&Status) -> bool) -> Arc<Status> {
@@ -79,7 +81,7 @@ async fn status_where(handle: &Handle, is_it: impl Fn(&Status) -> bool) -> Arc<S
 }
 
 #[track_caller]
-fn error(outcome: Outcome) -> AskError {
+fn error(outcome: Outcome) -> RequestError {
     match outcome {
         Outcome::Failed { error } => error,
         Outcome::Loaded { .. } | Outcome::Finished { .. } => panic!("{outcome:?}"),
@@ -92,75 +94,78 @@ fn is_idle(status: &Status) -> bool {
 }
 
 #[tokio::test]
-async fn the_second_opener_asks_the_first_ones_supervisor() {
+async fn a_second_program_uses_the_supervisor_of_the_first() {
     let data = data_folder();
-    let (owner, guest) = owner_and_guest(data.path(), 50).await;
-    let direct = finish(&mut owner.handle().ask(ask("chat"))).await;
-    let remote = finish(&mut guest.ask(ask("chat"))).await;
+    let (owner, client) = owner_and_client(data.path(), 50).await;
+    let direct = finish(&mut owner.handle().submit(generate_request("chat"))).await;
+    let remote = finish(&mut client.submit(generate_request("chat"))).await;
     assert_eq!(remote, direct);
-    assert_eq!(guest.status().borrow().models[0].n_answered, 2);
-    assert_eq!(guest.status().borrow().process_id, std::process::id());
-    let mut load = guest.ask(ask_for("chat", Work::Load));
+    assert_eq!(client.status().borrow().models[0].n_answered, 2);
+    assert_eq!(client.status().borrow().process_id, std::process::id());
+    let mut load = client.submit(request_for("chat", Work::Load));
     let (_, outcome) = finish(&mut load).await;
     assert!(matches!(outcome, Outcome::Loaded { .. }), "{outcome:?}");
     in_time(owner.close()).await;
 }
 
 #[tokio::test]
-async fn a_guest_sees_every_change_and_its_own_asks_by_name() {
+async fn a_client_sees_every_status_with_its_own_request_ids() {
     let data = data_folder();
-    let (owner, guest) = owner_and_guest(data.path(), ENDLESS).await;
-    let mut first = guest.ask(ask("chat"));
+    let (owner, client) = owner_and_client(data.path(), ENDLESS).await;
+    let mut first = client.submit(generate_request("chat"));
     first_text(&mut first).await;
-    let second = guest.ask(ask("chat"));
-    let status = status_where(&guest, |status| status.queue.len() == 1).await;
-    assert_eq!(status.queue[0].ask, second.id());
+    let second = client.submit(generate_request("chat"));
+    let status = status_where(&client, |status| status.queue.len() == 1).await;
+    assert_eq!(status.queue[0].request_id, second.id());
     assert_eq!(
         status.models[0].phase,
         PhaseStatus::Generating {
-            ask: first.id(),
+            request_id: first.id(),
             is_stopping: false
         }
     );
-    assert_eq!(owner.n_remote_asks(), 2);
+    assert_eq!(owner.n_remote_requests(), 2);
     drop((first, second));
-    status_where(&guest, is_idle).await;
-    let records = in_time(guest.unload(Unload::All)).await.unwrap();
+    status_where(&client, is_idle).await;
+    let records = in_time(client.unload(ModelSelector::All)).await.unwrap();
     assert_eq!(records.len(), 1);
-    status_where(&guest, |status| status.models.is_empty()).await;
+    status_where(&client, |status| status.models.is_empty()).await;
     let tuning = Tuning {
         memory_budget_bytes: Some(1_000_000_000),
         ..Tuning::default()
     };
-    guest.tune(tuning);
-    let mut too_large = guest.ask(ask("chat"));
+    client.set_tuning(tuning);
+    let mut too_large = client.submit(generate_request("chat"));
     let refusal = error(finish(&mut too_large).await.1);
-    assert!(matches!(refusal, AskError::TooLarge { .. }), "{refusal}");
+    assert!(
+        matches!(refusal, RequestError::TooLarge { .. }),
+        "{refusal}"
+    );
     in_time(owner.close()).await;
 }
 
 #[tokio::test]
-async fn a_guest_that_goes_away_has_its_asks_cancelled() {
+async fn a_client_that_disconnects_has_its_requests_canceled() {
     let data = data_folder();
-    let (owner, guest) = owner_and_guest(data.path(), ENDLESS).await;
-    let mut answer = guest.ask(ask("chat"));
-    first_text(&mut answer).await;
-    let canceller = answer.canceller();
-    canceller.cancel();
-    let (_, outcome) = finish(&mut answer).await;
+    let (owner, client) = owner_and_client(data.path(), ENDLESS).await;
+    let mut response = client.submit(generate_request("chat"));
+    first_text(&mut response).await;
+    let cancel_handle = response.cancel_handle();
+    cancel_handle.cancel();
+    let (_, outcome) = finish(&mut response).await;
     assert_eq!(reason(&outcome), FinishReason::Canceled);
 
-    let mut forgotten = guest.ask(ask("chat"));
+    let mut forgotten = client.submit(generate_request("chat"));
     first_text(&mut forgotten).await;
-    drop((forgotten, answer, canceller, guest));
+    drop((forgotten, response, cancel_handle, client));
     status_where(&owner.handle(), is_idle).await;
-    assert_eq!(owner.n_remote_asks(), 0);
+    assert_eq!(owner.n_remote_requests(), 0);
     in_time(owner.close()).await;
 }
 
-/// The owner's process is played by a runtime of its own.
+/// A separate runtime plays the owner's process.
 #[tokio::test]
-async fn when_the_owner_dies_every_ask_ends_and_the_next_opener_owns() {
+async fn when_the_owner_dies_every_request_ends_and_the_next_program_owns() {
     let data = data_folder();
     let process = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -170,133 +175,140 @@ async fn when_the_owner_dies_every_ask_ends_and_the_next_opener_owns() {
     let path = data.path().to_owned();
     let owner = process.spawn(async move { open_with(&path, &workers(ENDLESS)).await });
     let owner = in_time(owner).await.unwrap();
-    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
-    let mut answer = guest.ask(ask("chat"));
-    let mut waiting = guest.ask(ask("chat"));
-    first_text(&mut answer).await;
+    let client = in_time(connect(data.path())).await.unwrap().unwrap();
+    let mut response = client.submit(generate_request("chat"));
+    let mut waiting = client.submit(generate_request("chat"));
+    first_text(&mut response).await;
     let unload = tokio::spawn({
-        let guest = guest.clone();
-        async move { guest.unload(Unload::Model("other".to_owned())).await }
+        let client = client.clone();
+        async move {
+            client
+                .unload(ModelSelector::Model("other".to_owned()))
+                .await
+        }
     });
     in_time(unload).await.unwrap().unwrap();
     process.shutdown_background();
     drop(owner);
-    for answer in [&mut answer, &mut waiting] {
-        let end = error(finish(answer).await.1);
-        assert!(matches!(end, AskError::InstanceGone { .. }), "{end}");
+    for response in [&mut response, &mut waiting] {
+        let end = error(finish(response).await.1);
+        assert!(matches!(end, RequestError::InstanceGone { .. }), "{end}");
     }
-    let mut late = guest.ask(ask("chat"));
+    let mut late = client.submit(generate_request("chat"));
     let end = error(finish(&mut late).await.1);
-    assert!(matches!(end, AskError::InstanceGone { .. }), "{end}");
-    let end = in_time(guest.unload(Unload::All)).await.unwrap_err();
-    assert!(matches!(end, AskError::InstanceGone { .. }), "{end}");
-    let mut status = guest.status();
+    assert!(matches!(end, RequestError::InstanceGone { .. }), "{end}");
+    let end = in_time(client.unload(ModelSelector::All))
+        .await
+        .unwrap_err();
+    assert!(matches!(end, RequestError::InstanceGone { .. }), "{end}");
+    let mut status = client.status();
     while in_time(status.changed()).await.is_ok() {}
 
     let next = open_with(data.path(), &workers(3)).await;
     assert!(next.is_own());
-    let (said, _) = finish(&mut next.handle().ask(ask("chat"))).await;
-    assert_eq!(said, "0 1 2 ");
+    let (reply, _) = finish(&mut next.handle().submit(generate_request("chat"))).await;
+    assert_eq!(reply, "0 1 2 ");
     in_time(next.close()).await;
 }
 
 #[tokio::test]
-async fn an_owner_that_closes_finishes_what_guests_asked_and_takes_nothing_more() {
+async fn a_closing_owner_finishes_client_requests_and_accepts_no_more() {
     let data = data_folder();
     let workers = workers(300);
     let owner = open_with(data.path(), &workers).await;
-    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
-    let mut answer = guest.ask(ask("chat"));
-    first_text(&mut answer).await;
-    assert_eq!(owner.n_remote_asks(), 1);
+    let client = in_time(connect(data.path())).await.unwrap().unwrap();
+    let mut response = client.submit(generate_request("chat"));
+    first_text(&mut response).await;
+    assert_eq!(owner.n_remote_requests(), 1);
     let closing = tokio::spawn(owner.close());
     while in_time(connect(data.path())).await.unwrap().is_some() {}
-    let mut late = guest.ask(ask("chat"));
-    assert_eq!(error(finish(&mut late).await.1), AskError::Quitting);
-    let (said, outcome) = finish(&mut answer).await;
-    assert!(said.ends_with("299 "), "{said}");
+    let mut late = client.submit(generate_request("chat"));
+    assert_eq!(error(finish(&mut late).await.1), RequestError::Quitting);
+    let (reply, outcome) = finish(&mut response).await;
+    assert!(reply.ends_with("299 "), "{reply}");
     assert_eq!(reason(&outcome), FinishReason::Stop);
     in_time(closing).await.unwrap();
     assert_eq!(workers.n_alive(), 0);
     assert!(!data.path().join("transom.sock").exists());
     let next = open_with(data.path(), &workers).await;
-    assert!(next.is_own(), "the lock was let go");
+    assert!(next.is_own(), "the lock was released");
     in_time(next.close()).await;
 }
 
-/// A program that never comes back from starting a worker.
+/// Workers that panic when they are started.
 struct Broken;
 
 impl transom_engine_host::Workers for Broken {
     fn start(&self) -> transom_engine_host::Worker {
-        panic!("this fault is played")
+        panic!("this panic is part of the test")
     }
 }
 
 #[tokio::test]
-async fn after_a_panic_of_the_driver_the_instance_can_be_opened_anew() {
+async fn after_a_panic_of_the_driver_the_instance_can_be_opened_again() {
     let data = data_folder();
     let broken = || supervisor(Broken, ScriptedSignals::default(), Tuning::default());
     let owner = in_time(open(data.path(), broken)).await.unwrap();
-    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
-    for handle in [owner.handle(), guest] {
-        let mut answer = handle.ask(ask("chat"));
-        let end = error(finish(&mut answer).await.1);
-        assert!(matches!(end, AskError::InstanceGone { .. }), "{end}");
+    let client = in_time(connect(data.path())).await.unwrap().unwrap();
+    for handle in [owner.handle(), client] {
+        let mut response = handle.submit(generate_request("chat"));
+        let end = error(finish(&mut response).await.1);
+        assert!(matches!(end, RequestError::InstanceGone { .. }), "{end}");
         let mut status = handle.status();
         while in_time(status.changed()).await.is_ok() {}
     }
     drop(owner);
     let next = open_with(data.path(), &workers(3)).await;
     assert!(next.is_own());
-    let (said, _) = finish(&mut next.handle().ask(ask("chat"))).await;
-    assert_eq!(said, "0 1 2 ");
+    let (reply, _) = finish(&mut next.handle().submit(generate_request("chat"))).await;
+    assert_eq!(reply, "0 1 2 ");
     in_time(next.close()).await;
 }
 
-/// A pause is everybody's, and a guest that waits in it does not keep the owner from leaving.
+/// A pause applies to all programs, and a client that waits in a pause does not keep the owner from
+/// closing.
 #[tokio::test]
-async fn a_guest_pauses_for_all_and_an_owner_that_closes_waits_for_nobody_in_a_pause() {
+async fn a_client_can_pause_and_a_closing_owner_does_not_wait_for_paused_requests() {
     let data = data_folder();
-    let (owner, guest) = owner_and_guest(data.path(), 3).await;
-    finish(&mut guest.ask(ask("chat"))).await;
-    guest.pause(true);
+    let (owner, client) = owner_and_client(data.path(), 3).await;
+    finish(&mut client.submit(generate_request("chat"))).await;
+    client.set_paused(true);
     let is_empty = |status: &Status| status.is_paused && status.models.is_empty();
     status_where(&owner.handle(), is_empty).await;
-    status_where(&guest, is_empty).await;
-    let mut held = guest.ask(ask("chat"));
-    status_where(&guest, |status| status.queue.len() == 1).await;
-    owner.handle().pause(false);
+    status_where(&client, is_empty).await;
+    let mut held = client.submit(generate_request("chat"));
+    status_where(&client, |status| status.queue.len() == 1).await;
+    owner.handle().set_paused(false);
     assert_eq!(reason(&finish(&mut held).await.1), FinishReason::Stop);
-    guest.pause(true);
-    status_where(&guest, is_empty).await;
-    let mut held = guest.ask(ask("chat"));
-    status_where(&guest, |status| status.queue.len() == 1).await;
+    client.set_paused(true);
+    status_where(&client, is_empty).await;
+    let mut held = client.submit(generate_request("chat"));
+    status_where(&client, |status| status.queue.len() == 1).await;
     in_time(owner.close()).await;
-    assert_eq!(error(finish(&mut held).await.1), AskError::Quitting);
+    assert_eq!(error(finish(&mut held).await.1), RequestError::Quitting);
 }
 
-/// A prompt that no message can carry costs its own ask, not the connection.
+/// A prompt that is too long for a message fails its own request, not the connection.
 #[tokio::test]
 async fn a_prompt_that_is_too_long_to_send_is_refused() {
     let data = data_folder();
-    let (owner, guest) = owner_and_guest(data.path(), 3).await;
-    let mut huge = ask("chat");
+    let (owner, client) = owner_and_client(data.path(), 3).await;
+    let mut huge = generate_request("chat");
     huge.model.name = "x".repeat(transom_engine_host::wire::MAX_FRAME_BYTES);
-    let mut answer = guest.ask(huge);
-    let refusal = error(finish(&mut answer).await.1).to_string();
+    let mut response = client.submit(huge);
+    let refusal = error(finish(&mut response).await.1).to_string();
     assert!(
         refusal.contains("must be at most 67108864 bytes"),
         "{refusal}"
     );
-    answer.canceller().cancel();
-    let (said, _) = finish(&mut guest.ask(ask("chat"))).await;
-    assert_eq!(said, "0 1 2 ");
+    response.cancel_handle().cancel();
+    let (reply, _) = finish(&mut client.submit(generate_request("chat"))).await;
+    assert_eq!(reply, "0 1 2 ");
     in_time(owner.close()).await;
 }
 
 #[tokio::test]
-async fn of_two_that_open_at_once_one_owns_and_the_other_asks_it() {
+async fn of_two_programs_that_open_at_once_one_owns_the_supervisor() {
     let data = data_folder();
     let workers = workers(3);
     let (one, two) = tokio::join!(
@@ -305,16 +317,17 @@ async fn of_two_that_open_at_once_one_owns_and_the_other_asks_it() {
     );
     assert!(one.is_own() != two.is_own());
     for connection in [&one, &two] {
-        let (said, _) = finish(&mut connection.handle().ask(ask("chat"))).await;
-        assert_eq!(said, "0 1 2 ");
+        let (reply, _) = finish(&mut connection.handle().submit(generate_request("chat"))).await;
+        assert_eq!(reply, "0 1 2 ");
     }
     assert_eq!(workers.n_started(), 1);
-    let (owner, guest) = if one.is_own() { (one, two) } else { (two, one) };
-    guest.close().await;
+    let (owner, client) = if one.is_own() { (one, two) } else { (two, one) };
+    client.close().await;
     in_time(owner.close()).await;
 }
 
-/// Workers that speak the real wire with the child's own loop, on a thread, and answer "Paris.".
+/// Returns workers that use the real protocol and the child's own loop on a thread, and respond
+/// "Paris.".
 fn paris_on_the_wire() -> ThreadWorkers {
     let script = Script::responding(["Par", "is", "."]);
     ThreadWorkers::new(move || {
@@ -324,9 +337,9 @@ fn paris_on_the_wire() -> ThreadWorkers {
     })
 }
 
-/// The whole road: socket, driver, core, wire, and the child's own loop on a thread.
+/// Tests all layers: socket, driver, core, protocol, and the child's own loop on a thread.
 #[tokio::test]
-async fn a_guest_is_answered_by_a_worker_that_speaks_the_real_wire() {
+async fn a_client_gets_a_response_through_the_real_protocol() {
     let data = data_folder();
     let start = || {
         supervisor(
@@ -336,13 +349,13 @@ async fn a_guest_is_answered_by_a_worker_that_speaks_the_real_wire() {
         )
     };
     let owner = in_time(open(data.path(), start)).await.unwrap();
-    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
+    let client = in_time(connect(data.path())).await.unwrap().unwrap();
     for _ in 0..3 {
-        let (said, outcome) = finish(&mut guest.ask(ask("chat"))).await;
-        assert_eq!(said, "Paris.");
+        let (reply, outcome) = finish(&mut client.submit(generate_request("chat"))).await;
+        assert_eq!(reply, "Paris.");
         assert_eq!(reason(&outcome), FinishReason::Stop);
     }
-    let records = in_time(guest.unload(Unload::All)).await.unwrap();
+    let records = in_time(client.unload(ModelSelector::All)).await.unwrap();
     assert_eq!(records.len(), 1);
     in_time(owner.close()).await;
 }

@@ -1,28 +1,28 @@
-//! Reading answers and the status to where a test wants them.
+//! Functions that read responses and the status in tests.
 
 use std::sync::Arc;
 
 use transom_engine::{FinishReason, TokenEvent};
 
-use crate::answer::{Answer, AnswerEvent, Outcome};
 use crate::handle::Handle;
+use crate::response::{Outcome, Response, ResponseEvent};
 use crate::status::Status;
 
-/// The answer's text and end.
+/// Reads a response to its end; returns its text and its outcome.
 ///
 /// # Panics
-/// When the answer stops without an end.
-pub async fn finish(answer: &mut Answer) -> (String, Outcome) {
-    let mut said = String::new();
+/// If the response stops without an end.
+pub async fn finish(answer: &mut Response) -> (String, Outcome) {
+    let mut full_text = String::new();
     while let Some(event) = answer.next().await {
         match event {
-            AnswerEvent::Token {
+            ResponseEvent::Token {
                 event: TokenEvent::Text { text, .. },
-            } => said.push_str(&text),
-            AnswerEvent::Ended { outcome } => return (said, outcome),
-            AnswerEvent::Token { .. }
-            | AnswerEvent::Queued { .. }
-            | AnswerEvent::Loading { .. } => {}
+            } => full_text.push_str(&text),
+            ResponseEvent::Ended { outcome } => return (full_text, outcome),
+            ResponseEvent::Token { .. }
+            | ResponseEvent::Queued { .. }
+            | ResponseEvent::Loading { .. } => {}
         }
     }
     panic!("the answer of {:?} stopped without an end", answer.id());
@@ -31,10 +31,10 @@ pub async fn finish(answer: &mut Answer) -> (String, Outcome) {
 /// Reads until the first text.
 ///
 /// # Panics
-/// When none comes.
-pub async fn first_text(answer: &mut Answer) {
+/// If the response has no text.
+pub async fn first_text(answer: &mut Response) {
     while let Some(event) = answer.next().await {
-        if let AnswerEvent::Token {
+        if let ResponseEvent::Token {
             event: TokenEvent::Text { .. },
         } = event
         {
@@ -44,10 +44,10 @@ pub async fn first_text(answer: &mut Answer) {
     panic!("no text came");
 }
 
-/// Why an answer ended.
+/// Returns why a response ended.
 ///
 /// # Panics
-/// When it failed, or none was asked for.
+/// If the request failed or was a load request.
 #[track_caller]
 pub fn reason(outcome: &Outcome) -> FinishReason {
     match outcome {
@@ -56,10 +56,10 @@ pub fn reason(outcome: &Outcome) -> FinishReason {
     }
 }
 
-/// The first status that `is_it`.
+/// Waits for the first status that `is_it` accepts.
 ///
 /// # Panics
-/// When the supervisor is gone before.
+/// If the supervisor ends before that.
 pub async fn status_where(handle: &Handle, is_it: impl Fn(&Status) -> bool) -> Arc<Status> {
     let mut status = handle.status();
     let status = status.wait_for(|status| is_it(status)).await;

@@ -1,21 +1,27 @@
-//! Every short history: from each of several beginnings, all sequences of events up to a depth are
-//! run through the core, equal states once. From every state reached, time must lead to the end of all
-//! asks and to an empty house, whether workers answer or say nothing for ever, on a quiet machine and
-//! on one whose memory is too short for each load.
+//! Exhaustive search of short histories. From several starting points, runs all sequences of
+//! actions up to a depth through the core, and each distinct state once. From every state, time
+//! must end all requests and unload all models, whether workers reply or hang, with enough memory
+//! and with memory that is critically short during each load.
 
 use std::collections::HashSet;
 
 use super::simulation::{
-    FAULT_MOVES, FORM_MOVES, MOVES, Machine, Move, PAUSE_MOVES, SETTING_MOVES, Simulation,
+    ACTIONS, Action, FAULT_ACTIONS, MemoryCondition, PAUSE_ACTIONS, SETTING_ACTIONS, Simulation,
+    VARIANT_ACTIONS,
 };
 
-/// Runs all histories of `depth` of these `moves` after `beginning`; returns how many states there
-/// were. From each, a quiet machine comes to rest.
-fn explore(beginning: &[Move], moves: &[Move], depth: usize) -> usize {
-    explore_on(&[Machine::Roomy], beginning, moves, depth)
+/// Runs all histories of `depth` of these `actions` after `beginning`; returns the number of
+/// states. Each state must settle with enough memory.
+fn explore(beginning: &[Action], actions: &[Action], depth: usize) -> usize {
+    explore_on(&[MemoryCondition::Plenty], beginning, actions, depth)
 }
 
-fn explore_on(machines: &[Machine], beginning: &[Move], moves: &[Move], depth: usize) -> usize {
+fn explore_on(
+    machines: &[MemoryCondition],
+    beginning: &[Action],
+    actions: &[Action],
+    depth: usize,
+) -> usize {
     let mut first = Simulation::default();
     for &step in beginning {
         first.apply(step);
@@ -26,7 +32,7 @@ fn explore_on(machines: &[Machine], beginning: &[Move], moves: &[Move], depth: u
     for _ in 0..depth {
         let mut next = Vec::new();
         for state in &frontier {
-            for &step in moves {
+            for &step in actions {
                 let mut after = state.clone();
                 if after.apply(step) && seen.insert(after.key()) {
                     for (machine, settles) in machines.iter().zip(&mut settles) {
@@ -41,83 +47,90 @@ fn explore_on(machines: &[Machine], beginning: &[Move], moves: &[Move], depth: u
     seen.len()
 }
 
-/// The searches see something: a search that dedups too eagerly would pass without looking.
+/// Requires a minimum number of states, because a search that treats different states as equal
+/// would test nothing.
 #[track_caller]
-fn check(beginning: &[Move], depth: usize, n_states: usize) {
-    let n_seen = explore(beginning, MOVES, depth);
+fn check(beginning: &[Action], depth: usize, n_states: usize) {
+    let n_seen = explore(beginning, ACTIONS, depth);
     assert!(n_seen > n_states, "only {n_seen} states were reached");
 }
 
 #[test]
-fn no_history_from_nothing_breaks_a_rule() {
+fn no_history_from_the_start_violates_an_invariant() {
     check(&[], 6, 1_000);
 }
 
 #[test]
-fn no_history_of_refused_forms_breaks_a_rule() {
-    let n_seen = explore(&[Move::AskTwo], FORM_MOVES, 6);
+fn no_history_of_rejected_variants_violates_an_invariant() {
+    let n_seen = explore(&[Action::RequestTwo], VARIANT_ACTIONS, 6);
     assert!(n_seen > 1_000, "only {n_seen} states were reached");
 }
 
 #[test]
-fn no_history_of_faults_breaks_a_rule() {
-    use Move::{AnswerNewest, AnswerOldest, AskChat, AskEmbed};
-    let embedded = [AskEmbed, AnswerOldest, AnswerOldest, AnswerOldest];
-    let answering = [AskChat, AnswerNewest, AnswerNewest];
+fn no_history_of_faults_violates_an_invariant() {
+    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
+    let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
+    let answering = [RequestChat, AdvanceNewest, AdvanceNewest];
     let beside = [&embedded[..], &answering[..]].concat();
-    let machines = [Machine::Roomy, Machine::Tight];
+    let machines = [MemoryCondition::Plenty, MemoryCondition::Short];
     for beginning in [&[][..], &answering[..2], &answering, &beside] {
-        let n_seen = explore_on(&machines, beginning, FAULT_MOVES, 4);
+        let n_seen = explore_on(&machines, beginning, FAULT_ACTIONS, 4);
         assert!(n_seen > 1_000, "only {n_seen} states were reached");
     }
 }
 
 #[test]
-fn no_history_of_changed_settings_breaks_a_rule() {
-    use Move::{AnswerOldest, AskChat};
-    let loaded = [AskChat, AnswerOldest, AnswerOldest, AnswerOldest];
+fn no_history_of_changed_settings_violates_an_invariant() {
+    use Action::{AdvanceOldest, RequestChat};
+    let loaded = [RequestChat, AdvanceOldest, AdvanceOldest, AdvanceOldest];
     for beginning in [&loaded[..1], &loaded[..3], &loaded] {
-        let n_seen = explore(beginning, SETTING_MOVES, 5);
+        let n_seen = explore(beginning, SETTING_ACTIONS, 5);
         assert!(n_seen > 1_000, "only {n_seen} states were reached");
     }
 }
 
 #[test]
-fn no_history_of_a_pause_breaks_a_rule() {
-    use Move::{AnswerOldest, AskChat, Pause};
-    let answering = [AskChat, AnswerOldest, AnswerOldest];
-    for beginning in [&[AskChat, Pause][..], &answering] {
-        let n_seen = explore(beginning, PAUSE_MOVES, 5);
+fn no_history_of_a_pause_violates_an_invariant() {
+    use Action::{AdvanceOldest, Pause, RequestChat};
+    let answering = [RequestChat, AdvanceOldest, AdvanceOldest];
+    for beginning in [&[RequestChat, Pause][..], &answering] {
+        let n_seen = explore(beginning, PAUSE_ACTIONS, 5);
         assert!(n_seen > 1_000, "only {n_seen} states were reached");
     }
 }
 
 #[test]
-fn no_history_from_a_loading_model_breaks_a_rule() {
-    check(&[Move::AskChat, Move::AnswerOldest], 5, 1_000);
+fn no_history_from_a_loading_model_violates_an_invariant() {
+    check(&[Action::RequestChat, Action::AdvanceOldest], 5, 1_000);
 }
 
 #[test]
-fn no_history_from_a_running_answer_beside_an_idle_model_breaks_a_rule() {
-    use Move::{AnswerNewest, AnswerOldest, AskChat, AskEmbed};
-    let embedded = [AskEmbed, AnswerOldest, AnswerOldest, AnswerOldest];
-    let answering = [AskChat, AnswerNewest, AnswerNewest];
+fn no_history_from_a_running_response_and_an_idle_model_violates_an_invariant() {
+    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestEmbed};
+    let embedded = [RequestEmbed, AdvanceOldest, AdvanceOldest, AdvanceOldest];
+    let answering = [RequestChat, AdvanceNewest, AdvanceNewest];
     check(&[&embedded[..], &answering[..]].concat(), 5, 1_000);
 }
 
 #[test]
-fn no_history_from_a_model_that_makes_room_for_another_breaks_a_rule() {
-    use Move::{AnswerNewest, AnswerOldest, AskChat, AskOther};
-    let loaded = [AskChat, AnswerOldest, AnswerOldest, AnswerOldest];
-    let switching = [AskOther, AnswerNewest];
+fn no_history_from_an_eviction_violates_an_invariant() {
+    use Action::{AdvanceNewest, AdvanceOldest, RequestChat, RequestOther};
+    let loaded = [RequestChat, AdvanceOldest, AdvanceOldest, AdvanceOldest];
+    let switching = [RequestOther, AdvanceNewest];
     check(&[&loaded[..], &switching[..]].concat(), 5, 1_000);
 }
 
 #[test]
-fn no_history_from_a_quitting_house_breaks_a_rule() {
-    use Move::{AnswerOldest, AskChat, AskEmbed, Quit};
+fn no_history_from_a_quit_violates_an_invariant() {
+    use Action::{AdvanceOldest, Quit, RequestChat, RequestEmbed};
     check(
-        &[AskChat, AnswerOldest, AnswerOldest, AskEmbed, Quit],
+        &[
+            RequestChat,
+            AdvanceOldest,
+            AdvanceOldest,
+            RequestEmbed,
+            Quit,
+        ],
         6,
         20,
     );

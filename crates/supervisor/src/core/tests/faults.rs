@@ -1,4 +1,4 @@
-//! Workers that die, and workers that talk nonsense.
+//! Tests of workers that crash or send unexpected events.
 
 use super::timeline::check;
 
@@ -6,7 +6,7 @@ use super::timeline::check;
 fn a_crash_while_measuring_starts_a_new_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 died
         → start w2, measure w2 chat 8192
@@ -15,7 +15,7 @@ fn a_crash_while_measuring_starts_a_new_worker() {
         3s w2 loaded
         → generate w2 1
         3s show
-        → chat is Generating { ask: AskId(1), is_stopping: false }; error: chat: the model's process ended: killed by signal 9 (SIGKILL), while reading the model's files; what was written stays, and asking again starts a new one
+        → chat is Generating { request_id: RequestId(1), is_stopping: false }; error: chat: the model's process ended: killed by signal 9 (SIGKILL), while reading the model's files; ask again to restart the model
         ",
     );
 }
@@ -24,7 +24,7 @@ fn a_crash_while_measuring_starts_a_new_worker() {
 fn a_crash_while_waiting_for_room_starts_a_new_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -32,7 +32,7 @@ fn a_crash_while_waiting_for_room_starts_a_new_worker() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 other
+        6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
         → unload w1
@@ -48,15 +48,15 @@ fn a_crash_while_waiting_for_room_starts_a_new_worker() {
 }
 
 #[test]
-fn a_crash_while_loading_starts_a_new_worker_and_a_second_fails_the_ask() {
+fn a_crash_while_loading_starts_a_new_worker_and_a_second_fails_the_request() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
-        0s ask 2 chat
-        → 2 waits at 1
-        0s ask 3 embed
-        → 3 waits at 2
+        0s request 2 chat
+        → 2 queued at 1
+        0s request 3 embed
+        → 3 queued at 2
         1s w1 measured
         → load w1 chat 8192
         2s w1 died
@@ -66,16 +66,16 @@ fn a_crash_while_loading_starts_a_new_worker_and_a_second_fails_the_ask() {
         4s w2 died
         → 1 ENDED worker gone while loading, 2 ENDED worker gone while loading, start w3, measure w3 embed 8192, 3 loading
         4s show
-        → embed is Measuring; error: chat: the model's process ended: killed by signal 9 (SIGKILL), while loading; what was written stays, and asking again starts a new one
+        → embed is Measuring; error: chat: the model's process ended: killed by signal 9 (SIGKILL), while loading; ask again to restart the model
         ",
     );
 }
 
 #[test]
-fn a_crash_while_ready_costs_nothing_but_the_load() {
+fn a_crash_while_ready_only_requires_a_reload() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -85,25 +85,25 @@ fn a_crash_while_ready_costs_nothing_but_the_load() {
         → 1 ENDED Stop, asleep
         6s w1 died
         6s show
-        → error: chat: the model's process ended: killed by signal 9 (SIGKILL), while idle; what was written stays, and asking again starts a new one
-        7s ask 2 chat
+        → error: chat: the model's process ended: killed by signal 9 (SIGKILL), while idle; ask again to restart the model
+        7s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         ",
     );
 }
 
 #[test]
-fn a_crash_while_generating_fails_one_answer_and_the_next_gets_a_new_worker() {
+fn a_crash_while_generating_fails_one_response_and_the_next_gets_a_new_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
+        3s request 2 chat
+        → 2 queued at 1
         4s w1 died
         → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading
         5s w2 measured
@@ -117,21 +117,21 @@ fn a_crash_while_generating_fails_one_answer_and_the_next_gets_a_new_worker() {
 }
 
 #[test]
-fn two_crashes_while_generating_fail_those_who_wait_for_the_model() {
+fn two_crashes_while_generating_fail_the_queued_requests() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
-        3s ask 3 chat
-        → 3 waits at 2
+        3s request 2 chat
+        → 2 queued at 1
+        3s request 3 chat
+        → 3 queued at 2
         4s w1 died
-        → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading, 3 waits at 1
+        → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading, 3 queued at 1
         5s w2 measured
         → load w2 chat 8192
         6s w2 loaded
@@ -143,10 +143,10 @@ fn two_crashes_while_generating_fail_those_who_wait_for_the_model() {
 }
 
 #[test]
-fn a_crash_after_an_answer_does_not_count_towards_two_in_a_row() {
+fn a_crash_after_a_response_is_not_the_first_of_two_in_a_row() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -154,10 +154,10 @@ fn a_crash_after_an_answer_does_not_count_towards_two_in_a_row() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat
+        6s request 2 chat
         → generate w1 2, awake
-        6s ask 3 chat
-        → 3 waits at 1
+        6s request 3 chat
+        → 3 queued at 1
         7s w1 died
         → 2 ENDED worker gone while answering, start w2, measure w2 chat 8192, 3 loading
         8s w2 measured
@@ -171,10 +171,10 @@ fn a_crash_after_an_answer_does_not_count_towards_two_in_a_row() {
 }
 
 #[test]
-fn a_crash_of_a_job_that_was_stopping_is_still_one_end() {
+fn a_crash_of_a_stopping_job_ends_the_request_once() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -189,10 +189,10 @@ fn a_crash_of_a_job_that_was_stopping_is_still_one_end() {
 }
 
 #[test]
-fn a_crash_while_unloading_ends_the_unload_by_force() {
+fn a_crash_while_unloading_is_recorded_as_by_force() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -201,19 +201,19 @@ fn a_crash_while_unloading_ends_the_unload_by_force() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         7s w1 died
         7s show
-        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 1s
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 1s
         ",
     );
 }
 
 #[test]
-fn a_crash_while_a_load_is_given_up_is_the_end_of_it() {
+fn a_crash_while_a_load_is_stopping_ends_it() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -227,10 +227,10 @@ fn a_crash_while_a_load_is_given_up_is_the_end_of_it() {
 }
 
 #[test]
-fn a_worker_that_speaks_out_of_turn_is_killed_and_not_believed() {
+fn a_loading_worker_that_sends_an_unexpected_event_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 loaded
         → kill w1, start w2, measure w2 chat 8192
@@ -239,16 +239,16 @@ fn a_worker_that_speaks_out_of_turn_is_killed_and_not_believed() {
         2s w2 measured
         → load w2 chat 8192
         2s show
-        → chat is Loading { progress: None }; error: chat: the model's process spoke out of turn and was ended: `loaded`, while reading the model's files; what was written stays, and asking again starts a new one
+        → chat is Loading { progress: None }; error: chat: the model's process spoke out of turn and was ended: `loaded`, while reading the model's files; ask again to restart the model
         ",
     );
 }
 
 #[test]
-fn a_worker_that_ends_another_ask_than_its_own_is_killed() {
+fn a_worker_that_ends_the_request_of_another_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -259,16 +259,16 @@ fn a_worker_that_ends_another_ask_than_its_own_is_killed() {
         4s w1 ended 1 well
         5s w1 died
         5s show
-        → unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while answering; what was written stays, and asking again starts a new one
+        → unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while answering; ask again to restart the model
         ",
     );
 }
 
 #[test]
-fn an_idle_worker_that_speaks_out_of_turn_is_killed() {
+fn an_idle_worker_that_sends_an_unexpected_event_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -284,10 +284,10 @@ fn an_idle_worker_that_speaks_out_of_turn_is_killed() {
 }
 
 #[test]
-fn an_unloading_worker_that_speaks_out_of_turn_is_killed() {
+fn an_unloading_worker_that_sends_an_unexpected_event_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -296,21 +296,21 @@ fn an_unloading_worker_that_speaks_out_of_turn_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         7s w1 ended 1 well
         → kill w1
         8s w1 died
         8s show
-        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while unloading; what was written stays, and asking again starts a new one
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while unloading; ask again to restart the model
         ",
     );
 }
 
 #[test]
-fn a_worker_that_is_gone_is_not_listened_to() {
+fn events_of_a_worker_that_is_gone_are_ignored() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -326,12 +326,12 @@ fn a_worker_that_is_gone_is_not_listened_to() {
     );
 }
 
-/// What lies between them makes them two accidents.
+/// A success between two crashes makes them unrelated.
 #[test]
-fn two_crashes_with_an_answer_between_them_are_not_in_a_row() {
+fn two_crashes_with_a_response_between_them_are_not_in_a_row() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -344,11 +344,11 @@ fn two_crashes_with_an_answer_between_them_are_not_in_a_row() {
         3s w2 ended 1 well
         → 1 ENDED Stop, asleep
         4s unload all
-        → forget all, unload w2
+        → delete states of all, unload w2
         5s w2 freed 100
         → release w2
         5s w2 gone
-        6s ask 2 chat
+        6s request 2 chat
         → start w3, measure w3 chat 8192, awake, 2 loading
         6s w3 measured
         → load w3 chat 8192
@@ -362,14 +362,14 @@ fn two_crashes_with_an_answer_between_them_are_not_in_a_row() {
 fn a_crash_long_ago_is_forgotten() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 died
         → start w2, measure w2 chat 8192
         2s cancel 1
         → 1 ENDED Canceled, release w2, asleep
         3s w2 gone
-        601s ask 2 chat
+        601s request 2 chat
         → start w3, measure w3 chat 8192, awake, 2 loading
         602s w3 died
         → start w4, measure w4 chat 8192

@@ -1,12 +1,12 @@
-//! Loading: variants, the budget, and failures of the files.
+//! Tests of loading: variants, the budget, and failures of the files.
 
 use super::timeline::check;
 
 #[test]
-fn an_unsupported_variant_gives_way_to_the_next() {
+fn the_next_variant_is_tried_after_an_unsupported_one() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured unsupported
         → measure w1 two 8192
@@ -19,10 +19,10 @@ fn an_unsupported_variant_gives_way_to_the_next() {
 }
 
 #[test]
-fn a_variant_found_unsupported_only_while_loading_gives_way_too() {
+fn the_next_variant_is_tried_after_one_that_fails_as_unsupported_while_loading() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured
         → load w1 two.gguf 8192
@@ -37,31 +37,31 @@ fn a_variant_found_unsupported_only_while_loading_gives_way_too() {
 }
 
 #[test]
-fn when_no_variant_is_supported_all_who_wait_for_the_model_are_told() {
+fn all_requests_for_a_model_fail_if_no_variant_is_supported() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
-        0s ask 2 two
-        → 2 waits at 1
-        0s ask 3 embed
-        → 3 waits at 2
+        0s request 2 two
+        → 2 queued at 1
+        0s request 3 embed
+        → 3 queued at 2
         1s w1 measured unsupported
         → measure w1 two 8192
         2s w1 measured unsupported
-        → 1 ENDED none of 2 forms runs, 2 ENDED none of 2 forms runs, release w1, start w2, measure w2 embed 8192, 3 loading
+        → 1 ENDED none of 2 variants runs, 2 ENDED none of 2 variants runs, release w1, start w2, measure w2 embed 8192, 3 loading
         3s w1 gone
         3s show
-        → embed is Measuring; error: two: no form of two runs here: two.gguf: a new architecture; two: a new architecture
+        → embed is Measuring; error: two: no variant of two runs on this machine: two.gguf: a new architecture; two: a new architecture
         ",
     );
 }
 
 #[test]
-fn a_variant_that_is_not_there_gives_way_and_status_says_so() {
+fn the_next_variant_is_tried_after_a_missing_one_and_the_status_shows_it() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured missing
         → measure w1 two 8192
@@ -70,16 +70,16 @@ fn a_variant_that_is_not_there_gives_way_and_status_says_so() {
         3s w1 loaded
         → generate w1 1
         3s show
-        → two is Generating { ask: AskId(1), is_stopping: false }; not two.gguf: model not found
+        → two is Generating { request_id: RequestId(1), is_stopping: false }; not two.gguf: model not found
         ",
     );
 }
 
 #[test]
-fn a_variant_that_lacks_a_part_is_no_reason_to_try_the_next() {
+fn no_other_variant_is_tried_after_an_incomplete_one() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured incomplete
         → 1 ENDED not found, release w1, asleep
@@ -88,15 +88,15 @@ fn a_variant_that_lacks_a_part_is_no_reason_to_try_the_next() {
 }
 
 #[test]
-fn the_only_variant_keeps_the_words_of_its_refusal() {
+fn the_error_of_the_only_variant_is_reported_unchanged() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured missing
         → 1 ENDED not found, release w1, asleep
         2s w1 gone
-        2s ask 2 chat
+        2s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         3s w2 measured unsupported
         → 2 ENDED unsupported, release w2, asleep
@@ -105,13 +105,13 @@ fn the_only_variant_keeps_the_words_of_its_refusal() {
 }
 
 #[test]
-fn neither_its_name_nor_the_order_of_its_variants_makes_another_model() {
+fn neither_the_name_nor_the_order_of_the_variants_identifies_a_model() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
-        0s ask 2 owt
-        → 2 waits at 1
+        0s request 2 owt
+        → 2 queued at 1
         1s w1 measured
         → load w1 two.gguf 8192
         2s w1 loaded
@@ -121,38 +121,38 @@ fn neither_its_name_nor_the_order_of_its_variants_makes_another_model() {
         4s w1 ended 2 well
         → 2 ENDED Stop, asleep
         5s unload two
-        → forget two, unload w1
+        → delete states of two, unload w1
         5s w1 freed 100
         → release w1
         5s w1 gone
-        6s ask 3 owt
+        6s request 3 owt
         → start w2, measure w2 two.gguf 8192, awake, 3 loading
         ",
     );
 }
 
 #[test]
-fn running_out_of_memory_is_never_a_reason_to_try_the_next_variant() {
+fn no_other_variant_is_tried_after_running_out_of_memory() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured
         → load w1 two.gguf 8192
         2s w1 failed memory
         → 1 ENDED out of memory, release w1, asleep
         3s w1 gone
-        3s ask 2 two
+        3s request 2 two
         → start w2, measure w2 two.gguf 8192, awake, 2 loading
         ",
     );
 }
 
 #[test]
-fn a_broken_file_ends_the_load_before_it_begins() {
+fn a_damaged_file_fails_the_request_before_the_load() {
     check(
         "
-        0s ask 1 two
+        0s request 1 two
         → start w1, measure w1 two.gguf 8192, awake, 1 loading
         1s w1 measured broken
         → 1 ENDED bad file, release w1, asleep
@@ -164,10 +164,10 @@ fn a_broken_file_ends_the_load_before_it_begins() {
 
 /// D027, D028.
 #[test]
-fn a_model_that_is_too_large_is_refused_with_numbers() {
+fn the_error_for_a_model_that_is_too_large_contains_the_sizes() {
     check(
         "
-        0s ask 1 big
+        0s request 1 big
         → start w1, measure w1 big 8192, awake, 1 loading
         1s w1 measured
         → measure w1 big 8192 small
@@ -175,16 +175,16 @@ fn a_model_that_is_too_large_is_refused_with_numbers() {
         → 1 ENDED too large, 0 in use, None would fit, release w1, asleep
         2s w1 gone
         2s show
-        → error: big: big needs 18.6 GB of memory (17.9 GB weights, 0.8 GB context of 8192 tokens, 0.0 GB working space), but models may use 5.6 GB here; choose a smaller model, or one quantised to fewer bits
+        → error: big: big needs 18.6 GB of memory (17.9 GB weights, 0.8 GB context of 8192 tokens, 0.0 GB working space), but models may use 5.6 GB here; choose a smaller model, or one quantized to fewer bits
         ",
     );
 }
 
 #[test]
-fn a_context_length_that_was_chosen_is_granted_or_refused() {
+fn a_chosen_context_length_is_never_lowered() {
     check(
         "
-        0s ask 1 deep
+        0s request 1 deep
         → start w1, measure w1 deep 50000, awake, 1 loading
         1s w1 measured
         → measure w1 deep 50000 small
@@ -199,7 +199,7 @@ fn a_context_length_that_was_chosen_is_granted_or_refused() {
 fn the_default_context_is_lowered_to_fit_the_budget() {
     check(
         "
-        0s ask 1 wide
+        0s request 1 wide
         → start w1, measure w1 wide 8192, awake, 1 loading
         1s w1 measured
         → measure w1 wide 8192 small
@@ -210,17 +210,17 @@ fn the_default_context_is_lowered_to_fit_the_budget() {
         3s w1 loaded
         → generate w1 1
         3s show
-        → wide is Generating { ask: AskId(1), is_stopping: false }
+        → wide is Generating { request_id: RequestId(1), is_stopping: false }
         ",
     );
 }
 
-/// The context stays whole where a smaller KV cache is enough.
+/// The context is not shortened if a smaller KV cache is enough.
 #[test]
 fn a_small_kv_cache_is_tried_before_the_context_is_lowered() {
     check(
         "
-        0s ask 1 lean
+        0s request 1 lean
         → start w1, measure w1 lean 8192, awake, 1 loading
         1s w1 measured
         → measure w1 lean 8192 small
@@ -233,10 +233,10 @@ fn a_small_kv_cache_is_tried_before_the_context_is_lowered() {
 }
 
 #[test]
-fn a_model_that_fits_once_another_is_gone_keeps_its_fast_kv_cache() {
+fn a_model_that_fits_after_an_eviction_keeps_its_full_kv_cache() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -244,10 +244,10 @@ fn a_model_that_fits_once_another_is_gone_keeps_its_fast_kv_cache() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat
+        6s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         6s w2 measured
-        → unload w1 keeping
+        → unload w1 saving
         6s w1 freed 100
         → release w1
         6s w1 gone
@@ -261,7 +261,7 @@ fn under_memory_pressure_models_load_with_a_small_kv_cache() {
     check(
         "
         0s signals warning
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 4096 small, awake, 1 loading
         1s w1 measured
         → load w1 chat 4096 small
@@ -269,12 +269,12 @@ fn under_memory_pressure_models_load_with_a_small_kv_cache() {
     );
 }
 
-/// What was tried for one form says nothing of the next.
+/// A small KV cache that was tried for one variant does not affect the next.
 #[test]
-fn the_next_form_is_measured_with_a_fast_kv_cache_again() {
+fn the_next_variant_is_measured_with_the_full_kv_cache_again() {
     check(
         "
-        0s ask 1 plump
+        0s request 1 plump
         → start w1, measure w1 plump.gguf 8192, awake, 1 loading
         1s w1 measured
         → measure w1 plump.gguf 8192 small
@@ -286,12 +286,12 @@ fn the_next_form_is_measured_with_a_fast_kv_cache_again() {
     );
 }
 
-/// D011: after a warning; whatever can make room does.
+/// D011: after a warning; every other model is unloaded first.
 #[test]
-fn a_person_who_insists_gets_the_model_over_budget() {
+fn over_budget_loads_a_model_that_is_too_large() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -299,7 +299,7 @@ fn a_person_who_insists_gets_the_model_over_budget() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 big insisting
+        6s request 2 big insisting
         → start w2, measure w2 big 8192, awake, 2 loading
         6s w2 measured
         → measure w2 big 8192 small
@@ -319,13 +319,13 @@ fn a_person_who_insists_gets_the_model_over_budget() {
 }
 
 #[test]
-fn of_those_who_wait_for_too_large_a_model_one_who_insists_is_enough() {
+fn one_request_with_over_budget_is_enough() {
     check(
         "
-        0s ask 1 big
+        0s request 1 big
         → start w1, measure w1 big 8192, awake, 1 loading
-        0s ask 2 big insisting
-        → 2 waits at 1
+        0s request 2 big insisting
+        → 2 queued at 1
         1s w1 measured
         → measure w1 big 8192 small
         1s w1 measured
@@ -335,10 +335,10 @@ fn of_those_who_wait_for_too_large_a_model_one_who_insists_is_enough() {
 }
 
 #[test]
-fn a_budget_lowered_by_hand_is_obeyed_by_idle_models_at_once() {
+fn lowering_the_budget_unloads_idle_models_at_once() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -346,7 +346,7 @@ fn a_budget_lowered_by_hand_is_obeyed_by_idle_models_at_once() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 embed
+        6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
         → load w2 embed 8192
@@ -361,10 +361,10 @@ fn a_budget_lowered_by_hand_is_obeyed_by_idle_models_at_once() {
 }
 
 #[test]
-fn nothing_loads_while_a_model_leaves() {
+fn no_model_loads_while_another_unloads() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -373,8 +373,8 @@ fn nothing_loads_while_a_model_leaves() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
-        6s ask 2 embed
+        → delete states of chat, unload w1
+        6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         7s w2 measured
         8s w1 freed 100
@@ -385,12 +385,12 @@ fn nothing_loads_while_a_model_leaves() {
     );
 }
 
-/// Computed are 4 GB of 6, but earlier uses took 3 GB more.
+/// The estimate is 4 GB of 6, but earlier loads took 3 GB more.
 #[test]
-fn what_earlier_uses_took_decides_whether_it_fits() {
+fn a_positive_correction_counts_against_the_budget() {
     check(
         "
-        0s ask 1 chat/took+3
+        0s request 1 chat/took+3
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
         → measure w1 chat 8192 small
@@ -400,12 +400,12 @@ fn what_earlier_uses_took_decides_whether_it_fits() {
     );
 }
 
-/// Computed are 6.1 GB of 6, but earlier uses took 1 GB less, so the context is not shortened.
+/// The estimate is 6.1 GB of 6, but earlier loads took 1 GB less, so the context is not shortened.
 #[test]
-fn a_model_that_took_less_is_let_in_as_it_is() {
+fn a_negative_correction_lets_a_model_fit() {
     check(
         "
-        0s ask 1 wide/took-1
+        0s request 1 wide/took-1
         → start w1, measure w1 wide 8192, awake, 1 loading
         1s w1 measured
         → load w1 wide 8192

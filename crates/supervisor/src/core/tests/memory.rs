@@ -1,12 +1,12 @@
-//! Memory that models take: what is shown of it, and a budget that was lowered.
+//! Tests of the reported memory, and of a lowered budget.
 
 use super::timeline::check;
 
 #[test]
-fn a_budget_lowered_during_an_answer_takes_its_model_when_it_is_over() {
+fn lowering_the_budget_during_a_response_unloads_its_model_afterwards() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -19,13 +19,13 @@ fn a_budget_lowered_during_an_answer_takes_its_model_when_it_is_over() {
     );
 }
 
-/// What is shown and told is what it is now, not what it was when it was loaded. Weights that are
-/// mapped are in the engine's count only.
+/// The status and the record show the current footprint, not the one after the load. Memory-mapped
+/// weights are only in the engine's count.
 #[test]
-fn the_memory_of_a_model_follows_its_process() {
+fn the_footprint_of_a_model_follows_its_process() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -42,12 +42,12 @@ fn the_memory_of_a_model_follows_its_process() {
         4s memory
         → Some(1000000000)
         5s unload all
-        → forget all, unload w1
+        → delete states of all, unload w1
         6s w1 freed 100
         → release w1
         6s w1 gone
         6s show
-        → unloaded chat (Asked), held Some(3180800000), freed Some(3180800000), by force false, took 1s
+        → unloaded chat (Requested), held Some(3180800000), freed Some(3180800000), by force false, took 1s
         ",
     );
 }

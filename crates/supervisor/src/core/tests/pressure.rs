@@ -1,12 +1,12 @@
-//! The ladder: memory pressure at each level in each phase, heat, Low Power Mode.
+//! Tests of memory pressure at each level in each phase, of heat and of Low Power Mode.
 
 use super::timeline::check;
 
 #[test]
-fn a_warning_while_loading_lets_the_load_go_on() {
+fn a_warning_while_loading_does_not_stop_the_load() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -23,7 +23,7 @@ fn a_warning_trims_idle_models_once() {
     check(
         "
         0s tune keep yes
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -31,7 +31,7 @@ fn a_warning_trims_idle_models_once() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 embed
+        6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
         → load w2 embed 8192
@@ -50,10 +50,10 @@ fn a_warning_trims_idle_models_once() {
 
 /// D047, D076.
 #[test]
-fn a_warning_while_answering_keeps_the_conversation() {
+fn a_warning_while_generating_keeps_the_kv_cache() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -70,13 +70,13 @@ fn a_warning_while_answering_keeps_the_conversation() {
 
 /// D073.
 #[test]
-fn critical_pressure_while_measuring_gives_the_load_up_and_holds_the_ask() {
+fn critical_pressure_while_measuring_ends_the_load_and_blocks_the_request() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s signals critical
-        → release w1, asleep, 1 waits at 0, held
+        → release w1, asleep, 1 queued at 0, blocked
         2s w1 gone
         3s ease
         → start w2, measure w2 chat 8192, awake, 1 loading
@@ -85,10 +85,10 @@ fn critical_pressure_while_measuring_gives_the_load_up_and_holds_the_ask() {
 }
 
 #[test]
-fn critical_pressure_while_waiting_for_room_gives_the_load_up() {
+fn critical_pressure_while_waiting_for_room_ends_the_load() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -96,12 +96,12 @@ fn critical_pressure_while_waiting_for_room_gives_the_load_up() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 other
+        6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
         → unload w1
         6s signals critical
-        → release w2, asleep, 2 waits at 0, held
+        → release w2, asleep, 2 queued at 0, blocked
         7s w2 gone
         7s w1 freed 100
         → release w1
@@ -113,15 +113,15 @@ fn critical_pressure_while_waiting_for_room_gives_the_load_up() {
 }
 
 #[test]
-fn critical_pressure_while_loading_cancels_the_load_and_holds_the_ask() {
+fn critical_pressure_while_loading_stops_the_load_and_blocks_the_request() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         1s signals critical
-        → stop w1 load Shed, asleep, 1 waits at 0, held
+        → stop w1 load Shed, asleep, 1 queued at 0, blocked
         1s w1 progress 10
         2s w1 failed stopped
         → release w1
@@ -129,18 +129,18 @@ fn critical_pressure_while_loading_cancels_the_load_and_holds_the_ask() {
         4s ease
         → start w2, measure w2 chat 8192, awake, 1 loading
         60s show
-        → chat is Measuring; unloaded chat (Pressure { because: Memory { pressure: Critical } }), held None, freed None, by force false, took 2s
+        → chat is Measuring; unloaded chat (Pressure { reason: Memory { pressure: Critical } }), held None, freed None, by force false, took 2s
         ",
     );
 }
 
-/// D073, D077: also against the wish to keep the model.
+/// D073, D077: also with `keep_loaded`.
 #[test]
 fn critical_pressure_unloads_idle_models_secondary_ones_first() {
     check(
         "
         0s tune keep yes
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -148,7 +148,7 @@ fn critical_pressure_unloads_idle_models_secondary_ones_first() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 embed
+        6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
         → load w2 embed 8192
@@ -165,17 +165,17 @@ fn critical_pressure_unloads_idle_models_secondary_ones_first() {
         10s w1 gone
         10s w2 gone
         10s show
-        → unloaded embed (Pressure { because: Memory { pressure: Critical } }), held Some(180800000), freed Some(180800000), by force false, took 1s
+        → unloaded embed (Pressure { reason: Memory { pressure: Critical } }), held Some(180800000), freed Some(180800000), by force false, took 1s
         ",
     );
 }
 
-/// D077: secondary models go at once.
+/// D077: secondary models are unloaded at once.
 #[test]
-fn critical_pressure_while_generating_finishes_the_answer_then_unloads() {
+fn critical_pressure_while_generating_unloads_after_the_response() {
     check(
         "
-        0s ask 9 embed
+        0s request 9 embed
         → start w1, measure w1 embed 8192, awake, 9 loading
         0s w1 measured
         → load w1 embed 8192
@@ -183,7 +183,7 @@ fn critical_pressure_while_generating_finishes_the_answer_then_unloads() {
         → generate w1 9
         0s w1 ended 9 well
         → 9 ENDED Stop, asleep
-        1s ask 1 chat
+        1s request 1 chat
         → start w2, measure w2 chat 8192, awake, 1 loading
         1s w2 measured
         → load w2 chat 8192
@@ -204,12 +204,12 @@ fn critical_pressure_while_generating_finishes_the_answer_then_unloads() {
     );
 }
 
-/// D077: an answer that takes too long is ended; what was written stays.
+/// D077: a response that takes too long is stopped; its text is kept.
 #[test]
-fn critical_pressure_while_generating_stops_settles_then_unloads() {
+fn critical_pressure_stops_a_long_response_and_unloads() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -230,10 +230,10 @@ fn critical_pressure_while_generating_stops_settles_then_unloads() {
 }
 
 #[test]
-fn thrashing_ends_the_answer_at_once() {
+fn thrashing_under_critical_pressure_stops_the_response_at_once() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -251,7 +251,7 @@ fn thrashing_ends_the_answer_at_once() {
 fn critical_pressure_during_an_unload_changes_nothing() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -260,7 +260,7 @@ fn critical_pressure_during_an_unload_changes_nothing() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         7s signals critical
         8s w1 freed 100
         → release w1
@@ -271,10 +271,10 @@ fn critical_pressure_during_an_unload_changes_nothing() {
 
 /// D078.
 #[test]
-fn pressure_that_eases_before_the_answer_ends_keeps_the_model() {
+fn pressure_that_ends_before_the_response_keeps_the_model_loaded() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -292,10 +292,10 @@ fn pressure_that_eases_before_the_answer_ends_keeps_the_model() {
 }
 
 #[test]
-fn signals_that_flap_trim_once_until_the_machine_was_quiet() {
+fn flapping_signals_trim_once_per_quiet_time() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -314,12 +314,12 @@ fn signals_that_flap_trim_once_until_the_machine_was_quiet() {
 }
 
 #[test]
-fn signals_that_flap_do_not_unload_and_load_again() {
+fn flapping_signals_do_not_start_a_load() {
     check(
         "
         0s signals critical
-        0s ask 1 chat
-        → 1 waits at 0, held
+        0s request 1 chat
+        → 1 queued at 0, blocked
         1s signals normal
         2s signals critical
         3s signals normal
@@ -329,72 +329,72 @@ fn signals_that_flap_do_not_unload_and_load_again() {
 
 /// D064, D092.
 #[test]
-fn an_ask_held_for_too_long_is_refused() {
+fn a_request_blocked_for_too_long_fails() {
     check(
         "
         0s signals critical
-        1s ask 1 chat
-        → 1 waits at 0, held
+        1s request 1 chat
+        → 1 queued at 0, blocked
         30s tick
         31s wait
-        → 1 ENDED held
+        → 1 ENDED blocked
         ",
     );
 }
 
 /// D064, D092.
 #[test]
-fn an_ask_that_does_not_want_to_wait_is_refused_at_once() {
+fn a_request_that_refuses_to_wait_fails_at_once() {
     check(
         "
         0s signals hot
-        1s ask 1 chat or-refuse
-        → 1 ENDED held
-        2s ask 2 chat
-        → 2 waits at 0, held
+        1s request 1 chat or-refuse
+        → 1 ENDED blocked
+        2s request 2 chat
+        → 2 queued at 0, blocked
         ",
     );
 }
 
 #[test]
-fn asks_in_the_queue_that_do_not_want_to_wait_are_refused_when_it_gets_hot() {
+fn queued_requests_that_refuse_to_wait_fail_when_requests_are_blocked() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat or-refuse
-        → 2 waits at 1
-        3s ask 3 chat
-        → 3 waits at 2
+        3s request 2 chat or-refuse
+        → 2 queued at 1
+        3s request 3 chat
+        → 3 queued at 2
         4s signals hot
-        → 2 ENDED held, 3 waits at 1, held
+        → 2 ENDED blocked, 3 queued at 1, blocked
         ",
     );
 }
 
 /// D087, D088.
 #[test]
-fn critical_heat_holds_what_waits_and_leaves_the_answer_and_the_models() {
+fn critical_heat_blocks_queued_requests_only() {
     check(
         "
-        0s tune hold 120
-        0s ask 1 chat
+        0s tune block 120
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
+        3s request 2 chat
+        → 2 queued at 1
         4s signals hot
-        → 2 waits at 1, held
+        → 2 queued at 1, blocked
         5s w1 ended 1 well
-        → 1 ENDED Stop, asleep, 2 waits at 0, held
-        6s ask 3 chat load
+        → 1 ENDED Stop, asleep, 2 queued at 0, blocked
+        6s request 3 chat load
         → 3 ENDED loaded
         7s ease
         → generate w1 2, awake
@@ -403,34 +403,34 @@ fn critical_heat_holds_what_waits_and_leaves_the_answer_and_the_models() {
 }
 
 #[test]
-fn critical_heat_while_loading_lets_the_load_go_on() {
+fn critical_heat_while_loading_does_not_stop_the_load() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         1s signals hot
-        → 1 waits at 0, held
+        → 1 queued at 0, blocked
         2s w1 loaded
         → asleep
         31s wait
-        → 1 ENDED held
+        → 1 ENDED blocked
         ",
     );
 }
 
 #[test]
-fn a_model_that_waits_for_room_is_given_up_when_its_asks_were_held_too_long() {
+fn a_load_that_waits_for_room_ends_when_its_requests_were_blocked_too_long() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s signals hot
-        → 1 waits at 0, held
+        → 1 queued at 0, blocked
         2s w1 measured
         31s wait
-        → 1 ENDED held, release w1, asleep
+        → 1 ENDED blocked, release w1, asleep
         32s w1 gone
         ",
     );
@@ -438,26 +438,26 @@ fn a_model_that_waits_for_room_is_given_up_when_its_asks_were_held_too_long() {
 
 /// D086.
 #[test]
-fn low_power_mode_toggled_in_mid_answer_changes_only_the_next() {
+fn low_power_mode_affects_only_the_next_response() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat short
-        → 2 waits at 1
-        3s ask 3 chat
-        → 3 waits at 2
+        3s request 2 chat short
+        → 2 queued at 1
+        3s request 3 chat
+        → 3 queued at 2
         4s signals low-power
         5s signals normal
         6s signals low-power
         7s w1 ended 1 well
-        → 1 ENDED Stop, generate w1 2 at most 100 without guesses, 3 waits at 1
+        → 1 ENDED Stop, generate w1 2 at most 100 without speculation, 3 queued at 1
         8s w1 ended 2 well
-        → 2 ENDED Stop, generate w1 3 at most 1024 without guesses
+        → 2 ENDED Stop, generate w1 3 at most 1024 without speculation
         9s w1 ended 3 well
         → 3 ENDED Stop, asleep
         ",
@@ -466,10 +466,10 @@ fn low_power_mode_toggled_in_mid_answer_changes_only_the_next() {
 
 /// D074, D078.
 #[test]
-fn a_held_back_ask_loads_its_model_anew_when_the_pressure_is_over() {
+fn a_blocked_request_reloads_its_model_when_pressure_ends() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -482,8 +482,8 @@ fn a_held_back_ask_loads_its_model_anew_when_the_pressure_is_over() {
         7s w1 freed 100
         → release w1
         7s w1 gone
-        8s ask 2 chat
-        → 2 waits at 0, held
+        8s request 2 chat
+        → 2 queued at 0, blocked
         9s ease
         → start w2, measure w2 chat 8192, awake, 2 loading
         ",

@@ -1,18 +1,20 @@
-//! Long random histories, for what needs more steps than can be tried exhaustively.
+//! Long random histories, for cases that need more steps than an exhaustive search can try.
 
 use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::simulation::{FAULT_MOVES, FORM_MOVES, MOVES, Machine, Move, Simulation};
+use super::simulation::{
+    ACTIONS, Action, FAULT_ACTIONS, MemoryCondition, Simulation, VARIANT_ACTIONS,
+};
 
-/// A long life without its end; workers answer more often than they die.
-fn lives() -> impl Strategy<Value = Vec<Move>> {
-    let anything = proptest::sample::select([MOVES, FORM_MOVES, FAULT_MOVES].concat())
-        .prop_filter("it goes on", |m| *m != Move::Quit);
+/// A long history without a quit; workers reply more often than they crash.
+fn histories() -> impl Strategy<Value = Vec<Action>> {
+    let anything = proptest::sample::select([ACTIONS, VARIANT_ACTIONS, FAULT_ACTIONS].concat())
+        .prop_filter("no quit in the middle", |m| *m != Action::Quit);
     let step = prop_oneof![
-        3 => Just(Move::AnswerOldest),
-        1 => Just(Move::AnswerNewest),
+        3 => Just(Action::AdvanceOldest),
+        1 => Just(Action::AdvanceNewest),
         4 => anything,
     ];
     proptest::collection::vec(step, 1..300)
@@ -22,15 +24,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn no_long_life_breaks_a_rule_and_each_comes_to_rest(life in lives(), quits in any::<bool>()) {
+    fn no_long_history_violates_an_invariant_and_each_settles(history in histories(), quits in any::<bool>()) {
         let mut simulation = Simulation::default();
-        for step in life {
+        for step in history {
             simulation.apply(step);
         }
         if quits {
-            simulation.apply(Move::Quit);
+            simulation.apply(Action::Quit);
         }
-        simulation.clone().settle(Machine::Roomy, &mut HashSet::new());
-        simulation.settle(Machine::Tight, &mut HashSet::new());
+        simulation.clone().settle(MemoryCondition::Plenty, &mut HashSet::new());
+        simulation.settle(MemoryCondition::Short, &mut HashSet::new());
     }
 }

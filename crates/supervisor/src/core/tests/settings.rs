@@ -1,12 +1,13 @@
-//! One model with several settings: what is left open takes it as it is, what differs replaces it.
+//! Tests of one model with several settings: open settings use the model as it is, different ones
+//! reload it.
 
 use super::timeline::check;
 
 #[test]
-fn an_open_setting_takes_the_model_as_it_is_loaded() {
+fn a_request_without_settings_uses_the_model_as_it_is_loaded() {
     check(
         "
-        0s ask 1 chat/20000
+        0s request 1 chat/20000
         → start w1, measure w1 chat 20000, awake, 1 loading
         0s w1 measured
         → load w1 chat 20000
@@ -14,21 +15,21 @@ fn an_open_setting_takes_the_model_as_it_is_loaded() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat
+        6s request 2 chat
         → generate w1 2, awake
         7s w1 ended 2 well
         → 2 ENDED Stop, asleep
-        8s ask 3 chat load
+        8s request 3 chat load
         → 3 ENDED loaded
         ",
     );
 }
 
 #[test]
-fn a_number_that_the_automatic_context_has_already_changes_nothing() {
+fn a_chosen_context_equal_to_the_automatic_one_does_not_reload() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -36,18 +37,18 @@ fn a_number_that_the_automatic_context_has_already_changes_nothing() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat/8192
+        6s request 2 chat/8192
         → generate w1 2, awake
         ",
     );
 }
 
-/// The old one goes before the new one is loaded, its conversation is kept for the new one.
+/// The old model is unloaded before the new one is loaded. Its state is saved for the new one.
 #[test]
-fn another_context_length_replaces_the_model_once_it_is_known_to_fit() {
+fn a_larger_context_length_reloads_the_model_if_it_fits() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -55,10 +56,10 @@ fn another_context_length_replaces_the_model_once_it_is_known_to_fit() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 other/9000
+        6s request 2 other/9000
         → start w2, measure w2 other 9000, awake, 2 loading
         7s w2 measured
-        → unload w1 keeping
+        → unload w1 saving
         8s w1 freed 100
         → release w1
         9s w1 gone
@@ -66,27 +67,27 @@ fn another_context_length_replaces_the_model_once_it_is_known_to_fit() {
         10s w2 loaded 500
         → generate w2 2
         10s show
-        → other is Generating { ask: AskId(2), is_stopping: false }; 500 tokens taken up; unloaded other (Replaced), held Some(3580800000), freed Some(3580800000), by force false, took 2s
+        → other is Generating { request_id: RequestId(2), is_stopping: false }; 500 tokens restored; unloaded other (Replaced), held Some(3580800000), freed Some(3580800000), by force false, took 2s
         ",
     );
 }
 
 #[test]
-fn a_running_answer_is_finished_before_its_model_is_replaced() {
+fn a_running_response_finishes_before_its_model_is_reloaded() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat/small
-        → 2 waits at 1
-        4s ask 3 chat/full load
-        → 3 waits at 2
+        3s request 2 chat/small
+        → 2 queued at 1
+        4s request 3 chat/full load
+        → 3 queued at 2
         5s w1 ended 1 well
-        → 1 ENDED Stop, start w2, measure w2 chat 8192 small, 2 loading, 3 waits at 1
+        → 1 ENDED Stop, start w2, measure w2 chat 8192 small, 2 loading, 3 queued at 1
         6s w2 measured
         → unload w1
         6s w1 freed 100
@@ -109,12 +110,12 @@ fn a_running_answer_is_finished_before_its_model_is_replaced() {
     );
 }
 
-/// A wish that cannot be granted costs nobody the model that is there.
+/// A request that cannot be served does not unload the loaded model.
 #[test]
-fn settings_that_do_not_fit_are_refused_and_the_model_stays() {
+fn settings_that_do_not_fit_fail_the_request_and_the_model_stays() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -122,14 +123,14 @@ fn settings_that_do_not_fit_are_refused_and_the_model_stays() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat/50000
+        6s request 2 chat/50000
         → start w2, measure w2 chat 50000, awake, 2 loading
         7s w2 measured
         → measure w2 chat 50000 small
         7s w2 measured
         → 2 ENDED too large, 0 in use, Some(28160) would fit, release w2, asleep
         8s w2 gone
-        9s ask 3 chat
+        9s request 3 chat
         → generate w1 3, awake
         ",
     );
@@ -137,11 +138,11 @@ fn settings_that_do_not_fit_are_refused_and_the_model_stays() {
 
 /// Under memory pressure the automatic cache is small already.
 #[test]
-fn a_chosen_cache_stands_and_an_automatic_one_yields() {
+fn a_chosen_kv_cache_is_kept_and_an_automatic_one_adapts() {
     check(
         "
         0s signals warning
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 4096 small, awake, 1 loading
         0s w1 measured
         → load w1 chat 4096 small
@@ -149,28 +150,28 @@ fn a_chosen_cache_stands_and_an_automatic_one_yields() {
         → generate w1 1 at most 1024
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat/small
+        6s request 2 chat/small
         → generate w1 2 at most 1024, awake
         7s w1 ended 2 well
         → 2 ENDED Stop, asleep
-        8s ask 3 chat/full
+        8s request 3 chat/full
         → start w2, measure w2 chat 4096 full, awake, 3 loading
         ",
     );
 }
 
-/// What was asked for with a choice that is no longer wanted gives way to the one that is.
+/// A load that no request needs any more is stopped for the one that is needed.
 #[test]
-fn settings_changed_while_a_model_loads_wait_for_nobody() {
+fn a_load_without_requests_does_not_delay_new_settings() {
     check(
         "
-        0s ask 1 chat/20000
+        0s request 1 chat/20000
         → start w1, measure w1 chat 20000, awake, 1 loading
         0s w1 measured
         → load w1 chat 20000
         1s cancel 1
         → 1 ENDED Canceled, stop w1 load Canceled, asleep
-        1s ask 2 chat/9000
+        1s request 2 chat/9000
         → start w2, measure w2 chat 9000, awake, 2 loading
         1s w2 measured
         2s w1 failed stopped
@@ -181,15 +182,15 @@ fn settings_changed_while_a_model_loads_wait_for_nobody() {
     );
 }
 
-/// It has all that is asked for, and a load takes longer than it is worth.
+/// The loaded model has everything that is requested, and a reload would take longer than it saves.
 #[test]
-fn a_smaller_context_takes_the_larger_one_that_is_loaded() {
+fn a_request_for_a_smaller_context_uses_the_larger_one() {
     check(
         "
-        0s ask 1 chat/20000
+        0s request 1 chat/20000
         → start w1, measure w1 chat 20000, awake, 1 loading
-        0s ask 2 chat/9000
-        → 2 waits at 1
+        0s request 2 chat/9000
+        → 2 queued at 1
         0s w1 measured
         → load w1 chat 20000
         2s w1 loaded
@@ -198,7 +199,7 @@ fn a_smaller_context_takes_the_larger_one_that_is_loaded() {
         → 1 ENDED Stop, generate w1 2
         4s w1 ended 2 well
         → 2 ENDED Stop, asleep
-        5s ask 3 chat/20001 load
+        5s request 3 chat/20001 load
         → start w2, measure w2 chat 20001, awake, 3 loading
         ",
     );

@@ -1,9 +1,8 @@
-//! The core with a world round it: workers that answer what they were told, in any order, late,
-//! or not at all; processes that cannot be killed; people; and a machine. Every step checks the rules
-//! that must always hold.
+//! The core in a simulated environment: workers that reply in any order, late, or not at all;
+//! processes that cannot be killed; users; and system signals. Every step checks the invariants.
 
-mod moves;
-mod rules;
+mod actions;
+mod invariants;
 mod worker;
 
 use std::collections::hash_map::DefaultHasher;
@@ -12,43 +11,45 @@ use std::fmt::Write as _;
 use std::hash::Hasher as _;
 use std::time::Duration;
 
-use transom_engine::{EngineError, FinishReason, GenerationParams, Prompt, Stats, Truncation};
+use transom_engine::{EngineError, FinishReason, Truncation, GenerationParams, Prompt, Stats};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, Request};
 use transom_signals::{MemoryPressure, SystemSignals};
 
-use super::world::{self, World};
-use crate::answer::AnswerEvent;
-use crate::core::{Conversation, Core, Effect, Event, Now, WorkerEvent, WorkerId};
+use super::models::{self, TestModels};
+use crate::core::{Core, Effect, Event, StateOnUnload, Timestamp, WorkerEvent, WorkerId};
 use crate::governor::Tuning;
-use crate::request::{Ask, AskId, Unload, WhenHeld, Work};
-pub(super) use moves::{FAULT_MOVES, FORM_MOVES, MOVES, Move, PAUSE_MOVES, SETTING_MOVES};
-use worker::Scripted;
+use crate::request::{ModelRequest, ModelSelector, RequestId, WhenBlocked, Work};
+use crate::response::ResponseEvent;
+pub(super) use actions::{
+    ACTIONS, Action, FAULT_ACTIONS, PAUSE_ACTIONS, SETTING_ACTIONS, VARIANT_ACTIONS,
+};
+use worker::SimulatedWorker;
 
-/// How a machine takes it when a model is loaded.
+/// How memory pressure reacts to a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Machine {
-    /// It is quiet.
-    Roomy,
-    /// Its memory is critically short during each load, and recovers when the load is given up.
-    Tight,
+pub(super) enum MemoryCondition {
+    /// There is no pressure.
+    Plenty,
+    /// Memory is critically short during each load, and recovers when the load has ended.
+    Short,
 }
 
-/// How long a watchdog waits for a worker that says nothing.
+/// Time after which the watchdog kills a silent worker.
 const WATCHDOG: Duration = Duration::from_secs(125);
 
-/// Within this time every ask ends, whatever workers do.
-const PATIENCE: Duration = Duration::from_secs(20 * 60);
+/// Every request ends within this time, whatever workers do.
+const MAX_WAIT: Duration = Duration::from_secs(20 * 60);
 
 #[derive(Debug, Clone)]
 pub(super) struct Simulation {
     core: Core,
-    now: Now,
-    world: World,
-    workers: BTreeMap<WorkerId, Scripted>,
-    /// Asks without an end yet.
-    open: Vec<AskId>,
-    n_asks: u64,
+    now: Timestamp,
+    models: TestModels,
+    workers: BTreeMap<WorkerId, SimulatedWorker>,
+    /// Requests that have not ended.
+    open: Vec<RequestId>,
+    n_requests: u64,
     is_quitting: bool,
     is_paused: bool,
     budget_bytes: u64,
@@ -58,57 +59,57 @@ pub(super) struct Simulation {
 impl Default for Simulation {
     fn default() -> Self {
         Self {
-            core: Core::new(&world::hardware(), world::tuning()),
-            now: Now::ZERO,
-            world: World::default(),
+            core: Core::new(&models::hardware(), models::tuning()),
+            now: Timestamp::ZERO,
+            models: TestModels::default(),
             workers: BTreeMap::new(),
             open: Vec::new(),
-            n_asks: 0,
+            n_requests: 0,
             is_quitting: false,
             is_paused: false,
-            budget_bytes: 6 * world::GB,
+            budget_bytes: 6 * models::GB,
             pressure: MemoryPressure::Normal,
         }
     }
 }
 
 impl Simulation {
-    /// Makes `step` happen. Returns false where it cannot.
-    pub(super) fn apply(&mut self, step: Move) -> bool {
+    /// Applies `step`. Returns false if it is not possible.
+    pub(super) fn apply(&mut self, step: Action) -> bool {
         let event = match step {
-            Move::AskChat => self.ask("chat", false),
-            Move::AskEmbed => self.ask("embed", false),
-            Move::AskOther => self.ask("other", false),
-            Move::AskTwo => self.ask("two", false),
-            Move::AskLean => self.ask("lean", false),
-            Move::AskLong => self.ask("chat/20000", false),
-            Move::AskSmall => self.ask("chat/small", false),
-            Move::LoadChat => self.ask("chat", true),
-            Move::CancelOldest => self.open.first().map(|&ask| Event::Cancel(ask)),
-            Move::CancelNewest => self.open.last().map(|&ask| Event::Cancel(ask)),
-            Move::Wait => self.core.next_deadline().map(|deadline| {
+            Action::RequestChat => self.request("chat", false),
+            Action::RequestEmbed => self.request("embed", false),
+            Action::RequestOther => self.request("other", false),
+            Action::RequestTwo => self.request("two", false),
+            Action::RequestLean => self.request("lean", false),
+            Action::RequestLong => self.request("chat/20000", false),
+            Action::RequestSmall => self.request("chat/small", false),
+            Action::LoadChat => self.request("chat", true),
+            Action::CancelOldest => self.open.first().map(|&id| Event::Cancel(id)),
+            Action::CancelNewest => self.open.last().map(|&id| Event::Cancel(id)),
+            Action::Wait => self.core.next_deadline().map(|deadline| {
                 self.now = deadline;
                 Event::Tick
             }),
-            Move::Calm => Some(signals(MemoryPressure::Normal)),
-            Move::Warning => Some(signals(MemoryPressure::Warning)),
-            Move::Critical => Some(signals(MemoryPressure::Critical)),
-            Move::AnswerOldest => self.word(false),
-            Move::AnswerNewest => self.word(true),
-            Move::RefuseNewest => self.refuse(),
-            Move::CrashOldest => crash(self.workers.keys().next()),
-            Move::CrashNewest => crash(self.workers.keys().next_back()),
-            Move::BreakNewest => self.break_newest(),
-            Move::HangNewest => return self.hush(false),
-            Move::StickNewest => return self.hush(true),
-            Move::LowerBudget => Some(Event::Tune(Tuning {
-                memory_budget_bytes: Some(3 * world::GB),
-                ..world::tuning()
+            Action::NoPressure => Some(signals(MemoryPressure::Normal)),
+            Action::Warning => Some(signals(MemoryPressure::Warning)),
+            Action::Critical => Some(signals(MemoryPressure::Critical)),
+            Action::AdvanceOldest => self.next_event(false),
+            Action::AdvanceNewest => self.next_event(true),
+            Action::RejectNewest => self.reject_newest(),
+            Action::CrashOldest => crash(self.workers.keys().next()),
+            Action::CrashNewest => crash(self.workers.keys().next_back()),
+            Action::BreakNewest => self.break_newest(),
+            Action::SilenceNewest => return self.silence_newest(false),
+            Action::MakeNewestUnkillable => return self.silence_newest(true),
+            Action::LowerBudget => Some(Event::SetTuning(Tuning {
+                memory_budget_bytes: Some(3 * models::GB),
+                ..models::tuning()
             })),
-            Move::UnloadAll => Some(Event::Unload(Unload::All)),
-            Move::Pause => Some(Event::Pause(true)),
-            Move::Resume => Some(Event::Pause(false)),
-            Move::Quit => Some(Event::Quit),
+            Action::UnloadAll => Some(Event::Unload(ModelSelector::All)),
+            Action::Pause => Some(Event::SetPaused(true)),
+            Action::Resume => Some(Event::SetPaused(false)),
+            Action::Quit => Some(Event::Quit),
         };
         if let Some(event) = event {
             self.step(event);
@@ -117,142 +118,144 @@ impl Simulation {
         false
     }
 
-    fn ask(&mut self, model: &str, is_load: bool) -> Option<Event> {
-        self.n_asks += 1;
-        let id = AskId(self.n_asks);
+    fn request(&mut self, model: &str, is_load: bool) -> Option<Event> {
+        self.n_requests += 1;
+        let id = RequestId(self.n_requests);
         self.open.push(id);
-        let request = Request {
+        let generate = Request {
             prompt: Prompt::Text(String::new()),
             fit: Truncation::Disabled,
             params: GenerationParams::default(),
         };
         let work = match is_load {
             true => Work::Load,
-            false => Work::Generate(Box::new(request)),
+            false => Work::Generate(Box::new(generate)),
         };
-        let ask = Ask {
-            model: world::spec(model),
+        let request = ModelRequest {
+            model: models::spec(model),
             work,
             over_budget: false,
-            when_held: WhenHeld::Wait,
+            when_blocked: WhenBlocked::Wait,
         };
-        Some(Event::Ask(id, Box::new(ask)))
+        Some(Event::Request(id, Box::new(request)))
     }
 
-    /// The next word of the oldest or newest worker that has something to say.
-    fn word(&mut self, newest: bool) -> Option<Event> {
-        let speaks = |(_, scripted): &(&WorkerId, &mut Scripted)| {
-            !scripted.is_silent && !scripted.words.is_empty()
+    /// Takes the next event of the oldest or newest worker that has one.
+    fn next_event(&mut self, newest: bool) -> Option<Event> {
+        let is_responsive = |(_, state): &(&WorkerId, &mut SimulatedWorker)| {
+            !state.is_silent && !state.pending_events.is_empty()
         };
-        let mut speakers = self.workers.iter_mut().filter(speaks);
-        let (worker, scripted) = match newest {
-            true => speakers.next_back(),
-            false => speakers.next(),
+        let mut workers = self.workers.iter_mut().filter(is_responsive);
+        let (worker, state) = match newest {
+            true => workers.next_back(),
+            false => workers.next(),
         }?;
-        let word = scripted.words.pop_front()?;
-        Some(Event::Worker(*worker, word))
+        let event = state.pending_events.pop_front()?;
+        Some(Event::Worker(*worker, event))
     }
 
-    /// The newest worker that reads or loads files cannot use them.
-    fn refuse(&mut self) -> Option<Event> {
-        let reads = |scripted: &Scripted| {
-            !scripted.is_silent
+    /// Makes the newest worker that measures or loads report that its files are unsupported.
+    fn reject_newest(&mut self) -> Option<Event> {
+        let reads = |state: &SimulatedWorker| {
+            !state.is_silent
                 && matches!(
-                    scripted.words.front(),
+                    state.pending_events.front(),
                     Some(WorkerEvent::Measured(_) | WorkerEvent::Loaded { .. })
                 )
         };
         let mut workers = self.workers.iter_mut().rev();
-        let (worker, scripted) = workers.find(|(_, scripted)| reads(scripted))?;
+        let (worker, state) = workers.find(|(_, state)| reads(state))?;
         let error = EngineError::Unsupported {
-            path: self.world.path(*worker),
+            path: self.models.path(*worker),
             reason: "a new architecture".to_owned(),
         };
-        let refusal = match scripted.words.pop_front()? {
+        let refusal = match state.pending_events.pop_front()? {
             WorkerEvent::Loaded { .. } => WorkerEvent::LoadFailed(error),
             _ => WorkerEvent::Measured(Err(error)),
         };
         Some(Event::Worker(*worker, refusal))
     }
 
-    /// The engine of the newest worker that answers fails.
+    /// Makes the engine of the newest generating worker fail.
     fn break_newest(&mut self) -> Option<Event> {
         let mut workers = self.workers.iter_mut().rev();
-        let (worker, scripted) = workers.find(|(_, scripted)| {
-            !scripted.is_silent
-                && !scripted.is_broken
-                && matches!(scripted.words.front(), Some(WorkerEvent::JobEnded(..)))
+        let (worker, state) = workers.find(|(_, state)| {
+            !state.is_silent
+                && !state.is_broken
+                && matches!(
+                    state.pending_events.front(),
+                    Some(WorkerEvent::JobEnded(..))
+                )
         })?;
         let error = EngineError::Backend {
             during: "decoding".to_owned(),
             message: "the device is lost".to_owned(),
         };
-        if let Some(WorkerEvent::JobEnded(_, result)) = scripted.words.front_mut() {
+        if let Some(WorkerEvent::JobEnded(_, result)) = state.pending_events.front_mut() {
             *result = Err(error.clone());
         }
-        scripted.is_broken = true;
+        state.is_broken = true;
         Some(Event::Worker(*worker, WorkerEvent::Broken(error)))
     }
 
-    /// The newest worker says nothing from now on.
-    fn hush(&mut self, is_immortal: bool) -> bool {
-        let speaks = |scripted: &&mut Scripted| !scripted.is_silent && !scripted.is_killed;
-        let Some(scripted) = self.workers.values_mut().rev().find(speaks) else {
+    /// Makes the newest worker silent from now on.
+    fn silence_newest(&mut self, cannot_be_killed: bool) -> bool {
+        let is_responsive = |state: &&mut SimulatedWorker| !state.is_silent && !state.is_killed;
+        let Some(state) = self.workers.values_mut().rev().find(is_responsive) else {
             return false;
         };
-        scripted.is_silent = true;
-        scripted.is_immortal = is_immortal;
+        state.is_silent = true;
+        state.cannot_be_killed = cannot_be_killed;
         true
     }
 
-    /// The watchdog of a worker from which something is due gives it up. Nobody who wants the worker
-    /// to end may have to wait for that.
-    fn bark(&mut self) -> bool {
-        let is_due = |scripted: &Scripted| scripted.is_silent && !scripted.words.is_empty();
+    /// Lets the watchdog kill a silent worker whose reply is due and that was not told to end.
+    fn fire_watchdog(&mut self) -> bool {
+        let is_due = |state: &SimulatedWorker| state.is_silent && !state.pending_events.is_empty();
         let mut workers = self.workers.iter_mut();
-        let Some((worker, scripted)) = workers.find(|(_, scripted)| is_due(scripted)) else {
+        let Some((worker, state)) = workers.find(|(_, state)| is_due(state)) else {
             return false;
         };
-        let waits = scripted.is_stopped || scripted.is_leaving();
+        let waits = state.is_stopped || state.is_ending();
         assert!(!waits, "a stop waits for the watchdog: {:#?}", self.core);
-        scripted.is_silent = false;
-        scripted.is_killed = true;
-        scripted.job = None;
+        state.is_silent = false;
+        state.is_killed = true;
+        state.job = None;
         let seconds = WATCHDOG.as_secs();
-        let word = scripted.death(WorkerEnd::Unresponsive { seconds });
-        scripted.words.clear();
-        let event = Event::Worker(*worker, word);
+        let event = state.end_event(WorkerEnd::Unresponsive { seconds });
+        state.pending_events.clear();
+        let event = Event::Worker(*worker, event);
         self.now += WATCHDOG;
         self.step(event);
         true
     }
 
     fn step(&mut self, event: Event) {
-        if let Event::Tune(tuning) = &event {
+        if let Event::SetTuning(tuning) = &event {
             self.budget_bytes = tuning.memory_budget_bytes.expect("it is set");
         }
         if let Event::Signals(signals) = &event {
             self.pressure = signals.memory;
         }
         self.is_quitting |= matches!(event, Event::Quit);
-        if let Event::Pause(is_paused) = event {
+        if let Event::SetPaused(is_paused) = event {
             self.is_paused = is_paused;
         }
-        let is_wanted_gone = matches!(event, Event::Unload(_)) || self.is_quitting;
-        if let Event::Worker(worker, word) = &event {
-            self.note_word(*worker, word);
+        let must_not_save = matches!(event, Event::Unload(_)) || self.is_quitting;
+        if let Event::Worker(worker, event) = &event {
+            self.record_event(*worker, event);
         }
         for effect in self.core.step(event, self.now) {
-            self.world.note(&effect);
-            self.obey(&effect);
+            self.models.record(&effect);
+            self.apply_effect(&effect);
             let begins = matches!(
                 effect,
                 Effect::Start(_) | Effect::Load(..) | Effect::Generate(..)
             );
             assert!(!begins || !self.is_paused, "{effect:?} in a pause");
             assert!(
-                !is_wanted_gone || !matches!(effect, Effect::Unload(_, Conversation::Kept { .. })),
-                "a conversation is kept that shall go"
+                !must_not_save || !matches!(effect, Effect::Unload(_, StateOnUnload::Save { .. })),
+                "a state is saved that must be deleted"
             );
         }
         let tick = self.core.step(Event::Tick, self.now);
@@ -262,19 +265,19 @@ impl Simulation {
         self.check_idle();
     }
 
-    fn note_word(&mut self, worker: WorkerId, word: &WorkerEvent) {
-        let scripted = self.workers.get_mut(&worker).expect("it is there");
-        match word {
+    fn record_event(&mut self, worker: WorkerId, event: &WorkerEvent) {
+        let state = self.workers.get_mut(&worker).expect("it is there");
+        match event {
             WorkerEvent::Loaded { .. } => {
-                scripted.is_loaded = true;
-                scripted.is_stopped = false;
+                state.is_loaded = true;
+                state.is_stopped = false;
             }
             WorkerEvent::JobEnded(..) => {
-                scripted.job = None;
-                scripted.is_stopped = false;
+                state.job = None;
+                state.is_stopped = false;
             }
-            WorkerEvent::Stuck { .. } => scripted.is_stuck = true,
-            WorkerEvent::LoadFailed(_) => scripted.is_stopped = false,
+            WorkerEvent::Stuck { .. } => state.is_stuck = true,
+            WorkerEvent::LoadFailed(_) => state.is_stopped = false,
             WorkerEvent::Gone(_) => {
                 self.workers.remove(&worker);
             }
@@ -287,156 +290,166 @@ impl Simulation {
         }
     }
 
-    /// Does what the core says, as the world does it, and checks that it may be said.
-    fn obey(&mut self, effect: &Effect) {
+    /// Applies an effect to the environment, and checks that it is allowed.
+    fn apply_effect(&mut self, effect: &Effect) {
         match effect {
             Effect::Start(worker) => {
-                let before = self.workers.insert(*worker, Scripted::default());
-                assert!(before.is_none(), "a worker's number is its own");
+                let before = self.workers.insert(*worker, SimulatedWorker::default());
+                assert!(before.is_none(), "worker ids are unique");
             }
             Effect::Measure(worker, ..) => {
-                let word = WorkerEvent::Measured(Ok(self.world.need(*worker)));
-                self.commanded(*worker).words.push_back(word);
+                let event = WorkerEvent::Measured(Ok(self.models.need(*worker)));
+                self.commandable_worker(*worker)
+                    .pending_events
+                    .push_back(event);
             }
             Effect::Load(worker, ..) => {
-                let word = self.world.loaded(*worker, 0);
+                let event = self.models.loaded(*worker, 0);
                 self.check_alone(*worker);
-                let scripted = self.commanded(*worker);
-                scripted.has_memory = true;
-                scripted.words.push_back(word);
+                let state = self.commandable_worker(*worker);
+                state.has_memory = true;
+                state.pending_events.push_back(event);
                 self.check_budget();
             }
-            Effect::Generate(worker, ask, _) => {
+            Effect::Generate(worker, request_id, _) => {
                 assert!(
                     self.workers.values().all(|w| w.job.is_none()),
                     "one job at a time"
                 );
-                let word = self.ended(*worker, *ask, FinishReason::Stop);
-                let scripted = self.commanded(*worker);
-                assert!(scripted.is_loaded, "only a loaded model answers");
-                assert!(!scripted.is_broken, "a broken model answers nothing");
-                scripted.job = Some(*ask);
-                scripted.words.push_back(word);
+                let event = self.ended(*worker, *request_id, FinishReason::Stop);
+                let state = self.commandable_worker(*worker);
+                assert!(state.is_loaded, "only a loaded model generates");
+                assert!(!state.is_broken, "a broken model does not generate");
+                state.job = Some(*request_id);
+                state.pending_events.push_back(event);
             }
             Effect::Stop(worker, None, _) => {
-                let scripted = self.commanded(*worker);
-                scripted.is_stopped = true;
-                scripted.words.clear();
-                let word = WorkerEvent::LoadFailed(EngineError::Canceled);
-                scripted.words.push_back(word);
+                let state = self.commandable_worker(*worker);
+                state.is_stopped = true;
+                state.pending_events.clear();
+                let event = WorkerEvent::LoadFailed(EngineError::Canceled);
+                state.pending_events.push_back(event);
             }
-            Effect::Stop(worker, Some(ask), reason) => {
-                let word = self.ended(*worker, *ask, *reason);
-                let scripted = self.commanded(*worker);
-                assert_eq!(scripted.job, Some(*ask), "only a running job is stopped");
-                if scripted.is_broken {
+            Effect::Stop(worker, Some(request_id), reason) => {
+                let event = self.ended(*worker, *request_id, *reason);
+                let state = self.commandable_worker(*worker);
+                assert_eq!(
+                    state.job,
+                    Some(*request_id),
+                    "only a running job is stopped"
+                );
+                if state.is_broken {
                     return;
                 }
-                scripted.is_stopped = true;
-                let is_end = |word: &WorkerEvent| matches!(word, WorkerEvent::JobEnded(..));
-                scripted.words.retain(|word| !is_end(word));
-                scripted.words.push_back(word);
+                state.is_stopped = true;
+                let is_end = |event: &WorkerEvent| matches!(event, WorkerEvent::JobEnded(..));
+                state.pending_events.retain(|event| !is_end(event));
+                state.pending_events.push_back(event);
             }
             Effect::Trim(worker, _) => {
-                let memory = self.world.memory(*worker);
-                let word = WorkerEvent::Trimmed { bytes: 1, memory };
-                self.commanded(*worker).words.push_back(word);
+                let memory = self.models.memory(*worker);
+                let event = WorkerEvent::Trimmed { bytes: 1, memory };
+                self.commandable_worker(*worker)
+                    .pending_events
+                    .push_back(event);
             }
             Effect::Unload(worker, _) => {
-                let scripted = self.commanded(*worker);
+                let state = self.commandable_worker(*worker);
                 assert_eq!(
-                    scripted.job, None,
-                    "nothing is freed before its job settled"
+                    state.job, None,
+                    "no model is dropped before its job settled"
                 );
-                scripted.is_freeing = true;
-                scripted.words.push_back(WorkerEvent::Unloaded(None));
+                state.is_freeing = true;
+                state.pending_events.push_back(WorkerEvent::Unloaded(None));
             }
             Effect::Release(worker) => {
-                let scripted = self.commanded(*worker);
+                let state = self.commandable_worker(*worker);
                 assert_eq!(
-                    scripted.job, None,
-                    "nobody is let go before its job settled"
+                    state.job, None,
+                    "no worker is released before its job settled"
                 );
-                scripted.is_released = true;
-                let word = WorkerEvent::Gone(WorkerEnd::AsTold);
-                scripted.words.push_back(word);
+                state.is_released = true;
+                let event = WorkerEvent::Gone(WorkerEnd::AsTold);
+                state.pending_events.push_back(event);
             }
             Effect::Kill(worker) => {
-                let scripted = self.workers.get_mut(worker).expect("it is there");
-                assert!(!scripted.is_killed, "nobody is killed twice");
-                scripted.is_killed = true;
-                scripted.is_silent = false;
-                scripted.job = None;
-                scripted.words = VecDeque::from([scripted.death(died())]);
+                let state = self.workers.get_mut(worker).expect("it is there");
+                assert!(!state.is_killed, "no worker is killed twice");
+                state.is_killed = true;
+                state.is_silent = false;
+                state.job = None;
+                state.pending_events = VecDeque::from([state.end_event(died())]);
             }
-            Effect::Tell(ask, told) => {
-                let index = self.open.iter().position(|open| open == ask);
-                let index = index.expect("an ask that ended is not mentioned again");
-                if let AnswerEvent::Ended { .. } = told {
+            Effect::Respond(request_id, event) => {
+                let index = self.open.iter().position(|open| open == request_id);
+                let index = index.expect("no event follows the end of a request");
+                if let ResponseEvent::Ended { .. } = event {
                     self.open.remove(index);
                 }
             }
-            Effect::Forget(_) | Effect::KeepAwake(_) => {}
+            Effect::DeleteSavedStates(_) | Effect::KeepAwake(_) => {}
         }
     }
 
-    /// A worker that may be told something.
-    fn commanded(&mut self, worker: WorkerId) -> &mut Scripted {
-        let scripted = self.workers.get_mut(&worker).expect("it is there");
-        assert!(
-            !scripted.is_released && !scripted.is_killed,
-            "no more commands"
-        );
-        scripted
+    /// Returns a worker that may still receive commands.
+    fn commandable_worker(&mut self, worker: WorkerId) -> &mut SimulatedWorker {
+        let state = self.workers.get_mut(&worker).expect("it is there");
+        assert!(!state.is_released && !state.is_killed, "no more commands");
+        state
     }
 
-    fn ended(&self, worker: WorkerId, ask: AskId, reason: FinishReason) -> WorkerEvent {
+    fn ended(&self, worker: WorkerId, request_id: RequestId, reason: FinishReason) -> WorkerEvent {
         let summary = JobSummary {
             reason,
             stats: Stats::default(),
-            memory: self.world.memory(worker),
+            memory: self.models.memory(worker),
         };
-        WorkerEvent::JobEnded(ask, Ok(summary))
+        WorkerEvent::JobEnded(request_id, Ok(summary))
     }
 
-    /// Nobody pauses, workers answer or are given up, time passes: within a bound everybody gets an
-    /// end and every model goes whose process can be ended. `settled` are states that are known to
-    /// come to that.
-    pub(super) fn settle(mut self, machine: Machine, settled: &mut HashSet<u64>) {
+    /// Resumes, lets workers reply or be killed, and advances time. Every request must end in time,
+    /// and every model be unloaded whose process can be killed. `known_to_settle` are known states.
+    pub(super) fn settle(mut self, machine: MemoryCondition, known_to_settle: &mut HashSet<u64>) {
         let mut passed = Vec::new();
         let began = self.now;
         self.step(signals(MemoryPressure::Normal));
         if self.is_paused {
-            self.step(Event::Pause(false));
+            self.step(Event::SetPaused(false));
         }
         for _ in 0..200 {
             let key = self.key();
-            if settled.contains(&key) {
-                settled.extend(passed);
+            if known_to_settle.contains(&key) {
+                known_to_settle.extend(passed);
                 return;
             }
             passed.push(key);
-            let is_late = self.now > began + PATIENCE && !self.open.is_empty();
-            assert!(!is_late, "somebody waits for too long: {:#?}", self.core);
-            if machine == Machine::Tight && self.follow_loads() {
+            let is_late = self.now > began + MAX_WAIT && !self.open.is_empty();
+            assert!(!is_late, "a request waits too long: {:#?}", self.core);
+            if machine == MemoryCondition::Short && self.update_pressure() {
                 continue;
             }
-            if !self.apply(Move::AnswerOldest) && !self.apply(Move::Wait) && !self.bark() {
-                assert_eq!(self.open, [], "somebody waits for ever: {:#?}", self.core);
+            if !self.apply(Action::AdvanceOldest)
+                && !self.apply(Action::Wait)
+                && !self.fire_watchdog()
+            {
+                assert_eq!(self.open, [], "a request waits forever: {:#?}", self.core);
                 let is_left = self.workers.values().all(|worker| worker.is_stuck);
-                assert!(is_left, "a model sticks: {:#?}", self.core);
-                assert!(!self.is_quitting || self.core.is_done(), "no end");
-                settled.extend(passed);
+                assert!(is_left, "a model stays loaded: {:#?}", self.core);
+                assert!(
+                    !self.is_quitting || self.core.is_done(),
+                    "the core is not done"
+                );
+                known_to_settle.extend(passed);
                 return;
             }
         }
-        panic!("it does not come to rest: {:#?}", self.core);
+        panic!("it does not settle: {:#?}", self.core);
     }
 
-    /// The memory of a tight machine. Returns whether it changed.
-    fn follow_loads(&mut self) -> bool {
-        let loads = |worker: &Scripted| {
-            worker.has_memory && !worker.is_loaded && !worker.is_stopped && !worker.is_leaving()
+    /// Updates the memory pressure while memory is short. Returns true if it changed.
+    fn update_pressure(&mut self) -> bool {
+        let loads = |worker: &SimulatedWorker| {
+            worker.has_memory && !worker.is_loaded && !worker.is_stopped && !worker.is_ending()
         };
         let pressure = match self.workers.values().any(loads) {
             true => MemoryPressure::Critical,
@@ -449,7 +462,7 @@ impl Simulation {
         true
     }
 
-    /// The same for equal states, whatever led to them.
+    /// Returns a key that is equal for equal states, whatever led to them.
     pub(super) fn key(&self) -> u64 {
         let mut hasher = Hashed(DefaultHasher::new());
         let written = write!(hasher, "{:?}{:?}{:?}", self.core, self.now, self.workers);
@@ -458,7 +471,7 @@ impl Simulation {
     }
 }
 
-/// Hashes what is written, without keeping it.
+/// Hashes what is written, without storing it.
 struct Hashed(DefaultHasher);
 
 impl std::fmt::Write for Hashed {

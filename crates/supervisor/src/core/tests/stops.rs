@@ -1,19 +1,19 @@
-//! Stops that are not heeded: each has its deadline, and the queue goes on.
+//! Tests of ignored stops: each has a deadline, and the queue continues.
 
 use super::timeline::check;
 
 #[test]
-fn a_cancelled_answer_that_does_not_end_costs_its_process_after_ten_seconds() {
+fn a_canceled_job_that_does_not_end_is_killed_after_ten_seconds() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
+        3s request 2 chat
+        → 2 queued at 1
         4s cancel 1
         → stop w1 1 Canceled
         5s cancel 1
@@ -23,22 +23,22 @@ fn a_cancelled_answer_that_does_not_end_costs_its_process_after_ten_seconds() {
         15s w1 died
         → load w2 chat 8192
         15s show
-        → chat is Loading { progress: None }; unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; what was written stays, and asking again starts a new one
+        → chat is Loading { progress: None }; unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; ask again to restart the model
         ",
     );
 }
 
-/// People who cancel are no proof that a model cannot work.
+/// Cancellations are no evidence that a model cannot work.
 #[test]
-fn cancels_that_are_not_heeded_do_not_fail_who_waits() {
+fn ignored_cancels_do_not_fail_queued_requests() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
-        0s ask 2 chat
-        → 2 waits at 1
-        0s ask 3 chat
-        → 3 waits at 2
+        0s request 2 chat
+        → 2 queued at 1
+        0s request 3 chat
+        → 3 queued at 2
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
@@ -46,7 +46,7 @@ fn cancels_that_are_not_heeded_do_not_fail_who_waits() {
         4s cancel 1
         → stop w1 1 Canceled
         14s wait
-        → 1 ENDED worker gone while stopping, kill w1, start w2, measure w2 chat 8192, 2 loading, 3 waits at 1
+        → 1 ENDED worker gone while stopping, kill w1, start w2, measure w2 chat 8192, 2 loading, 3 queued at 1
         14s w1 died
         15s w2 measured
         → load w2 chat 8192
@@ -61,32 +61,32 @@ fn cancels_that_are_not_heeded_do_not_fail_who_waits() {
 }
 
 #[test]
-fn an_unload_by_hand_does_not_wait_for_an_answer_that_does_not_end() {
+fn an_unload_by_the_user_kills_a_job_that_does_not_end() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
         4s unload chat
-        → forget chat, stop w1 1 Canceled
+        → delete states of chat, stop w1 1 Canceled
         14s wait
         → 1 ENDED worker gone while stopping, kill w1, asleep
         15s w1 died
         15s show
-        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; what was written stays, and asking again starts a new one
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 10 s and was ended, while stopping; ask again to restart the model
         ",
     );
 }
 
-/// D077: the memory is needed, so it is the time of an unload.
+/// D077: the memory is needed, so the deadline of an unload applies.
 #[test]
-fn an_answer_that_is_shed_and_does_not_end_costs_its_process_after_three_seconds() {
+fn a_shed_job_that_does_not_end_is_killed_after_three_seconds() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -101,12 +101,12 @@ fn an_answer_that_is_shed_and_does_not_end_costs_its_process_after_three_seconds
     );
 }
 
-/// D077: 20 s to finish, and 3 s to obey.
+/// D077: 20 s to finish, and 3 s to stop.
 #[test]
-fn an_answer_that_takes_too_long_under_pressure_is_gone_in_bounded_time() {
+fn a_long_job_under_critical_pressure_ends_in_bounded_time() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -123,10 +123,10 @@ fn an_answer_that_takes_too_long_under_pressure_is_gone_in_bounded_time() {
 }
 
 #[test]
-fn pressure_shortens_the_time_of_an_answer_that_is_ending() {
+fn critical_pressure_shortens_the_deadline_of_a_stopping_job() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -143,10 +143,10 @@ fn pressure_shortens_the_time_of_an_answer_that_is_ending() {
 }
 
 #[test]
-fn a_quit_shortens_the_time_of_an_answer_that_is_ending() {
+fn a_quit_shortens_the_deadline_of_a_stopping_job() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -155,21 +155,21 @@ fn a_quit_shortens_the_time_of_an_answer_that_is_ending() {
         3s cancel 1
         → stop w1 1 Canceled
         4s quit
-        → forget all
+        → delete states of all
         7s wait
         → 1 ENDED quitting, kill w1, asleep
         8s w1 died
         8s show
-        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 4 s and was ended, while stopping; what was written stays, and asking again starts a new one; done
+        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 4 s and was ended, while stopping; ask again to restart the model; done
         ",
     );
 }
 
 #[test]
-fn a_load_that_does_not_heed_its_stop_is_killed() {
+fn a_load_that_ignores_its_stop_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -185,7 +185,7 @@ fn a_load_that_does_not_heed_its_stop_is_killed() {
 fn a_model_that_does_not_make_room_in_time_is_killed_and_the_next_one_loads() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -193,7 +193,7 @@ fn a_model_that_does_not_make_room_in_time_is_killed_and_the_next_one_loads() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 other
+        6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         7s w2 measured
         → unload w1

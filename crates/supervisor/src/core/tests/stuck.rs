@@ -1,12 +1,12 @@
-//! Processes that were killed and do not end.
+//! Tests of processes that were killed but do not end.
 
 use super::timeline::check;
 
 #[test]
-fn a_process_that_does_not_end_is_named_and_smaller_models_load_beside_it() {
+fn a_stuck_process_is_reported_and_smaller_models_still_load() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -15,20 +15,20 @@ fn a_process_that_does_not_end_is_named_and_smaller_models_load_beside_it() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         9s wait
         → kill w1
         19s w1 stuck 4711
         19s show
-        → chat is Unloading { why: Asked }; error: the system cannot end process 4711, which had chat loaded, and its 3.7 GB of memory stay in use until it ends; choose a smaller model, or restart the computer
-        20s ask 2 other
+        → chat is Unloading { why: Requested }; error: the system cannot end process 4711, which had chat loaded, and its 3.7 GB of memory stay in use until it ends; choose a smaller model, or restart the computer
+        20s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         20s w2 measured
         → measure w2 other 8192 small
         20s w2 measured
         → 2 ENDED stuck process 4711, release w2, asleep
         21s w2 gone
-        22s ask 3 embed
+        22s request 3 embed
         → start w3, measure w3 embed 8192, awake, 3 loading
         22s w3 measured
         → load w3 embed 8192
@@ -37,14 +37,14 @@ fn a_process_that_does_not_end_is_named_and_smaller_models_load_beside_it() {
         24s w3 ended 3 well
         → 3 ENDED Stop, asleep
         25s unload all
-        → forget all, unload w3
+        → delete states of all, unload w3
         26s w3 freed 100
         → release w3
         26s w3 gone
         60s w1 died
         60s show
-        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 54s; error: other: the system cannot end process 4711, which had chat loaded, and its 3.7 GB of memory stay in use until it ends; choose a smaller model, or restart the computer
-        61s ask 4 other
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 54s; error: other: the system cannot end process 4711, which had chat loaded, and its 3.7 GB of memory stay in use until it ends; choose a smaller model, or restart the computer
+        61s request 4 other
         → start w4, measure w4 other 8192, awake, 4 loading
         61s w4 measured
         → load w4 other 8192
@@ -53,10 +53,10 @@ fn a_process_that_does_not_end_is_named_and_smaller_models_load_beside_it() {
 }
 
 #[test]
-fn who_waits_for_the_room_of_a_process_that_does_not_end_is_told() {
+fn a_request_that_needs_the_memory_of_a_stuck_process_fails() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -64,10 +64,10 @@ fn who_waits_for_the_room_of_a_process_that_does_not_end_is_told() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 other
+        6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
-        6s ask 3 embed
-        → 3 waits at 1
+        6s request 3 embed
+        → 3 queued at 1
         7s w2 measured
         → unload w1
         10s wait
@@ -83,12 +83,12 @@ fn who_waits_for_the_room_of_a_process_that_does_not_end_is_told() {
     );
 }
 
-/// It was its watchdog that killed it.
+/// The watchdog killed it.
 #[test]
-fn a_process_that_hangs_and_does_not_end_fails_its_answer() {
+fn a_stuck_process_fails_its_response() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -103,15 +103,15 @@ fn a_process_that_hangs_and_does_not_end_fails_its_answer() {
 }
 
 #[test]
-fn a_process_that_does_not_end_does_not_hold_up_a_quit() {
+fn a_stuck_process_does_not_delay_a_quit() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         1s quit
-        → forget all, 1 ENDED quitting, stop w1 load Canceled, asleep
+        → delete states of all, 1 ENDED quitting, stop w1 load Canceled, asleep
         4s wait
         → kill w1
         14s w1 stuck 4711
@@ -122,10 +122,10 @@ fn a_process_that_does_not_end_does_not_hold_up_a_quit() {
 }
 
 #[test]
-fn a_model_too_large_for_the_machine_is_not_blamed_on_a_process_that_does_not_end() {
+fn a_model_too_large_for_the_machine_is_not_blamed_on_a_stuck_process() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -136,7 +136,7 @@ fn a_model_too_large_for_the_machine_is_not_blamed_on_a_process_that_does_not_en
         2s w2 measured
         → 1 ENDED stuck process 4711, release w2, asleep
         3s w2 gone
-        3s ask 2 big
+        3s request 2 big
         → start w3, measure w3 big 8192, awake, 2 loading
         3s w3 measured
         → measure w3 big 8192 small

@@ -1,31 +1,31 @@
-//! Timelines: a line an event, and under it what the core decided.
+//! Timelines: each line is an event, followed by the effects.
 //!
-//! [`check`] runs the events of a script through the real core, writes the script anew with what
-//! came out, and compares. After every event it also ticks, which must do nothing (a tick is
-//! harmless at any time) and leave no deadline that has passed. A `wait` is a tick at the very
-//! deadline that the core asked for.
+//! [`check`] runs the events of a script through the core, writes the script again with the actual
+//! effects, and compares both. After every event it also ticks, which must do nothing (a tick is
+//! allowed at any time), and no deadline may be in the past. A `wait` is a tick at exactly the
+//! core's next deadline.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits, Prompt, Stats, Truncation,
+    EngineError, FinishReason, Truncation, GenerationParams, KvCacheChoice, Limits, Prompt, Stats,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 
-use super::world::{self, World};
-use crate::answer::{AnswerEvent, Outcome};
-use crate::core::{Conversation, Core, Effect, Event, Now, WorkerEvent, WorkerId};
+use super::models::{self, TestModels};
+use crate::core::{Core, Effect, Event, StateOnUnload, Timestamp, WorkerEvent, WorkerId};
 use crate::governor::Tuning;
-use crate::request::{Ask, AskError, AskId, Unload, WhenHeld, Work};
+use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked, Work};
+use crate::response::{Outcome, ResponseEvent};
 
-/// Runs the events of `script` and compares all of it with what they lead to.
+/// Runs the events of `script`, and compares the effects with those in the script.
 #[track_caller]
 pub(super) fn check(script: &str) {
-    let mut core = Core::new(&world::hardware(), world::tuning());
-    let mut world = World::default();
+    let mut core = Core::new(&models::hardware(), models::tuning());
+    let mut models = TestModels::default();
     let mut written = String::new();
     for line in script
         .lines()
@@ -53,17 +53,19 @@ pub(super) fn check(script: &str) {
         }
         let mut effects = Vec::new();
         if what == "ease" {
-            // The machine is quiet for as long as the governor asks for.
+            // Without signals, until the governor unblocks requests.
             effects.extend(core.step(Event::Signals(SystemSignals::default()), now));
-            while core.status(now).allowance.held.is_some() {
-                let later = core.next_deadline().expect("it eases some time");
+            while core.status(now).allowance.blocked_by.is_some() {
+                let later = core
+                    .next_deadline()
+                    .expect("a deadline while requests are blocked");
                 effects.extend(core.step(Event::Tick, later));
             }
         } else {
-            effects.extend(core.step(event(what, &world), now));
+            effects.extend(core.step(event(what, &models), now));
         }
         for effect in &effects {
-            world.note(effect);
+            models.record(effect);
         }
         let effects: Vec<String> = effects.iter().map(text).collect();
         if !effects.is_empty() {
@@ -88,30 +90,32 @@ pub(super) fn check(script: &str) {
     );
 }
 
-fn event(text: &str, world: &World) -> Event {
+fn event(text: &str, models: &TestModels) -> Event {
     let words: Vec<&str> = text.split(' ').collect();
-    let id = |word: &str| AskId(word.parse().expect("an ask's number"));
+    let id = |word: &str| RequestId(word.parse().expect("a request's number"));
     match words[..] {
-        ["ask", number, model, ref rest @ ..] => Event::Ask(id(number), Box::new(ask(model, rest))),
+        ["request", number, model, ref rest @ ..] => {
+            Event::Request(id(number), Box::new(request(model, rest)))
+        }
         ["cancel", number] => Event::Cancel(id(number)),
-        ["unload", "all"] => Event::Unload(Unload::All),
-        ["unload", name] => Event::Unload(Unload::Model(name.to_owned())),
-        ["tune", what, value] => Event::Tune(tuned(what, value)),
+        ["unload", "all"] => Event::Unload(ModelSelector::All),
+        ["unload", name] => Event::Unload(ModelSelector::Model(name.to_owned())),
+        ["tune", what, value] => Event::SetTuning(tuned(what, value)),
         ["signals", ref levels @ ..] => Event::Signals(signals(levels)),
-        ["pause"] => Event::Pause(true),
-        ["resume"] => Event::Pause(false),
+        ["pause"] => Event::SetPaused(true),
+        ["resume"] => Event::SetPaused(false),
         ["forget"] => Event::ForgetConversations,
         ["tick" | "wait"] => Event::Tick,
         ["quit"] => Event::Quit,
-        [worker, ref said @ ..] => {
+        [worker, ref words @ ..] => {
             let worker = WorkerId(worker[1..].parse().expect("a worker's number"));
-            Event::Worker(worker, said_by(worker, said, world))
+            Event::Worker(worker, worker_event(worker, words, models))
         }
         [] => panic!("no event"),
     }
 }
 
-fn ask(model: &str, rest: &[&str]) -> Ask {
+fn request(model: &str, rest: &[&str]) -> ModelRequest {
     let params = GenerationParams {
         max_tokens: rest.contains(&"short").then_some(100),
         ..GenerationParams::default()
@@ -124,30 +128,30 @@ fn ask(model: &str, rest: &[&str]) -> Ask {
         },
         params,
     };
-    Ask {
-        model: world::spec(model),
+    ModelRequest {
+        model: models::spec(model),
         work: match rest.contains(&"load") {
             true => Work::Load,
             false => Work::Generate(Box::new(request)),
         },
         over_budget: rest.contains(&"insisting"),
-        when_held: match rest.contains(&"or-refuse") {
-            true => WhenHeld::Refuse,
-            false => WhenHeld::Wait,
+        when_blocked: match rest.contains(&"or-refuse") {
+            true => WhenBlocked::Refuse,
+            false => WhenBlocked::Wait,
         },
     }
 }
 
 fn tuned(what: &str, value: &str) -> Tuning {
-    let mut tuning = world::tuning();
+    let mut tuning = models::tuning();
     let number = || value.parse::<u64>().expect("a number");
     match what {
         "idle" => tuning.idle_unload = Some(Duration::from_secs(number())),
         "keep" => tuning.keep_loaded = value == "yes",
-        "budget" => tuning.memory_budget_bytes = Some(number() * world::GB),
+        "budget" => tuning.memory_budget_bytes = Some(number() * models::GB),
         "queue" => tuning.queue_limit = number() as usize,
-        "hold" => tuning.longest_hold = Duration::from_secs(number()),
-        "finish" => tuning.finish_within = Duration::from_secs(number()),
+        "block" => tuning.max_blocked_time = Duration::from_secs(number()),
+        "finish" => tuning.finish_timeout = Duration::from_secs(number()),
         _ => panic!("no such setting: {what}"),
     }
     tuning
@@ -169,7 +173,7 @@ fn signals(levels: &[&str]) -> SystemSignals {
     signals
 }
 
-fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
+fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> WorkerEvent {
     let path = || "model".into();
     let unsupported = || EngineError::Unsupported {
         path: path(),
@@ -188,20 +192,20 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
         what: "model".to_owned(),
         hint: "check the path".to_owned(),
     };
-    match said {
-        ["measured"] => WorkerEvent::Measured(Ok(world.need(worker))),
+    match words {
+        ["measured"] => WorkerEvent::Measured(Ok(models.need(worker))),
         ["measured", "unsupported"] => WorkerEvent::Measured(Err(unsupported())),
-        ["measured", "missing"] => WorkerEvent::Measured(Err(missing(world.path(worker)))),
+        ["measured", "missing"] => WorkerEvent::Measured(Err(missing(models.path(worker)))),
         ["measured", "incomplete"] => {
-            WorkerEvent::Measured(Err(missing(world.path(worker).join("config.json"))))
+            WorkerEvent::Measured(Err(missing(models.path(worker).join("config.json"))))
         }
         ["measured", "broken"] => WorkerEvent::Measured(Err(broken())),
         ["progress", percent] => WorkerEvent::LoadProgress(transom_engine::LoadProgress {
             done_bytes: percent.parse().expect("percent"),
             total_bytes: 100,
         }),
-        ["loaded"] => world.loaded(worker, 0),
-        ["loaded", n] => world.loaded(worker, n.parse().expect("a number of tokens")),
+        ["loaded"] => models.loaded(worker, 0),
+        ["loaded", n] => models.loaded(worker, n.parse().expect("a number of tokens")),
         ["failed", "unsupported"] => WorkerEvent::LoadFailed(unsupported()),
         ["failed", "stopped"] => WorkerEvent::LoadFailed(EngineError::Canceled),
         ["failed", "memory"] => WorkerEvent::LoadFailed(EngineError::OutOfMemory {
@@ -210,10 +214,10 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
             available_bytes: 6,
         }),
         ["ended", number, how] => {
-            let ask = AskId(number.parse().expect("an ask's number"));
+            let request_id = RequestId(number.parse().expect("a request's number"));
             let reason = match *how {
                 "well" => Ok(FinishReason::Stop),
-                "cancelled" => Ok(FinishReason::Canceled),
+                "canceled" => Ok(FinishReason::Canceled),
                 "shed" => Ok(FinishReason::Shed),
                 "broken" => Err(broken()),
                 "backend" => Err(backend()),
@@ -225,13 +229,13 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
             let summary = |reason| JobSummary {
                 reason,
                 stats: Stats::default(),
-                memory: world.memory(worker),
+                memory: models.memory(worker),
             };
-            WorkerEvent::JobEnded(ask, reason.map(summary))
+            WorkerEvent::JobEnded(request_id, reason.map(summary))
         }
         ["trimmed"] => WorkerEvent::Trimmed {
             bytes: 1,
-            memory: world.memory(worker),
+            memory: models.memory(worker),
         },
         ["broken"] => WorkerEvent::Broken(backend()),
         ["costs", bytes] => WorkerEvent::Footprint(bytes.parse().expect("bytes")),
@@ -243,7 +247,7 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
             let LoadFootprint {
                 before_bytes,
                 loaded_bytes,
-            } = world.footprint(worker);
+            } = models.footprint(worker);
             let percent: u64 = percent.parse().expect("percent");
             WorkerEvent::Unloaded(Some(UnloadFootprint {
                 loaded_bytes,
@@ -256,17 +260,17 @@ fn said_by(worker: WorkerId, said: &[&str], world: &World) -> WorkerEvent {
             how: "killed by signal 9 (SIGKILL)".to_owned(),
             last_words: String::new(),
         }),
-        _ => panic!("no such word of a worker: {said:?}"),
+        _ => panic!("no such worker event: {words:?}"),
     }
 }
 
-fn show(core: &Core, now: Now) -> String {
+fn show(core: &Core, now: Timestamp) -> String {
     let status = core.status(now);
     let mut text: Vec<String> = Vec::new();
     for model in &status.models {
         text.push(format!("{} is {:?}", model.name, model.phase));
         if model.restored_tokens > 0 {
-            text.push(format!("{} tokens taken up", model.restored_tokens));
+            text.push(format!("{} tokens restored", model.restored_tokens));
         }
         for form in &model.passed_over {
             text.push(format!("not {}: {}", form.path.display(), form.reason));
@@ -306,25 +310,27 @@ fn text(effect: &Effect) -> String {
         Effect::Load(w, _, source, limits) => {
             format!("load w{} {} {}", w.0, source.path.display(), bounds(limits))
         }
-        Effect::Generate(w, ask, request) => {
+        Effect::Generate(w, request_id, request) => {
             let most = request.params.max_tokens;
             let most = most.map_or_else(String::new, |n| format!(" at most {n}"));
-            let guessing = match request.params.speculate {
+            let speculation = match request.params.speculate {
                 true => "",
-                false => " without guesses",
+                false => " without speculation",
             };
-            format!("generate w{} {}{most}{guessing}", w.0, ask.0)
+            format!("generate w{} {}{most}{speculation}", w.0, request_id.0)
         }
-        Effect::Stop(w, Some(ask), reason) => format!("stop w{} {} {reason:?}", w.0, ask.0),
+        Effect::Stop(w, Some(request_id), reason) => {
+            format!("stop w{} {} {reason:?}", w.0, request_id.0)
+        }
         Effect::Stop(w, None, reason) => format!("stop w{} load {reason:?}", w.0),
         Effect::Trim(w, trim) => format!("trim w{} {trim:?}", w.0),
-        Effect::Unload(w, Conversation::Kept { .. }) => format!("unload w{} keeping", w.0),
-        Effect::Unload(w, Conversation::Forgotten) => format!("unload w{}", w.0),
-        Effect::Forget(Unload::All) => "forget all".to_owned(),
-        Effect::Forget(Unload::Model(name)) => format!("forget {name}"),
+        Effect::Unload(w, StateOnUnload::Save { .. }) => format!("unload w{} saving", w.0),
+        Effect::Unload(w, StateOnUnload::Discard) => format!("unload w{}", w.0),
+        Effect::DeleteSavedStates(ModelSelector::All) => "delete states of all".to_owned(),
+        Effect::DeleteSavedStates(ModelSelector::Model(name)) => format!("delete states of {name}"),
         Effect::Release(w) => format!("release w{}", w.0),
         Effect::Kill(w) => format!("kill w{}", w.0),
-        Effect::Tell(ask, event) => format!("{} {}", ask.0, told(event)),
+        Effect::Respond(request_id, event) => format!("{} {}", request_id.0, response(event)),
         Effect::KeepAwake(true) => "awake".to_owned(),
         Effect::KeepAwake(false) => "asleep".to_owned(),
     }
@@ -339,45 +345,50 @@ fn bounds(limits: &Limits) -> String {
     format!("{}{cache}", limits.context_length)
 }
 
-fn told(event: &AnswerEvent) -> String {
+fn response(event: &ResponseEvent) -> String {
     match event {
-        AnswerEvent::Queued { position, held } => match held {
-            Some(_) => format!("waits at {position}, held"),
-            None => format!("waits at {position}"),
+        ResponseEvent::Queued {
+            position,
+            blocked_by,
+        } => match blocked_by {
+            Some(_) => format!("queued at {position}, blocked"),
+            None => format!("queued at {position}"),
         },
-        AnswerEvent::Loading { progress: None } => "loading".to_owned(),
-        AnswerEvent::Loading { progress: Some(at) } => format!("loading {}%", at.done_bytes),
-        AnswerEvent::Token { event } => format!("{event:?}"),
-        AnswerEvent::Ended { outcome } => match outcome {
+        ResponseEvent::Loading { progress: None } => "loading".to_owned(),
+        ResponseEvent::Loading { progress: Some(at) } => format!("loading {}%", at.done_bytes),
+        ResponseEvent::Token { event } => format!("{event:?}"),
+        ResponseEvent::Ended { outcome } => match outcome {
             Outcome::Loaded { .. } => "ENDED loaded".to_owned(),
             Outcome::Finished { reason, .. } => format!("ENDED {reason:?}"),
-            Outcome::Failed { error } => format!("ENDED {}", refused(error)),
+            Outcome::Failed { error } => format!("ENDED {}", error_text(error)),
         },
     }
 }
 
-fn refused(error: &AskError) -> String {
+fn error_text(error: &RequestError) -> String {
     match error {
-        AskError::Engine { source } => match source {
+        RequestError::Engine { source } => match source {
             EngineError::Unsupported { .. } => "unsupported".to_owned(),
             EngineError::NotFound { .. } => "not found".to_owned(),
             EngineError::OutOfMemory { .. } => "out of memory".to_owned(),
             EngineError::BadFile { .. } => "bad file".to_owned(),
             other => format!("engine error: {other}"),
         },
-        AskError::NoFormRuns { forms, .. } => format!("none of {} forms runs", forms.len()),
-        AskError::Busy { waiting } => format!("busy, {waiting} waiting"),
-        AskError::TooLarge {
+        RequestError::NoVariantRuns { variants, .. } => {
+            format!("none of {} variants runs", variants.len())
+        }
+        RequestError::Busy { waiting } => format!("busy, {waiting} waiting"),
+        RequestError::TooLarge {
             in_use_bytes,
             context_that_fits,
             ..
         } => format!("too large, {in_use_bytes} in use, {context_that_fits:?} would fit"),
-        AskError::Held { .. } => "held".to_owned(),
-        AskError::WorkerGone { during, .. } => format!("worker gone while {during}"),
-        AskError::Shed { name } => format!("shed {name} twice"),
-        AskError::Stuck { process_id, .. } => format!("stuck process {process_id}"),
-        AskError::Unloaded => "unloaded".to_owned(),
-        AskError::Quitting => "quitting".to_owned(),
-        AskError::InstanceGone { .. } => "instance gone".to_owned(),
+        RequestError::Blocked { .. } => "blocked".to_owned(),
+        RequestError::WorkerGone { during, .. } => format!("worker gone while {during}"),
+        RequestError::Shed { name } => format!("shed {name} twice"),
+        RequestError::Stuck { process_id, .. } => format!("stuck process {process_id}"),
+        RequestError::Unloaded => "unloaded".to_owned(),
+        RequestError::Quitting => "quitting".to_owned(),
+        RequestError::InstanceGone { .. } => "instance gone".to_owned(),
     }
 }

@@ -1,13 +1,13 @@
-//! Unloading: for want of use and by hand, verified each time.
+//! Tests of unloads, by idle time and by the user; each is verified.
 
 use super::timeline::check;
 
 /// D071.
 #[test]
-fn an_idle_model_is_unloaded_and_what_came_back_is_told() {
+fn an_idle_model_is_unloaded_and_the_freed_memory_is_recorded() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -28,10 +28,10 @@ fn an_idle_model_is_unloaded_and_what_came_back_is_told() {
 }
 
 #[test]
-fn an_ask_at_the_moment_of_the_idle_unload_wins() {
+fn a_request_at_the_moment_of_the_idle_unload_prevents_it() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -39,7 +39,7 @@ fn an_ask_at_the_moment_of_the_idle_unload_wins() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        185s ask 2 chat
+        185s request 2 chat
         → generate w1 2, awake
         186s w1 ended 2 well
         → 2 ENDED Stop, asleep
@@ -49,10 +49,10 @@ fn an_ask_at_the_moment_of_the_idle_unload_wins() {
 
 /// D074.
 #[test]
-fn an_ask_just_after_the_idle_unload_loads_anew_when_the_old_process_is_gone() {
+fn a_request_after_the_idle_unload_loads_when_the_old_process_is_gone() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -62,7 +62,7 @@ fn an_ask_just_after_the_idle_unload_loads_anew_when_the_old_process_is_gone() {
         → 1 ENDED Stop, asleep
         185s wait
         → unload w1
-        185s ask 2 chat
+        185s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         185s w2 measured
         186s w1 freed 100
@@ -76,10 +76,10 @@ fn an_ask_just_after_the_idle_unload_loads_anew_when_the_old_process_is_gone() {
 }
 
 #[test]
-fn an_idle_model_stays_while_its_ask_is_held() {
+fn an_idle_model_stays_loaded_while_its_request_is_blocked() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -88,20 +88,20 @@ fn an_idle_model_stays_while_its_ask_is_held() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         170s signals hot
-        171s ask 2 chat
-        → 2 waits at 0, held
+        171s request 2 chat
+        → 2 queued at 0, blocked
         185s tick
         201s wait
-        → 2 ENDED held, unload w1
+        → 2 ENDED blocked, unload w1
         ",
     );
 }
 
 #[test]
-fn the_idle_wait_follows_its_setting_at_once() {
+fn a_new_idle_time_applies_at_once() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -117,11 +117,11 @@ fn the_idle_wait_follows_its_setting_at_once() {
 
 /// D084.
 #[test]
-fn a_wish_to_keep_the_chat_model_is_for_the_chat_model_only() {
+fn keep_loaded_applies_to_the_chat_model_only() {
     check(
         "
         0s tune keep yes
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -129,7 +129,7 @@ fn a_wish_to_keep_the_chat_model_is_for_the_chat_model_only() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 embed
+        6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
         → load w2 embed 8192
@@ -144,10 +144,10 @@ fn a_wish_to_keep_the_chat_model_is_for_the_chat_model_only() {
 }
 
 #[test]
-fn a_model_that_does_not_give_its_memory_back_is_killed() {
+fn a_process_that_keeps_the_memory_of_its_model_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -156,21 +156,21 @@ fn a_model_that_does_not_give_its_memory_back_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         7s w1 freed 80
         → kill w1
         8s w1 died
         8s show
-        → unloaded chat (Asked), held Some(3180800000), freed Some(2544640000), by force true, took 2s
+        → unloaded chat (Requested), held Some(3180800000), freed Some(2544640000), by force true, took 2s
         ",
     );
 }
 
 #[test]
-fn what_libraries_keep_of_a_tiny_model_is_no_reason_to_kill() {
+fn memory_kept_by_libraries_does_not_kill_the_process_of_a_tiny_model() {
     check(
         "
-        0s ask 1 tiny
+        0s request 1 tiny
         → start w1, measure w1 tiny 8192, awake, 1 loading
         0s w1 measured
         → load w1 tiny 8192
@@ -179,21 +179,21 @@ fn what_libraries_keep_of_a_tiny_model_is_no_reason_to_kill() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload all
-        → forget all, unload w1
+        → delete states of all, unload w1
         7s w1 freed 10
         → release w1
         7s w1 gone
         7s show
-        → unloaded tiny (Asked), held Some(20000000), freed Some(2000000), by force false, took 1s
+        → unloaded tiny (Requested), held Some(20000000), freed Some(2000000), by force false, took 1s
         ",
     );
 }
 
 #[test]
-fn a_worker_that_does_not_free_in_time_is_killed() {
+fn a_worker_that_does_not_drop_its_model_in_time_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -202,23 +202,23 @@ fn a_worker_that_does_not_free_in_time_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         8s tick
         9s wait
         → kill w1
         9s w1 freed 100
         10s w1 died
         10s show
-        → unloaded chat (Asked), held Some(3180800000), freed None, by force true, took 4s
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 4s
         ",
     );
 }
 
 #[test]
-fn a_worker_that_frees_but_does_not_leave_is_killed() {
+fn a_released_worker_that_does_not_exit_is_killed() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -227,23 +227,23 @@ fn a_worker_that_frees_but_does_not_leave_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         7s w1 freed 100
         → release w1
         9s wait
         → kill w1
         10s w1 died
         10s show
-        → unloaded chat (Asked), held Some(3180800000), freed Some(3180800000), by force true, took 4s
+        → unloaded chat (Requested), held Some(3180800000), freed Some(3180800000), by force true, took 4s
         ",
     );
 }
 
 #[test]
-fn where_the_system_tells_no_footprint_the_end_of_the_process_is_the_proof() {
+fn without_footprints_an_unload_is_verified_by_the_end_of_the_process() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -252,24 +252,24 @@ fn where_the_system_tells_no_footprint_the_end_of_the_process_is_the_proof() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload all
-        → forget all, unload w1
+        → delete states of all, unload w1
         7s w1 freed
         → release w1
         7s w1 gone
         7s show
-        → unloaded chat (Asked), held Some(3180800000), freed None, by force false, took 1s
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force false, took 1s
         ",
     );
 }
 
 #[test]
-fn unload_by_hand_while_measuring() {
+fn an_unload_by_the_user_while_measuring_releases_the_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s unload chat
-        → forget chat, 1 ENDED unloaded, release w1, asleep
+        → delete states of chat, 1 ENDED unloaded, release w1, asleep
         1s w1 measured
         1s w1 gone
         ",
@@ -277,10 +277,10 @@ fn unload_by_hand_while_measuring() {
 }
 
 #[test]
-fn unload_by_hand_while_waiting_for_room() {
+fn an_unload_by_the_user_while_waiting_for_room_releases_the_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -288,12 +288,12 @@ fn unload_by_hand_while_waiting_for_room() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 other
+        6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
         → unload w1
         7s unload other
-        → forget other, 2 ENDED unloaded, release w2, asleep
+        → delete states of other, 2 ENDED unloaded, release w2, asleep
         8s w2 gone
         8s w1 freed
         → release w1
@@ -303,60 +303,60 @@ fn unload_by_hand_while_waiting_for_room() {
 }
 
 #[test]
-fn unload_by_hand_while_loading() {
+fn an_unload_by_the_user_while_loading_stops_the_load() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         1s unload all
-        → forget all, 1 ENDED unloaded, stop w1 load Canceled, asleep
+        → delete states of all, 1 ENDED unloaded, stop w1 load Canceled, asleep
         2s w1 failed stopped
         → release w1
         2s w1 gone
         2s show
-        → unloaded chat (Asked), held None, freed None, by force false, took 1s
+        → unloaded chat (Requested), held None, freed None, by force false, took 1s
         ",
     );
 }
 
 #[test]
-fn unload_by_hand_while_loading_when_the_load_does_not_stop() {
+fn an_unload_by_the_user_kills_a_load_that_does_not_stop() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         1s unload all
-        → forget all, 1 ENDED unloaded, stop w1 load Canceled, asleep
+        → delete states of all, 1 ENDED unloaded, stop w1 load Canceled, asleep
         4s wait
         → kill w1
         5s w1 died
         5s show
-        → unloaded chat (Asked), held None, freed None, by force true, took 4s
+        → unloaded chat (Requested), held None, freed None, by force true, took 4s
         ",
     );
 }
 
 #[test]
-fn unload_by_hand_while_generating_settles_first() {
+fn an_unload_by_the_user_while_generating_waits_for_the_job_to_settle() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
+        3s request 2 chat
+        → 2 queued at 1
         4s unload chat
-        → forget chat, 2 ENDED unloaded, stop w1 1 Canceled
-        5s ask 3 chat
-        → 3 waits at 1
-        6s w1 ended 1 cancelled
+        → delete states of chat, 2 ENDED unloaded, stop w1 1 Canceled
+        5s request 3 chat
+        → 3 queued at 1
+        6s w1 ended 1 canceled
         → 1 ENDED Canceled, unload w1, start w2, measure w2 chat 8192, 3 loading
         6s w2 measured
         7s w1 freed 100
@@ -368,30 +368,30 @@ fn unload_by_hand_while_generating_settles_first() {
 }
 
 #[test]
-fn unload_by_hand_of_another_model_leaves_the_answer_alone() {
+fn an_unload_of_another_model_does_not_affect_the_response() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
         3s unload embed
-        → forget embed
-        3s ask 2 embed
-        → 2 waits at 1
+        → delete states of embed
+        3s request 2 embed
+        → 2 queued at 1
         4s unload embed
-        → forget embed, 2 ENDED unloaded
+        → delete states of embed, 2 ENDED unloaded
         ",
     );
 }
 
 #[test]
-fn unload_by_hand_while_unloading_changes_nothing() {
+fn an_unload_by_the_user_while_unloading_changes_nothing() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -400,9 +400,9 @@ fn unload_by_hand_while_unloading_changes_nothing() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         7s unload chat
-        → forget chat
+        → delete states of chat
         8s w1 freed 100
         → release w1
         8s w1 gone

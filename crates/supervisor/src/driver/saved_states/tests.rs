@@ -12,38 +12,38 @@ fn source(path: &Path) -> ModelSource {
     }
 }
 
-/// A prepared folder, and what is saved in it.
-fn world() -> (TempDir, SavedStates) {
+/// Returns a folder, and a manager that uses it.
+fn saved_states() -> (TempDir, SavedStates) {
     let folder = tempfile::tempdir().unwrap();
     let mut states = SavedStates::new();
     states.save_in(folder.path().to_owned());
     (folder, states)
 }
 
-/// Returns when all that was done to the folder so far is done.
-async fn settled(states: &SavedStates) {
+/// Returns when all work on the folder so far is done.
+async fn changes_done(states: &SavedStates) {
     let (reply, done) = tokio::sync::oneshot::channel();
-    states.then(|| _ = reply.send(()));
+    states.run_in_order(|| _ = reply.send(()));
     done.await.unwrap();
 }
 
-/// The file of a worker of the model `name`.
-fn place(states: &mut SavedStates, worker: WorkerId, name: &str) -> PathBuf {
-    let file = states.place(worker, name).unwrap();
+/// Returns the state file of a worker with the model `name`.
+fn state_path(states: &mut SavedStates, worker: WorkerId, name: &str) -> PathBuf {
+    let file = states.add_state_file(worker, name).unwrap();
     let model = source(Path::new("nowhere"));
     file.locate(&model, &Limits::default()).unwrap()
 }
 
-/// Has a worker of the model `name` save `bytes` bytes, `age` ago.
+/// Saves a state of `bytes` bytes for the model `name`, `age` ago.
 async fn save(states: &mut SavedStates, name: &str, bytes: u64, age: Duration) -> PathBuf {
-    settled(states).await;
+    changes_done(states).await;
     let worker = WorkerId(1);
-    let path = place(states, worker, name);
+    let path = state_path(states, worker, name);
     let file = File::create(&path).unwrap();
     file.set_len(bytes).unwrap();
     file.set_modified(SystemTime::now() - age).unwrap();
-    states.settle(worker);
-    settled(states).await;
+    states.worker_gone(worker);
+    changes_done(states).await;
     path
 }
 
@@ -52,7 +52,7 @@ fn n_files(folder: &TempDir) -> usize {
 }
 
 #[test]
-fn the_folder_is_the_users_alone() {
+fn only_the_user_can_access_the_folder() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("a/b");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -64,7 +64,7 @@ fn the_folder_is_the_users_alone() {
 }
 
 #[test]
-fn a_state_is_saved_only_where_the_disk_keeps_much_free() {
+fn a_state_is_saved_only_if_enough_disk_space_stays_free() {
     const GB: u64 = 1_000_000_000;
     assert!(has_room(5 * GB + 1, 1));
     assert!(!has_room(5 * GB, 1), "the system needs the rest");
@@ -76,21 +76,21 @@ fn a_state_is_saved_only_where_the_disk_keeps_much_free() {
 #[tokio::test]
 async fn without_a_folder_nothing_is_saved() {
     let mut states = SavedStates::new();
-    assert!(states.place(WorkerId(1), "chat").is_none());
+    assert!(states.add_state_file(WorkerId(1), "chat").is_none());
     assert!(states.begin_saving(WorkerId(1)).is_none());
-    states.forget(&Unload::All);
-    states.settle(WorkerId(1));
+    states.delete(&ModelSelector::All);
+    states.worker_gone(WorkerId(1));
     states.close().await;
 }
 
 #[tokio::test]
-async fn the_file_follows_from_the_model_its_files_and_its_limits() {
-    let (folder, mut states) = world();
+async fn the_file_name_depends_on_the_model_its_files_and_its_limits() {
+    let (folder, mut states) = saved_states();
     let model = source(&folder.path().join("model.gguf"));
-    settled(&states).await;
+    changes_done(&states).await;
     fs::write(&model.path, "weights").unwrap();
     let mut locate = |name: &str, model: &ModelSource, limits: &Limits| {
-        let file = states.place(WorkerId(1), name).unwrap();
+        let file = states.add_state_file(WorkerId(1), name).unwrap();
         file.locate(model, limits).unwrap()
     };
     let limits = Limits::default();
@@ -126,23 +126,23 @@ async fn the_file_follows_from_the_model_its_files_and_its_limits() {
 }
 
 #[tokio::test]
-async fn a_model_has_one_state_at_most() {
-    let (folder, mut states) = world();
+async fn a_model_has_at_most_one_state() {
+    let (folder, mut states) = saved_states();
     let older = save(&mut states, "chat", 1, HOUR).await;
     let worker = WorkerId(2);
-    let file = states.place(worker, "chat").unwrap();
+    let file = states.add_state_file(worker, "chat").unwrap();
     let newer = file.locate(&source(folder.path()), &Limits::default());
     let newer = newer.unwrap();
     assert_ne!(older, newer);
     fs::write(&newer, "text").unwrap();
-    states.settle(worker);
-    settled(&states).await;
+    states.worker_gone(worker);
+    changes_done(&states).await;
     assert!(newer.exists() && !older.exists());
 }
 
 #[tokio::test]
-async fn the_oldest_goes_when_there_are_too_many() {
-    let (folder, mut states) = world();
+async fn the_oldest_state_is_removed_when_there_are_too_many() {
+    let (folder, mut states) = saved_states();
     let oldest = save(&mut states, "2", 1, 9 * HOUR).await;
     for (name, hours) in [("1", 8), ("3", 1), ("4", 2)] {
         save(&mut states, name, 1, hours * HOUR).await;
@@ -150,13 +150,13 @@ async fn the_oldest_goes_when_there_are_too_many() {
     assert!(oldest.exists());
     save(&mut states, "5", 1, HOUR).await;
     assert!(!oldest.exists());
-    assert_eq!(n_files(&folder), MOST_FILES);
+    assert_eq!(n_files(&folder), MAX_FILES);
 }
 
 /// The files are sparse.
 #[tokio::test]
-async fn the_oldest_go_when_they_take_too_much_together() {
-    let (_folder, mut states) = world();
+async fn the_oldest_states_are_removed_when_they_are_too_large() {
+    let (_folder, mut states) = saved_states();
     let oldest = save(&mut states, "1", 1 << 30, 3 * HOUR).await;
     let older = save(&mut states, "2", 2 << 30, 2 * HOUR).await;
     let newest = save(&mut states, "3", 1 << 30, HOUR).await;
@@ -167,30 +167,34 @@ async fn the_oldest_go_when_they_take_too_much_together() {
 }
 
 #[test]
-fn a_state_is_removed_when_it_is_a_day_old_and_looked_at_each_hour_until_then() {
+fn a_state_is_checked_each_hour_and_removed_after_a_day() {
     let folder = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
-    assert_eq!(tidy(folder.path(), now), None, "nothing to wait for");
+    assert_eq!(
+        remove_surplus(folder.path(), now),
+        None,
+        "nothing to wait for"
+    );
     let path = folder.path().join("chat-1");
     let file = File::create(&path).unwrap();
     file.set_modified(now).unwrap();
-    assert_eq!(tidy(folder.path(), now), Some(HOUR));
-    let late = now + LONGEST - HOUR / 2;
-    assert_eq!(tidy(folder.path(), late), Some(HOUR / 2));
+    assert_eq!(remove_surplus(folder.path(), now), Some(HOUR));
+    let late = now + MAX_AGE - HOUR / 2;
+    assert_eq!(remove_surplus(folder.path(), late), Some(HOUR / 2));
     assert!(path.exists());
-    assert_eq!(tidy(folder.path(), now + LONGEST), None);
+    assert_eq!(remove_surplus(folder.path(), now + MAX_AGE), None);
     assert!(!path.exists());
 }
 
 #[tokio::test]
-async fn a_start_and_an_end_leave_nothing() {
+async fn the_folder_is_empty_after_a_start_and_an_end() {
     let folder = tempfile::tempdir().unwrap();
     for left in ["a-1", "b-2.unfinished", "c-3.taken"] {
         File::create(folder.path().join(left)).unwrap();
     }
     let mut states = SavedStates::new();
     states.save_in(folder.path().to_owned());
-    settled(&states).await;
+    changes_done(&states).await;
     assert_eq!(n_files(&folder), 0);
     let saved = save(&mut states, "chat", 1, HOUR).await;
     assert!(saved.exists());
@@ -199,51 +203,51 @@ async fn a_start_and_an_end_leave_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_gone_also_where_it_is_just_being_saved() {
-    let (folder, mut states) = world();
+async fn deleting_states_includes_those_being_saved() {
+    let (folder, mut states) = saved_states();
     let other = save(&mut states, "other", 1, HOUR).await;
     let before = save(&mut states, "chat", 1, HOUR).await;
     let worker = WorkerId(2);
-    let path = place(&mut states, worker, "chat");
+    let path = state_path(&mut states, worker, "chat");
     let saving = states.begin_saving(worker).unwrap();
     assert_eq!(saving.with_room_for(1), Some(path.clone()));
-    states.forget(&Unload::Model("chat".to_owned()));
-    settled(&states).await;
+    states.delete(&ModelSelector::Model("chat".to_owned()));
+    changes_done(&states).await;
     assert!(!before.exists() && other.exists());
     fs::write(&path, "text").unwrap();
-    states.settle(worker);
-    settled(&states).await;
+    states.worker_gone(worker);
+    changes_done(&states).await;
     assert!(!path.exists() && other.exists());
-    states.forget(&Unload::All);
-    settled(&states).await;
+    states.delete(&ModelSelector::All);
+    changes_done(&states).await;
     assert_eq!(n_files(&folder), 0);
 }
 
-/// A loaded model drops its cache itself, so what it saves later is of a later conversation.
+/// A loaded model clears its cache itself, so a later state belongs to a later conversation.
 #[tokio::test]
-async fn what_is_saved_after_a_forgetting_stays() {
-    let (_folder, mut states) = world();
+async fn a_state_saved_after_a_deletion_is_kept() {
+    let (_folder, mut states) = saved_states();
     let worker = WorkerId(2);
-    let path = place(&mut states, worker, "chat");
-    states.forget(&Unload::All);
+    let path = state_path(&mut states, worker, "chat");
+    states.delete(&ModelSelector::All);
     assert!(states.begin_saving(worker).is_some());
-    settled(&states).await;
+    changes_done(&states).await;
     fs::write(&path, "text").unwrap();
-    states.settle(worker);
-    settled(&states).await;
+    states.worker_gone(worker);
+    changes_done(&states).await;
     assert!(path.exists());
 }
 
 #[tokio::test]
-async fn a_worker_that_ended_half_way_leaves_nothing() {
-    let (folder, mut states) = world();
-    settled(&states).await;
+async fn an_interrupted_save_leaves_no_file() {
+    let (folder, mut states) = saved_states();
+    changes_done(&states).await;
     let worker = WorkerId(1);
-    let path = place(&mut states, worker, "chat");
+    let path = state_path(&mut states, worker, "chat");
     for ending in ["unfinished", "taken"] {
         File::create(path.with_extension(ending)).unwrap();
     }
-    states.settle(worker);
-    settled(&states).await;
+    states.worker_gone(worker);
+    changes_done(&states).await;
     assert_eq!(n_files(&folder), 0);
 }

@@ -1,4 +1,4 @@
-//! Saved states, from the unload of a model to its next load.
+//! Tests of saved states, from the unload of a model to its next load.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,181 +7,185 @@ use std::time::SystemTime;
 use tempfile::TempDir;
 
 use super::*;
-use crate::request::Unload;
-use crate::test_support::ask;
+use crate::request::ModelSelector;
+use crate::test_support::generate_request;
 
-/// A world with a folder for saved states.
-fn keeping() -> (TempDir, World) {
+/// Starts a supervisor with a folder for saved states.
+fn with_folder() -> (TempDir, TestSupervisor) {
     let data = tempfile::tempdir().expect("a temporary folder");
-    let world = world();
-    world.supervisor.save_states_in(data.path().to_owned());
-    (data, world)
+    let test = test_supervisor();
+    test.supervisor.save_states_in(data.path().to_owned());
+    (data, test)
 }
 
-fn n_kept(data: &Path) -> usize {
+fn n_saved(data: &Path) -> usize {
     std::fs::read_dir(data).expect("it is there").count()
 }
 
-/// Tokens that the loaded model took up.
-fn taken_up(world: &World) -> usize {
-    model(&world.handle.status().borrow()).restored_tokens
+/// Returns the number of tokens that the load restored.
+fn restored_tokens(test: &TestSupervisor) -> usize {
+    model(&test.handle.status().borrow()).restored_tokens
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conversation_goes_on_after_an_idle_unload() {
-    let (data, world) = keeping();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    assert_eq!(taken_up(&world), 0);
-    pass(4 * MINUTE).await;
-    assert_eq!((world.workers.n_alive(), n_kept(data.path())), (0, 1));
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    assert_eq!(world.workers.n_started(), 2);
-    assert_eq!((taken_up(&world), n_kept(data.path())), (6, 0));
-    world.supervisor.quit().await;
+async fn a_conversation_continues_after_an_idle_unload() {
+    let (data, test) = with_folder();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    assert_eq!(restored_tokens(&test), 0);
+    advance_time(4 * MINUTE).await;
+    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 1));
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    assert_eq!(test.workers.n_started(), 2);
+    assert_eq!((restored_tokens(&test), n_saved(data.path())), (6, 0));
+    test.supervisor.quit().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_folder_a_conversation_goes_with_its_model() {
-    let world = world();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    pass(4 * MINUTE).await;
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    assert_eq!((world.workers.n_started(), taken_up(&world)), (2, 0));
+async fn without_a_folder_no_state_is_saved() {
+    let test = test_supervisor();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    advance_time(4 * MINUTE).await;
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    assert_eq!((test.workers.n_started(), restored_tokens(&test)), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unload_by_hand_removes_the_conversation_before_it_is_answered() {
-    let (data, world) = keeping();
+async fn an_unload_by_the_user_deletes_the_saved_state_before_it_returns() {
+    let (data, test) = with_folder();
     for name in ["chat", "other"] {
-        finish(&mut world.handle.ask(ask(name))).await;
+        finish(&mut test.handle.submit(generate_request(name))).await;
     }
-    pass(4 * MINUTE).await;
-    assert_eq!(n_kept(data.path()), 2);
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    let unload = world.handle.unload(Unload::Model("chat".to_owned()));
+    advance_time(4 * MINUTE).await;
+    assert_eq!(n_saved(data.path()), 2);
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    let unload = test.handle.unload(ModelSelector::Model("chat".to_owned()));
     assert_eq!(unload.await.map(|records| records.len()), Ok(1));
-    assert_eq!(n_kept(data.path()), 1);
-    let unload = world.handle.unload(Unload::All);
+    assert_eq!(n_saved(data.path()), 1);
+    let unload = test.handle.unload(ModelSelector::All);
     assert_eq!(unload.await, Ok(Vec::new()));
-    assert_eq!(n_kept(data.path()), 0);
+    assert_eq!(n_saved(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unload_by_hand_removes_the_conversation_that_is_just_being_kept() {
-    let (data, world) = keeping();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    pass(3 * MINUTE + Duration::from_millis(10)).await;
-    assert_eq!(world.workers.n_alive(), 1, "it is unloading");
-    let records = world.handle.unload(Unload::All).await.expect("unloaded");
+async fn an_unload_by_the_user_deletes_a_state_that_is_being_saved() {
+    let (data, test) = with_folder();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    advance_time(3 * MINUTE + Duration::from_millis(10)).await;
+    assert_eq!(test.workers.n_alive(), 1, "it is unloading");
+    let records = test
+        .handle
+        .unload(ModelSelector::All)
+        .await
+        .expect("unloaded");
     assert_eq!(records[0].why, crate::status::UnloadReason::Idle);
-    assert_eq!(n_kept(data.path()), 0);
+    assert_eq!(n_saved(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_after_a_quit() {
-    let (data, world) = keeping();
+async fn no_saved_state_is_left_after_a_quit() {
+    let (data, test) = with_folder();
     for name in ["chat", "other"] {
-        finish(&mut world.handle.ask(ask(name))).await;
+        finish(&mut test.handle.submit(generate_request(name))).await;
     }
-    pass(4 * MINUTE).await;
-    finish(&mut world.handle.ask(ask("third"))).await;
-    assert_eq!(n_kept(data.path()), 2);
-    world.supervisor.quit().await;
-    assert_eq!(n_kept(data.path()), 0);
+    advance_time(4 * MINUTE).await;
+    finish(&mut test.handle.submit(generate_request("third"))).await;
+    assert_eq!(n_saved(data.path()), 2);
+    test.supervisor.quit().await;
+    assert_eq!(n_saved(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn critical_pressure_keeps_nothing() {
-    let (data, world) = keeping();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    world.signals.set(critical());
-    status_where(&world.handle, |status| status.models.is_empty()).await;
-    assert_eq!(n_kept(data.path()), 0);
+async fn an_unload_under_critical_pressure_saves_no_file() {
+    let (data, test) = with_folder();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    test.signals.set(critical());
+    status_where(&test.handle, |status| status.models.is_empty()).await;
+    assert_eq!(n_saved(data.path()), 0);
 }
 
-/// Returns when every change to the folder so far is done: an unload is answered after them.
-async fn files_are_settled(world: &World) {
-    let nobody = Unload::Model("nobody".to_owned());
-    assert_eq!(world.handle.unload(nobody).await, Ok(Vec::new()));
+/// Returns when every change to the folder so far is done: an unload returns after them.
+async fn changes_done(test: &TestSupervisor) {
+    let nobody = ModelSelector::Model("nobody".to_owned());
+    assert_eq!(test.handle.unload(nobody).await, Ok(Vec::new()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_state_is_removed_when_it_is_a_day_old_while_the_program_runs() {
-    let (data, world) = keeping();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    pass(4 * MINUTE).await;
+    let (data, test) = with_folder();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    advance_time(4 * MINUTE).await;
     let entry = std::fs::read_dir(data.path()).expect("it is there").next();
     let path = entry.expect("one is saved").expect("it is there").path();
     let file = File::options().write(true).open(&path).expect("it opens");
     let yesterday = SystemTime::now() - Duration::from_secs(24 * 3600);
     file.set_modified(yesterday).expect("it is changed");
-    pass(62 * MINUTE).await;
-    files_are_settled(&world).await;
-    assert_eq!(n_kept(data.path()), 0);
+    advance_time(62 * MINUTE).await;
+    changes_done(&test).await;
+    assert_eq!(n_saved(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_after_an_unload_leave_no_file() {
-    let (data, world) = keeping();
+async fn forgetting_conversations_after_an_unload_leaves_no_file() {
+    let (data, test) = with_folder();
     for name in ["chat", "other"] {
-        finish(&mut world.handle.ask(ask(name))).await;
+        finish(&mut test.handle.submit(generate_request(name))).await;
     }
-    pass(4 * MINUTE).await;
-    assert_eq!(n_kept(data.path()), 2);
-    world.handle.forget_conversations();
-    files_are_settled(&world).await;
-    assert_eq!(n_kept(data.path()), 0);
+    advance_time(4 * MINUTE).await;
+    assert_eq!(n_saved(data.path()), 2);
+    test.handle.forget_conversations();
+    changes_done(&test).await;
+    assert_eq!(n_saved(data.path()), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_before_an_unload_leave_no_file() {
-    let (data, world) = keeping();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    world.handle.forget_conversations();
-    pass(4 * MINUTE).await;
-    assert_eq!((world.workers.n_alive(), n_kept(data.path())), (0, 0));
-    // The next conversation is saved as any other.
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    assert_eq!(taken_up(&world), 0);
-    pass(4 * MINUTE).await;
-    assert_eq!(n_kept(data.path()), 1);
+async fn forgetting_conversations_before_an_unload_leaves_no_file() {
+    let (data, test) = with_folder();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    test.handle.forget_conversations();
+    advance_time(4 * MINUTE).await;
+    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
+    // The next conversation is saved like any other.
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    assert_eq!(restored_tokens(&test), 0);
+    advance_time(4 * MINUTE).await;
+    assert_eq!(n_saved(data.path()), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_during_an_answer_leave_no_file() {
-    let (data, world) = keeping();
-    let mut answer = world.handle.ask(ask("chat"));
-    first_text(&mut answer).await;
-    world.handle.forget_conversations();
-    finish(&mut answer).await;
-    pass(4 * MINUTE).await;
-    assert_eq!((world.workers.n_alive(), n_kept(data.path())), (0, 0));
+async fn forgetting_conversations_during_a_response_leaves_no_file() {
+    let (data, test) = with_folder();
+    let mut response = test.handle.submit(generate_request("chat"));
+    first_text(&mut response).await;
+    test.handle.forget_conversations();
+    finish(&mut response).await;
+    advance_time(4 * MINUTE).await;
+    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_during_a_load_leave_no_file() {
-    let (data, world) = keeping();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    pass(4 * MINUTE).await;
-    assert_eq!(n_kept(data.path()), 1);
-    let mut load = world.handle.ask(crate::test_support::ask_for(
+async fn forgetting_conversations_during_a_load_leaves_no_file() {
+    let (data, test) = with_folder();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    advance_time(4 * MINUTE).await;
+    assert_eq!(n_saved(data.path()), 1);
+    let mut load = test.handle.submit(crate::test_support::request_for(
         "chat",
         crate::request::Work::Load,
     ));
-    pass(Duration::from_millis(100)).await;
-    world.handle.forget_conversations();
+    advance_time(Duration::from_millis(100)).await;
+    test.handle.forget_conversations();
     finish(&mut load).await;
-    pass(4 * MINUTE).await;
-    assert_eq!((world.workers.n_alive(), n_kept(data.path())), (0, 0));
+    advance_time(4 * MINUTE).await;
+    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_that_are_forgotten_during_an_unload_leave_no_file() {
-    let (data, world) = keeping();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    pass(3 * MINUTE + Duration::from_millis(10)).await;
-    assert_eq!(world.workers.n_alive(), 1, "it is unloading");
-    world.handle.forget_conversations();
-    pass(MINUTE).await;
-    assert_eq!((world.workers.n_alive(), n_kept(data.path())), (0, 0));
+async fn forgetting_conversations_during_an_unload_leaves_no_file() {
+    let (data, test) = with_folder();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    advance_time(3 * MINUTE + Duration::from_millis(10)).await;
+    assert_eq!(test.workers.n_alive(), 1, "it is unloading");
+    test.handle.forget_conversations();
+    advance_time(MINUTE).await;
+    assert_eq!((test.workers.n_alive(), n_saved(data.path())), (0, 0));
 }

@@ -1,98 +1,98 @@
-//! Memory that is given back, and what people see meanwhile.
+//! Tests of unloads, and of the status.
 
 use super::*;
-use crate::request::{AskError, Unload};
+use crate::request::{ModelSelector, RequestError};
 use crate::status::{PhaseStatus, UnloadReason};
-use crate::test_support::{Fault, STUCK_PROCESS, ask, supervisor};
+use crate::test_support::{Fault, STUCK_PROCESS, generate_request, supervisor};
 use tokio::time::Instant;
 
 /// D071: after the time that the user set, and not before.
 #[tokio::test(start_paused = true)]
-async fn an_unused_model_goes_after_its_time() {
-    let world = world();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    pass(3 * MINUTE - Duration::from_secs(1)).await;
-    assert_eq!(world.workers.n_alive(), 1);
-    pass(Duration::from_secs(2)).await;
-    assert_eq!(world.workers.n_alive(), 0);
-    let status = world.handle.status().borrow().clone();
+async fn an_idle_model_is_unloaded_after_its_idle_time() {
+    let test = test_supervisor();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    advance_time(3 * MINUTE - Duration::from_secs(1)).await;
+    assert_eq!(test.workers.n_alive(), 1);
+    advance_time(Duration::from_secs(2)).await;
+    assert_eq!(test.workers.n_alive(), 0);
+    let status = test.handle.status().borrow().clone();
     assert_eq!(status.last_unload.as_ref().unwrap().why, UnloadReason::Idle);
     assert!(status.models.is_empty());
-    // D074, D078: the next ask loads it again.
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    assert_eq!(world.workers.n_started(), 2);
+    // D074, D078: the next request loads it again.
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    assert_eq!(test.workers.n_started(), 2);
 }
 
-/// D075: notices of memory pressure may come late, so the level is read while it matters.
+/// D075: memory pressure notices may be late, so the level is polled while it matters.
 #[tokio::test(start_paused = true)]
-async fn memory_is_watched_closely_while_a_model_is_in_it() {
-    let world = world();
-    assert!(!world.signals.is_watchful());
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    assert!(world.signals.is_watchful());
-    world.handle.unload(Unload::All).await.unwrap();
-    assert!(!world.signals.is_watchful());
+async fn memory_is_watched_closely_while_a_model_is_loaded() {
+    let test = test_supervisor();
+    assert!(!test.signals.is_watchful());
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    assert!(test.signals.is_watchful());
+    test.handle.unload(ModelSelector::All).await.unwrap();
+    assert!(!test.signals.is_watchful());
 }
 
-/// D075: of all processes that of a model hears of memory pressure first.
+/// D075: the process of a model is the first to get memory pressure notices.
 #[tokio::test(start_paused = true)]
-async fn a_notice_to_the_process_of_a_model_counts_as_one_to_this() {
+async fn a_memory_notice_to_a_worker_makes_the_supervisor_read_the_level() {
     let script = WorkerScript {
         has_memory_notice: true,
         ..WorkerScript::default()
     };
-    let world = start(ScriptedWorkers::all(script), tuning());
-    world.signals.set_unnoticed(SystemSignals {
+    let test = start(ScriptedWorkers::all(script), tuning());
+    test.signals.set_unnoticed(SystemSignals {
         memory: MemoryPressure::Warning,
         ..SystemSignals::default()
     });
-    let memory = || world.handle.status().borrow().signals.memory;
-    pass(MINUTE).await;
+    let memory = || test.handle.status().borrow().signals.memory;
+    advance_time(MINUTE).await;
     assert_eq!(memory(), MemoryPressure::Normal);
-    finish(&mut world.handle.ask(ask("chat"))).await;
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(memory(), MemoryPressure::Warning);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ask_in_time_puts_the_idle_unload_off() {
-    let world = world();
+async fn a_request_restarts_the_idle_time() {
+    let test = test_supervisor();
     for _ in 0..5 {
-        finish(&mut world.handle.ask(ask("chat"))).await;
-        pass(2 * MINUTE).await;
+        finish(&mut test.handle.submit(generate_request("chat"))).await;
+        advance_time(2 * MINUTE).await;
     }
-    assert_eq!((world.workers.n_started(), world.workers.n_alive()), (1, 1));
+    assert_eq!((test.workers.n_started(), test.workers.n_alive()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_unloads_hears_what_came_back_when_the_process_is_gone() {
-    let world = world();
-    assert_eq!(world.handle.unload(Unload::All).await, Ok(Vec::new()));
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    finish(&mut world.handle.ask(ask("other"))).await;
-    let none = Unload::Model("nobody".to_owned());
-    assert_eq!(world.handle.unload(none).await, Ok(Vec::new()));
-    assert_eq!(world.workers.n_alive(), 2);
-    let records = world.handle.unload(Unload::All).await.unwrap();
-    assert_eq!(world.workers.n_alive(), 0);
+async fn an_unload_returns_records_when_the_processes_are_gone() {
+    let test = test_supervisor();
+    assert_eq!(test.handle.unload(ModelSelector::All).await, Ok(Vec::new()));
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    finish(&mut test.handle.submit(generate_request("other"))).await;
+    let none = ModelSelector::Model("nobody".to_owned());
+    assert_eq!(test.handle.unload(none).await, Ok(Vec::new()));
+    assert_eq!(test.workers.n_alive(), 2);
+    let records = test.handle.unload(ModelSelector::All).await.unwrap();
+    assert_eq!(test.workers.n_alive(), 0);
     let mut names: Vec<&str> = records.iter().map(|record| &*record.name).collect();
     names.sort_unstable();
     assert_eq!(names, ["chat", "other"]);
     for record in &records {
-        assert_eq!(record.why, UnloadReason::Asked);
-        // Its weights, and a conversation of six tokens.
+        assert_eq!(record.why, UnloadReason::Requested);
+        // Its weights, and a KV cache of six tokens.
         assert_eq!(record.freed_bytes, Some(2_000_000_006));
         assert_eq!(record.took, Duration::from_millis(50));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_equal_unloads_in_a_row_are_two_records() {
-    let world = world();
+async fn equal_unloads_in_a_row_each_return_a_record() {
+    let test = test_supervisor();
     for _ in 0..2 {
-        finish(&mut world.handle.ask(ask("chat"))).await;
+        finish(&mut test.handle.submit(generate_request("chat"))).await;
         let (one, two) = tokio::join!(
-            world.handle.unload(Unload::All),
-            world.handle.unload(Unload::Model("chat".to_owned())),
+            test.handle.unload(ModelSelector::All),
+            test.handle.unload(ModelSelector::Model("chat".to_owned())),
         );
         assert_eq!(one.as_ref().unwrap().len(), 1);
         assert_eq!(one, two);
@@ -100,58 +100,58 @@ async fn two_equal_unloads_in_a_row_are_two_records() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unload_ends_the_answer_that_runs_and_the_asks_that_wait() {
-    let world = world_without_end();
-    let mut running = world.handle.ask(ask("chat"));
-    let mut waiting = world.handle.ask(ask("chat"));
+async fn an_unload_ends_running_and_queued_requests() {
+    let test = endless_supervisor();
+    let mut running = test.handle.submit(generate_request("chat"));
+    let mut waiting = test.handle.submit(generate_request("chat"));
     first_text(&mut running).await;
-    let records = world.handle.unload(Unload::All).await.unwrap();
+    let records = test.handle.unload(ModelSelector::All).await.unwrap();
     assert_eq!(records.len(), 1);
     let (_, outcome) = finish(&mut running).await;
     assert_eq!(reason(&outcome), FinishReason::Canceled);
-    let error = AskError::Unloaded;
+    let error = RequestError::Unloaded;
     assert_eq!(finish(&mut waiting).await.1, Outcome::Failed { error });
 }
 
-/// A process that keeps its memory, dies or says nothing is ended by force, in time.
+/// A process that keeps its memory, crashes or hangs is killed in time.
 #[tokio::test(start_paused = true)]
-async fn memory_comes_back_whatever_the_worker_does() {
+async fn memory_is_freed_whatever_the_worker_does() {
     for fault in [Fault::Leaks, Fault::HangsInUnload, Fault::DiesInUnload] {
         let script = WorkerScript {
             fault,
             ..WorkerScript::default()
         };
-        let world = start(ScriptedWorkers::all(script), tuning());
-        finish(&mut world.handle.ask(ask("chat"))).await;
-        let records = world.handle.unload(Unload::All).await.unwrap();
+        let test = start(ScriptedWorkers::all(script), tuning());
+        finish(&mut test.handle.submit(generate_request("chat"))).await;
+        let records = test.handle.unload(ModelSelector::All).await.unwrap();
         assert!(records[0].by_force, "{fault:?}: {records:?}");
-        let bound = Tuning::default().unload_within + Duration::from_millis(10);
+        let bound = Tuning::default().unload_timeout + Duration::from_millis(10);
         assert!(records[0].took <= bound, "{fault:?}: {records:?}");
-        assert_eq!(world.workers.n_alive(), 0);
-        world.supervisor.quit().await;
+        assert_eq!(test.workers.n_alive(), 0);
+        test.supervisor.quit().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_worker_does_not_stop_a_quit() {
+async fn a_hanging_worker_does_not_prevent_a_quit() {
     let script = WorkerScript {
         fault: Fault::HangsInUnload,
         ..WorkerScript::default()
     };
-    let world = start(ScriptedWorkers::all(script), tuning());
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    world.supervisor.quit().await;
-    assert_eq!(world.workers.n_alive(), 0);
+    let test = start(ScriptedWorkers::all(script), tuning());
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    test.supervisor.quit().await;
+    assert_eq!(test.workers.n_alive(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_changes_with_each_step_and_only_then() {
-    let world = world();
-    let mut status = world.handle.status();
-    pass(MINUTE).await;
+async fn the_status_is_published_only_when_it_changes() {
+    let test = test_supervisor();
+    let mut status = test.handle.status();
+    advance_time(MINUTE).await;
     let first = status.borrow_and_update().clone();
-    let mut answer = world.handle.ask(ask("chat"));
-    let reader = tokio::spawn(async move { finish(&mut answer).await });
+    let mut response = test.handle.submit(generate_request("chat"));
+    let reader = tokio::spawn(async move { finish(&mut response).await });
     let mut phases = Vec::new();
     let mut revision = first.revision;
     while phases.last() != Some(&"ready") {
@@ -160,7 +160,7 @@ async fn the_status_changes_with_each_step_and_only_then() {
         assert!(now.revision > revision, "{now:?}");
         revision = now.revision;
         let phase = match model(&now).phase {
-            // Over at once, so perhaps never seen.
+            // Too short to be seen every time.
             PhaseStatus::Measuring | PhaseStatus::WaitingForRoom => continue,
             PhaseStatus::Loading { .. } => "loading",
             PhaseStatus::Ready if model(&now).n_answered == 0 => continue,
@@ -174,36 +174,36 @@ async fn the_status_changes_with_each_step_and_only_then() {
     }
     assert_eq!(phases, ["loading", "generating", "ready"]);
     reader.await.unwrap();
-    // Time that runs down, and requests that change nothing, are no news.
-    let unknown = world.handle.ask(ask("chat")).id();
-    status_where(&world.handle, |status| {
+    // Countdowns, and requests that change nothing, are not published.
+    let unknown = test.handle.submit(generate_request("chat")).id();
+    status_where(&test.handle, |status| {
         status.queue.is_empty() && matches!(model(status).phase, PhaseStatus::Ready)
     })
     .await;
-    pass(Duration::from_secs(1)).await;
+    advance_time(Duration::from_secs(1)).await;
     let before = status.borrow_and_update().revision;
-    world.handle.cancel(unknown);
-    world.handle.tune(tuning());
-    pass(MINUTE).await;
+    test.handle.cancel(unknown);
+    test.handle.set_tuning(tuning());
+    advance_time(MINUTE).await;
     assert_eq!(status.borrow().revision, before);
-    let looked = world.handle.look().await;
+    let looked = test.handle.current_status().await;
     assert_eq!(looked.revision, before);
     let shown = model(&status.borrow()).unloads_in.unwrap();
     let left = model(&looked).unloads_in.unwrap();
     assert!(shown - left >= MINUTE, "{shown:?} {left:?}");
 }
 
-/// Progress of a load is shown some twenty times a second, however often it is reported.
+/// Progress of a load is published about twenty times a second, however often it is reported.
 #[tokio::test(start_paused = true)]
 async fn progress_alone_is_published_at_most_every_fifty_milliseconds() {
     let script = WorkerScript {
-        // Its five reports come every 2 ms.
+        // Five reports, one every 2 ms.
         load_time: Duration::from_millis(10),
         ..WorkerScript::default()
     };
-    let world = start(ScriptedWorkers::all(script), tuning());
-    let mut status = world.handle.status();
-    let mut answer = world.handle.ask(ask("chat"));
+    let test = start(ScriptedWorkers::all(script), tuning());
+    let mut status = test.handle.status();
+    let mut response = test.handle.submit(generate_request("chat"));
     let mut shown = Vec::new();
     while shown.last() != Some(&PhaseStatus::Ready) {
         status.changed().await.unwrap();
@@ -212,19 +212,19 @@ async fn progress_alone_is_published_at_most_every_fifty_milliseconds() {
     let n_loading = shown.iter();
     let n_loading = n_loading.filter(|phase| matches!(phase, PhaseStatus::Loading { .. }));
     assert_eq!(n_loading.count(), 1, "{shown:?}");
-    finish(&mut answer).await;
+    finish(&mut response).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_that_was_held_back_is_shown_when_its_time_comes() {
+async fn delayed_progress_is_published_when_it_is_due() {
     let script = WorkerScript {
         load_time: Duration::from_secs(5),
         ..WorkerScript::default()
     };
-    let world = start(ScriptedWorkers::all(script), tuning());
-    let _answer = world.handle.ask(ask("chat"));
-    pass(Duration::from_millis(60)).await;
-    let status = world.handle.status().borrow().clone();
+    let test = start(ScriptedWorkers::all(script), tuning());
+    let _answer = test.handle.submit(generate_request("chat"));
+    advance_time(Duration::from_millis(60)).await;
+    let status = test.handle.status().borrow().clone();
     let PhaseStatus::Loading {
         progress: Some(progress),
     } = model(&status).phase
@@ -238,43 +238,43 @@ async fn progress_that_was_held_back_is_shown_when_its_time_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_lets_the_answer_end_and_holds_the_next_until_it_is_over() {
-    let world = world();
-    let mut running = world.handle.ask(ask("chat"));
+async fn a_pause_finishes_the_response_and_blocks_the_next_one() {
+    let test = test_supervisor();
+    let mut running = test.handle.submit(generate_request("chat"));
     first_text(&mut running).await;
-    world.handle.pause(true);
+    test.handle.set_paused(true);
     assert_eq!(reason(&finish(&mut running).await.1), FinishReason::Stop);
-    pass(MINUTE).await;
-    assert_eq!(world.workers.n_alive(), 0);
-    let mut held = world.handle.ask(ask("chat"));
-    let told = held.next().await;
-    let held_by = Some(crate::governor::Because::Paused);
+    advance_time(MINUTE).await;
+    assert_eq!(test.workers.n_alive(), 0);
+    let mut queued = test.handle.submit(generate_request("chat"));
+    let event = queued.next().await;
+    let paused = Some(crate::governor::LimitReason::Paused);
     assert!(
-        matches!(told, Some(AnswerEvent::Queued { held, .. }) if held == held_by),
-        "{told:?}"
+        matches!(event, Some(ResponseEvent::Queued { blocked_by, .. }) if blocked_by == paused),
+        "{event:?}"
     );
-    pass(100 * MINUTE).await;
-    let status = world.handle.status().borrow().clone();
-    assert!(status.is_paused && status.allowance.held == held_by);
-    assert_eq!(world.workers.n_started(), 1);
-    world.handle.pause(false);
-    assert_eq!(reason(&finish(&mut held).await.1), FinishReason::Stop);
+    advance_time(100 * MINUTE).await;
+    let status = test.handle.status().borrow().clone();
+    assert!(status.is_paused && status.allowance.blocked_by == paused);
+    assert_eq!(test.workers.n_started(), 1);
+    test.handle.set_paused(false);
+    assert_eq!(reason(&finish(&mut queued).await.1), FinishReason::Stop);
 }
 
 #[tokio::test(start_paused = true)]
 async fn new_settings_take_effect_at_once() {
-    let world = world();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    world.handle.tune(Tuning {
+    let test = test_supervisor();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    test.handle.set_tuning(Tuning {
         idle_unload: Some(MINUTE),
         ..tuning()
     });
-    pass(MINUTE + Duration::from_secs(1)).await;
-    assert_eq!(world.workers.n_alive(), 0);
+    advance_time(MINUTE + Duration::from_secs(1)).await;
+    assert_eq!(test.workers.n_alive(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_machine_said_before_the_start_counts() {
+async fn signals_from_before_the_start_are_used() {
     let signals = ScriptedSignals::new(critical());
     let workers = ScriptedWorkers::all(WorkerScript::default());
     let supervisor = supervisor(workers, signals.clone(), tuning());
@@ -285,8 +285,8 @@ async fn what_the_machine_said_before_the_start_counts() {
     supervisor.quit().await;
 }
 
-/// 10 GB that cannot be given back, on a machine that has 12 for models.
-fn world_with_stuck_model() -> World {
+/// Starts a supervisor whose first model has 10 GB that cannot be freed, with a budget of 12 GB.
+fn supervisor_with_stuck_model() -> TestSupervisor {
     let workers = ScriptedWorkers::new(|number| WorkerScript {
         weight_bytes: [10_000_000_000, 1_000_000_000][number.min(1)],
         fault: [Fault::CannotBeKilled, Fault::None][number.min(1)],
@@ -296,58 +296,58 @@ fn world_with_stuck_model() -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_unloads_a_process_that_cannot_be_killed_is_told() {
-    let world = world_with_stuck_model();
-    finish(&mut world.handle.ask(ask("chat"))).await;
+async fn unloading_a_process_that_cannot_be_killed_fails() {
+    let test = supervisor_with_stuck_model();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
     let asked = Instant::now();
     for _ in 0..2 {
-        let error = world.handle.unload(Unload::All).await.unwrap_err();
+        let error = test.handle.unload(ModelSelector::All).await.unwrap_err();
         let text = error.to_string();
         assert!(text.contains(&STUCK_PROCESS.to_string()), "{text}");
-        let status = world.handle.look().await;
+        let status = test.handle.current_status().await;
         assert_eq!(status.last_error, Some(text));
     }
-    let bound = Tuning::default().unload_within + Duration::from_secs(11);
+    let bound = Tuning::default().unload_timeout + Duration::from_secs(11);
     assert!(asked.elapsed() < bound, "{:?}", asked.elapsed());
-    // A smaller model has room beside it.
-    let (text, _) = finish(&mut world.handle.ask(ask("small"))).await;
+    // A smaller model still fits.
+    let (text, _) = finish(&mut test.handle.submit(generate_request("small"))).await;
     assert_eq!(text, "Paris is the capital.");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_cannot_be_killed_does_not_stop_a_quit() {
-    let world = world_with_stuck_model();
-    finish(&mut world.handle.ask(ask("chat"))).await;
-    finish(&mut world.handle.ask(ask("small"))).await;
+async fn a_process_that_cannot_be_killed_does_not_prevent_a_quit() {
+    let test = supervisor_with_stuck_model();
+    finish(&mut test.handle.submit(generate_request("chat"))).await;
+    finish(&mut test.handle.submit(generate_request("small"))).await;
     let asked = Instant::now();
-    world.supervisor.quit().await;
-    let bound = Tuning::default().unload_within + Duration::from_secs(11);
+    test.supervisor.quit().await;
+    let bound = Tuning::default().unload_timeout + Duration::from_secs(11);
     assert!(asked.elapsed() < bound, "{:?}", asked.elapsed());
-    assert_eq!(world.workers.n_alive(), 1);
+    assert_eq!(test.workers.n_alive(), 1);
 }
 
-/// Each load makes the memory critically short, and its end relieves it.
+/// Each load makes memory critically short, and its end relieves it.
 #[tokio::test(start_paused = true)]
-async fn a_load_under_pressure_ends_with_the_second_time() {
-    let world = world();
-    let mut answer = world.handle.ask(ask("chat"));
-    let answer = tokio::spawn(async move { finish(&mut answer).await });
+async fn a_request_fails_after_pressure_ended_its_load_twice() {
+    let test = test_supervisor();
+    let mut response = test.handle.submit(generate_request("chat"));
+    let response = tokio::spawn(async move { finish(&mut response).await });
     for n_loads in 1..=2 {
-        status_where(&world.handle, |status| {
+        status_where(&test.handle, |status| {
             let mut models = status.models.iter();
             models.any(|model| matches!(model.phase, PhaseStatus::Loading { .. }))
         })
         .await;
-        assert_eq!(world.workers.n_started(), n_loads);
-        world.signals.set(critical());
-        status_where(&world.handle, |status| status.models.is_empty()).await;
-        world.signals.set(SystemSignals::default());
+        assert_eq!(test.workers.n_started(), n_loads);
+        test.signals.set(critical());
+        status_where(&test.handle, |status| status.models.is_empty()).await;
+        test.signals.set(SystemSignals::default());
     }
-    let (_, outcome) = answer.await.unwrap();
+    let (_, outcome) = response.await.unwrap();
     let Outcome::Failed { error } = outcome else {
         panic!("{outcome:?}");
     };
     assert!(error.to_string().contains("twice"), "{error}");
-    pass(10 * MINUTE).await;
-    assert_eq!(world.workers.n_started(), 2);
+    advance_time(10 * MINUTE).await;
+    assert_eq!(test.workers.n_started(), 2);
 }

@@ -1,5 +1,5 @@
-//! Any history of signals: nothing flaps, nothing sticks, nothing is late, and worse never allows
-//! more.
+//! Random histories of signals: limits never flap, never stay, are never late, and worse signals
+//! never allow more.
 
 use std::time::Duration;
 
@@ -33,15 +33,15 @@ fn any_signals() -> impl Strategy<Value = SystemSignals> {
     })
 }
 
-/// Signals and the milliseconds since those before.
-fn any_history(most_milliseconds: u64) -> impl Strategy<Value = Vec<(u64, SystemSignals)>> {
-    prop::collection::vec((0..most_milliseconds, any_signals()), 1..200)
+/// Signals, each with the milliseconds since the previous one.
+fn any_history(max_milliseconds: u64) -> impl Strategy<Value = Vec<(u64, SystemSignals)>> {
+    prop::collection::vec((0..max_milliseconds, any_signals()), 1..200)
 }
 
 fn any_governor() -> impl Strategy<Value = Governor> {
     let sizes = prop_oneof![Just(8), Just(24), Just(64)];
-    let wishes = prop_oneof![Just("default"), Just("keep"), Just("10"), Just("3600")];
-    (sizes, wishes).prop_map(|(size, wishes)| Governor::new(&machine(size), &tuning(wishes)))
+    let settings = prop_oneof![Just("default"), Just("keep"), Just("10"), Just("3600")];
+    (sizes, settings).prop_map(|(size, settings)| Governor::new(&machine(size), &tuning(settings)))
 }
 
 fn worst(a: SystemSignals, b: SystemSignals) -> SystemSignals {
@@ -54,7 +54,7 @@ fn worst(a: SystemSignals, b: SystemSignals) -> SystemSignals {
     }
 }
 
-/// Whether `a` allows no more than `b` in any respect.
+/// Returns true if `a` allows no more than `b` in any respect.
 fn is_as_tight(a: &Allowance, b: &Allowance) -> bool {
     let least = |n: Option<usize>| n.unwrap_or(usize::MAX);
     let wait = |idle: Option<Duration>| idle.unwrap_or(Duration::MAX);
@@ -66,7 +66,7 @@ fn is_as_tight(a: &Allowance, b: &Allowance) -> bool {
         && a.speculation <= b.speculation
         && a.repaint_interval >= b.repaint_interval
         && wait(a.idle_unload) <= wait(b.idle_unload)
-        && a.held.is_some() >= b.held.is_some()
+        && a.blocked_by.is_some() >= b.blocked_by.is_some()
         && a.offer_smaller_model >= b.offer_smaller_model
 }
 
@@ -81,9 +81,9 @@ proptest! {
         prop_assert!(is_as_tight(hard.allowance(), mild.allowance()));
     }
 
-    /// Tightening is never late, whatever went before.
+    /// Limits start at once, whatever happened before.
     #[test]
-    fn what_is_allowed_is_never_more_than_the_latest_signals_allow(
+    fn never_more_is_allowed_than_by_the_latest_signals(
         fresh in any_governor(), history in any_history(30_000),
     ) {
         let mut governor = fresh.clone();
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_sticks_once_it_is_quiet(fresh in any_governor(), history in any_history(30_000)) {
+    fn all_limits_end_after_a_quiet_time(fresh in any_governor(), history in any_history(30_000)) {
         let mut governor = fresh.clone();
         let mut now = Duration::ZERO;
         for (wait, signals) in history {
@@ -107,22 +107,23 @@ proptest! {
             governor.observe(signals, now);
         }
         governor.observe(SystemSignals::default(), now);
-        let mut n_easings = 0;
+        let mut n_falls = 0;
         while let Some(due) = governor.next_deadline() {
             governor.tick(due);
-            n_easings += 1;
-            prop_assert!(n_easings <= 16, "it eases for ever");
-            // Twice the longest spell: one that began before the quiet, and one from its worst.
+            n_falls += 1;
+            prop_assert!(n_falls <= 16, "it never settles");
+            // Twice the longest quiet time: one that started before the last signal, and one from
+            // its worst level.
             prop_assert!(due <= now + Duration::from_secs(120));
         }
         prop_assert_eq!(governor.allowance(), fresh.allowance());
     }
 
-    /// A minute has at most 13 easings of each power signal, 5 of memory and of what ends answers,
-    /// 3 of thrashing and 2 of heat; each can be undone by at most as many steps up as it came
-    /// down, and the first climb comes on top.
+    /// In a minute, at most 13 quiet times end for each power signal, 5 for memory and for stopping
+    /// responses, 3 for thrashing and 2 for heat. Each fall can be followed by at most as many
+    /// rises, and the first rise comes in addition.
     #[test]
-    fn signals_that_flap_as_fast_as_they_can_change_little(
+    fn fast_flapping_signals_change_the_allowance_rarely(
         fresh in any_governor(), history in any_history(600),
     ) {
         let mut governor = fresh;
@@ -144,25 +145,25 @@ proptest! {
         }
     }
 
-    /// The same for one signal, where the bound is close: a rise, and one easing a spell.
+    /// The same for one signal, with a tight bound: one fall per quiet time.
     #[test]
-    fn memory_that_flaps_as_fast_as_it_can_changes_the_allowance_twice_a_spell_at_most(
+    fn fast_flapping_memory_pressure_falls_at_most_once_per_quiet_time(
         fresh in any_governor(), history in any_history(4_000),
     ) {
         let mut governor = fresh;
         let mut now = Duration::ZERO;
-        let mut easings: Vec<Duration> = Vec::new();
+        let mut falls: Vec<Duration> = Vec::new();
         let mut last = governor.allowance().memory;
         for (wait, signals) in history {
             now += Duration::from_millis(wait);
             let memory = signals.memory;
             governor.observe(SystemSignals { memory, ..SystemSignals::default() }, now);
             if governor.allowance().memory < last {
-                easings.push(now);
+                falls.push(now);
             }
             last = governor.allowance().memory;
         }
-        for pair in easings.windows(2) {
+        for pair in falls.windows(2) {
             prop_assert!(pair[1] >= pair[0] + Duration::from_secs(15));
         }
     }

@@ -1,26 +1,24 @@
-//! Every level of every signal, in the words that people read.
+//! Tests of every level of every signal, with the text that users see.
 
 use super::{Governor, Tuning, machine, signals, tuning};
 
-fn restraints(gigabytes: u64, wishes: &str, words: &str) -> String {
-    let tuning: Tuning = tuning(wishes);
+fn limits(gigabytes: u64, settings: &str, words: &str) -> String {
+    let tuning: Tuning = tuning(settings);
     let mut governor = Governor::new(&machine(gigabytes), &tuning);
     governor.observe(signals(words), std::time::Duration::ZERO);
-    let restraints = governor.allowance().restraints.iter();
-    restraints
-        .map(|restraint| format!("  {restraint}\n"))
-        .collect()
+    let limits = governor.allowance().limits.iter();
+    limits.map(|limit| format!("  {limit}\n")).collect()
 }
 
 #[track_caller]
-fn check(gigabytes: u64, wishes: &str, expected: &str) {
+fn check(gigabytes: u64, settings: &str, expected: &str) {
     let lines = expected
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty());
     let levels = lines.clone().filter(|line| line.starts_with("# "));
     let text: String = levels
-        .map(|line| format!("{line}\n{}", restraints(gigabytes, wishes, &line[2..])))
+        .map(|line| format!("{line}\n{}", limits(gigabytes, settings, &line[2..])))
         .collect();
     let expected: String = lines
         .map(|line| match line.starts_with("# ") {
@@ -33,7 +31,7 @@ fn check(gigabytes: u64, wishes: &str, expected: &str) {
 
 /// D053, D071, D076, D077, D081, D086, D087, D088.
 #[test]
-fn every_level_of_every_signal_says_what_it_costs_and_why() {
+fn each_level_of_each_signal_shows_its_limits_and_reasons() {
     check(
         24,
         "default",
@@ -49,7 +47,7 @@ fn every_level_of_every_signal_says_what_it_costs_and_why() {
         shorter answers (1024 tokens): memory is critically short
         conversations remember less (4096 tokens): memory is critically short
         prompts are read in smaller steps (512 tokens): memory is critically short
-        no speculation: memory is critically short
+        speculative decoding is off: memory is critically short
         models unload at once: memory is critically short
         # thrashing
         shorter answers (1024 tokens): memory is being moved to disk
@@ -60,20 +58,20 @@ fn every_level_of_every_signal_says_what_it_costs_and_why() {
         # serious
         shorter answers (1024 tokens): this computer is hot
         prompts are read in smaller steps (256 tokens): this computer is hot
-        no speculation: this computer is hot
+        speculative decoding is off: this computer is hot
         text appears in larger steps (every 100 ms): this computer is hot
         a smaller model is suggested: this computer is hot
         # overheated
         new questions wait: this computer is too hot
         shorter answers (1024 tokens): this computer is too hot
         prompts are read in smaller steps (256 tokens): this computer is too hot
-        no speculation: this computer is too hot
+        speculative decoding is off: this computer is too hot
         text appears in larger steps (every 100 ms): this computer is too hot
         a smaller model is suggested: this computer is too hot
         # low-power
         shorter answers (1024 tokens): Low Power Mode
         conversations remember less (4096 tokens): Low Power Mode
-        no speculation: Low Power Mode
+        speculative decoding is off: Low Power Mode
         text appears in larger steps (every 100 ms): Low Power Mode
         models unload after 90 s unused: Low Power Mode
         a smaller model is suggested: Low Power Mode
@@ -84,7 +82,7 @@ fn every_level_of_every_signal_says_what_it_costs_and_why() {
 }
 
 #[test]
-fn where_several_apply_each_limit_names_the_tightest() {
+fn with_several_signals_each_limit_shows_the_strictest() {
     check(
         64,
         "default",
@@ -93,7 +91,7 @@ fn where_several_apply_each_limit_names_the_tightest() {
         shorter answers (1024 tokens): memory is short
         conversations remember less (4096 tokens): memory is short
         prompts are read in smaller steps (256 tokens): this computer is hot
-        no speculation: this computer is hot
+        speculative decoding is off: this computer is hot
         text appears in larger steps (every 100 ms): this computer is hot
         models unload after 60 s unused: memory is short
         a smaller model is suggested: this computer is hot
@@ -103,7 +101,7 @@ fn where_several_apply_each_limit_names_the_tightest() {
         shorter answers (1024 tokens): memory is critically short
         conversations remember less (4096 tokens): memory is critically short
         prompts are read in smaller steps (256 tokens): this computer is too hot
-        no speculation: memory is critically short
+        speculative decoding is off: memory is critically short
         text appears in larger steps (every 100 ms): this computer is too hot
         models unload at once: memory is critically short
         a smaller model is suggested: this computer is too hot
@@ -111,22 +109,22 @@ fn where_several_apply_each_limit_names_the_tightest() {
     );
 }
 
-/// It is named before whatever the machine says.
+/// A pause is shown before the limits of signals.
 #[test]
 fn a_pause_is_a_limit_like_any_other() {
     let mut governor = Governor::new(&machine(24), &tuning("default"));
     governor.observe(signals("overheated"), std::time::Duration::ZERO);
     let before = governor.allowance().clone();
-    governor.pause(true);
-    let first = governor.allowance().restraints[0].to_string();
+    governor.set_paused(true);
+    let first = governor.allowance().limits[0].to_string();
     assert_eq!(first, "new questions wait: you paused it");
-    governor.pause(false);
+    governor.set_paused(false);
     assert_eq!(*governor.allowance(), before);
 }
 
 /// D071, D084.
 #[test]
-fn the_idle_wait_names_the_machine_or_the_setting_that_chose_it() {
+fn the_idle_limit_shows_the_machine_or_the_setting_as_its_reason() {
     check(
         16,
         "default",

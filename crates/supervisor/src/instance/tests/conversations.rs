@@ -1,12 +1,12 @@
-//! A conversation on its whole road: socket, driver, core, wire, the child's own loop, and a file in
-//! the data folder.
+//! Tests of saved states through all layers: socket, driver, core, protocol, the child's own loop,
+//! and files in the data folder.
 
 use transom_engine::test_support::WEIGHT_BYTES;
 
 use super::*;
 
 #[tokio::test]
-async fn a_guests_conversation_goes_on_after_its_model_made_room() {
+async fn a_clients_conversation_continues_after_an_eviction() {
     let data = data_folder();
     let start = || {
         supervisor(
@@ -16,50 +16,51 @@ async fn a_guests_conversation_goes_on_after_its_model_made_room() {
         )
     };
     let owner = in_time(open(data.path(), start)).await.unwrap();
-    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
+    let client = in_time(connect(data.path())).await.unwrap().unwrap();
     let n_kept = || {
         let folder = std::fs::read_dir(data.path().join("cache/saved-states"));
         folder.unwrap().count()
     };
 
-    finish(&mut guest.ask(ask("chat"))).await;
-    guest.tune(Tuning {
+    finish(&mut client.submit(generate_request("chat"))).await;
+    client.set_tuning(Tuning {
         memory_budget_bytes: Some(WEIGHT_BYTES / 2),
         ..Tuning::default()
     });
-    let status = status_where(&guest, |status| status.models.is_empty()).await;
+    let status = status_where(&client, |status| status.models.is_empty()).await;
     assert_eq!(n_kept(), 1, "{:?}", status.last_unload);
 
-    guest.tune(Tuning::default());
-    finish(&mut guest.ask(ask("chat"))).await;
-    let status = status_where(&guest, is_idle).await;
-    let n_said = ask_tokens() + 3;
+    client.set_tuning(Tuning::default());
+    finish(&mut client.submit(generate_request("chat"))).await;
+    let status = status_where(&client, is_idle).await;
+    let n_said = prompt_tokens() + 3;
     assert_eq!((status.models[0].restored_tokens, n_kept()), (n_said, 0));
 
-    guest.tune(Tuning {
+    client.set_tuning(Tuning {
         memory_budget_bytes: Some(WEIGHT_BYTES / 2),
         ..Tuning::default()
     });
-    status_where(&guest, |status| status.models.is_empty()).await;
+    status_where(&client, |status| status.models.is_empty()).await;
     assert_eq!(n_kept(), 1);
     in_time(owner.close()).await;
-    assert_eq!(n_kept(), 0, "it is private text");
+    assert_eq!(n_kept(), 0, "saved states contain private text");
 }
 
-/// Tokens of the prompt that [`ask`] asks: the scripted engine counts bytes.
-fn ask_tokens() -> usize {
-    match ask("chat").work {
+/// Returns the number of tokens in the prompt of [`generate_request`]: the scripted engine counts
+/// bytes.
+fn prompt_tokens() -> usize {
+    match generate_request("chat").work {
         Work::Generate(request) => match request.prompt {
             transom_engine::Prompt::Text(text) => text.len(),
             other => panic!("{other:?}"),
         },
-        Work::Load => panic!("an ask for an answer"),
+        Work::Load => panic!("not a load request"),
     }
 }
 
-/// Prompts of the supervisor's own callers and of others go the same way.
+/// Prompts of the owner and of clients are handled in the same way.
 #[tokio::test]
-async fn a_guest_has_conversations_forgotten() {
+async fn a_client_can_delete_saved_conversations() {
     let data = data_folder();
     std::fs::create_dir(data.path().join("conversations")).unwrap();
     std::fs::write(data.path().join("conversations/old"), "text").unwrap();
@@ -72,32 +73,32 @@ async fn a_guest_has_conversations_forgotten() {
     };
     let owner = in_time(open(data.path(), start)).await.unwrap();
     assert!(!data.path().join("conversations").exists(), "the old place");
-    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
+    let client = in_time(connect(data.path())).await.unwrap().unwrap();
     let saved = data.path().join("cache/saved-states");
     let n_saved = || std::fs::read_dir(&saved).unwrap().count();
     let unload_saving = async || {
-        guest.tune(Tuning {
+        client.set_tuning(Tuning {
             memory_budget_bytes: Some(WEIGHT_BYTES / 2),
             ..Tuning::default()
         });
-        status_where(&guest, |status| status.models.is_empty()).await;
-        guest.tune(Tuning::default());
-        // It is answered after all that was done to files.
-        let nobody = Unload::Model("nobody".to_owned());
-        in_time(guest.unload(nobody)).await.unwrap();
+        status_where(&client, |status| status.models.is_empty()).await;
+        client.set_tuning(Tuning::default());
+        // The reply follows all file operations.
+        let nobody = ModelSelector::Model("nobody".to_owned());
+        in_time(client.unload(nobody)).await.unwrap();
     };
 
-    finish(&mut guest.ask(ask("chat"))).await;
+    finish(&mut client.submit(generate_request("chat"))).await;
     unload_saving().await;
     assert_eq!(n_saved(), 1);
-    guest.forget_conversations();
-    in_time(guest.unload(Unload::Model("nobody".to_owned())))
+    client.forget_conversations();
+    in_time(client.unload(ModelSelector::Model("nobody".to_owned())))
         .await
         .unwrap();
     assert_eq!(n_saved(), 0);
 
-    finish(&mut guest.ask(ask("chat"))).await;
-    guest.forget_conversations();
+    finish(&mut client.submit(generate_request("chat"))).await;
+    client.forget_conversations();
     unload_saving().await;
     assert_eq!(n_saved(), 0);
     in_time(owner.close()).await;

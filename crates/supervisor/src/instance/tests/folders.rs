@@ -1,4 +1,4 @@
-//! The data folder: what is found there, and what is refused.
+//! Tests of the data folder.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -15,7 +15,7 @@ async fn refusal(data: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_is_made_for_its_user_alone() {
+async fn a_missing_folder_is_created_for_its_user_only() {
     let parent = data_folder();
     let data = parent.path().join("new").join("transom");
     assert!(connect(&data).await.unwrap().is_none());
@@ -27,15 +27,18 @@ async fn a_folder_that_is_not_there_is_made_for_its_user_alone() {
 }
 
 #[tokio::test]
-async fn what_a_crashed_owner_left_is_swept_away() {
+async fn files_of_a_crashed_owner_are_replaced() {
     let data = data_folder();
     drop(UnixListener::bind(data.path().join("transom.sock")).unwrap());
     fs::write(data.path().join("transom.lock"), "1\n").unwrap();
     assert!(connect(data.path()).await.unwrap().is_none());
     let owner = open_with(data.path(), &workers(2)).await;
     assert!(owner.is_own());
-    let guest = connect(data.path()).await.unwrap().unwrap();
-    assert_eq!(finish(&mut guest.ask(ask("chat"))).await.0, "0 1 ");
+    let client = connect(data.path()).await.unwrap().unwrap();
+    assert_eq!(
+        finish(&mut client.submit(generate_request("chat"))).await.0,
+        "0 1 "
+    );
     let lock = fs::read_to_string(data.path().join("transom.lock")).unwrap();
     assert_eq!(lock, format!("{}\n", std::process::id()));
     owner.close().await;
@@ -65,7 +68,7 @@ async fn a_folder_of_another_user_is_refused() {
 }
 
 #[tokio::test]
-async fn a_file_in_the_folders_place_is_refused() {
+async fn a_file_instead_of_the_folder_is_refused() {
     let parent = data_folder();
     let data = parent.path().join("file");
     fs::write(&data, "").unwrap();
@@ -75,30 +78,35 @@ async fn a_file_in_the_folders_place_is_refused() {
 }
 
 #[tokio::test]
-async fn where_no_socket_can_be_made_the_owner_runs_alone() {
+async fn without_a_socket_the_supervisor_is_not_shared() {
     let data = data_folder();
     fs::create_dir(data.path().join("transom.sock")).unwrap();
     let owner = open_with(data.path(), &workers(2)).await;
     assert!(owner.is_own());
-    let why = owner.why_unshared().unwrap().to_string();
+    let why = owner.sharing_error().unwrap().to_string();
     assert!(why.contains("transom.sock"), "{why}");
-    assert_eq!(finish(&mut owner.handle().ask(ask("chat"))).await.0, "0 1 ");
+    assert_eq!(
+        finish(&mut owner.handle().submit(generate_request("chat")))
+            .await
+            .0,
+        "0 1 "
+    );
     assert!(
-        Lock::take(data.path()).unwrap().is_none(),
+        InstanceLock::take(data.path()).unwrap().is_none(),
         "it has the lock"
     );
     in_time(owner.close()).await;
-    assert!(Lock::take(data.path()).unwrap().is_some());
+    assert!(InstanceLock::take(data.path()).unwrap().is_some());
 }
 
 #[tokio::test]
-async fn a_path_too_long_for_a_socket_leaves_the_owner_alone_with_advice() {
+async fn with_a_path_too_long_for_a_socket_the_supervisor_is_not_shared() {
     let parent = data_folder();
     let data = parent.path().join("x".repeat(100));
     fs::create_dir(&data).unwrap();
     fs::set_permissions(&data, Permissions::from_mode(0o700)).unwrap();
     let owner = open_with(&data, &workers(2)).await;
-    let message = owner.why_unshared().unwrap().to_string();
+    let message = owner.sharing_error().unwrap().to_string();
     assert_eq!(refusal(&data).await, message);
     in_time(owner.close()).await;
     assert!(message.contains("transom.sock is too long"), "{message}");

@@ -1,7 +1,7 @@
-//! Messages have the shapes that the number of the protocol stands for.
+//! Tests that the messages have the shapes recorded for this version of the protocol.
 //!
-//! Rule: each kind of message is here. The matches without a wildcard are there so that a new one
-//! does not compile until it is added.
+//! Rule: every kind of message is listed. The matches have no wildcard, so a new variant does not
+//! compile until it is added here.
 
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
@@ -12,25 +12,25 @@ use transom_engine::{
 use transom_engine_host::WorkerEnd;
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 
-use super::protocol::{Hello, PROTOCOL, ToClient, ToServer, Welcome};
+use super::protocol::{ClientMessage, Hello, PROTOCOL, ServerMessage, Welcome};
 use super::*;
-use crate::answer::AnswerEvent;
 use crate::core::Core;
-use crate::governor::{Because, Limit, Restraint};
-use crate::request::{AskId, Correction, Role};
-use crate::status::{ModelStatus, PassedOver, QueuedAsk, UnloadReason, UnloadRecord};
+use crate::governor::{ActiveLimit, Limit, LimitReason};
+use crate::request::{Correction, RequestId, Role};
+use crate::response::ResponseEvent;
+use crate::status::{ModelStatus, PassedOver, QueuedRequest, UnloadReason, UnloadRecord};
 
-const ID: AskId = AskId(1);
+const ID: RequestId = RequestId(1);
 
 fn hellos() -> Vec<Hello> {
     let welcomes = [
-        Welcome::From(ID),
+        Welcome::Accepted(ID),
         Welcome::Refused("why".to_owned()),
         Welcome::Closing,
     ];
     for welcome in &welcomes {
         match welcome {
-            Welcome::From(_) | Welcome::Refused(_) | Welcome::Closing => {}
+            Welcome::Accepted(_) | Welcome::Refused(_) | Welcome::Closing => {}
         }
     }
     let welcomes = welcomes.into_iter().map(Some).chain([None]);
@@ -44,49 +44,49 @@ fn hellos() -> Vec<Hello> {
     welcomes.map(hello).collect()
 }
 
-fn to_server() -> Vec<ToServer> {
-    let mut generate = ask("chat");
+fn client_messages() -> Vec<ClientMessage> {
+    let mut generate = generate_request("chat");
     generate.model.context_length = Some(1);
     generate.model.kv_cache = KvCacheChoice::Small;
     generate.model.corrections = vec![Correction {
         path: "path".into(),
         bytes: 1,
     }];
-    let load = ask_for("chat", Work::Load);
+    let load = request_for("chat", Work::Load);
     let messages = vec![
-        ToServer::Ask {
+        ClientMessage::Request {
             id: ID,
-            ask: Box::new(generate),
+            request: Box::new(generate),
         },
-        ToServer::Ask {
+        ClientMessage::Request {
             id: ID,
-            ask: Box::new(load),
+            request: Box::new(load),
         },
-        ToServer::Cancel { id: ID },
-        ToServer::Unload {
+        ClientMessage::Cancel { id: ID },
+        ClientMessage::Unload {
             number: 1,
-            which: Unload::All,
+            which: ModelSelector::All,
         },
-        ToServer::Unload {
+        ClientMessage::Unload {
             number: 1,
-            which: Unload::Model("chat".to_owned()),
+            which: ModelSelector::Model("chat".to_owned()),
         },
-        ToServer::Tune {
+        ClientMessage::SetTuning {
             tuning: Tuning::default(),
         },
-        ToServer::Pause { is_paused: true },
-        ToServer::ForgetConversations,
-        ToServer::Unknown,
+        ClientMessage::SetPaused { is_paused: true },
+        ClientMessage::ForgetConversations,
+        ClientMessage::Unknown,
     ];
     for message in &messages {
         match message {
-            ToServer::Ask { .. }
-            | ToServer::Cancel { .. }
-            | ToServer::Unload { .. }
-            | ToServer::Tune { .. }
-            | ToServer::Pause { .. }
-            | ToServer::ForgetConversations
-            | ToServer::Unknown => {}
+            ClientMessage::Request { .. }
+            | ClientMessage::Cancel { .. }
+            | ClientMessage::Unload { .. }
+            | ClientMessage::SetTuning { .. }
+            | ClientMessage::SetPaused { .. }
+            | ClientMessage::ForgetConversations
+            | ClientMessage::Unknown => {}
         }
     }
     messages
@@ -107,31 +107,31 @@ fn info() -> ModelInfo {
     }
 }
 
-fn becauses() -> Vec<Because> {
+fn limit_reasons() -> Vec<LimitReason> {
     let all = vec![
-        Because::Memory {
+        LimitReason::Memory {
             pressure: MemoryPressure::Warning,
         },
-        Because::Thrashing,
-        Because::Heat {
+        LimitReason::Thrashing,
+        LimitReason::Heat {
             state: ThermalState::Serious,
         },
-        Because::LowPower,
-        Because::Battery,
-        Because::SmallMachine,
-        Because::Setting,
-        Because::Paused,
+        LimitReason::LowPower,
+        LimitReason::Battery,
+        LimitReason::SmallMachine,
+        LimitReason::Setting,
+        LimitReason::Paused,
     ];
     for because in &all {
         match because {
-            Because::Memory { .. }
-            | Because::Thrashing
-            | Because::Heat { .. }
-            | Because::LowPower
-            | Because::Battery
-            | Because::SmallMachine
-            | Because::Setting
-            | Because::Paused => {}
+            LimitReason::Memory { .. }
+            | LimitReason::Thrashing
+            | LimitReason::Heat { .. }
+            | LimitReason::LowPower
+            | LimitReason::Battery
+            | LimitReason::SmallMachine
+            | LimitReason::Setting
+            | LimitReason::Paused => {}
         }
     }
     all
@@ -144,9 +144,9 @@ fn unload_reasons() -> Vec<UnloadReason> {
         UnloadReason::Replaced,
         UnloadReason::Paused,
         UnloadReason::Pressure {
-            because: Because::Thrashing,
+            reason: LimitReason::Thrashing,
         },
-        UnloadReason::Asked,
+        UnloadReason::Requested,
         UnloadReason::LoadEnded,
         UnloadReason::Fault,
         UnloadReason::Quit,
@@ -158,7 +158,7 @@ fn unload_reasons() -> Vec<UnloadReason> {
             | UnloadReason::Replaced
             | UnloadReason::Paused
             | UnloadReason::Pressure { .. }
-            | UnloadReason::Asked
+            | UnloadReason::Requested
             | UnloadReason::LoadEnded
             | UnloadReason::Fault
             | UnloadReason::Quit => {}
@@ -187,7 +187,7 @@ fn status() -> Status {
         },
         PhaseStatus::Ready,
         PhaseStatus::Generating {
-            ask: ID,
+            request_id: ID,
             is_stopping: true,
         },
     ];
@@ -222,14 +222,14 @@ fn status() -> Status {
     let nothing = Core::new(&test_support::hardware(), Tuning::default());
     let mut status = nothing.status(Duration::ZERO);
     status.models = phases.into_iter().map(model).collect();
-    status.queue = vec![QueuedAsk {
-        ask: ID,
+    status.queue = vec![QueuedRequest {
+        request_id: ID,
         model: "name".to_owned(),
     }];
     status.signals = SystemSignals::default();
-    let because = Because::LowPower;
-    let restraint = |limit| Restraint { limit, because };
-    status.allowance.restraints = limits.into_iter().map(restraint).collect();
+    let reason = LimitReason::LowPower;
+    let active = |limit| ActiveLimit { limit, reason };
+    status.allowance.limits = limits.into_iter().map(active).collect();
     status.last_unload = Some(UnloadRecord {
         name: "name".to_owned(),
         why: UnloadReason::Idle,
@@ -245,52 +245,52 @@ fn status() -> Status {
 fn outcomes() -> Vec<Outcome> {
     let name = || "name".to_owned();
     let errors = vec![
-        AskError::Engine {
+        RequestError::Engine {
             source: EngineError::EmptyPrompt,
         },
-        AskError::NoFormRuns {
+        RequestError::NoVariantRuns {
             name: name(),
-            forms: vec![passed_over()],
+            variants: vec![passed_over()],
         },
-        AskError::Busy { waiting: 1 },
-        AskError::TooLarge {
+        RequestError::Busy { waiting: 1 },
+        RequestError::TooLarge {
             name: name(),
             need: MemoryNeed::default(),
             budget_bytes: 1,
             in_use_bytes: 1,
             context_that_fits: Some(1),
         },
-        AskError::Held {
-            because: Because::Thrashing,
+        RequestError::Blocked {
+            reason: LimitReason::Thrashing,
             retry_after: Duration::ZERO,
         },
-        AskError::WorkerGone {
+        RequestError::WorkerGone {
             end: WorkerEnd::AsTold,
             during: "loading".to_owned(),
         },
-        AskError::Shed { name: name() },
-        AskError::Stuck {
+        RequestError::Shed { name: name() },
+        RequestError::Stuck {
             name: name(),
             process_id: 1,
             held_bytes: 1,
         },
-        AskError::Unloaded,
-        AskError::Quitting,
-        AskError::InstanceGone { reason: name() },
+        RequestError::Unloaded,
+        RequestError::Quitting,
+        RequestError::InstanceGone { reason: name() },
     ];
     for error in &errors {
         match error {
-            AskError::Engine { .. }
-            | AskError::NoFormRuns { .. }
-            | AskError::Busy { .. }
-            | AskError::TooLarge { .. }
-            | AskError::Held { .. }
-            | AskError::WorkerGone { .. }
-            | AskError::Shed { .. }
-            | AskError::Stuck { .. }
-            | AskError::Unloaded
-            | AskError::Quitting
-            | AskError::InstanceGone { .. } => {}
+            RequestError::Engine { .. }
+            | RequestError::NoVariantRuns { .. }
+            | RequestError::Busy { .. }
+            | RequestError::TooLarge { .. }
+            | RequestError::Blocked { .. }
+            | RequestError::WorkerGone { .. }
+            | RequestError::Shed { .. }
+            | RequestError::Stuck { .. }
+            | RequestError::Unloaded
+            | RequestError::Quitting
+            | RequestError::InstanceGone { .. } => {}
         }
     }
     let failed = errors.into_iter().map(|error| Outcome::Failed { error });
@@ -306,7 +306,7 @@ fn outcomes() -> Vec<Outcome> {
     ended.into_iter().chain(failed).collect()
 }
 
-fn answers() -> Vec<AnswerEvent> {
+fn answers() -> Vec<ResponseEvent> {
     let tokens = [
         TokenEvent::Started {
             prompt_tokens: 1,
@@ -325,61 +325,61 @@ fn answers() -> Vec<AnswerEvent> {
         total_bytes: 1,
     };
     let mut all = vec![
-        AnswerEvent::Queued {
+        ResponseEvent::Queued {
             position: 1,
-            held: None,
+            blocked_by: None,
         },
-        AnswerEvent::Loading {
+        ResponseEvent::Loading {
             progress: Some(progress),
         },
     ];
-    let held = |because| AnswerEvent::Queued {
+    let held = |because| ResponseEvent::Queued {
         position: 1,
-        held: Some(because),
+        blocked_by: Some(because),
     };
-    all.extend(becauses().into_iter().map(held));
-    all.extend(tokens.map(|event| AnswerEvent::Token { event }));
-    let ended = |outcome| AnswerEvent::Ended { outcome };
+    all.extend(limit_reasons().into_iter().map(held));
+    all.extend(tokens.map(|event| ResponseEvent::Token { event }));
+    let ended = |outcome| ResponseEvent::Ended { outcome };
     all.extend(outcomes().into_iter().map(ended));
     all
 }
 
-fn to_client() -> Vec<ToClient> {
+fn server_messages() -> Vec<ServerMessage> {
     let records = vec![status().last_unload.unwrap()];
     let mut messages = vec![
-        ToClient::Status {
+        ServerMessage::Status {
             status: Box::new(status()),
         },
-        ToClient::Unloaded {
+        ServerMessage::Unloaded {
             number: 1,
             result: Ok(records),
         },
-        ToClient::Unloaded {
+        ServerMessage::Unloaded {
             number: 1,
-            result: Err(AskError::Quitting),
+            result: Err(RequestError::Quitting),
         },
-        ToClient::Unknown,
+        ServerMessage::Unknown,
     ];
-    let answer = |event| ToClient::Answer { id: ID, event };
-    messages.extend(answers().into_iter().map(answer));
+    let response = |event| ServerMessage::Response { id: ID, event };
+    messages.extend(answers().into_iter().map(response));
     for message in &messages {
         match message {
-            ToClient::Status { .. }
-            | ToClient::Answer { .. }
-            | ToClient::Unloaded { .. }
-            | ToClient::Unknown => {}
+            ServerMessage::Status { .. }
+            | ServerMessage::Response { .. }
+            | ServerMessage::Unloaded { .. }
+            | ServerMessage::Unknown => {}
         }
     }
     messages
 }
 
 #[test]
-fn messages_between_programs_change_only_with_the_protocol() {
+fn messages_change_only_with_the_protocol_version() {
     let hellos = hellos();
-    let (to_server, to_client) = (to_server(), to_client());
+    let (client_messages, server_messages) = (client_messages(), server_messages());
     let shapes: Vec<Value> = (hellos.iter().map(shape))
-        .chain(to_server.iter().map(shape))
-        .chain(to_client.iter().map(shape))
+        .chain(client_messages.iter().map(shape))
+        .chain(server_messages.iter().map(shape))
         .collect();
     let file = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -1,44 +1,44 @@
-//! A worker that says what it was told to, or nothing.
+//! A simulated worker that replies to its commands, or hangs.
 
 use std::collections::VecDeque;
 
 use transom_engine_host::WorkerEnd;
 
 use crate::core::WorkerEvent;
-use crate::request::AskId;
+use crate::request::RequestId;
 
-/// A worker as the world knows it.
+/// The state of a worker.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scripted {
-    /// What it will say next, in order.
-    pub(super) words: VecDeque<WorkerEvent>,
-    pub(super) job: Option<AskId>,
+pub(super) struct SimulatedWorker {
+    /// Its next events, in order.
+    pub(super) pending_events: VecDeque<WorkerEvent>,
+    pub(super) job: Option<RequestId>,
     pub(super) has_memory: bool,
     pub(super) is_loaded: bool,
-    /// It was told to end its load or job, and has not.
+    /// It was told to end its load or job, and has not done so.
     pub(super) is_stopped: bool,
-    /// It was told to free its model.
+    /// It was told to drop its model.
     pub(super) is_freeing: bool,
     pub(super) is_released: bool,
     pub(super) is_killed: bool,
-    /// It says nothing more until it is killed.
+    /// It sends nothing until it is killed.
     pub(super) is_silent: bool,
     /// A kill does not end it.
-    pub(super) is_immortal: bool,
+    pub(super) cannot_be_killed: bool,
     pub(super) is_stuck: bool,
     pub(super) is_broken: bool,
 }
 
-impl Scripted {
-    /// It was told to go, or is to be gone.
-    pub(super) fn is_leaving(&self) -> bool {
+impl SimulatedWorker {
+    /// Returns true if it was told to end in any way.
+    pub(super) fn is_ending(&self) -> bool {
         let ends_load = self.is_stopped && !self.is_loaded;
         ends_load || self.is_freeing || self.is_released || self.is_killed
     }
 
-    /// How its process ends, or does not, when it is killed.
-    pub(super) fn death(&self, end: WorkerEnd) -> WorkerEvent {
-        match self.is_immortal {
+    /// Returns the event that follows when its process is killed.
+    pub(super) fn end_event(&self, end: WorkerEnd) -> WorkerEvent {
+        match self.cannot_be_killed {
             false => WorkerEvent::Gone(end),
             true => WorkerEvent::Stuck {
                 process_id: 4711,

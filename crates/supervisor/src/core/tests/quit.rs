@@ -1,4 +1,4 @@
-//! The end of the program, from every state.
+//! Tests of a quit in every phase.
 
 use super::timeline::check;
 
@@ -7,23 +7,23 @@ fn quit_with_nothing_loaded_is_done_at_once() {
     check(
         "
         0s quit
-        → forget all
+        → delete states of all
         0s show
         → done
-        1s ask 1 chat
+        1s request 1 chat
         → 1 ENDED quitting
         ",
     );
 }
 
 #[test]
-fn quit_while_measuring() {
+fn quit_while_measuring_releases_the_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s quit
-        → forget all, 1 ENDED quitting, release w1, asleep
+        → delete states of all, 1 ENDED quitting, release w1, asleep
         1s w1 gone
         1s show
         → done
@@ -32,15 +32,15 @@ fn quit_while_measuring() {
 }
 
 #[test]
-fn quit_while_loading() {
+fn quit_while_loading_stops_the_load() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         1s quit
-        → forget all, 1 ENDED quitting, stop w1 load Canceled, asleep
+        → delete states of all, 1 ENDED quitting, stop w1 load Canceled, asleep
         2s w1 failed stopped
         → release w1
         2s w1 gone
@@ -51,10 +51,10 @@ fn quit_while_loading() {
 }
 
 #[test]
-fn quit_while_ready() {
+fn quit_while_ready_unloads_the_model() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -63,8 +63,8 @@ fn quit_while_ready() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s quit
-        → forget all, unload w1
-        6s ask 2 chat
+        → delete states of all, unload w1
+        6s request 2 chat
         → 2 ENDED quitting
         7s w1 freed 100
         → release w1
@@ -76,20 +76,20 @@ fn quit_while_ready() {
 }
 
 #[test]
-fn quit_while_generating_settles_first() {
+fn quit_while_generating_waits_for_the_job_to_settle() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
+        3s request 2 chat
+        → 2 queued at 1
         4s quit
-        → forget all, 2 ENDED quitting, stop w1 1 Canceled
-        5s w1 ended 1 cancelled
+        → delete states of all, 2 ENDED quitting, stop w1 1 Canceled
+        5s w1 ended 1 canceled
         → 1 ENDED Canceled, unload w1, asleep
         5s w1 freed 100
         → release w1
@@ -101,33 +101,33 @@ fn quit_while_generating_settles_first() {
 }
 
 #[test]
-fn quit_while_generating_kills_what_does_not_settle() {
+fn quit_while_generating_kills_a_job_that_does_not_settle() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
         4s quit
-        → forget all, stop w1 1 Canceled
+        → delete states of all, stop w1 1 Canceled
         5s quit
-        → forget all
+        → delete states of all
         7s wait
         → 1 ENDED quitting, kill w1, asleep
         8s w1 died
         8s show
-        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 3 s and was ended, while stopping; what was written stays, and asking again starts a new one; done
+        → unloaded chat (Quit), held Some(3180800000), freed None, by force true, took 1s; error: chat: the model's process did not respond for 3 s and was ended, while stopping; ask again to restart the model; done
         ",
     );
 }
 
 #[test]
-fn quit_while_unloading() {
+fn quit_while_unloading_waits_for_the_process() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -136,14 +136,14 @@ fn quit_while_unloading() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload chat
-        → forget chat, unload w1
+        → delete states of chat, unload w1
         7s quit
-        → forget all
+        → delete states of all
         8s w1 freed 100
         → release w1
         8s w1 gone
         8s show
-        → unloaded chat (Asked), held Some(3180800000), freed Some(3180800000), by force false, took 2s; done
+        → unloaded chat (Requested), held Some(3180800000), freed Some(3180800000), by force false, took 2s; done
         ",
     );
 }

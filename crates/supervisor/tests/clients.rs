@@ -1,14 +1,16 @@
-//! Programs that come and go, hundreds of times. Alone in its program, since it counts what the
-//! process holds.
+//! Connects and disconnects hundreds of clients. This test has its own program, because it counts
+//! the resources of the process.
 
 use std::time::Duration;
 
 use transom_signals::ScriptedSignals;
 use transom_supervisor::instance::{self, Connection};
-use transom_supervisor::test_support::{ScriptedWorkers, WorkerScript, ask, supervisor};
-use transom_supervisor::{AnswerEvent, Tuning};
+use transom_supervisor::test_support::{
+    ScriptedWorkers, WorkerScript, generate_request, supervisor,
+};
+use transom_supervisor::{ResponseEvent, Tuning};
 
-const N_GUESTS: usize = 300;
+const N_CLIENTS: usize = 300;
 
 fn n_descriptors() -> usize {
     let folder = std::fs::read_dir("/proc/self/fd").or_else(|_| std::fs::read_dir("/dev/fd"));
@@ -21,7 +23,7 @@ fn n_tasks() -> usize {
         .num_alive_tasks()
 }
 
-/// Lets go of everything that is on its way out.
+/// Waits until tasks that are ending have ended.
 async fn until_there_are(n_wanted: usize) {
     let fewer = async {
         while n_tasks() > n_wanted {
@@ -33,7 +35,7 @@ async fn until_there_are(n_wanted: usize) {
 }
 
 #[tokio::test]
-async fn guests_that_come_and_go_leave_nothing_behind() {
+async fn clients_that_come_and_go_leak_nothing() {
     let data = tempfile::tempdir().unwrap();
     let workers = ScriptedWorkers::all(WorkerScript {
         load_time: Duration::ZERO,
@@ -50,21 +52,22 @@ async fn guests_that_come_and_go_leave_nothing_behind() {
     let owner = instance::open(data.path(), start).await.unwrap();
     assert!(owner.is_own());
     let mut before = None;
-    for number in 0..N_GUESTS {
-        let guest = instance::open(data.path(), || panic!("there is an owner"));
-        let guest = guest.await.unwrap();
-        let mut answer = guest.handle().ask(ask("chat"));
-        // Every third leaves in the middle.
-        while let Some(event) = answer.next().await {
-            if number % 3 == 0 && matches!(event, AnswerEvent::Token { .. }) {
+    for number in 0..N_CLIENTS {
+        let client = instance::open(data.path(), || panic!("there is an owner"));
+        let client = client.await.unwrap();
+        let mut response = client.handle().submit(generate_request("chat"));
+        // Every third client disconnects in the middle of its response.
+        while let Some(event) = response.next().await {
+            if number % 3 == 0 && matches!(event, ResponseEvent::Token { .. }) {
                 break;
             }
         }
-        drop(answer);
-        Connection::close(guest).await;
+        drop(response);
+        Connection::close(client).await;
         match before {
             None => {
-                // The owner, its saved states, its socket, the worker and two that forward stay.
+                // These tasks stay: the owner's driver, saved states and socket, the worker, and
+                // two that forward its messages.
                 until_there_are(6).await;
                 before = Some((n_tasks(), n_descriptors()));
             }
@@ -72,7 +75,7 @@ async fn guests_that_come_and_go_leave_nothing_behind() {
         }
     }
     assert_eq!(before, Some((n_tasks(), n_descriptors())));
-    assert_eq!(owner.n_remote_asks(), 0);
+    assert_eq!(owner.n_remote_requests(), 0);
     assert_eq!(workers.n_started(), 1);
     owner.close().await;
     until_there_are(0).await;

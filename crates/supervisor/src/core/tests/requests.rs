@@ -1,13 +1,13 @@
-//! Asks: the queue, its order, its bounds, and how people change their minds.
+//! Tests of requests: the queue, its order, its limit, and cancellation.
 
 use super::timeline::check;
 
-/// D072, D074, D095: loaded on demand, kept awake only while it works.
+/// D072, D074, D095: loaded on demand; kept awake only during work.
 #[test]
-fn an_ask_loads_its_model_and_the_next_finds_it_ready() {
+fn a_request_loads_its_model_and_the_next_one_uses_it() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
         → load w1 chat 8192
@@ -17,7 +17,7 @@ fn an_ask_loads_its_model_and_the_next_finds_it_ready() {
         → generate w1 1
         9s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        20s ask 2 chat
+        20s request 2 chat
         → generate w1 2, awake
         21s w1 ended 2 well
         → 2 ENDED Stop, asleep
@@ -29,21 +29,21 @@ fn an_ask_loads_its_model_and_the_next_finds_it_ready() {
 
 /// D062.
 #[test]
-fn one_answer_runs_at_a_time_and_the_others_know_their_places() {
+fn one_job_runs_at_a_time_and_queued_requests_know_their_position() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
-        3s ask 3 embed
-        → 3 waits at 2
+        3s request 2 chat
+        → 2 queued at 1
+        3s request 3 embed
+        → 3 queued at 2
         4s w1 ended 1 well
-        → 1 ENDED Stop, generate w1 2, 3 waits at 1
+        → 1 ENDED Stop, generate w1 2, 3 queued at 1
         5s w1 ended 2 well
         → 2 ENDED Stop, start w2, measure w2 embed 8192, 3 loading
         5s w2 measured
@@ -57,78 +57,78 @@ fn one_answer_runs_at_a_time_and_the_others_know_their_places() {
 }
 
 #[test]
-fn the_queue_is_bounded_and_the_next_is_refused_as_busy() {
+fn a_request_beyond_the_queue_limit_fails_as_busy() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
-        3s ask 3 chat
-        → 3 waits at 2
-        3s ask 4 chat
+        3s request 2 chat
+        → 2 queued at 1
+        3s request 3 chat
+        → 3 queued at 2
+        3s request 4 chat
         → 4 ENDED busy, 2 waiting
-        3s ask 5 chat load
+        3s request 5 chat load
         → 5 ENDED loaded
         ",
     );
 }
 
 #[test]
-fn an_ask_is_served_at_once_even_when_none_may_wait() {
+fn a_request_is_served_at_once_even_if_the_queue_limit_is_zero() {
     check(
         "
         0s tune queue 0
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
-        0s ask 2 chat
+        0s request 2 chat
         → 2 ENDED busy, 0 waiting
         ",
     );
 }
 
 #[test]
-fn an_ask_that_only_loads_ends_when_the_model_is_there() {
+fn a_load_request_ends_when_the_model_is_loaded() {
     check(
         "
-        0s ask 1 chat load
+        0s request 1 chat load
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → 1 ENDED loaded, asleep
-        3s ask 2 chat
+        3s request 2 chat
         → generate w1 2, awake
-        4s ask 3 chat load
+        4s request 3 chat load
         → 3 ENDED loaded
         5s w1 ended 2 well
         → 2 ENDED Stop, asleep
-        6s ask 4 chat load
+        6s request 4 chat load
         → 4 ENDED loaded
         ",
     );
 }
 
 #[test]
-fn an_ask_cancelled_while_queued_ends_and_the_others_move_up() {
+fn a_request_canceled_while_queued_ends_and_the_others_move_up() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
-        3s ask 3 chat
-        → 3 waits at 2
+        3s request 2 chat
+        → 2 queued at 1
+        3s request 3 chat
+        → 3 queued at 2
         4s cancel 2
-        → 2 ENDED Canceled, 3 waits at 1
+        → 2 ENDED Canceled, 3 queued at 1
         4s cancel 2
         5s cancel 99
         ",
@@ -136,10 +136,10 @@ fn an_ask_cancelled_while_queued_ends_and_the_others_move_up() {
 }
 
 #[test]
-fn an_ask_cancelled_while_its_model_loads_ends_the_load() {
+fn canceling_the_only_request_stops_the_load() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
         → load w1 chat 8192
@@ -155,10 +155,10 @@ fn an_ask_cancelled_while_its_model_loads_ends_the_load() {
 }
 
 #[test]
-fn a_load_that_was_given_up_but_succeeds_is_unloaded() {
+fn a_stopped_load_that_succeeds_is_unloaded() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s w1 measured
         → load w1 chat 8192
@@ -175,10 +175,10 @@ fn a_load_that_was_given_up_but_succeeds_is_unloaded() {
 }
 
 #[test]
-fn an_ask_cancelled_while_its_model_is_measured_lets_the_worker_go() {
+fn canceling_the_only_request_while_measuring_releases_the_worker() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         1s cancel 1
         → 1 ENDED Canceled, release w1, asleep
@@ -191,19 +191,19 @@ fn an_ask_cancelled_while_its_model_is_measured_lets_the_worker_go() {
 }
 
 #[test]
-fn a_load_goes_on_while_somebody_else_waits_for_the_model() {
+fn a_load_continues_while_another_request_needs_the_model() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
-        0s ask 2 embed
-        → 2 waits at 1
-        0s ask 3 chat
-        → 3 waits at 2
+        0s request 2 embed
+        → 2 queued at 1
+        0s request 3 chat
+        → 3 queued at 2
         1s w1 measured
         → load w1 chat 8192
         2s cancel 1
-        → 1 ENDED Canceled, 2 waits at 0, 3 waits at 1
+        → 1 ENDED Canceled, 2 queued at 0, 3 queued at 1
         3s w1 loaded
         → start w2, measure w2 embed 8192, 2 loading
         3s w2 measured
@@ -217,10 +217,10 @@ fn a_load_goes_on_while_somebody_else_waits_for_the_model() {
 }
 
 #[test]
-fn a_running_answer_is_cancelled_once_and_ends_when_it_has_settled() {
+fn a_running_response_is_stopped_once_and_ends_when_its_job_has_settled() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -229,20 +229,20 @@ fn a_running_answer_is_cancelled_once_and_ends_when_it_has_settled() {
         3s cancel 1
         → stop w1 1 Canceled
         3s cancel 1
-        3s ask 2 chat
-        → 2 waits at 1
-        4s w1 ended 1 cancelled
+        3s request 2 chat
+        → 2 queued at 1
+        4s w1 ended 1 canceled
         → 1 ENDED Canceled, generate w1 2
         ",
     );
 }
 
-/// D082, D083: the model before is gone, verified, before the next one loads.
+/// D082, D083: a model loads only after the previous one is gone.
 #[test]
-fn a_crowd_of_asks_for_two_models_is_served_in_order() {
+fn many_requests_for_two_models_are_served_in_order() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -250,10 +250,10 @@ fn a_crowd_of_asks_for_two_models_is_served_in_order() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 other
+        6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
-        6s ask 3 chat
-        → 3 waits at 1
+        6s request 3 chat
+        → 3 queued at 1
         6s w2 measured
         → unload w1
         7s w1 freed 100
@@ -265,7 +265,7 @@ fn a_crowd_of_asks_for_two_models_is_served_in_order() {
         10s w2 ended 2 well
         → 2 ENDED Stop, start w3, measure w3 chat 8192, 3 loading
         10s w3 measured
-        → unload w2 keeping
+        → unload w2 saving
         11s w2 freed 100
         → release w2
         11s w2 gone
@@ -275,17 +275,17 @@ fn a_crowd_of_asks_for_two_models_is_served_in_order() {
 }
 
 #[test]
-fn the_model_is_switched_after_the_running_answer() {
+fn the_model_is_switched_after_the_running_response() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 other
-        → 2 waits at 1
+        3s request 2 other
+        → 2 queued at 1
         4s w1 ended 1 well
         → 1 ENDED Stop, start w2, measure w2 other 8192, 2 loading
         4s w2 measured
@@ -302,10 +302,10 @@ fn the_model_is_switched_after_the_running_answer() {
 
 /// D082.
 #[test]
-fn a_model_that_fits_beside_the_other_leaves_it_alone() {
+fn a_model_that_fits_next_to_another_does_not_evict_it() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -313,7 +313,7 @@ fn a_model_that_fits_beside_the_other_leaves_it_alone() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 embed
+        6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
         → load w2 embed 8192
@@ -329,10 +329,10 @@ fn a_model_that_fits_beside_the_other_leaves_it_alone() {
 
 /// D082.
 #[test]
-fn where_one_model_makes_room_enough_no_other_goes() {
+fn no_second_model_is_evicted_if_one_is_enough() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -340,7 +340,7 @@ fn where_one_model_makes_room_enough_no_other_goes() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 embed
+        6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
         → load w2 embed 8192
@@ -348,11 +348,11 @@ fn where_one_model_makes_room_enough_no_other_goes() {
         → generate w2 2
         8s w2 ended 2 well
         → 2 ENDED Stop, asleep
-        9s ask 3 chat
+        9s request 3 chat
         → generate w1 3, awake
         10s w1 ended 3 well
         → 3 ENDED Stop, asleep
-        11s ask 4 other
+        11s request 4 other
         → start w3, measure w3 other 8192, awake, 4 loading
         11s w3 measured
         → unload w1
@@ -365,27 +365,27 @@ fn where_one_model_makes_room_enough_no_other_goes() {
 }
 
 #[test]
-fn an_ask_without_a_model_file_is_refused() {
+fn a_request_without_variants_fails() {
     check(
         "
-        0s ask 1 none
+        0s request 1 none
         → 1 ENDED engine error: variants is an empty list, but must be at least one file or folder
         ",
     );
 }
 
 #[test]
-fn an_answer_that_fails_costs_nobody_else_theirs() {
+fn a_failed_response_does_not_affect_other_requests() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
         2s w1 loaded
         → generate w1 1
-        3s ask 2 chat
-        → 2 waits at 1
+        3s request 2 chat
+        → 2 queued at 1
         4s w1 ended 1 broken
         → 1 ENDED bad file, generate w1 2
         5s w1 ended 2 well
@@ -398,10 +398,10 @@ fn an_answer_that_fails_costs_nobody_else_theirs() {
 
 /// D082.
 #[test]
-fn the_model_that_was_not_used_for_longest_makes_room() {
+fn the_least_recently_used_model_is_evicted() {
     check(
         "
-        0s ask 1 embed
+        0s request 1 embed
         → start w1, measure w1 embed 8192, awake, 1 loading
         0s w1 measured
         → load w1 embed 8192
@@ -409,7 +409,7 @@ fn the_model_that_was_not_used_for_longest_makes_room() {
         → generate w1 1
         1s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        2s ask 2 embed2
+        2s request 2 embed2
         → start w2, measure w2 embed2 8192, awake, 2 loading
         2s w2 measured
         → load w2 embed2 8192
@@ -417,7 +417,7 @@ fn the_model_that_was_not_used_for_longest_makes_room() {
         → generate w2 2
         3s w2 ended 2 well
         → 2 ENDED Stop, asleep
-        4s ask 3 chat
+        4s request 3 chat
         → start w3, measure w3 chat 8192, awake, 3 loading
         4s w3 measured
         → load w3 chat 8192
@@ -425,11 +425,11 @@ fn the_model_that_was_not_used_for_longest_makes_room() {
         → generate w3 3
         5s w3 ended 3 well
         → 3 ENDED Stop, asleep
-        6s ask 4 embed
+        6s request 4 embed
         → generate w1 4, awake
         6s w1 ended 4 well
         → 4 ENDED Stop, asleep
-        7s ask 5 embed3
+        7s request 5 embed3
         → start w4, measure w4 embed3 8192, awake, 5 loading
         7s w4 measured
         → unload w2

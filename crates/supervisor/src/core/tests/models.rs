@@ -1,6 +1,6 @@
-//! The world of the tests: models of known size, and what their workers would say.
+//! The models of the tests: their sizes, and the events of their workers.
 //!
-//! The budget is 6 GB. `chat` and `other` take 4 GB each, `embed` takes 1 GB: `embed` fits beside
+//! The budget is 6 GB. `chat` and `other` take 4 GB each, `embed` takes 1 GB: `embed` fits next to
 //! either, the two chat models do not fit together.
 
 use std::collections::BTreeMap;
@@ -22,8 +22,7 @@ pub(super) const GB: u64 = 1_000_000_000;
 /// KV cache of one token in bytes.
 const KV_BYTES_PER_TOKEN: u64 = 100_000;
 
-/// KV cache of the conversation with `other`: a slow disk takes it in 2 s. The other models have
-/// none.
+/// KV cache of `other` after a response: a slow disk writes it in 2 s. The other models have none.
 const CONVERSATION_BYTES: u64 = 2 * 200_000_000;
 
 /// Footprint of a worker without a model, in bytes.
@@ -45,15 +44,16 @@ pub(super) fn tuning() -> Tuning {
         idle_unload: Some(Duration::from_secs(180)),
         memory_budget_bytes: Some(6 * GB),
         queue_limit: 2,
-        longest_hold: Duration::from_secs(30),
+        max_blocked_time: Duration::from_secs(30),
         ..Tuning::default()
     }
 }
 
-/// The model of that name. `deep` is `chat` with a context length chosen by the user, `two` comes
-/// in two variants, and `owt` is `two` with its variants the other way round, and called otherwise. `chat/20000` is `chat`
-/// with a context length of that number, `chat/full` and `chat/small` with that kind of KV cache,
-/// `chat/took+3` after uses that took 3 GB more than computed, and `chat/took-1` 1 GB less.
+/// Returns the spec of the model with this name. `deep` is `chat` with a context length chosen by
+/// the user, `two` has two variants, and `owt` is `two` with another name and its variants in
+/// reverse order. `chat/20000` is `chat` with that context length, `chat/full` and `chat/small`
+/// with that kind of KV cache, `chat/took+3` with a correction of 3 GB more than estimated, and
+/// `chat/took-1` of 1 GB less.
 pub(super) fn spec(name: &str) -> ModelSpec {
     let (name, settings) = name.split_once('/').unwrap_or((name, ""));
     let source = |path: &str| ModelSource { path: path.into() };
@@ -87,29 +87,29 @@ pub(super) fn spec(name: &str) -> ModelSpec {
     }
 }
 
-/// What the tests know of each worker: what it was last told to measure or load.
+/// The last variant and limits that each worker was told to measure or load.
 #[derive(Debug, Clone, Default)]
-pub(super) struct World {
-    models: BTreeMap<WorkerId, (ModelSource, Limits)>,
+pub(super) struct TestModels {
+    by_worker: BTreeMap<WorkerId, (ModelSource, Limits)>,
 }
 
-impl World {
-    pub(super) fn note(&mut self, effect: &Effect) {
+impl TestModels {
+    pub(super) fn record(&mut self, effect: &Effect) {
         if let Effect::Measure(worker, source, limits) | Effect::Load(worker, _, source, limits) =
             effect
         {
             let model = (source.clone(), limits.clone());
-            self.models.insert(*worker, model);
+            self.by_worker.insert(*worker, model);
         }
     }
 
     pub(super) fn need(&self, worker: WorkerId) -> MemoryNeed {
-        let (source, limits) = &self.models[&worker];
+        let (source, limits) = &self.by_worker[&worker];
         need_of(source, limits)
     }
 
     pub(super) fn path(&self, worker: WorkerId) -> PathBuf {
-        self.models[&worker].0.path.clone()
+        self.by_worker[&worker].0.path.clone()
     }
 
     pub(super) fn memory(&self, worker: WorkerId) -> MemoryUse {
@@ -129,7 +129,7 @@ impl World {
     }
 
     pub(super) fn loaded(&self, worker: WorkerId, restored_tokens: usize) -> WorkerEvent {
-        let (source, limits) = &self.models[&worker];
+        let (source, limits) = &self.by_worker[&worker];
         WorkerEvent::Loaded {
             info: Box::new(ModelInfo {
                 name: source.path.display().to_string(),
@@ -158,7 +158,7 @@ pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
         Some("tiny") => {
             GB / 1000 * 20 + Limits::default().context_length as u64 * KV_BYTES_PER_TOKEN
         }
-        // Fits only with less context than the default, or in less space.
+        // Fits only with less context than the default, or with a small KV cache.
         Some("wide" | "lean" | "plump.gguf") => 6 * GB + GB / 10,
         _ => 4 * GB,
     };

@@ -1,14 +1,14 @@
-//! Conversations: whose is kept when its model goes, and how long that may take.
+//! Tests of saved states: which KV caches are saved by an unload, and how long that may take.
 //!
-//! `other` has a conversation that a slow disk takes in 2 s; an unload may take 3 s beside it.
+//! A slow disk writes the KV cache of `other` in 2 s; an unload may take 3 s in addition.
 
 use super::timeline::check;
 
 #[test]
-fn the_conversation_of_an_unused_model_is_kept_and_has_time_for_it() {
+fn an_idle_unload_saves_the_state_and_extends_the_deadline() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -17,7 +17,7 @@ fn the_conversation_of_an_unused_model_is_kept_and_has_time_for_it() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         185s wait
-        → unload w1 keeping
+        → unload w1 saving
         189s w1 freed 100
         → release w1
         189s w1 gone
@@ -26,10 +26,10 @@ fn the_conversation_of_an_unused_model_is_kept_and_has_time_for_it() {
 }
 
 #[test]
-fn a_process_that_takes_longer_than_a_slow_disk_is_killed() {
+fn a_process_that_saves_slower_than_a_slow_disk_is_killed() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -38,7 +38,7 @@ fn a_process_that_takes_longer_than_a_slow_disk_is_killed() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         185s wait
-        → unload w1 keeping
+        → unload w1 saving
         190s wait
         → kill w1
         190s w1 died
@@ -49,10 +49,10 @@ fn a_process_that_takes_longer_than_a_slow_disk_is_killed() {
 }
 
 #[test]
-fn the_conversation_of_a_model_that_makes_room_is_kept() {
+fn an_eviction_saves_the_state() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -60,10 +60,10 @@ fn the_conversation_of_a_model_that_makes_room_is_kept() {
         → generate w1 1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat
+        6s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         6s w2 measured
-        → unload w1 keeping
+        → unload w1 saving
         9s w1 freed 100
         → release w1
         9s w1 gone
@@ -73,10 +73,10 @@ fn the_conversation_of_a_model_that_makes_room_is_kept() {
 }
 
 #[test]
-fn whoever_unloads_a_model_has_its_conversation_forgotten() {
+fn an_unload_by_the_user_deletes_the_saved_state() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -85,29 +85,29 @@ fn whoever_unloads_a_model_has_its_conversation_forgotten() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s unload other
-        → forget other, unload w1
+        → delete states of other, unload w1
         9s wait
         → kill w1
         ",
     );
 }
 
-/// Also where the model itself is gone already.
+/// Also if the model itself is not loaded any more.
 #[test]
-fn a_conversation_that_was_kept_before_goes_when_its_model_is_unloaded_by_hand() {
+fn an_unload_by_the_user_deletes_an_earlier_saved_state() {
     check(
         "
         0s unload other
-        → forget other
+        → delete states of other
         ",
     );
 }
 
 #[test]
-fn whoever_unloads_a_model_does_not_wait_for_its_conversation_to_be_kept() {
+fn an_unload_by_the_user_takes_back_the_time_for_saving() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -116,9 +116,9 @@ fn whoever_unloads_a_model_does_not_wait_for_its_conversation_to_be_kept() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         185s wait
-        → unload w1 keeping
+        → unload w1 saving
         186s unload other
-        → forget other
+        → delete states of other
         189s wait
         → kill w1
         ",
@@ -126,10 +126,10 @@ fn whoever_unloads_a_model_does_not_wait_for_its_conversation_to_be_kept() {
 }
 
 #[test]
-fn critical_pressure_keeps_no_conversation() {
+fn critical_pressure_saves_no_state() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -144,10 +144,10 @@ fn critical_pressure_keeps_no_conversation() {
 }
 
 #[test]
-fn critical_pressure_takes_back_the_time_for_keeping_a_conversation() {
+fn critical_pressure_takes_back_the_time_for_saving() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -156,7 +156,7 @@ fn critical_pressure_takes_back_the_time_for_keeping_a_conversation() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         185s wait
-        → unload w1 keeping
+        → unload w1 saving
         186s signals critical
         187s signals critical
         189s wait
@@ -166,10 +166,10 @@ fn critical_pressure_takes_back_the_time_for_keeping_a_conversation() {
 }
 
 #[test]
-fn quitting_forgets_every_conversation() {
+fn quitting_deletes_every_saved_state() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
@@ -178,7 +178,7 @@ fn quitting_forgets_every_conversation() {
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s quit
-        → forget all, unload w1
+        → delete states of all, unload w1
         7s w1 freed 100
         → release w1
         7s w1 gone
@@ -189,46 +189,46 @@ fn quitting_forgets_every_conversation() {
 }
 
 #[test]
-fn a_conversation_that_was_taken_up_is_part_of_the_status() {
+fn the_status_shows_restored_tokens() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
         2s w1 loaded 700
         → generate w1 1
         2s show
-        → other is Generating { ask: AskId(1), is_stopping: false }; 700 tokens taken up
+        → other is Generating { request_id: RequestId(1), is_stopping: false }; 700 tokens restored
         ",
     );
 }
 
 #[test]
-fn who_forgets_conversations_has_loaded_models_drop_their_caches() {
+fn forgetting_conversations_clears_the_caches_of_loaded_models() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s forget
-        → forget all
+        → delete states of all
         0s w1 measured
         → load w1 other 8192
         1s forget
-        → forget all
+        → delete states of all
         2s w1 loaded
         → trim w1 Everything, generate w1 1
         3s forget
-        → forget all, trim w1 Everything
+        → delete states of all, trim w1 Everything
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s forget
-        → forget all, trim w1 Everything
+        → delete states of all, trim w1 Everything
         6s w1 trimmed
         7s unload other
-        → forget other, unload w1
+        → delete states of other, unload w1
         8s forget
-        → forget all
+        → delete states of all
         ",
     );
 }

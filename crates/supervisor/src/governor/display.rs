@@ -1,52 +1,52 @@
-//! Limits and their reasons in plain words.
+//! Text of limits and their reasons.
 //!
-//! Rule: no limit is in force that a person cannot read of, together with its reason.
+//! Rule: every limit in force is shown to the user with its reason.
 
 use std::fmt;
 
 use transom_signals::{MemoryPressure, ThermalState};
 
-use super::ladder::Demands;
-use super::{Because, Limit, Restraint};
+use super::limits::EffectiveLimits;
+use super::{ActiveLimit, Limit, LimitReason};
 
-impl Demands {
-    /// For people, what they would feel most first.
-    pub(super) fn restraints(&self) -> Vec<Restraint> {
-        let repaint = self.repaint.map(|(wait, why)| {
+impl EffectiveLimits {
+    /// Returns the limits for display, the most noticeable first.
+    pub(super) fn active_limits(&self) -> Vec<ActiveLimit> {
+        let repaint = self.repaint.map(|(wait, reason)| {
             let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            (Limit::Repaint { milliseconds }, why)
+            (Limit::Repaint { milliseconds }, reason)
         });
-        let idle = self.idle.and_then(|(wait, why)| {
+        let idle = self.idle.and_then(|(wait, reason)| {
             let seconds = wait.as_secs();
-            Some((Limit::IdleUnload { seconds }, why?))
+            Some((Limit::IdleUnload { seconds }, reason?))
         });
-        let restraints = [
+        let limits = [
             of(Limit::RunningAnswers, self.stop_answers),
-            of(Limit::NewAnswers, self.held),
+            of(Limit::NewAnswers, self.blocked_by),
             tokens(|tokens| Limit::AnswerLength { tokens }, self.max_tokens),
             tokens(|tokens| Limit::Context { tokens }, self.context_length),
             tokens(|tokens| Limit::PrefillStep { tokens }, self.prefill_chunk),
-            of(Limit::Speculation, self.no_speculation),
+            of(Limit::Speculation, self.speculation_off),
             repaint,
             idle,
             of(Limit::SmallerModel, self.smaller_model),
         ];
-        let restraints = restraints.into_iter().flatten();
-        restraints
-            .map(|(limit, because)| Restraint { limit, because })
+        let limits = limits.into_iter().flatten();
+        limits
+            .map(|(limit, reason)| ActiveLimit { limit, reason })
             .collect()
     }
 }
 
-fn of(limit: Limit, because: Option<Because>) -> Option<(Limit, Because)> {
-    because.map(|because| (limit, because))
+fn of(limit: Limit, reason: Option<LimitReason>) -> Option<(Limit, LimitReason)> {
+    reason.map(|reason| (limit, reason))
 }
 
 fn tokens(
     limit: impl Fn(usize) -> Limit,
-    demanded: Option<(usize, Because)>,
-) -> Option<(Limit, Because)> {
-    demanded.map(|(n, because)| (limit(n), because))
+    limited: Option<(usize, LimitReason)>,
+) -> Option<(Limit, LimitReason)> {
+    limited.map(|(n, reason)| (limit(n), reason))
 }
 
 impl fmt::Display for Limit {
@@ -59,7 +59,7 @@ impl fmt::Display for Limit {
             Self::PrefillStep { tokens } => {
                 write!(f, "prompts are read in smaller steps ({tokens} tokens)")
             }
-            Self::Speculation => write!(f, "no speculation"),
+            Self::Speculation => write!(f, "speculative decoding is off"),
             Self::Repaint { milliseconds } => {
                 write!(f, "text appears in larger steps (every {milliseconds} ms)")
             }
@@ -73,7 +73,7 @@ impl fmt::Display for Limit {
     }
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for LimitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory { pressure } => match pressure {

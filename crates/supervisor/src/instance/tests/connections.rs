@@ -1,4 +1,4 @@
-//! How owner and guest treat one that does not behave, or is of another version.
+//! Tests of incompatible, invalid and slow connections.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -6,20 +6,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use transom_engine_host::frame::{self, FrameReader};
 
-use super::protocol::{Hello, OLDEST_PROTOCOL, PROTOCOL, ToServer, Welcome};
+use super::protocol::{ClientMessage, Hello, OLDEST_PROTOCOL, PROTOCOL, Welcome};
 use super::*;
-use crate::request::AskId;
+use crate::request::RequestId;
 
-async fn visit(data: &Path) -> UnixStream {
+async fn open_stream(data: &Path) -> UnixStream {
     UnixStream::connect(data.join("transom.sock"))
         .await
         .unwrap()
 }
 
-/// Reads until the other side closes; says how much came.
+/// Reads until the other side closes; returns the number of bytes.
 async fn rest(stream: &mut UnixStream) -> usize {
     let mut bytes = Vec::new();
-    // A connection that is closed with something unread is reset.
+    // A connection that is closed with unread data is reset.
     let _ = stream.read_to_end(&mut bytes).await;
     bytes.len()
 }
@@ -30,9 +30,9 @@ async fn hello_of(stream: &mut UnixStream) -> Hello {
 }
 
 #[tokio::test]
-async fn an_owner_of_another_version_is_named_and_not_spoken_to() {
+async fn an_owner_with_an_incompatible_version_is_reported() {
     let data = data_folder();
-    let lock = Lock::take(data.path()).unwrap().unwrap();
+    let lock = InstanceLock::take(data.path()).unwrap().unwrap();
     let socket = folder::socket_path(data.path()).unwrap();
     let listener = tokio::net::UnixListener::bind(socket).unwrap();
     let owner = tokio::spawn(async move {
@@ -42,13 +42,13 @@ async fn an_owner_of_another_version_is_named_and_not_spoken_to() {
             protocol: PROTOCOL + 1,
             oldest_protocol: Some(PROTOCOL + 1),
             version: "9.9.9".to_owned(),
-            welcome: Some(Welcome::From(AskId(1))),
+            welcome: Some(Welcome::Accepted(RequestId(1))),
             ..hello
         };
         frame::write_async(&mut stream, &theirs).await.unwrap();
-        let said = rest(&mut stream).await;
+        let n_bytes = rest(&mut stream).await;
         drop(lock);
-        said
+        n_bytes
     });
     let refusal = open(data.path(), || panic!("there is an owner"))
         .await
@@ -66,10 +66,10 @@ async fn an_owner_of_another_version_is_named_and_not_spoken_to() {
 }
 
 #[tokio::test]
-async fn a_guest_of_another_version_is_greeted_and_let_go() {
+async fn a_client_with_an_incompatible_version_gets_a_hello_and_is_disconnected() {
     let data = data_folder();
-    let (owner, guest) = owner_and_guest(data.path(), 3).await;
-    let mut stream = visit(data.path()).await;
+    let (owner, client) = owner_and_client(data.path(), 3).await;
+    let mut stream = open_stream(data.path()).await;
     let old = Hello {
         protocol: OLDEST_PROTOCOL - 1,
         oldest_protocol: None,
@@ -78,16 +78,16 @@ async fn a_guest_of_another_version_is_greeted_and_let_go() {
     frame::write_async(&mut stream, &old).await.unwrap();
     assert_eq!(hello_of(&mut stream).await.protocol, PROTOCOL);
     assert_eq!(rest(&mut stream).await, 0);
-    finish(&mut guest.ask(ask("chat"))).await;
+    finish(&mut client.submit(generate_request("chat"))).await;
     owner.close().await;
 }
 
-/// It has another version and a later protocol, of which this program knows most.
+/// The client has another version and a later protocol, most of which this program understands.
 #[tokio::test]
-async fn a_later_guest_that_understands_this_version_is_served() {
+async fn a_compatible_later_client_is_served() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
-    let mut stream = visit(data.path()).await;
+    let mut stream = open_stream(data.path()).await;
     let later = serde_json::json!({
         "protocol": PROTOCOL + 1,
         "version": "9.9.9",
@@ -98,23 +98,23 @@ async fn a_later_guest_that_understands_this_version_is_served() {
     frame::write_async(&mut stream, &later).await.unwrap();
     let unknown = serde_json::json!({ "message": "sing", "song": [1, 2] });
     frame::write_async(&mut stream, &unknown).await.unwrap();
-    let pause = ToServer::Pause { is_paused: true };
+    let pause = ClientMessage::SetPaused { is_paused: true };
     frame::write_async(&mut stream, &pause).await.unwrap();
     status_where(&owner.handle(), |status| status.is_paused).await;
     owner.close().await;
 }
 
 #[tokio::test]
-async fn whoever_says_hello_at_length_is_not_read() {
+async fn a_hello_that_is_too_long_is_refused() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
     for (version_bytes, is_answered) in [(3 << 10, true), (4 << 10, false)] {
-        let mut stream = visit(data.path()).await;
+        let mut stream = open_stream(data.path()).await;
         let hello = Hello {
             version: "x".repeat(version_bytes),
             ..Hello::own()
         };
-        // The owner may have closed before all is written.
+        // The owner may close before everything is written.
         let _ = frame::write_async(&mut stream, &hello).await;
         stream.shutdown().await.unwrap();
         assert_eq!(rest(&mut stream).await > 0, is_answered);
@@ -123,21 +123,24 @@ async fn whoever_says_hello_at_length_is_not_read() {
 }
 
 #[tokio::test]
-async fn connections_that_say_nothing_take_nobodys_seat() {
+async fn silent_connections_do_not_count_as_clients() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
     let mut silent = Vec::new();
     for _ in 0..40 {
-        silent.push(visit(data.path()).await);
+        silent.push(open_stream(data.path()).await);
     }
-    let guest = in_time(connect(data.path())).await.unwrap().unwrap();
-    assert_eq!(finish(&mut guest.ask(ask("chat"))).await.0, "0 1 2 ");
+    let client = in_time(connect(data.path())).await.unwrap().unwrap();
+    assert_eq!(
+        finish(&mut client.submit(generate_request("chat"))).await.0,
+        "0 1 2 "
+    );
     owner.close().await;
 }
 
-/// On a paused clock, for it takes longer than an owner that says nothing is waited for.
+/// On a paused clock, because it takes longer than an unresponsive owner is waited for.
 #[tokio::test(start_paused = true)]
-async fn an_opener_waits_until_an_owner_that_closes_has_answered_its_guests() {
+async fn open_waits_until_a_closing_owner_has_served_its_clients() {
     let data = data_folder();
     let script = WorkerScript {
         tokens: vec!["word ".to_owned(); 1000],
@@ -145,16 +148,16 @@ async fn an_opener_waits_until_an_owner_that_closes_has_answered_its_guests() {
         ..WorkerScript::default()
     };
     let owner = open_with(data.path(), &ScriptedWorkers::all(script)).await;
-    let guest = connect(data.path()).await.unwrap().unwrap();
-    let mut answer = guest.ask(ask("chat"));
-    first_text(&mut answer).await;
+    let client = connect(data.path()).await.unwrap().unwrap();
+    let mut response = client.submit(generate_request("chat"));
+    first_text(&mut response).await;
     let closing = tokio::spawn(owner.close());
     while connect(data.path()).await.unwrap().is_some() {}
     let next_workers = workers(3);
     let mut opening = std::pin::pin!(open(data.path(), || start(&next_workers)));
-    let early = tokio::time::timeout(3 * PATIENCE, &mut opening).await;
-    assert!(early.is_err(), "it still waits");
-    drop(answer);
+    let early = tokio::time::timeout(3 * OPEN_TIMEOUT, &mut opening).await;
+    assert!(early.is_err(), "it is still waiting");
+    drop(response);
     closing.await.unwrap();
     let next = opening.await.unwrap();
     assert!(next.is_own());
@@ -162,11 +165,11 @@ async fn an_opener_waits_until_an_owner_that_closes_has_answered_its_guests() {
 }
 
 #[tokio::test]
-async fn a_guest_that_talks_nonsense_ends_only_itself() {
+async fn an_invalid_message_ends_only_its_own_connection() {
     let data = data_folder();
-    let (owner, guest) = owner_and_guest(data.path(), ENDLESS).await;
-    let mut answer = guest.ask(ask("chat"));
-    first_text(&mut answer).await;
+    let (owner, client) = owner_and_client(data.path(), ENDLESS).await;
+    let mut response = client.submit(generate_request("chat"));
+    first_text(&mut response).await;
     let nonsense: [&[u8]; 4] = [
         b"GET / HTTP/1.1\r\n\r\n",
         &u32::MAX.to_le_bytes(),
@@ -175,7 +178,7 @@ async fn a_guest_that_talks_nonsense_ends_only_itself() {
     ];
     for greets in [false, true] {
         for bytes in nonsense {
-            let mut stream = visit(data.path()).await;
+            let mut stream = open_stream(data.path()).await;
             if greets {
                 frame::write_async(&mut stream, &Hello::own())
                     .await
@@ -186,60 +189,66 @@ async fn a_guest_that_talks_nonsense_ends_only_itself() {
             rest(&mut stream).await;
         }
     }
-    first_text(&mut answer).await;
-    drop(answer);
+    first_text(&mut response).await;
+    drop(response);
     owner.close().await;
 }
 
 #[tokio::test]
-async fn a_guest_cannot_use_the_names_of_others() {
+async fn a_client_cannot_use_the_request_ids_of_others() {
     let data = data_folder();
-    let (owner, guest) = owner_and_guest(data.path(), ENDLESS).await;
-    let mut answer = guest.ask(ask("chat"));
-    first_text(&mut answer).await;
-    let mut stream = visit(data.path()).await;
+    let (owner, client) = owner_and_client(data.path(), ENDLESS).await;
+    let mut response = client.submit(generate_request("chat"));
+    first_text(&mut response).await;
+    let mut stream = open_stream(data.path()).await;
     frame::write_async(&mut stream, &Hello::own())
         .await
         .unwrap();
-    let id = answer.id();
-    let cancel = ToServer::Cancel { id };
+    let id = response.id();
+    let cancel = ClientMessage::Cancel { id };
     frame::write_async(&mut stream, &cancel).await.unwrap();
-    let ask = Box::new(ask("chat"));
-    let theft = ToServer::Ask { id, ask };
-    frame::write_async(&mut stream, &theft).await.unwrap();
-    assert!(rest(&mut stream).await > 0, "it was greeted, then let go");
-    first_text(&mut answer).await;
-    assert_eq!(owner.n_remote_asks(), 1);
-    drop(answer);
+    let request = Box::new(generate_request("chat"));
+    let stolen = ClientMessage::Request { id, request };
+    frame::write_async(&mut stream, &stolen).await.unwrap();
+    assert!(
+        rest(&mut stream).await > 0,
+        "the client gets a hello and is disconnected"
+    );
+    first_text(&mut response).await;
+    assert_eq!(owner.n_remote_requests(), 1);
+    drop(response);
     owner.close().await;
 }
 
 #[tokio::test]
-async fn one_guest_too_many_is_told_so() {
+async fn a_client_beyond_the_limit_is_refused() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
-    let mut guests = Vec::new();
+    let mut clients = Vec::new();
     for _ in 0..32 {
-        guests.push(connect(data.path()).await.unwrap().unwrap());
+        clients.push(connect(data.path()).await.unwrap().unwrap());
     }
     let refusal = connect(data.path()).await.unwrap_err().to_string();
-    assert!(refusal.contains("32 programs use it already"), "{refusal}");
-    guests.pop();
+    assert!(
+        refusal.contains("32 programs are already connected"),
+        "{refusal}"
+    );
+    clients.pop();
     let mut found = connect(data.path()).await;
-    // The seat is free when the owner has noticed.
+    // The slot becomes free when the owner notices the disconnect.
     while found.is_err() {
         tokio::task::yield_now().await;
         found = connect(data.path()).await;
     }
-    let guest = found.unwrap().unwrap();
-    let (said, _) = finish(&mut guest.ask(ask("chat"))).await;
-    assert_eq!(said, "0 1 2 ");
+    let client = found.unwrap().unwrap();
+    let (reply, _) = finish(&mut client.submit(generate_request("chat"))).await;
+    assert_eq!(reply, "0 1 2 ");
     owner.close().await;
 }
 
-/// D092: what a slow reader has not read is joined; it holds nobody up.
+/// D092: unread events of a slow reader are joined; it delays no other client.
 #[tokio::test]
-async fn a_guest_that_reads_nothing_holds_nobody_up() {
+async fn a_client_that_does_not_read_delays_no_other() {
     let data = data_folder();
     let script = WorkerScript {
         tokens: vec!["x".repeat(10_000); 200],
@@ -248,24 +257,24 @@ async fn a_guest_that_reads_nothing_holds_nobody_up() {
         ..WorkerScript::default()
     };
     let owner = open_with(data.path(), &ScriptedWorkers::all(script)).await;
-    let mut stream = visit(data.path()).await;
+    let mut stream = open_stream(data.path()).await;
     frame::write_async(&mut stream, &Hello::own())
         .await
         .unwrap();
-    let Some(Welcome::From(first_id)) = hello_of(&mut stream).await.welcome else {
-        panic!("it is welcome");
+    let Some(Welcome::Accepted(first_id)) = hello_of(&mut stream).await.welcome else {
+        panic!("it is accepted");
     };
     for number in 0..3 {
-        let id = AskId(first_id.0 + number);
-        let ask = Box::new(ask("chat"));
-        frame::write_async(&mut stream, &ToServer::Ask { id, ask })
+        let id = RequestId(first_id.0 + number);
+        let request = Box::new(generate_request("chat"));
+        frame::write_async(&mut stream, &ClientMessage::Request { id, request })
             .await
             .unwrap();
     }
-    let mut own = owner.handle().ask(ask("chat"));
-    let (said, outcome) = finish(&mut own).await;
+    let mut own = owner.handle().submit(generate_request("chat"));
+    let (reply, outcome) = finish(&mut own).await;
     assert_eq!(
-        (said.len(), reason(&outcome)),
+        (reply.len(), reason(&outcome)),
         (2_000_000, FinishReason::Stop)
     );
     status_where(&owner.handle(), |status| {
@@ -276,7 +285,7 @@ async fn a_guest_that_reads_nothing_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn the_socket_is_for_its_user_alone() {
+async fn only_the_user_can_access_the_socket() {
     let data = data_folder();
     let owner = open_with(data.path(), &workers(3)).await;
     for file in ["transom.sock", "transom.lock"] {
@@ -286,15 +295,15 @@ async fn the_socket_is_for_its_user_alone() {
     owner.close().await;
 }
 
-/// An owner that has the lock and never listens: on a paused clock, for it takes its time.
+/// An owner that has the lock but never listens; on a paused clock, because the timeout is long.
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_does_not_listen_is_given_up_with_its_process_named() {
+async fn open_fails_with_the_process_id_if_the_owner_does_not_listen() {
     let data = data_folder();
-    let lock = Lock::take(data.path()).unwrap().unwrap();
+    let lock = InstanceLock::take(data.path()).unwrap().unwrap();
     let began = Instant::now();
     let refusal = open(data.path(), || panic!("there is an owner")).await;
     let refusal = refusal.unwrap_err().to_string();
-    assert!(began.elapsed() >= PATIENCE);
+    assert!(began.elapsed() >= OPEN_TIMEOUT);
     let process = format!(
         "another Transom (process {}) is running",
         std::process::id()

@@ -1,22 +1,23 @@
-//! A pause: what runs is finished, memory comes back, and everybody waits for the person who paused.
+//! Tests of a pause: the running response finishes, models are unloaded, and requests wait for the
+//! user to resume.
 
 use super::timeline::check;
 
 #[test]
-fn a_pause_finishes_the_answer_gives_the_memory_back_and_holds_what_comes() {
+fn a_pause_finishes_the_response_unloads_and_blocks_new_requests() {
     check(
         "
-        0s ask 1 other
+        0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
         2s w1 loaded
         → generate w1 1
         3s pause
-        4s ask 2 other
-        → 2 waits at 1, held
+        4s request 2 other
+        → 2 queued at 1, blocked
         5s w1 ended 1 well
-        → 1 ENDED Stop, unload w1 keeping, asleep, 2 waits at 0, held
+        → 1 ENDED Stop, unload w1 saving, asleep, 2 queued at 0, blocked
         6s w1 freed 100
         → release w1
         7s w1 gone
@@ -30,10 +31,10 @@ fn a_pause_finishes_the_answer_gives_the_memory_back_and_holds_what_comes() {
 }
 
 #[test]
-fn a_pause_gives_an_idle_model_and_a_load_up() {
+fn a_pause_unloads_an_idle_model_and_ends_a_load() {
     check(
         "
-        0s ask 1 embed
+        0s request 1 embed
         → start w1, measure w1 embed 8192, awake, 1 loading
         0s w1 measured
         → load w1 embed 8192
@@ -41,12 +42,12 @@ fn a_pause_gives_an_idle_model_and_a_load_up() {
         → generate w1 1
         3s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        4s ask 2 chat
+        4s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         4s w2 measured
         → load w2 chat 8192
         5s pause
-        → unload w1, stop w2 load Canceled, asleep, 2 waits at 0, held
+        → unload w1, stop w2 load Canceled, asleep, 2 queued at 0, blocked
         6s w2 failed stopped
         → release w2
         6s w2 gone
@@ -59,12 +60,12 @@ fn a_pause_gives_an_idle_model_and_a_load_up() {
     );
 }
 
-/// A pause that ended before the answer did leaves no trace.
+/// A pause that ends before the response has no effect.
 #[test]
-fn a_pause_that_is_over_in_time_costs_nothing() {
+fn a_pause_that_ends_before_the_response_changes_nothing() {
     check(
         "
-        0s ask 1 chat
+        0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s w1 measured
         → load w1 chat 8192
@@ -74,54 +75,54 @@ fn a_pause_that_is_over_in_time_costs_nothing() {
         4s resume
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
-        6s ask 2 chat
+        6s request 2 chat
         → generate w1 2, awake
         ",
     );
 }
 
 #[test]
-fn whoever_does_not_wait_is_refused_and_a_cancel_ends_the_wait() {
+fn during_a_pause_requests_can_be_refused_and_canceled() {
     check(
         "
         0s pause
-        0s ask 1 chat or-refuse
-        → 1 ENDED held
-        1s ask 2 chat
-        → 2 waits at 0, held
+        0s request 1 chat or-refuse
+        → 1 ENDED blocked
+        1s request 2 chat
+        → 2 queued at 0, blocked
         2s cancel 2
         → 2 ENDED Canceled
         ",
     );
 }
 
-/// The time that people are made to wait by the machine begins when the pause is over.
+/// The time that signals block requests starts after the pause.
 #[test]
-fn a_machine_that_holds_back_counts_only_after_the_pause() {
+fn blocked_time_counts_only_after_the_pause() {
     check(
         "
         0s pause
         0s signals hot
-        0s ask 1 chat
-        → 1 waits at 0, held
+        0s request 1 chat
+        → 1 queued at 0, blocked
         100s tick
         200s resume
-        → 1 waits at 0, held
+        → 1 queued at 0, blocked
         230s wait
-        → 1 ENDED held
+        → 1 ENDED blocked
         ",
     );
 }
 
 #[test]
-fn a_quit_ends_a_pause_with_all_who_wait() {
+fn a_quit_during_a_pause_fails_all_queued_requests() {
     check(
         "
         0s pause
-        0s ask 1 chat
-        → 1 waits at 0, held
+        0s request 1 chat
+        → 1 queued at 0, blocked
         1s quit
-        → forget all, 1 ENDED quitting
+        → delete states of all, 1 ENDED quitting
         1s show
         → done
         ",

@@ -1,0 +1,46 @@
+//! Invariants about memory, checked after every step.
+
+use super::worker::SimulatedWorker;
+use super::{Simulation, WorkerId};
+
+impl Simulation {
+    /// No model is loaded twice at the same time.
+    pub(super) fn check_alone(&self, worker: WorkerId) {
+        let path = self.models.path(worker);
+        let mut others = self.workers.iter();
+        let is_same = |(other, state): (&WorkerId, &SimulatedWorker)| {
+            *other != worker
+                && state.has_memory
+                && !state.is_stuck
+                && self.models.path(*other) == path
+        };
+        assert!(!others.any(is_same), "{path:?} is loaded twice");
+    }
+
+    pub(super) fn check_budget(&self) {
+        let holding = self.workers.iter().filter(|(_, state)| state.has_memory);
+        let bytes: u64 = holding
+            .map(|(worker, _)| self.models.need(*worker).total_bytes())
+            .sum();
+        assert!(
+            bytes <= self.budget_bytes,
+            "{bytes} bytes are above the budget"
+        );
+    }
+
+    /// While models exceed the budget, none is idle.
+    pub(super) fn check_idle(&self) {
+        let staying = self.workers.iter();
+        let staying = staying.filter(|(_, worker)| worker.has_memory && !worker.is_ending());
+        let bytes = staying.clone();
+        let bytes: u64 = bytes
+            .map(|(id, _)| self.models.need(*id).total_bytes())
+            .sum();
+        let mut workers = staying.map(|(_, worker)| worker);
+        let is_idle = |worker: &SimulatedWorker| worker.is_loaded && worker.job.is_none();
+        assert!(
+            bytes <= self.budget_bytes || !workers.any(is_idle),
+            "{bytes} bytes are above the budget, and a model is idle"
+        );
+    }
+}

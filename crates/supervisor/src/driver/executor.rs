@@ -1,0 +1,249 @@
+//! Executes the core's effects. Owns the workers, open responses, saved states and the guard that
+//! keeps the machine awake.
+//!
+//! Rule: an effect for a worker or request that is gone does nothing.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use transom_engine::TokenEvent;
+use transom_engine_host::wire::{Command, JobId, Request};
+use transom_engine_host::{KillSwitch, Worker, WorkerReport, Workers};
+
+use super::saved_states::SavedStates;
+use crate::core::{Effect, StateOnUnload, WorkerId};
+use crate::request::RequestId;
+use crate::response::{ResponseEvent, ResponseWriter};
+
+/// Keeps the machine awake until the result is dropped.
+pub(crate) type KeepAwakeFn = Box<dyn Fn() -> Box<dyn Send> + Send>;
+
+/// Executes effects. See the module documentation.
+pub(super) struct Executor {
+    factory: Arc<dyn Workers>,
+    report: mpsc::Sender<(WorkerId, WorkerReport)>,
+    workers: HashMap<WorkerId, WorkerHandle>,
+    responses: HashMap<RequestId, ResponseWriter>,
+    saved_states: SavedStates,
+    begin_keep_awake: KeepAwakeFn,
+    keep_awake: Option<Box<dyn Send>>,
+}
+
+/// A worker whose process may still exist.
+struct WorkerHandle {
+    /// `None` after the worker was released.
+    commands: Option<mpsc::UnboundedSender<NextCommand>>,
+    kill: KillSwitch,
+    /// The job that it was last told to run.
+    job: Option<RequestId>,
+}
+
+/// A command on its way to a worker.
+enum NextCommand {
+    Ready(Command),
+    /// Depends on the contents of files; the function reads them and may block.
+    AfterReading(Box<dyn FnOnce() -> Command + Send>),
+}
+
+impl Executor {
+    /// Creates an executor without workers. It starts workers with `factory` and sends their
+    /// reports to `report`.
+    pub(super) fn new(
+        factory: Arc<dyn Workers>,
+        report: mpsc::Sender<(WorkerId, WorkerReport)>,
+        keep_awake: KeepAwakeFn,
+    ) -> Self {
+        Self {
+            factory,
+            report,
+            workers: HashMap::new(),
+            responses: HashMap::new(),
+            saved_states: SavedStates::new(),
+            begin_keep_awake: keep_awake,
+            keep_awake: None,
+        }
+    }
+
+    /// Saves states in this prepared folder from now on.
+    pub(super) fn save_states_in(&mut self, folder: PathBuf) {
+        self.saved_states.save_in(folder);
+    }
+
+    /// Runs `work` after all effects so far on saved states.
+    pub(super) fn after_saved_states(&self, work: impl FnOnce() + Send + 'static) {
+        self.saved_states.run_in_order(work);
+    }
+
+    /// Returns when all saved states are deleted.
+    pub(super) async fn close(self) {
+        self.saved_states.close().await;
+    }
+
+    /// Stores the writer of a request until the request ends.
+    pub(super) fn add_response(&mut self, writer: ResponseWriter) {
+        self.responses.insert(writer.id(), writer);
+    }
+
+    /// Sends text and progress of a job to its reader.
+    pub(super) fn forward_token_event(
+        &mut self,
+        worker: WorkerId,
+        request_id: RequestId,
+        event: TokenEvent,
+    ) {
+        // Events of a job that is not the worker's own are ignored.
+        let is_own_job = self
+            .workers
+            .get(&worker)
+            .is_some_and(|handle| handle.job == Some(request_id));
+        if let Some(writer) = self.responses.get(&request_id).filter(|_| is_own_job) {
+            writer.write(ResponseEvent::Token { event });
+        }
+    }
+
+    /// Removes a worker whose process is gone.
+    pub(super) fn remove_worker(&mut self, worker: WorkerId) {
+        self.workers.remove(&worker);
+        self.saved_states.worker_gone(worker);
+    }
+
+    /// Executes an effect.
+    pub(super) fn execute(&mut self, effect: Effect) {
+        match effect {
+            Effect::Start(worker) => self.start(worker),
+            Effect::Measure(worker, source, limits) => {
+                self.send_command(worker, Command::Measure { source, limits });
+            }
+            Effect::Load(worker, id, source, limits) => {
+                let file = self.saved_states.add_state_file(worker, &id);
+                self.send_after_reading(worker, move || Command::Load {
+                    state: file.and_then(|file| file.locate(&source, &limits)),
+                    source,
+                    limits,
+                });
+            }
+            Effect::Generate(worker, request_id, request) => {
+                self.generate(worker, request_id, request)
+            }
+            Effect::Stop(worker, request_id, reason) => {
+                let job = request_id.map(|request_id| JobId(request_id.0));
+                self.send_command(worker, Command::Stop { job, reason });
+            }
+            Effect::Trim(worker, trim) => self.send_command(worker, Command::Trim { trim }),
+            Effect::Unload(worker, conversation) => {
+                let saving = match conversation {
+                    StateOnUnload::Save { bytes } => {
+                        let file = self.saved_states.begin_saving(worker);
+                        file.map(|file| (file, bytes))
+                    }
+                    StateOnUnload::Discard => None,
+                };
+                self.send_after_reading(worker, move || Command::Unload {
+                    state: saving.and_then(|(file, bytes)| file.with_room_for(bytes)),
+                });
+            }
+            Effect::DeleteSavedStates(which) => self.saved_states.delete(&which),
+            Effect::Release(worker) => {
+                if let Some(handle) = self.workers.get_mut(&worker) {
+                    handle.commands = None;
+                }
+            }
+            Effect::Kill(worker) => {
+                if let Some(handle) = self.workers.get(&worker) {
+                    handle.kill.kill();
+                }
+            }
+            Effect::Respond(request_id, event) => self.respond(request_id, event),
+            Effect::KeepAwake(true) => self.keep_awake = Some((self.begin_keep_awake)()),
+            Effect::KeepAwake(false) => self.keep_awake = None,
+        }
+    }
+
+    fn start(&mut self, worker: WorkerId) {
+        let Worker {
+            commands,
+            mut reports,
+            kill,
+        } = self.factory.start();
+        let (to_worker, next_commands) = mpsc::unbounded_channel();
+        tokio::spawn(forward_commands(next_commands, commands));
+        let handle = WorkerHandle {
+            commands: Some(to_worker),
+            kill,
+            job: None,
+        };
+        self.workers.insert(worker, handle);
+        let report = self.report.clone();
+        // Ends with the worker, or with the driver.
+        tokio::spawn(async move {
+            while let Some(worker_report) = reports.recv().await {
+                if report.send((worker, worker_report)).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+
+    fn generate(&mut self, worker: WorkerId, request_id: RequestId, request: Box<Request>) {
+        if let Some(handle) = self.workers.get_mut(&worker) {
+            handle.job = Some(request_id);
+        }
+        let job = JobId(request_id.0);
+        self.send_command(worker, Command::Generate { job, request });
+    }
+
+    fn send_command(&self, worker: WorkerId, command: Command) {
+        self.queue_command(worker, NextCommand::Ready(command));
+    }
+
+    /// Sends a command that depends on the contents of files.
+    fn send_after_reading(
+        &self,
+        worker: WorkerId,
+        read: impl FnOnce() -> Command + Send + 'static,
+    ) {
+        self.queue_command(worker, NextCommand::AfterReading(Box::new(read)));
+    }
+
+    fn queue_command(&self, worker: WorkerId, command: NextCommand) {
+        let handle = self.workers.get(&worker);
+        if let Some(commands) = handle.and_then(|handle| handle.commands.as_ref()) {
+            // A worker that is gone reports its end.
+            let _ = commands.send(command);
+        }
+    }
+
+    fn respond(&mut self, request_id: RequestId, event: ResponseEvent) {
+        if matches!(event, ResponseEvent::Ended { .. }) {
+            if let Some(writer) = self.responses.remove(&request_id) {
+                writer.write(event);
+            }
+        } else if let Some(writer) = self.responses.get(&request_id) {
+            writer.write(event);
+        }
+    }
+}
+
+/// Forwards commands in order. A disk that hangs blocks only the worker that needs it, which can
+/// still be killed.
+async fn forward_commands(
+    mut next_commands: mpsc::UnboundedReceiver<NextCommand>,
+    commands: mpsc::UnboundedSender<Command>,
+) {
+    while let Some(next) = next_commands.recv().await {
+        let command = match next {
+            NextCommand::Ready(command) => command,
+            NextCommand::AfterReading(read) => match spawn_blocking(read).await {
+                Ok(command) => command,
+                // A worker without its command is useless; dropping its commands ends it.
+                Err(error) => return tracing::error!(%error, "a command was lost"),
+            },
+        };
+        if commands.send(command).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Callers that wait until models are unloaded.
+
+use super::executor::Executor;
+use crate::core::WorkerId;
+use crate::handle::Reply;
+use crate::request::RequestError;
+use crate::status::UnloadRecord;
+
+/// The waiting callers. See the module documentation.
+#[derive(Default)]
+pub(super) struct UnloadWaiters {
+    waiters: Vec<UnloadWaiter>,
+}
+
+struct UnloadWaiter {
+    /// Workers that still exist.
+    workers: Vec<WorkerId>,
+    records: Vec<UnloadRecord>,
+    reply: Reply<Result<Vec<UnloadRecord>, RequestError>>,
+}
+
+impl UnloadWaiters {
+    /// Sends the records of `workers` to `reply` when all of them are gone and the saved states to
+    /// delete are deleted.
+    pub(super) fn add(
+        &mut self,
+        workers: Vec<WorkerId>,
+        reply: Reply<Result<Vec<UnloadRecord>, RequestError>>,
+        executor: &Executor,
+    ) {
+        self.waiters.push(UnloadWaiter {
+            workers,
+            records: Vec::new(),
+            reply,
+        });
+        self.reply_to_finished(executor);
+    }
+
+    /// Handles that `worker` has ended; `record` is the record of its unload.
+    pub(super) fn worker_gone(
+        &mut self,
+        worker: WorkerId,
+        record: Option<&UnloadRecord>,
+        executor: &Executor,
+    ) {
+        for waiter in &mut self.waiters {
+            let n_before = waiter.workers.len();
+            waiter.workers.retain(|other| *other != worker);
+            if waiter.workers.len() < n_before {
+                waiter.records.extend(record.cloned());
+            }
+        }
+        self.reply_to_finished(executor);
+    }
+
+    /// Handles that the process of `worker` does not end; `error` is the reply.
+    pub(super) fn worker_stuck(&mut self, worker: WorkerId, error: &RequestError) {
+        let waits = |waiter: &mut UnloadWaiter| waiter.workers.contains(&worker);
+        for waiter in self.waiters.extract_if(.., waits) {
+            // The caller may be gone.
+            let _ = waiter.reply.send(Err(error.clone()));
+        }
+    }
+
+    fn reply_to_finished(&mut self, executor: &Executor) {
+        let is_over = |waiter: &mut UnloadWaiter| waiter.workers.is_empty();
+        for waiter in self.waiters.extract_if(.., is_over) {
+            // The caller may be gone; the models are gone in any case.
+            executor.after_saved_states(|| drop(waiter.reply.send(Ok(waiter.records))));
+        }
+    }
+}

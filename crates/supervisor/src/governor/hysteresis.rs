@@ -1,0 +1,71 @@
+//! Hysteresis: a signal rises at once and falls after a quiet time.
+//!
+//! Rule: the effective level is never below the latest one, and falls at most once per quiet time.
+
+use std::time::Duration;
+
+/// One signal with its effective level.
+#[derive(Debug, Clone)]
+pub(super) struct Hysteresis<L> {
+    /// Time below the effective level before it falls.
+    quiet_time: Duration,
+    effective: L,
+    latest: L,
+    quiet: Option<QuietPeriod<L>>,
+}
+
+/// A period below the effective level.
+#[derive(Debug, Clone)]
+struct QuietPeriod<L> {
+    since: Duration,
+    /// The worst level in the period; the effective level falls to it.
+    worst: L,
+}
+
+impl<L: Copy + Ord + Default> Hysteresis<L> {
+    pub(super) fn new(quiet_time: Duration) -> Self {
+        Self {
+            quiet_time,
+            effective: L::default(),
+            latest: L::default(),
+            quiet: None,
+        }
+    }
+
+    /// Returns the effective level.
+    pub(super) fn level(&self) -> L {
+        self.effective
+    }
+
+    pub(super) fn observe(&mut self, level: L, now: Duration) {
+        self.latest = level;
+        if level >= self.effective {
+            self.effective = level;
+            self.quiet = None;
+            return;
+        }
+        let quiet = self.quiet.get_or_insert(QuietPeriod {
+            since: now,
+            worst: level,
+        });
+        quiet.worst = quiet.worst.max(level);
+    }
+
+    /// Lowers the effective level if its quiet time is over.
+    pub(super) fn tick(&mut self, now: Duration) {
+        if self.due().is_none_or(|due| now < due) {
+            return;
+        }
+        if let Some(quiet) = self.quiet.take() {
+            self.effective = quiet.worst;
+            self.observe(self.latest, now);
+        }
+    }
+
+    /// Returns when the effective level will fall if nothing worse is observed.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.quiet
+            .as_ref()
+            .map(|quiet| quiet.since + self.quiet_time)
+    }
+}
