@@ -13,7 +13,7 @@ pub(crate) mod turns;
 use tauri::{AppHandle, Manager};
 use transom_chat::Failure;
 use transom_store::StoreError;
-use transom_supervisor::AskError;
+use transom_supervisor::RequestError;
 
 use crate::shell::Shell;
 use crate::wire::{News, Refusal};
@@ -42,8 +42,8 @@ impl From<Failure> for Refusal {
     }
 }
 
-impl From<AskError> for Refusal {
-    fn from(error: AskError) -> Self {
+impl From<RequestError> for Refusal {
+    fn from(error: RequestError) -> Self {
         other(error)
     }
 }

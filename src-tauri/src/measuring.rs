@@ -52,7 +52,7 @@ impl Measuring {
     }
 
     async fn ended(self, stats: Stats) {
-        let status = self.rooms.handle().look().await.clone();
+        let status = self.rooms.handle().current_status().await.clone();
         let mut loaded = status.models.iter();
         let Some(loaded) = loaded.find(|loaded| loaded.id == self.id).cloned() else {
             return;

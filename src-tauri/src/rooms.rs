@@ -20,7 +20,7 @@ use transom_library::{Library, ThisMachine};
 use transom_signals::Hardware;
 use transom_store::{Notice, Settings, Store, StoreError, Timestamp};
 use transom_supervisor::{
-    Connection, Handle, Supervisor, Tuning, Unload,
+    Connection, Handle, ModelSelector, Supervisor, Tuning,
     instance::{self, InstanceError},
 };
 
@@ -96,7 +96,7 @@ impl Rooms {
             open_link(data_folder, tuned.clone(), &hardware, &mut notices).await;
         let handle = connection.handle();
         // Of a running instance the user's settings hold as well: it is the same user.
-        handle.tune(tuned);
+        handle.set_tuning(tuned);
         let link = Arc::new(Link {
             data_folder: data_folder.to_owned(),
             is_guest: watch::Sender::new(is_guest),
@@ -166,7 +166,7 @@ impl Rooms {
         let (opened, is_guest) =
             open_link(folder, tuned.clone(), &self.hardware, &mut notices).await;
         tracing::info!(is_guest, "connected anew");
-        opened.handle().tune(tuned);
+        opened.handle().set_tuning(tuned);
         self.link.is_guest.send_replace(is_guest);
         self.link.handles.send_replace(opened.handle());
         *connection = Some(opened);
@@ -193,13 +193,13 @@ impl Rooms {
 
     /// The settings are these now, as the store has them. They hold for the supervisor at once.
     pub(crate) fn settings_changed(&self, settings: Settings) {
-        self.handle().tune(tuning(&settings));
+        self.handle().set_tuning(tuning(&settings));
         *lock(&self.settings) = settings;
     }
 
     /// Begins no new answers, or goes on.
     pub(crate) fn pause(&self, is_paused: bool) {
-        self.handle().pause(is_paused);
+        self.handle().set_paused(is_paused);
     }
 
     /// Ends everything in order, within a bound: answers are saved, models give their memory back.
@@ -214,10 +214,10 @@ impl Rooms {
         let Some(connection) = self.link.connection.lock().await.take() else {
             return;
         };
-        let is_awaited = connection.n_remote_asks() > 0;
+        let is_awaited = connection.n_remote_requests() > 0;
         if connection.is_own() && !is_awaited {
             // First what takes memory; the rest is threads and a socket, which go with the process.
-            let gone = connection.handle().unload(Unload::All);
+            let gone = connection.handle().unload(ModelSelector::All);
             if tokio::time::timeout(CLOSED_WITHIN, gone).await.is_err() {
                 tracing::warn!("a model was not unloaded in time");
             }
@@ -340,7 +340,7 @@ async fn open_link(
     let start = || start(tuning.clone(), hardware);
     match instance::open(data_folder, start).await {
         Ok(connection) => {
-            if let Some(error) = connection.why_unshared() {
+            if let Some(error) = connection.sharing_error() {
                 notices.push(News::notice(code_of(error), error.to_string()));
             }
             let is_guest = !connection.is_own();
@@ -366,8 +366,8 @@ fn start(tuning: Tuning, hardware: &Hardware) -> Supervisor {
 
 fn code_of(error: &InstanceError) -> &'static str {
     match error {
-        InstanceError::OtherVersion { .. } => "instance_other_version",
-        InstanceError::Refused { .. } | InstanceError::Silent { .. } => "instance_silent",
+        InstanceError::VersionMismatch { .. } => "instance_other_version",
+        InstanceError::Refused { .. } | InstanceError::Unresponsive { .. } => "instance_silent",
         InstanceError::NoHome
         | InstanceError::Folder { .. }
         | InstanceError::Unsafe { .. }

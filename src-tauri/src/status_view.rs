@@ -5,7 +5,7 @@
 
 use transom_signals::{MemoryPressure, ThermalState};
 use transom_supervisor::status::{ModelStatus, PhaseStatus, Status, UnloadReason, UnloadRecord};
-use transom_supervisor::{Restraint, Role, governor};
+use transom_supervisor::{ActiveLimit, Role, governor};
 
 use crate::wire::{
     Activity, Because, Heat, Limit, LoadedView, MachineView, Pressure, RestraintView, StatusView,
@@ -15,8 +15,8 @@ use crate::wire::{
 /// The window's view of a snapshot; `is_guest` if it is of another program's supervisor.
 pub(crate) fn of(status: &Status, is_guest: bool) -> StatusView {
     let chat = status.models.iter().find(|model| model.role == Role::Chat);
-    let held = status.allowance.held.map(because);
-    let restraints = status.allowance.restraints.iter();
+    let held = status.allowance.blocked_by.map(because);
+    let restraints = status.allowance.limits.iter();
     StatusView {
         activity: activity(status),
         model: chat.map(loaded),
@@ -61,7 +61,7 @@ fn activity(status: &Status) -> Activity {
     };
     if phases.clone().any(is_answering) {
         Activity::Answering
-    } else if status.allowance.held.is_some() {
+    } else if status.allowance.blocked_by.is_some() {
         Activity::Held
     } else if phases.any(is_loading) {
         Activity::Loading
@@ -100,7 +100,7 @@ fn loaded(model: &ModelStatus) -> LoadedView {
     }
 }
 
-fn restraint(restraint: &Restraint) -> RestraintView {
+fn restraint(restraint: &ActiveLimit) -> RestraintView {
     use governor::Limit as Of;
     let limit = match restraint.limit {
         Of::NewAnswers => Limit::NewAnswers,
@@ -125,12 +125,12 @@ fn restraint(restraint: &Restraint) -> RestraintView {
     };
     RestraintView {
         limit,
-        because: because(restraint.because),
+        because: because(restraint.reason),
     }
 }
 
-fn because(why: governor::Because) -> Because {
-    use governor::Because as Of;
+fn because(why: governor::LimitReason) -> Because {
+    use governor::LimitReason as Of;
     match why {
         Of::Memory {
             pressure: MemoryPressure::Critical,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use transom_engine::{EngineError, FinishReason, Stats};
 use transom_store::{Ending, Message};
-use transom_supervisor::AskError;
+use transom_supervisor::RequestError;
 
 use crate::failure::Failure;
 use crate::update::{AnswerStats, EndingView};
@@ -24,11 +24,11 @@ pub fn finished(reason: FinishReason) -> EndingView {
 }
 
 /// The ending of an ask that `error` ended.
-pub fn failed(error: &AskError) -> EndingView {
+pub fn failed(error: &RequestError) -> EndingView {
     match error {
         // The program ends: the answer is as one that a quit cut off, and can be asked for again.
-        AskError::Quitting => EndingView::Interrupted,
-        AskError::Engine {
+        RequestError::Quitting => EndingView::Interrupted,
+        RequestError::Engine {
             source: EngineError::Canceled,
         } => EndingView::Cancelled,
         error => EndingView::Failed {
@@ -38,13 +38,13 @@ pub fn failed(error: &AskError) -> EndingView {
 }
 
 /// Why an ask failed, by what a window can offer.
-pub fn failure(error: &AskError) -> Failure {
+pub fn failure(error: &RequestError) -> Failure {
     let reason = error.to_string();
     match error {
-        AskError::Engine { source } => engine_failure(source),
-        AskError::NoFormRuns { .. } => Failure::ModelUnusable { reason },
-        AskError::Busy { .. } => Failure::Busy,
-        AskError::TooLarge {
+        RequestError::Engine { source } => engine_failure(source),
+        RequestError::NoVariantRuns { .. } => Failure::ModelUnusable { reason },
+        RequestError::Busy { .. } => Failure::Busy,
+        RequestError::TooLarge {
             need,
             budget_bytes,
             context_that_fits,
@@ -54,13 +54,15 @@ pub fn failure(error: &AskError) -> Failure {
             budget_bytes: *budget_bytes,
             context_that_fits: context_that_fits.map(whole),
         },
-        AskError::Held { retry_after, .. } => Failure::Held {
+        RequestError::Blocked { retry_after, .. } => Failure::Held {
             retry_after_seconds: whole_seconds(*retry_after),
         },
         // To the person it is the same whether the model's process died or the program that had it.
-        AskError::WorkerGone { .. } | AskError::InstanceGone { .. } => Failure::EngineCrashed,
-        AskError::Unloaded => Failure::Unloaded,
-        AskError::Shed { .. } | AskError::Stuck { .. } | AskError::Quitting => {
+        RequestError::WorkerGone { .. } | RequestError::InstanceGone { .. } => {
+            Failure::EngineCrashed
+        }
+        RequestError::Unloaded => Failure::Unloaded,
+        RequestError::Shed { .. } | RequestError::Stuck { .. } | RequestError::Quitting => {
             Failure::Other { reason }
         }
     }

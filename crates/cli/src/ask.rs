@@ -7,7 +7,7 @@ use transom_engine::{
     ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, Stats, TokenEvent,
     Truncation,
 };
-use transom_supervisor::{Ask, Outcome};
+use transom_supervisor::{ModelRequest, Outcome};
 
 use crate::arguments::ModelArgs;
 use crate::console::Console;
@@ -121,7 +121,7 @@ fn answer_one(
 }
 
 fn stream_json(
-    ask: &Ask,
+    ask: &ModelRequest,
     link: &Link,
     console: &mut Console,
     interrupt: &Interrupt,
@@ -138,7 +138,7 @@ fn stream_json(
 
 fn stream_text(
     args: &AskArgs,
-    ask: &Ask,
+    ask: &ModelRequest,
     loaded: &Loaded,
     link: &Link,
     console: &mut Console,

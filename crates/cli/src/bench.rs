@@ -138,8 +138,8 @@ fn check_allowance(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let mut reasons: Vec<String> = Vec::new();
-    for restraint in &allowance.restraints {
-        let reason = restraint.because.to_string();
+    for restraint in &allowance.limits {
+        let reason = restraint.reason.to_string();
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }

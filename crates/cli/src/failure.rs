@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use transom_engine::EngineError;
 use transom_files::visible;
 use transom_hub::HubError;
-use transom_supervisor::AskError;
+use transom_supervisor::RequestError;
 
 /// A command that did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     #[error("{error}{}", advice(.error))]
     Ask {
         /// Why.
-        error: AskError,
+        error: RequestError,
     },
     /// The hub, or what was asked of it, or the way there and the disk here.
     #[error("{}{}", .0, hub_advice(.0))]
@@ -76,7 +76,7 @@ impl Failure {
             Self::Engine(error) => engine_exit_code(error),
             Self::Hub(error) => hub_exit_code(error),
             Self::Ask {
-                error: AskError::TooLarge { .. } | AskError::NoFormRuns { .. },
+                error: RequestError::TooLarge { .. } | RequestError::NoVariantRuns { .. },
             } => 3,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Input(_)
@@ -136,20 +136,20 @@ impl Failure {
     }
 }
 
-impl From<AskError> for Failure {
+impl From<RequestError> for Failure {
     /// The engine's own refusals keep their words and exit codes.
-    fn from(error: AskError) -> Self {
+    fn from(error: RequestError) -> Self {
         match error {
-            AskError::Engine { source } => Self::Engine(source),
+            RequestError::Engine { source } => Self::Engine(source),
             error => Self::Ask { error },
         }
     }
 }
 
 /// What this command line offers about a refusal.
-fn advice(error: &AskError) -> &'static str {
+fn advice(error: &RequestError) -> &'static str {
     match error {
-        AskError::TooLarge { .. } => "; --over-budget loads it all the same",
+        RequestError::TooLarge { .. } => "; --over-budget loads it all the same",
         _ => "",
     }
 }
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use transom_engine::MemoryNeed;
     use transom_engine_host::WorkerEnd;
-    use transom_supervisor::Because;
+    use transom_supervisor::LimitReason;
 
     #[test]
     fn clap_errors_become_one_line_with_their_tip() {
@@ -239,26 +239,26 @@ mod tests {
 
     #[test]
     fn refusals_of_the_supervisor_have_their_exit_codes() {
-        let check = |error: AskError, code: u8, expect: &str| {
+        let check = |error: RequestError, code: u8, expect: &str| {
             let failure = Failure::from(error);
             let message = failure.message().unwrap();
             assert_eq!(failure.exit_code(), code, "{message}");
             assert!(message.contains(expect), "{message}");
         };
         let source = EngineError::EmptyPrompt;
-        check(AskError::Engine { source }, 2, "the prompt is empty");
-        check(AskError::Busy { waiting: 8 }, 1, "8 requests");
-        let held = AskError::Held {
-            because: Because::LowPower,
+        check(RequestError::Engine { source }, 2, "the prompt is empty");
+        check(RequestError::Busy { waiting: 8 }, 1, "8 requests");
+        let held = RequestError::Blocked {
+            reason: LimitReason::LowPower,
             retry_after: std::time::Duration::from_secs(30),
         };
         check(held, 1, "try again in 30 s");
-        let gone = AskError::WorkerGone {
+        let gone = RequestError::WorkerGone {
             end: WorkerEnd::Unresponsive { seconds: 20 },
             during: "answering".into(),
         };
         check(gone, 1, "did not respond for 20 s");
-        let too_large = AskError::TooLarge {
+        let too_large = RequestError::TooLarge {
             name: "big".into(),
             need: MemoryNeed::default(),
             budget_bytes: 1,
@@ -266,11 +266,11 @@ mod tests {
             context_that_fits: None,
         };
         check(too_large, 3, "--over-budget");
-        let no_form_runs = AskError::NoFormRuns {
+        let no_form_runs = RequestError::NoVariantRuns {
             name: "odd".into(),
-            forms: Vec::new(),
+            variants: Vec::new(),
         };
-        check(no_form_runs, 3, "no form of odd runs here");
+        check(no_form_runs, 3, "no variant of odd runs on this machine");
     }
 
     #[test]

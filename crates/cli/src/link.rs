@@ -19,7 +19,8 @@ use transom_engine::FinishReason;
 use transom_engine_host::ProcessWorkers;
 use transom_signals::Hardware;
 use transom_supervisor::{
-    AnswerEvent, Ask, AskError, Canceller, Handle, Outcome, Status, Supervisor, Unload,
+    CancelHandle, Handle, ModelRequest, ModelSelector, Outcome, RequestError, ResponseEvent,
+    Status, Supervisor,
     instance::{self, Connection},
     settings::Settings,
     status::UnloadRecord,
@@ -143,7 +144,7 @@ impl Link {
     /// What the supervisor says of itself now.
     pub(crate) fn status(&self) -> Result<Arc<Status>, Failure> {
         let handle = self.handle()?;
-        Ok(self.runtime()?.block_on(handle.look()))
+        Ok(self.runtime()?.block_on(handle.current_status()))
     }
 
     /// Asks, passes every event but the last to `sink`, and returns the end. Ctrl-C and a sink that
@@ -152,13 +153,13 @@ impl Link {
     /// An instance that went away before anything was answered is replaced and asked once more.
     pub(crate) fn follow(
         &self,
-        ask: &Ask,
+        ask: &ModelRequest,
         interrupt: &Interrupt,
-        sink: &mut dyn FnMut(AnswerEvent) -> ControlFlow<()>,
+        sink: &mut dyn FnMut(ResponseEvent) -> ControlFlow<()>,
     ) -> Result<Followed, Failure> {
         let has_begun = Cell::new(false);
-        let mut sink = |event: AnswerEvent| {
-            if matches!(event, AnswerEvent::Token { .. }) {
+        let mut sink = |event: ResponseEvent| {
+            if matches!(event, ResponseEvent::Token { .. }) {
                 has_begun.set(true);
             }
             sink(event)
@@ -178,28 +179,28 @@ impl Link {
 
     fn follow_once(
         &self,
-        ask: &Ask,
+        ask: &ModelRequest,
         interrupt: &Interrupt,
-        sink: &mut dyn FnMut(AnswerEvent) -> ControlFlow<()>,
+        sink: &mut dyn FnMut(ResponseEvent) -> ControlFlow<()>,
     ) -> Result<Followed, Failure> {
         let handle = self.handle()?;
         let runtime = self.runtime()?;
         let _inside = runtime.enter();
         // Watched before it is asked, else a press just then would end the program.
-        let of_key = Arc::new(OnceLock::<Canceller>::new());
+        let of_key = Arc::new(OnceLock::<CancelHandle>::new());
         let watch = interrupt.watch({
             let of_key = of_key.clone();
-            move || _ = of_key.get().map(Canceller::cancel)
+            move || _ = of_key.get().map(CancelHandle::cancel)
         });
-        let mut answer = handle.ask(ask.clone());
-        let canceller = of_key.get_or_init(|| answer.canceller());
+        let mut answer = handle.submit(ask.clone());
+        let canceller = of_key.get_or_init(|| answer.cancel_handle());
         if watch.was_pressed() {
             canceller.cancel();
         }
         let mut outcome = None;
         while let Some(event) = runtime.block_on(answer.next()) {
             match event {
-                AnswerEvent::Ended { outcome: end } => {
+                ResponseEvent::Ended { outcome: end } => {
                     outcome = Some(end);
                     break;
                 }
@@ -212,7 +213,7 @@ impl Link {
         }
         Ok(Followed {
             outcome: outcome.unwrap_or_else(|| Outcome::Failed {
-                error: AskError::InstanceGone {
+                error: RequestError::InstanceGone {
                     reason: "it said nothing more".to_owned(),
                 },
             }),
@@ -221,7 +222,7 @@ impl Link {
     }
 
     /// Unloads, and says what came back.
-    pub(crate) fn unload(&self, unload: Unload) -> Result<Vec<UnloadRecord>, Failure> {
+    pub(crate) fn unload(&self, unload: ModelSelector) -> Result<Vec<UnloadRecord>, Failure> {
         let handle = self.handle()?;
         Ok(self.runtime()?.block_on(handle.unload(unload))?)
     }
@@ -230,7 +231,7 @@ impl Link {
     pub(crate) fn pause(&self, is_paused: bool) -> Result<Arc<Status>, Failure> {
         let handle = self.handle()?;
         let mut status = handle.status();
-        handle.pause(is_paused);
+        handle.set_paused(is_paused);
         let is_so = |status: &Arc<Status>| status.is_paused == is_paused;
         let so = self
             .runtime()?
@@ -248,7 +249,7 @@ impl Link {
             return;
         };
         if let Some(Connected::Opened(connection)) = self.connection.take() {
-            match connection.n_remote_asks() {
+            match connection.n_remote_requests() {
                 0 => {}
                 1 => console.note("Finishing an answer for another program; Ctrl-C ends it."),
                 n => console.note(&format!(
@@ -289,7 +290,7 @@ fn is_gone(outcome: &Outcome) -> bool {
     matches!(
         outcome,
         Outcome::Failed {
-            error: AskError::InstanceGone { .. } | AskError::Quitting
+            error: RequestError::InstanceGone { .. } | RequestError::Quitting
         }
     )
 }

@@ -10,7 +10,9 @@ use transom_engine_host::wire::Request;
 use transom_library::InstalledModel;
 use transom_library::{LoadSettings, UsageRecorder};
 use transom_supervisor::status::{ModelStatus, PassedOver};
-use transom_supervisor::{AnswerEvent, Ask, ModelSpec, Outcome, Status, WhenHeld, Work};
+use transom_supervisor::{
+    ModelRequest, ModelSpec, Outcome, ResponseEvent, Status, WhenBlocked, Work,
+};
 
 use crate::arguments::ModelArgs;
 use crate::console::Console;
@@ -47,17 +49,22 @@ impl Loaded {
     }
 
     /// Asks this model to answer `prompt`.
-    pub(crate) fn ask(&self, prompt: Prompt, fit: Truncation, params: GenerationParams) -> Ask {
+    pub(crate) fn ask(
+        &self,
+        prompt: Prompt,
+        fit: Truncation,
+        params: GenerationParams,
+    ) -> ModelRequest {
         let request = Request {
             prompt,
             fit,
             params,
         };
-        Ask {
+        ModelRequest {
             model: self.spec.clone(),
             work: Work::Generate(Box::new(request)),
             over_budget: self.over_budget,
-            when_held: WhenHeld::Wait,
+            when_blocked: WhenBlocked::Wait,
         }
     }
 
@@ -86,11 +93,11 @@ pub(crate) fn load(
         context_length: args.context_length,
         ..LoadSettings::default()
     };
-    let ask = Ask {
+    let ask = ModelRequest {
         model: library.spec(&model, &settings),
         work: Work::Load,
         over_budget: args.over_budget,
-        when_held: WhenHeld::Wait,
+        when_blocked: WhenBlocked::Wait,
     };
     let began = Instant::now();
     let followed = if json {
@@ -101,7 +108,7 @@ pub(crate) fn load(
     } else {
         let mut progress = Progress::new(console);
         let name = &ask.model.name;
-        link.follow(&ask, interrupt, &mut |event: AnswerEvent| {
+        link.follow(&ask, interrupt, &mut |event: ResponseEvent| {
             progress.show_wait(name, &event);
             ControlFlow::Continue(())
         })?

@@ -3,7 +3,7 @@
 use clap::Args;
 use transom_files::visible;
 use transom_library::Library;
-use transom_supervisor::Unload;
+use transom_supervisor::ModelSelector;
 use transom_supervisor::status::ModelStatus;
 
 use crate::console::Console;
@@ -41,8 +41,10 @@ pub(crate) fn run(args: &UnloadArgs, link: &Link, console: &mut Console) -> Resu
     };
     let loaded = handle.status().borrow().clone();
     let unload = match &args.model {
-        Some(text) => Unload::Model(id_of(text, &loaded.models, || library::open(link, console))),
-        None => Unload::All,
+        Some(text) => {
+            ModelSelector::Model(id_of(text, &loaded.models, || library::open(link, console)))
+        }
+        None => ModelSelector::All,
     };
     let records = link.unload(unload)?;
     if args.json {

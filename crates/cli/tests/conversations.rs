@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use transom_engine::{SamplingParams, Stats, TokenEvent};
 use transom_signals::ScriptedSignals;
 use transom_supervisor::instance::{self, Connection};
-use transom_supervisor::{AnswerEvent, Handle, Outcome, Tuning, Unload};
+use transom_supervisor::{Handle, ModelSelector, Outcome, ResponseEvent, Tuning};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -26,18 +26,18 @@ async fn go_on(handle: &Handle, form: &str, prompt: &str) -> (String, Stats) {
         ..SamplingParams::default()
     };
     let ask = supervised::ask(form, prompt.to_owned(), 16, None, greedy);
-    let mut answer = handle.ask(ask);
+    let mut answer = handle.submit(ask);
     let mut text = String::new();
     loop {
         let event = timeout(PATIENCE, answer.next()).await;
         match event.expect("it answers in time").unwrap() {
-            AnswerEvent::Token {
+            ResponseEvent::Token {
                 event: TokenEvent::Text { text: more, .. },
             } => text += &more,
-            AnswerEvent::Ended {
+            ResponseEvent::Ended {
                 outcome: Outcome::Finished { stats, .. },
             } => return (text, stats),
-            AnswerEvent::Ended { outcome } => panic!("{form}: {outcome:?}"),
+            ResponseEvent::Ended { outcome } => panic!("{form}: {outcome:?}"),
             _ => {}
         }
     }
@@ -45,14 +45,14 @@ async fn go_on(handle: &Handle, form: &str, prompt: &str) -> (String, Stats) {
 
 /// Has the idle model make room, as if another needed it.
 async fn make_room(handle: &Handle) {
-    handle.tune(Tuning {
+    handle.set_tuning(Tuning {
         memory_budget_bytes: Some(1),
         ..Tuning::default()
     });
     let mut status = handle.status();
     let is_gone = status.wait_for(|status| status.models.is_empty());
     timeout(PATIENCE, is_gone).await.expect("it goes").unwrap();
-    handle.tune(Tuning::default());
+    handle.set_tuning(Tuning::default());
 }
 
 fn n_kept(data: &Path) -> usize {
@@ -75,14 +75,14 @@ async fn a_conversation_goes_on_in_the_next_process_as_in_an_unbroken_one() {
         let (said, _) = go_on(&handle, form, FIRST).await;
         let second = format!("{FIRST}{said} Then");
         let (expected, unbroken) = go_on(&handle, form, &second).await;
-        handle.unload(Unload::All).await.unwrap();
+        handle.unload(ModelSelector::All).await.unwrap();
         assert_eq!(n_kept(data.path()), 0, "{form}: it was unloaded by hand");
 
         assert_eq!(go_on(&handle, form, FIRST).await.0, said, "{form}");
         make_room(&handle).await;
         assert_eq!(n_kept(data.path()), 1, "{form}");
         let (found, stats) = go_on(&handle, form, &second).await;
-        let restored_tokens = handle.look().await.models[0].restored_tokens;
+        let restored_tokens = handle.current_status().await.models[0].restored_tokens;
         assert_eq!(n_kept(data.path()), 0, "{form}: it is taken up once");
         assert_eq!(found, expected, "{form}");
         assert_eq!(stats.cached_tokens, unbroken.cached_tokens, "{form}");

@@ -22,7 +22,9 @@ use transom_engine::{SamplingParams, TokenEvent};
 use transom_signals::test_support::{Hog, LimitedGroup};
 use transom_signals::{LinuxSignals, MemoryPressure, Paths};
 use transom_supervisor::status::UnloadReason;
-use transom_supervisor::{Answer, AnswerEvent, Ask, Because, Outcome, Status, Tuning};
+use transom_supervisor::{
+    LimitReason, ModelRequest, Outcome, Response, ResponseEvent, Status, Tuning,
+};
 
 const LIMIT_BYTES: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +35,7 @@ fn hog() {
     Hog::work_if_asked();
 }
 
-fn ask(max_tokens: usize) -> Ask {
+fn ask(max_tokens: usize) -> ModelRequest {
     let greedy = SamplingParams {
         temperature: 0.0,
         ..SamplingParams::default()
@@ -49,14 +51,14 @@ fn ask(max_tokens: usize) -> Ask {
 }
 
 /// The text so far, and how it ended.
-async fn follow(mut answer: Answer) -> (String, Option<Outcome>) {
+async fn follow(mut answer: Response) -> (String, Option<Outcome>) {
     let mut text = String::new();
     while let Ok(Some(event)) = tokio::time::timeout(PATIENCE, answer.next()).await {
         match event {
-            AnswerEvent::Token {
+            ResponseEvent::Token {
                 event: TokenEvent::Text { text: more, .. },
             } => text.push_str(&more),
-            AnswerEvent::Ended { outcome } => return (text, Some(outcome)),
+            ResponseEvent::Ended { outcome } => return (text, Some(outcome)),
             _ => {}
         }
     }
@@ -100,14 +102,14 @@ async fn ladder(group: &LimitedGroup) {
     });
     let tuning = Tuning {
         // Long enough for pressure to come before the answer ends, short for a test.
-        finish_within: Duration::from_secs(5),
+        finish_timeout: Duration::from_secs(5),
         ..Tuning::default()
     };
     let supervisor = supervised::supervisor(signals, tuning);
     let handle = supervisor.handle();
     let mut status = handle.status();
 
-    let answer = tokio::spawn(follow(handle.ask(ask(100_000))));
+    let answer = tokio::spawn(follow(handle.submit(ask(100_000))));
     wait_for(&mut status, "an answer", text_has_come).await;
     // On a disk: the pages of a file in memory cannot be thrown out.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -116,7 +118,7 @@ async fn ladder(group: &LimitedGroup) {
     let is_critical = |status: &Arc<Status>| status.allowance.memory == MemoryPressure::Critical;
     let critical = wait_for(&mut status, "critical pressure", is_critical).await;
     let noticed = Instant::now();
-    assert!(!critical.allowance.restraints.is_empty(), "{critical:?}");
+    assert!(!critical.allowance.limits.is_empty(), "{critical:?}");
 
     let (text, outcome) = answer.await.unwrap();
     let answered = noticed.elapsed();
@@ -130,7 +132,7 @@ async fn ladder(group: &LimitedGroup) {
         matches!(
             record.why,
             UnloadReason::Pressure {
-                because: Because::Memory { .. } | Because::Thrashing
+                reason: LimitReason::Memory { .. } | LimitReason::Thrashing
             }
         ),
         "{record:?}"
@@ -150,13 +152,13 @@ async fn ladder(group: &LimitedGroup) {
 
     drop(hog);
     let eased = Instant::now();
-    let is_normal = |status: &Arc<Status>| status.allowance.held.is_none();
+    let is_normal = |status: &Arc<Status>| status.allowance.blocked_by.is_none();
     wait_for(&mut status, "easing", is_normal).await;
     println!(
         "work allowed again {:.1?} after the pressure's end",
         eased.elapsed()
     );
-    let (text, outcome) = follow(handle.ask(ask(8))).await;
+    let (text, outcome) = follow(handle.submit(ask(8))).await;
     assert!(
         matches!(outcome, Some(Outcome::Finished { .. })),
         "{outcome:?}"

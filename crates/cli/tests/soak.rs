@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 
 use transom_engine::{FinishReason, SamplingParams, TokenEvent};
 use transom_signals::{ScriptedSignals, own_footprint_bytes, parse_simulation};
-use transom_supervisor::{AnswerEvent, Ask, AskError, Handle, Outcome, Tuning, Unload};
+use transom_supervisor::{
+    Handle, ModelRequest, ModelSelector, Outcome, RequestError, ResponseEvent, Tuning,
+};
 
 /// How often everything is done while leaks are looked for, at least.
 const N_CYCLES: usize = 1;
@@ -56,7 +58,7 @@ const DEEDS: [Deed; 8] = [
     Deed::Squeeze,
 ];
 
-fn ask(form: &str, round: usize) -> Ask {
+fn ask(form: &str, round: usize) -> ModelRequest {
     let prompt = format!("Round {round}: once upon a time there were {}", round * 7);
     supervised::ask(form, prompt, 24, Some(512), SamplingParams::default())
 }
@@ -79,12 +81,12 @@ fn n_descriptors() -> usize {
 
 async fn round(form: &str, handle: &Handle, signals: &ScriptedSignals, round: usize) {
     let deed = DEEDS[round % DEEDS.len()];
-    let mut answer = handle.ask(ask(form, round));
+    let mut answer = handle.submit(ask(form, round));
     let mut n_texts = 0;
     let mut outcome = None;
     while let Some(event) = in_time(answer.next()).await {
         match event {
-            AnswerEvent::Token {
+            ResponseEvent::Token {
                 event: TokenEvent::Text { .. },
             } => {
                 n_texts += 1;
@@ -92,7 +94,7 @@ async fn round(form: &str, handle: &Handle, signals: &ScriptedSignals, round: us
                     act(deed, handle, signals, &answer).await;
                 }
             }
-            AnswerEvent::Ended { outcome: end } => outcome = Some(end),
+            ResponseEvent::Ended { outcome: end } => outcome = Some(end),
             _ => {}
         }
     }
@@ -102,7 +104,7 @@ async fn round(form: &str, handle: &Handle, signals: &ScriptedSignals, round: us
         (Outcome::Finished { reason, .. }, Deed::Nothing) => *reason == FinishReason::Length,
         // The answer may have ended by itself before the deed took effect.
         (Outcome::Finished { .. }, _) => true,
-        (Outcome::Failed { error }, Deed::Kill) => matches!(error, AskError::WorkerGone { .. }),
+        (Outcome::Failed { error }, Deed::Kill) => matches!(error, RequestError::WorkerGone { .. }),
         (Outcome::Failed { .. } | Outcome::Loaded { .. }, _) => false,
     };
     assert!(is_expected, "{form}, round {round}, {deed:?}: {outcome:?}");
@@ -112,13 +114,13 @@ async fn act(
     deed: Deed,
     handle: &Handle,
     signals: &ScriptedSignals,
-    answer: &transom_supervisor::Answer,
+    answer: &transom_supervisor::Response,
 ) {
     match deed {
         Deed::Nothing => {}
-        Deed::Cancel => answer.canceller().cancel(),
+        Deed::Cancel => answer.cancel_handle().cancel(),
         Deed::Unload => {
-            in_time(handle.unload(Unload::All)).await.unwrap();
+            in_time(handle.unload(ModelSelector::All)).await.unwrap();
         }
         Deed::Kill => {
             for child in children() {
@@ -145,7 +147,7 @@ fn hard_use_leaks_nothing_and_loses_no_answer() {
 async fn soak(form: &str, time: Duration) {
     let signals = ScriptedSignals::default();
     let tuning = Tuning {
-        longest_hold: Duration::from_secs(600),
+        max_blocked_time: Duration::from_secs(600),
         ..Tuning::default()
     };
     let supervisor = supervised::supervisor(signals.clone(), tuning);
@@ -154,7 +156,7 @@ async fn soak(form: &str, time: Duration) {
     for index in 0..DEEDS.len() {
         round(form, &handle, &signals, index).await;
     }
-    in_time(handle.unload(Unload::All)).await.unwrap();
+    in_time(handle.unload(ModelSelector::All)).await.unwrap();
     let before = (n_descriptors(), own_footprint_bytes().unwrap());
     let began = Instant::now();
     let mut n_rounds = 0;
@@ -165,7 +167,7 @@ async fn soak(form: &str, time: Duration) {
         round(form, &handle, &signals, n_rounds).await;
         n_rounds += 1;
     }
-    in_time(handle.unload(Unload::All)).await.unwrap();
+    in_time(handle.unload(ModelSelector::All)).await.unwrap();
     let after = (n_descriptors(), own_footprint_bytes().unwrap());
     println!(
         "{form}: {n_rounds} rounds in {:.0?}; (descriptors, bytes) {before:?} -> {after:?}",

@@ -70,18 +70,27 @@ pub struct Tuning {
     /// Maximum number of queued requests; a further request fails as busy.
     pub queue_limit: usize,
     /// How long a request may be blocked before it fails.
-    #[serde(rename = "longest_hold_seconds", with = "transom_engine::serde_seconds")]
+    #[serde(
+        rename = "longest_hold_seconds",
+        with = "transom_engine::serde_seconds"
+    )]
     pub max_blocked_time: Duration,
     /// How long a running response may continue under critical memory pressure before it is
     /// stopped.
-    #[serde(rename = "finish_within_seconds", with = "transom_engine::serde_seconds")]
+    #[serde(
+        rename = "finish_within_seconds",
+        with = "transom_engine::serde_seconds"
+    )]
     pub finish_timeout: Duration,
     /// How long a stopped response may take to end before its process is killed. If the memory is
     /// needed, [`Tuning::unload_timeout`] applies instead.
     #[serde(rename = "stop_within_seconds", with = "transom_engine::serde_seconds")]
     pub stop_timeout: Duration,
     /// How long a process may take to free its memory before it is killed.
-    #[serde(rename = "unload_within_seconds", with = "transom_engine::serde_seconds")]
+    #[serde(
+        rename = "unload_within_seconds",
+        with = "transom_engine::serde_seconds"
+    )]
     pub unload_timeout: Duration,
 }
 
@@ -117,7 +126,10 @@ pub struct Allowance {
     /// Speculative decoding is allowed.
     pub speculation: bool,
     /// Minimum time between two repaints of a streaming response.
-    #[serde(rename = "repaint_interval_seconds", with = "transom_engine::serde_seconds")]
+    #[serde(
+        rename = "repaint_interval_seconds",
+        with = "transom_engine::serde_seconds"
+    )]
     pub repaint_interval: Duration,
     /// Idle time after which a model is unloaded; `None` keeps it loaded.
     #[serde(

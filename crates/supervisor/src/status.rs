@@ -70,7 +70,10 @@ pub struct ModelStatus {
     /// each response and trim.
     pub footprint_bytes: Option<u64>,
     /// How long the load took.
-    #[serde(rename = "load_time_seconds", with = "transom_engine::serde_seconds::option")]
+    #[serde(
+        rename = "load_time_seconds",
+        with = "transom_engine::serde_seconds::option"
+    )]
     pub load_time: Option<Duration>,
     /// Variants that were tried before the current one, and why they do not run.
     pub passed_over: Vec<PassedOver>,

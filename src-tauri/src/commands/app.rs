@@ -24,7 +24,7 @@ type Done<T> = Result<T, Refusal>;
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> Done<StatusView> {
     let rooms = shell.rooms().await?;
-    let status = rooms.handle().look().await;
+    let status = rooms.handle().current_status().await;
     Ok(status_view::of(&status, rooms.is_guest()))
 }
 
@@ -212,7 +212,10 @@ pub(crate) async fn save_diagnostics(
         &rooms.hardware,
         shell.tray.is_there(),
     );
-    let status = status_view::of(&rooms.handle().look().await.clone(), rooms.is_guest());
+    let status = status_view::of(
+        &rooms.handle().current_status().await.clone(),
+        rooms.is_guest(),
+    );
     let (settings, folder) = (rooms.settings(), shell.data_folder.clone());
     let Some(path) = ask_where(&page, "transom-diagnostics.txt").await? else {
         return Ok(None);

@@ -11,7 +11,7 @@ use tauri_plugin_dialog::DialogExt;
 use tokio::sync::oneshot;
 use transom_library::{InstalledModel, read_added};
 use transom_store::ModelSettings;
-use transom_supervisor::{Ask, Outcome, Unload, WhenHeld, Work};
+use transom_supervisor::{ModelRequest, ModelSelector, Outcome, WhenBlocked, Work};
 
 use super::app::change_settings;
 use super::conversations::hold;
@@ -145,7 +145,10 @@ pub(crate) async fn forget_model(app: AppHandle, id: String) -> Done<()> {
 pub(crate) async fn remove_model(app: AppHandle, id: String) -> Done<u64> {
     let (rooms, model) = find(&app, id.clone()).await?;
     // A file that is mapped keeps its space until its process is gone.
-    rooms.handle().unload(Unload::Model(id.clone())).await?;
+    rooms
+        .handle()
+        .unload(ModelSelector::Model(id.clone()))
+        .await?;
     let of = rooms.clone();
     let freed = blocking(move || {
         of.library()
@@ -180,15 +183,15 @@ pub(crate) async fn load_model(shell: State<'_, Shell>) -> Done<()> {
     let of = rooms.clone();
     let asked = blocking(move || models::asking(&of.library(), &of.settings(), false));
     let asking = asked.await?.asking;
-    let mut answer = rooms.handle().ask(Ask {
+    let mut answer = rooms.handle().submit(ModelRequest {
         model: asking.model,
         work: Work::Load,
         over_budget: false,
-        when_held: WhenHeld::Refuse,
+        when_blocked: WhenBlocked::Refuse,
     });
     loop {
         match answer.next().await {
-            Some(transom_supervisor::AnswerEvent::Ended { outcome }) => {
+            Some(transom_supervisor::ResponseEvent::Ended { outcome }) => {
                 return match outcome {
                     Outcome::Failed { error } => Err(error.into()),
                     Outcome::Loaded { .. } | Outcome::Finished { .. } => Ok(()),
@@ -208,7 +211,7 @@ pub(crate) async fn eject(app: AppHandle) -> Done<()> {
 /// Unloads every model.
 pub(crate) async fn eject_all(app: AppHandle) -> Done<()> {
     let rooms = app.state::<Shell>().rooms().await?;
-    rooms.handle().unload(Unload::All).await?;
+    rooms.handle().unload(ModelSelector::All).await?;
     Ok(())
 }
 

@@ -1,12 +1,12 @@
 use transom_engine::MemoryNeed;
 use transom_engine_host::WorkerEnd;
 use transom_store::{ConversationId, MessageId, MessageRole, Timestamp};
-use transom_supervisor::Because;
+use transom_supervisor::LimitReason;
 
 use super::*;
 
 fn of_engine(source: EngineError) -> Failure {
-    failure(&AskError::Engine { source })
+    failure(&RequestError::Engine { source })
 }
 
 #[test]
@@ -34,16 +34,16 @@ fn what_the_model_cannot_read_asks_for_another_model() {
         let reason = error.to_string();
         assert_eq!(of_engine(error), Failure::ModelUnusable { reason });
     }
-    let none_runs = AskError::NoFormRuns {
+    let none_runs = RequestError::NoVariantRuns {
         name: "model".to_owned(),
-        forms: Vec::new(),
+        variants: Vec::new(),
     };
     assert!(matches!(failure(&none_runs), Failure::ModelUnusable { .. }));
 }
 
 #[test]
 fn numbers_come_along() {
-    let too_large = AskError::TooLarge {
+    let too_large = RequestError::TooLarge {
         name: "model".to_owned(),
         need: MemoryNeed {
             weight_bytes: 5,
@@ -84,8 +84,8 @@ fn numbers_come_along() {
             context_length: 4096,
         }
     );
-    let held = AskError::Held {
-        because: Because::Thrashing,
+    let held = RequestError::Blocked {
+        reason: LimitReason::Thrashing,
         retry_after: Duration::from_millis(1500),
     };
     assert_eq!(
@@ -98,19 +98,19 @@ fn numbers_come_along() {
 
 #[test]
 fn whatever_took_the_model_along_is_worth_trying_again() {
-    let worker = AskError::WorkerGone {
+    let worker = RequestError::WorkerGone {
         end: WorkerEnd::Unresponsive { seconds: 30 },
         during: "answering".to_owned(),
     };
-    let instance = AskError::InstanceGone {
+    let instance = RequestError::InstanceGone {
         reason: "it quit".to_owned(),
     };
     assert_eq!(failure(&worker), Failure::EngineCrashed);
     assert_eq!(failure(&instance), Failure::EngineCrashed);
-    assert_eq!(failure(&AskError::Unloaded), Failure::Unloaded);
-    assert_eq!(failure(&AskError::Busy { waiting: 8 }), Failure::Busy);
-    assert_eq!(failed(&AskError::Quitting), EndingView::Interrupted);
-    let cancelled = AskError::Engine {
+    assert_eq!(failure(&RequestError::Unloaded), Failure::Unloaded);
+    assert_eq!(failure(&RequestError::Busy { waiting: 8 }), Failure::Busy);
+    assert_eq!(failed(&RequestError::Quitting), EndingView::Interrupted);
+    let cancelled = RequestError::Engine {
         source: EngineError::Canceled,
     };
     assert_eq!(failed(&cancelled), EndingView::Cancelled);

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use transom_engine::{FinishReason, ModelInfo, Section, Stats, TokenEvent};
 use transom_store::{ConversationId, Message, MessageId};
 use transom_supervisor::{
-    Answer, AnswerEvent, Ask, AskError, Handle, Outcome, Status, WhenHeld, Work,
+    Handle, ModelRequest, Outcome, RequestError, Response, ResponseEvent, Status, WhenBlocked, Work,
 };
 
 use super::board::Board;
@@ -64,7 +64,7 @@ struct Painter {
 enum Next {
     Stop,
     Saved(Saved),
-    Event(Option<AnswerEvent>),
+    Event(Option<ResponseEvent>),
     Due,
 }
 
@@ -149,7 +149,7 @@ impl Writing {
     async fn ask(&mut self, path: &[Message]) -> Outcome {
         let handle = self.handles.borrow_and_update().clone();
         self.painter.status = handle.status();
-        let info = match self.pump(handle.ask(self.ask_for(Work::Load))).await {
+        let info = match self.pump(handle.submit(self.ask_for(Work::Load))).await {
             Outcome::Loaded { info } => info,
             outcome @ (Outcome::Finished { .. } | Outcome::Failed { .. }) => return outcome,
         };
@@ -158,19 +158,19 @@ impl Writing {
             return Outcome::Finished { reason, stats };
         }
         let work = self.generate(path, &info);
-        self.pump(handle.ask(self.ask_for(work))).await
+        self.pump(handle.submit(self.ask_for(work))).await
     }
 
     fn generate(&self, path: &[Message], info: &ModelInfo) -> Work {
         Work::Generate(Box::new(request(path, &self.asking.settings, info)))
     }
 
-    fn ask_for(&self, work: Work) -> Ask {
-        Ask {
+    fn ask_for(&self, work: Work) -> ModelRequest {
+        ModelRequest {
             model: self.asking.model.clone(),
             work,
             over_budget: self.asking.insist,
-            when_held: WhenHeld::Wait,
+            when_blocked: WhenBlocked::Wait,
         }
     }
 
@@ -179,7 +179,7 @@ impl Writing {
         let is_gone = matches!(
             outcome,
             Outcome::Failed {
-                error: AskError::InstanceGone { .. } | AskError::Quitting
+                error: RequestError::InstanceGone { .. } | RequestError::Quitting
             }
         );
         is_gone && !self.is_stopping && !self.entry.board.state().has_text()
@@ -200,8 +200,8 @@ impl Writing {
     }
 
     /// Reads one ask to its end.
-    async fn pump(&mut self, mut answer: Answer) -> Outcome {
-        let canceller = answer.canceller();
+    async fn pump(&mut self, mut answer: Response) -> Outcome {
+        let canceller = answer.cancel_handle();
         loop {
             let due = self.painter.due.into_iter().chain(self.copy.due()).min();
             let next = tokio::select! {
@@ -214,7 +214,7 @@ impl Writing {
             match next {
                 Next::Stop => self.is_stopping = true,
                 Next::Saved(saved) => self.take_saved(saved),
-                Next::Event(Some(AnswerEvent::Ended { outcome })) => return outcome,
+                Next::Event(Some(ResponseEvent::Ended { outcome })) => return outcome,
                 Next::Event(Some(event)) => self.take(event),
                 Next::Event(None) => return gone(),
                 Next::Due => {}
@@ -226,20 +226,20 @@ impl Writing {
         }
     }
 
-    fn take(&mut self, event: AnswerEvent) {
+    fn take(&mut self, event: ResponseEvent) {
         match event {
-            AnswerEvent::Queued { position, .. } => self.show(Stage::Waiting {
+            ResponseEvent::Queued { position, .. } => self.show(Stage::Waiting {
                 position: u32::try_from(position).unwrap_or(u32::MAX),
             }),
-            AnswerEvent::Loading { progress } => self.show(Stage::Loading {
+            ResponseEvent::Loading { progress } => self.show(Stage::Loading {
                 fraction: progress.map(|progress| {
                     let total = progress.total_bytes.max(1);
                     (progress.done_bytes as f64 / total as f64).min(1.0) as f32
                 }),
             }),
-            AnswerEvent::Token { event } => self.take_token(event),
+            ResponseEvent::Token { event } => self.take_token(event),
             // Read by `pump`.
-            AnswerEvent::Ended { .. } => {}
+            ResponseEvent::Ended { .. } => {}
         }
     }
 
@@ -346,7 +346,7 @@ impl Painter {
 
 fn gone() -> Outcome {
     Outcome::Failed {
-        error: AskError::InstanceGone {
+        error: RequestError::InstanceGone {
             reason: "it ended before the answer did".to_owned(),
         },
     }

@@ -190,7 +190,7 @@ fn a_failure_is_one_line_and_with_json_an_event_too() {
     assert_eq!(outcome.code, 1);
     assert_eq!(
         outcome.err,
-        "transom: decode: the GPU is gone; the model is unloaded, ask again to load it anew\n"
+        "transom: decode: the GPU is gone; the model is unloaded; ask again to reload it\n"
     );
     let last: serde_json::Value =
         serde_json::from_str(outcome.out.lines().last().unwrap()).unwrap();

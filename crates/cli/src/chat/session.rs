@@ -7,7 +7,7 @@ use transom_engine::{
     ChatPrompt, ConversationId, FinishReason, GenerationParams, Prompt, Stats, Truncation,
 };
 use transom_files::visible;
-use transom_supervisor::{Ask, Status};
+use transom_supervisor::{ModelRequest, Status};
 
 use crate::chat::ChatArgs;
 use crate::chat::commands::{self, Command, Input};
@@ -164,7 +164,7 @@ impl<'a> Chat<'a> {
     }
 
     /// The conversation so far, to be continued.
-    fn ask(&self) -> Ask {
+    fn ask(&self) -> ModelRequest {
         let prompt = Prompt::Chat(ChatPrompt {
             messages: self.transcript.messages(),
             enable_thinking: self.args.generation.enable_thinking(),
@@ -187,7 +187,7 @@ impl<'a> Chat<'a> {
     /// Only that nobody reads any more.
     fn stream(
         &mut self,
-        ask: &Ask,
+        ask: &ModelRequest,
         bounds: &mut Bounds,
         console: &mut Console,
         interrupt: &Interrupt,

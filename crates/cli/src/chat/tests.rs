@@ -184,7 +184,7 @@ fn a_model_that_was_unloaded_meanwhile_is_loaded_again() {
         assert_eq!(next.unwrap(), Next::GoOn);
     };
     say("One");
-    let unloaded = link.unload(transom_supervisor::Unload::All).unwrap();
+    let unloaded = link.unload(transom_supervisor::ModelSelector::All).unwrap();
     assert_eq!(unloaded.len(), 1);
     say("/stats");
     say("Two");

@@ -238,7 +238,7 @@ fn figure(bytes: u64) -> String {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use transom_supervisor::{Because, BoundKind, Limit, Restraint};
+    use transom_supervisor::{ActiveLimit, BoundKind, Limit, LimitReason};
 
     fn report() -> Report {
         let source = |signal: &str, is_available| SourceReport {
@@ -281,11 +281,11 @@ mod tests {
                 speculation: true,
                 repaint_interval: Duration::from_millis(16),
                 idle_unload: Some(Duration::from_secs(180)),
-                held: None,
+                blocked_by: None,
                 offer_smaller_model: false,
-                restraints: vec![Restraint {
+                limits: vec![ActiveLimit {
                     limit: Limit::Context { tokens: 4096 },
-                    because: Because::LowPower,
+                    reason: LimitReason::LowPower,
                 }],
             },
             is_in_force: false,
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn everything_found_has_its_line() {
         let text = report().text(false);
-        let because = Because::LowPower;
+        let because = LimitReason::LowPower;
         for line in [
             "  chip               Apple M3 Pro",
             "  cores              6 for speed, 12 in all",

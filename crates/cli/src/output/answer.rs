@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use transom_engine::{Section, TokenEvent};
 use transom_files::is_control;
-use transom_supervisor::AnswerEvent;
+use transom_supervisor::ResponseEvent;
 
 use crate::console::{Console, DIM, RESET};
 use crate::output::progress::Progress;
@@ -69,9 +69,9 @@ impl<'a> AnswerWriter<'a> {
     }
 
     /// Takes one step of the ask, and breaks when the reader has gone.
-    pub(crate) fn on_event(&mut self, event: AnswerEvent) -> ControlFlow<()> {
+    pub(crate) fn on_event(&mut self, event: ResponseEvent) -> ControlFlow<()> {
         match event {
-            AnswerEvent::Token { event } => self.on_token(event),
+            ResponseEvent::Token { event } => self.on_token(event),
             wait => self.progress.show_wait(self.model, &wait),
         }
         match self.error {
@@ -166,9 +166,9 @@ impl<'a> AnswerWriter<'a> {
 }
 
 /// If this is the start of an answer: how many messages the model no longer sees.
-pub(crate) fn dropped_at_start(event: &AnswerEvent) -> Option<usize> {
+pub(crate) fn dropped_at_start(event: &ResponseEvent) -> Option<usize> {
     match event {
-        AnswerEvent::Token {
+        ResponseEvent::Token {
             event: TokenEvent::Started {
                 dropped_messages, ..
             },
@@ -194,13 +194,13 @@ mod tests {
     use crate::test_console::TestConsole;
     use Section::{Answer, Reasoning as Thought};
 
-    fn said(section: Section, text: &str) -> AnswerEvent {
+    fn said(section: Section, text: &str) -> ResponseEvent {
         let event = TokenEvent::Text {
             section,
             text: text.to_owned(),
             generated_tokens: 0,
         };
-        AnswerEvent::Token { event }
+        ResponseEvent::Token { event }
     }
 
     /// Streams `pieces` and returns what the reader sees.

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 use transom_engine::LoadProgress;
 use transom_files::is_control;
-use transom_supervisor::AnswerEvent;
+use transom_supervisor::ResponseEvent;
 
 /// Writes each event as a line, and breaks when the reader has gone.
 pub(crate) struct JsonLines<'a> {
@@ -36,15 +36,18 @@ impl<'a> JsonLines<'a> {
     }
 
     /// Writes one step of an ask. Its end is the command's to write.
-    pub(crate) fn on_event(&mut self, event: &AnswerEvent) -> ControlFlow<()> {
+    pub(crate) fn on_event(&mut self, event: &ResponseEvent) -> ControlFlow<()> {
         match event {
-            AnswerEvent::Token { event } => self.write(event),
-            AnswerEvent::Queued { position, held } => self.write(&Wait::Queued {
+            ResponseEvent::Token { event } => self.write(event),
+            ResponseEvent::Queued {
+                position,
+                blocked_by: held,
+            } => self.write(&Wait::Queued {
                 position: *position,
                 held: held.map(|because| because.to_string()),
             }),
-            AnswerEvent::Loading { progress } => self.on_load(*progress),
-            AnswerEvent::Ended { .. } => ControlFlow::Continue(()),
+            ResponseEvent::Loading { progress } => self.on_load(*progress),
+            ResponseEvent::Ended { .. } => ControlFlow::Continue(()),
         }
     }
 
@@ -133,7 +136,7 @@ fn escaped(json: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transom_supervisor::Because;
+    use transom_supervisor::LimitReason;
 
     #[test]
     fn control_characters_are_escaped_and_mean_the_same() {
@@ -150,9 +153,9 @@ mod tests {
     fn a_load_of_many_steps_is_told_in_tenths_and_a_wait_with_its_reason() {
         let mut out = Vec::new();
         let mut lines = JsonLines::new(&mut out);
-        let queued = AnswerEvent::Queued {
+        let queued = ResponseEvent::Queued {
             position: 2,
-            held: Some(Because::LowPower),
+            blocked_by: Some(LimitReason::LowPower),
         };
         assert!(lines.on_event(&queued).is_continue());
         for done_bytes in 0..=1000 {
@@ -161,7 +164,7 @@ mod tests {
                 done_bytes,
                 total_bytes,
             });
-            let event = AnswerEvent::Loading { progress };
+            let event = ResponseEvent::Loading { progress };
             assert!(lines.on_event(&event).is_continue());
         }
         lines.finish().unwrap();

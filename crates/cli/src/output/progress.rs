@@ -6,7 +6,7 @@ use std::io::Write;
 
 use transom_engine::LoadProgress;
 use transom_files::visible;
-use transom_supervisor::AnswerEvent;
+use transom_supervisor::ResponseEvent;
 
 use crate::console::{Console, line_of_note};
 
@@ -45,18 +45,19 @@ impl<'a> Progress<'a> {
 
     /// Shows why the ask for the model called `name` has no answer yet. Other events change
     /// nothing.
-    pub(crate) fn show_wait(&mut self, name: &str, event: &AnswerEvent) {
+    pub(crate) fn show_wait(&mut self, name: &str, event: &ResponseEvent) {
         match event {
-            AnswerEvent::Queued {
-                held: Some(reason), ..
+            ResponseEvent::Queued {
+                blocked_by: Some(reason),
+                ..
             } => self.show(&format!("Waiting: {reason} …")),
-            AnswerEvent::Queued { position: 0, .. } => self.show("Waiting …"),
-            AnswerEvent::Queued { position: 1, .. } => self.show("Waiting for one answer …"),
-            AnswerEvent::Queued { position, .. } => {
+            ResponseEvent::Queued { position: 0, .. } => self.show("Waiting …"),
+            ResponseEvent::Queued { position: 1, .. } => self.show("Waiting for one answer …"),
+            ResponseEvent::Queued { position, .. } => {
                 self.show(&format!("Waiting for {position} answers …"));
             }
-            AnswerEvent::Loading { progress } => self.show_load(name, *progress),
-            AnswerEvent::Token { .. } | AnswerEvent::Ended { .. } => {}
+            ResponseEvent::Loading { progress } => self.show_load(name, *progress),
+            ResponseEvent::Token { .. } | ResponseEvent::Ended { .. } => {}
         }
     }
 
@@ -104,7 +105,7 @@ impl Drop for Progress<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transom_supervisor::Because;
+    use transom_supervisor::LimitReason;
 
     #[test]
     fn the_line_is_overwritten_and_leaves_nothing_behind() {
@@ -149,18 +150,21 @@ mod tests {
 
     #[test]
     fn a_wait_says_for_what() {
-        let check = |event: AnswerEvent, expect: &str| {
+        let check = |event: ResponseEvent, expect: &str| {
             let mut err = Vec::new();
             Progress::on(&mut err, true).show_wait("m", &event);
             let text = String::from_utf8(err).unwrap();
             assert!(text.contains(expect), "{text:?}");
         };
-        let queued = |position, held| AnswerEvent::Queued { position, held };
+        let queued = |position, held| ResponseEvent::Queued {
+            position,
+            blocked_by: held,
+        };
         check(queued(1, None), "Waiting for one answer …");
         check(queued(3, None), "Waiting for 3 answers …");
-        let held = Some(Because::LowPower);
+        let held = Some(LimitReason::LowPower);
         check(queued(0, held), "Waiting: Low Power Mode …");
-        check(AnswerEvent::Loading { progress: None }, "Loading m …");
+        check(ResponseEvent::Loading { progress: None }, "Loading m …");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Rule: a restraint that changed nothing for this answer is not mentioned.
 
-use transom_supervisor::{Allowance, Limit, Restraint};
+use transom_supervisor::{ActiveLimit, Allowance, Limit};
 
 use crate::link::Link;
 
@@ -11,7 +11,7 @@ use crate::link::Link;
 pub(crate) struct Bounds {
     max_tokens: Option<usize>,
     context_length: Option<usize>,
-    restraints: Vec<Restraint>,
+    restraints: Vec<ActiveLimit>,
 }
 
 impl Bounds {
@@ -25,7 +25,7 @@ impl Bounds {
         Self {
             max_tokens: allowance.max_tokens,
             context_length: allowance.context_length,
-            restraints: allowance.restraints.clone(),
+            restraints: allowance.limits.clone(),
         }
     }
 
@@ -65,7 +65,7 @@ impl Bounds {
 /// Why the machine ended an answer, in words.
 pub(crate) fn why_shed(link: &Link) -> String {
     match link.status() {
-        Ok(status) => match status.allowance.held {
+        Ok(status) => match status.allowance.blocked_by {
             Some(because) => because.to_string(),
             None => SHORT_OF_MEMORY.to_owned(),
         },
@@ -78,12 +78,12 @@ const SHORT_OF_MEMORY: &str = "this computer is short of memory";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transom_supervisor::Because;
+    use transom_supervisor::LimitReason;
 
     fn bounds() -> Bounds {
-        let restraint = |limit| Restraint {
+        let restraint = |limit| ActiveLimit {
             limit,
-            because: Because::LowPower,
+            reason: LimitReason::LowPower,
         };
         Bounds {
             max_tokens: Some(1024),

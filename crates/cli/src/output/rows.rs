@@ -122,7 +122,7 @@ pub(crate) fn signals_text(signals: &SystemSignals) -> String {
 
 /// Each limit in force with its reason, one a line.
 pub(crate) fn limits_text(allowance: &Allowance) -> String {
-    let restraints = allowance.restraints.iter();
+    let restraints = allowance.limits.iter();
     let lines: Vec<String> = restraints.map(ToString::to_string).collect();
     if lines.is_empty() {
         "none".to_owned()
@@ -171,8 +171,8 @@ pub(crate) fn why_unloaded(why: UnloadReason) -> String {
         UnloadReason::MakeRoom => "another model needed its room".to_owned(),
         UnloadReason::Paused => "you paused it".to_owned(),
         UnloadReason::Replaced => "it was loaded with other settings".to_owned(),
-        UnloadReason::Pressure { because } => because.to_string(),
-        UnloadReason::Asked => "as asked".to_owned(),
+        UnloadReason::Pressure { reason: because } => because.to_string(),
+        UnloadReason::Requested => "as asked".to_owned(),
         UnloadReason::LoadEnded => "its load was given up".to_owned(),
         UnloadReason::Fault => "it failed".to_owned(),
         UnloadReason::Quit => "Transom quit".to_owned(),
@@ -243,7 +243,7 @@ mod tests {
     fn an_unload_says_what_came_back() {
         let record = UnloadRecord {
             name: "m".into(),
-            why: UnloadReason::Asked,
+            why: UnloadReason::Requested,
             held_bytes: Some(8_200_000_000),
             freed_bytes: Some(8_100_000_000),
             by_force: false,

@@ -1,9 +1,9 @@
 use transom_engine::{MemoryNeed, MemoryUse, ModelInfo, SamplingParams};
 use transom_signals::{MemoryPressure, SystemSignals};
 use transom_supervisor::status::{
-    ModelStatus, PassedOver, PhaseStatus, QueuedAsk, UnloadReason, UnloadRecord,
+    ModelStatus, PassedOver, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
 };
-use transom_supervisor::{Allowance, AskId, Because, Limit, Restraint, Role};
+use transom_supervisor::{ActiveLimit, Allowance, Limit, LimitReason, RequestId, Role};
 
 use super::*;
 use crate::arguments::ModelArgs;
@@ -22,11 +22,11 @@ fn allowance() -> Allowance {
         speculation: true,
         repaint_interval: Duration::from_millis(16),
         idle_unload: None,
-        held: None,
+        blocked_by: None,
         offer_smaller_model: false,
-        restraints: vec![Restraint {
+        limits: vec![ActiveLimit {
             limit: Limit::AnswerLength { tokens: 1024 },
-            because: Because::LowPower,
+            reason: LimitReason::LowPower,
         }],
     }
 }
@@ -78,8 +78,8 @@ fn snapshot() -> Status {
         revision: 7,
         process_id: 4711,
         models: vec![model()],
-        queue: vec![QueuedAsk {
-            ask: AskId(9),
+        queue: vec![QueuedRequest {
+            request_id: RequestId(9),
             model: "qwen".into(),
         }],
         budget_bytes: 10_500_000_000,
@@ -106,7 +106,7 @@ fn snapshot() -> Status {
 /// D072: load time. D086: what is held back is told, with its reason.
 #[test]
 fn the_picture_has_everything_a_person_may_ask_for() {
-    let because = Because::LowPower;
+    let because = LimitReason::LowPower;
     let expect = format!(
         "\
 model        qwen: ready, 3 answers given
@@ -139,7 +139,7 @@ fn a_supervisor_with_nothing_to_do_says_so() {
         queue: Vec::new(),
         in_use_bytes: 0,
         allowance: Allowance {
-            restraints: Vec::new(),
+            limits: Vec::new(),
             ..allowance()
         },
         last_unload: None,
@@ -172,7 +172,7 @@ fn each_phase_has_its_words() {
         );
     };
     let answering = |is_stopping| PhaseStatus::Generating {
-        ask: AskId(1),
+        request_id: RequestId(1),
         is_stopping,
     };
     let progress = transom_engine::LoadProgress {
@@ -193,7 +193,7 @@ fn each_phase_has_its_words() {
     );
     check(answering(false), "answering");
     check(answering(true), "ending its answer");
-    let why = UnloadReason::Asked;
+    let why = UnloadReason::Requested;
     check(PhaseStatus::Unloading { why }, "unloading: as asked");
 }
 

@@ -189,9 +189,12 @@ fn apply_limits(allowance: &Allowance, mut request: Box<Request>) -> Box<Request
     params.speculate &= allowance.speculation;
     request.fit = match request.fit {
         Truncation::Disabled => Truncation::Disabled,
-        Truncation::DropOldest { response_tokens, context_limit } => Truncation::DropOldest {
+        Truncation::DropOldest {
             response_tokens,
-            affordable: min_limit(affordable, allowance.context_length),
+            context_limit,
+        } => Truncation::DropOldest {
+            response_tokens,
+            context_limit: min_limit(context_limit, allowance.context_length),
         },
     };
     request

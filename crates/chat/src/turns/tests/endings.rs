@@ -2,7 +2,7 @@
 
 use transom_engine::EngineError;
 use transom_signals::{MemoryPressure, ThermalState};
-use transom_supervisor::Unload;
+use transom_supervisor::ModelSelector;
 use transom_supervisor::test_support::Fault;
 
 use super::*;
@@ -259,7 +259,7 @@ async fn an_eject_ends_what_runs_and_what_waits() {
     let mut second_page = Page::default();
     let waits = |page: &Page| page.stages.contains(&Stage::Waiting { position: 1 });
     second_page.read_until(&mut waiting, waits).await;
-    let unloaded = world.supervisor.handle().unload(Unload::All).await;
+    let unloaded = world.supervisor.handle().unload(ModelSelector::All).await;
     assert_eq!(unloaded.unwrap().len(), 1);
     page.read_on(&mut updates).await;
     assert_eq!(page.ending, Some(EndingView::Cancelled));

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::hash::Hasher as _;
 use std::time::Duration;
 
-use transom_engine::{EngineError, FinishReason, Truncation, GenerationParams, Prompt, Stats};
+use transom_engine::{EngineError, FinishReason, GenerationParams, Prompt, Stats, Truncation};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, Request};
 use transom_signals::{MemoryPressure, SystemSignals};

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use transom_engine::{
-    EngineError, FinishReason, Truncation, GenerationParams, KvCacheChoice, Limits, Prompt, Stats,
+    EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits, Prompt, Stats, Truncation,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
