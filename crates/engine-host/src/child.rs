@@ -22,7 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 use transom_engine::Engine;
-use transom_signals::{MemoryNotices, Urgency, set_thread_urgency};
+use transom_signals::{MemoryPressureListener, ThreadQos, set_thread_qos};
 
 use crate::frame::{self, FrameError, FrameReader};
 use crate::wire::{Command, PROTOCOL, Report};
@@ -98,7 +98,7 @@ pub fn serve(
         heartbeat: Heartbeat::new(),
     };
     let outbox = shared.outbox.clone();
-    let _notices = MemoryNotices::listen(move || outbox.push(Report::MemoryNotice));
+    let _listener = MemoryPressureListener::start(move || outbox.push(Report::MemoryNotice));
     let read_stream = stream.try_clone()?;
     let (finished, has_finished) = mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -113,7 +113,7 @@ pub fn serve(
         });
         let writer = scope.spawn(move || shared.write(stream));
         // A person may be reading the response while it is generated (D098).
-        set_thread_urgency(Urgency::UserInitiated);
+        set_thread_qos(ThreadQos::UserInitiated);
         EngineThread::new(engines, shared).run();
         shared.outbox.close();
         let written = writer.join().unwrap_or_else(|_| Err(panicked("writer")));

@@ -123,7 +123,7 @@ async fn a_file_that_crashes_the_process_is_read_once() {
     worker.send(engine::load_of("model", Some(path.clone())));
     let end = in_time(worker.end()).await;
     assert!(matches!(end, WorkerEnd::Died { .. }), "{end}");
-    let (_talk, loaded) = load("answer", &path).await;
+    let (_worker, loaded) = load("answer", &path).await;
     assert_eq!(loaded, Ok(0));
     remove_leftovers(&path);
     assert_eq!(n_files(&folder), 0);
@@ -137,7 +137,7 @@ async fn a_panic_while_restoring_fails_one_load() {
     let error = loaded.unwrap_err();
     assert!(error.contains("out of order"), "{error}");
     assert_eq!(in_time(worker.shut_down()).await, WorkerEnd::Requested);
-    let (_talk, loaded) = load("answer", &path).await;
+    let (_worker, loaded) = load("answer", &path).await;
     assert_eq!(loaded, Ok(0));
 }
 
@@ -148,6 +148,6 @@ async fn a_failed_load_leaves_the_file_for_the_next_load() {
     let (_, loaded) = load("panic-in-load", &path).await;
     assert!(loaded.is_err());
     assert_eq!(n_files(&folder), 1);
-    let (_talk, loaded) = load("answer", &path).await;
+    let (_worker, loaded) = load("answer", &path).await;
     assert_eq!(loaded, Ok(4));
 }
