@@ -59,7 +59,7 @@ impl KillSwitch {
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkerReport {
     /// A message of the worker. Hellos and pongs are not passed on.
-    Said(Report),
+    Message(Report),
     /// The worker was killed, but the system has not ended its process within [`Timeouts::kill`]: it
     /// hangs in a driver, or waits for a dead network share. [`WorkerReport::Exited`] follows if the
     /// process ever ends.
@@ -70,7 +70,7 @@ pub enum WorkerReport {
         end: WorkerEnd,
     },
     /// The process has exited and was reaped, so its memory is free again. No report follows.
-    Gone(WorkerEnd),
+    Exited(WorkerEnd),
 }
 
 /// Starts workers. The supervisor loads models only through this trait.

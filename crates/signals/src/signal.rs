@@ -92,7 +92,7 @@ pub trait SignalSource: Send + Sync + 'static {
     /// Starts or stops polling of memory pressure. Turn it on while a model is loaded. Where
     /// notifications of memory pressure can be late, the source then reads the level every few
     /// seconds.
-    fn set_polling(&self, _is_watchful: bool) {}
+    fn set_polling(&self, _is_polling: bool) {}
 
     /// Reads memory pressure again, because another process was notified of a change
     /// ([`crate::MemoryPressureListener`]).

@@ -232,5 +232,5 @@ async fn a_child_that_floods_its_socket_still_gets_commands() {
     }
     task.send(&Command::Ping { nonce: 1 });
     let wake = task.next_wake(&mut child, &mut [0]).await;
-    assert!(matches!(wake, Wake::Wrote(Ok(1..))), "it read first");
+    assert!(matches!(wake, Wake::Written(Ok(1..))), "it read first");
 }
