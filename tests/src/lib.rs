@@ -1,7 +1,8 @@
 //! Reads the source files of the checkout, for the tests of the whole product.
 //!
-//! `tidy` and `architecture` check the source with rules that are plain functions. Each rule has a test
-//! with a bad sample on which it fails. The other tests in this folder use the product from outside.
+//! `tidy` and `architecture` check the source with rules that are plain functions. Each rule has a
+//! test with a bad sample on which it fails. The other tests in this folder use the product from
+//! outside.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};

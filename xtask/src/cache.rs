@@ -1,9 +1,9 @@
 //! The cache folder with everything that setup downloads and builds.
 //!
-//! `native/downloads` has the downloaded files, `native/<MLX version>-<recipe>` the results made from
-//! them, and `native/ccache` is the cache of ccache for llama.cpp. The recipe is a hash of everything that
-//! affects the result, so a changed flag or version uses a new folder. Rule: every entry is complete,
-//! because it is built under another name and then renamed.
+//! `native/downloads` has the downloaded files, `native/<MLX version>-<recipe>` the results made
+//! from them, and `native/ccache` is the cache of ccache for llama.cpp. The recipe is a hash of
+//! everything that affects the result, so a changed flag or version uses a new folder. Rule: every
+//! entry is complete, because it is built under another name and then renamed.
 
 use std::env;
 use std::ffi::OsString;
@@ -66,8 +66,8 @@ impl Cache {
         self.logs.join(format!("{name}.log"))
     }
 
-    /// Returns the folder `name`. If it does not exist, `build` fills a new folder, which gets the name only
-    /// if `build` succeeds.
+    /// Returns the folder `name`. If it does not exist, `build` fills a new folder, which gets the
+    /// name only if `build` succeeds.
     pub(crate) fn get_or_build_folder(
         &self,
         name: &str,
@@ -171,7 +171,8 @@ fn base_folder(var: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Proble
     }
 }
 
-/// Locks the cache, after waiting for another setup. The system releases the lock when this process ends.
+/// Locks the cache, after waiting for another setup. The system releases the lock when this process
+/// ends.
 fn lock(path: &Path) -> Result<File, Problem> {
     let file = File::create(path).map_err(|error| Problem::io("write", path, &error))?;
     if file.try_lock().is_err() {

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: looks for failures that the fixed cases of `cargo xtask test` do not reach.
 //!
-//! Half of the time goes to the property tests, each round with a new random seed, and half to the fuzz
-//! targets in `crates/*/fuzz`, which use libFuzzer. The time of builds does not count.
+//! Half of the time goes to the property tests, each round with a new random seed, and half to the
+//! fuzz targets in `crates/*/fuzz`, which use libFuzzer. The time of builds does not count.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -103,8 +103,8 @@ impl Properties {
         Ok(())
     }
 
-    /// Returns cargo for the test programs with property tests, built as in `cargo xtask test`, so nothing
-    /// is built twice.
+    /// Returns cargo for the test programs with property tests, built as in `cargo xtask test`, so
+    /// nothing is built twice.
     fn cargo(&self) -> Command {
         let mut cargo = process::cargo();
         cargo.args(["test", "--workspace", "--lib"]);

@@ -1,8 +1,8 @@
 //! `cargo xtask …`: the development commands that need more than cargo.
 //!
 //! `run` starts the product and `test` checks it; each command begins with the setup that it needs.
-//! Rule: a command may be interrupted at any moment and started again. When it fails, it says why in one
-//! sentence that names what to do next.
+//! Rule: a command may be interrupted at any moment and started again. When it fails, it says why
+//! in one sentence that names what to do next.
 
 mod cache;
 mod fuzz;

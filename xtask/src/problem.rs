@@ -1,7 +1,7 @@
 //! Errors, as one sentence for the user at the terminal.
 //!
-//! Every command fails with a [`Problem`]. Rule: the sentence names a cause that the user can act on (no
-//! network, no space, no pip), and the log file if there is one.
+//! Every command fails with a [`Problem`]. Rule: the sentence names a cause that the user can act
+//! on (no network, no space, no pip), and the log file if there is one.
 
 use std::fmt;
 use std::io;
@@ -63,8 +63,8 @@ const DISK_FULL: &str =
     "the disk is full; free some space, or point TRANSOM_NATIVE_CACHE at another disk";
 const NO_NETWORK: &str = "there is no network, which the first setup needs";
 
-/// Phrases in the output of programs, and what they mean. The first match counts, so a cause comes before
-/// its symptoms.
+/// Phrases in the output of programs, and what they mean. The first match counts, so a cause comes
+/// before its symptoms.
 const CAUSES: &[(&[&str], &str)] = &[
     (
         &["No space left on device", "Disk quota exceeded"],

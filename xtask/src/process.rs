@@ -1,7 +1,7 @@
 //! Starting other programs: cargo, compilers, pip.
 //!
-//! [`run_logged`] writes the output to a log file, which an error names; [`output_of`] returns it. Both
-//! report a missing program with a sentence.
+//! [`run_logged`] writes the output to a log file, which an error names; [`output_of`] returns it.
+//! Both report a missing program with a sentence.
 
 use std::ffi::OsString;
 use std::fs;

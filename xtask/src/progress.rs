@@ -1,8 +1,8 @@
 //! The progress of a command, for the user at the terminal.
 //!
 //! Each step has one line with its elapsed time, which is rewritten every second on a terminal and
-//! otherwise written at the start and the end. All of it goes to stderr, so stdout has only the output
-//! of the program that `run` starts.
+//! otherwise written at the start and the end. All of it goes to stderr, so stdout has only the
+//! output of the program that `run` starts.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};

@@ -1,7 +1,8 @@
 //! `cargo xtask run`: sets up, builds and starts the product.
 //!
-//! With a display this is the app, which runs models with the `transom` in the same folder. Without a
-//! display, or with arguments, it is the command line, and nothing is installed or built for windows.
+//! With a display this is the app, which runs models with the `transom` in the same folder. Without
+//! a display, or with arguments, it is the command line, and nothing is installed or built for
+//! windows.
 
 use std::io::{self, IsTerminal};
 use std::process::{Command, ExitCode};

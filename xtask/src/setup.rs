@@ -1,10 +1,11 @@
-//! The native setup on Linux and macOS: MLX for an unmodified mlx-rs, and the tools that build llama.cpp.
+//! The native setup on Linux and macOS: MLX for an unmodified mlx-rs, and the tools that build
+//! llama.cpp.
 //!
-//! mlx-sys would build MLX from its repository with Xcode. Instead, setup unpacks the wheel that Apple
-//! publishes, compiles the C layer that is part of mlx-sys, generates its bindings, and configures cargo
-//! to use them in `.cargo/native.toml`. llama-cpp-sys-2 builds itself with cmake. `docs/building.md`
-//! explains why. Rule: each step first checks whether its result exists, so setup can be interrupted and
-//! repeated.
+//! mlx-sys would build MLX from its repository with Xcode. Instead, setup unpacks the wheel that
+//! Apple publishes, compiles the C layer that is part of mlx-sys, generates its bindings, and
+//! configures cargo to use them in `.cargo/native.toml`. llama-cpp-sys-2 builds itself with cmake.
+//! `docs/building.md` explains why. Rule: each step first checks whether its result exists, so
+//! setup can be interrupted and repeated.
 
 mod apt;
 mod bindings;

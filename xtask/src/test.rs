@@ -1,11 +1,11 @@
 //! `cargo xtask test`: setup, then every check, the quick ones first.
 //!
-//! The pages are built before the app is compiled, because the app contains them. Pages and programs are
-//! built before the tests, because the window tests start `transom-app` and `transom`, and a browser
-//! with the gallery.
+//! The pages are built before the app is compiled, because the app contains them. Pages and
+//! programs are built before the tests, because the window tests start `transom-app` and `transom`,
+//! and a browser with the gallery.
 //!
-//! Clippy compiles the tests: its driver is a compiler that also lints, and it replaces rustc for the
-//! crates of the workspace, as in `cargo clippy`. So dependencies are compiled only once.
+//! Clippy compiles the tests: its driver is a compiler that also lints, and it replaces rustc for
+//! the crates of the workspace, as in `cargo clippy`. So dependencies are compiled only once.
 //!
 //! Tests of pages and windows run in parallel to all others, because they mostly wait.
 
@@ -23,8 +23,8 @@ use crate::setup::{self, Purpose};
 use crate::skipped_checks::{self, SkippedChecks};
 use crate::ui::{Pages, Ui};
 
-/// Features with test doubles that crates provide for the tests of other crates, and with the checks of
-/// generated files.
+/// Features with test doubles that crates provide for the tests of other crates, and with the
+/// checks of generated files.
 const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
                             transom-engine-host/test-support,transom-hub/test-support,\
                             transom-library/test-support,transom-signals/test-support,\
@@ -94,8 +94,8 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the names of all integration tests but [`WINDOWS`]. Cargo cannot exclude a test, and excluding
-/// its package would change the features of other packages.
+/// Returns the names of all integration tests but [`WINDOWS`]. Cargo cannot exclude a test, and
+/// excluding its package would change the features of other packages.
 fn test_names() -> Result<BTreeSet<String>, Problem> {
     let metadata = process::output_of(
         process::cargo().args(["metadata", "--no-deps", "--format-version", "1"]),
@@ -113,8 +113,8 @@ fn test_names() -> Result<BTreeSet<String>, Problem> {
     Ok(names.filter(|name| name != WINDOWS).collect())
 }
 
-/// Checks the model catalog against its sources and for consistency. The script needs the TOML reader of
-/// Python 3.11. With an older Python, as on a Mac, this check is skipped.
+/// Checks the model catalog against its sources and for consistency. The script needs the TOML
+/// reader of Python 3.11. With an older Python, as on a Mac, this check is skipped.
 fn facts(skipped: &mut SkippedChecks) -> Result<(), Problem> {
     let python = |args: &[&str]| {
         let mut python = Command::new("python3");

@@ -1,7 +1,8 @@
 //! The pages of the app, built with npm and Vite from `ui/`.
 //!
-//! Rule: pages that are up to date are not built again. A file of npm in `node_modules` records what is
-//! installed, and a marker file of ours when the pages were built; a changed source is newer than these.
+//! Rule: pages that are up to date are not built again. A file of npm in `node_modules` records
+//! what is installed, and a marker file of ours when the pages were built; a changed source is
+//! newer than these.
 
 use std::fs;
 use std::io;
@@ -110,7 +111,8 @@ impl<'a> Ui<'a> {
     }
 }
 
-/// Returns all files in the folder that a build may read, without installed, built and hidden files.
+/// Returns all files in the folder that a build may read, without installed, built and hidden
+/// files.
 fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];

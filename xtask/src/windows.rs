@@ -1,5 +1,5 @@
-//! `cargo xtask screenshots` and `cargo xtask measure`: run the programs of `tests/window` after setting up
-//! and building all that they need.
+//! `cargo xtask screenshots` and `cargo xtask measure`: run the programs of `tests/window` after
+//! setting up and building all that they need.
 //!
 //! Both show windows on a virtual screen, so they run only on Linux.
 
@@ -41,8 +41,8 @@ fn start(program: &str, profile: Profile, args: &[String]) -> Result<ExitCode, P
         std::process::Command::new(workspace.target.join(profile.folder()).join(program));
     let status = command
         .args(args)
-        // The virtual screen has no GPU. Without this variable, WebKitGTK would composite the whole window
-        // on the CPU for each token, unlike on a real machine.
+        // The virtual screen has no GPU. Without this variable, WebKitGTK would composite the whole
+        // window on the CPU for each token, unlike on a real machine.
         .env("WEBKIT_DISABLE_COMPOSITING_MODE", "1")
         // The engine has no GPU either. On all cores, it would compete with the app for them.
         .env("OPENBLAS_NUM_THREADS", "1")

@@ -1,9 +1,9 @@
-//! Measures the cost of the process boundary: the same scripted engine in this process and in a child
-//! process.
+//! Measures the cost of the process boundary: the same scripted engine in this process and in a
+//! child process.
 //!
 //! `cargo bench -p transom-engine-host --features test-support` prints a table. The paced engine
-//! works 200 µs for each token, as a fast model would, so nothing is joined. The unpaced one
-//! does no work, which shows the upper limit. CPU time is the time of all threads of both processes,
+//! works 200 µs for each token, as a fast model would, so nothing is joined. The unpaced one does
+//! no work, which shows the upper limit. CPU time is the time of all threads of both processes,
 //! counted by the scheduler (Linux only).
 
 #![expect(

@@ -1,9 +1,9 @@
 //! The child's side: the main loop of the process that runs a model.
 //!
-//! There are three threads: the reader receives commands, the calling thread runs the engine, and the
-//! writer sends reports. Rule: only the calling thread uses the model, and it never waits for the
-//! parent. When the parent is gone, the job is stopped, and the process exits within a second, whatever
-//! the engine is doing.
+//! There are three threads: the reader receives commands, the calling thread runs the engine, and
+//! the writer sends reports. Rule: only the calling thread uses the model, and it never waits for
+//! the parent. When the parent is gone, the job is stopped, and the process exits within a second,
+//! whatever the engine is doing.
 
 mod engine_thread;
 mod heartbeat;
@@ -54,8 +54,8 @@ pub fn is_child_process(arguments: impl IntoIterator<Item = OsString>) -> bool {
 /// Runs the child process until the parent is gone. Standard input must be a Unix socket to the
 /// parent. `engines` are tried in order.
 ///
-/// Returns exit code 0 if the parent closed the connection, 2 if standard input is not a socket, and 4
-/// if the connection failed. The reason for 2 and 4 is printed to standard error.
+/// Returns exit code 0 if the parent closed the connection, 2 if standard input is not a socket,
+/// and 4 if the connection failed. The reason for 2 and 4 is printed to standard error.
 pub fn main(engines: Vec<Box<dyn Engine>>) -> ExitCode {
     log::start();
     limits::apply();
@@ -80,10 +80,11 @@ pub fn main(engines: Vec<Box<dyn Engine>>) -> ExitCode {
     }
 }
 
-/// Runs the loop of the child over `stream` until the parent is gone. The calling thread is the engine
-/// thread.
+/// Runs the loop of the child over `stream` until the parent is gone. The calling thread is the
+/// engine thread.
 ///
-/// If the engine thread has not finished 0.5 s after the parent is gone, another thread calls `exit`.
+/// If the engine thread has not finished 0.5 s after the parent is gone, another thread calls
+/// `exit`.
 ///
 /// # Errors
 /// The error that made the connection unusable, other than its end.

@@ -1,7 +1,7 @@
 //! Frames: a 4-byte little-endian length and that many bytes of JSON.
 //!
-//! The child reads and writes frames blocking, the parent async; the socket between two instances of
-//! Transom uses them too. Rule: a length over the limit of the reader is an error, and memory is
+//! The child reads and writes frames blocking, the parent async; the socket between two instances
+//! of Transom uses them too. Rule: a length over the limit of the reader is an error, and memory is
 //! allocated as bytes arrive and not for the announced length.
 
 use std::io::{self, Read, Write};
@@ -17,8 +17,8 @@ const HEADER_BYTES: usize = 4;
 /// Bytes that are read from the socket at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// An error while writing or reading a frame. The connection cannot be used after it: the start of the
-/// next frame is unknown, or the reader is gone.
+/// An error while writing or reading a frame. The connection cannot be used after it: the start of
+/// the next frame is unknown, or the reader is gone.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The message is longer than the limit.
@@ -124,8 +124,8 @@ impl<R: Read> FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// Returns the next message like [`FrameReader::read`], but async. Cancel-safe: the part of a frame
-    /// that was read is kept.
+    /// Returns the next message like [`FrameReader::read`], but async. Cancel-safe: the part of a
+    /// frame that was read is kept.
     ///
     /// # Errors
     /// Any [`FrameError`]. Do not read again after an error.

@@ -3,10 +3,11 @@
 //! The child ([`child`]) runs the blocking loop of an engine and exchanges [`wire`] messages over a
 //! socket that is its standard input. The parent's side ([`Worker`]) is async and never blocks its
 //! caller. MLX and Metal end the process after a failed command buffer, and allocators keep memory
-//! after a free. So each model has its own process, which ends with the model, and a crash costs one
-//! response.
+//! after a free. So each model has its own process, which ends with the model, and a crash costs
+//! one response.
 //!
-//! Rule: a process holds one model at most, and nothing is freed before the running job has settled.
+//! Rule: a process holds one model at most, and nothing is freed before the running job has
+//! settled.
 
 pub mod child;
 pub mod error;

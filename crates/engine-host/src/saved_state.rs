@@ -1,9 +1,9 @@
 //! A KV cache on disk, which one process of a model saves and the next one restores.
 //!
 //! The child saves it at the unload and restores it after the next load; the parent decides where.
-//! Rule: a file is complete or does not exist, because it is written next to its final path and then
-//! renamed. It is renamed again before an engine reads it, so a file that crashes the process is read
-//! only once.
+//! Rule: a file is complete or does not exist, because it is written next to its final path and
+//! then renamed. It is renamed again before an engine reads it, so a file that crashes the process
+//! is read only once.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use transom_engine::{EngineError, LoadedModel};
 
-/// Saves the KV cache of `model` to `path` and returns its number of tokens. If that is 0, there is no
-/// file.
+/// Saves the KV cache of `model` to `path` and returns its number of tokens. If that is 0, there is
+/// no file.
 ///
 /// # Errors
 /// The errors of [`LoadedModel::save_state`]. No file is left then.
@@ -30,8 +30,8 @@ pub(crate) fn save(model: &dyn LoadedModel, path: &Path) -> Result<usize, Engine
     Ok(n_tokens)
 }
 
-/// Restores the KV cache of `model` from `path`, if the file exists, and returns its number of tokens.
-/// Removes the file in every case.
+/// Restores the KV cache of `model` from `path`, if the file exists, and returns its number of
+/// tokens. Removes the file in every case.
 ///
 /// # Errors
 /// The errors of [`LoadedModel::restore_state`], and [`EngineError::BadFile`] if the file cannot be

@@ -48,8 +48,8 @@ pub enum Command {
         source: ModelSource,
         /// Limits of the model, such as its context length.
         limits: Limits,
-        /// Path of the saved KV cache. If the file exists, the child restores it after the load. The
-        /// file is removed whether that succeeds or not.
+        /// Path of the saved KV cache. If the file exists, the child restores it after the load.
+        /// The file is removed whether that succeeds or not.
         state: Option<PathBuf>,
     },
     /// Generates a response. The child reports any number of [`Report::Event`] and then
@@ -74,10 +74,11 @@ pub enum Command {
         /// How much to free.
         trim: Trim,
     },
-    /// Unloads the model, after stopping a running load or job. The response is [`Report::Unloaded`].
+    /// Unloads the model, after stopping a running load or job. The response is
+    /// [`Report::Unloaded`].
     Unload {
-        /// Path to which the KV cache is saved; `None` discards it. The file is complete or does not
-        /// exist, and an error while writing it does not stop the unload.
+        /// Path to which the KV cache is saved; `None` discards it. The file is complete or does
+        /// not exist, and an error while writing it does not stop the unload.
         state: Option<PathBuf>,
     },
     /// Gets [`Report::Pong`] at once, from another thread than the engine thread.
@@ -134,9 +135,9 @@ pub enum Report {
         /// The reason.
         error: EngineError,
     },
-    /// An event of the running job, but never [`TokenEvent::Finished`]. For a slow reader, consecutive
-    /// texts of a section are joined, with the token count of the last one, and only the latest
-    /// prefill progress is kept.
+    /// An event of the running job, but never [`TokenEvent::Finished`]. For a slow reader,
+    /// consecutive texts of a section are joined, with the token count of the last one, and only
+    /// the latest prefill progress is kept.
     Event {
         /// The job.
         job: JobId,
@@ -157,20 +158,20 @@ pub enum Report {
         /// The memory that the model uses now.
         memory: MemoryUse,
     },
-    /// The model cannot be used any more, because its engine panicked or its backend failed. It
-    /// can only be unloaded. Sent without a command, before the report of the job or trim that failed.
+    /// The model cannot be used any more, because its engine panicked or its backend failed. It can
+    /// only be unloaded. Sent without a command, before the report of the job or trim that failed.
     Broken {
         /// The error. Never contains text of a prompt or a response.
         error: EngineError,
     },
-    /// The memory footprint of the process now. Sent without a command: before [`Report::JobEnded`] and
-    /// [`Report::Trimmed`], and once some seconds after a load if no job follows.
+    /// The memory footprint of the process now. Sent without a command: before [`Report::JobEnded`]
+    /// and [`Report::Trimmed`], and once some seconds after a load if no job follows.
     Footprint {
         /// Bytes of the whole process.
         bytes: u64,
     },
-    /// The system notified the process of a change in memory pressure. Sent without a command, only on
-    /// macOS, which notifies the largest processes first.
+    /// The system notified the process of a change in memory pressure. Sent without a command, only
+    /// on macOS, which notifies the largest processes first.
     MemoryNotice,
     /// The model was unloaded.
     Unloaded {

@@ -26,11 +26,12 @@ const N_BUFFERED_REPORTS: usize = 64;
 
 /// The channels to a worker, which is a child process that can hold a model.
 ///
-/// Dropping `commands` asks the worker to exit; `reports` then continues until [`WorkerReport::Exited`].
-/// Dropping both kills the worker.
+/// Dropping `commands` asks the worker to exit; `reports` then continues until
+/// [`WorkerReport::Exited`]. Dropping both kills the worker.
 #[derive(Debug)]
 pub struct Worker {
-    /// Takes commands; sending never waits. Do not send hellos and pings, which are sent automatically.
+    /// Takes commands; sending never waits. Do not send hellos and pings, which are sent
+    /// automatically.
     pub commands: mpsc::UnboundedSender<Command>,
     /// Reports of the worker, in order. Bounded: if the reader lags, the child joins texts.
     pub reports: mpsc::Receiver<WorkerReport>,
@@ -60,9 +61,9 @@ impl KillSwitch {
 pub enum WorkerReport {
     /// A message of the worker. Hellos and pongs are not passed on.
     Message(Report),
-    /// The worker was killed, but the system has not ended its process within [`Timeouts::kill`]: it
-    /// hangs in a driver, or waits for a dead network share. [`WorkerReport::Exited`] follows if the
-    /// process ever ends.
+    /// The worker was killed, but the system has not ended its process within [`Timeouts::kill`]:
+    /// it hangs in a driver, or waits for a dead network share. [`WorkerReport::Exited`] follows if
+    /// the process ever ends.
     Stuck {
         /// The process id.
         process_id: u32,
@@ -75,8 +76,8 @@ pub enum WorkerReport {
 
 /// Starts workers. The supervisor loads models only through this trait.
 pub trait Workers: Send + Sync + 'static {
-    /// Starts a worker and returns at once. Must be called within a Tokio runtime. A worker that cannot
-    /// be started reports [`WorkerEnd::NotStarted`].
+    /// Starts a worker and returns at once. Must be called within a Tokio runtime. A worker that
+    /// cannot be started reports [`WorkerEnd::NotStarted`].
     fn start(&self) -> Worker;
 }
 

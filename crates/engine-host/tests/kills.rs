@@ -1,5 +1,5 @@
-//! Kills child processes in every phase, 200 times: each exit is reported once, nothing leaks, and the
-//! next worker works.
+//! Kills child processes in every phase, 200 times: each exit is reported once, nothing leaks, and
+//! the next worker works.
 //!
 //! This is one test in its own program, because it counts the descriptors and children of the whole
 //! process.

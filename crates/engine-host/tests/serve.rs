@@ -1,7 +1,7 @@
 //! The loop of the child, frame by frame, with the engine thread paused at chosen points.
 //!
-//! Rule: no test waits for a time. A pong proves that the reader thread has handled everything that was
-//! sent before the ping.
+//! Rule: no test waits for a time. A pong proves that the reader thread has handled everything that
+//! was sent before the ping.
 
 #![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 

@@ -1,7 +1,7 @@
 //! The JSON of the messages between parent and child does not change without a new protocol number.
 //!
-//! Rule: every kind of message is here. The matches have no wildcard, so a new kind does not compile
-//! until it is added.
+//! Rule: every kind of message is here. The matches have no wildcard, so a new kind does not
+//! compile until it is added.
 
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};

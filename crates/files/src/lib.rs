@@ -1,8 +1,8 @@
 //! Safe access to untrusted files and text.
 //!
 //! A model folder may come from anywhere, so a file in it may be a FIFO that blocks forever, a link
-//! to an endless device, or far too long. [`open`] and [`read`] return an error for these. [`visible`]
-//! makes text from such a file safe to show.
+//! to an endless device, or far too long. [`open`] and [`read`] return an error for these.
+//! [`visible`] makes text from such a file safe to show.
 //!
 //! The errors are [`io::Error`]s without the path, like those of [`std::fs`]: callers add it.
 
@@ -50,8 +50,8 @@ pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
 }
 
-/// Returns the bytes that the files below `folder` use on the disk. Holes and the targets of links do not
-/// count. Returns 0 if there is no folder.
+/// Returns the bytes that the files below `folder` use on the disk. Holes and the targets of links
+/// do not count. Returns 0 if there is no folder.
 pub fn disk_usage_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {

@@ -1,10 +1,10 @@
 //! The memory budget of a machine, and whether one more model fits into it.
 //!
-//! Unified memory is one pool: weights, KV caches, activations and other caches all count, and so do the
-//! system and other programs. The budget is the lower of two values: the working set of the GPU less a
-//! reserve, and the memory less the headroom of the system. A budget that the user has set replaces
-//! both, and may be higher (the user may have raised the limit of the GPU) or lower, but always leaves
-//! the minimum headroom to the system.
+//! Unified memory is one pool: weights, KV caches, activations and other caches all count, and so
+//! do the system and other programs. The budget is the lower of two values: the working set of the
+//! GPU less a reserve, and the memory less the headroom of the system. A budget that the user has
+//! set replaces both, and may be higher (the user may have raised the limit of the GPU) or lower,
+//! but always leaves the minimum headroom to the system.
 
 #[cfg(test)]
 mod tests;
@@ -79,20 +79,20 @@ pub enum MemoryFit {
     Fits,
     /// Fits after unloading models that can be unloaded.
     FitsAfterEviction,
-    /// Fits with this context length, which is shorter than requested, after unloading models that can be
-    /// unloaded.
+    /// Fits with this context length, which is shorter than requested, after unloading models that
+    /// can be unloaded.
     FitsWithContext(usize),
     /// Does not fit into the budget.
     DoesNotFit {
-        /// The context length with which it would fit. It is shorter than [`MIN_CONTEXT`], so only the user
-        /// may choose it.
+        /// The context length with which it would fit. It is shorter than [`MIN_CONTEXT`], so only
+        /// the user may choose it.
         context_that_fits: Option<usize>,
     },
 }
 
 impl Budget {
-    /// Returns the budget of a machine from its memory, the working set of a GPU that shares this memory,
-    /// and the setting of the user, if there are any.
+    /// Returns the budget of a machine from its memory, the working set of a GPU that shares this
+    /// memory, and the setting of the user, if there are any.
     pub fn new(memory_bytes: u64, working_set_bytes: Option<u64>, setting: Option<u64>) -> Self {
         let bound = |kind, capacity_bytes: u64, reserved_bytes| Bound {
             kind,
@@ -121,8 +121,8 @@ impl Budget {
     }
 }
 
-/// Returns whether a model with this `need` fits into `budget_bytes`. Other models use `in_use_bytes`,
-/// of which `evictable_bytes` can be freed.
+/// Returns whether a model with this `need` fits into `budget_bytes`. Other models use
+/// `in_use_bytes`, of which `evictable_bytes` can be freed.
 pub fn memory_fit(
     budget_bytes: u64,
     need: &MemoryNeed,
@@ -143,21 +143,22 @@ pub fn memory_fit(
     }
 }
 
-/// Returns the minimum headroom of the system and other programs: 2 GB, or half of a very small memory.
+/// Returns the minimum headroom of the system and other programs: 2 GB, or half of a very small
+/// memory.
 fn min_headroom_bytes(memory_bytes: u64) -> u64 {
     (2 * GIB).min(memory_bytes / 2)
 }
 
-/// Returns the default headroom of the system and other programs: a quarter of the memory, but between
-/// 2 and 4 GB.
+/// Returns the default headroom of the system and other programs: a quarter of the memory, but
+/// between 2 and 4 GB.
 fn headroom_bytes(memory_bytes: u64) -> u64 {
     let quarter = memory_bytes / 4;
     quarter.clamp(min_headroom_bytes(memory_bytes), 4 * GIB)
 }
 
 /// Returns the context length, shorter than that of `need`, with which the model needs at most
-/// `available_bytes`. A KV cache grows in proportion to its tokens; one with a sliding window grows less,
-/// so the result is never too large.
+/// `available_bytes`. A KV cache grows in proportion to its tokens; one with a sliding window grows
+/// less, so the result is never too large.
 fn context_that_fits_in(need: &MemoryNeed, available_bytes: u64) -> Option<usize> {
     let fixed = MemoryNeed {
         kv_cache_bytes: 0,

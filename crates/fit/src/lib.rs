@@ -13,8 +13,8 @@ pub use need::{KvCacheChoice, MemoryNeed};
 /// The context length with which a model is loaded unless the user or the request sets one.
 pub const DEFAULT_CONTEXT: u64 = 8192;
 
-/// The shortest context length that is chosen automatically. With a shorter one, a question with a page
-/// of text no longer fits.
+/// The shortest context length that is chosen automatically. With a shorter one, a question with a
+/// page of text no longer fits.
 pub const MIN_CONTEXT: u64 = 2048;
 
 /// Context lengths are chosen in multiples of this, the step in which KV caches grow.

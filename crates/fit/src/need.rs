@@ -26,7 +26,8 @@ pub struct MemoryNeed {
     pub activation_bytes: u64,
     /// Caches that can be freed: buffers for reuse, prompt cache.
     pub cache_bytes: u64,
-    /// The context length that `kv_cache_bytes` is for: the lower of the limits of the model and the caller.
+    /// The context length that `kv_cache_bytes` is for: the lower of the limits of the model and
+    /// the caller.
     pub context_length: usize,
 }
 

@@ -2,8 +2,9 @@
 
 use crate::signal::{MemoryPressure, ThermalState};
 
-/// Converts the bits of `DISPATCH_MEMORYPRESSURE_*`, which `kern.memorystatus_vm_pressure_level` uses
-/// too: 1 is normal, 2 is warning, 4 is critical. Several are set if notifications were merged.
+/// Converts the bits of `DISPATCH_MEMORYPRESSURE_*`, which `kern.memorystatus_vm_pressure_level`
+/// uses too: 1 is normal, 2 is warning, 4 is critical. Several are set if notifications were
+/// merged.
 pub(crate) fn memory_pressure(flags: u64) -> MemoryPressure {
     if flags & 4 != 0 {
         MemoryPressure::Critical
@@ -24,8 +25,8 @@ pub(crate) fn thermal_state(raw: isize) -> ThermalState {
     }
 }
 
-/// Returns the bytes of swap in use from a `struct xsw_usage`, which begins with the total, available
-/// and used bytes, of 8 bytes each.
+/// Returns the bytes of swap in use from a `struct xsw_usage`, which begins with the total,
+/// available and used bytes, of 8 bytes each.
 pub(crate) fn swap_used_bytes(usage: &[u8]) -> Option<u64> {
     let used: [u8; 8] = usage.get(16..24)?.try_into().ok()?;
     Some(u64::from_ne_bytes(used))
@@ -55,8 +56,9 @@ impl WorkingSet {
     }
 }
 
-/// Estimates the share of unified memory that the GPU can use: two thirds up to 36 GB, three quarters
-/// above, as measured on many Macs. `iogpu.wired_limit_mb` overrides the estimate unless it is zero.
+/// Estimates the share of unified memory that the GPU can use: two thirds up to 36 GB, three
+/// quarters above, as measured on many Macs. `iogpu.wired_limit_mb` overrides the estimate unless
+/// it is zero.
 fn estimated_working_set(memory_bytes: u64, wired_limit_bytes: u64) -> u64 {
     const LARGE: u64 = 36 << 30;
     match wired_limit_bytes {

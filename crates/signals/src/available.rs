@@ -5,8 +5,8 @@
 
 use sysinfo::{MemoryRefreshKind, System};
 
-/// Returns the bytes that a program can allocate now without swapping; in a container, within the limit
-/// of the container. `None` if the system does not report it.
+/// Returns the bytes that a program can allocate now without swapping; in a container, within the
+/// limit of the container. `None` if the system does not report it.
 pub fn available_bytes() -> Option<u64> {
     let mut system = System::new().ok()?;
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::hardware::Hardware;
 
-/// Measures the bytes per second at which all performance cores together read memory. This limits the
-/// decode speed of a model, because each token reads every weight once. Takes about half a second and
-/// 256 MB.
+/// Measures the bytes per second at which all performance cores together read memory. This limits
+/// the decode speed of a model, because each token reads every weight once. Takes about half a
+/// second and 256 MB.
 ///
 /// The GPU of the same chip may reach more than the CPU.
 pub fn measure_bandwidth() -> u64 {

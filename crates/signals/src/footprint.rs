@@ -1,16 +1,16 @@
 //! The memory footprint of a process.
 //!
 //! On a Mac this is the physical footprint, which the system itself uses (`phys_footprint`, as in
-//! Activity Monitor). It counts dirty, compressed and swapped memory, but not clean pages of files. The
-//! counterpart on Linux is anonymous and shared memory plus swap.
+//! Activity Monitor). It counts dirty, compressed and swapped memory, but not clean pages of files.
+//! The counterpart on Linux is anonymous and shared memory plus swap.
 
 /// Returns the footprint of this process in bytes; `None` if the system does not report it.
 pub fn own_footprint_bytes() -> Option<u64> {
     footprint_bytes(std::process::id())
 }
 
-/// Returns the footprint of a process of the same user in bytes; `None` if the process is gone or the
-/// system does not report it.
+/// Returns the footprint of a process of the same user in bytes; `None` if the process is gone or
+/// the system does not report it.
 pub fn footprint_bytes(process: u32) -> Option<u64> {
     platform(process)
 }

@@ -29,8 +29,8 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Returns the hardware, which is read once per process. Unknown values are left out or have a low
-    /// default.
+    /// Returns the hardware, which is read once per process. Unknown values are left out or have a
+    /// low default.
     pub fn detect() -> Self {
         static DETECTED: OnceLock<Hardware> = OnceLock::new();
         DETECTED.get_or_init(Self::read).clone()

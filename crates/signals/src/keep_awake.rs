@@ -7,8 +7,8 @@ use crate::mac::keep_awake as platform;
 
 /// Prevents the machine from sleeping until it is dropped. The screen may turn off.
 ///
-/// Uses an activity of `NSProcessInfo` on a Mac and an inhibitor lock of logind on Linux. Elsewhere it
-/// does nothing.
+/// Uses an activity of `NSProcessInfo` on a Mac and an inhibitor lock of logind on Linux. Elsewhere
+/// it does nothing.
 #[must_use = "the machine may sleep again when this is dropped"]
 pub struct KeepAwake {
     #[expect(dead_code, reason = "its drop ends the lock")]

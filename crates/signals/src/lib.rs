@@ -1,10 +1,11 @@
-//! Reads the memory pressure, thermal state and power state of the machine, and describes its hardware.
+//! Reads the memory pressure, thermal state and power state of the machine, and describes its
+//! hardware.
 //!
-//! Sources run in the background and report one value, [`SystemSignals`]; the latest value counts. This
-//! crate makes no decisions, uses no other crate of the workspace, and contains no async code.
+//! Sources run in the background and report one value, [`SystemSignals`]; the latest value counts.
+//! This crate makes no decisions, uses no other crate of the workspace, and contains no async code.
 //!
-//! Rule: a source that does not exist on this machine logs that once and reports the normal level. It is
-//! never an error.
+//! Rule: a source that does not exist on this machine logs that once and reports the normal level.
+//! It is never an error.
 
 #[cfg_attr(
     not(any(target_os = "macos", test)),

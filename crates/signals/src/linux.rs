@@ -1,5 +1,5 @@
-//! The signal sources on Linux: pressure stall information, thermal zones, power supplies, and the power
-//! services of the desktop over D-Bus.
+//! The signal sources on Linux: pressure stall information, thermal zones, power supplies, and the
+//! power services of the desktop over D-Bus.
 //!
 //! The pressure thread sleeps in `poll` until the kernel wakes it, and polls only under pressure.
 //! Thermal zones and power supplies have no notifications, so a second thread reads them every ten

@@ -1,5 +1,5 @@
-//! The signal sources on macOS. These files are thin, because they run only on a Mac. All logic is in
-//! files that are tested on every system.
+//! The signal sources on macOS. These files are thin, because they run only on a Mac. All logic is
+//! in files that are tested on every system.
 
 mod battery;
 mod disk;
@@ -95,8 +95,9 @@ impl SignalSource for MacSignals {
 #[link(name = "CoreGraphics", kind = "framework")]
 unsafe extern "C" {}
 
-/// Reads the number of performance cores (<https://developer.apple.com/documentation/kernel/1387446-sysctlbyname>) and
-/// the working set of the GPU.
+/// Reads the number of performance cores
+/// (<https://developer.apple.com/documentation/kernel/1387446-sysctlbyname>) and the working set of
+/// the GPU.
 pub(crate) fn hardware() -> PlatformHardware {
     let memory_bytes = sysctl::number("hw.memsize").unwrap_or(0);
     let wired_limit = sysctl::number("iogpu.wired_limit_mb").unwrap_or(0) << 20;

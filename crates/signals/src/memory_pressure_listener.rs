@@ -3,10 +3,11 @@
 #[cfg(target_os = "macos")]
 use crate::mac::PressureListener as Platform;
 
-/// Listens to the notifications of the system that memory pressure has changed, until it is dropped.
+/// Listens to the notifications of the system that memory pressure has changed, until it is
+/// dropped.
 ///
-/// macOS notifies processes one at a time, the largest first. So a model process is notified before the
-/// supervisor. It forwards the notification, and the supervisor reads the level
+/// macOS notifies processes one at a time, the largest first. So a model process is notified before
+/// the supervisor. It forwards the notification, and the supervisor reads the level
 /// ([`crate::SignalSource::refresh`]). On Linux the kernel notifies all waiting processes at once
 /// (`Documentation/accounting/psi.rst`), so this does nothing.
 pub struct MemoryPressureListener {

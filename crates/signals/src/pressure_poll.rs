@@ -1,10 +1,10 @@
 //! When to read memory pressure on a system whose notifications can be late. Pure; `mac` does the
 //! reading.
 //!
-//! macOS notifies processes of memory pressure one at a time, the largest first, and never those that
-//! use less than 10 MB (`bsd/kern/kern_memorystatus_notify.c` of XNU). A menu-bar app is among the last.
-//! So the level is read every few seconds while a model is loaded. Without a model, nothing wakes the
-//! machine.
+//! macOS notifies processes of memory pressure one at a time, the largest first, and never those
+//! that use less than 10 MB (`bsd/kern/kern_memorystatus_notify.c` of XNU). A menu-bar app is among
+//! the last. So the level is read every few seconds while a model is loaded. Without a model,
+//! nothing wakes the machine.
 
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ impl PressurePoll {
         }
     }
 
-    /// Records the level, and the bytes of swap in use, which are read only under pressure. `at` counts
-    /// from any fixed moment. Returns true if the machine is thrashing.
+    /// Records the level, and the bytes of swap in use, which are read only under pressure. `at`
+    /// counts from any fixed moment. Returns true if the machine is thrashing.
     pub(crate) fn update(
         &mut self,
         level: MemoryPressure,

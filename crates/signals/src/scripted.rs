@@ -87,8 +87,8 @@ pub struct SimulationError {
     pub word: String,
 }
 
-/// Parses signals from words, such as `memory=warning, power=low battery`. Signals without a word have
-/// their default.
+/// Parses signals from words, such as `memory=warning, power=low battery`. Signals without a word
+/// have their default.
 ///
 /// # Errors
 /// [`SimulationError`] with the first word that is not a signal.

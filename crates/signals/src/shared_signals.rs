@@ -36,9 +36,9 @@ impl SharedSignals {
         drop(on_change);
     }
 
-    /// Changes the signals and calls the watcher if they differ. The watcher is called under the lock, so
-    /// its last value is the current one. A source that reads its value inside `change` cannot
-    /// overwrite a newer value with an older one.
+    /// Changes the signals and calls the watcher if they differ. The watcher is called under the
+    /// lock, so its last value is the current one. A source that reads its value inside `change`
+    /// cannot overwrite a newer value with an older one.
     pub(crate) fn update(&self, change: impl FnOnce(&mut SystemSignals)) {
         let mut state = self.state();
         let before = state.signals;

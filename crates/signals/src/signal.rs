@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct SystemSignals {
     /// Memory pressure: the system asks programs to free memory.
     pub memory: MemoryPressure,
-    /// Swap in use grows by more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine is
-    /// too slow to work with.
+    /// Swap in use grows by more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
+    /// is too slow to work with.
     pub is_thrashing: bool,
     /// The thermal state.
     pub thermal: ThermalState,
@@ -21,8 +21,8 @@ pub struct SystemSignals {
 }
 
 impl SystemSignals {
-    /// Growth of swap that counts as thrashing, in bytes per second over some seconds. An SSD can write
-    /// several times as much, but a machine that swaps this fast no longer responds well.
+    /// Growth of swap that counts as thrashing, in bytes per second over some seconds. An SSD can
+    /// write several times as much, but a machine that swaps this fast no longer responds well.
     pub const THRASHING_BYTES_PER_SECOND: u64 = 100 << 20;
 }
 
@@ -84,9 +84,9 @@ pub trait SignalSource: Send + Sync + 'static {
     /// Returns the current state.
     fn current(&self) -> SystemSignals;
 
-    /// Calls `on_change` with every new state, on a thread of the source, until the source is dropped.
-    /// `on_change` must return at once and must not call the source. A later call replaces the
-    /// callback.
+    /// Calls `on_change` with every new state, on a thread of the source, until the source is
+    /// dropped. `on_change` must return at once and must not call the source. A later call replaces
+    /// the callback.
     fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>);
 
     /// Starts or stops polling of memory pressure. Turn it on while a model is loaded. Where
@@ -98,8 +98,8 @@ pub trait SignalSource: Send + Sync + 'static {
     /// ([`crate::MemoryPressureListener`]).
     fn refresh(&self) {}
 
-    /// Describes the sources for people, in a fixed order. May wait up to half a second for sources that
-    /// start slowly; after that, [`SignalSource::current`] includes them.
+    /// Describes the sources for people, in a fixed order. May wait up to half a second for sources
+    /// that start slowly; after that, [`SignalSource::current`] includes them.
     fn report(&self) -> Vec<SourceReport>;
 }
 

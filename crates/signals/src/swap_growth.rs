@@ -15,7 +15,8 @@ impl SwapGrowth {
     const WINDOW: Duration = Duration::from_secs(5);
 
     /// Adds a sample, and returns true if swap grows by more than
-    /// [`SystemSignals::THRASHING_BYTES_PER_SECOND`]. The samples must cover at least half the window.
+    /// [`SystemSignals::THRASHING_BYTES_PER_SECOND`]. The samples must cover at least half the
+    /// window.
     pub(crate) fn is_thrashing(&mut self, bytes: u64, now: Duration) -> bool {
         self.samples.push((now, bytes));
         self.samples.retain(|(at, _)| *at + Self::WINDOW >= now);

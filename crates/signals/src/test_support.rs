@@ -1,8 +1,8 @@
-//! A control group (cgroup) with a memory limit, and a process that exceeds it, for tests that need real
-//! memory pressure.
+//! A control group (cgroup) with a memory limit, and a process that exceeds it, for tests that need
+//! real memory pressure.
 //!
-//! Works with cgroup v2 and with hybrid hierarchies: the limit is set where the memory controller is,
-//! and pressure is read from the v2 hierarchy.
+//! Works with cgroup v2 and with hybrid hierarchies: the limit is set where the memory controller
+//! is, and pressure is read from the v2 hierarchy.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -108,8 +108,8 @@ impl Drop for LimitedCgroup {
     }
 }
 
-/// A process that repeatedly reads a file larger than the memory of its cgroup, so that pages are evicted
-/// and read again. It is killed when this is dropped.
+/// A process that repeatedly reads a file larger than the memory of its cgroup, so that pages are
+/// evicted and read again. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct MemoryPressureProcess(Child);
 
@@ -138,8 +138,8 @@ impl MemoryPressureProcess {
         Ok(Self(child))
     }
 
-    /// Reads the file forever in the process that [`MemoryPressureProcess::start`] started. In any other
-    /// process, returns at once.
+    /// Reads the file forever in the process that [`MemoryPressureProcess::start`] started. In any
+    /// other process, returns at once.
     ///
     /// # Panics
     /// Panics if the file cannot be written or read.

@@ -9,7 +9,8 @@ pub enum ThreadQos {
     Utility,
 }
 
-/// Sets the quality of service of the calling thread. Never fails; on other systems it has no effect.
+/// Sets the quality of service of the calling thread. Never fails; on other systems it has no
+/// effect.
 pub fn set_thread_qos(qos: ThreadQos) {
     platform(qos);
 }

@@ -1,4 +1,5 @@
-//! This test has its own program, because other tests in the same process would change the footprint.
+//! This test has its own program, because other tests in the same process would change the
+//! footprint.
 #![cfg(any(target_os = "linux", target_os = "macos"))]
 
 use std::hint::black_box;

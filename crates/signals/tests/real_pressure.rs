@@ -1,5 +1,5 @@
-//! Real memory pressure in a control group with a limit: the kernel notifies the watch, and the level
-//! becomes normal when notifications stop.
+//! Real memory pressure in a control group with a limit: the kernel notifies the watch, and the
+//! level becomes normal when notifications stop.
 #![cfg(all(target_os = "linux", feature = "test-support"))]
 
 use std::sync::mpsc::{Receiver, channel};

@@ -1,8 +1,8 @@
 //! Compares the estimated memory of models with the memory that they use with a full context.
 //!
-//! Each case runs in its own process. This program creates the GGUF models. The folders for MLX, which
-//! `benches/make_memory_models.py` creates, are arguments. The table goes to standard output. The program
-//! fails if an estimate differs by more than a tenth. Linux only.
+//! Each case runs in its own process. This program creates the GGUF models. The folders for MLX,
+//! which `benches/make_memory_models.py` creates, are arguments. The table goes to standard output.
+//! The program fails if an estimate differs by more than a tenth. Linux only.
 
 #![expect(clippy::print_stdout, reason = "this program prints a table")]
 

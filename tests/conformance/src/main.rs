@@ -1,8 +1,9 @@
-//! The engine process of the suite: the child loop of the product, with the engines of the first argument.
+//! The engine process of the suite: the child loop of the product, with the engines of the first
+//! argument.
 //!
-//! Rule: this file contains none of the behavior of the product, so the results of the suite hold for the
-//! program that users run. The process id is written to the file of the second argument, for tests that
-//! kill the process.
+//! Rule: this file contains none of the behavior of the product, so the results of the suite hold
+//! for the program that users run. The process id is written to the file of the second argument,
+//! for tests that kill the process.
 
 use std::process::ExitCode;
 
@@ -29,8 +30,8 @@ fn main() -> ExitCode {
 fn engines(name: &str) -> Option<Vec<Box<dyn Engine>>> {
     match name {
         "mlx" => Some(vec![Box::new(MlxEngine::new())]),
-        // The threads of llama.cpp spin while they wait, and tests run in parallel. With as many threads
-        // as cores in each process, a step can take a hundred times as long.
+        // The threads of llama.cpp spin while they wait, and tests run in parallel. With as many
+        // threads as cores in each process, a step can take a hundred times as long.
         "llama" => Some(vec![Box::new(LlamaEngine::new().with_threads(1))]),
         "every" => Some(vec![
             Box::new(MlxEngine::new()),

@@ -1,8 +1,8 @@
 //! One test suite for every engine, through the real child process.
 //!
-//! A case is a function over a [`subject::Subject`]. The list below makes a test of each case for every
-//! engine, such as `mlx::a_full_context_ends_the_response`. Rule: a case names no engine. Where engines
-//! are meant to differ, the subject declares it.
+//! A case is a function over a [`subject::Subject`]. The list below makes a test of each case for
+//! every engine, such as `mlx::a_full_context_ends_the_response`. Rule: a case names no engine.
+//! Where engines are meant to differ, the subject declares it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 

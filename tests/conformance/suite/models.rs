@@ -1,7 +1,7 @@
 //! The models that the suite loads.
 //!
-//! Rule: models for several cases are written once and get their name only when they are complete. A case
-//! changes only its own copy.
+//! Rule: models for several cases are written once and get their name only when they are complete.
+//! A case changes only its own copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,8 +55,8 @@ pub(crate) fn shared_models() -> &'static Models {
     })
 }
 
-/// Creates the shared file or folder `name` with `make`, replacing that of an earlier run, and returns its
-/// path.
+/// Creates the shared file or folder `name` with `make`, replacing that of an earlier run, and
+/// returns its path.
 fn create_shared(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let folder = shared_folder();
     fs::create_dir_all(&folder).unwrap();
@@ -158,15 +158,16 @@ pub(crate) fn every_family_folder(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the tokens at the end of a shared prefix that this model computes again. A recurrent state can
-/// only be rewound to a pin, which is before the opening of the response.
+/// Returns the tokens at the end of a shared prefix that this model computes again. A recurrent
+/// state can only be rewound to a pin, which is before the opening of the response.
 pub(crate) fn reread_tokens(model: &Path) -> usize {
     let facts = transom_catalog::inspect(model).unwrap();
     let has_states = facts.layers.contains(&LayerKind::Linear);
     if has_states { 8 } else { 0 }
 }
 
-/// Creates GGUF files of the convertible families, and one with a sliding window, which no folder has.
+/// Creates GGUF files of the convertible families, and one with a sliding window, which no folder
+/// has.
 pub(crate) fn family_ggufs(folder: &Path) -> Vec<PathBuf> {
     let folders = family_folders(folder);
     let mut ggufs: Vec<PathBuf> = folders.iter().map(|from| as_gguf(from, from)).collect();

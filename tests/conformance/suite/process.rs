@@ -1,7 +1,7 @@
 //! An engine process under test, which is used as the supervisor uses it.
 //!
-//! Rule: every wait has a timeout, and every response is checked against the contract, whatever the case
-//! tests.
+//! Rule: every wait has a timeout, and every response is checked against the contract, whatever the
+//! case tests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -347,8 +347,8 @@ impl TestProcess {
         assert_eq!(self.worker.reports.recv().await, None);
     }
 
-    /// Reads the running response to the end of the process, which must be reported once. Returns the end and
-    /// the text so far.
+    /// Reads the running response to the end of the process, which must be reported once. Returns
+    /// the end and the text so far.
     pub(crate) async fn end(&mut self) -> (WorkerEnd, String) {
         let mut text = String::new();
         loop {

@@ -83,9 +83,9 @@ impl TestRequest {
         self
     }
 
-    /// Forces the model to generate exactly `tokens`, whatever its weights: each token has a higher bias
-    /// than the next, and the repetition penalty removes the bias of a token after it was generated. So
-    /// the tokens must differ from each other and from those of the prompt.
+    /// Forces the model to generate exactly `tokens`, whatever its weights: each token has a higher
+    /// bias than the next, and the repetition penalty removes the bias of a token after it was
+    /// generated. So the tokens must differ from each other and from those of the prompt.
     pub(crate) fn forcing(self, tokens: &[u32]) -> Self {
         for (index, token) in tokens.iter().enumerate() {
             assert!(!tokens[..index].contains(token), "{token} is there twice");
@@ -118,8 +118,8 @@ pub(crate) fn tiny_tokens(subject: &Subject, text: &str) -> Vec<u32> {
     tiny_tokenizer(subject).encode(text, false).unwrap()
 }
 
-/// Returns the tokens of a conversation as the template of the tiny model renders it. Special tokens in
-/// messages are plain text.
+/// Returns the tokens of a conversation as the template of the tiny model renders it. Special
+/// tokens in messages are plain text.
 pub(crate) fn tiny_chat_tokens(subject: &Subject, turns: &[(Role, &str)]) -> Vec<u32> {
     let tokenizer = tiny_tokenizer(subject);
     let encode = |text: &str| tokenizer.encode(text, false).unwrap();

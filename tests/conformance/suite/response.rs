@@ -24,8 +24,8 @@ pub(crate) struct Started {
 }
 
 impl Response {
-    /// Creates a response from the events of a job and checks all that the contract says of them. Their
-    /// order is `Started`, `Prefill`*, `Text`*.
+    /// Creates a response from the events of a job and checks all that the contract says of them.
+    /// Their order is `Started`, `Prefill`*, `Text`*.
     pub(crate) fn checked(
         request: &Request,
         events: Vec<TokenEvent>,

@@ -1,7 +1,7 @@
 //! The engines under test: their models, and the intended differences between them.
 //!
-//! Rule: every difference between engines is declared here with its reason, and cases check the engine
-//! against the declaration. No case is skipped.
+//! Rule: every difference between engines is declared here with its reason, and cases check the
+//! engine against the declaration. No case is skipped.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -14,12 +14,12 @@ pub(crate) enum Support {
     /// It is supported.
     Yes,
     /// It is not supported, for this reason.
-    DoesNot(&'static str),
+    No(&'static str),
 }
 
 impl Support {
     pub(crate) fn is_supported(self) -> bool {
-        self == Self::Does
+        self == Self::Yes
     }
 }
 
@@ -29,12 +29,13 @@ pub(crate) struct Subject {
     pub(crate) argument: &'static str,
     /// The name of the engine.
     pub(crate) engine: &'static str,
-    /// A model with two layers of random weights, one token per byte, and a context of 4,096 tokens.
+    /// A model with two layers of random weights, one token per byte, and a context of 4,096
+    /// tokens.
     pub(crate) tiny: PathBuf,
     /// The folder that `tiny` is, or from which it was converted.
     pub(crate) tiny_folder: PathBuf,
-    /// The starter model, which generates real text, with the most exact computation of the engine, so
-    /// that comparisons do not depend on rounding.
+    /// The starter model, which generates real text, with the most exact computation of the engine,
+    /// so that comparisons do not depend on rounding.
     pub(crate) starter: PathBuf,
     /// The starter model as shipped.
     pub(crate) shipped: PathBuf,
@@ -60,8 +61,8 @@ pub(crate) struct Subject {
     pub(crate) has_small_kv_cache: Support,
     /// Tokens at the end of a shared prefix that are computed again.
     pub(crate) reuse_slack: usize,
-    /// Bytes in the reported peak that no model needs: an engine without its own count reports the peak of
-    /// the process, which includes the program.
+    /// Bytes in the reported peak that no model needs: an engine without its own count reports the
+    /// peak of the process, which includes the program.
     pub(crate) extra_peak_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
 //! `mlx-bindings MLX_C OUT [HALF_SHIM]`: writes the Rust bindings of the headers of mlx-c.
 //!
-//! The settings are those of the build script of mlx-sys. With a shim for the 16-bit types, `float16_t` is
-//! a tuple struct, as mlx-rs expects it, and `bfloat16_t` is a `u16`.
+//! The settings are those of the build script of mlx-sys. With a shim for the 16-bit types,
+//! `float16_t` is a tuple struct, as mlx-rs expects it, and `bfloat16_t` is a `u16`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

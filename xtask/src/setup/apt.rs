@@ -1,7 +1,8 @@
-//! Installs the system packages that Linux needs with apt, and checks for the command line tools on a Mac.
+//! Installs the system packages that Linux needs with apt, and checks for the command line tools on
+//! a Mac.
 //!
-//! Only missing packages are installed, and the user sees their names and purposes before sudo asks for a
-//! password. One apt-get runs at a time, and it waits for other package managers.
+//! Only missing packages are installed, and the user sees their names and purposes before sudo asks
+//! for a password. One apt-get runs at a time, and it waits for other package managers.
 
 use std::io::{self, IsTerminal};
 use std::process::Command;
@@ -185,7 +186,8 @@ fn install(names: &[&str], cache: &Cache) -> Result<(), Problem> {
     let step = Step::start(format!("Installing {list}"));
     let log = cache.log("apt");
     step.detail("reading the package lists");
-    // Old lists have files that no longer exist. If the update fails, the installation may still work.
+    // Old lists have files that no longer exist. If the update fails, the installation may still
+    // work.
     let update = process::run_logged(apt(sudo).arg("update"), "read the package lists", &log);
     step.detail("");
     let action = format!("install {list}");
@@ -231,8 +233,8 @@ fn permission(list: &str) -> Result<bool, Problem> {
             "installing packages needs root, and there is no sudo; {instruction}"
         )));
     }
-    // Not `sudo --validate` first, because it asks for a password if only one of the groups of the user
-    // needs it.
+    // Not `sudo --validate` first, because it asks for a password if only one of the groups of the
+    // user needs it.
     if process::succeeds("sudo", &["--non-interactive", "true"]) {
         return Ok(true);
     }
@@ -256,8 +258,8 @@ fn is_installed(name: &str) -> bool {
     process::output_of(&mut query, "query dpkg").is_ok_and(|status| status == "installed")
 }
 
-/// Returns true if the program is on the path. For programs that cannot be started as a check, such as
-/// without a display.
+/// Returns true if the program is on the path. For programs that cannot be started as a check, such
+/// as without a display.
 fn is_on_the_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

@@ -1,7 +1,7 @@
 //! The Rust bindings of mlx-c, as the build script of mlx-sys would generate them.
 //!
-//! bindgen and libclang are large, so the generator is a separate program, which is built only for this
-//! step.
+//! bindgen and libclang are large, so the generator is a separate program, which is built only for
+//! this step.
 
 use std::path::PathBuf;
 

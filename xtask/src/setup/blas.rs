@@ -1,8 +1,8 @@
 //! Replaces the reference BLAS in the Linux wheel of MLX with OpenBLAS.
 //!
-//! The reference library multiplies f32 matrices at about 1 GFLOP/s on a machine where OpenBLAS reaches
-//! about 40, and on a CPU a model does little else. MLX loads its BLAS by a file name with a hash. In our
-//! unpacked copy of the wheel, `libblas` of OpenBLAS gets that name.
+//! The reference library multiplies f32 matrices at about 1 GFLOP/s on a machine where OpenBLAS
+//! reaches about 40, and on a CPU a model does little else. MLX loads its BLAS by a file name with
+//! a hash. In our unpacked copy of the wheel, `libblas` of OpenBLAS gets that name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! cmake, which builds llama.cpp: the installed one, or the official wheel.
 //!
-//! On Linux apt installs it. The command line tools of a Mac do not contain it, so there the wheel is
-//! unpacked into the cache folder, and `.cargo/native.toml` has its path. Nothing is installed into any
-//! Python.
+//! On Linux apt installs it. The command line tools of a Mac do not contain it, so there the wheel
+//! is unpacked into the cache folder, and `.cargo/native.toml` has its path. Nothing is installed
+//! into any Python.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
 //! `.cargo/native.toml`: the cargo configuration with the results of setup.
 //!
-//! Cargo's documented override of a `links` package replaces the build script of mlx-sys, so there is no
-//! cmake run and no clone. The build script of llama-cpp-sys-2 still runs and reads the environment
-//! values. `.cargo/config.toml` includes the file as optional. Git ignores it, because its paths belong to
-//! this machine. `crates/native-rpath.rs` reads the first environment value.
+//! Cargo's documented override of a `links` package replaces the build script of mlx-sys, so there
+//! is no cmake run and no clone. The build script of llama-cpp-sys-2 still runs and reads the
+//! environment values. `.cargo/config.toml` includes the file as optional. Git ignores it, because
+//! its paths belong to this machine. `crates/native-rpath.rs` reads the first environment value.
 
 use std::fs;
 use std::path::{Path, PathBuf};

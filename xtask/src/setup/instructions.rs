@@ -1,9 +1,9 @@
 //! The vector instructions that llama.cpp may use on this machine.
 //!
-//! The build script of llama-cpp-sys-2 disables ggml's detection unless all Rust code is compiled for this
-//! machine. The defaults of ggml then use only half of a newer CPU and crash an older one with an illegal
-//! instruction. So setup turns each instruction set on or off: the build script passes `GGML_…` variables
-//! to cmake. Apple silicon does not need this.
+//! The build script of llama-cpp-sys-2 disables ggml's detection unless all Rust code is compiled
+//! for this machine. The defaults of ggml then use only half of a newer CPU and crash an older one
+//! with an illegal instruction. So setup turns each instruction set on or off: the build script
+//! passes `GGML_…` variables to cmake. Apple silicon does not need this.
 
 use std::process::Command;
 

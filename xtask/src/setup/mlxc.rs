@@ -1,8 +1,8 @@
 //! mlx-c, the C layer over MLX: compiled from the source that is part of mlx-sys.
 //!
-//! mlx-c has about thirty C++ files, so setup calls the compiler directly: the command line tools of a
-//! Mac do not contain cmake, and an interrupted build continues with the next file. On Linux, three small
-//! shims replace parts of macOS that mlx-c and mlx-rs expect.
+//! mlx-c has about thirty C++ files, so setup calls the compiler directly: the command line tools
+//! of a Mac do not contain cmake, and an interrupted build continues with the next file. On Linux,
+//! three small shims replace parts of macOS that mlx-c and mlx-rs expect.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -115,8 +115,8 @@ pub(crate) fn compile_flags(host: &Host) -> Vec<&'static str> {
     let mut flags = vec!["-std=c++20", "-O2", "-fPIC", "-DNDEBUG"];
     match host {
         Host::Linux => flags.extend(["-include", "fmt_shim.h", "-include", HALF_SHIM]),
-        // The CMake package of MLX sets these macros. 14.0 is the oldest macOS for which Apple publishes
-        // MLX.
+        // The CMake package of MLX sets these macros. 14.0 is the oldest macOS for which Apple
+        // publishes MLX.
         Host::Mac { .. } => flags.extend([
             "-mmacosx-version-min=14.0",
             "-D_METAL_",

@@ -1,8 +1,8 @@
-//! Node and npm, which build the pages: the installed ones if they are new enough, or the official build in
-//! a wheel.
+//! Node and npm, which build the pages: the installed ones if they are new enough, or the official
+//! build in a wheel.
 //!
-//! Debian 12 has Node 18, which is too old for Vite, so apt does not install it. The wheel is unpacked into
-//! the cache folder, where only the programs that setup starts find it.
+//! Debian 12 has Node 18, which is too old for Vite, so apt does not install it. The wheel is
+//! unpacked into the cache folder, where only the programs that setup starts find it.
 
 use std::env;
 use std::ffi::OsString;

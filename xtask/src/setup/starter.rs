@@ -1,5 +1,5 @@
-//! The starter model as a GGUF file, for machines without a GPU for MLX, where llama.cpp is more than ten
-//! times faster. It is converted from the folder in the repository and ignored by git.
+//! The starter model as a GGUF file, for machines without a GPU for MLX, where llama.cpp is more
+//! than ten times faster. It is converted from the folder in the repository and ignored by git.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
 //! Python wheels with pinned versions and checksums: MLX, and cmake and Node if they are missing.
 //!
-//! pip downloads them, because pip knows the mirror and proxy of the user. Setup checks the SHA-256 and
-//! unpacks them. Nothing is installed into any Python.
+//! pip downloads them, because pip knows the mirror and proxy of the user. Setup checks the SHA-256
+//! and unpacks them. Nothing is installed into any Python.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,8 +140,8 @@ pub(crate) fn unpack(wheel: &Wheel, folder: &str, cache: &Cache) -> Result<PathB
     })
 }
 
-/// Returns the wheel file after checking it. A damaged file in the cache is downloaded again; a download
-/// with the wrong checksum is an error.
+/// Returns the wheel file after checking it. A damaged file in the cache is downloaded again; a
+/// download with the wrong checksum is an error.
 fn download(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
     let cached = cache.downloads().join(wheel.file_name());
     if cached.is_file() && verify_checksum(wheel, &cached).is_ok() {

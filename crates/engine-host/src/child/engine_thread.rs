@@ -1,8 +1,8 @@
 //! The engine thread: takes tasks in order and sends exactly one response to each.
 //!
-//! Rule: a panic of an engine becomes an error and does not end the process. After a panic or an error
-//! of the backend, the model counts as broken: the child reports that, and the model can only be
-//! unloaded.
+//! Rule: a panic of an engine becomes an error and does not end the process. After a panic or an
+//! error of the backend, the model counts as broken: the child reports that, and the model can only
+//! be unloaded.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -272,8 +272,8 @@ impl<'a> EngineThread<'a> {
         }
     }
 
-    /// Marks the model as broken after a panic, and returns the error for the response. The report of
-    /// the broken model does not contain the message, which may quote a prompt.
+    /// Marks the model as broken after a panic, and returns the error for the response. The report
+    /// of the broken model does not contain the message, which may quote a prompt.
     fn panicked(&mut self, during: &str, message: &str) -> EngineError {
         self.mark_broken(backend(during, "the engine failed"));
         backend(during, &format!("the engine failed: {message}"))
@@ -342,7 +342,8 @@ fn catch_as_error<T>(
         .unwrap_or_else(|message| Err(backend(during, &format!("the engine failed: {message}"))))
 }
 
-/// Runs `run` and returns the message of a panic. After one, nothing that `run` used may be used again.
+/// Runs `run` and returns the message of a panic. After one, nothing that `run` used may be used
+/// again.
 fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic: Box<dyn Any + Send>| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

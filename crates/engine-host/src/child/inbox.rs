@@ -1,7 +1,7 @@
 //! The queue of tasks for the engine thread.
 //!
-//! The reader thread adds tasks and the engine thread takes them in order. Rule: a stop or trim reaches
-//! the running task through its [`JobControl`].
+//! The reader thread adds tasks and the engine thread takes them in order. Rule: a stop or trim
+//! reaches the running task through its [`JobControl`].
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -64,7 +64,8 @@ impl State {
 }
 
 impl Inbox {
-    /// Adds a task. An unload stops all tasks before it; a trim also reaches the running task at once.
+    /// Adds a task. An unload stops all tasks before it; a trim also reaches the running task at
+    /// once.
     pub(super) fn push(&self, task: Task) {
         let mut state = self.lock();
         match &task {

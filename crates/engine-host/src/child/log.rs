@@ -5,8 +5,9 @@ use tracing_subscriber::EnvFilter;
 /// The variable with the log filter, as for the command line. The parent sets it for its children.
 pub(crate) const FILTER_VARIABLE: &str = "TRANSOM_LOG";
 
-/// Starts the log, unless the process has one. A panic becomes a line with its location. The line has
-/// the message only if that is a literal, because a formatted one may quote a prompt or a response.
+/// Starts the log, unless the process has one. A panic becomes a line with its location. The line
+/// has the message only if that is a literal, because a formatted one may quote a prompt or a
+/// response.
 pub(super) fn start() {
     std::panic::set_hook(Box::new(|panic| {
         let location = panic

@@ -11,8 +11,8 @@ use transom_engine::TokenEvent;
 
 use crate::wire::Report;
 
-/// Longest text in one report. Longer ones are split. Even if JSON escapes every byte, the frame stays
-/// far below its limit.
+/// Longest text in one report. Longer ones are split. Even if JSON escapes every byte, the frame
+/// stays far below its limit.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// The queue between the engine thread and the writer thread.

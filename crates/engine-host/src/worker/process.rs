@@ -20,8 +20,8 @@ use crate::error::WorkerEnd;
 use crate::worker::task::{self, ChildHandle};
 use crate::worker::{Timeouts, Worker, WorkerReport, Workers};
 
-/// Variables that limit the threads of libraries, which otherwise start one for each core, slow ones
-/// included.
+/// Variables that limit the threads of libraries, which otherwise start one for each core, slow
+/// ones included.
 const THREAD_VARIABLES: [&str; 2] = ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"];
 
 /// Secrets and proxy settings of this process. The child reads untrusted files and never uses the
@@ -62,8 +62,8 @@ impl ProcessWorkers {
         }
     }
 
-    /// Creates workers that run this executable with [`SUBCOMMAND`]. If the path of the executable is
-    /// unknown, each start fails with the reason.
+    /// Creates workers that run this executable with [`SUBCOMMAND`]. If the path of the executable
+    /// is unknown, each start fails with the reason.
     pub fn this_executable() -> Self {
         let program = std::env::current_exe();
         Self {
@@ -73,9 +73,9 @@ impl ProcessWorkers {
         }
     }
 
-    /// Creates workers that run another program of ours, at `path`, with [`SUBCOMMAND`], so a shell need
-    /// not link an engine. If there is no program, or it ends before its hello, each start fails with
-    /// [`WorkerEnd::NotStarted`], which names the path.
+    /// Creates workers that run another program of ours, at `path`, with [`SUBCOMMAND`], so a shell
+    /// need not link an engine. If there is no program, or it ends before its hello, each start
+    /// fails with [`WorkerEnd::NotStarted`], which names the path.
     pub fn program(path: &Path) -> Self {
         Self {
             is_unverified: true,
@@ -132,8 +132,8 @@ impl Workers for ProcessWorkers {
     }
 }
 
-/// Returns the variables that a child gets in addition to the environment of this process. Variables
-/// that the user has set stay.
+/// Returns the variables that a child gets in addition to the environment of this process.
+/// Variables that the user has set stay.
 fn environment() -> Vec<(OsString, OsString)> {
     let n_threads = Hardware::detect().n_performance_cores;
     let mut environment = child_variables(n_threads, LevelFilter::current());
@@ -141,8 +141,8 @@ fn environment() -> Vec<(OsString, OsString)> {
     environment
 }
 
-/// Returns variables for as many threads as there are performance cores (D096), and for the log level
-/// of this process.
+/// Returns variables for as many threads as there are performance cores (D096), and for the log
+/// level of this process.
 fn child_variables(n_threads: usize, level: LevelFilter) -> Vec<(OsString, OsString)> {
     let n_threads = n_threads.max(1).to_string();
     let threads = THREAD_VARIABLES.map(|name| (name.into(), n_threads.clone().into()));

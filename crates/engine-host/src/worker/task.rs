@@ -1,9 +1,9 @@
 //! The task that drives one worker: a single `select!` waits for everything that can happen.
 //!
 //! The task is the same for a child process and for a thread of this process; [`ChildHandle`] hides
-//! the difference. Rule: in every case the task sends exactly one [`WorkerReport::Exited`], as the last
-//! report, and only after the worker has exited and was reaped. A killed worker is reported as exited
-//! or as stuck within [`Timeouts::kill`], so its owner never waits longer than that.
+//! the difference. Rule: in every case the task sends exactly one [`WorkerReport::Exited`], as the
+//! last report, and only after the worker has exited and was reaped. A killed worker is reported as
+//! exited or as stuck within [`Timeouts::kill`], so its owner never waits longer than that.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -39,8 +39,8 @@ pub(super) trait ChildHandle: Send {
     /// Returns the standard error of the child; only the first call does.
     fn take_stderr(&mut self) -> Option<Self::Stderr>;
 
-    /// Waits until the child exits and reaps it; cancel-safe. Returns an error that describes the exit
-    /// unless the child exited with success.
+    /// Waits until the child exits and reaps it; cancel-safe. Returns an error that describes the
+    /// exit unless the child exited with success.
     fn wait(&mut self) -> impl Future<Output = Result<(), String>> + Send;
 
     /// Returns the path of the program if it may not be one of ours. Its hello shows that it is.
@@ -156,23 +156,26 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
         }
     }
 
-    /// Waits for the next event. Commands are sent before reports are read, so a child that floods its
-    /// socket can still be stopped. Reports are read before deadlines are checked, so a pong that is
-    /// already in the socket is in time.
+    /// Waits for the next event. Commands are sent before reports are read, so a child that floods
+    /// its socket can still be stopped. Reports are read before deadlines are checked, so a pong
+    /// that is already in the socket is in time.
     async fn next_wake(
         &mut self,
         child: &mut impl ChildHandle<Stderr = E>,
         stderr_chunk: &mut [u8],
     ) -> Wake {
         let deadline = self.deadline();
-        let can_read = self.frames.is_some() && self.undelivered.is_empty();
+        let has_undelivered = !self.undelivered.is_empty();
+        let can_read = self.frames.is_some() && !has_undelivered;
         let can_write = self.writer.is_some() && !self.unsent.is_empty();
         tokio::select! {
             biased;
             () = self.channels.kill.notified() => Wake::Killed,
             () = self.channels.reports.closed(), if self.is_exit_requested => Wake::Killed,
-            command = self.channels.commands.recv(), if !self.is_exit_requested => Wake::Command(command),
-            () = deliver(&self.channels.reports, &mut self.undelivered), if !self.undelivered.is_empty() => {
+            command = self.channels.commands.recv(), if !self.is_exit_requested => {
+                Wake::Command(command)
+            }
+            () = deliver(&self.channels.reports, &mut self.undelivered), if has_undelivered => {
                 Wake::Delivered
             }
             written = write(&mut self.writer, &self.unsent), if can_write => {

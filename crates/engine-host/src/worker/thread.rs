@@ -1,8 +1,9 @@
 //! Workers that are threads of this process, for tests of other crates.
 //!
 //! They use a socket and run the loop of the child, so only the process is missing. There is no
-//! watchdog, because a paused clock would reach its deadline while a real thread works. Rule: a kill
-//! only closes the socket. A thread cannot be killed, so its engine must check its `JobControl`.
+//! watchdog, because a paused clock would reach its deadline while a real thread works. Rule: a
+//! kill only closes the socket. A thread cannot be killed, so its engine must check its
+//! `JobControl`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,8 @@ pub struct ThreadWorkers {
 }
 
 impl ThreadWorkers {
-    /// Creates workers with the engines that `engines` returns. Each worker calls it once, on its thread.
+    /// Creates workers with the engines that `engines` returns. Each worker calls it once, on its
+    /// thread.
     pub fn new(engines: impl Fn() -> Vec<Box<dyn Engine>> + Send + Sync + 'static) -> Self {
         Self {
             engines: Arc::new(engines),

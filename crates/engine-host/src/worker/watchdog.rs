@@ -25,8 +25,8 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// Returns 30 s for the hello, 1 s between pings, 5 s without a message, 120 s without a heartbeat,
-    /// 2 s to exit, and 10 s to exit after a kill.
+    /// Returns 30 s for the hello, 1 s between pings, 5 s without a message, 120 s without a
+    /// heartbeat, 2 s to exit, and 10 s to exit after a kill.
     fn default() -> Self {
         Self {
             hello: Duration::from_secs(30),
@@ -39,8 +39,8 @@ impl Default for Timeouts {
     }
 }
 
-/// A wake-up this late means that this process or the whole machine was asleep, so the silence of the
-/// child means nothing.
+/// A wake-up this late means that this process or the whole machine was asleep, so the silence of
+/// the child means nothing.
 const LATE_WAKE_UP: Duration = Duration::from_secs(1);
 
 /// What the parent waits for.

@@ -1,7 +1,8 @@
 //! Battery and power mode from the services of the desktop over D-Bus: UPower and power profiles.
 //!
-//! On a machine without a bus or without these services, one thread tries to connect once. Lock order:
-//! the lock of [`SharedSignals`] may be held when the lock of the state is taken, never the reverse.
+//! On a machine without a bus or without these services, one thread tries to connect once. Lock
+//! order: the lock of [`SharedSignals`] may be held when the lock of the state is taken, never the
+//! reverse.
 
 #[cfg(test)]
 pub(crate) mod private_bus;
@@ -97,8 +98,8 @@ impl Bus {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the connection so that the drop of the watch can close it. Returns false if the watch was
-    /// dropped already.
+    /// Stores the connection so that the drop of the watch can close it. Returns false if the watch
+    /// was dropped already.
     fn store_connection(&self, connection: &Connection) -> bool {
         let mut state = self.state();
         if !state.is_closed {

@@ -1,5 +1,5 @@
-//! Polls thermal zones and power supplies, because Linux has no notifications for them. On a machine
-//! with neither there is no thread.
+//! Polls thermal zones and power supplies, because Linux has no notifications for them. On a
+//! machine with neither there is no thread.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -81,8 +81,9 @@ impl Poller {
         let battery = (!self.supplies.is_empty()).then(|| is_on_battery(&self.supplies));
         self.shared.update(|signals| {
             signals.thermal = heat;
-            // UPower takes precedence. It is recorded as a service before it first sets the signal, and
-            // this check is made under the lock of the signals, so it cannot overwrite UPower's value.
+            // UPower takes precedence. It is recorded as a service before it first sets the signal,
+            // and this check is made under the lock of the signals, so it cannot overwrite UPower's
+            // value.
             if let Some(is_on_battery) = battery
                 && !self.bus.services().has_battery_state
             {

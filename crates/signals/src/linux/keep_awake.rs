@@ -1,5 +1,5 @@
-//! An inhibitor lock of logind (<https://systemd.io/INHIBITOR_LOCKS/>): the machine stays awake until
-//! the file descriptor of the lock is closed.
+//! An inhibitor lock of logind (<https://systemd.io/INHIBITOR_LOCKS/>): the machine stays awake
+//! until the file descriptor of the lock is closed.
 
 use std::sync::Once;
 use std::sync::mpsc::{Sender, channel};
@@ -20,8 +20,8 @@ impl Lock {
         Self::begin_on(None, reason)
     }
 
-    /// Takes a lock on the bus at this address, or on the system bus. Uses a thread, because a bus may be
-    /// slow.
+    /// Takes a lock on the bus at this address, or on the system bus. Uses a thread, because a bus
+    /// may be slow.
     fn begin_on(address: Option<String>, reason: &str) -> Self {
         let (release, released) = channel::<()>();
         let reason = reason.to_owned();
@@ -50,9 +50,9 @@ fn inhibit(bus: &Connection, reason: &str) -> zbus::Result<OwnedFd> {
         "org.freedesktop.login1.Manager",
     )?;
     let call = |what: &str, mode: &str| manager.call("Inhibit", &(what, "Transom", reason, mode));
-    // Some desktops suspend even if logind does not consider the machine idle, and only a lock on sleep
-    // prevents that. The lock is weak (systemd 257), so the user can still suspend. Older versions, and
-    // logind without a local session, refuse it.
+    // Some desktops suspend even if logind does not consider the machine idle, and only a lock on
+    // sleep prevents that. The lock is weak (systemd 257), so the user can still suspend. Older
+    // versions, and logind without a local session, refuse it.
     call("idle:sleep", "block-weak").or_else(|_| call("idle", "block"))
 }
 

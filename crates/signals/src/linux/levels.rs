@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::signal::{MemoryPressure, ThermalState};
 
-/// How long a level of pressure is held after its last notification. The kernel sends at most one per
-/// window of 2 s while pressure lasts, so three windows without one mean that the pressure has ended.
+/// How long a level of pressure is held after its last notification. The kernel sends at most one
+/// per window of 2 s while pressure lasts, so three windows without one mean that the pressure has
+/// ended.
 pub(in crate::linux) const HOLD_TIME: Duration = Duration::from_secs(6);
 
 /// Computes memory pressure from notifications that come only while it lasts.
@@ -38,8 +39,8 @@ impl PressureLevel {
     }
 }
 
-/// Converts averages over ten seconds to a level, for files without triggers: the percentages of time in
-/// which some task, and all tasks, waited for memory.
+/// Converts averages over ten seconds to a level, for files without triggers: the percentages of
+/// time in which some task, and all tasks, waited for memory.
 pub(in crate::linux) fn pressure_of_averages(some: f64, full: f64) -> MemoryPressure {
     if full >= 10.0 {
         MemoryPressure::Critical
@@ -66,8 +67,8 @@ const MARGIN: i64 = 10_000;
 /// How far the temperature must fall below the threshold of a level to leave the level.
 const HYSTERESIS: i64 = 3_000;
 
-/// Converts a temperature to a thermal state by the trip points of the sensor. The state `before` stays
-/// until the temperature is clearly below its threshold.
+/// Converts a temperature to a thermal state by the trip points of the sensor. The state `before`
+/// stays until the temperature is clearly below its threshold.
 pub(in crate::linux) fn heat(
     temperature: i64,
     trips: TripPoints,

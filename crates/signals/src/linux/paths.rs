@@ -31,8 +31,8 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// Returns the files of memory pressure: that of the whole machine, and that of the control group of
-    /// this process, which may have its own memory limit.
+    /// Returns the files of memory pressure: that of the whole machine, and that of the control
+    /// group of this process, which may have its own memory limit.
     pub(super) fn pressure_files(&self) -> Vec<PathBuf> {
         let machine = self.proc.join("pressure/memory");
         let group = self.own_group().map(|group| group.join("memory.pressure"));
@@ -44,8 +44,9 @@ impl Paths {
             .collect()
     }
 
-    /// Returns the folder of the control group of this process in the cgroup v2 hierarchy, unless it is the
-    /// root of the machine. That one has no type, while the root that a container sees has one.
+    /// Returns the folder of the control group of this process in the cgroup v2 hierarchy, unless
+    /// it is the root of the machine. That one has no type, while the root that a container sees
+    /// has one.
     fn own_group(&self) -> Option<PathBuf> {
         let groups = fs::read_to_string(self.proc.join("self/cgroup")).ok()?;
         let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -55,9 +56,9 @@ impl Paths {
     }
 }
 
-/// Returns the folder of a control group if a line of `mountinfo` mounts a `cgroup2` file system that
-/// contains it. The type follows the separator `-`; the fourth and fifth fields are the mounted group
-/// and the mount point.
+/// Returns the folder of a control group if a line of `mountinfo` mounts a `cgroup2` file system
+/// that contains it. The type follows the separator `-`; the fourth and fifth fields are the
+/// mounted group and the mount point.
 fn folder_of(group: &str, line: &str) -> Option<PathBuf> {
     let (left, right) = line.split_once(" - ")?;
     if right.split(' ').next() != Some("cgroup2") {

@@ -1,10 +1,10 @@
 //! Memory pressure from the kernel's pressure stall information, PSI
 //! (<https://docs.kernel.org/accounting/psi.html>).
 //!
-//! A trigger that is written into an open pressure file makes the kernel wake us when tasks stall for
-//! longer than a share of the window. If the kernel refuses triggers, the averages in the file are read
-//! every two seconds instead. The file of a control group without a limit is then left out, because it
-//! says no more than that of the whole machine.
+//! A trigger that is written into an open pressure file makes the kernel wake us when tasks stall
+//! for longer than a share of the window. If the kernel refuses triggers, the averages in the file
+//! are read every two seconds instead. The file of a control group without a limit is then left
+//! out, because it says no more than that of the whole machine.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -23,14 +23,14 @@ use crate::shared_signals::SharedSignals;
 use crate::signal::MemoryPressure;
 use crate::swap_growth::SwapGrowth;
 
-/// Some task stalls for 150 ms of 2 s, which a person notices. Programs without privileges may only use
-/// windows of multiples of 2 s; with privileges the kernel checks ten times per window.
+/// Some task stalls for 150 ms of 2 s, which a person notices. Programs without privileges may only
+/// use windows of multiples of 2 s; with privileges the kernel checks ten times per window.
 const WARNING: &str = "some 150000 2000000";
 /// All tasks stall for 200 ms of 2 s.
 const CRITICAL: &str = "full 200000 2000000";
 
-/// Time between two reads of swap and of the hold time under pressure, and of the averages if there are
-/// no triggers.
+/// Time between two reads of swap and of the hold time under pressure, and of the averages if there
+/// are no triggers.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The running watch. Dropping it ends its thread.
@@ -98,7 +98,8 @@ impl PressureWatch {
         &self.description
     }
 
-    /// Returns the greatest averages over ten seconds, in percent, in which some and all tasks stalled.
+    /// Returns the greatest averages over ten seconds, in percent, in which some and all tasks
+    /// stalled.
     pub(super) fn averages(&self) -> Option<(f64, f64)> {
         greatest_averages(&self.files)
     }
@@ -226,7 +227,7 @@ impl OpenFiles {
                     sources.names.push(format!("{name} (triggers)"));
                 }
                 Err(error) if is_worth_polling(path) => {
-                    tracing::info!(path = %name, %error, "no pressure trigger; polling the file instead");
+                    tracing::info!(path = %name, %error, "no pressure trigger; polling instead");
                     sources.polled_files.push(path.clone());
                     sources.names.push(format!("{name} (read every 2 s)"));
                 }
@@ -246,8 +247,8 @@ impl OpenFiles {
     }
 }
 
-/// Returns true if the file belongs to the whole machine or to a group that is limited, itself or by a
-/// parent. Other files are not worth polling.
+/// Returns true if the file belongs to the whole machine or to a group that is limited, itself or
+/// by a parent. Other files are not worth polling.
 fn is_worth_polling(path: &Path) -> bool {
     let is_limit = |path: PathBuf| {
         let text = fs::read_to_string(path);

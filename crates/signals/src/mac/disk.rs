@@ -7,8 +7,8 @@ use objc2_foundation::{
     NSNumber, NSString, NSURL, NSURLVolumeAvailableCapacityForImportantUsageKey,
 };
 
-/// Returns the bytes that can be written into `folder` after the system has cleared what it can; `None`
-/// if the volume does not report it or reports 0, as volumes of other vendors do.
+/// Returns the bytes that can be written into `folder` after the system has cleared what it can;
+/// `None` if the volume does not report it or reports 0, as volumes of other vendors do.
 pub(crate) fn clearable_disk_bytes(folder: &Path) -> Option<u64> {
     autoreleasepool(|_| {
         let url = NSURL::fileURLWithPath_isDirectory(&NSString::from_str(folder.to_str()?), true);

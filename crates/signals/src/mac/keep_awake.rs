@@ -1,5 +1,5 @@
-//! An activity of `NSProcessInfo`: the system knows that the user waits, so it neither sleeps nor puts
-//! the program into App Nap.
+//! An activity of `NSProcessInfo`: the system knows that the user waits, so it neither sleeps nor
+//! puts the program into App Nap.
 
 use objc2::rc::{Retained, autoreleasepool};
 use objc2::runtime::{NSObjectProtocol, ProtocolObject};

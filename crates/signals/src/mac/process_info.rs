@@ -1,5 +1,5 @@
-//! Thermal state and Low Power Mode from `NSProcessInfo`, which posts notifications on its own queue
-//! after the values were read once.
+//! Thermal state and Low Power Mode from `NSProcessInfo`, which posts notifications on its own
+//! queue after the values were read once.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -60,7 +60,7 @@ pub(crate) async fn a_full_context_ends_the_response(subject: &Subject) {
 pub(crate) async fn a_full_context_is_shifted_if_the_engine_supports_it(subject: &Subject) {
     const CONTEXT_LENGTH: usize = 256;
     let mut process = TestProcess::with(subject, &subject.tiny, &limits(CONTEXT_LENGTH)).await;
-    let system = (Role::System, "Answer in rhymes, and mind the meter.");
+    let system = (Role::System, "Answer in rhymes, and mind the metre.");
     let request = TestRequest::chat(&[system, (Role::User, "Tell me of the sea.")]);
     let request = request.endless().max_tokens(600);
     let request = request.params(|params| params.shift_context = true);

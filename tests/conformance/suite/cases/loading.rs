@@ -184,7 +184,8 @@ pub(crate) async fn a_stopped_load_fails_or_completes(subject: &Subject) {
     process.shut_down().await;
 }
 
-/// The model is refused, or it crashes its process after printing the reason, or it loads and works.
+/// The model is refused, or it crashes its process after printing the reason, or it loads and
+/// works.
 pub(crate) async fn an_inconsistent_model_ends_only_its_own_process(subject: &Subject) {
     let mut bystander = TestProcess::tiny(subject).await;
     let expected = bystander.text(&TestRequest::text("hello")).await;

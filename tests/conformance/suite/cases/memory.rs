@@ -7,7 +7,7 @@ use crate::process::{TestProcess, limits};
 use crate::request::TestRequest;
 use crate::subject::{Subject, Support};
 
-const FIRST: &str = "Name three colors of autumn leaves, and say why they turn.";
+const FIRST: &str = "Name three colours of autumn leaves, and say why they turn.";
 
 /// Returns the request of the second turn, after the response `reply` to `FIRST`.
 fn second(reply: &str) -> TestRequest {

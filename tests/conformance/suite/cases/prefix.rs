@@ -23,7 +23,8 @@ pub(crate) async fn the_prefill_chunk_does_not_change_the_text(subject: &Subject
         let response = process.generate(&in_steps).await;
         assert_eq!(response.started().cached_tokens, 0);
         assert_eq!(response.full_text(), expected, "in steps of {chunk}");
-        // A slow reader misses some steps, but every step that it gets ends at a multiple of the chunk.
+        // A slow reader misses some steps, but every step that it gets ends at a multiple of the
+        // chunk.
         let ends = response.prefill.iter();
         let unusual: Vec<_> = ends
             .filter(|done| **done != 300 && **done % chunk != 0)
@@ -82,7 +83,8 @@ pub(crate) async fn a_second_turn_computes_only_new_tokens(subject: &Subject) {
     }
 }
 
-/// The tokens of the response are cached too, except the last one, after which nothing was computed.
+/// The tokens of the response are cached too, except the last one, after which nothing was
+/// computed.
 pub(crate) async fn tokens_of_the_response_are_not_computed_again(subject: &Subject) {
     let mut process = TestProcess::tiny(subject).await;
     let a = tiny_tokens(subject, "a")[0];
@@ -161,8 +163,8 @@ pub(crate) async fn an_edited_message_is_reused_up_to_the_edit(subject: &Subject
     fresh.shut_down().await;
 }
 
-/// Conversations in turn get the same responses as in separate processes. Only tokens of the shared prefix
-/// may be reused.
+/// Conversations in turn get the same responses as in separate processes. Only tokens of the shared
+/// prefix may be reused.
 pub(crate) async fn another_conversation_gets_the_response_of_a_new_process(subject: &Subject) {
     let long = "The boat went out at dawn. ".repeat(8);
     let turns = [

@@ -334,7 +334,7 @@ const QUESTIONS: [&str; 10] = [
     "Explain photosynthesis to a child.",
     "Give me three names for a cat.",
     "Why is the sky blue?",
-    "Write a thank-you note to a neighbor.",
+    "Write a thank-you note to a neighbour.",
     "How do I boil an egg?",
     "Tell me a joke.",
     "What should I pack for a rainy day?",
@@ -368,7 +368,8 @@ pub(crate) async fn responses_equal(one: &Subject, other: &Subject) {
     }
 }
 
-/// Every family generates the same whether the beginning of the prompt was cached, restored or is new.
+/// Every family generates the same whether the beginning of the prompt was cached, restored or is
+/// new.
 pub(crate) async fn every_family_generates_the_same_with_and_without_a_cache(subject: &Subject) {
     let folder = tempfile::tempdir().unwrap();
     let reply = (Role::Assistant, "It is all one to me, I would say.");

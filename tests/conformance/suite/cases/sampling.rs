@@ -1,7 +1,8 @@
 //! The sampling parameters mean the same in every engine.
 //!
-//! Engines round differently and the logits of the models are unknown. So these cases use biases that are
-//! so large that the logits of the model vanish in f32 and f64 arithmetic, which makes the results exact.
+//! Engines round differently and the logits of the models are unknown. So these cases use biases
+//! that are so large that the logits of the model vanish in f32 and f64 arithmetic, which makes the
+//! results exact.
 
 use transom_engine::SamplingParams;
 
@@ -259,8 +260,8 @@ pub(crate) async fn penalties_apply_to_the_documented_tokens(subject: &Subject) 
         sampling.frequency_penalty = 2.0;
     });
     assert_eq!(process.text(&fresh).await, "a");
-    // The frequency penalty grows with each use, so two tokens far above the others alternate. Without it,
-    // or with the presence penalty, which is subtracted once, one of them always wins.
+    // The frequency penalty grows with each use, so two tokens far above the others alternate.
+    // Without it, or with the presence penalty, which is subtracted once, one of them always wins.
     let turns = request([1000.0, 1000.0]).max_tokens(160);
     let frequent = turns
         .clone()

@@ -22,8 +22,8 @@ fn second(reply: &str) -> TestRequest {
     TestRequest::chat(&[SYSTEM, FIRST, (Role::Assistant, reply), SECOND])
 }
 
-/// Generates the response to the first turn with the model at `path`, saves the KV cache to `state`, and
-/// ends the process.
+/// Generates the response to the first turn with the model at `path`, saves the KV cache to
+/// `state`, and ends the process.
 async fn save_first_turn(subject: &Subject, path: &Path, state: &Path) -> String {
     let mut process = TestProcess::with(subject, path, &limits(1024)).await;
     let reply = process.generate(&first()).await.text();

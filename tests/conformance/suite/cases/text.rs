@@ -1,7 +1,7 @@
 //! From tokens to text: complete characters, sections, and stop strings.
 //!
-//! The tiny model has one token per byte, so every character beyond ASCII and every stop string is split
-//! between tokens.
+//! The tiny model has one token per byte, so every character beyond ASCII and every stop string is
+//! split between tokens.
 
 use serde_json::json;
 use transom_engine::{FinishReason, Section};

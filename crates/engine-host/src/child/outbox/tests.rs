@@ -121,8 +121,8 @@ fn an_abandoned_outbox_drops_all_reports() {
     assert_eq!(outbox.take(), None);
 }
 
-/// Undoes joins: returns each character with its job and section, and every other report, but only the
-/// last of consecutive progress.
+/// Undoes joins: returns each character with its job and section, and every other report, but only
+/// the last of consecutive progress.
 fn normalized(reports: &[Report]) -> Vec<String> {
     let mut lines: Vec<(bool, String)> = Vec::new();
     for report in reports {
