@@ -295,10 +295,10 @@ fn a_running_load_is_stopped_by_a_stop_or_an_unload() {
         child.until(|report| matches!(report, Report::LoadProgress { .. }));
         child.send(&stop);
         let reports = child.until(|report| matches!(report, Report::LoadFailed { .. }));
-        let cancelled = Report::LoadFailed {
+        let canceled = Report::LoadFailed {
             error: EngineError::Cancelled,
         };
-        assert_eq!(reports.last(), Some(&cancelled));
+        assert_eq!(reports.last(), Some(&canceled));
         child.shut_down();
     }
 }

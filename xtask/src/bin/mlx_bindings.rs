@@ -1,7 +1,7 @@
-//! `mlx-bindings MLX_C OUT [HALF_SHIM]`: writes the Rust bindings of the headers of mlx-c.
+//! `mlx-bindings MLX_C OUT [HALF_SHIM]`: writes the Rust declarations of mlx-c's headers.
 //!
-//! The settings are those of the build script of mlx-sys. With a shim for the 16-bit types,
-//! `float16_t` is a tuple struct, as mlx-rs expects it, and `bfloat16_t` is a `u16`.
+//! The settings are those of mlx-sys's own build script. With a shim for the 16-bit types,
+//! `float16_t` is declared here as mlx-rs expects it, a tuple struct; `bfloat16_t` is a `u16`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn generate(mlx_c: &Path, out: &Path, half_shim: Option<&Path>) -> Result<(), Bo
             headers.push(path);
         }
     }
-    // Sorted, because the order of a folder differs between machines.
+    // The order of a folder differs from machine to machine; the bindings must not.
     headers.sort();
 
     let mut builder = bindgen::Builder::default()

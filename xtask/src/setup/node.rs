@@ -43,9 +43,9 @@ impl Node {
         } else {
             &NODE_MAC
         };
-        let unpack = wheel::unpack(wheel, &format!("node-{}", wheel.version), cache)?;
-        let program = unpack.join(wheel.required_file);
-        let folder = program.parent().unwrap_or(&unpack).to_owned();
+        let unpacked = wheel::unpack(wheel, &format!("node-{}", wheel.version), cache)?;
+        let program = unpacked.join(wheel.required_file);
+        let folder = program.parent().unwrap_or(&unpacked).to_owned();
         cache::make_runnable(&program)?;
         let npm = folder.join("npm");
         cache::write_atomically(&npm, NPM.as_bytes())?;

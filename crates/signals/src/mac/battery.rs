@@ -67,7 +67,7 @@ impl Drop for BatteryWatch {
     #[expect(unsafe_code, reason = "a foreign function")]
     fn drop(&mut self) {
         if let Some(token) = self.token {
-            // SAFETY: the token came from the registration, and is cancelled once.
+            // SAFETY: the token came from the registration, and is canceled once.
             unsafe { notify_cancel(token) };
         }
     }
