@@ -18,7 +18,7 @@ pub(crate) fn find_or_unpack(host: &Host, cache: &Cache) -> Result<Option<PathBu
         return Ok(None);
     }
     let program = wheel::unpack(&CMAKE, "cmake", cache)?.join(CMAKE.required_file);
-    cache::make_runnable(&program)?;
+    cache::make_executable(&program)?;
     Ok(Some(program))
 }
 

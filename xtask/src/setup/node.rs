@@ -46,10 +46,10 @@ impl Node {
         let unpacked = wheel::unpack(wheel, &format!("node-{}", wheel.version), cache)?;
         let program = unpacked.join(wheel.required_file);
         let folder = program.parent().unwrap_or(&unpacked).to_owned();
-        cache::make_runnable(&program)?;
+        cache::make_executable(&program)?;
         let npm = folder.join("npm");
         cache::write_atomically(&npm, NPM.as_bytes())?;
-        cache::make_runnable(&npm)?;
+        cache::make_executable(&npm)?;
         Ok(Self {
             folder: Some(folder),
         })
