@@ -236,7 +236,7 @@ impl TestProcess {
     }
 
     /// Generates a complete response.
-    pub(crate) async fn request(&mut self, request: &TestRequest) -> Response {
+    pub(crate) async fn generate(&mut self, request: &TestRequest) -> Response {
         self.start_job(request);
         self.response().await
     }
