@@ -166,10 +166,7 @@ async fn after_a_panic_all_jobs_fail_and_the_model_can_be_unloaded() {
     worker.send(Command::Trim {
         trim: Trim::Everything,
     });
-    worker.send(engine::UNLOAD);
-    worker
-        .until(|report| matches!(report, Report::Unloaded { .. }))
-        .await;
+    worker.unload().await;
     assert_eq!(worker.shut_down().await, WorkerEnd::Requested);
 }
 
@@ -205,10 +202,7 @@ async fn panics_in_load_and_unload_become_errors() {
 
     let mut worker = TestWorker::start(&workers("panic-in-unload"));
     worker.load().await;
-    worker.send(engine::UNLOAD);
-    worker
-        .until(|report| matches!(report, Report::Unloaded { .. }))
-        .await;
+    worker.unload().await;
     assert_eq!(worker.shut_down().await, WorkerEnd::Requested);
 }
 

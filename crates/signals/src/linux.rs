@@ -92,7 +92,7 @@ impl SignalSource for LinuxSignals {
 
     /// Waits for the services on the bus, at most half a second.
     fn report(&self) -> Vec<SourceReport> {
-        let bus = self.bus.bus().wait_for_services();
+        let bus = self.bus.bus().wait_for_sources();
         let sources = Sources {
             memory: self.pressure_source(),
             swap: self

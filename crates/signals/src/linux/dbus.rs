@@ -57,7 +57,7 @@ const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
 /// The services that exist on the bus.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Services {
+pub(super) struct BusSources {
     /// UPower reports whether the machine runs on battery.
     pub(super) has_battery_state: bool,
     /// Name of the power profiles service.
@@ -70,7 +70,7 @@ pub(super) struct Bus(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
-    services: Services,
+    sources: BusSources,
     is_complete: bool,
     connection: Option<Connection>,
     is_closed: bool,
@@ -78,12 +78,12 @@ struct State {
 
 impl Bus {
     /// Returns the services that are known now.
-    pub(super) fn services(&self) -> Services {
-        self.state().services.clone()
+    pub(super) fn sources(&self) -> BusSources {
+        self.state().sources.clone()
     }
 
     /// Waits until all services were looked up, but at most half a second, and returns them.
-    pub(super) fn wait_for_services(&self) -> Services {
+    pub(super) fn wait_for_sources(&self) -> BusSources {
         const TIMEOUT: Duration = Duration::from_millis(500);
         let is_pending = |state: &mut State| !state.is_complete;
         let waited = self
@@ -91,7 +91,7 @@ impl Bus {
             .1
             .wait_timeout_while(self.state(), TIMEOUT, is_pending);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.services.clone()
+        state.sources.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -108,13 +108,13 @@ impl Bus {
         !state.is_closed
     }
 
-    fn set_services(&self, services: Services) {
+    fn set_sources(&self, sources: BusSources) {
         let mut state = self.state();
-        if services == Services::default() {
+        if sources == BusSources::default() {
             // Without services the connection is not needed.
             state.connection = None;
         }
-        state.services = services;
+        state.sources = sources;
     }
 
     fn set_complete(&self) {
@@ -191,7 +191,7 @@ fn listen(address: Option<&str>, bus: &Bus, shared: &Arc<SharedSignals>) -> zbus
     let source = ON_BATTERY.get(&connection).ok();
     let has_battery_state = source.is_some();
     // Before any signal is set, because the thread that reads power supplies checks the services.
-    bus.set_services(Services {
+    bus.set_sources(BusSources {
         has_battery_state,
         profiles_name: profile
             .as_ref()
@@ -230,7 +230,7 @@ fn follow_power_mode(
 ) {
     let end = property.follow(connection, |value| set_power_mode(shared, value));
     tracing::debug!(?end, "the power mode is no longer followed");
-    bus.state().services.profiles_name = None;
+    bus.state().sources.profiles_name = None;
     shared.update(|signals| signals.is_low_power = false);
 }
 
@@ -244,7 +244,7 @@ fn follow_power_source(connection: &Connection, bus: &Bus, shared: &SharedSignal
     let end = ON_BATTERY.follow(connection, |value| set_power_source(shared, value));
     tracing::debug!(?end, "the power source is no longer followed");
     // From now on, power supplies are read instead, if there are any.
-    bus.state().services.has_battery_state = false;
+    bus.state().sources.has_battery_state = false;
     shared.update(|signals| signals.is_on_battery = false);
 }
 

@@ -85,7 +85,7 @@ impl Poller {
             // and this check is made under the lock of the signals, so it cannot overwrite UPower's
             // value.
             if let Some(is_on_battery) = battery
-                && !self.bus.services().has_battery_state
+                && !self.bus.sources().has_battery_state
             {
                 signals.is_on_battery = is_on_battery;
             }

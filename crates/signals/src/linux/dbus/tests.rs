@@ -71,11 +71,11 @@ fn battery_and_power_saver_and_their_end_are_reported() {
     let server = services(&bus);
     let (watch, received) = watch(&bus);
     wait_for(&received, (true, true));
-    let expected = Services {
+    let expected = BusSources {
         has_battery_state: true,
         profiles_name: Some("net.hadess.PowerProfiles".to_owned()),
     };
-    assert_eq!(watch.bus().wait_for_services(), expected);
+    assert_eq!(watch.bus().wait_for_sources(), expected);
     let objects = server.object_server();
     let upower = objects
         .interface::<_, UPower>("/org/freedesktop/UPower")
@@ -106,7 +106,7 @@ fn signals_become_normal_when_the_bus_disconnects() {
     wait_for(&received, (true, true));
     drop(bus);
     wait_for(&received, (false, false));
-    assert_eq!(watch.bus().services(), Services::default());
+    assert_eq!(watch.bus().sources(), BusSources::default());
     drop(server);
 }
 
@@ -140,7 +140,7 @@ fn a_bus_without_the_services_leaves_everything_normal() {
         Err(RecvTimeoutError::Disconnected),
         "its thread ends by itself without a change"
     );
-    assert_eq!(watch.bus().wait_for_services(), Services::default());
+    assert_eq!(watch.bus().wait_for_sources(), BusSources::default());
 }
 
 #[test]
