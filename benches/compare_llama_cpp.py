@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Runs llama.cpp's own llama-bench and `transom bench` by turns on the same model files.
+"""Runs llama-bench of llama.cpp and `transom bench` alternately on the same model files.
 
     python benches/compare_llama_cpp.py                           # 0.6b shape in Q4_K_M and Q8_0
     python benches/compare_llama_cpp.py --model FILE.gguf --rounds 7
 
-Run it with a Python that has numpy and gguf. `llama_cpp_peer.py` builds llama-bench on the very
-llama.cpp that transom links; `make_random_gguf.py` makes the models. Each turn is a process of its
-own: load, warm up, measure; A B A B ..., so that a machine that slows down or is busy hurts both
-alike. A ratio is taken in each round, and the table shows the median round.
+Run it with a Python that has numpy and gguf. `llama_cpp_peer.py` builds llama-bench with the
+llama.cpp that transom links; `make_random_gguf.py` creates the models. Each run is a separate
+process: load, warm up, measure. The programs alternate, so a machine that slows down or is busy
+affects both equally. Each round has a ratio, and the table shows the median round.
 
-Same file, same threads, same number of tokens; greedy, no early end. llama-bench computes logits and
-draws random tokens; transom samples, turns tokens into text, and sends them to another process.
-llama-bench runs with flash attention or without, whichever a short run finds faster here. Decode is
-measured after the prompt on both sides.
+Both use the same file, threads and number of tokens, decode greedily and ignore the end of text.
+llama-bench computes logits and draws random tokens; transom samples, turns tokens into text, and
+sends them to another process. llama-bench runs with or without flash attention, whichever is faster
+in a short run. Decode is measured after the prompt in both programs.
 
-`--speculation` compares transom with itself instead: guessing ahead against not, where the starter
-model copies a text that it is given, and where it makes one up.
+`--speculation` compares transom with and without speculative decoding instead: on a task in which
+the starter model copies a text, and on one in which it invents one.
 """
 
 import argparse
@@ -41,7 +41,7 @@ METRICS = {
     "memory": ("resident", "MB", 1e-6, False),
 }
 STARTER = REPOSITORY / "assets" / "starter" / "starter.gguf"
-# What the starter model is asked for: to copy a text, which it does word for word, and to make one up.
+# Prompts for the starter model: to copy a text, which it does word for word, and to invent one.
 TASKS = {
     "copying": "Repeat this exactly: The morning train leaves the harbour at seven and reaches the "
     "hills before noon. Bread, cheese and tea are sold on board. When the weather is kind, the windows "
@@ -52,7 +52,7 @@ TASKS = {
 
 
 def output_of(command, args):
-    """What a command prints, its seconds, and the most memory that it or a child of it held."""
+    """Returns the output of a command, its seconds, and its peak memory, including children."""
     env = os.environ | {"TRANSOM_DATA": args.data}
     start = time.monotonic()
     process = subprocess.Popen(
@@ -78,7 +78,7 @@ def run_peer(args, model, flash_attention):
     bench = lambda runs, *test: llama_bench(args, model, flash_attention, runs, *test)
     prefill, _, memory_prefill = bench(args.runs, "-p", prompt, "-n", 0)
     decode, _, memory_decode = bench(args.runs, "-p", 0, "-n", answer, "-d", prompt)
-    # Start of the process, load, and one token.
+    # Process start, load, and one token.
     _, load, _ = bench(1, "-p", 1, "-n", 0, "--no-warmup")
     return {
         "prefill": statistics.median(prefill),
@@ -110,7 +110,7 @@ def run_transom(args, model):
 
 
 def choose_flash_attention(args, model):
-    """The faster of both by short runs of the same proportions, the best of five each."""
+    """Returns the faster setting, by short runs of the same proportions, the best of five each."""
     if args.flash_attention:
         return args.flash_attention
     seconds = {}
@@ -122,8 +122,8 @@ def choose_flash_attention(args, model):
     return min(seconds, key=seconds.get)
 
 
-def ratio(metric, ours, theirs):
-    return ours[metric] / theirs[metric] if METRICS[metric][3] else theirs[metric] / ours[metric]
+def ratio(metric, ours, peer):
+    return ours[metric] / peer[metric] if METRICS[metric][3] else peer[metric] / ours[metric]
 
 
 def spread(values, factor=1):
@@ -137,8 +137,8 @@ def compare(args, model):
     flash_attention = choose_flash_attention(args, model)
     rounds = []
     for i in range(args.rounds):
-        theirs = run_peer(args, model, flash_attention)
-        rounds.append((theirs, run_transom(args, model)))
+        peer = run_peer(args, model, flash_attention)
+        rounds.append((peer, run_transom(args, model)))
         print(f"{model.name}: round {i + 1} of {args.rounds} done", file=sys.stderr)
     print(f"\n{model.name}: {rounds[0][1]['computed_as']}")
     print(f"llama-bench with flash attention {flash_attention}, {args.threads} threads")
@@ -147,7 +147,7 @@ def compare(args, model):
     for metric, (name, unit, factor, _) in METRICS.items():
         label = f"{name}{lengths.get(metric, '')}, {unit}"
         cells = [spread([side[metric] for side in sides], factor) for sides in zip(*rounds)]
-        ratios = spread([ratio(metric, ours, theirs) for theirs, ours in rounds])
+        ratios = spread([ratio(metric, ours, peer) for peer, ours in rounds])
         print(f"{label:<18} {cells[0]:>26} {cells[1]:>26} {ratios:>22}")
     report = transom_bench(args, model, args.history, 64, args.runs, "--turn2")["turn2"]
     run = report["runs"][0]
@@ -159,16 +159,16 @@ def compare(args, model):
     return {"flash_attention": flash_attention, "rounds": rounds, "turn2": report}
 
 
-def ask(args, prompt, *options):
-    """Tokens a second of one greedy answer of the starter, and its figures."""
+def generate(args, prompt, *options):
+    """Returns the tokens per second and the statistics of one greedy response of the starter."""
     command = [args.transom, "ask", "--model", STARTER, "--json", "--temperature", 0]
     text, _, _ = output_of([*command, "--max-tokens", 100, *options, prompt], args)
     stats = json.loads(text.strip().splitlines()[-1])["stats"]
     return (stats["generated_tokens"] - 1) / stats["decode_time_seconds"], stats
 
 
-def compare_guessing(args):
-    """Guessing ahead against not, in one process that stays, since it learns what steps cost."""
+def compare_speculation(args):
+    """Compares both in one process, which stays because it learns the cost of steps."""
     host = subprocess.Popen(
         [args.transom, "chat", "--model", STARTER], env=os.environ | {"TRANSOM_DATA": args.data},
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -176,18 +176,18 @@ def compare_guessing(args):
     results = {}
     try:
         for task, prompt in TASKS.items():
-            ask(args, prompt)
+            generate(args, prompt)
             rounds = [
-                (ask(args, prompt, "--no-speculation"), ask(args, prompt))
+                (generate(args, prompt, "--no-speculation"), generate(args, prompt))
                 for _ in range(3 * args.rounds)
             ]
             speeds = [[side[0] for side in sides] for sides in zip(*rounds)]
-            ratios = [guessed[0] / plain[0] for plain, guessed in rounds]
-            total = lambda name: sum(guessed[1][name] for _, guessed in rounds)
+            ratios = [speculative[0] / plain[0] for plain, speculative in rounds]
+            total = lambda name: sum(speculative[1][name] for _, speculative in rounds)
             print(
-                f"{task}: plain {spread(speeds[0])} tok/s, guessing {spread(speeds[1])}, ratio "
-                f"{spread(ratios)}; {total('accepted_tokens')} of {total('drafted_tokens')} guesses "
-                f"right, of {total('generated_tokens')} tokens"
+                f"{task}: plain {spread(speeds[0])} tok/s, speculative {spread(speeds[1])}, ratio "
+                f"{spread(ratios)}; {total('accepted_tokens')} of {total('drafted_tokens')} drafted "
+                f"tokens accepted, of {total('generated_tokens')} tokens"
             )
             results[task] = rounds
     finally:
@@ -201,7 +201,7 @@ def main():
     if not args.transom.is_file():
         sys.exit(f"{args.transom}: not found; cargo build --release -p transom-cli builds it")
     if args.speculation and not STARTER.is_file():
-        sys.exit(f"{STARTER}: not found; cargo xtask setup makes it")
+        sys.exit(f"{STARTER}: not found; cargo xtask setup creates it")
     peer = llama_cpp_peer.build(args.cache, args.threads)
     args.programs = Path(peer["programs"])
     models = args.model or [
@@ -211,11 +211,11 @@ def main():
         for model in models:
             make(model, "0.6b", model.stem.rsplit("-", 1)[1], cache=args.cache)
     print(f"{peer['libraries']}; llama-bench: {peer['tools']}; {platform.platform()}")
-    print(f"{args.rounds} rounds of {args.runs}, by turns: median (least to most)")
+    print(f"{args.rounds} rounds of {args.runs}, alternating: median (min to max)")
     results = {}
     with tempfile.TemporaryDirectory() as args.data:
         if args.speculation:
-            results["speculation"] = compare_guessing(args)
+            results["speculation"] = compare_speculation(args)
         else:
             for model in models:
                 results[model.name] = compare(args, model)
@@ -230,9 +230,9 @@ def parse():
     add("--prompt-tokens", type=int, default=512)
     add("--generate-tokens", type=int, default=128)
     add("--history", type=int, default=1500, help="tokens before turn 2")
-    add("--rounds", type=int, default=5, help="turns of each side")
-    add("--runs", type=int, default=1, help="measured runs in a turn")
-    add("--speculation", action="store_true", help="guessing ahead against not, by the starter")
+    add("--rounds", type=int, default=5, help="runs of each program")
+    add("--runs", type=int, default=1, help="measurements in a run")
+    add("--speculation", action="store_true", help="with and without speculative decoding")
     add("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of llama-bench")
     add("--flash-attention", choices=["on", "off"], help="of llama-bench, instead of the faster")
     add("--transom", type=Path, default=REPOSITORY / "target" / "release" / "transom")

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Runs mlx-lm and `transom bench` by turns on the same model, and prints both and their ratio.
+"""Runs mlx-lm and `transom bench` alternately on the same model, and prints both and their ratio.
 
     python benches/compare_mlx_lm.py --model MODEL [--prompt-tokens 512] [--generate-tokens 128]
 
-Run it with a Python that has mlx-lm, with MLX of the version that transom links. Each turn is a
-process of its own: load, warm up, measure; A B A B ..., so that a machine that slows down or is
-busy hurts both alike. Same folder, same number of prompt tokens, greedy, no early end. Both turn
-tokens into text. The prompt's ids are drawn evenly from the vocabulary.
+Run it with a Python that has mlx-lm and the version of MLX that transom links. Each run is a
+separate process: load, warm up, measure. The programs alternate, so a machine that slows down or is
+busy affects both equally. Both use the same folder and number of prompt tokens, decode greedily,
+ignore the end of text, and turn tokens into text. The token ids of the prompt are drawn evenly from
+the vocabulary.
 
-mlx-lm runs in its best setting here. On a GPU that is the model as stored. On a CPU three are tried
-in a short run first (as stored; parameters in float32; dequantised to dense float32), and the
-fastest becomes the peer. `--blas` gives both processes the same BLAS library.
+mlx-lm runs with its best setting on this machine. On a GPU that is the model as stored. On a CPU, a
+short run first tries three (as stored; parameters in float32; dequantized to dense float32), and
+the fastest is used. `--blas` gives both processes the same BLAS library.
 """
 
 import argparse
@@ -48,13 +49,13 @@ def load_peer(args):
     if args.setting in ("float32", "dense"):
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
-    # No early end.
+    # Ignore the end of text.
     tokenizer._eos_token_ids = set()
     return mx, model, tokenizer, config["vocab_size"]
 
 
-def timed(model, tokenizer, prompt, n_tokens, cache):
-    """Seconds to the first token and from it to the last, and the ids."""
+def measure_generation(model, tokenizer, prompt, n_tokens, cache):
+    """Returns the seconds to the first token, the seconds from it to the last one, and the ids."""
     from mlx_lm import stream_generate
 
     start = time.perf_counter()
@@ -73,11 +74,11 @@ def peer_run(mx, model, tokenizer, vocab_size, args):
 
     prompt = mx.random.randint(0, vocab_size, (args.prompt_tokens,)).tolist()
     cache = make_prompt_cache(model)
-    ttft, decode, tokens = timed(model, tokenizer, prompt, args.generate_tokens, cache)
-    # A second turn, with all that the cache holds of the first: what mlx-lm's server does.
+    ttft, decode, tokens = measure_generation(model, tokenizer, prompt, args.generate_tokens, cache)
+    # A second turn that reuses the cache of the first, as the server of mlx-lm does.
     new = mx.random.randint(0, vocab_size, (NEW_TOKENS,)).tolist()
     rest = (prompt + tokens)[cache[0].offset :] + new
-    turn2, _, _ = timed(model, tokenizer, rest, 2, cache)
+    turn2, _, _ = measure_generation(model, tokenizer, rest, 2, cache)
     return {
         "prefill": args.prompt_tokens / ttft,
         "decode": (len(tokens) - 1) / decode if len(tokens) > 1 else None,
@@ -144,7 +145,7 @@ def run_transom(args, size):
 
 
 def choose_setting(args):
-    """mlx-lm's fastest setting on this device, by a short run of the same proportions."""
+    """Returns the fastest setting of mlx-lm on this device, by a short run of equal proportions."""
     if args.setting:
         return args.setting
     size = (max(1, args.prompt_tokens // 8), max(2, args.generate_tokens // 8), 1, 1)
@@ -155,8 +156,8 @@ def choose_setting(args):
             return "stored"
         run = report["runs"][0]
         seconds[setting] = run["ttft"] + size[1] / run["decode"]
-    for setting, taken in seconds.items():
-        print(f"mlx-lm, {setting}: {taken:.2f} s for {size[0]} + {size[1]} tokens")
+    for setting, elapsed in seconds.items():
+        print(f"mlx-lm, {setting}: {elapsed:.2f} s for {size[0]} + {size[1]} tokens")
     return min(seconds, key=seconds.get)
 
 
@@ -180,12 +181,12 @@ def measure(args, setting):
 
 
 def spread(runs, metric):
-    """Median, least and most."""
+    """Returns the median, minimum and maximum."""
     values = [run[metric] for run in runs if run[metric] is not None]
     return (statistics.median(values), min(values), max(values)) if values else None
 
 
-def summarise(peer, ours):
+def summarize(peer, ours):
     rows = {}
     for metric, (_, _, _, more_is_better) in METRICS.items():
         both = [spread(side["runs"], metric) for side in (peer, ours)]
@@ -210,7 +211,8 @@ def print_table(args, setting, peer, ours, rows):
         ]
         print(f"{name + ', ' + unit:<20} {cells[0]:>30} {cells[1]:>30} {row['ratio']:>7.2f}x")
     share = rows["turn2"]["transom"][0] / rows["ttft"]["transom"][0]
-    print(f"\nA ratio above 1 means that transom is faster. Its turn 2 waits {share:.1%} of turn 1.")
+    print("\nA ratio above 1 means that transom is faster. ", end="")
+    print(f"Its TTFT of turn 2 is {share:.1%} of turn 1.")
     print(f"Peak memory: mlx-lm {peer['peak'] / 1e6:,.0f} MB, ", end="")
     print(f"transom {ours['peak_memory_bytes'] / 1e6:,.0f} MB")
 
@@ -221,14 +223,14 @@ def parse():
     add("--model", default=str(REPOSITORY / "assets" / "starter"), help="model folder")
     add("--prompt-tokens", type=int, default=512)
     add("--generate-tokens", type=int, default=128)
-    add("--rounds", type=int, default=5, help="turns of each side")
-    add("--runs", type=int, default=1, help="measured runs in a turn")
-    add("--warmup", type=int, default=1, help="runs before them that do not count")
+    add("--rounds", type=int, default=5, help="runs of each program")
+    add("--runs", type=int, default=1, help="measurements in a run")
+    add("--warmup", type=int, default=1, help="warm-up measurements in a run")
     add("--device", choices=["auto", "cpu", "gpu"], default="auto", help="of mlx-lm")
-    add("--setting", choices=SETTINGS, help="of mlx-lm, instead of its fastest")
+    add("--setting", choices=SETTINGS, help="of mlx-lm, instead of the fastest")
     add("--blas", type=Path, help="BLAS library to preload into both")
     add("--transom", type=Path, default=REPOSITORY / "target" / "release" / "transom")
-    add("--transom-libraries", type=Path, help="folder whose libmlx transom shall use")
+    add("--transom-libraries", type=Path, help="folder with the libmlx that transom uses")
     add("--json", type=Path, help="file for all values")
     add("--seed", type=int, default=0, help=argparse.SUPPRESS)
     add("--peer-process", action="store_true", help=argparse.SUPPRESS)
@@ -244,11 +246,11 @@ def main():
         sys.exit(f"{args.transom}: not found; cargo build --release -p transom-cli builds it")
     setting = choose_setting(args)
     peer, ours = measure(args, setting)
-    rows = summarise(peer, ours)
+    rows = summarize(peer, ours)
     print_table(args, setting, peer, ours, rows)
     if args.json:
-        everything = {"setting": setting, "summary": rows, "mlx_lm": peer, "transom": ours}
-        args.json.write_text(json.dumps(everything, indent=2) + "\n")
+        report = {"setting": setting, "summary": rows, "mlx_lm": peer, "transom": ours}
+        args.json.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

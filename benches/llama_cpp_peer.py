@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Builds llama.cpp's own tools from the source that the engine links, as the reference.
+"""Builds the tools of llama.cpp with the llama.cpp that the engine links, as the reference.
 
     python benches/llama_cpp_peer.py            # prints the folder with the programs and libraries
 
-The crate `llama-cpp-sys-2` carries llama.cpp's libraries without the sources of its tools. Those
-come from the source package of `llama-cpp-python`, which carries all of llama.cpp, pinned by version
-and SHA-256. Its llama.cpp is some weeks older; its public header is the same but for the version
-numbers of saved states, which is checked. So `llama-bench` and `llama-quantize` here are its sources
-on the crate's libraries, and the Python binding loads those same libraries.
+The crate `llama-cpp-sys-2` contains the libraries of llama.cpp but not the sources of its tools.
+These are in the source package of `llama-cpp-python`, which is pinned by version and SHA-256. Its
+llama.cpp is some weeks older. This script checks that its public header is the same, except for the
+version numbers of saved states. So `llama-bench` and `llama-quantize` are built from its sources
+with the libraries of the crate, and the Python binding loads the same libraries.
 
-Built as a person builds llama.cpp to measure it: release, for this machine's own instructions. Only
-OpenMP is off, since the engine's build has none. What is built is kept outside the repository.
+The build is a release build for the instructions of this machine, as usual for measurements. Only
+OpenMP is off, because the build of the engine has none. The results are outside the repository.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def run(command, **options):
 
 
 def crate():
-    """The crate's version and its llama.cpp, as the lock file names them."""
+    """Returns the version of the crate in the lock file and the folder of its llama.cpp."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked"]
     done = run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
     for package in json.loads(done.stdout)["packages"]:
@@ -72,21 +72,21 @@ def crate():
 
 
 def source_package(cache):
-    """The unpacked source package, taken from the registry once."""
+    """Returns the folder of the unpacked source package, which is downloaded once."""
     folder = cache / f"llama_cpp_python-{SDIST_VERSION}"
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    wanted = cache / "requirements.txt"
-    wanted.write_text(f"{SDIST}=={SDIST_VERSION} --hash=sha256:{SDIST_SHA256}\n")
+    requirements = cache / "requirements.txt"
+    requirements.write_text(f"{SDIST}=={SDIST_VERSION} --hash=sha256:{SDIST_SHA256}\n")
     run(
         [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", SDIST,
-         "--require-hashes", "--requirement", wanted, "--dest", cache],
+         "--require-hashes", "--requirement", requirements, "--dest", cache],
         stdout=sys.stderr,
     )  # fmt: skip
     archive = cache / f"{folder.name}.tar.gz"
     if hashlib.sha256(archive.read_bytes()).hexdigest() != SDIST_SHA256:
-        sys.exit(f"{archive} is not the file that was pinned")
+        sys.exit(f"{archive} does not have the pinned checksum")
     part = cache / f"{folder.name}.part"
     shutil.rmtree(part, ignore_errors=True)
     with tarfile.open(archive) as tar:
@@ -97,7 +97,7 @@ def source_package(cache):
 
 
 def api(llama_cpp):
-    """llama.cpp's public header, without the versions of its saved states."""
+    """Returns the public header of llama.cpp without the versions of saved states."""
     text = (llama_cpp / "include" / "llama.h").read_text()
     return re.sub(r"(#define LLAMA_\w+_VERSION) \d+", r"\1", text)
 
@@ -110,14 +110,14 @@ def version_of(llama_cpp):
 
 
 def build(cache, jobs):
-    """Builds what is not built yet; returns what there is and where."""
+    """Builds what is missing; returns the paths and versions."""
     crate_version, libraries = crate()
     package = source_package(cache)
     tools = package / "vendor" / "llama.cpp"
     if api(libraries) != api(tools):
         sys.exit(
             f"llama.cpp of {CRATE} {crate_version} and of {SDIST} {SDIST_VERSION} have different "
-            "interfaces; pin a source package that fits"
+            "interfaces; pin a source package of the same version"
         )
     options = OPTIONS | {"LIBRARIES": str(libraries), "TOOLS": str(tools / "tools")}
     key = hashlib.sha256(json.dumps([PROJECT, options]).encode()).hexdigest()[:12]

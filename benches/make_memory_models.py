@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes models of random weights, one of each kind of cache, for memory measurements with MLX.
+"""Writes models with random weights, one for each kind of cache, to measure memory with MLX.
 
     python benches/make_memory_models.py OUT
 
-Built with mlx-lm's own classes in the shapes below: some hundred megabytes each, so that what a
-model takes is more than what its process does. Needs mlx-lm 0.32.2; the tokenizer is the starter's.
+They are built with the classes of mlx-lm and have some hundred megabytes each, so a model uses more
+memory than its process. Needs mlx-lm 0.32.2. The tokenizer is that of the starter model.
 """
 
 import json
@@ -74,7 +74,7 @@ MODELS = {
         "hidden_activation": "gelu_pytorch_tanh",
         "hidden_act": "gelu_pytorch_tanh",
     },
-    # Windows, with larger heads where a layer sees all, and keys that late layers share.
+    # Sliding windows, larger heads in layers with full attention, and keys that late layers share.
     "shared-keys": {
         "model_type": "gemma4_text",
         **shape(1024, 12, 8, 2, 128, 3072),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes a GGUF model of random weights in a real model's shape, for speed and memory measurements.
+"""Writes a GGUF model with random weights and a real model's shape, to measure speed and memory.
 
     python benches/make_random_gguf.py --shape 0.6b OUT.gguf                      # f16
     python benches/make_random_gguf.py --shape 0.6b --quantise Q4_K_M OUT.gguf
 
-Speed depends on shapes and storage, not on what the weights say. Other types than f16 are made by
-llama.cpp's own `llama-quantize`, in its mix of that name (see llama_cpp_peer.py).
-Needs numpy and gguf. The tokenizer is the starter model's; ids above its vocabulary are unused.
+Speed depends on the shape and the types, not on the values of the weights. `llama-quantize` of
+llama.cpp writes other types than f16 (see llama_cpp_peer.py). Needs numpy and gguf. The tokenizer
+is that of the starter model; ids above its vocabulary are unused.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def add_tokenizer(writer, vocab_size):
         writer.add_chat_template(config["chat_template"])
 
 
-def add_facts(writer, name, shape):
+def add_metadata(writer, name, shape):
     writer.add_name(f"random {name}")
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(shape["hidden_size"])
@@ -62,7 +62,7 @@ def add_facts(writer, name, shape):
 
 
 def tensors(shape):
-    """Name and sizes, inputs last; the vectors are those of norms."""
+    """Yields the name and the sizes of each tensor, inputs last. The vectors are norms."""
     hidden, mlp, head = shape["hidden_size"], shape["intermediate_size"], shape["head_dim"]
     q, kv = shape["num_attention_heads"] * head, shape["num_key_value_heads"] * head
     yield "token_embd", (shape["vocab_size"], hidden)
@@ -89,10 +89,10 @@ def tensors(shape):
 def write_f16(path, name, seed):
     shape = SHAPES[name]
     writer = gguf.GGUFWriter(path, "qwen3")
-    add_facts(writer, name, shape)
+    add_metadata(writer, name, shape)
     add_tokenizer(writer, shape["vocab_size"])
-    everything = list(tensors(shape))
-    for tensor, size in everything:
+    all_tensors = list(tensors(shape))
+    for tensor, size in all_tensors:
         dtype = np.dtype(np.float32 if len(size) == 1 else np.float16)
         n_bytes = int(np.prod(size)) * dtype.itemsize
         writer.add_tensor_info(f"{tensor}.weight", size, dtype, n_bytes)
@@ -100,7 +100,7 @@ def write_f16(path, name, seed):
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
     rng = np.random.default_rng(seed)
-    for _, size in everything:
+    for _, size in all_tensors:
         if len(size) == 1:
             values = np.ones(size, np.float32)
         else:
@@ -110,31 +110,31 @@ def write_f16(path, name, seed):
     writer.close()
 
 
-def make(path, name, quantise, seed=0, cache=llama_cpp_peer.CACHE):
-    """Writes the model unless it is there."""
+def make(path, name, quantize, seed=0, cache=llama_cpp_peer.CACHE):
+    """Writes the model unless it exists."""
     if path.is_file():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    plain = path if quantise == "F16" else path.with_name(f"random-{name}-F16.gguf")
+    plain = path if quantize == "F16" else path.with_name(f"random-{name}-F16.gguf")
     if not plain.is_file():
         write_f16(plain.with_suffix(".part"), name, seed)
         plain.with_suffix(".part").rename(plain)
-    if quantise != "F16":
+    if quantize != "F16":
         programs = Path(llama_cpp_peer.build(cache, 2)["programs"])
         part = path.with_suffix(".part")
-        llama_cpp_peer.run([programs / "llama-quantize", plain, part, quantise], stdout=sys.stderr)
+        llama_cpp_peer.run([programs / "llama-quantize", plain, part, quantize], stdout=sys.stderr)
         part.rename(path)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("out", type=Path, help="file to write, unless it is there")
+    parser.add_argument("out", type=Path, help="file to write, unless it exists")
     parser.add_argument("--shape", choices=SHAPES, default="0.6b")
-    parser.add_argument("--quantise", default="F16", help="F16, Q8_0, Q4_K_M, …")
+    parser.add_argument("--quantise", dest="quantize", default="F16", help="F16, Q8_0, Q4_K_M, …")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    make(args.out, args.shape, args.quantise, args.seed)
-    print(f"{args.out}: {args.shape}, {args.quantise}, {args.out.stat().st_size / 1e9:.2f} GB")
+    make(args.out, args.shape, args.quantize, args.seed)
+    print(f"{args.out}: {args.shape}, {args.quantize}, {args.out.stat().st_size / 1e9:.2f} GB")
 
 
 if __name__ == "__main__":

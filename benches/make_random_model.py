@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes a model of random weights in a real model's shape, for speed and memory measurements.
+"""Writes a model with random weights and the shape of a real model, to measure speed and memory.
 
     python benches/make_random_model.py --shape 0.6b OUT
     python benches/make_random_model.py --shape 8b --bits 4 --group-size 64 OUT
 
-Speed depends on shapes and storage, not on what the weights say. They are drawn in their stored
-form, one tensor at a time, so the largest model needs no more memory than its largest matrix.
-Needs numpy alone. The tokenizer is the starter model's; ids above its vocabulary have no text.
+Speed depends on the shape and the types, not on the values of the weights. They are drawn in their
+stored form, one tensor at a time, so the largest model needs no more memory than its largest
+matrix. Needs only numpy. The tokenizer is that of the starter model; ids above its vocabulary have
+no text.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import numpy as np
 REPOSITORY = Path(__file__).resolve().parents[1]
 TOKENIZER_FILES = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 SHARD_BYTES = 4 << 30
-# Rows of a matrix that are drawn at a time.
+# Bytes of matrix rows that are drawn at a time.
 CHUNK_BYTES = 64 << 20
 
 
@@ -38,7 +39,7 @@ def shape(hidden, layers, heads, kv_heads, head_dim, mlp, vocab, tied, theta=1e6
     }
 
 
-# The starters' own shapes, the first one's and today's, then those of Qwen3.
+# The shapes of the first and the current starter model, then those of Qwen3.
 SHAPES = {
     "26m": shape(512, 8, 8, 2, 64, 1344, 8192, True, 1e4),
     "62m": shape(640, 12, 10, 2, 64, 1728, 16384, True, 1e4),
@@ -68,7 +69,7 @@ def make_config(name, bits, group_size, context):
 
 
 def matrices(config):
-    """Path, outputs and inputs of every matrix, in the order of the forward pass."""
+    """Yields the path, outputs and inputs of every matrix, in the order of the forward pass."""
     hidden, mlp = config["hidden_size"], config["intermediate_size"]
     q = config["num_attention_heads"] * config["head_dim"]
     kv = config["num_key_value_heads"] * config["head_dim"]
@@ -97,12 +98,12 @@ def norms(config):
 
 
 def bf16(values):
-    """bf16 bits of f32 values, cut off rather than rounded."""
+    """Returns the bf16 bits of f32 values, truncated and not rounded."""
     return (np.asarray(values, dtype=np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def constant(value, shape):
-    """bf16 rows that all hold `value`."""
+    """Returns a function that makes bf16 rows of `value`."""
 
     def rows(n_rows):
         return np.full((n_rows, *shape[1:]), bf16([value])[0], dtype=np.uint16)
@@ -111,7 +112,7 @@ def constant(value, shape):
 
 
 def tensors(config, bits, group_size, rng):
-    """Name, type, shape and a function that draws the next rows of every tensor."""
+    """Yields the name, type, shape and a function that draws the next rows of every tensor."""
     for path, n_out, n_in in matrices(config):
         spread = n_in**-0.5
         if bits == 16:
@@ -122,7 +123,7 @@ def tensors(config, bits, group_size, rng):
             continue
         if n_in % group_size:
             sys.exit(f"{path}: {n_in} inputs cannot be split into groups of {group_size}")
-        # Levels 0 to 2^bits - 1 drawn evenly, scaled and shifted to mean 0 and the spread wanted.
+        # Levels 0 to 2^bits - 1 drawn evenly, scaled and shifted to mean 0 and this spread.
         highest = (1 << bits) - 1
         scale = spread * 12**0.5 / highest
         n_words = n_in * bits // 32
@@ -141,10 +142,10 @@ def n_bytes(dtype, shape):
     return int(np.prod(shape)) * (4 if dtype == "U32" else 2)
 
 
-def split(everything):
-    """Parts of at most SHARD_BYTES each, larger single tensors aside."""
+def split(all_tensors):
+    """Yields parts of at most SHARD_BYTES each, or of one larger tensor."""
     part, size = [], 0
-    for tensor in everything:
+    for tensor in all_tensors:
         own = n_bytes(tensor[1], tensor[2])
         if part and size + own > SHARD_BYTES:
             yield part
@@ -161,7 +162,7 @@ def write_shard(path, part):
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
-    # Readers map the file, so the data begins at a multiple of eight.
+    # Readers map the file, so the data starts at a multiple of eight.
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
@@ -178,7 +179,7 @@ def main():
     parser.add_argument("--shape", choices=SHAPES, default="0.6b")
     parser.add_argument("--bits", type=int, choices=[2, 3, 4, 5, 6, 8, 16], default=4)
     parser.add_argument("--group-size", type=int, choices=[32, 64, 128], default=64)
-    parser.add_argument("--context", type=int, default=40960, help="tokens the model may attend to")
+    parser.add_argument("--context", type=int, default=40960, help="context length of the model")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     config = make_config(args.shape, args.bits, args.group_size, args.context)

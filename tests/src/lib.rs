@@ -1,12 +1,13 @@
-//! What the tests of the whole product share: reading the checkout itself.
+//! Reads the source files of the checkout, for the tests of the whole product.
 //!
-//! The tests beside this folder see the product from outside. `tidy` and `architecture` check the
-//! source, with rules that are plain functions, each shown on a bad sample that it can fail.
+//! `tidy` and `architecture` check the source with rules that are plain functions. Each rule has a
+//! test with a bad sample on which it fails. The other tests in this folder use the product from
+//! outside.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub fn root() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_owned()
@@ -17,20 +18,20 @@ pub fn root() -> PathBuf {
 pub struct SourceFile {
     /// Path from the root, with forward slashes.
     pub path: String,
-    /// Its whole text.
+    /// The whole text.
     pub text: String,
 }
 
-/// Folders and files that nobody wrote by hand.
+/// Folders and files that are not written by hand.
 const SKIPPED: [&str; 4] = ["target", "node_modules", "__pycache__", "native.toml"];
 
-/// The hidden folders that are ours; editors and tools keep the others.
+/// The hidden folders that belong to the project; others belong to editors and tools.
 const HIDDEN: [&str; 3] = [".cargo", ".ci", ".github"];
 
-/// Every file below the root that has one of the extensions, in the order of their paths.
+/// Returns every file below the root with one of the extensions, sorted by path.
 ///
 /// # Errors
-/// When a folder cannot be read, or a file is not UTF-8.
+/// A folder cannot be read, or a file is not UTF-8.
 pub fn files_with(extensions: &[&str]) -> io::Result<Vec<SourceFile>> {
     let root = root();
     let mut files = Vec::new();
@@ -60,5 +61,5 @@ pub fn files_with(extensions: &[&str]) -> io::Result<Vec<SourceFile>> {
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     path.extension()
-        .is_some_and(|extension| extensions.iter().any(|wanted| extension == *wanted))
+        .is_some_and(|extension| extensions.iter().any(|known| extension == *known))
 }

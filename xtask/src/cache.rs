@@ -1,9 +1,9 @@
-//! The one folder that keeps what set-up downloads and builds.
+//! The cache folder with everything that setup downloads and builds.
 //!
-//! `native/downloads` holds files by name and checksum; `native/<MLX version>-<recipe>` holds what
-//! was made from them; `native/ccache` is ccache's, for llama.cpp. The recipe is a hash over everything that decides the result, so a changed
-//! flag or version makes a new folder and never mixes with an old one. The rule: a name in here
-//! exists only when it is whole, because it is built under another name and renamed.
+//! `native/downloads` has the downloaded files, `native/<MLX version>-<recipe>` the results made
+//! from them, and `native/ccache` is the cache of ccache for llama.cpp. The recipe is a hash of
+//! everything that affects the result, so a changed flag or version uses a new folder. Rule: every
+//! entry is complete, because it is built under another name and then renamed.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::problem::Problem;
 use crate::progress;
 
-/// The open cache. Holds a lock, so that two set-ups at once take turns.
+/// The open cache. It holds a lock, so only one setup runs at a time.
 pub(crate) struct Cache {
     folder: PathBuf,
     downloads: PathBuf,
@@ -40,7 +40,7 @@ impl Cache {
             logs: native.join("logs"),
             _lock: {
                 make_folder(&native)?;
-                locked(&native.join("lock"))?
+                lock(&native.join("lock"))?
             },
         };
         for folder in [&cache.folder, &cache.downloads, &cache.logs] {
@@ -57,7 +57,7 @@ impl Cache {
         &self.downloads
     }
 
-    /// Where ccache keeps what it compiled; it makes the folder itself.
+    /// Returns the folder of ccache, which creates it.
     pub(crate) fn ccache(&self) -> &Path {
         &self.ccache
     }
@@ -66,9 +66,9 @@ impl Cache {
         self.logs.join(format!("{name}.log"))
     }
 
-    /// The folder `name`, made by `build` if it is not there yet. `build` fills an empty folder,
-    /// which takes its name only when `build` succeeds.
-    pub(crate) fn whole_folder(
+    /// Returns the folder `name`. If it does not exist, `build` fills a new folder, which gets the
+    /// name only if `build` succeeds.
+    pub(crate) fn get_or_build_folder(
         &self,
         name: &str,
         build: impl FnOnce(&Path) -> Result<(), Problem>,
@@ -88,8 +88,8 @@ impl Cache {
     }
 }
 
-/// Writes a file so that it is either absent or whole.
-pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<(), Problem> {
+/// Writes a file so that it is either missing or complete.
+pub(crate) fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), Problem> {
     let part = path.with_added_extension("part");
     fs::write(&part, contents).map_err(|error| Problem::io("write", &part, &error))?;
     rename(&part, path)
@@ -103,20 +103,20 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), Problem> {
     fs::create_dir_all(path).map_err(|error| Problem::io("make the folder", path, &error))
 }
 
-/// Python's zipfile leaves the permissions of what it unpacks behind.
+/// Makes a program executable, because Python's zipfile does not restore permissions.
 #[cfg(unix)]
-pub(crate) fn make_runnable(program: &Path) -> Result<(), Problem> {
+pub(crate) fn make_executable(program: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(program, fs::Permissions::from_mode(0o755))
-        .map_err(|error| Problem::io("make runnable", program, &error))
+        .map_err(|error| Problem::io("make executable", program, &error))
 }
 
 #[cfg(not(unix))]
-pub(crate) fn make_runnable(_program: &Path) -> Result<(), Problem> {
+pub(crate) fn make_executable(_program: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The SHA-256 of a file in lower-case hex, as package indexes publish it.
+/// Returns the SHA-256 of a file in lowercase hex, as package indexes publish it.
 pub(crate) fn sha256(path: &Path) -> Result<String, Problem> {
     let read = |error: io::Error| Problem::io("read", path, &error);
     let mut file = File::open(path).map_err(read)?;
@@ -130,7 +130,7 @@ pub(crate) fn sha256(path: &Path) -> Result<String, Problem> {
     }
 }
 
-/// A short hash over the parts of a recipe; the order of the parts counts.
+/// Returns a short hash of the parts of a recipe, whose order counts.
 pub(crate) fn recipe_hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -147,7 +147,7 @@ fn hex(bytes: &[u8]) -> String {
 fn base_folder(var: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Problem> {
     let home = || {
         var("HOME").map(PathBuf::from).ok_or_else(|| {
-            Problem::new("HOME is not set; set it, or name a folder in TRANSOM_NATIVE_CACHE")
+            Problem::new("HOME is not set; set it, or set TRANSOM_NATIVE_CACHE to a folder")
         })
     };
     let folder = if let Some(folder) = var("TRANSOM_NATIVE_CACHE") {
@@ -161,7 +161,7 @@ fn base_folder(var: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Proble
     };
     let folder = std::path::absolute(&folder)
         .map_err(|error| Problem::io("find the cache folder", &folder, &error))?;
-    // The path goes into linker arguments, where a comma separates, and into a TOML file.
+    // The path is used in linker arguments, where a comma is a separator, and in a TOML file.
     match folder.to_str() {
         Some(text) if !text.contains(',') => Ok(folder),
         _ => Err(Problem::new(format!(
@@ -171,12 +171,12 @@ fn base_folder(var: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Proble
     }
 }
 
-/// Waits for another set-up, if there is one. The system releases the lock when we end, however
-/// we end.
-fn locked(path: &Path) -> Result<File, Problem> {
+/// Locks the cache, after waiting for another setup. The system releases the lock when this process
+/// ends.
+fn lock(path: &Path) -> Result<File, Problem> {
     let file = File::create(path).map_err(|error| Problem::io("write", path, &error))?;
     if file.try_lock().is_err() {
-        progress::say("  waiting for another set-up to finish …");
+        progress::say("  waiting for another setup to finish …");
         file.lock()
             .map_err(|error| Problem::io("lock", path, &error))?;
     }
@@ -192,33 +192,34 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_folder_is_built_again_and_a_whole_one_is_kept() {
+    fn an_interrupted_folder_is_built_again_and_a_complete_one_is_reused() {
         let base = tempfile::tempdir().unwrap();
         let cache = cache(base.path());
-        let interrupted = cache.whole_folder("wheel", |part| {
+        let interrupted = cache.get_or_build_folder("wheel", |part| {
             fs::write(part.join("half"), "x").unwrap();
-            Err(Problem::new("the power went"))
+            Err(Problem::new("interrupted"))
         });
         assert!(interrupted.is_err());
         assert!(!cache.folder().join("wheel").exists());
 
-        let folder = cache.whole_folder("wheel", |part| {
+        let folder = cache.get_or_build_folder("wheel", |part| {
             assert_eq!(
                 fs::read_dir(part).unwrap().count(),
                 0,
                 "leftovers are cleared"
             );
-            write_whole(&part.join("whole"), b"y")
+            write_atomically(&part.join("whole"), b"y")
         });
         let folder = folder.unwrap();
         assert!(folder.join("whole").is_file());
 
-        let again = cache.whole_folder("wheel", |_| Err(Problem::new("must not build twice")));
+        let again =
+            cache.get_or_build_folder("wheel", |_| Err(Problem::new("must not build twice")));
         assert_eq!(again.unwrap(), folder);
     }
 
     #[test]
-    fn every_part_of_a_recipe_counts() {
+    fn every_part_changes_the_recipe_hash() {
         let hash = recipe_hash(["-O2", "shim"]);
         assert_eq!(hash, recipe_hash(["-O2", "shim"]));
         assert_ne!(hash, recipe_hash(["-O3", "shim"]));
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_that_of_the_whole_file() {
+    fn the_checksum_covers_the_whole_file() {
         let base = tempfile::tempdir().unwrap();
         let file = base.path().join("abc");
         fs::write(&file, "abc").unwrap();
@@ -260,14 +261,14 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn an_unpacked_program_runs() {
+    fn a_program_can_be_made_executable() {
         use std::process::Command;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("cmake");
         fs::write(&program, "#!/bin/sh\necho cmake\n").unwrap();
         assert!(Command::new(&program).output().is_err());
-        make_runnable(&program).unwrap();
-        let told = crate::chores::output_of(&mut Command::new(&program), "run it").unwrap();
-        assert_eq!(told, "cmake\n");
+        make_executable(&program).unwrap();
+        let text = crate::process::output_of(&mut Command::new(&program), "run it").unwrap();
+        assert_eq!(text, "cmake\n");
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: looks for failures that the fixed cases of `cargo xtask test` do not reach.
 //!
-//! Half of the time goes to the property tests, each round with another random seed, and half to
-//! the fuzz targets in `crates/*/fuzz`, by libFuzzer. Time is counted without the builds.
+//! Half of the time goes to the property tests, each round with a new random seed, and half to the
+//! fuzz targets in `crates/*/fuzz`, which use libFuzzer. The time of builds does not count.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::progress;
 use crate::setup::{self, Host, Purpose};
 use crate::test::{CLIPPY, FEATURES};
 
 const DEFAULT_MINUTES: u64 = 10;
 
-/// proptest's variable for its seed; `.cargo/config.toml` fixes it for every other run.
+/// The variable with the seed of proptest. `.cargo/config.toml` fixes it for all other runs.
 const SEED: &str = "PROPTEST_RNG_SEED";
 
-/// Adds libFuzzer's coverage by options that a stable compiler takes.
+/// Compiler flags for the coverage of libFuzzer, which the stable compiler supports.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
                         -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -31,17 +31,17 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
 pub(crate) fn fuzz(args: &[String]) -> Result<ExitCode, Problem> {
     let half = minutes(args)? / 2;
     let workspace = setup::set_up(Purpose::Tests)?;
-    let properties = Properties::of(&chores::workspace())?;
+    let properties = Properties::find(&process::workspace())?;
     properties.build()?;
     let started = Instant::now();
     while started.elapsed() < half {
         properties.check(random())?;
     }
-    let targets = Target::all(&chores::workspace())?;
+    let targets = FuzzTarget::all(&process::workspace())?;
     for target in &targets {
         target.run(half / targets.len() as u32, &workspace.target)?;
     }
-    progress::say("✓ nothing failed");
+    progress::say("✓ no failures");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -64,20 +64,20 @@ fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// The property tests of all rooms.
+/// The property tests of all crates.
 #[derive(Debug, Default, PartialEq)]
 struct Properties {
-    /// Integration tests that hold some; the others are in libraries.
+    /// Integration tests with property tests; the others are in libraries.
     targets: BTreeSet<String>,
     names: BTreeSet<String>,
 }
 
 impl Properties {
-    fn of(workspace: &Path) -> Result<Self, Problem> {
+    fn find(workspace: &Path) -> Result<Self, Problem> {
         let mut all = Self::default();
-        for room in folders(&workspace.join("crates"))? {
-            all.collect(&room.join("src"), None)?;
-            let tests = room.join("tests");
+        for krate in folders(&workspace.join("crates"))? {
+            all.collect(&krate.join("src"), None)?;
+            let tests = krate.join("tests");
             for path in entries(&tests)? {
                 let target = path.file_stem().unwrap_or_default().to_string_lossy();
                 all.collect(&path, Some(&target))?;
@@ -86,7 +86,7 @@ impl Properties {
         Ok(all)
     }
 
-    /// Adds those of a source file, or of all below a folder.
+    /// Adds the property tests of a source file, or of all files below a folder.
     fn collect(&mut self, path: &Path, target: Option<&str>) -> Result<(), Problem> {
         if path.is_dir() {
             for path in entries(path)? {
@@ -103,9 +103,10 @@ impl Properties {
         Ok(())
     }
 
-    /// Only what holds properties, built as for `cargo xtask test`, so that nothing is built twice.
+    /// Returns cargo for the test programs with property tests, built as in `cargo xtask test`, so
+    /// nothing is built twice.
     fn cargo(&self) -> Command {
-        let mut cargo = chores::cargo();
+        let mut cargo = process::cargo();
         cargo.args(["test", "--workspace", "--lib"]);
         cargo.args(FEATURES).envs(CLIPPY);
         for target in &self.targets {
@@ -118,7 +119,7 @@ impl Properties {
         run(self.cargo().arg("--no-run"), "build the tests")
     }
 
-    /// Tries other cases of every property.
+    /// Runs every property test with this seed.
     fn check(&self, seed: u64) -> Result<(), Problem> {
         progress::say(&format!("  {} properties, {SEED}={seed}", self.names.len()));
         let mut cargo = self.cargo();
@@ -129,17 +130,17 @@ impl Properties {
             .env(SEED, seed.to_string());
         run(&mut cargo, "test the properties").map_err(|_| {
             Problem::new(format!(
-                "a property failed, see above; repeat it with `{SEED}={seed} cargo test -p ROOM \
-                 NAME`, and commit its case: what proptest wrote to proptest-regressions, or a test"
+                "a property failed, see above; repeat it with `{SEED}={seed} cargo test -p CRATE \
+                 NAME`, and commit its case: the file in proptest-regressions, or a test"
             ))
         })
     }
 }
 
-/// Names of the tests in the `proptest!` blocks of a source file.
+/// Returns the names of the tests in the `proptest!` blocks of a source file.
 fn property_names(source: &str) -> Vec<&str> {
     let mut names = Vec::new();
-    // The indentation of the block that is open: its end has the same.
+    // The indentation of the current block, which its end has too.
     let mut open = None;
     for line in source.lines() {
         let code = line.trim_start();
@@ -157,20 +158,20 @@ fn property_names(source: &str) -> Vec<&str> {
 
 /// A fuzz target.
 #[derive(Debug, PartialEq)]
-struct Target {
-    /// The folder of its package.
+struct FuzzTarget {
+    /// The folder of the package.
     package: PathBuf,
     name: String,
 }
 
-impl Target {
+impl FuzzTarget {
     fn all(workspace: &Path) -> Result<Vec<Self>, Problem> {
         let mut all = Vec::new();
-        for room in folders(&workspace.join("crates"))? {
-            for path in entries(&room.join("fuzz/fuzz_targets"))? {
+        for krate in folders(&workspace.join("crates"))? {
+            for path in entries(&krate.join("fuzz/fuzz_targets"))? {
                 let name = path.file_stem().unwrap_or_default().to_string_lossy();
                 all.push(Self {
-                    package: room.join("fuzz"),
+                    package: krate.join("fuzz"),
                     name: name.into_owned(),
                 });
             }
@@ -178,13 +179,13 @@ impl Target {
         Ok(all)
     }
 
-    /// Runs it for `time`. What it finds out is kept in `target/fuzz` for the next run.
+    /// Runs the fuzz target for `time`. New inputs are saved in `target/fuzz` for the next run.
     fn run(&self, time: Duration, target: &Path) -> Result<(), Problem> {
         let (folder, triple) = (target.join("fuzz"), Host::detect()?.triple());
-        let mut build = chores::cargo();
+        let mut build = process::cargo();
         build
             .current_dir(&self.package)
-            // The triple is named so that build scripts are built without coverage.
+            // With an explicit target, build scripts are built without coverage.
             .args([
                 "build",
                 "--release",
@@ -197,9 +198,9 @@ impl Target {
             .arg(&folder)
             .env("RUSTFLAGS", COVERAGE);
         run(&mut build, &format!("build the fuzz target {}", self.name))?;
-        let (found, failed) = (folder.join("corpus"), folder.join("failed"));
-        let found = found.join(&self.name);
-        for folder in [&found, &failed] {
+        let (corpus, failed) = (folder.join("corpus"), folder.join("failed"));
+        let corpus = corpus.join(&self.name);
+        for folder in [&corpus, &failed] {
             fs::create_dir_all(folder).map_err(unreadable(folder))?;
         }
         let seed = random() as u32;
@@ -211,12 +212,12 @@ impl Target {
             .arg("-print_final_stats=1")
             .arg("-verbosity=0")
             .arg(format!("-artifact_prefix={}/", failed.display()))
-            .arg(found)
+            .arg(corpus)
             .arg(self.package.join("corpus").join(&self.name));
         run(&mut fuzzer, &format!("fuzz {}", self.name)).map_err(|_| {
             Problem::new(format!(
-                "the fuzz target {} failed, see above; its input is in {}: put it into {} under a \
-                 name that says what it shows",
+                "the fuzz target {} failed, see above; its input is in {}: move it to {} under a \
+                 name that says what it tests",
                 self.name,
                 failed.display(),
                 self.package.join("corpus").join(&self.name).display()
@@ -225,16 +226,16 @@ impl Target {
     }
 }
 
-fn run(command: &mut Command, doing: &str) -> Result<(), Problem> {
+fn run(command: &mut Command, action: &str) -> Result<(), Problem> {
     let status = command.status();
-    let status = status.map_err(|error| chores::not_started(command, doing, &error))?;
+    let status = status.map_err(|error| process::not_started(command, action, &error))?;
     if status.success() {
         return Ok(());
     }
-    Err(Problem::new(format!("could not {doing}; see above")))
+    Err(Problem::new(format!("could not {action}; see above")))
 }
 
-/// What lies in a folder, sorted; nothing where there is none.
+/// Returns the entries of a folder, sorted; none if there is no folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
     if !folder.is_dir() {
         return Ok(Vec::new());
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_are_found_by_their_block() {
+    fn property_tests_are_found_in_proptest_blocks() {
         let source = "\
 fn helper() {}
 mod tests {
@@ -306,15 +307,15 @@ mod tests {
     }
 
     #[test]
-    fn the_rooms_have_properties_and_fuzz_targets() {
-        let properties = Properties::of(&chores::workspace()).unwrap();
+    fn property_tests_and_fuzz_targets_are_found() {
+        let properties = Properties::find(&process::workspace()).unwrap();
         assert!(properties.names.len() > 50, "{:?}", properties.names);
         assert!(
             properties.targets.contains("entries"),
             "{:?}",
             properties.targets
         );
-        let targets = Target::all(&chores::workspace()).unwrap();
+        let targets = FuzzTarget::all(&process::workspace()).unwrap();
         assert!(
             targets.iter().any(|target| target.name == "gguf"),
             "{targets:?}"

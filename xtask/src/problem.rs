@@ -1,13 +1,13 @@
-//! What went wrong, as one sentence for the person at the terminal.
+//! Errors, as one sentence for the user at the terminal.
 //!
-//! Every chore fails through [`Problem`]. The rule: the sentence names the cause that the person
-//! can act on (no network, no space, no pip), and the log file when there is more to read.
+//! Every command fails with a [`Problem`]. Rule: the sentence names a cause that the user can act
+//! on (no network, no space, no pip), and the log file if there is one.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A failure that ends the chore.
+/// An error that ends the command.
 #[derive(Debug)]
 pub(crate) struct Problem {
     sentence: String,
@@ -22,30 +22,30 @@ impl Problem {
         }
     }
 
-    /// A failed file operation: `doing` completes "could not …".
-    pub(crate) fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
+    /// Creates an error of a file operation; `action` completes "could not …".
+    pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Self {
         let cause = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DISK_FULL.to_owned(),
             _ => error.to_string(),
         };
-        Self::new(format!("could not {doing} {}: {cause}", path.display()))
+        Self::new(format!("could not {action} {}: {cause}", path.display()))
     }
 
-    /// A program that ended badly; its output often tells a cause worth naming.
-    pub(crate) fn failed(doing: &str, output: &str, log: Option<&Path>) -> Self {
+    /// Creates an error of a program, with a known cause if its output shows one.
+    pub(crate) fn failed(action: &str, output: &str, log: Option<&Path>) -> Self {
         let cause = diagnose(output)
             .map(|cause| format!(": {cause}"))
             .unwrap_or_default();
         Self {
-            sentence: format!("could not {doing}{cause}"),
+            sentence: format!("could not {action}{cause}"),
             log: log.map(Path::to_owned),
         }
     }
 
-    /// A program whose output is not kept: the sentence must hold it.
-    pub(crate) fn failed_saying(doing: &str, output: &str) -> Self {
+    /// Creates an error of a program that contains its output, because there is no log.
+    pub(crate) fn failed_with_output(action: &str, output: &str) -> Self {
         let cause = diagnose(output).unwrap_or_else(|| output.trim());
-        Self::new(format!("could not {doing}: {cause}"))
+        Self::new(format!("could not {action}: {cause}"))
     }
 }
 
@@ -61,10 +61,10 @@ impl fmt::Display for Problem {
 
 const DISK_FULL: &str =
     "the disk is full; free some space, or point TRANSOM_NATIVE_CACHE at another disk";
-const NO_NETWORK: &str = "there is no network; it is needed once, for the first set-up";
+const NO_NETWORK: &str = "there is no network, which the first setup needs";
 
-/// Phrases that the programs we call print, and what they mean to a person. The first hit wins,
-/// so a cause stands above the symptoms that it brings with it.
+/// Phrases in the output of programs, and what they mean. The first match counts, so a cause comes
+/// before its symptoms.
 const CAUSES: &[(&[&str], &str)] = &[
     (
         &["No space left on device", "Disk quota exceeded"],
@@ -92,15 +92,15 @@ const CAUSES: &[(&[&str], &str)] = &[
             "a password is required",
             "a terminal is required to read the password",
         ],
-        "sudo wants a password and there is no terminal to ask in; run `cargo xtask setup` in one",
+        "sudo needs a password and there is no terminal; run `cargo xtask setup` in a terminal",
     ),
     (
         &["is not in the sudoers file", "may not run sudo"],
-        "this user may not use sudo; ask whoever keeps the machine",
+        "this user may not use sudo; ask the administrator of this machine",
     ),
     (
         &["dpkg was interrupted"],
-        "an earlier installation was cut off; run `sudo dpkg --configure -a` first",
+        "an earlier installation was interrupted; run `sudo dpkg --configure -a` first",
     ),
     (
         &[
@@ -108,18 +108,18 @@ const CAUSES: &[(&[&str], &str)] = &[
             "Unable to locate package",
             "has no installation candidate",
         ],
-        "the package index does not offer it",
+        "the package index does not have it",
     ),
     (
         &["Unable to find libclang"],
-        "libclang was not found; set LIBCLANG_PATH to the folder that holds it",
+        "libclang was not found; set LIBCLANG_PATH to its folder",
     ),
     (
         &[
             "internal compiler error: Killed",
             "Killed signal terminated",
         ],
-        "the machine ran out of memory; close something, or start again",
+        "the machine ran out of memory; close other programs and start again",
     ),
 ];
 
@@ -143,13 +143,13 @@ mod tests {
         let missing = "ERROR: No matching distribution found for mlx-cpu==9";
         assert_eq!(
             diagnose(missing),
-            Some("the package index does not offer it")
+            Some("the package index does not have it")
         );
         assert_eq!(diagnose("all went well"), None);
     }
 
     #[test]
-    fn a_full_disk_is_called_a_full_disk() {
+    fn a_full_disk_is_named() {
         let error = io::Error::from(io::ErrorKind::StorageFull);
         let problem = Problem::io("write", Path::new("a/file"), &error).to_string();
         assert!(

@@ -1,20 +1,20 @@
-//! What the person at the terminal sees while a chore works.
+//! The progress of a command, for the user at the terminal.
 //!
-//! One line a step with its elapsed time, rewritten every second on a terminal and written once at
-//! the end elsewhere. It all goes to stderr, so that the output of the program that `run` starts
-//! stays clean.
+//! Each step has one line with its elapsed time, which is rewritten every second on a terminal and
+//! otherwise written at the start and the end. All of it goes to stderr, so stdout has only the
+//! output of the program that `run` starts.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Writes one line to the person. A closed stderr is no reason to stop working.
+/// Prints one line. Ignores a closed stderr.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A step under way. Dropping it without [`Step::done`] says that it failed.
+/// A running step. Dropping it without [`Step::done`] prints that it failed.
 pub(crate) struct Step {
     title: String,
     started: Instant,
@@ -40,7 +40,7 @@ impl Step {
         }
     }
 
-    /// Adds a detail to the line, such as "12 done". Seen on a terminal only.
+    /// Adds a detail to the line, such as "12 done", on a terminal only.
     pub(crate) fn detail(&self, detail: impl Into<String>) {
         if let Some((sender, _)) = &self.ticker {
             let _ = sender.send(detail.into());
@@ -65,7 +65,7 @@ impl Drop for Step {
     }
 }
 
-/// Ends when its sender is dropped.
+/// Starts a thread that rewrites the line until the sender is dropped.
 fn spawn_ticker(title: String, started: Instant) -> (Sender<String>, JoinHandle<()>) {
     let (sender, receiver) = mpsc::channel::<String>();
     let thread = std::thread::spawn(move || {
@@ -84,7 +84,7 @@ fn spawn_ticker(title: String, started: Instant) -> (Sender<String>, JoinHandle<
     (sender, thread)
 }
 
-/// "0.4 s", "12 s", "3 min 20 s".
+/// Formats a time as "0.4 s", "12 s" or "3 min 20 s".
 pub(crate) fn elapsed(time: Duration) -> String {
     match time.as_secs() {
         0..10 => format!("{:.1} s", time.as_secs_f64()),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_for_people() {
+    fn times_are_formatted() {
         assert_eq!(elapsed(Duration::from_millis(440)), "0.4 s");
         assert_eq!(elapsed(Duration::from_secs(61)), "61 s");
         assert_eq!(elapsed(Duration::from_secs(200)), "3 min 20 s");

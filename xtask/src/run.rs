@@ -1,25 +1,26 @@
-//! `cargo xtask run`: set up, build, and become the product.
+//! `cargo xtask run`: sets up, builds and starts the product.
 //!
-//! With a display that is the app, which starts its models from the `transom` beside it; without
-//! one, or with arguments, it is the command line, and nothing is installed or built for windows.
+//! With a display this is the app, which runs models with the `transom` in the same folder. Without
+//! a display, or with arguments, it is the command line, and nothing is installed or built for
+//! windows.
 
 use std::io::{self, IsTerminal};
 use std::process::{Command, ExitCode};
 
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::setup::{self, Purpose};
 use crate::ui::{Pages, Ui};
 
-/// Asked when nobody is at the terminal to ask something else.
+/// The prompt if there is no terminal.
 const BUILT_IN_PROMPT: &str = "What can you do?";
 
-/// The link that opens the chat window at once: a first start should show something.
+/// The link that opens the chat window at once, so that the first start shows a window.
 const OPEN_CHAT: &str = "transom://chat";
 
-/// Returns only when the program could not be started.
+/// Runs the command. Returns only if the program could not be started.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, Problem> {
-    // `cargo xtask run -- ask` hands us the two dashes as well.
+    // `cargo xtask run -- ask` passes the two dashes too.
     let args = args.strip_prefix(&["--".to_owned()]).unwrap_or(args);
     if args.is_empty() && has_display(cfg!(target_os = "macos"), is_set) {
         return run_app();
@@ -28,28 +29,28 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Problem> {
     build(Profile::Release, &["transom-cli"])?;
     let mut transom = Command::new(workspace.target.join("release/transom"));
     transom.args(arguments(args, io::stdin().is_terminal()));
-    become_program(&mut transom)
+    exec(&mut transom)
 }
 
 fn run_app() -> Result<ExitCode, Problem> {
     let workspace = setup::set_up(Purpose::App)?;
-    Ui::of(&workspace)?.built(Pages::App)?;
+    Ui::new(&workspace)?.build(Pages::App)?;
     build(Profile::Release, &["transom-cli", "transom-app"])?;
     let mut app = Command::new(workspace.target.join("release/transom-app"));
-    become_program(app.arg(OPEN_CHAT))
+    exec(app.arg(OPEN_CHAT))
 }
 
-/// How a program is built.
+/// The cargo profile of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Profile {
-    /// Quickly, as for tests.
+    /// A fast build, as for tests.
     Dev,
-    /// As it is used.
+    /// An optimized build.
     Release,
 }
 
 impl Profile {
-    /// Its folder in cargo's target folder.
+    /// Returns the folder in the target folder of cargo.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Dev => "debug",
@@ -59,8 +60,8 @@ impl Profile {
 }
 
 pub(crate) fn build(profile: Profile, packages: &[&str]) -> Result<(), Problem> {
-    let doing = "build transom";
-    let mut build = chores::cargo();
+    let action = "build transom";
+    let mut build = process::cargo();
     build.arg("build");
     if profile == Profile::Release {
         build.arg("--release");
@@ -70,12 +71,12 @@ pub(crate) fn build(profile: Profile, packages: &[&str]) -> Result<(), Problem> 
     }
     let status = build
         .status()
-        .map_err(|error| chores::not_started(&build, doing, &error))?;
+        .map_err(|error| process::not_started(&build, action, &error))?;
     if status.success() {
         return Ok(());
     }
     Err(Problem::new(
-        "could not build transom; the compiler says why, above",
+        "could not build transom; see the errors of the compiler above",
     ))
 }
 
@@ -83,7 +84,7 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// Whether a window could be seen here. A Mac that is reached over SSH shows none.
+/// Returns true if windows can be shown. Over SSH, a Mac shows none.
 fn has_display(is_mac: bool, is_set: impl Fn(&str) -> bool) -> bool {
     if is_mac {
         !is_set("SSH_CONNECTION")
@@ -92,7 +93,7 @@ fn has_display(is_mac: bool, is_set: impl Fn(&str) -> bool) -> bool {
     }
 }
 
-/// What transom is started with.
+/// Returns the arguments of `transom`.
 fn arguments(args: &[String], is_interactive: bool) -> Vec<&str> {
     match (args, is_interactive) {
         ([], true) => vec!["chat"],
@@ -101,16 +102,16 @@ fn arguments(args: &[String], is_interactive: bool) -> Vec<&str> {
     }
 }
 
-/// Replaces this process, so that Ctrl-C and the exit code are the program's own.
+/// Replaces this process with the program, which so gets Ctrl-C and sets the exit code.
 #[cfg(unix)]
-fn become_program(program: &mut Command) -> Result<ExitCode, Problem> {
+fn exec(program: &mut Command) -> Result<ExitCode, Problem> {
     use std::os::unix::process::CommandExt;
     let error = program.exec();
-    Err(chores::not_started(program, "start transom", &error))
+    Err(process::not_started(program, "start transom", &error))
 }
 
 #[cfg(not(unix))]
-fn become_program(_program: &mut Command) -> Result<ExitCode, Problem> {
+fn exec(_program: &mut Command) -> Result<ExitCode, Problem> {
     Err(Problem::new("this system is not supported yet"))
 }
 
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_opened_where_it_can_be_seen() {
+    fn the_app_is_started_where_windows_can_be_shown() {
         let with = |is_mac, set: &'static [&str]| has_display(is_mac, |name| set.contains(&name));
         assert!(with(false, &["DISPLAY"]) && with(false, &["WAYLAND_DISPLAY"]));
         assert!(!with(false, &[]));

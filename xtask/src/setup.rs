@@ -1,11 +1,11 @@
-//! The native set-up: MLX under an unmodified mlx-rs, and what llama.cpp's build needs, on Linux and
-//! macOS.
+//! The native setup on Linux and macOS: MLX for an unmodified mlx-rs, and the tools that build
+//! llama.cpp.
 //!
-//! mlx-sys would build MLX from its repository with Xcode. Instead we take Apple's own compiled
-//! wheel, compile the C layer that mlx-sys carries, generate its bindings, and tell cargo through
-//! `.cargo/native.toml` to use these. llama-cpp-sys-2 builds itself, given cmake. `docs/building.md`
-//! says why. The rule: each step first looks whether its result is there, so set-up can be cut off
-//! anywhere and repeated at no cost.
+//! mlx-sys would build MLX from its repository with Xcode. Instead, setup unpacks the wheel that
+//! Apple publishes, compiles the C layer that is part of mlx-sys, generates its bindings, and
+//! configures cargo to use them in `.cargo/native.toml`. llama-cpp-sys-2 builds itself with cmake.
+//! `docs/building.md` explains why. Rule: each step first checks whether its result exists, so
+//! setup can be interrupted and repeated.
 
 mod apt;
 mod bindings;
@@ -30,26 +30,26 @@ use config::Native;
 pub(crate) use host::Host;
 pub(crate) use node::Node;
 
-/// What is set up for; each needs all that those before it need.
+/// The purpose of a setup. Each one includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// To build and run `transom`.
     CommandLine,
-    /// To build and run the app as well.
+    /// To also build and run the app.
     App,
-    /// To test all of it.
+    /// To also run all tests.
     Tests,
 }
 
-/// What the later chores need to know.
+/// The results of setup that commands use.
 pub(crate) struct Workspace {
-    /// Where cargo puts what it builds.
+    /// The target folder of cargo.
     pub(crate) target: PathBuf,
-    /// What builds the pages; `None` for the command line.
+    /// Node, which builds the pages; `None` for the command line.
     pub(crate) node: Option<Node>,
 }
 
-/// Does what is missing and leaves `.cargo/native.toml` behind.
+/// Runs all missing steps and writes `.cargo/native.toml`.
 pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
     let started = Instant::now();
     let host = Host::detect()?;
@@ -67,22 +67,22 @@ pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
     let cache = Cache::open(wheel::MLX_VERSION, &recipe)?;
 
     apt::install_missing(&host, purpose, &cache)?;
-    let mlx = wheel::unpacked(wheel, "wheel", &cache)?;
+    let mlx = wheel::unpack(wheel, "wheel", &cache)?;
     if host.is_linux() {
         blas::replace_reference_blas(&mlx)?;
     }
     let native = Native {
-        mlx_c: mlxc::built(&host, &source, &mlx, &cache)?,
-        bindings: bindings::written(&host, &source, &cache)?,
+        mlx_c: mlxc::build(&host, &source, &mlx, &cache)?,
+        bindings: bindings::generate(&host, &source, &cache)?,
         mlx: mlx.join("mlx/lib"),
-        cmake: cmake::provided(&host, &cache)?,
+        cmake: cmake::find_or_unpack(&host, &cache)?,
         ccache: cache.ccache().to_owned(),
         instructions: instructions::variables(&host)?,
     };
     config::write(&host, &native)?;
-    starter::written()?;
+    starter::write()?;
     let node = if purpose >= Purpose::App {
-        Some(Node::provided(&host, &cache)?)
+        Some(Node::find_or_unpack(&host, &cache)?)
     } else {
         None
     };

@@ -1,14 +1,13 @@
-//! `cargo xtask test`: set up, then every check, the quick ones first.
+//! `cargo xtask test`: setup, then every check, the quick ones first.
 //!
-//! The pages are built before anything that compiles the app, for the app holds them; and they and
-//! every program before the tests, for tests of windows start `transom-app` and `transom` themselves,
-//! and a browser on the gallery.
+//! The pages are built before the app is compiled, because the app contains them. Pages and
+//! programs are built before the tests, because the window tests start `transom-app` and `transom`,
+//! and a browser with the gallery.
 //!
-//! Clippy compiles what is tested: its driver is a compiler that lints, and takes the place of rustc
-//! for the workspace's own crates, as in `cargo clippy`. So dependencies are compiled once, and not a
-//! second time for a check alone.
+//! Clippy compiles the tests: its driver is a compiler that also lints, and it replaces rustc for
+//! the crates of the workspace, as in `cargo clippy`. So dependencies are compiled only once.
 //!
-//! Tests of pages and windows run beside all others, for they mostly wait.
+//! Tests of pages and windows run in parallel to all others, because they mostly wait.
 
 use std::collections::BTreeSet;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -17,15 +16,15 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::progress::{self, elapsed};
 use crate::setup::{self, Purpose};
-use crate::skipped::{self, Skipped};
+use crate::skipped_checks::{self, SkippedChecks};
 use crate::ui::{Pages, Ui};
 
-/// Scripted stand-ins that rooms lend to the tests of the rooms above them, and what checks that
-/// generated files are not stale.
+/// Features with test doubles that crates provide for the tests of other crates, and with the
+/// checks of generated files.
 const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
                             transom-engine-host/test-support,transom-hub/test-support,\
                             transom-library/test-support,transom-signals/test-support,\
@@ -39,7 +38,7 @@ pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--featur
 /// The test that drives windows.
 const WINDOWS: &str = "window";
 
-/// What `cargo clippy -- -D warnings` sets for its driver, which parts arguments so.
+/// The variables that `cargo clippy -- -D warnings` sets for its driver.
 pub(crate) const CLIPPY: [(&str, &str); 2] = [
     ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"),
     (
@@ -52,15 +51,15 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     let started = Instant::now();
     require_components()?;
     let workspace = setup::set_up(Purpose::Tests)?;
-    let mut skipped = Skipped::start(&workspace.target)?;
-    let mut format = chores::cargo();
+    let mut skipped = SkippedChecks::start(&workspace.target)?;
+    let mut format = process::cargo();
     check("format", "cargo fmt --all --check", format.args(FORMAT))?;
     facts(&mut skipped)?;
-    let ui = Ui::of(&workspace)?;
-    ui.installed()?;
+    let ui = Ui::new(&workspace)?;
+    ui.install()?;
     check("ui check", "npm run check", &mut ui.script("check")?)?;
     for pages in [Pages::App, Pages::Gallery] {
-        ui.built(pages)?;
+        ui.build(pages)?;
     }
     let cargo = |args: &[&str]| Check::cargo(args, &skipped);
     cargo(&["build", "--workspace", "--all-targets"]).run("clippy")?;
@@ -72,34 +71,34 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     let others = ["test", "--workspace", "--no-fail-fast", "--lib", "--bins"];
     let tests = cargo(&others.into_iter().chain(names).collect::<Vec<_>>());
     thread::scope(|scope| {
-        let beside = scope.spawn(|| {
-            let windows = windows.run_quietly("windows");
-            let pages = pages.run_quietly("ui test");
-            windows.and(pages).and(examples.run_quietly("examples"))
+        let parallel = scope.spawn(|| {
+            let windows = windows.run_in_parallel("windows");
+            let pages = pages.run_in_parallel("ui test");
+            windows.and(pages).and(examples.run_in_parallel("examples"))
         });
         let tests = tests.run("tests");
-        let beside = beside
+        let parallel = parallel
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        tests.and(beside)
+        tests.and(parallel)
     })?;
     if !cfg!(target_os = "linux") {
         skipped.add(
             "tests of windows and of real pressure",
-            "they work on Linux only",
+            "they run only on Linux",
         );
     }
-    skipped.tell()?;
+    skipped.print()?;
     let time = elapsed(started.elapsed());
     progress::say(&format!("✓ every check passed ({time})"));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names of all integration tests but [`WINDOWS`]. Cargo has no way to leave one out, and without its
-/// package others would have other features.
+/// Returns the names of all integration tests but [`WINDOWS`]. Cargo cannot exclude a test, and
+/// excluding its package would change the features of other packages.
 fn test_names() -> Result<BTreeSet<String>, Problem> {
-    let metadata = chores::output_of(
-        chores::cargo().args(["metadata", "--no-deps", "--format-version", "1"]),
+    let metadata = process::output_of(
+        process::cargo().args(["metadata", "--no-deps", "--format-version", "1"]),
         "list the tests",
     )?;
     let metadata: Value = serde_json::from_str(&metadata)
@@ -114,89 +113,100 @@ fn test_names() -> Result<BTreeSet<String>, Problem> {
     Ok(names.filter(|name| name != WINDOWS).collect())
 }
 
-/// The list of models against its sources and against itself. Its script reads TOML, as Python can
-/// since 3.11; an older one, as a Mac's own, leaves the rest of the checks their turn.
-fn facts(skipped: &mut Skipped) -> Result<(), Problem> {
+/// Checks the model catalog against its sources and for consistency. The script needs the TOML
+/// reader of Python 3.11. With an older Python, as on a Mac, this check is skipped.
+fn facts(skipped: &mut SkippedChecks) -> Result<(), Problem> {
     let python = |args: &[&str]| {
         let mut python = Command::new("python3");
-        python.args(args).current_dir(chores::workspace());
+        python.args(args).current_dir(process::workspace());
         python
     };
     let reads_toml = python(&["-c", "import tomllib"]).output();
     if !reads_toml.is_ok_and(|output| output.status.success()) {
-        skipped.add("facts", "python3 is older than 3.11 or not there");
+        skipped.add("facts", "python3 is missing or older than 3.11");
         return Ok(());
     }
     for (name, args) in [
         ("facts", &["tests/facts/facts.py", "--offline"][..]),
         (
-            "their check",
+            "tests of facts",
             &["-m", "unittest", "discover", "tests/facts"],
         ),
     ] {
-        let shown = format!("python3 {}", args.join(" "));
-        check(name, &shown, &mut python(args))?;
+        let shown_command = format!("python3 {}", args.join(" "));
+        check(name, &shown_command, &mut python(args))?;
     }
     Ok(())
 }
 
-fn check(name: &str, shown: &str, command: &mut Command) -> Result<(), Problem> {
-    progress::say(&format!("  {name}: {shown}"));
+fn check(name: &str, shown_command: &str, command: &mut Command) -> Result<(), Problem> {
+    progress::say(&format!("  {name}: {shown_command}"));
     let started = Instant::now();
     let status = command.status();
-    let status = status.map_err(|error| chores::not_started(command, name, &error))?;
-    ended(name, shown, started, status)
+    let status = status.map_err(|error| process::not_started(command, name, &error))?;
+    report_end(name, shown_command, started, status)
 }
 
-fn ended(name: &str, shown: &str, started: Instant, status: ExitStatus) -> Result<(), Problem> {
+fn report_end(
+    name: &str,
+    shown_command: &str,
+    started: Instant,
+    status: ExitStatus,
+) -> Result<(), Problem> {
     let time = elapsed(started.elapsed());
     if !status.success() {
         return Err(Problem::new(format!(
-            "{name} failed after {time}; see above, and repeat only this with `{shown}`"
+            "{name} failed after {time}; see above, and repeat only this with `{shown_command}`"
         )));
     }
     progress::say(&format!("✓ {name} ({time})"));
     Ok(())
 }
 
-/// A check, and how a person repeats it.
+/// A check, and the command with which the user can repeat it.
 struct Check {
-    shown: String,
+    shown_command: String,
     command: Command,
 }
 
 impl Check {
-    fn new(shown: String, command: Command) -> Self {
-        Self { shown, command }
+    fn new(shown_command: String, command: Command) -> Self {
+        Self {
+            shown_command,
+            command,
+        }
     }
 
-    /// Cargo with the compiler and the features of all tests.
-    fn cargo(args: &[&str], skipped: &Skipped) -> Self {
+    /// Creates a cargo command with the compiler and the features of all tests.
+    fn cargo(args: &[&str], skipped: &SkippedChecks) -> Self {
         let args = [args, FEATURES].concat();
-        let mut command = chores::cargo();
+        let mut command = process::cargo();
         command.args(&args).envs(CLIPPY);
-        command.env(skipped::VARIABLE, skipped.file());
+        command.env(skipped_checks::VARIABLE, skipped.file());
         Self::new(format!("cargo {}", args.join(" ")), command)
     }
 
     fn run(mut self, name: &str) -> Result<(), Problem> {
-        check(name, &self.shown, &mut self.command)
+        check(name, &self.shown_command, &mut self.command)
     }
 
-    /// Runs it beside another check: its output comes in one piece when it has ended.
-    fn run_quietly(mut self, name: &str) -> Result<(), Problem> {
-        progress::say(&format!("  {name}, beside what follows: {}", self.shown));
+    /// Runs the check in parallel to another one. Its output is printed at once when it has ended.
+    fn run_in_parallel(mut self, name: &str) -> Result<(), Problem> {
+        progress::say(&format!(
+            "  {name}, in parallel to the next check: {}",
+            self.shown_command
+        ));
         let started = Instant::now();
         let output = self.command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| chores::not_started(&self.command, name, &error))?;
+        let output = output.map_err(|error| process::not_started(&self.command, name, &error))?;
         for text in [&output.stdout, &output.stderr] {
             progress::say(String::from_utf8_lossy(text).trim_end());
         }
-        ended(name, &self.shown, started, output.status)
+        report_end(name, &self.shown_command, started, output.status)
     }
 }
 
-/// rustup's minimal profile leaves out two tools that the checks need.
+/// Installs the two tools that the checks need and that the minimal profile of rustup lacks.
 fn require_components() -> Result<(), Problem> {
     for component in ["rustfmt", "clippy"] {
         let tool = if component == "rustfmt" {
@@ -204,16 +214,16 @@ fn require_components() -> Result<(), Problem> {
         } else {
             component
         };
-        let is_there = chores::cargo()
+        let is_available = process::cargo()
             .args([tool, "--version"])
             .output()
             .is_ok_and(|output| output.status.success());
-        if is_there {
+        if is_available {
             continue;
         }
         let mut rustup = Command::new("rustup");
         rustup.args(["component", "add", component]);
-        chores::output_of(&mut rustup, &format!("add {component} to the toolchain"))?;
+        process::output_of(&mut rustup, &format!("add {component} to the toolchain"))?;
     }
     Ok(())
 }

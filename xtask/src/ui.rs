@@ -1,7 +1,8 @@
 //! The pages of the app, built with npm and Vite from `ui/`.
 //!
-//! The rule: what is up to date is not built again. npm's own record in `node_modules` tells what
-//! was installed, a mark of ours when the pages were built; both are older than a changed source.
+//! Rule: pages that are up to date are not built again. A file of npm in `node_modules` records
+//! what is installed, and a marker file of ours when the pages were built; a changed source is
+//! newer than these.
 
 use std::fs;
 use std::io;
@@ -10,8 +11,8 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use crate::cache;
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::progress::Step;
 use crate::setup::{Node, Workspace};
 
@@ -22,10 +23,10 @@ pub(crate) struct Ui<'a> {
     node: &'a Node,
 }
 
-/// What is built from the sources.
+/// The results that are built from the sources.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pages {
-    /// What the app shows.
+    /// The pages of the app.
     App,
     /// One page that shows every state, without the app.
     Gallery,
@@ -39,7 +40,7 @@ impl Pages {
         }
     }
 
-    /// The folder that npm's script writes.
+    /// Returns the folder that the npm script writes.
     fn folder(self) -> &'static str {
         match self {
             Self::App => "dist",
@@ -49,60 +50,60 @@ impl Pages {
 }
 
 impl<'a> Ui<'a> {
-    pub(crate) fn of(workspace: &'a Workspace) -> Result<Self, Problem> {
+    pub(crate) fn new(workspace: &'a Workspace) -> Result<Self, Problem> {
         let node = workspace.node.as_ref();
         let logs = workspace.target.join("ui-logs");
         cache::make_folder(&logs)?;
         Ok(Self {
-            folder: chores::workspace().join("ui"),
+            folder: process::workspace().join("ui"),
             logs,
-            node: node.ok_or_else(|| Problem::new("the set-up did not look for Node"))?,
+            node: node.ok_or_else(|| Problem::new("setup did not provide Node"))?,
         })
     }
 
-    /// Installs what the lock file names, if that is not what is there.
-    pub(crate) fn installed(&self) -> Result<(), Problem> {
+    /// Installs the packages of the lock file unless they are installed.
+    pub(crate) fn install(&self) -> Result<(), Problem> {
         let record = self.folder.join("node_modules/.package-lock.json");
         let lock = [self.folder.join("package-lock.json")];
         if is_newer(&record, &lock) {
             return Ok(());
         }
-        let step = Step::start("Installing what the pages are built with");
+        let step = Step::start("Installing the packages that build the pages");
         let mut npm = self.node.npm(&self.folder)?;
         npm.args(["ci", "--no-audit", "--no-fund"]);
         let log = self.logs.join("npm-ci.log");
-        chores::quietly(&mut npm, "install the packages of ui/", &log)?;
+        process::run_logged(&mut npm, "install the packages of ui/", &log)?;
         step.done();
         Ok(())
     }
 
     /// Builds the pages if a source is newer, and returns their folder.
-    pub(crate) fn built(&self, pages: Pages) -> Result<PathBuf, Problem> {
-        self.installed()?;
+    pub(crate) fn build(&self, pages: Pages) -> Result<PathBuf, Problem> {
+        self.install()?;
         let folder = self.folder.join(pages.folder());
-        let mark = self
+        let marker = self
             .folder
             .join(format!("node_modules/.transom-{}", pages.script()));
         let sources = sources(&self.folder)
             .map_err(|error| Problem::io("read the sources in", &self.folder, &error))?;
-        if folder.is_dir() && is_newer(&mark, &sources) {
+        if folder.is_dir() && is_newer(&marker, &sources) {
             return Ok(folder);
         }
         let step = Step::start(match pages {
             Pages::App => "Building the pages",
             Pages::Gallery => "Building the gallery of states",
         });
-        // Taken first: what changes while npm works is built next time.
+        // Taken first, so a source that changes during the build is built next time.
         let began = SystemTime::now();
         let log = self.logs.join(format!("{}.log", pages.script()));
-        chores::quietly(&mut self.script(pages.script())?, "build the pages", &log)?;
-        let marked = fs::File::create(&mark).and_then(|file| file.set_modified(began));
-        marked.map_err(|error| Problem::io("write", &mark, &error))?;
+        process::run_logged(&mut self.script(pages.script())?, "build the pages", &log)?;
+        let written = fs::File::create(&marker).and_then(|file| file.set_modified(began));
+        written.map_err(|error| Problem::io("write", &marker, &error))?;
         step.done();
         Ok(folder)
     }
 
-    /// A script of `ui/package.json`, ready to run.
+    /// Returns the command of a script of `ui/package.json`.
     pub(crate) fn script(&self, name: &str) -> Result<Command, Problem> {
         let mut npm = self.node.npm(&self.folder)?;
         npm.args(["run", "--silent", name]);
@@ -110,9 +111,10 @@ impl<'a> Ui<'a> {
     }
 }
 
-/// Everything in the folder that a build may read: not what is installed, built or hidden.
+/// Returns all files in the folder that a build may read, without installed, built and hidden
+/// files.
 fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
@@ -125,21 +127,21 @@ fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
             if entry.file_type()?.is_dir() {
                 folders.push(entry.path());
             }
-            // A folder changes when a file in it goes.
-            found.push(entry.path());
+            // A folder is modified when a file in it is removed.
+            files.push(entry.path());
         }
     }
-    Ok(found)
+    Ok(files)
 }
 
-/// Whether `made` is there and none of `from` is newer.
-fn is_newer(made: &Path, from: &[PathBuf]) -> bool {
+/// Returns true if `result` exists and no file in `from` is newer.
+fn is_newer(result: &Path, from: &[PathBuf]) -> bool {
     let modified = |path: &Path| fs::metadata(path).and_then(|about| about.modified());
-    let Ok(made) = modified(made) else {
+    let Ok(built) = modified(result) else {
         return false;
     };
     from.iter()
-        .all(|path| modified(path).is_ok_and(|time| time <= made))
+        .all(|path| modified(path).is_ok_and(|time| time <= built))
 }
 
 #[cfg(test)]
@@ -157,20 +159,20 @@ mod tests {
     #[test]
     fn pages_are_built_again_when_a_source_is_newer() {
         let root = tempfile::tempdir().unwrap();
-        let (mark, page) = (root.path().join("mark"), root.path().join("chat.html"));
+        let (marker, page) = (root.path().join("marker"), root.path().join("chat.html"));
         file(&page, 50);
         let sources = [page.clone()];
-        assert!(!is_newer(&mark, &sources), "nothing was built");
-        file(&mark, 40);
-        assert!(is_newer(&mark, &sources));
+        assert!(!is_newer(&marker, &sources), "nothing was built");
+        file(&marker, 40);
+        assert!(is_newer(&marker, &sources));
         file(&page, 30);
-        assert!(!is_newer(&mark, &sources));
+        assert!(!is_newer(&marker, &sources));
         fs::remove_file(&page).unwrap();
-        assert!(!is_newer(&mark, &sources), "a source went");
+        assert!(!is_newer(&marker, &sources), "a source was removed");
     }
 
     #[test]
-    fn sources_are_what_people_wrote() {
+    fn sources_are_only_files_written_by_people() {
         let root = tempfile::tempdir().unwrap();
         for name in [
             "chat.html",
@@ -182,10 +184,10 @@ mod tests {
         ] {
             file(&root.path().join(name), 0);
         }
-        let mut found = sources(root.path()).unwrap();
-        found.retain(|path| path.is_file());
-        found.sort();
+        let mut files = sources(root.path()).unwrap();
+        files.retain(|path| path.is_file());
+        files.sort();
         let names = ["chat.html", "src/chat/a.svelte"].map(|name| root.path().join(name));
-        assert_eq!(found, names);
+        assert_eq!(files, names);
     }
 }

@@ -1,23 +1,23 @@
-//! `cargo xtask screenshots` and `cargo xtask measure`: the programs of `tests/window`, with all that
-//! they need set up and built before.
+//! `cargo xtask screenshots` and `cargo xtask measure`: run the programs of `tests/window` after
+//! setting up and building all that they need.
 //!
-//! Both show windows on a screen of their own, so they run on Linux only.
+//! Both show windows on a virtual screen, so they run only on Linux.
 
 use std::process::ExitCode;
 
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::progress;
 use crate::run::{self, Profile};
 use crate::setup::{self, Purpose};
 use crate::ui::{Pages, Ui};
 
-/// Writes a picture of every state into `docs/screenshots`.
+/// Writes a screenshot of every state to `docs/screenshots`.
 pub(crate) fn screenshots(args: &[String]) -> Result<ExitCode, Problem> {
     start("screenshots", Profile::Dev, args)
 }
 
-/// Measures how smooth and how small the app is.
+/// Measures the speed and the memory of the app.
 pub(crate) fn measure(args: &[String]) -> Result<ExitCode, Problem> {
     start("measure", Profile::Release, args)
 }
@@ -25,34 +25,32 @@ pub(crate) fn measure(args: &[String]) -> Result<ExitCode, Problem> {
 fn start(program: &str, profile: Profile, args: &[String]) -> Result<ExitCode, Problem> {
     if !cfg!(target_os = "linux") {
         return Err(Problem::new(format!(
-            "`{program}` works on Linux only, where windows can be shown without a screen"
+            "`{program}` runs only on Linux, where windows can be shown on a virtual screen"
         )));
     }
     let workspace = setup::set_up(Purpose::Tests)?;
-    let ui = Ui::of(&workspace)?;
-    ui.built(Pages::App)?;
-    ui.built(Pages::Gallery)?;
+    let ui = Ui::new(&workspace)?;
+    ui.build(Pages::App)?;
+    ui.build(Pages::Gallery)?;
     run::build(
         profile,
         &["transom-cli", "transom-app", "transom-window-tests"],
     )?;
-    let doing = format!("run {program}");
+    let action = format!("run {program}");
     let mut command =
         std::process::Command::new(workspace.target.join(profile.folder()).join(program));
     let status = command
         .args(args)
-        // A screen of its own has no GPU: without it WebKitGTK composes the whole window anew for each
-        // token, on the processor, which no machine of a person does.
+        // The virtual screen has no GPU. Without this variable, WebKitGTK would composite the whole
+        // window on the CPU for each token, unlike on a real machine.
         .env("WEBKIT_DISABLE_COMPOSITING_MODE", "1")
-        // Nor is there one to compute: an engine on all cores would measure who gets them.
+        // The engine has no GPU either. On all cores, it would compete with the app for them.
         .env("OPENBLAS_NUM_THREADS", "1")
         .status()
-        .map_err(|error| chores::not_started(&command, &doing, &error))?;
+        .map_err(|error| process::not_started(&command, &action, &error))?;
     if status.success() {
         progress::say(&format!("✓ {program}"));
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Problem::new(format!(
-        "could not {doing}; it says why, above"
-    )))
+    Err(Problem::new(format!("could not {action}; see above")))
 }

@@ -1,37 +1,37 @@
-//! What the process boundary costs: the same scripted engine in this process and behind a child's
-//! socket.
+//! Measures the cost of the process boundary: the same scripted engine in this process and in a
+//! child process.
 //!
 //! `cargo bench -p transom-engine-host --features test-support` prints a table. The paced engine
-//! works 200 µs for each token, as a fast model would, so that nothing is joined; the unpaced one
-//! does no work, which shows the ceiling. CPU time is that of all threads of both processes, from
-//! the scheduler's own counts (Linux only).
+//! works 200 µs for each token, as a fast model would, so nothing is joined. The unpaced one does
+//! no work, which shows the upper limit. CPU time is the time of all threads of both processes,
+//! counted by the scheduler (Linux only).
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a benchmark: its table is its output, and it ends at the first thing that goes wrong"
+    reason = "a benchmark prints its table and fails at the first error"
 )]
 
 #[path = "../tests/fixtures/engine.rs"]
 mod engine;
-#[path = "../tests/fixtures/talk.rs"]
-mod talk;
+#[path = "../tests/fixtures/test_worker.rs"]
+mod test_worker;
 
 use std::time::{Duration, Instant};
 
 use transom_engine::{Engine, GenerationParams, JobControl, ModelSource, Prompt, TokenEvent};
 use transom_engine_host::wire::Report;
 
-use engine::Scripted;
-use talk::{Talk, workers};
+use engine::ModeEngine;
+use test_worker::{TestWorker, workers};
 
-/// Odd, so that the middle one is the median.
+/// Odd, so there is a median.
 const N_RUNS: usize = 7;
 
 const N_PACED: usize = 10_000;
 const N_FLAT: usize = 1_000_000;
 
-/// One answer: its tokens, and what it took.
+/// The measurements of one response.
 struct Run {
     wall: Duration,
     cpu: Option<Duration>,
@@ -39,7 +39,7 @@ struct Run {
 }
 
 fn main() {
-    // Cargo passes `--bench`; anything else, such as a test filter, is not for us.
+    // All arguments, such as the `--bench` of cargo, are ignored.
     let runtime = tokio::runtime::Runtime::new().unwrap();
     println!(
         "{:>28} {:>10} {:>10} {:>10} {:>10}",
@@ -50,27 +50,27 @@ fn main() {
         ("paced", format!("busy:{N_PACED}"), N_PACED),
         ("unpaced", format!("flat:{N_FLAT}"), N_FLAT),
     ] {
-        // In turns, so that both meet the same machine.
+        // In turns, so both run under the same conditions.
         let mut inside = Vec::new();
-        let mut across = Vec::new();
+        let mut child = Vec::new();
         for _ in 0..N_RUNS {
             inside.push(in_process(&mode));
-            across.push(runtime.block_on(through_a_process(&mode)));
+            child.push(runtime.block_on(through_a_process(&mode)));
         }
-        for (place, runs) in [("in process", inside), ("through a process", across)] {
+        for (place, runs) in [("in process", inside), ("through a process", child)] {
             let run = median(runs);
             print_row(&format!("{name}, {place}"), &run, n_tokens);
             rows.push((run, n_tokens));
         }
     }
-    if let [(inside, n_tokens), (across, _), ..] = &*rows {
-        let wall = across.wall.as_secs_f64() - inside.wall.as_secs_f64();
+    if let [(inside, n_tokens), (child, _), ..] = &*rows {
+        let wall = child.wall.as_secs_f64() - inside.wall.as_secs_f64();
         println!(
             "paced, extra wall time: {:.1} us/token",
             wall * 1e6 / *n_tokens as f64
         );
-        if let (Some(inside), Some(across)) = (inside.cpu, across.cpu) {
-            let cpu = across.as_secs_f64() - inside.as_secs_f64();
+        if let (Some(inside), Some(child)) = (inside.cpu, child.cpu) {
+            let cpu = child.as_secs_f64() - inside.as_secs_f64();
             println!(
                 "paced, extra CPU time:  {:.1} us/token",
                 cpu * 1e6 / *n_tokens as f64
@@ -102,7 +102,7 @@ fn in_process(mode: &str) -> Run {
         path: "model".into(),
     };
     let control = JobControl::new();
-    let engine = Scripted::new(mode);
+    let engine = ModeEngine::new(mode);
     let mut model = engine
         .load(&source, &engine::limits(), &control, &mut |_| {})
         .unwrap();
@@ -127,16 +127,16 @@ fn in_process(mode: &str) -> Run {
 }
 
 async fn through_a_process(mode: &str) -> Run {
-    let mut talk = Talk::start(&workers(mode));
-    let child = talk.measure().await;
-    talk.load().await;
+    let mut worker = TestWorker::start(&workers(mode));
+    let child = worker.measure().await;
+    worker.load().await;
     let cpu = || Some(cpu_time(std::process::id())? + cpu_time(child)?);
     let cpu_before = cpu();
     let start = Instant::now();
-    talk.send(engine::generate(1, "hello"));
+    worker.send(engine::generate(1, "hello"));
     let mut n_events = 0;
     loop {
-        match talk.next().await.expect("it lives") {
+        match worker.next().await.expect("the worker is running") {
             Report::JobEnded { result, .. } => {
                 result.unwrap();
                 break;
@@ -149,11 +149,11 @@ async fn through_a_process(mode: &str) -> Run {
         cpu: cpu().zip(cpu_before).map(|(after, before)| after - before),
         n_events,
     };
-    talk.leave().await;
+    worker.shut_down().await;
     run
 }
 
-/// Time that the living threads of a process have run, to the nanosecond.
+/// Returns the CPU time of the current threads of a process.
 fn cpu_time(process: u32) -> Option<Duration> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let times = threads.flatten().filter_map(|thread| {

@@ -1,16 +1,16 @@
-//! The child's side: the main loop of the process that a model lives in.
+//! The child's side: the main loop of the process that runs a model.
 //!
-//! Three threads: the reader takes commands, the calling thread runs the engine, the writer sends
-//! reports. Rule: only the calling thread touches the model, and it never waits for the parent.
-//! When the parent is gone the job is stopped, and the process leaves within a second, whatever the
-//! engine is doing.
+//! There are three threads: the reader receives commands, the calling thread runs the engine, and
+//! the writer sends reports. Rule: only the calling thread uses the model, and it never waits for
+//! the parent. When the parent is gone, the job is stopped, and the process exits within a second,
+//! whatever the engine is doing.
 
 mod engine_thread;
+mod heartbeat;
 mod inbox;
 mod limits;
 mod log;
 mod outbox;
-mod pulse;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -22,135 +22,136 @@ use std::thread;
 use std::time::Duration;
 
 use transom_engine::Engine;
-use transom_signals::{MemoryNotices, Urgency, set_thread_urgency};
+use transom_signals::{MemoryPressureListener, ThreadQos, set_thread_qos};
 
 use crate::frame::{self, FrameError, FrameReader};
 use crate::wire::{Command, PROTOCOL, Report};
 
 use engine_thread::EngineThread;
+use heartbeat::Heartbeat;
 use inbox::{Inbox, Task};
 pub(crate) use log::FILTER_VARIABLE;
 use outbox::Outbox;
-use pulse::Pulse;
 
-/// First argument of a program that shall be the child: a hidden subcommand.
+/// The hidden subcommand that runs a program as the child process.
 pub const SUBCOMMAND: &str = "engine-host";
 
-/// How long the engine's thread may take to settle once the parent is gone.
-const GRACE: Duration = Duration::from_millis(500);
+/// How long the engine thread may take to finish after the parent is gone.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The program was started by hand, or its standard input cannot be used.
+/// Exit code if standard input is not a socket, as when a person starts the program.
 const EXIT_NOT_A_CHILD: u8 = 2;
 
-/// The parent said something that makes no sense, or the connection broke.
+/// Exit code after an invalid message of the parent or an error of the connection.
 const EXIT_CONNECTION: u8 = 4;
 
-/// Whether these arguments of a program (its name first) ask it to be the child.
-pub fn is_asked_for(arguments: impl IntoIterator<Item = OsString>) -> bool {
+/// Returns true if these arguments (first the name of the program) start the child process.
+pub fn is_child_process(arguments: impl IntoIterator<Item = OsString>) -> bool {
     let first = arguments.into_iter().nth(1);
     first.as_deref() == Some(OsStr::new(SUBCOMMAND))
 }
 
-/// Is the child until the parent is gone, speaking over standard input, which must be a Unix
-/// socket. `engines` are tried in order.
+/// Runs the child process until the parent is gone. Standard input must be a Unix socket to the
+/// parent. `engines` are tried in order.
 ///
-/// The exit code is 0 when the parent ended the connection, 2 when standard input is no socket, and
-/// 4 when the connection failed; the last two say why on standard error.
+/// Returns exit code 0 if the parent closed the connection, 2 if standard input is not a socket,
+/// and 4 if the connection failed. The reason for 2 and 4 is printed to standard error.
 pub fn main(engines: Vec<Box<dyn Engine>>) -> ExitCode {
     log::start();
     limits::apply();
     let stream = match socket_from_stdin() {
         Ok(stream) => stream,
         Err(error) => {
-            say(&format!(
+            print_error(&format!(
                 "error: `{SUBCOMMAND}` is for Transom's own use: standard input must be a socket \
                  to the program that started it ({error})"
             ));
             return ExitCode::from(EXIT_NOT_A_CHILD);
         }
     };
-    // Exit handlers and destructors would free what the engine's thread is using.
-    let leave = || signal_hook::low_level::exit(0);
-    match serve(stream, &engines, leave) {
+    // Exit handlers and destructors would free memory that the engine thread is using.
+    let exit = || signal_hook::low_level::exit(0);
+    match serve(stream, &engines, exit) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("error: {error}"));
+            print_error(&format!("error: {error}"));
             ExitCode::from(EXIT_CONNECTION)
         }
     }
 }
 
-/// Runs the child's loop over `stream` until the parent is gone, on the calling thread.
+/// Runs the loop of the child over `stream` until the parent is gone. The calling thread is the
+/// engine thread.
 ///
-/// `leave` is called, on another thread, when the parent is gone and the engine has not settled
-/// within 0.5 s.
+/// If the engine thread has not finished 0.5 s after the parent is gone, another thread calls
+/// `exit`.
 ///
 /// # Errors
-/// What made the connection unusable, other than its end.
+/// The error that made the connection unusable, other than its end.
 pub fn serve(
     stream: UnixStream,
     engines: &[Box<dyn Engine>],
-    leave: impl FnOnce() + Send,
+    exit: impl FnOnce() + Send,
 ) -> Result<(), FrameError> {
     let shared = Shared {
         inbox: Inbox::default(),
         outbox: Arc::default(),
-        pulse: Pulse::new(),
+        heartbeat: Heartbeat::new(),
     };
-    let of_notices = shared.outbox.clone();
-    let _notices = MemoryNotices::listen(move || of_notices.push(Report::MemoryNotice));
-    let reading = stream.try_clone()?;
-    let (settled, has_settled) = mpsc::channel::<()>();
+    let outbox = shared.outbox.clone();
+    let _listener = MemoryPressureListener::start(move || outbox.push(Report::MemoryNotice));
+    let read_stream = stream.try_clone()?;
+    let (finished, has_finished) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let shared = &shared;
         let reader = scope.spawn(move || {
-            let result = shared.read(reading);
+            let result = shared.read(read_stream);
             shared.inbox.close();
-            if has_settled.recv_timeout(GRACE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                leave();
+            if has_finished.recv_timeout(SETTLE_TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                exit();
             }
             result
         });
         let writer = scope.spawn(move || shared.write(stream));
-        // Somebody is reading along (D098).
-        set_thread_urgency(Urgency::UserInitiated);
+        // A person may be reading the response while it is generated (D098).
+        set_thread_qos(ThreadQos::UserInitiated);
         EngineThread::new(engines, shared).run();
         shared.outbox.close();
-        let written = writer.join().unwrap_or_else(|_| Err(broken("writer")));
-        drop(settled);
-        let read = reader.join().unwrap_or_else(|_| Err(broken("reader")));
+        let written = writer.join().unwrap_or_else(|_| Err(panicked("writer")));
+        drop(finished);
+        let read = reader.join().unwrap_or_else(|_| Err(panicked("reader")));
         read.and(written)
     })
 }
 
-/// What the three threads share.
+/// State that the three threads share.
 struct Shared {
     inbox: Inbox,
     outbox: Arc<Outbox>,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
 }
 
 impl Shared {
-    /// Takes commands until the connection ends.
+    /// Reads and handles commands until the connection ends.
     fn read(&self, stream: UnixStream) -> Result<(), FrameError> {
         let mut frames = FrameReader::new(stream);
         match frames.read()? {
             Some(Command::Hello { protocol: PROTOCOL }) => {}
-            // The parent has our hello too, and says that the program was replaced.
+            // The parent has our hello too and reports that the program was replaced.
             Some(Command::Hello { .. }) | None => return Ok(()),
             Some(_) => {
                 return Err(FrameError::Malformed {
-                    reason: "a hello must come first".to_owned(),
+                    reason: "the first message must be a hello".to_owned(),
                 });
             }
         }
         while let Some(command) = frames.read()? {
-            self.obey(command);
+            self.handle(command);
         }
         Ok(())
     }
 
-    fn obey(&self, command: Command) {
+    fn handle(&self, command: Command) {
         match command {
             Command::Hello { .. } => {}
             Command::Measure { source, limits } => {
@@ -172,17 +173,17 @@ impl Shared {
             Command::Trim { trim } => self.inbox.push(Task::Trim(trim)),
             Command::Unload { state } => self.inbox.push(Task::Unload(state)),
             Command::Ping { nonce } => {
-                // A step may be long, but one that looks for a stop goes on.
-                self.inbox.beat_if_polled(|| self.pulse.beat());
+                // A step may be long, but an engine that checks for a stop within it is not hung.
+                self.inbox.beat_if_polled(|| self.heartbeat.beat());
                 self.outbox.push(Report::Pong {
                     nonce,
-                    silent_seconds: self.pulse.silent_seconds(),
+                    silent_seconds: self.heartbeat.silent_seconds(),
                 });
             }
         }
     }
 
-    /// Sends reports until there are no more, or nobody reads them.
+    /// Sends reports until there are no more, or until the parent is gone.
     fn write(&self, mut stream: UnixStream) -> Result<(), FrameError> {
         let hello = Report::Hello { protocol: PROTOCOL };
         let mut result = frame::write(&mut stream, &hello);
@@ -193,10 +194,10 @@ impl Shared {
         }
         self.outbox.abandon();
         match result {
-            // The reader's thread sees the same end, and decides what it means.
+            // The reader thread sees the same error and handles it.
             Err(FrameError::Io(_)) | Ok(()) => Ok(()),
             Err(error) => {
-                // Nothing more can be said, so the parent must not wait for it.
+                // No report can be sent after this, so the parent must not wait for one.
                 stream.shutdown(std::net::Shutdown::Both)?;
                 Err(error)
             }
@@ -204,18 +205,18 @@ impl Shared {
     }
 }
 
-fn broken(thread: &str) -> FrameError {
+fn panicked(thread: &str) -> FrameError {
     io::Error::other(format!("the {thread} thread panicked")).into()
 }
 
 fn socket_from_stdin() -> io::Result<UnixStream> {
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // Fails on anything that is not a connected Unix socket.
+    // Fails if it is not a connected Unix socket.
     stream.peer_addr()?;
     Ok(stream)
 }
 
-/// A line on standard error, which the parent keeps as last words. Nobody may be listening.
-fn say(line: &str) {
+/// Prints a line to standard error, which the parent reads. Ignores a closed standard error.
+fn print_error(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

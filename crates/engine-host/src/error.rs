@@ -1,45 +1,47 @@
-//! How a worker came to its end.
+//! The reasons why a worker has ended.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a worker is gone. All but [`WorkerEnd::AsTold`] are faults.
+/// Why a worker has ended. All reasons but [`WorkerEnd::Requested`] are faults.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum WorkerEnd {
-    /// It was told to end, and did.
-    #[error("the model's process ended as told")]
-    AsTold,
-    /// It could not be started at all.
+    /// The owner asked it to exit or killed it.
+    #[error("the model's process ended as requested")]
+    #[serde(rename = "as_told")]
+    Requested,
+    /// It could not be started.
     #[error("the model's process could not be started: {reason}")]
     NotStarted {
-        /// The system's reason, with the executable's path.
+        /// The reason, with the path of the program.
         reason: String,
     },
-    /// It died by itself, or somebody killed it.
-    #[error("the model's process ended: {how}{}", said(.last_words))]
+    /// It exited by itself, or another program killed it.
+    #[error("the model's process ended: {how}{}", last_output(.stderr_tail))]
     Died {
         /// `killed by signal 9 (SIGKILL)`, `exit code 3`, ….
         how: String,
-        /// Last lines of its standard error; may be empty.
-        last_words: String,
+        /// The last lines of its standard error; may be empty.
+        #[serde(rename = "last_words")]
+        stderr_tail: String,
     },
-    /// It did not answer the watchdog, and was killed.
+    /// It did not respond to the watchdog and was killed.
     #[error("the model's process did not respond for {seconds} s and was ended")]
     Unresponsive {
-        /// How long nothing was heard.
+        /// Seconds without a response.
         seconds: u64,
     },
-    /// It said something that makes no sense, and was killed.
-    #[error("the model's process spoke out of turn and was ended: {reason}")]
+    /// It sent an invalid or unexpected message and was killed.
+    #[error("the model's process sent an unexpected message and was ended: {reason}")]
     Protocol {
-        /// What it said.
+        /// What was wrong with the message.
         reason: String,
     },
 }
 
-fn said(last_words: &str) -> String {
-    match last_words.trim() {
+fn last_output(stderr_tail: &str) -> String {
+    match stderr_tail.trim() {
         "" => String::new(),
-        words => format!("; its last words: {words}"),
+        lines => format!("; its last output: {lines}"),
     }
 }

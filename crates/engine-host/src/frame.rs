@@ -1,8 +1,8 @@
 //! Frames: a 4-byte little-endian length and that many bytes of JSON.
 //!
-//! The child reads and writes them blocking, the parent's side async; the socket between two
-//! instances uses them too. Rule: a length is believed only up to the reader's limit, and memory is
-//! taken as bytes arrive, not as they are announced.
+//! The child reads and writes frames blocking, the parent async; the socket between two instances
+//! of Transom uses them too. Rule: a length over the limit of the reader is an error, and memory is
+//! allocated as bytes arrive and not for the announced length.
 
 use std::io::{self, Read, Write};
 
@@ -14,26 +14,26 @@ use crate::wire::MAX_FRAME_BYTES;
 
 const HEADER_BYTES: usize = 4;
 
-/// Bytes asked of the socket at a time.
+/// Bytes that are read from the socket at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Why a frame could not be written or read. None can be recovered from: the place of the next
-/// frame is unknown or its reader is gone.
+/// An error while writing or reading a frame. The connection cannot be used after it: the start of
+/// the next frame is unknown, or the reader is gone.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// Longer than any frame may be.
-    #[error("a message of {bytes} bytes is longer than is allowed")]
+    /// The message is longer than the limit.
+    #[error("a message of {bytes} bytes is longer than allowed")]
     TooLong {
-        /// Bytes of the message.
+        /// Length of the message.
         bytes: usize,
     },
     /// The connection ended inside a frame.
     #[error("the connection ended inside a message")]
     Truncated,
-    /// Not a message of this kind.
-    #[error("a message makes no sense: {reason}")]
+    /// The message is not valid JSON or not of the expected type.
+    #[error("a message is not valid: {reason}")]
     Malformed {
-        /// What the parser says.
+        /// The error of the parser.
         reason: String,
     },
     /// The connection failed.
@@ -41,10 +41,10 @@ pub enum FrameError {
     Io(#[from] io::Error),
 }
 
-/// The bytes of `message`'s frame.
+/// Returns the frame of `message`.
 ///
 /// # Errors
-/// [`FrameError::TooLong`], and [`FrameError::Malformed`] for what JSON cannot say.
+/// [`FrameError::TooLong`], and [`FrameError::Malformed`] for values that JSON cannot represent.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let mut frame = vec![0; HEADER_BYTES];
     serde_json::to_writer(&mut frame, message).map_err(malformed)?;
@@ -59,16 +59,16 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
 /// Writes `message` as one frame, blocking.
 ///
 /// # Errors
-/// As [`encode`], and [`FrameError::Io`].
+/// The errors of [`encode`], and [`FrameError::Io`].
 pub fn write<T: Serialize>(to: &mut impl Write, message: &T) -> Result<(), FrameError> {
     to.write_all(&encode(message)?)?;
     Ok(())
 }
 
-/// As [`write()`], async. Not cancel-safe: part of the frame may have been written.
+/// Writes `message` as one frame, async. Not cancel-safe: part of the frame may have been written.
 ///
 /// # Errors
-/// As [`write()`].
+/// The errors of [`write()`].
 pub async fn write_async<T: Serialize>(
     to: &mut (impl AsyncWrite + Unpin),
     message: &T,
@@ -77,7 +77,7 @@ pub async fn write_async<T: Serialize>(
     Ok(())
 }
 
-/// Reads frames, blocking or async by what it reads from.
+/// Reads frames: blocking from a [`Read`], async from an [`AsyncRead`].
 #[derive(Debug)]
 pub struct FrameReader<R> {
     from: R,
@@ -87,7 +87,7 @@ pub struct FrameReader<R> {
 }
 
 impl<R> FrameReader<R> {
-    /// A reader of `from`, which must stand before a frame.
+    /// Creates a reader of `from`, whose next byte must be the first of a frame.
     pub fn new(from: R) -> Self {
         Self {
             from,
@@ -104,10 +104,10 @@ impl<R> FrameReader<R> {
 }
 
 impl<R: Read> FrameReader<R> {
-    /// The next message; `None` when the connection has ended after a whole one.
+    /// Returns the next message; `None` when the connection has ended after a complete message.
     ///
     /// # Errors
-    /// Any [`FrameError`]; nothing may be read after one.
+    /// Any [`FrameError`]. Do not read again after an error.
     pub fn read<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         loop {
             if let Some(message) = self.unread.next_message(self.max_bytes)? {
@@ -124,10 +124,11 @@ impl<R: Read> FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// As [`FrameReader::read`], async and cancel-safe: what was read of a frame is kept.
+    /// Returns the next message like [`FrameReader::read`], but async. Cancel-safe: the part of a
+    /// frame that was read is kept.
     ///
     /// # Errors
-    /// Any [`FrameError`]; nothing may be read after one.
+    /// Any [`FrameError`]. Do not read again after an error.
     pub async fn read_async<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         loop {
             if let Some(message) = self.unread.next_message(self.max_bytes)? {
@@ -141,7 +142,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
-/// Bytes that have arrived and were not yet parsed, from `start` on.
+/// Bytes that have arrived; those from `start` on were not parsed yet.
 #[derive(Debug, Default)]
 struct Unread {
     bytes: Vec<u8>,
@@ -172,13 +173,14 @@ impl Unread {
         };
         let message = serde_json::from_slice(body).map_err(malformed)?;
         self.start += HEADER_BYTES + bytes;
-        // A long frame must not hold its memory for as long as the connection lives.
+        // The buffer of a long frame must not stay for as long as the connection.
         if self.start == self.bytes.len() && self.bytes.capacity() > 2 * CHUNK_BYTES {
             *self = Self::default();
         }
         Ok(Some(message))
     }
 
+    /// Checks that the connection did not end inside a frame.
     fn at_end(&self) -> Result<(), FrameError> {
         if self.start == self.bytes.len() {
             Ok(())

@@ -1,9 +1,10 @@
-//! The process that a model lives in.
+//! Runs a model in a child process.
 //!
-//! The child ([`child`]) runs an engine's blocking loop and speaks [`wire`] messages over a socket
-//! that it got as standard input. The parent's side ([`Worker`]) is async and never blocks its
-//! caller. MLX and Metal end a process on a failed command buffer, and allocators keep memory after
-//! a free; so a model's process ends with its model, and a crash costs one answer.
+//! The child ([`child`]) runs the blocking loop of an engine and exchanges [`wire`] messages over a
+//! socket that is its standard input. The parent's side ([`Worker`]) is async and never blocks its
+//! caller. MLX and Metal end the process after a failed command buffer, and allocators keep memory
+//! after a free. So each model has its own process, which ends with the model, and a crash costs
+//! one response.
 //!
 //! Rule: a process holds one model at most, and nothing is freed before the running job has
 //! settled.
@@ -11,12 +12,12 @@
 pub mod child;
 pub mod error;
 pub mod frame;
-mod kept;
+mod saved_state;
 pub mod wire;
 mod worker;
 
 pub use error::WorkerEnd;
-pub use kept::remove_leftovers;
+pub use saved_state::remove_leftovers;
 #[cfg(feature = "test-support")]
 pub use worker::ThreadWorkers;
-pub use worker::{KillSwitch, Patience, ProcessWorkers, Worker, WorkerReport, Workers};
+pub use worker::{KillSwitch, ProcessWorkers, Timeouts, Worker, WorkerReport, Workers};

@@ -1,31 +1,31 @@
-//! What parent and child say to each other.
+//! The messages between parent and child.
 //!
-//! A frame is a 4-byte little-endian length and that many bytes of JSON. The first frame each way
-//! is a hello with [`PROTOCOL`]; both sides are the same executable, so a mismatch means that it
-//! was replaced while running, and ends the child with a message that says so.
+//! A frame is a 4-byte little-endian length and that many bytes of JSON. The first frame in each
+//! direction is a hello with [`PROTOCOL`]. Both sides are the same executable, so a mismatch means
+//! that it was replaced while running. It ends the child with an error that says so.
 //!
-//! Rule: commands are answered in order, except [`Command::Stop`], [`Command::Trim`] and
-//! [`Command::Ping`], which take effect at once, in mid-job as well.
+//! Rule: commands take effect in order, except [`Command::Stop`], [`Command::Trim`] and
+//! [`Command::Ping`], which take effect at once, even while a job runs.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim, Truncation,
+    EngineError, FinishReason, Truncation, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
+    ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim,
 };
 
-/// Version of the messages in this file. Raised with every change to them.
+/// Version of the messages in this file. Every change to them raises it.
 pub const PROTOCOL: u32 = 6;
 
-/// Longest frame accepted, in bytes: a prompt of any real context, with room.
+/// Longest frame that is accepted, in bytes: more than a prompt of any real context length.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// Names one generation, so that a late word about an earlier one is recognised.
+/// Identifies one generation, so that a late message about an earlier one is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobId(pub u64);
 
-/// What the parent asks of the child.
+/// A message from the parent to the child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
@@ -34,70 +34,72 @@ pub enum Command {
         /// [`PROTOCOL`].
         protocol: u32,
     },
-    /// Answered by [`Report::Measured`].
+    /// Computes the memory that a model needs. The response is [`Report::Measured`].
     Measure {
         /// The model.
         source: ModelSource,
-        /// Bounds of its use.
+        /// Limits of the model, such as its context length.
         limits: Limits,
     },
-    /// Answered by [`Report::LoadProgress`]* and then [`Report::Loaded`] or
-    /// [`Report::LoadFailed`].
+    /// Loads a model. The response is any number of [`Report::LoadProgress`] and then
+    /// [`Report::Loaded`] or [`Report::LoadFailed`].
     Load {
         /// The model.
         source: ModelSource,
-        /// Bounds of its use.
+        /// Limits of the model, such as its context length.
         limits: Limits,
-        /// Where a conversation of it may have been kept. If there is one, it is taken up when the
-        /// model is loaded, and its file is gone whether that succeeds or not.
+        /// Path of the saved KV cache. If the file exists, the child restores it after the load.
+        /// The file is removed whether that succeeds or not.
         state: Option<PathBuf>,
     },
-    /// Answered by [`Report::Event`]* and then [`Report::JobEnded`].
+    /// Generates a response. The child reports any number of [`Report::Event`] and then
+    /// [`Report::JobEnded`].
     Generate {
-        /// The job's name.
+        /// The id of the job.
         job: JobId,
-        /// What to answer, and how.
+        /// The request.
         request: Box<Request>,
     },
-    /// Ends the load (`None`) or this job, after its running step. Without effect on one
-    /// that has ended.
+    /// Stops the load (`None`) or this job after its running step. Has no effect on a job that has
+    /// ended.
     Stop {
         /// The job.
         job: Option<JobId>,
-        /// Why: [`FinishReason::Canceled`] or [`FinishReason::Shed`].
+        /// The reason: [`FinishReason::Canceled`] or [`FinishReason::Shed`].
         reason: FinishReason,
     },
-    /// Answered by [`Report::Trimmed`], after the running job if there is one; spare buffers are
-    /// given back in mid-job.
+    /// Frees memory. The response is [`Report::Trimmed`], after the running job if there is one; a
+    /// running job frees its spare buffers at once.
     Trim {
-        /// How much.
+        /// How much to free.
         trim: Trim,
     },
-    /// Answered by [`Report::Unloaded`]; ends a running load or job first.
+    /// Unloads the model, after stopping a running load or job. The response is
+    /// [`Report::Unloaded`].
     Unload {
-        /// Where to keep the conversation last answered; `None` forgets it. The file is there whole
-        /// or not at all, and failing to write it does not stop the unload.
+        /// Path to which the KV cache is saved; `None` discards it. The file is complete or does
+        /// not exist, and an error while writing it does not stop the unload.
         state: Option<PathBuf>,
     },
-    /// Answered at once by [`Report::Pong`], from another thread than the engine's.
+    /// Gets [`Report::Pong`] at once, from another thread than the engine thread.
     Ping {
-        /// Returned as it is.
+        /// The number that the pong must have.
         nonce: u64,
     },
 }
 
-/// One generation.
+/// A request for one response of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// What to answer.
+    /// The prompt.
     pub prompt: Prompt,
-    /// What to do when it does not fit.
+    /// What to do if the prompt does not fit into the context.
     pub fit: Truncation,
-    /// How to answer.
+    /// Parameters of the generation.
     pub params: GenerationParams,
 }
 
-/// What the child tells the parent.
+/// A message from the child to the parent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub enum Report {
@@ -106,83 +108,82 @@ pub enum Report {
         /// [`PROTOCOL`].
         protocol: u32,
     },
-    /// What a load would need.
+    /// The memory that a load would need.
     Measured {
-        /// The need, from the first engine that supports the files.
+        /// The memory need, from the first engine that supports the files.
         result: Result<MemoryNeed, EngineError>,
     },
-    /// A load goes on. A slow reader gets only the latest.
+    /// Progress of a load. A slow reader gets only the latest.
     LoadProgress {
-        /// How far.
+        /// The progress.
         progress: LoadProgress,
     },
     /// The model is ready.
     Loaded {
-        /// What it is.
+        /// Information about the model.
         info: Box<ModelInfo>,
-        /// What it uses.
+        /// The memory that the model uses.
         memory: MemoryUse,
-        /// The process's footprint in bytes just before the load and now; `None` where the system
-        /// does not tell.
+        /// The footprint of the process just before the load and now; `None` if the system does not
+        /// report it.
         footprint: Option<LoadFootprint>,
-        /// Tokens of the conversation that was taken up; 0 when there was none.
+        /// Tokens of the restored KV cache; 0 if there was none.
         restored_tokens: usize,
     },
-    /// There is no model now.
+    /// The load failed or was stopped, so there is no model.
     LoadFailed {
-        /// Why.
+        /// The reason.
         error: EngineError,
     },
-    /// The running job went on. Never carries [`TokenEvent::Finished`]; a slow reader gets
-    /// consecutive texts of a section joined with the last one's count of tokens, and only the
-    /// latest prefill.
+    /// An event of the running job, but never [`TokenEvent::Finished`]. For a slow reader,
+    /// consecutive texts of a section are joined, with the token count of the last one, and only
+    /// the latest prefill progress is kept.
     Event {
         /// The job.
         job: JobId,
-        /// What happened.
+        /// The event.
         event: TokenEvent,
     },
-    /// The job is over and settled: none of its work is still running.
+    /// The job has ended, and none of its work is still running.
     JobEnded {
         /// The job.
         job: JobId,
         /// How it ended.
         result: Result<JobSummary, EngineError>,
     },
-    /// What a trim gave back.
+    /// The result of a trim.
     Trimmed {
-        /// Bytes let go.
+        /// Bytes that were freed.
         bytes: u64,
-        /// What is used now.
+        /// The memory that the model uses now.
         memory: MemoryUse,
     },
-    /// The model cannot be used any more, because its engine panicked or its backend failed. It
-    /// can only be unloaded. Sent unasked, before the report of the job or trim that broke it.
+    /// The model cannot be used any more, because its engine panicked or its backend failed. It can
+    /// only be unloaded. Sent without a command, before the report of the job or trim that failed.
     Broken {
-        /// What failed. Never holds text of a prompt or an answer.
+        /// The error. Never contains text of a prompt or a response.
         error: EngineError,
     },
-    /// Memory that the process costs the machine now. Sent unasked: before [`Report::JobEnded`] and
-    /// [`Report::Trimmed`], and once some seconds after a load that no job followed.
+    /// The memory footprint of the process now. Sent without a command: before [`Report::JobEnded`]
+    /// and [`Report::Trimmed`], and once some seconds after a load if no job follows.
     Footprint {
         /// Bytes of the whole process.
         bytes: u64,
     },
-    /// The system told the process that memory pressure changed. Sent unasked, on macOS, which tells
-    /// the largest processes first.
+    /// The system notified the process of a change in memory pressure. Sent without a command, only
+    /// on macOS, which notifies the largest processes first.
     MemoryNotice,
-    /// The model is dropped.
+    /// The model was unloaded.
     Unloaded {
-        /// The process's footprint before and after the drop; `None` where the system does not
-        /// tell.
+        /// The footprint of the process before and after the unload; `None` if the system does not
+        /// report it.
         footprint: Option<UnloadFootprint>,
     },
-    /// The answer to a ping.
+    /// The response to a ping.
     Pong {
-        /// The ping's.
+        /// The number of the ping.
         nonce: u64,
-        /// Seconds since the engine's thread last reported or took up anything; 0 while it has
-        /// nothing to do.
+        /// Seconds since the last heartbeat of the engine thread; 0 while it has nothing to do.
         silent_seconds: f64,
     },
 }
@@ -190,28 +191,28 @@ pub enum Report {
 /// A job that ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// Why it ended.
+    /// Why the job ended.
     pub reason: FinishReason,
-    /// What it took.
+    /// Statistics of the job.
     pub stats: Stats,
-    /// What the model uses now.
+    /// The memory that the model uses now.
     pub memory: MemoryUse,
 }
 
-/// Bytes of the process around a load.
+/// The memory footprint of the process before and after a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadFootprint {
-    /// Before the load began.
+    /// Bytes before the load.
     pub before_bytes: u64,
-    /// With the model ready.
+    /// Bytes with the model loaded.
     pub loaded_bytes: u64,
 }
 
-/// Bytes of the process around an unload.
+/// The memory footprint of the process before and after an unload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnloadFootprint {
-    /// With the model still there, its caches in use.
+    /// Bytes with the model and its caches still in memory.
     pub loaded_bytes: u64,
-    /// With the model dropped.
+    /// Bytes after the model was freed.
     pub after_bytes: u64,
 }

@@ -1,9 +1,9 @@
-//! The parent's hold on a worker.
+//! The parent's side: starts workers, sends them commands, and receives their reports.
 
-mod attend;
-mod conversation;
-mod last_words;
 mod process;
+mod protocol;
+mod stderr_tail;
+mod task;
 #[cfg(feature = "test-support")]
 mod thread;
 mod watchdog;
@@ -18,81 +18,84 @@ use crate::wire::{Command, Report};
 pub use process::ProcessWorkers;
 #[cfg(feature = "test-support")]
 pub use thread::ThreadWorkers;
-pub use watchdog::Patience;
+pub use watchdog::Timeouts;
 
-/// Reports that wait for a reader before the child is made to wait, and joins texts.
-const N_WAITING_REPORTS: usize = 64;
+/// Reports that are buffered for a reader. When the buffer is full, the child has to wait and joins
+/// texts.
+const N_BUFFERED_REPORTS: usize = 64;
 
-/// A worker: somewhere to send commands, and somewhere to hear from it.
+/// The channels to a worker, which is a child process that can hold a model.
 ///
-/// Dropping `commands` tells it to end; `reports` then goes on until [`WorkerReport::Gone`].
-/// Dropping both kills it.
+/// Dropping `commands` asks the worker to exit; `reports` then continues until
+/// [`WorkerReport::Exited`]. Dropping both kills the worker.
 #[derive(Debug)]
 pub struct Worker {
-    /// Takes commands; sending never waits. Hellos and pings are the worker's own business.
+    /// Takes commands; sending never waits. Do not send hellos and pings, which are sent
+    /// automatically.
     pub commands: mpsc::UnboundedSender<Command>,
-    /// What it says, in order. Bounded: a reader that lags makes the child join texts.
+    /// Reports of the worker, in order. Bounded: if the reader lags, the child joins texts.
     pub reports: mpsc::Receiver<WorkerReport>,
-    /// Ends it at once, whatever it is doing; [`WorkerReport::Gone`] follows.
+    /// Kills the worker at once, whatever it is doing; [`WorkerReport::Exited`] follows.
     pub kill: KillSwitch,
 }
 
-/// Kills its worker when [`KillSwitch::kill`] is called. Clones are of the same worker.
+/// Kills a worker when [`KillSwitch::kill`] is called. Clones belong to the same worker.
 #[derive(Debug, Clone, Default)]
 pub struct KillSwitch(Arc<Notify>);
 
 impl KillSwitch {
-    /// Ends the worker at once. Without effect on one that is gone.
+    /// Kills the worker at once. Has no effect after it has exited.
     pub fn kill(&self) {
         self.0.notify_one();
     }
 
-    /// Waits for the kill; for workers that are no processes.
+    /// Waits for a call of [`KillSwitch::kill`]; for workers that are not processes.
     #[cfg(feature = "test-support")]
     pub async fn killed(&self) {
         self.0.notified().await;
     }
 }
 
-/// What a worker says, and its end.
+/// A report about a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkerReport {
-    /// It spoke. Hellos and pongs do not get here.
-    Said(Report),
-    /// It was killed, but the system has not ended its process within [`Patience::dying`]: it hangs
-    /// in a driver, or waits for a dead network share. [`WorkerReport::Gone`] follows if it ever ends.
+    /// A message of the worker. Hellos and pongs are not passed on.
+    Message(Report),
+    /// The worker was killed, but the system has not ended its process within [`Timeouts::kill`]:
+    /// it hangs in a driver, or waits for a dead network share. [`WorkerReport::Exited`] follows if
+    /// the process ever ends.
     Stuck {
-        /// Id of the process.
+        /// The process id.
         process_id: u32,
-        /// Why it was killed.
+        /// The reason for the kill.
         end: WorkerEnd,
     },
-    /// It is gone and reaped; nothing follows. Its memory is the system's again.
-    Gone(WorkerEnd),
+    /// The process has exited and was reaped, so its memory is free again. No report follows.
+    Exited(WorkerEnd),
 }
 
-/// Starts workers. The supervisor knows no other way to a model.
+/// Starts workers. The supervisor loads models only through this trait.
 pub trait Workers: Send + Sync + 'static {
-    /// Starts a worker; called within a Tokio runtime, returns at once. A worker that cannot be
-    /// started reports [`WorkerEnd::NotStarted`].
+    /// Starts a worker and returns at once. Must be called within a Tokio runtime. A worker that
+    /// cannot be started reports [`WorkerEnd::NotStarted`].
     fn start(&self) -> Worker;
 }
 
-/// A worker's other ends, for its task.
-struct Ends {
+/// The other ends of the channels of a [`Worker`], for its task.
+struct WorkerChannels {
     commands: mpsc::UnboundedReceiver<Command>,
     reports: mpsc::Sender<WorkerReport>,
     kill: Arc<Notify>,
 }
 
 impl Worker {
-    fn new() -> (Self, Ends) {
-        let (commands, to_attend) = mpsc::unbounded_channel();
-        let (told, reports) = mpsc::channel(N_WAITING_REPORTS);
+    fn new() -> (Self, WorkerChannels) {
+        let (commands, receive_commands) = mpsc::unbounded_channel();
+        let (send_reports, reports) = mpsc::channel(N_BUFFERED_REPORTS);
         let kill = KillSwitch::default();
-        let ends = Ends {
-            commands: to_attend,
-            reports: told,
+        let channels = WorkerChannels {
+            commands: receive_commands,
+            reports: send_reports,
             kill: kill.0.clone(),
         };
         let worker = Self {
@@ -100,6 +103,6 @@ impl Worker {
             reports,
             kill,
         };
-        (worker, ends)
+        (worker, channels)
     }
 }

@@ -1,17 +1,15 @@
-//! Children killed in every phase of their lives, 200 times: each death is told once, nothing stays
-//! behind, and the next worker works.
+//! Kills child processes in every phase, 200 times: each exit is reported once, nothing leaks, and
+//! the next worker works.
 //!
-//! One test in a program of its own, because it counts what the whole process holds.
+//! This is one test in its own program, because it counts the descriptors and children of the whole
+//! process.
 #![cfg(target_os = "linux")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends at the first thing that goes wrong"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
 #[path = "fixtures/engine.rs"]
 mod engine;
-#[path = "fixtures/talk.rs"]
-mod talk;
+#[path = "fixtures/test_worker.rs"]
+mod test_worker;
 
 use rustix::process::{Pid, Signal, kill_process};
 use transom_engine::TokenEvent;
@@ -19,7 +17,7 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Report;
 use transom_signals::own_footprint_bytes;
 
-use talk::{Talk, workers};
+use test_worker::{TestWorker, workers};
 
 const PHASES: [&str; 5] = [
     "answer",
@@ -31,56 +29,58 @@ const PHASES: [&str; 5] = [
 
 const N_ROUNDS: usize = 40;
 
-/// Drives a worker into the phase that its mode names, and kills its process there.
+/// Brings a worker into the phase of `mode` and kills its process there.
 async fn killed_in(mode: &str) -> WorkerEnd {
-    let mut talk = Talk::start(&workers(mode));
-    let id = talk.measure().await;
+    let mut worker = TestWorker::start(&workers(mode));
+    let id = worker.measure().await;
     match mode {
         "hang-in-load" => {
-            talk.send(engine::load());
-            talk.until(|report| matches!(report, Report::LoadProgress { .. }))
+            worker.send(engine::load());
+            worker
+                .until(|report| matches!(report, Report::LoadProgress { .. }))
                 .await;
         }
         "hang-in-prefill" | "hang-in-decode" => {
-            talk.load().await;
-            talk.send(engine::generate(1, "a prompt of more than sixteen tokens"));
-            talk.until(|report| match report {
-                Report::Event { event, .. } => match mode {
-                    "hang-in-prefill" => matches!(event, TokenEvent::Prefill { .. }),
-                    _ => engine::is_text(event),
-                },
-                _ => false,
-            })
-            .await;
+            worker.load().await;
+            worker.send(engine::generate(1, "a prompt of more than sixteen tokens"));
+            worker
+                .until(|report| match report {
+                    Report::Event { event, .. } => match mode {
+                        "hang-in-prefill" => matches!(event, TokenEvent::Prefill { .. }),
+                        _ => engine::is_text(event),
+                    },
+                    _ => false,
+                })
+                .await;
         }
         "hang-in-unload" => {
-            talk.load().await;
-            talk.send(engine::UNLOAD);
+            worker.load().await;
+            worker.send(engine::UNLOAD);
         }
         _ => {}
     }
     let pid = Pid::from_raw(id.try_into().unwrap()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
-    let end = talk.end().await;
-    // Reaped: its id names nothing any more, not even a zombie.
+    let end = worker.end().await;
+    // It was reaped, so it is not even a zombie.
     assert!(!std::path::Path::new(&format!("/proc/{id}")).exists());
     end
 }
 
-async fn answers() {
-    let mut talk = Talk::start(&workers("answer"));
-    talk.load().await;
-    talk.send(engine::generate(1, "hello"));
-    talk.job_end().await.unwrap();
-    assert_eq!(talk.text(), "hello world");
-    assert_eq!(talk.leave().await, WorkerEnd::AsTold);
+async fn check_that_a_worker_works() {
+    let mut worker = TestWorker::start(&workers("answer"));
+    worker.load().await;
+    worker.send(engine::generate(1, "hello"));
+    worker.job_end().await.unwrap();
+    assert_eq!(worker.text(), "hello world");
+    assert_eq!(worker.shut_down().await, WorkerEnd::Requested);
 }
 
 fn n_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Every process, dead or alive, whose parent is this one.
+/// Returns the number of child processes, zombies included.
 fn n_children() -> usize {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -93,22 +93,22 @@ fn n_children() -> usize {
 }
 
 #[tokio::test]
-async fn two_hundred_kills_in_every_phase_leave_nothing_behind() {
+async fn two_hundred_kills_in_all_phases_leak_nothing() {
     let expected = WorkerEnd::Died {
         how: "killed by signal 9 (SIGKILL)".to_owned(),
-        last_words: String::new(),
+        stderr_tail: String::new(),
     };
     for phase in PHASES {
         assert_eq!(killed_in(phase).await, expected, "{phase}");
     }
-    answers().await;
+    check_that_a_worker_works().await;
     let descriptors_before = n_descriptors();
     let footprint_before = own_footprint_bytes().unwrap();
     for round in 0..N_ROUNDS {
         for phase in PHASES {
             assert_eq!(killed_in(phase).await, expected, "{phase}, round {round}");
         }
-        answers().await;
+        check_that_a_worker_works().await;
     }
     assert_eq!(n_descriptors(), descriptors_before);
     assert_eq!(n_children(), 0);

@@ -1,12 +1,9 @@
-//! The child's loop, frame by frame, with the engine's thread held at chosen points.
+//! The loop of the child, frame by frame, with the engine thread paused at chosen points.
 //!
-//! Rule: nothing here waits for a time. A ping that is answered proves that the reader's thread has
-//! obeyed everything sent before it.
+//! Rule: no test waits for a time. A pong proves that the reader thread has handled everything that
+//! was sent before the ping.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends at the first thing that goes wrong"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
 #[path = "fixtures/engine.rs"]
 mod engine;
@@ -22,44 +19,44 @@ use transom_engine_host::frame::{self, FrameReader};
 use transom_engine_host::wire::{Command, JobId, JobSummary, PROTOCOL, Report};
 use transom_engine_host::{ThreadWorkers, WorkerEnd, WorkerReport, Workers};
 
-use engine::Scripted;
+use engine::ModeEngine;
 
-/// A child on a thread, and the parent's end of its socket.
-struct Served {
+/// The loop of a child on a thread, and the parent's end of its socket.
+struct TestChild {
     stream: UnixStream,
     frames: FrameReader<UnixStream>,
     thread: JoinHandle<()>,
 }
 
-impl Served {
-    fn start(engine: Scripted) -> Self {
-        let (near, far) = UnixStream::pair().unwrap();
+impl TestChild {
+    fn start(engine: ModeEngine) -> Self {
+        let (parent_end, child_end) = UnixStream::pair().unwrap();
         let thread = std::thread::spawn(move || {
             let engines: [Box<dyn Engine>; 1] = [Box::new(engine)];
-            child::serve(far, &engines, || {}).unwrap();
+            child::serve(child_end, &engines, || {}).unwrap();
         });
-        let mut served = Self {
-            frames: FrameReader::new(near.try_clone().unwrap()),
-            stream: near,
+        let mut child = Self {
+            frames: FrameReader::new(parent_end.try_clone().unwrap()),
+            stream: parent_end,
             thread,
         };
-        served.send(&Command::Hello { protocol: PROTOCOL });
-        assert_eq!(served.next(), Report::Hello { protocol: PROTOCOL });
-        served
+        child.send(&Command::Hello { protocol: PROTOCOL });
+        assert_eq!(child.next(), Report::Hello { protocol: PROTOCOL });
+        child
     }
 
-    fn loaded(engine: Scripted) -> Self {
-        let mut served = Self::start(engine);
-        served.send(&engine::load());
-        served.until(|report| matches!(report, Report::Loaded { .. }));
-        served
+    fn loaded(engine: ModeEngine) -> Self {
+        let mut child = Self::start(engine);
+        child.send(&engine::load());
+        child.until(|report| matches!(report, Report::Loaded { .. }));
+        child
     }
 
     fn send(&mut self, command: &Command) {
         frame::write(&mut self.stream, command).unwrap();
     }
 
-    /// The next report, but for those that come unasked.
+    /// Returns the next report, except those that are sent without a command.
     fn next(&mut self) -> Report {
         loop {
             match self.frames.read().unwrap().expect("a report") {
@@ -69,45 +66,46 @@ impl Served {
         }
     }
 
-    /// All reports up to the first that `is_it`, which is the last.
-    fn until(&mut self, is_it: impl Fn(&Report) -> bool) -> Vec<Report> {
+    /// Returns all reports up to the first one that matches.
+    fn until(&mut self, predicate: impl Fn(&Report) -> bool) -> Vec<Report> {
         let mut reports = vec![self.next()];
-        while !reports.last().is_some_and(&is_it) {
+        while !reports.last().is_some_and(&predicate) {
             reports.push(self.next());
         }
         reports
     }
 
-    /// Returns once everything sent so far was obeyed or queued; what was said meanwhile.
-    fn obeyed(&mut self) -> Vec<Report> {
+    /// Waits until everything sent so far was handled or queued. Returns the reports until then.
+    fn ping(&mut self) -> Vec<Report> {
         self.send(&Command::Ping { nonce: 7 });
         let mut reports = self.until(|report| matches!(report, Report::Pong { nonce: 7, .. }));
         reports.pop();
         reports
     }
 
-    fn leave(self) {
+    fn shut_down(self) {
         self.stream.shutdown(std::net::Shutdown::Write).unwrap();
         self.thread.join().unwrap();
     }
 }
 
-/// Holds the engine's thread after each event that `holds`, until it is let go.
-fn gate(
+/// Creates an engine whose thread pauses after each event for which `pauses_at` is true. Returns a
+/// channel that tells of a pause, and one whose drop resumes it.
+fn pausing_engine(
     mode: &str,
-    holds: impl Fn(&TokenEvent) -> bool + Send + Sync + 'static,
-) -> (Scripted, Receiver<()>, Sender<()>) {
+    pauses_at: impl Fn(&TokenEvent) -> bool + Send + Sync + 'static,
+) -> (ModeEngine, Receiver<()>, Sender<()>) {
     let (reached, is_reached) = channel();
-    let (let_go, may_go) = channel();
-    let may_go = Mutex::new(may_go);
-    let engine = Scripted::hooked(mode, move |event| {
-        if event.is_some_and(&holds) {
-            // The test may be over.
+    let (resume, resumed) = channel();
+    let resumed = Mutex::new(resumed);
+    let engine = ModeEngine::hooked(mode, move |event| {
+        if event.is_some_and(&pauses_at) {
+            // Fails if the test has ended.
             let _ = reached.send(());
-            let _ = may_go.lock().unwrap().recv();
+            let _ = resumed.lock().unwrap().recv();
         }
     });
-    (engine, is_reached, let_go)
+    (engine, is_reached, resume)
 }
 
 fn stop(job: u64, reason: FinishReason) -> Command {
@@ -128,84 +126,81 @@ fn is_job_end(report: &Report) -> bool {
     matches!(report, Report::JobEnded { .. })
 }
 
-/// The answer ends with the token that was being computed.
+/// The response ends with the token that was being computed.
 #[test]
 fn a_cancel_takes_effect_within_one_token() {
-    let (engine, is_reached, let_go) = gate("endless", engine::is_text);
-    let mut served = Served::loaded(engine);
-    served.send(&engine::generate(1, "hello"));
+    let (engine, is_reached, resume) = pausing_engine("endless", engine::is_text);
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::generate(1, "hello"));
     is_reached.recv().unwrap();
-    served.send(&stop(1, FinishReason::Canceled));
-    served.obeyed();
-    drop(let_go);
-    let summary = summary(&served.until(is_job_end));
+    child.send(&stop(1, FinishReason::Canceled));
+    child.ping();
+    drop(resume);
+    let summary = summary(&child.until(is_job_end));
     assert_eq!(summary.reason, FinishReason::Canceled);
     assert_eq!(summary.stats.generated_tokens, 1);
-    served.leave();
+    child.shut_down();
 }
 
 #[test]
 fn a_shed_takes_effect_within_one_prefill_chunk() {
     let is_prefill = |event: &TokenEvent| matches!(event, TokenEvent::Prefill { .. });
-    let (engine, is_reached, let_go) = gate("endless", is_prefill);
-    let mut served = Served::loaded(engine);
-    served.send(&engine::generate(1, &"x".repeat(160)));
+    let (engine, is_reached, resume) = pausing_engine("endless", is_prefill);
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::generate(1, &"x".repeat(160)));
     is_reached.recv().unwrap();
-    served.send(&stop(1, FinishReason::Shed));
-    served.obeyed();
-    drop(let_go);
-    let summary = summary(&served.until(is_job_end));
+    child.send(&stop(1, FinishReason::Shed));
+    child.ping();
+    drop(resume);
+    let summary = summary(&child.until(is_job_end));
     assert_eq!(summary.reason, FinishReason::Shed);
     assert_eq!(summary.stats.generated_tokens, 0);
     assert!(
         is_reached.try_recv().is_err(),
         "a second chunk was computed"
     );
-    served.leave();
+    child.shut_down();
 }
 
 #[test]
-fn a_stop_of_an_ended_job_is_harmless() {
-    let mut served = Served::loaded(Scripted::new("answer"));
-    served.send(&engine::generate(1, "hello"));
-    served.until(is_job_end);
-    served.send(&stop(1, FinishReason::Canceled));
-    served.send(&engine::generate(2, "hello"));
-    let summary = summary(&served.until(is_job_end));
+fn a_stop_of_an_ended_job_is_ignored() {
+    let mut child = TestChild::loaded(ModeEngine::new("answer"));
+    child.send(&engine::generate(1, "hello"));
+    child.until(is_job_end);
+    child.send(&stop(1, FinishReason::Canceled));
+    child.send(&engine::generate(2, "hello"));
+    let summary = summary(&child.until(is_job_end));
     assert_eq!(summary.reason, FinishReason::Stop);
     assert_eq!(summary.stats.generated_tokens, 2);
-    served.leave();
+    child.shut_down();
 }
 
 #[test]
-fn a_job_that_is_stopped_before_it_begins_ends_with_its_reason_and_nothing_done() {
-    let (engine, is_reached, let_go) = gate("answer", engine::is_text);
-    let mut served = Served::loaded(engine);
-    served.send(&engine::generate(1, "hello"));
+fn a_job_that_is_stopped_in_the_queue_ends_with_the_reason() {
+    let (engine, is_reached, resume) = pausing_engine("answer", engine::is_text);
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::generate(1, "hello"));
     is_reached.recv().unwrap();
-    served.send(&engine::generate(2, "hello"));
-    served.send(&stop(2, FinishReason::Shed));
-    served.obeyed();
-    drop(let_go);
-    assert_eq!(
-        summary(&served.until(is_job_end)).reason,
-        FinishReason::Stop
-    );
-    let reports = served.until(is_job_end);
+    child.send(&engine::generate(2, "hello"));
+    child.send(&stop(2, FinishReason::Shed));
+    child.ping();
+    drop(resume);
+    assert_eq!(summary(&child.until(is_job_end)).reason, FinishReason::Stop);
+    let reports = child.until(is_job_end);
     assert_eq!(reports.len(), 1);
     assert_eq!(summary(&reports).reason, FinishReason::Shed);
     assert_eq!(summary(&reports).stats, Default::default());
-    served.leave();
+    child.shut_down();
 }
 
 /// Nothing is freed before the running job has settled.
 #[test]
-fn an_unload_in_mid_answer_settles_before_the_model_is_dropped() {
+fn an_unload_during_a_response_ends_the_job_before_the_model_is_dropped() {
     let (log, entries) = channel();
     let (reached, is_reached) = channel();
-    let (let_go, may_go) = channel::<()>();
-    let may_go = Mutex::new(may_go);
-    let engine = Scripted::hooked("endless", move |event| {
+    let (resume, resumed) = channel::<()>();
+    let resumed = Mutex::new(resumed);
+    let engine = ModeEngine::hooked("endless", move |event| {
         let entry = match event {
             Some(TokenEvent::Finished { .. }) => "finished",
             Some(_) => "event",
@@ -214,77 +209,80 @@ fn an_unload_in_mid_answer_settles_before_the_model_is_dropped() {
         log.send(entry).unwrap();
         if event.is_some_and(engine::is_text) {
             reached.send(()).unwrap();
-            let _ = may_go.lock().unwrap().recv();
+            let _ = resumed.lock().unwrap().recv();
         }
     });
-    let mut served = Served::loaded(engine);
-    served.send(&engine::generate(1, "hello"));
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::generate(1, "hello"));
     is_reached.recv().unwrap();
-    served.send(&engine::UNLOAD);
-    served.obeyed();
-    drop(let_go);
-    let reports = served.until(|report| matches!(report, Report::Unloaded { .. }));
+    child.send(&engine::UNLOAD);
+    child.ping();
+    drop(resume);
+    let reports = child.until(|report| matches!(report, Report::Unloaded { .. }));
     let job_end = reports.iter().position(is_job_end);
     assert_eq!(job_end, Some(reports.len() - 2));
     let entries: Vec<&str> = entries.try_iter().collect();
     assert!(entries.ends_with(&["finished", "dropped"]), "{entries:?}");
-    served.leave();
+    child.shut_down();
 }
 
 #[test]
-fn commands_are_answered_in_order() {
-    let (engine, is_reached, let_go) = gate("answer", engine::is_text);
-    let mut served = Served::loaded(engine);
-    served.send(&engine::generate(1, "hello"));
+fn commands_take_effect_in_order() {
+    let (engine, is_reached, resume) = pausing_engine("answer", engine::is_text);
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::generate(1, "hello"));
     is_reached.recv().unwrap();
-    served.send(&Command::Trim {
+    child.send(&Command::Trim {
         trim: Trim::Everything,
     });
-    served.send(&engine::generate(2, "hello"));
-    served.send(&Command::Trim {
+    child.send(&engine::generate(2, "hello"));
+    child.send(&Command::Trim {
         trim: Trim::KeepConversation,
     });
-    served.obeyed();
-    drop(let_go);
-    let mut answers = Vec::new();
-    while answers.len() < 4 {
-        match served.next() {
-            Report::JobEnded { job, .. } => answers.push(format!("{job:?}")),
-            Report::Trimmed { bytes, .. } => answers.push(format!("trimmed {bytes}")),
+    child.ping();
+    drop(resume);
+    let mut responses = Vec::new();
+    while responses.len() < 4 {
+        match child.next() {
+            Report::JobEnded { job, .. } => responses.push(format!("{job:?}")),
+            Report::Trimmed { bytes, .. } => responses.push(format!("trimmed {bytes}")),
             _ => {}
         }
     }
-    assert_eq!(answers, ["JobId(1)", "trimmed 7", "JobId(2)", "trimmed 0"]);
-    served.leave();
+    assert_eq!(
+        responses,
+        ["JobId(1)", "trimmed 7", "JobId(2)", "trimmed 0"]
+    );
+    child.shut_down();
 }
 
 #[test]
-fn a_process_loads_once_even_if_the_model_is_gone() {
-    let mut served = Served::loaded(Scripted::new("answer"));
-    served.send(&engine::UNLOAD);
-    served.until(|report| matches!(report, Report::Unloaded { .. }));
-    served.send(&engine::load());
-    assert!(matches!(served.next(), Report::LoadFailed { .. }));
-    served.send(&engine::generate(1, "hello"));
+fn a_process_loads_one_model_even_after_an_unload() {
+    let mut child = TestChild::loaded(ModeEngine::new("answer"));
+    child.send(&engine::UNLOAD);
+    child.until(|report| matches!(report, Report::Unloaded { .. }));
+    child.send(&engine::load());
+    assert!(matches!(child.next(), Report::LoadFailed { .. }));
+    child.send(&engine::generate(1, "hello"));
     assert!(matches!(
-        served.next(),
+        child.next(),
         Report::JobEnded { result: Err(_), .. }
     ));
-    served.leave();
+    child.shut_down();
 }
 
 #[test]
-fn a_process_whose_load_failed_may_load_another_form_of_the_model() {
-    let mut served = Served::start(Scripted::new("answer"));
-    served.send(&engine::load_of(engine::FOREIGN, None));
-    served.until(|report| matches!(report, Report::LoadFailed { .. }));
-    served.send(&engine::load());
-    served.until(|report| matches!(report, Report::Loaded { .. }));
-    served.leave();
+fn a_process_whose_load_failed_can_load_another_variant() {
+    let mut child = TestChild::start(ModeEngine::new("answer"));
+    child.send(&engine::load_of(engine::UNSUPPORTED_MODEL, None));
+    child.until(|report| matches!(report, Report::LoadFailed { .. }));
+    child.send(&engine::load());
+    child.until(|report| matches!(report, Report::Loaded { .. }));
+    child.shut_down();
 }
 
 #[test]
-fn a_running_load_is_stopped_by_its_own_stop_or_an_unload() {
+fn a_running_load_is_stopped_by_a_stop_or_an_unload() {
     for stop in [
         Command::Stop {
             job: None,
@@ -292,52 +290,52 @@ fn a_running_load_is_stopped_by_its_own_stop_or_an_unload() {
         },
         engine::UNLOAD,
     ] {
-        let mut served = Served::start(Scripted::new("slow-load"));
-        served.send(&engine::load());
-        served.until(|report| matches!(report, Report::LoadProgress { .. }));
-        served.send(&stop);
-        let reports = served.until(|report| matches!(report, Report::LoadFailed { .. }));
-        let cancelled = Report::LoadFailed {
+        let mut child = TestChild::start(ModeEngine::new("slow-load"));
+        child.send(&engine::load());
+        child.until(|report| matches!(report, Report::LoadProgress { .. }));
+        child.send(&stop);
+        let reports = child.until(|report| matches!(report, Report::LoadFailed { .. }));
+        let canceled = Report::LoadFailed {
             error: EngineError::Canceled,
         };
-        assert_eq!(reports.last(), Some(&cancelled));
-        served.leave();
+        assert_eq!(reports.last(), Some(&canceled));
+        child.shut_down();
     }
 }
 
 #[test]
-fn a_parent_that_is_gone_stops_the_job_and_drops_the_model() {
+fn the_end_of_the_parent_stops_the_job_and_drops_the_model() {
     let dropped = Arc::new(Mutex::new(false));
-    let told = dropped.clone();
-    let engine = Scripted::hooked("endless", move |event| {
+    let is_dropped = dropped.clone();
+    let engine = ModeEngine::hooked("endless", move |event| {
         if event.is_none() {
-            *told.lock().unwrap() = true;
+            *is_dropped.lock().unwrap() = true;
         }
     });
-    let mut served = Served::loaded(engine);
-    served.send(&engine::generate(1, "hello"));
-    served.leave();
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::generate(1, "hello"));
+    child.shut_down();
     assert!(*dropped.lock().unwrap());
 }
 
-/// The engine says everything and ends its job while nobody reads a word of it.
+/// The engine ends its job while nobody reads its reports.
 #[test]
 fn the_engine_never_waits_for_a_reader() {
-    let (told, is_told) = channel();
-    let engine = Scripted::hooked("flat:300000", move |event| {
+    let (finished, is_finished) = channel();
+    let engine = ModeEngine::hooked("flat:300000", move |event| {
         if matches!(event, Some(TokenEvent::Finished { .. })) {
-            told.send(()).unwrap();
+            finished.send(()).unwrap();
         }
     });
-    let mut served = Served::loaded(engine);
-    served.send(&engine::generate(1, "hello"));
-    is_told.recv().unwrap();
-    let reports = served.until(is_job_end);
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::generate(1, "hello"));
+    is_finished.recv().unwrap();
+    let reports = child.until(is_job_end);
     let text: String = reports.iter().filter_map(text).collect();
     let expected: String = (0..300_000).map(|n| format!("{n} ")).collect();
     assert!(text == expected);
     assert!(reports.len() < 50_000, "{} reports", reports.len());
-    served.leave();
+    child.shut_down();
 }
 
 fn text(report: &Report) -> Option<&str> {
@@ -351,20 +349,20 @@ fn text(report: &Report) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn a_worker_on_a_thread_answers_leaves_and_can_be_killed() {
-    let workers = ThreadWorkers::new(|| vec![Box::new(Scripted::new("answer"))]);
+async fn a_worker_on_a_thread_generates_exits_and_can_be_killed() {
+    let workers = ThreadWorkers::new(|| vec![Box::new(ModeEngine::new("answer"))]);
     let mut worker = workers.start();
     worker.commands.send(engine::load()).unwrap();
     worker.commands.send(engine::generate(1, "hello")).unwrap();
     loop {
         match worker.reports.recv().await {
-            Some(WorkerReport::Said(report)) if is_job_end(&report) => break,
-            Some(WorkerReport::Said(_)) => {}
+            Some(WorkerReport::Message(report)) if is_job_end(&report) => break,
+            Some(WorkerReport::Message(_)) => {}
             other => panic!("{other:?}"),
         }
     }
     drop(worker.commands);
-    let end = WorkerReport::Gone(WorkerEnd::AsTold);
+    let end = WorkerReport::Exited(WorkerEnd::Requested);
     assert_eq!(worker.reports.recv().await, Some(end.clone()));
 
     let mut worker = workers.start();

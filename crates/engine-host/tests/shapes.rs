@@ -1,15 +1,14 @@
-//! Messages between a program and its model processes have the shapes that the number of the
-//! protocol stands for.
+//! The JSON of the messages between parent and child does not change without a new protocol number.
 //!
-//! Rule: each kind of message is here. The matches without a wildcard are there so that a new one
-//! does not compile until it is added.
+//! Rule: every kind of message is here. The matches have no wildcard, so a new kind does not
+//! compile until it is added.
 
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
+    ChatPrompt, EngineError, FinishReason, Truncation, GenerationParams, Limits, LoadProgress, MemoryNeed,
     MemoryUse, Message, ModelInfo, ModelSource, Prompt, Role, SamplingParams, Section, Stats,
-    TokenEvent, Trim, Truncation,
+    TokenEvent, Trim,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -231,7 +230,7 @@ fn reports() -> Vec<Report> {
 }
 
 #[test]
-fn messages_between_processes_change_only_with_the_protocol() {
+fn messages_between_processes_change_only_with_the_protocol_number() {
     let (commands, reports) = (commands(), reports());
     let shapes: Vec<Value> = (commands.iter().map(shape))
         .chain(reports.iter().map(shape))

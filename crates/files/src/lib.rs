@@ -1,8 +1,8 @@
-//! Reads files and text that others wrote without trusting them.
+//! Safe access to untrusted files and text.
 //!
 //! A model folder may come from anywhere, so a file in it may be a FIFO that blocks forever, a link
-//! to an endless device, or far too long. [`open`] and [`read`] return an error for these. [`visible`]
-//! makes text from such a file safe to show.
+//! to an endless device, or far too long. [`open`] and [`read`] return an error for these.
+//! [`visible`] makes text from such a file safe to show.
 //!
 //! The errors are [`io::Error`]s without the path, like those of [`std::fs`]: callers add it.
 
@@ -50,16 +50,16 @@ pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
 }
 
-/// Returns the bytes that the files below `folder` take on the disk, without holes and without what
-/// links point to; 0 where there is no folder.
-pub fn taken_bytes(folder: &Path) -> u64 {
+/// Returns the bytes that the files below `folder` use on the disk. Holes and the targets of links
+/// do not count. Returns 0 if there is no folder.
+pub fn disk_usage_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let taken = entries.map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => taken_bytes(&entry.path()),
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => disk_usage_bytes(&entry.path()),
         Ok(metadata) => metadata.blocks().saturating_mul(512),
         Err(_) => 0,
     });
-    taken.fold(0, u64::saturating_add)
+    bytes.fold(0, u64::saturating_add)
 }
 
 /// Creates a folder that only this user can enter, and its parents. An existing folder keeps its
@@ -72,8 +72,8 @@ pub fn create_private_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Lets this process and its children create files and folders for this user only, whatever the
-/// umask that it was started with. To be called first, before there is another thread.
-#[expect(unsafe_code, reason = "the system's call has no safe form")]
+/// umask that it was started with. Must be called first, before another thread starts.
+#[expect(unsafe_code, reason = "the system call has no safe form")]
 pub fn make_new_files_private() {
     // SAFETY: the call takes a number, cannot fail and touches no memory.
     unsafe { libc::umask(0o077) };
@@ -98,12 +98,12 @@ fn read_from(file: File, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 fn check_regular(metadata: &Metadata) -> io::Result<()> {
-    let what = match metadata {
+    let reason = match metadata {
         file if file.is_file() => return Ok(()),
         folder if folder.is_dir() => "is a folder",
         _ => "is not a regular file",
     };
-    Err(io::Error::new(ErrorKind::InvalidInput, what))
+    Err(io::Error::new(ErrorKind::InvalidInput, reason))
 }
 
 #[cfg(test)]
@@ -158,26 +158,26 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_takes_what_its_files_take_without_holes_and_links() {
+    fn disk_usage_counts_files_without_holes_and_links() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        assert_eq!(taken_bytes(&at("none")), 0);
+        assert_eq!(disk_usage_bytes(&at("none")), 0);
         fs::create_dir(at("below")).unwrap();
-        let empty = taken_bytes(folder.path());
+        let empty = disk_usage_bytes(folder.path());
         File::create(at("hole")).unwrap().set_len(1 << 30).unwrap();
         symlink(folder.path(), at("below/round")).unwrap();
-        assert!(taken_bytes(folder.path()) < empty + (1 << 20));
+        assert!(disk_usage_bytes(folder.path()) < empty + (1 << 20));
         File::create(at("below/full"))
             .and_then(|mut file| {
                 file.write_all(&vec![1; 2 << 20])?;
                 file.sync_all()
             })
             .unwrap();
-        assert!(taken_bytes(folder.path()) >= empty + (2 << 20));
+        assert!(disk_usage_bytes(folder.path()) >= empty + (2 << 20));
     }
 
     #[test]
-    fn a_file_longer_than_it_said_ends_at_the_limit() {
+    fn a_growing_file_is_read_only_to_the_limit() {
         // A pipe has the length zero and more to read, like a file that grows.
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"12345").unwrap();

@@ -1,4 +1,4 @@
-//! Text that others wrote, made safe to show in a terminal or a title.
+//! Makes untrusted text safe to show in a terminal or a window title.
 
 use std::borrow::Cow;
 

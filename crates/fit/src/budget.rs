@@ -1,10 +1,10 @@
 //! The memory budget of a machine, and whether one more model fits into it.
 //!
-//! Unified memory is one pool: weights, KV caches, activations and droppable caches all count, and
-//! so do the system and other programs. The budget is the least of what the GPU keeps in use
-//! without slowing down, less a reserve, and of the memory less the system's headroom. The user's
-//! figure replaces both, up or down (they may have raised the GPU's limit), but leaves the system
-//! its least headroom whatever it says.
+//! Unified memory is one pool: weights, KV caches, activations and other caches all count, and so
+//! do the system and other programs. The budget is the lower of two values: the working set of the
+//! GPU less a reserve, and the memory less the headroom of the system. A budget that the user has
+//! set replaces both, and may be higher (the user may have raised the limit of the GPU) or lower,
+//! but always leaves the minimum headroom to the system.
 
 #[cfg(test)]
 mod tests;
@@ -13,44 +13,46 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::{CONTEXT_STEP, LEAST_CONTEXT, MemoryNeed};
+use crate::{CONTEXT_STEP, MIN_CONTEXT, MemoryNeed};
 
 const GIB: u64 = 1 << 30;
 
-/// Of the GPU's working set, what other programs' windows need.
+/// The part of the GPU working set that the windows of other programs need.
 const WORKING_SET_RESERVE_BYTES: u64 = GIB / 2;
 
-/// Bytes that models may use together.
+/// The bytes that all models may use together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
-    /// The least of the bounds.
+    /// The lowest of the bounds.
     pub total_bytes: u64,
-    /// What it follows from.
+    /// The bounds from which the total follows.
     pub bounds: Vec<Bound>,
 }
 
 /// One of the bounds of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bound {
-    /// What has this bound.
+    /// The kind of bound.
     #[serde(rename = "what")]
     pub kind: BoundKind,
-    /// How much there is.
-    pub of_bytes: u64,
-    /// How much of it is left to the system and other programs.
-    pub kept_bytes: u64,
-    /// The rest, which is left to models.
+    /// Bytes that exist.
+    #[serde(rename = "of_bytes")]
+    pub capacity_bytes: u64,
+    /// Bytes of these that are reserved for the system and other programs.
+    #[serde(rename = "kept_bytes")]
+    pub reserved_bytes: u64,
+    /// The remaining bytes, which models may use.
     pub bytes: u64,
 }
 
-/// What bounds a budget. Shown and written as people call it.
+/// What limits a budget. Displayed and serialized as readable text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoundKind {
-    /// The memory.
+    /// The memory of the machine.
     Memory,
-    /// What the GPU keeps in use without slowing down.
+    /// The bytes that the GPU can use without slowing down.
     WorkingSet,
-    /// The user's own figure.
+    /// The budget that the user has set.
     Setting,
 }
 
@@ -70,45 +72,45 @@ impl Serialize for BoundKind {
     }
 }
 
-/// Whether a model fits.
+/// Whether a model fits into a memory budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// As things are.
+pub enum MemoryFit {
+    /// Fits next to the loaded models.
     Fits,
-    /// Once models that can be unloaded are.
+    /// Fits after unloading models that can be unloaded.
     FitsAfterEviction,
-    /// With this many tokens of context, fewer than was asked for, once models that can be
-    /// unloaded are.
+    /// Fits with this context length, which is shorter than requested, after unloading models that
+    /// can be unloaded.
     FitsWithContext(usize),
-    /// Not within the budget.
-    TooLarge {
-        /// Tokens of context with which it would fit after all: fewer than are chosen without
-        /// asking a person.
+    /// Does not fit into the budget.
+    DoesNotFit {
+        /// The context length with which it would fit. It is shorter than [`MIN_CONTEXT`], so only
+        /// the user may choose it.
         context_that_fits: Option<usize>,
     },
 }
 
 impl Budget {
-    /// Returns the budget of a machine by its memory, the working set of a GPU that shares the
-    /// memory, and the user's own figure, if there are any.
+    /// Returns the budget of a machine from its memory, the working set of a GPU that shares this
+    /// memory, and the setting of the user, if there are any.
     pub fn new(memory_bytes: u64, working_set_bytes: Option<u64>, setting: Option<u64>) -> Self {
-        let bound = |kind, of_bytes: u64, kept_bytes| Bound {
+        let bound = |kind, capacity_bytes: u64, reserved_bytes| Bound {
             kind,
-            of_bytes,
-            kept_bytes,
-            bytes: of_bytes.saturating_sub(kept_bytes),
+            capacity_bytes,
+            reserved_bytes,
+            bytes: capacity_bytes.saturating_sub(reserved_bytes),
         };
-        let of_memory = |headroom| bound(BoundKind::Memory, memory_bytes, headroom);
+        let memory_bound = |headroom| bound(BoundKind::Memory, memory_bytes, headroom);
         let bounds: Vec<Bound> = match setting {
-            Some(wanted) => vec![
-                bound(BoundKind::Setting, wanted, 0),
-                of_memory(least_headroom_bytes(memory_bytes)),
+            Some(requested) => vec![
+                bound(BoundKind::Setting, requested, 0),
+                memory_bound(min_headroom_bytes(memory_bytes)),
             ],
             None => {
-                let of_gpu = working_set_bytes
+                let gpu_bound = working_set_bytes
                     .map(|bytes| bound(BoundKind::WorkingSet, bytes, WORKING_SET_RESERVE_BYTES));
-                let of_memory = of_memory(headroom_bytes(memory_bytes));
-                [of_memory].into_iter().chain(of_gpu).collect()
+                let memory_bound = memory_bound(headroom_bytes(memory_bytes));
+                [memory_bound].into_iter().chain(gpu_bound).collect()
             }
         };
         let total_bytes = bounds.iter().map(|bound| bound.bytes).min();
@@ -119,48 +121,51 @@ impl Budget {
     }
 }
 
-/// Decides whether a model with this `need` fits into `budget_bytes` beside `in_use_bytes`, which
-/// other models take, and of which `evictable_bytes` could be freed.
-pub fn decide(
+/// Returns whether a model with this `need` fits into `budget_bytes`. Other models use
+/// `in_use_bytes`, of which `evictable_bytes` can be freed.
+pub fn memory_fit(
     budget_bytes: u64,
     need: &MemoryNeed,
     in_use_bytes: u64,
     evictable_bytes: u64,
-) -> Verdict {
-    let wanted = need.total_bytes();
-    if in_use_bytes.saturating_add(wanted) <= budget_bytes {
-        return Verdict::Fits;
+) -> MemoryFit {
+    let needed = need.total_bytes();
+    if in_use_bytes.saturating_add(needed) <= budget_bytes {
+        return MemoryFit::Fits;
     }
-    let staying = in_use_bytes.saturating_sub(evictable_bytes);
-    if staying.saturating_add(wanted) <= budget_bytes {
-        return Verdict::FitsAfterEviction;
+    let not_evictable = in_use_bytes.saturating_sub(evictable_bytes);
+    if not_evictable.saturating_add(needed) <= budget_bytes {
+        return MemoryFit::FitsAfterEviction;
     }
-    match context_within(need, budget_bytes.saturating_sub(staying)) {
-        Some(tokens) if tokens >= LEAST_CONTEXT as usize => Verdict::FitsWithContext(tokens),
-        context_that_fits => Verdict::TooLarge { context_that_fits },
+    match context_that_fits_in(need, budget_bytes.saturating_sub(not_evictable)) {
+        Some(tokens) if tokens >= MIN_CONTEXT as usize => MemoryFit::FitsWithContext(tokens),
+        context_that_fits => MemoryFit::DoesNotFit { context_that_fits },
     }
 }
 
-/// What the system and other programs keep in any case: 2 GB, or half of a very small memory.
-fn least_headroom_bytes(memory_bytes: u64) -> u64 {
+/// Returns the minimum headroom of the system and other programs: 2 GB, or half of a very small
+/// memory.
+fn min_headroom_bytes(memory_bytes: u64) -> u64 {
     (2 * GIB).min(memory_bytes / 2)
 }
 
-/// What the system and other programs keep by default: a quarter of the memory, within 2 and 4 GB.
+/// Returns the default headroom of the system and other programs: a quarter of the memory, but
+/// between 2 and 4 GB.
 fn headroom_bytes(memory_bytes: u64) -> u64 {
     let quarter = memory_bytes / 4;
-    quarter.clamp(least_headroom_bytes(memory_bytes), 4 * GIB)
+    quarter.clamp(min_headroom_bytes(memory_bytes), 4 * GIB)
 }
 
-/// The context length, below that of `need`, with which the model takes at most `room_bytes`. A KV
-/// cache grows in proportion to its tokens (one that slides grows less, so this is never too much).
-fn context_within(need: &MemoryNeed, room_bytes: u64) -> Option<usize> {
+/// Returns the context length, shorter than that of `need`, with which the model needs at most
+/// `available_bytes`. A KV cache grows in proportion to its tokens; one with a sliding window grows
+/// less, so the result is never too large.
+fn context_that_fits_in(need: &MemoryNeed, available_bytes: u64) -> Option<usize> {
     let fixed = MemoryNeed {
         kv_cache_bytes: 0,
         ..*need
     };
-    let room = room_bytes.checked_sub(fixed.total_bytes())?;
-    let tokens = u128::from(room) * need.context_length as u128;
+    let kv_bytes = available_bytes.checked_sub(fixed.total_bytes())?;
+    let tokens = u128::from(kv_bytes) * need.context_length as u128;
     let tokens = tokens.checked_div(u128::from(need.kv_cache_bytes))?;
     let step = CONTEXT_STEP as usize;
     let tokens = usize::try_from(tokens).ok()? / step * step;

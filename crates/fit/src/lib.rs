@@ -1,21 +1,21 @@
-//! The memory that a model needs, the memory that models may use together, and whether a model fits.
+//! The memory that a model needs, the memory budget of a machine, and whether a model fits.
 //!
 //! Estimates before a load and the decision at the load both use these types and numbers, so they
-//! cannot disagree. Rule: everything here depends on numbers alone. It reads no file and asks no
+//! cannot disagree. Rule: everything here depends on numbers alone. It reads no file and queries no
 //! system.
 
 mod budget;
 mod need;
 
-pub use budget::{Bound, BoundKind, Budget, Verdict, decide};
+pub use budget::{Bound, BoundKind, Budget, MemoryFit, memory_fit};
 pub use need::{KvCacheChoice, MemoryNeed};
 
-/// Tokens of context that a model is loaded with unless somebody chose.
+/// The context length with which a model is loaded unless the user or the request sets one.
 pub const DEFAULT_CONTEXT: u64 = 8192;
 
-/// Fewest tokens of context that are chosen without asking a person: with fewer, a question with a
+/// The shortest context length that is chosen automatically. With a shorter one, a question with a
 /// page of text no longer fits.
-pub const LEAST_CONTEXT: u64 = 2048;
+pub const MIN_CONTEXT: u64 = 2048;
 
 /// Context lengths are chosen in multiples of this, the step in which KV caches grow.
 pub const CONTEXT_STEP: u64 = 256;

@@ -1,9 +1,10 @@
-//! What Apple's numbers mean. Pure, so that it is tested on any system; who reads them is in `mac`.
+//! The meaning of values of macOS. Pure, so it is tested on every system; `mac` reads the values.
 
 use crate::signal::{MemoryPressure, ThermalState};
 
-/// From the bits of `DISPATCH_MEMORYPRESSURE_*`, which `kern.memorystatus_vm_pressure_level` uses
-/// too: 1 is normal, 2 is warning, 4 is critical. Several may be set when notices were merged.
+/// Converts the bits of `DISPATCH_MEMORYPRESSURE_*`, which `kern.memorystatus_vm_pressure_level`
+/// uses too: 1 is normal, 2 is warning, 4 is critical. Several are set if notifications were
+/// merged.
 pub(crate) fn memory_pressure(flags: u64) -> MemoryPressure {
     if flags & 4 != 0 {
         MemoryPressure::Critical
@@ -14,7 +15,7 @@ pub(crate) fn memory_pressure(flags: u64) -> MemoryPressure {
     }
 }
 
-/// From an `NSProcessInfoThermalState`. A number that is not known yet can only be worse.
+/// Converts an `NSProcessInfoThermalState`. Unknown higher values count as critical.
 pub(crate) fn thermal_state(raw: isize) -> ThermalState {
     match raw {
         ..=0 => ThermalState::Nominal,
@@ -24,8 +25,8 @@ pub(crate) fn thermal_state(raw: isize) -> ThermalState {
     }
 }
 
-/// Bytes of swap in use, from a `struct xsw_usage`: total, available and used of 8 bytes each, then
-/// other things.
+/// Returns the bytes of swap in use from a `struct xsw_usage`, which begins with the total,
+/// available and used bytes, of 8 bytes each.
 pub(crate) fn swap_used_bytes(usage: &[u8]) -> Option<u64> {
     let used: [u8; 8] = usage.get(16..24)?.try_into().ok()?;
     Some(u64::from_ne_bytes(used))
@@ -35,29 +36,30 @@ pub(crate) fn swap_used_bytes(usage: &[u8]) -> Option<u64> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkingSet {
     pub(crate) bytes: u64,
-    /// Metal did not say, so it is the usual share of memory.
+    /// Metal did not report it, so it is an estimate.
     pub(crate) is_estimated: bool,
 }
 
 impl WorkingSet {
-    /// What Metal said, if it is more than nothing; else the usual share. All in bytes.
-    pub(crate) fn of(said: Option<u64>, memory_bytes: u64, wired_limit_bytes: u64) -> Self {
-        match said {
+    /// Returns the value that Metal reported, unless it is zero, or else an estimate. All in bytes.
+    pub(crate) fn new(reported: Option<u64>, memory_bytes: u64, wired_limit_bytes: u64) -> Self {
+        match reported {
             Some(bytes) if bytes > 0 => Self {
                 bytes,
                 is_estimated: false,
             },
             _ => Self {
-                bytes: usual_working_set(memory_bytes, wired_limit_bytes),
+                bytes: estimated_working_set(memory_bytes, wired_limit_bytes),
                 is_estimated: true,
             },
         }
     }
 }
 
-/// The GPU's share of unified memory where Metal does not say: two thirds up to 36 GB, three
-/// quarters above, as measured on many Macs; `iogpu.wired_limit_mb` overrides it unless it is zero.
-fn usual_working_set(memory_bytes: u64, wired_limit_bytes: u64) -> u64 {
+/// Estimates the share of unified memory that the GPU can use: two thirds up to 36 GB, three
+/// quarters above, as measured on many Macs. `iogpu.wired_limit_mb` overrides the estimate unless
+/// it is zero.
+fn estimated_working_set(memory_bytes: u64, wired_limit_bytes: u64) -> u64 {
     const LARGE: u64 = 36 << 30;
     match wired_limit_bytes {
         0 if memory_bytes <= LARGE => memory_bytes / 3 * 2,
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_of_merged_notices_counts() {
+    fn the_worst_of_merged_notifications_counts() {
         for (flags, expected) in [
             (0, MemoryPressure::Normal),
             (1, MemoryPressure::Normal),
@@ -104,28 +106,28 @@ mod tests {
 
     /// D017: the wired limit, and how it is overridden.
     #[test]
-    fn the_gpu_gets_a_share_of_memory_unless_told_otherwise() {
+    fn the_gpu_gets_a_share_of_memory_or_the_wired_limit() {
         const GIB: u64 = 1 << 30;
-        assert_eq!(usual_working_set(18 * GIB, 0), 12 * GIB);
-        assert_eq!(usual_working_set(64 * GIB, 0), 48 * GIB);
-        assert_eq!(usual_working_set(64 * GIB, 56 * GIB), 56 * GIB);
-        assert_eq!(usual_working_set(16 * GIB, 99 * GIB), 16 * GIB);
+        assert_eq!(estimated_working_set(18 * GIB, 0), 12 * GIB);
+        assert_eq!(estimated_working_set(64 * GIB, 0), 48 * GIB);
+        assert_eq!(estimated_working_set(64 * GIB, 56 * GIB), 56 * GIB);
+        assert_eq!(estimated_working_set(16 * GIB, 99 * GIB), 16 * GIB);
     }
 
     /// D018.
     #[test]
-    fn what_metal_says_counts_and_a_guess_is_called_one() {
+    fn the_value_of_metal_counts_and_others_are_marked_as_estimates() {
         const GIB: u64 = 1 << 30;
-        let of = |said| WorkingSet::of(said, 18 * GIB, 0);
-        let said = WorkingSet {
+        let working_set = |reported| WorkingSet::new(reported, 18 * GIB, 0);
+        let reported = WorkingSet {
             bytes: 13 * GIB,
             is_estimated: false,
         };
-        assert_eq!(of(Some(13 * GIB)), said);
+        assert_eq!(working_set(Some(13 * GIB)), reported);
         for nothing in [None, Some(0)] {
-            let working_set = of(nothing);
-            assert!(working_set.is_estimated);
-            assert_eq!(working_set.bytes, 12 * GIB);
+            let estimate = working_set(nothing);
+            assert!(estimate.is_estimated);
+            assert_eq!(estimate.bytes, 12 * GIB);
         }
     }
 }

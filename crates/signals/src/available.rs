@@ -1,12 +1,12 @@
-//! How much memory there is to be had at this moment.
+//! The memory that is available now.
 //!
-//! Rule: a figure of now, for a person who asks whether something fits; budgets never follow from it,
-//! because it is another one a second later.
+//! Rule: this number is only shown to people. Budgets never depend on it, because it changes every
+//! second.
 
 use sysinfo::{MemoryRefreshKind, System};
 
-/// Bytes that a program can get now without anything being written out; in a container, of what that
-/// may have. `None` where the system does not say.
+/// Returns the bytes that a program can allocate now without swapping; in a container, within the
+/// limit of the container. `None` if the system does not report it.
 pub fn available_bytes() -> Option<u64> {
     let mut system = System::new().ok()?;
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
@@ -22,7 +22,7 @@ mod tests {
     use crate::Hardware;
 
     #[test]
-    fn the_system_says_what_is_available() {
+    fn the_available_memory_is_known() {
         let available = available_bytes().unwrap();
         assert!(available < Hardware::detect().memory_bytes);
     }

@@ -1,23 +1,24 @@
-//! How fast memory delivers, measured.
+//! Measures the memory bandwidth.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use crate::hardware::Hardware;
 
-/// Bytes a second at which all performance cores together read memory, which bounds how fast a
-/// model can decode: each token reads every weight once. Takes about half a second and 256 MB.
+/// Measures the bytes per second at which all performance cores together read memory. This limits
+/// the decode speed of a model, because each token reads every weight once. Takes about half a
+/// second and 256 MB.
 ///
-/// A CPU's figure: the GPU of the same chip may reach more.
+/// The GPU of the same chip may reach more than the CPU.
 pub fn measure_bandwidth() -> u64 {
-    // Beyond every cache that a machine of today has.
+    // Larger than every cache.
     const BYTES: usize = 256 << 20;
     const TIME: Duration = Duration::from_millis(400);
     let words = vec![1u64; BYTES / 8];
     let n_threads = Hardware::detect().n_performance_cores;
     let share = words.len().div_ceil(n_threads);
     let began = Instant::now();
-    // Each goes over its own part again and again, so that starting threads costs nothing.
+    // Each thread reads its part repeatedly, so the time to start threads does not count.
     let read_for_a_while = |part: &[u64]| {
         let mut n_read = 0;
         while began.elapsed() < TIME {
@@ -31,14 +32,14 @@ pub fn measure_bandwidth() -> u64 {
         let readers: Vec<_> = parts
             .map(|part| scope.spawn(move || read_for_a_while(part)))
             .collect();
-        // A reader cannot panic; if one did, what it read would count for nothing.
+        // A reader cannot panic; if one did, its bytes would not count.
         let read = readers.into_iter().map(|reader| reader.join().unwrap_or(0));
         read.sum()
     });
     (n_read as f64 / began.elapsed().as_secs_f64()) as u64
 }
 
-/// Eight sums side by side, so that reading is what takes the time.
+/// Sums with eight accumulators, so that the time is spent on reading.
 fn sum(words: &[u64]) -> u64 {
     let mut sums = [0u64; 8];
     for chunk in words.chunks_exact(8) {
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_delivers_something_between_a_slow_disk_and_a_data_centre() {
+    fn the_bandwidth_is_plausible() {
         let bandwidth = measure_bandwidth();
         assert!(
             (100_000_000..20_000_000_000_000).contains(&bandwidth),

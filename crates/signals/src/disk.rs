@@ -1,4 +1,4 @@
-//! Room on a disk.
+//! Free space on a disk.
 
 use std::io;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 #[cfg(target_os = "macos")]
 use crate::mac as platform;
 
-/// Returns the bytes that this user may still write into `folder`, which must exist.
+/// Returns the bytes that this user can still write into `folder`, which must exist.
 ///
-/// On a Mac what the system would clear for something that the user asked for counts as free
-/// (`NSURLVolumeAvailableCapacityForImportantUsageKey`), as it does in the Finder.
+/// On a Mac, space that the system can clear for the user counts as free, as it does in the Finder
+/// (`NSURLVolumeAvailableCapacityForImportantUsageKey`).
 ///
 /// # Errors
-/// The folder is not there, or its disk cannot be asked.
+/// The folder does not exist, or its file system cannot be queried.
 pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
     let free = rustix::fs::statvfs(folder)?;
     let free_bytes = free.f_bavail.saturating_mul(free.f_frsize);
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_has_the_room_of_its_disk_and_a_missing_one_is_an_error() {
+    fn a_folder_has_the_free_space_of_its_disk_and_a_missing_one_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         assert!(free_disk_bytes(folder.path()).unwrap() > 0);
         let missing = free_disk_bytes(&folder.path().join("missing"));

@@ -1,15 +1,16 @@
-//! What a process costs the machine in memory.
+//! The memory footprint of a process.
 //!
-//! On a Mac the physical footprint, the figure that the system itself judges by (`phys_footprint`,
-//! as Activity Monitor shows it). It counts what is dirty, compressed or swapped, not clean pages
-//! of files; the counterpart on Linux is anonymous and shared memory plus swap.
+//! On a Mac this is the physical footprint, which the system itself uses (`phys_footprint`, as in
+//! Activity Monitor). It counts dirty, compressed and swapped memory, but not clean pages of files.
+//! The counterpart on Linux is anonymous and shared memory plus swap.
 
-/// Bytes that this process costs; `None` where the system does not tell.
+/// Returns the footprint of this process in bytes; `None` if the system does not report it.
 pub fn own_footprint_bytes() -> Option<u64> {
     footprint_bytes(std::process::id())
 }
 
-/// Bytes that a process of the same user costs; `None` if it is gone or the system does not tell.
+/// Returns the footprint of a process of the same user in bytes; `None` if the process is gone or
+/// the system does not report it.
 pub fn footprint_bytes(process: u32) -> Option<u64> {
     platform(process)
 }
@@ -28,7 +29,7 @@ fn platform(_: u32) -> Option<u64> {
     None
 }
 
-/// From the text of `/proc/PID/status`. A process that is being reaped has no figures.
+/// Parses the text of `/proc/PID/status`. A zombie has no values.
 #[cfg(target_os = "linux")]
 fn bytes_of_status(status: &str) -> Option<u64> {
     let kibibytes = |name: &str| -> Option<u64> {
@@ -45,7 +46,7 @@ mod tests {
 
     /// D008: dirty memory counts, clean pages of files do not.
     #[test]
-    fn the_parts_that_cannot_be_dropped_are_counted() {
+    fn dirty_memory_is_counted_and_clean_file_pages_are_not() {
         let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t  100 kB\nRssFile:\t  700 kB\n\
                       RssShmem:\t   20 kB\nVmSwap:\t    3 kB\n";
         assert_eq!(bytes_of_status(status), Some(123 * 1024));

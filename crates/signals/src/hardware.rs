@@ -1,6 +1,7 @@
-//! What machine this is: the facts that budgets and defaults follow from.
+//! The hardware of this machine, from which budgets and defaults follow.
 //!
-//! Rule: what the system says stands here; what is published of a chip by its name is `catalog`'s.
+//! Rule: this module has only values that the system reports. Published facts about a chip are in
+//! `catalog`.
 
 use std::sync::OnceLock;
 
@@ -8,28 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::apple::WorkingSet;
 
-/// The machine.
+/// The hardware of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hardware {
-    /// As the maker names it, such as `Apple M3 Pro`.
+    /// Name of the chip, such as `Apple M3 Pro`.
     pub chip_name: String,
     /// Bytes of memory.
     pub memory_bytes: u64,
-    /// Cores made for speed: on Apple silicon the performance cores, elsewhere the physical ones.
+    /// Performance cores on Apple silicon, physical cores elsewhere.
     pub n_performance_cores: usize,
-    /// Cores of every kind, as the system schedules them.
+    /// All logical cores.
     pub n_cores: usize,
     /// Bytes that the GPU can keep in use without slowing down
     /// (`MTLDevice.recommendedMaxWorkingSetSize`); `None` without a GPU that shares the memory.
     pub working_set_bytes: Option<u64>,
-    /// The working set is the usual one of such a machine: this process was not told its own.
+    /// The working set is an estimate, because the system did not report it to this process.
     #[serde(default)]
     pub working_set_is_estimated: bool,
 }
 
 impl Hardware {
-    /// Returns what the system said when it was first asked in this process. What it does not say
-    /// is left out or guessed low.
+    /// Returns the hardware, which is read once per process. Unknown values are left out or have a
+    /// low default.
     pub fn detect() -> Self {
         static DETECTED: OnceLock<Hardware> = OnceLock::new();
         DETECTED.get_or_init(Self::read).clone()
@@ -54,12 +55,12 @@ impl Hardware {
     }
 }
 
-/// The chip's name and the bytes of memory, of which a container may see less than there is.
+/// Returns the name of the chip and the bytes of memory; in a container, at most its limit.
 fn chip_and_memory() -> (String, u64) {
     let mut system = match sysinfo::System::new() {
         Ok(system) => system,
         Err(error) => {
-            tracing::warn!(%error, "the machine's memory is not known; it counts as 8 GB");
+            tracing::warn!(%error, "the memory size is unknown; assuming 8 GB");
             return (String::new(), 8 << 30);
         }
     };
@@ -75,7 +76,7 @@ fn chip_and_memory() -> (String, u64) {
     (chip_name.unwrap_or_default(), memory_bytes)
 }
 
-/// What only one system can tell.
+/// Values that only some systems report.
 #[derive(Debug, Default)]
 pub(crate) struct PlatformHardware {
     pub(crate) n_performance_cores: Option<usize>,

@@ -1,22 +1,22 @@
-//! Keeping the machine from falling asleep while somebody waits for an answer.
+//! Prevents sleep while a person waits for a response or a download.
 
 #[cfg(target_os = "linux")]
 use crate::linux::keep_awake as platform;
 #[cfg(target_os = "macos")]
 use crate::mac::keep_awake as platform;
 
-/// As long as this lives, the machine does not go to sleep by itself; its screen may.
+/// Prevents the machine from sleeping until it is dropped. The screen may turn off.
 ///
-/// On a Mac an activity of `NSProcessInfo`, on Linux an inhibitor lock of logind. Where there is
-/// neither, it does nothing.
+/// Uses an activity of `NSProcessInfo` on a Mac and an inhibitor lock of logind on Linux. Elsewhere
+/// it does nothing.
 #[must_use = "the machine may sleep again when this is dropped"]
 pub struct KeepAwake {
-    #[expect(dead_code, reason = "held for what its drop does")]
+    #[expect(dead_code, reason = "its drop ends the lock")]
     lock: platform::Lock,
 }
 
 impl KeepAwake {
-    /// Begins; returns at once. `reason` is what people read who ask why the machine stays awake.
+    /// Prevents sleep from now on; returns at once. The system shows `reason` to the user.
     pub fn begin(reason: &str) -> Self {
         Self {
             lock: platform::Lock::begin(reason),
@@ -39,7 +39,7 @@ mod platform {
 mod tests {
     use super::*;
 
-    /// D095: begins and ends at any time, on any machine.
+    /// D095: it can begin and end at any time, on any machine.
     #[test]
     fn it_never_blocks_nor_fails() {
         for _ in 0..3 {

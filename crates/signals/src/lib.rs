@@ -1,10 +1,11 @@
-//! What the machine says: memory pressure, heat, power; and what hardware it is.
+//! Reads the memory pressure, thermal state and power state of the machine, and describes its
+//! hardware.
 //!
-//! Sources run in the background and call back with one value, [`SystemSignals`]; the latest wins.
-//! Nothing is decided here. It imports no other room, and knows nothing of async.
+//! Sources run in the background and report one value, [`SystemSignals`]; the latest value counts.
+//! This crate makes no decisions, uses no other crate of the workspace, and contains no async code.
 //!
-//! Rule: a source that this machine lacks says so once and reports normal; it never fails the
-//! product.
+//! Rule: a source that does not exist on this machine logs that once and reports the normal level.
+//! It is never an error.
 
 #[cfg_attr(
     not(any(target_os = "macos", test)),
@@ -13,25 +14,25 @@
 mod apple;
 mod available;
 mod bandwidth;
-mod board;
 mod disk;
 mod footprint;
-mod growth;
 mod hardware;
 mod keep_awake;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "macos")]
 mod mac;
-mod memory_notices;
+mod memory_pressure_listener;
 #[cfg(any(target_os = "macos", test))]
 mod pressure_poll;
 mod report;
 mod scripted;
+mod shared_signals;
 mod signal;
+mod swap_growth;
 #[cfg(all(target_os = "linux", feature = "test-support"))]
 pub mod test_support;
-mod urgency;
+mod thread_qos;
 
 pub use available::available_bytes;
 pub use bandwidth::measure_bandwidth;
@@ -41,12 +42,12 @@ pub use hardware::Hardware;
 pub use keep_awake::KeepAwake;
 #[cfg(target_os = "linux")]
 pub use linux::{LinuxSignals, Paths};
-pub use memory_notices::MemoryNotices;
+pub use memory_pressure_listener::MemoryPressureListener;
 pub use scripted::{ScriptedSignals, SimulationError, parse_simulation};
 pub use signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
-pub use urgency::{Urgency, set_thread_urgency};
+pub use thread_qos::{ThreadQos, set_thread_qos};
 
-/// The sources of this machine.
+/// Starts the signal sources of this machine.
 pub fn system_signals() -> Box<dyn SignalSource> {
     #[cfg(target_os = "macos")]
     return Box::new(mac::MacSignals::start());

@@ -1,17 +1,17 @@
-//! Linux's own signals: pressure stall information, thermal zones, power supplies, and the desktop's
-//! power services over D-Bus. They go to one board.
+//! The signal sources on Linux: pressure stall information, thermal zones, power supplies, and the
+//! power services of the desktop over D-Bus.
 //!
-//! The pressure thread sleeps in `poll` until the kernel speaks, and ticks only while there is
-//! pressure. Heat and power supplies have no notices, so a second thread reads them, if they exist
-//! at all, every ten seconds.
+//! The pressure thread sleeps in `poll` until the kernel wakes it, and polls only under pressure.
+//! Thermal zones and power supplies have no notifications, so a second thread reads them every ten
+//! seconds, if they exist.
 
 mod dbus;
-mod decide;
+mod heat_and_power;
 pub(crate) mod keep_awake;
+mod levels;
 mod paths;
 mod power;
 mod pressure;
-mod slow;
 mod thermal;
 
 use std::sync::Arc;
@@ -19,36 +19,36 @@ use std::time::Instant;
 
 pub use paths::Paths;
 
-use crate::board::Board;
 use crate::report::{Sources, rows};
+use crate::shared_signals::SharedSignals;
 use crate::signal::{SignalSource, SourceReport, SystemSignals};
 
+use heat_and_power::HeatAndPowerWatch;
 use pressure::PressureWatch;
-use slow::SlowWatch;
 
-/// Linux's sources. Dropping it ends their threads.
+/// The signal sources on Linux. Dropping it ends their threads.
 pub struct LinuxSignals {
-    board: Arc<Board>,
+    shared: Arc<SharedSignals>,
     pressure: Result<PressureWatch, String>,
     bus: dbus::BusWatch,
-    #[expect(dead_code, reason = "held for what its drop does")]
-    slow: Option<SlowWatch>,
+    #[expect(dead_code, reason = "its drop ends the thread")]
+    heat_and_power: Option<HeatAndPowerWatch>,
     has_power_supplies: bool,
-    /// Where heat is read, or why it is not.
+    /// The source of the thermal state, or why there is none.
     heat: Result<String, String>,
 }
 
 impl LinuxSignals {
-    /// Listens to this machine.
+    /// Starts the sources of this machine.
     pub fn start() -> Self {
         Self::with_paths(Paths::default())
     }
 
-    /// Listens to files elsewhere.
+    /// Starts the sources with other paths.
     pub fn with_paths(paths: Paths) -> Self {
-        let board = Arc::new(Board::default());
+        let shared = Arc::new(SharedSignals::default());
         let files = paths.pressure_files();
-        let pressure = PressureWatch::start(&files, &paths, &board);
+        let pressure = PressureWatch::start(&files, &paths, &shared);
         let zones = thermal::zones(&paths.thermal);
         let supplies = power::supplies(&paths.power_supply);
         let heat = match zones.len() {
@@ -59,40 +59,40 @@ impl LinuxSignals {
             )),
         };
         if let Err(why) = &heat {
-            tracing::info!(why, "heat counts as nominal");
+            tracing::info!(why, "the thermal state is unknown and counts as nominal");
         }
         let has_power_supplies = !supplies.is_empty();
-        let bus = dbus::BusWatch::start(&paths, &board);
+        let bus = dbus::BusWatch::start(&paths, &shared);
         Self {
-            slow: SlowWatch::start(zones, supplies, bus.bus(), &board),
+            heat_and_power: HeatAndPowerWatch::start(zones, supplies, bus.bus(), &shared),
             bus,
             pressure,
             has_power_supplies,
             heat,
-            board,
+            shared,
         }
     }
 }
 
 impl Drop for LinuxSignals {
     fn drop(&mut self) {
-        // Nobody hears of what the sources still say while they end.
-        self.board.end();
+        // The sources may still report while they end.
+        self.shared.remove_watcher();
     }
 }
 
 impl SignalSource for LinuxSignals {
     fn current(&self) -> SystemSignals {
-        self.board.current()
+        self.shared.current()
     }
 
     fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>) {
-        self.board.watch(on_change);
+        self.shared.watch(on_change);
     }
 
-    /// Waits for the services on the bus, for half a second at most.
+    /// Waits for the services on the bus, at most half a second.
     fn report(&self) -> Vec<SourceReport> {
-        let bus = self.bus.bus().found_in_time();
+        let bus = self.bus.bus().wait_for_sources();
         let sources = Sources {
             memory: self.pressure_source(),
             swap: self
@@ -121,7 +121,7 @@ impl LinuxSignals {
         described.map(str::to_owned).map_err(String::clone)
     }
 
-    /// The averages in words, if they can be read.
+    /// Returns the averages as text, or nothing if they cannot be read.
     fn averages(&self) -> String {
         let watch = self.pressure.as_ref().ok();
         let averages = watch.and_then(PressureWatch::averages);
@@ -131,7 +131,7 @@ impl LinuxSignals {
     }
 }
 
-/// Time since some moment of this process, for the deciders.
+/// Measures the time since its start, for [`levels`].
 #[derive(Debug, Clone, Copy)]
 struct Clock(Instant);
 

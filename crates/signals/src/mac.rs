@@ -1,5 +1,5 @@
-//! macOS's own signals. Thin on purpose: these files can be type-checked on other systems, but only
-//! run on a Mac, so whatever decides is elsewhere.
+//! The signal sources on macOS. These files are thin, because they run only on a Mac. All logic is
+//! in files that are tested on every system.
 
 mod battery;
 mod disk;
@@ -11,20 +11,20 @@ mod sysctl;
 use std::sync::Arc;
 
 pub(crate) use disk::clearable_disk_bytes;
-pub(crate) use memory::Notices;
+pub(crate) use memory::PressureListener;
 
 use objc2_metal::{MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice};
 
 use crate::apple::WorkingSet;
-use crate::board::Board;
 use crate::hardware::PlatformHardware;
 use crate::report::{Sources, rows};
+use crate::shared_signals::SharedSignals;
 use crate::signal::{SignalSource, SourceReport, SystemSignals};
-use crate::urgency::Urgency;
+use crate::thread_qos::ThreadQos;
 
-/// macOS's sources. Dropping it ends the notices.
+/// The signal sources on macOS. Dropping it ends the notifications.
 pub(crate) struct MacSignals {
-    board: Arc<Board>,
+    shared: Arc<SharedSignals>,
     sources: (
         memory::MemoryWatch,
         process_info::ProcessInfoWatch,
@@ -33,41 +33,41 @@ pub(crate) struct MacSignals {
 }
 
 impl MacSignals {
-    /// Listens to this Mac.
+    /// Starts the sources of this Mac.
     pub(crate) fn start() -> Self {
-        let board = Arc::new(Board::default());
+        let shared = Arc::new(SharedSignals::default());
         Self {
             sources: (
-                memory::MemoryWatch::start(&board),
-                process_info::ProcessInfoWatch::start(&board),
-                battery::BatteryWatch::start(&board),
+                memory::MemoryWatch::start(&shared),
+                process_info::ProcessInfoWatch::start(&shared),
+                battery::BatteryWatch::start(&shared),
             ),
-            board,
+            shared,
         }
     }
 }
 
 impl Drop for MacSignals {
     fn drop(&mut self) {
-        self.board.end();
+        self.shared.remove_watcher();
     }
 }
 
 impl SignalSource for MacSignals {
     fn current(&self) -> SystemSignals {
-        self.board.current()
+        self.shared.current()
     }
 
     fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>) {
-        self.board.watch(on_change);
+        self.shared.watch(on_change);
     }
 
-    fn set_watchful(&self, is_watchful: bool) {
-        self.sources.0.set_watchful(is_watchful);
+    fn set_polling(&self, is_polling: bool) {
+        self.sources.0.set_polling(is_polling);
     }
 
-    fn look_again(&self) {
-        self.sources.0.look_again();
+    fn refresh(&self) {
+        self.sources.0.refresh();
     }
 
     fn report(&self) -> Vec<SourceReport> {
@@ -75,60 +75,66 @@ impl SignalSource for MacSignals {
         let from = |source: &str| Ok(source.to_owned());
         let memory_from = |source: &str| memory.is_running().map(|()| source.to_owned());
         let sources = Sources {
-            memory: memory_from("the system's notices, and its level every 4 s beside a model"),
-            swap: memory_from("vm.swapusage, read while there is pressure"),
-            heat: from("thermal state of the process info"),
-            power_mode: from("Low Power Mode of the process info"),
+            memory: memory_from(
+                "system notifications; the level is also read every 4 s while a model is loaded",
+            ),
+            swap: memory_from("vm.swapusage, read under pressure"),
+            heat: from("NSProcessInfo thermal state"),
+            power_mode: from("NSProcessInfo Low Power Mode"),
             power_source: battery
                 .is_running()
-                .map(|()| "the system's power sources".to_owned()),
+                .map(|()| "IOKit power sources".to_owned()),
         };
         rows(&self.current(), sources, "")
     }
 }
 
-// Without it the system's default Metal device may be missing
+// Without this framework the default Metal device may be missing
 // (<https://developer.apple.com/documentation/metal/mtlcreatesystemdefaultdevice()>).
-#[expect(unsafe_code, reason = "names a framework and declares nothing")]
+#[expect(unsafe_code, reason = "links a framework and declares nothing")]
 #[link(name = "CoreGraphics", kind = "framework")]
 unsafe extern "C" {}
 
-/// Performance cores (<https://developer.apple.com/documentation/kernel/1387446-sysctlbyname>) and
-/// the GPU's share of memory.
+/// Reads the number of performance cores
+/// (<https://developer.apple.com/documentation/kernel/1387446-sysctlbyname>) and the working set of
+/// the GPU.
 pub(crate) fn hardware() -> PlatformHardware {
     let memory_bytes = sysctl::number("hw.memsize").unwrap_or(0);
     let wired_limit = sysctl::number("iogpu.wired_limit_mb").unwrap_or(0) << 20;
-    // Programs without a session of the window server, as in SSH or tmux, have no default device.
+    // Programs without a window server session, as in SSH or tmux, have no default device.
     let device = MTLCreateSystemDefaultDevice().or_else(|| MTLCopyAllDevices().firstObject());
-    let said = device.map(|device| device.recommendedMaxWorkingSetSize());
+    let reported = device.map(|device| device.recommendedMaxWorkingSetSize());
     PlatformHardware {
         n_performance_cores: sysctl::number("hw.perflevel0.physicalcpu").map(|n| n as usize),
-        working_set: Some(WorkingSet::of(said, memory_bytes, wired_limit)),
+        working_set: Some(WorkingSet::new(reported, memory_bytes, wired_limit)),
     }
 }
 
-/// The class of the calling thread
+/// Sets the quality-of-service class of the calling thread
 /// (<https://developer.apple.com/library/archive/documentation/Performance/Conceptual/power_efficiency_guidelines_osx/PrioritizeWorkAtTheTaskLevel.html>).
 #[expect(unsafe_code, reason = "libc has no safe form of it")]
-pub(crate) fn set_thread_urgency(urgency: Urgency) {
-    let class = match urgency {
-        Urgency::UserInitiated => libc::qos_class_t::QOS_CLASS_USER_INITIATED,
-        Urgency::Utility => libc::qos_class_t::QOS_CLASS_UTILITY,
+pub(crate) fn set_thread_qos(qos: ThreadQos) {
+    let class = match qos {
+        ThreadQos::UserInitiated => libc::qos_class_t::QOS_CLASS_USER_INITIATED,
+        ThreadQos::Utility => libc::qos_class_t::QOS_CLASS_UTILITY,
     };
-    // SAFETY: it changes the calling thread only, and both arguments are of the documented values.
+    // SAFETY: the call changes only the calling thread, and both arguments have documented values.
     let status = unsafe { libc::pthread_set_qos_class_self_np(class, 0) };
     if status != 0 {
-        tracing::debug!(status, "the thread keeps its quality of service");
+        tracing::debug!(
+            status,
+            "the quality of service of the thread was not changed"
+        );
     }
 }
 
-/// `phys_footprint` of a process of the same user.
+/// Returns `phys_footprint` of a process of the same user.
 #[expect(unsafe_code, reason = "libc has no safe form of it")]
 pub(crate) fn footprint_bytes(process: u32) -> Option<u64> {
     let process = i32::try_from(process).ok()?;
     let mut usage = std::mem::MaybeUninit::<libc::rusage_info_v4>::zeroed();
-    // SAFETY: the flavour names the structure that the buffer has room for; all zeroes are a valid
-    // value of it.
+    // SAFETY: the buffer has the structure that the flavor names, and all zeroes are a valid value
+    // of it.
     let usage = unsafe {
         let status = libc::proc_pid_rusage(
             process,

@@ -1,46 +1,46 @@
-//! When to look at memory on a system whose notices can come late, and what a look means. Pure: who
-//! looks is in `mac`.
+//! When to read memory pressure on a system whose notifications can be late. Pure; `mac` does the
+//! reading.
 //!
-//! macOS tells processes of memory pressure one at a time, the largest first, and never tells those
-//! that take less than 10 MB (`bsd/kern/kern_memorystatus_notify.c` of XNU). A menu-bar app is among
-//! the last. So the level is read every few seconds while a model is in memory; without a model the
-//! machine is not woken.
+//! macOS notifies processes of memory pressure one at a time, the largest first, and never those
+//! that use less than 10 MB (`bsd/kern/kern_memorystatus_notify.c` of XNU). A menu-bar app is among
+//! the last. So the level is read every few seconds while a model is loaded. Without a model,
+//! nothing wakes the machine.
 
 use std::time::Duration;
 
-use crate::growth::GrowthMeter;
 use crate::signal::MemoryPressure;
+use crate::swap_growth::SwapGrowth;
 
-/// Time between two looks while memory is normal and a model is in it.
-const WHILE_WATCHFUL: Duration = Duration::from_secs(4);
-/// Time between two looks under pressure.
+/// Time between two reads while memory is normal and a model is loaded.
+const WHILE_LOADED: Duration = Duration::from_secs(4);
+/// Time between two reads under pressure.
 const UNDER_PRESSURE: Duration = Duration::from_secs(2);
 
-/// What was seen so far.
+/// The state of polling.
 #[derive(Debug, Default)]
 pub(crate) struct PressurePoll {
-    is_watchful: bool,
+    is_polling: bool,
     level: MemoryPressure,
-    swap: GrowthMeter,
+    swap: SwapGrowth,
 }
 
 impl PressurePoll {
-    /// Sets whether a model is in memory.
-    pub(crate) fn set_watchful(&mut self, is_watchful: bool) {
-        self.is_watchful = is_watchful;
+    /// Turns polling on or off under normal pressure.
+    pub(crate) fn set_polling(&mut self, is_polling: bool) {
+        self.is_polling = is_polling;
     }
 
-    /// The time until the next look; `None` if only a notice asks for one.
-    pub(crate) fn next_look(&self) -> Option<Duration> {
+    /// Returns the time until the next read; `None` if only a notification causes one.
+    pub(crate) fn next_read(&self) -> Option<Duration> {
         match self.level {
-            MemoryPressure::Normal => self.is_watchful.then_some(WHILE_WATCHFUL),
+            MemoryPressure::Normal => self.is_polling.then_some(WHILE_LOADED),
             MemoryPressure::Warning | MemoryPressure::Critical => Some(UNDER_PRESSURE),
         }
     }
 
-    /// Takes in the level, and the bytes of swap in use, which are read under pressure only. `at`
-    /// counts from any fixed moment. Returns true if swap grows so fast that the machine thrashes.
-    pub(crate) fn look(
+    /// Records the level, and the bytes of swap in use, which are read only under pressure. `at`
+    /// counts from any fixed moment. Returns true if the machine is thrashing.
+    pub(crate) fn update(
         &mut self,
         level: MemoryPressure,
         swap_used_bytes: impl FnOnce() -> Option<u64>,
@@ -62,34 +62,38 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn no_swap() -> Option<u64> {
-        panic!("swap is read under pressure only")
+        panic!("swap is read only under pressure")
     }
 
     /// D071, D075.
     #[test]
-    fn the_level_is_read_while_a_model_is_in_memory_or_there_is_pressure() {
+    fn the_level_is_read_while_a_model_is_loaded_or_under_pressure() {
         let mut poll = PressurePoll::default();
-        assert_eq!(poll.next_look(), None, "an idle machine is not woken");
-        poll.set_watchful(true);
-        assert!(poll.next_look().is_some_and(|wait| wait <= 5 * SECOND));
-        poll.look(MemoryPressure::Critical, || Some(0), SECOND);
-        poll.set_watchful(false);
+        assert_eq!(poll.next_read(), None, "an idle machine is not woken");
+        poll.set_polling(true);
+        assert!(poll.next_read().is_some_and(|wait| wait <= 5 * SECOND));
+        poll.update(MemoryPressure::Critical, || Some(0), SECOND);
+        poll.set_polling(false);
         assert!(
-            poll.next_look().is_some_and(|wait| wait <= 2 * SECOND),
-            "a notice that memory is normal again may never come"
+            poll.next_read().is_some_and(|wait| wait <= 2 * SECOND),
+            "a notification of normal memory may never come"
         );
-        poll.look(MemoryPressure::Normal, no_swap, SECOND);
-        assert_eq!(poll.next_look(), None);
+        poll.update(MemoryPressure::Normal, no_swap, SECOND);
+        assert_eq!(poll.next_read(), None);
     }
 
     #[test]
-    fn swap_that_grows_under_pressure_is_thrashing_and_calm_forgets_it() {
+    fn swap_that_grows_under_pressure_is_thrashing_until_pressure_is_normal() {
         const GROWTH: u64 = 400 << 20;
         let mut poll = PressurePoll::default();
-        let mut look = |n: u32, level| poll.look(level, || Some(u64::from(n) * GROWTH), n * SECOND);
-        let seen = (0..20).map(|n| look(n, MemoryPressure::Warning));
-        assert!(seen.last().unwrap());
-        assert!(!look(20, MemoryPressure::Normal));
-        assert!(!look(21, MemoryPressure::Warning), "one look is no growth");
+        let mut update =
+            |n: u32, level| poll.update(level, || Some(u64::from(n) * GROWTH), n * SECOND);
+        let updates = (0..20).map(|n| update(n, MemoryPressure::Warning));
+        assert!(updates.last().unwrap());
+        assert!(!update(20, MemoryPressure::Normal));
+        assert!(
+            !update(21, MemoryPressure::Warning),
+            "one sample is not growth"
+        );
     }
 }

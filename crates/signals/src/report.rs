@@ -1,8 +1,8 @@
-//! What the sources say, for people: one row a signal, the same rows on every system.
+//! The description of all sources for people: one row per signal, the same rows on every system.
 
 use crate::signal::{SourceReport, SystemSignals};
 
-/// Where each signal comes from, or why it comes from nowhere.
+/// The source of each signal, or why there is none.
 pub(crate) struct Sources {
     pub(crate) memory: Result<String, String>,
     pub(crate) swap: Result<String, String>,
@@ -11,7 +11,7 @@ pub(crate) struct Sources {
     pub(crate) power_source: Result<String, String>,
 }
 
-/// A row for each signal, in a fixed order; `averages` follow the memory pressure.
+/// Returns a row for each signal, in a fixed order. `averages` is appended to the memory pressure.
 pub(crate) fn rows(signals: &SystemSignals, sources: Sources, averages: &str) -> Vec<SourceReport> {
     let memory = format!("{}{averages}", signals.memory);
     let swap = pick(signals.is_thrashing, "growing fast", "steady");
@@ -26,8 +26,8 @@ pub(crate) fn rows(signals: &SystemSignals, sources: Sources, averages: &str) ->
     ]
 }
 
-fn pick(is_so: bool, then: &str, otherwise: &str) -> String {
-    if is_so { then } else { otherwise }.to_owned()
+fn pick(condition: bool, if_true: &str, if_false: &str) -> String {
+    if condition { if_true } else { if_false }.to_owned()
 }
 
 fn row(signal: &str, source: Result<String, String>, value: String) -> SourceReport {

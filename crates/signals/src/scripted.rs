@@ -1,66 +1,64 @@
-//! Signals that somebody sets: for tests, and for showing what would happen.
+//! A source whose signals are set by code: for tests and for `transom doctor --simulate`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::board::Board;
 use crate::report::{Sources, rows};
+use crate::shared_signals::SharedSignals;
 use crate::signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
 
-/// A source that says what it was told to. Clones share one state.
+/// A source whose signals are set with [`ScriptedSignals::set`]. Clones share one state.
 #[derive(Clone, Default)]
 pub struct ScriptedSignals {
-    board: Arc<Board>,
-    is_watchful: Arc<AtomicBool>,
-    unnoticed: Arc<Mutex<Option<SystemSignals>>>,
+    shared: Arc<SharedSignals>,
+    is_polling: Arc<AtomicBool>,
+    pending: Arc<Mutex<Option<SystemSignals>>>,
 }
 
 impl ScriptedSignals {
-    /// A source that says `signals` until told otherwise.
+    /// Creates a source with these signals.
     pub fn new(signals: SystemSignals) -> Self {
         let source = Self::default();
         source.set(signals);
         source
     }
 
-    /// Says something else, and tells whoever watches if it is news.
+    /// Sets the signals, and calls the watcher if they differ.
     pub fn set(&self, signals: SystemSignals) {
-        self.board.update(|present| *present = signals);
+        self.shared.update(|current| *current = signals);
     }
 
-    /// Changes to `signals` without notice: only [`SignalSource::look_again`] finds them.
-    pub fn set_unnoticed(&self, signals: SystemSignals) {
-        *self.unnoticed() = Some(signals);
+    /// Sets signals that only take effect at the next [`SignalSource::refresh`].
+    pub fn set_silently(&self, signals: SystemSignals) {
+        *self.pending() = Some(signals);
     }
 
-    fn unnoticed(&self) -> MutexGuard<'_, Option<SystemSignals>> {
-        self.unnoticed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, Option<SystemSignals>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what [`SignalSource::set_watchful`] was last called with.
-    pub fn is_watchful(&self) -> bool {
-        self.is_watchful.load(Ordering::SeqCst)
+    /// Returns the argument of the last [`SignalSource::set_polling`].
+    pub fn is_polling(&self) -> bool {
+        self.is_polling.load(Ordering::SeqCst)
     }
 }
 
 impl SignalSource for ScriptedSignals {
     fn current(&self) -> SystemSignals {
-        self.board.current()
+        self.shared.current()
     }
 
     fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>) {
-        self.board.watch(on_change);
+        self.shared.watch(on_change);
     }
 
-    fn set_watchful(&self, is_watchful: bool) {
-        self.is_watchful.store(is_watchful, Ordering::SeqCst);
+    fn set_polling(&self, is_polling: bool) {
+        self.is_polling.store(is_polling, Ordering::SeqCst);
     }
 
-    fn look_again(&self) {
-        let found = self.unnoticed().take();
-        if let Some(signals) = found {
+    fn refresh(&self) {
+        let pending = self.pending().take();
+        if let Some(signals) = pending {
             self.set(signals);
         }
     }
@@ -78,10 +76,10 @@ impl SignalSource for ScriptedSignals {
     }
 }
 
-/// A word of a simulation that means nothing.
+/// An error about a word that is not a signal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{word:?} is no signal; say memory=normal|warning|critical, \
+    "{word:?} is not a signal; use memory=normal|warning|critical, \
      heat=nominal|fair|serious|critical, power=normal|low, battery, mains, thrashing"
 )]
 pub struct SimulationError {
@@ -89,11 +87,11 @@ pub struct SimulationError {
     pub word: String,
 }
 
-/// Reads signals from words, such as `memory=warning, power=low battery`; what is not named is as
-/// on a machine with nothing to complain of.
+/// Parses signals from words, such as `memory=warning, power=low battery`. Signals without a word
+/// have their default.
 ///
 /// # Errors
-/// [`SimulationError`] with the first word that means nothing.
+/// [`SimulationError`] with the first word that is not a signal.
 pub fn parse_simulation(text: &str) -> Result<SystemSignals, SimulationError> {
     let mut signals = SystemSignals::default();
     let words = text.split(|letter: char| letter == ',' || letter.is_whitespace());
@@ -126,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_become_signals() {
+    fn signals_are_parsed() {
         let signals = parse_simulation("memory=Warning,heat=serious  power=low battery thrashing");
         let expected = SystemSignals {
             memory: MemoryPressure::Warning,
@@ -140,18 +138,18 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_means_nothing_is_named() {
+    fn the_error_names_the_unknown_word() {
         let message = parse_simulation("battery memory=high")
             .unwrap_err()
             .to_string();
         assert!(
-            message.starts_with("\"memory=high\" is no signal"),
+            message.starts_with("\"memory=high\" is not a signal"),
             "{message}"
         );
     }
 
     #[test]
-    fn whoever_watches_hears_only_news() {
+    fn the_watcher_is_called_only_for_changes() {
         let source = ScriptedSignals::default();
         let (send, receive) = std::sync::mpsc::channel();
         source.watch(Box::new(move |signals| send.send(signals).unwrap()));

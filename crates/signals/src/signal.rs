@@ -1,28 +1,28 @@
-//! The one value that all sources make up together.
+//! The value that all sources report together, and the trait of a source.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine's state now. The default is a machine on mains power with nothing to complain of.
+/// The state of the machine. The default is a machine on mains power without any pressure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct SystemSignals {
-    /// The system asks programs to give memory back.
+    /// Memory pressure: the system asks programs to free memory.
     pub memory: MemoryPressure,
-    /// Swap in use has been growing at more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`]:
-    /// the machine is moving memory to disk faster than anybody can work.
+    /// Swap in use grows by more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
+    /// is too slow to work with.
     pub is_thrashing: bool,
-    /// How hot the machine is.
+    /// The thermal state.
     pub thermal: ThermalState,
-    /// The user, or the system for them, chose to save energy.
+    /// Low Power Mode, or a power saver profile, is on.
     pub is_low_power: bool,
-    /// No mains power.
+    /// The machine runs on battery.
     pub is_on_battery: bool,
 }
 
 impl SystemSignals {
-    /// Growth of swap that counts as thrashing, in bytes a second over some seconds. An SSD takes
-    /// several times as much, but a machine that pages this fast no longer follows the pointer.
+    /// Growth of swap that counts as thrashing, in bytes per second over some seconds. An SSD can
+    /// write several times as much, but a machine that swaps this fast no longer responds well.
     pub const THRASHING_BYTES_PER_SECOND: u64 = 100 << 20;
 }
 
@@ -32,12 +32,12 @@ impl SystemSignals {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryPressure {
-    /// Nothing to do.
+    /// No pressure.
     #[default]
     Normal,
-    /// Give back what can be rebuilt cheaply.
+    /// Programs should free memory that is cheap to rebuild.
     Warning,
-    /// Give back all that can be spared.
+    /// Programs should free all memory that they can spare.
     Critical,
 }
 
@@ -51,20 +51,20 @@ impl fmt::Display for MemoryPressure {
     }
 }
 
-/// Heat, in the levels of Apple's `NSProcessInfoThermalState`.
+/// Thermal state, in the levels of Apple's `NSProcessInfoThermalState`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ThermalState {
-    /// Nothing to do.
+    /// Normal temperature.
     #[default]
     Nominal,
-    /// Warmer than is comfortable; put off what can wait.
+    /// Slightly warm; programs should defer background work.
     Fair,
-    /// The system slows itself down; use less of everything.
+    /// Hot: the system slows itself down, and programs should do less.
     Serious,
-    /// Too hot; stop what can be stopped.
+    /// Too hot: programs should stop work.
     Critical,
 }
 
@@ -79,38 +79,39 @@ impl fmt::Display for ThermalState {
     }
 }
 
-/// Where signals come from.
+/// A source of [`SystemSignals`].
 pub trait SignalSource: Send + Sync + 'static {
-    /// The state now.
+    /// Returns the current state.
     fn current(&self) -> SystemSignals;
 
-    /// Calls `on_change` with every later state, from a thread of the source's own, until the
-    /// source is dropped. `on_change` must return at once and not ask the source anything. A later
-    /// call replaces the earlier one's callback.
+    /// Calls `on_change` with every new state, on a thread of the source, until the source is
+    /// dropped. `on_change` must return at once and must not call the source. A later call replaces
+    /// the callback.
     fn watch(&self, on_change: Box<dyn Fn(SystemSignals) + Send + Sync>);
 
-    /// Says whether a model is in memory. Where notices of memory pressure can come late, the level
-    /// is read every few seconds as long as one is.
-    fn set_watchful(&self, _is_watchful: bool) {}
+    /// Starts or stops polling of memory pressure. Turn it on while a model is loaded. Where
+    /// notifications of memory pressure can be late, the source then reads the level every few
+    /// seconds.
+    fn set_polling(&self, _is_polling: bool) {}
 
-    /// Reads memory pressure anew, because another process was told of a change
-    /// ([`crate::MemoryNotices`]).
-    fn look_again(&self) {}
+    /// Reads memory pressure again, because another process was notified of a change
+    /// ([`crate::MemoryPressureListener`]).
+    fn refresh(&self) {}
 
-    /// What it listens to, for people: one line a source, in a fixed order. It may take half a
-    /// second, for which what answers late is waited for; [`SignalSource::current`] knows it then.
+    /// Describes the sources for people, in a fixed order. May wait up to half a second for sources
+    /// that start slowly; after that, [`SignalSource::current`] includes them.
     fn report(&self) -> Vec<SourceReport>;
 }
 
-/// One source, for people.
+/// The description of one source, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceReport {
-    /// What it tells: `memory pressure`, `heat`, `power mode`, `battery`, `swap`.
+    /// The signal: `memory pressure`, `heat`, `power mode`, `battery`, `swap`.
     pub signal: String,
-    /// Where it comes from, such as `/proc/pressure/memory (trigger)`, or why there is none.
+    /// The source, such as `/proc/pressure/memory (triggers)`, or why there is none.
     pub source: String,
-    /// Its value in words, such as `normal (some 0.3 % over 10 s)`.
+    /// The value, such as `normal (some 0.3 % over 10 s)`.
     pub value: String,
-    /// Whether it is there.
+    /// True if the source exists.
     pub is_available: bool,
 }

@@ -1,8 +1,8 @@
-//! A control group with a memory limit and a process that exceeds it, for tests that need real
-//! memory pressure.
+//! A control group (cgroup) with a memory limit, and a process that exceeds it, for tests that need
+//! real memory pressure.
 //!
-//! Works with pure and mixed hierarchies: the limit is set where the memory controller is, pressure
-//! is accounted in the second version's hierarchy.
+//! Works with cgroup v2 and with hybrid hierarchies: the limit is set where the memory controller
+//! is, and pressure is read from the v2 hierarchy.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -10,15 +10,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Records that the calling test is skipped, and why: on its output, and in the list that `cargo
+/// Records that the calling test is skipped, and the reason: on stdout, and in the list that `cargo
 /// xtask test` shows at its end.
 ///
 /// # Panics
-/// When the list cannot be written.
-#[expect(clippy::print_stdout, reason = "for whoever runs the test alone")]
+/// Panics if the list cannot be written.
+#[expect(clippy::print_stdout, reason = "the output of a single test")]
 pub fn skipped(reason: &str) {
     let thread = std::thread::current();
-    // libtest names a test's thread like the test.
+    // libtest gives the thread of a test the name of the test.
     let line = format!("{}: {reason}", thread.name().unwrap_or("a test"));
     println!("skipped: {line}");
     if let Some(list) = std::env::var_os("TRANSOM_SKIPPED_TESTS") {
@@ -28,34 +28,34 @@ pub fn skipped(reason: &str) {
     }
 }
 
-/// A group of its own. Dropping it removes it; its processes must have ended by then.
+/// A new cgroup, which is removed when this is dropped. Its processes must have exited by then.
 #[derive(Debug)]
-pub struct LimitedGroup {
-    /// Where pressure is accounted, and where the limit is; the same folder in a pure hierarchy.
+pub struct LimitedCgroup {
+    /// The folder with the pressure file, and the one with the limit; one folder with cgroup v2.
     folders: Vec<PathBuf>,
 }
 
-impl LimitedGroup {
-    /// Makes a group, or records that the calling test is skipped since none may be made.
+impl LimitedCgroup {
+    /// Creates a cgroup, or records that the calling test is skipped because that is not permitted.
     pub fn new_or_skip(name: &str, limit_bytes: u64) -> Option<Self> {
         let group = Self::new(name, limit_bytes);
-        let skip = |error| skipped(&format!("control groups cannot be made here ({error})"));
+        let skip = |error| skipped(&format!("control groups cannot be created here ({error})"));
         group.map_err(skip).ok()
     }
 
-    /// A new group that holds at most `limit_bytes`.
+    /// Creates a cgroup with this memory limit.
     ///
     /// # Errors
-    /// Where groups may not be made, which is usual without privileges.
+    /// Creating a cgroup is not permitted, which is usual without privileges.
     pub fn new(name: &str, limit_bytes: u64) -> io::Result<Self> {
         let root = Path::new("/sys/fs/cgroup");
-        let mixed = root.join("unified");
+        let hybrid = root.join("unified");
         let name = format!("transom-test-{name}-{}", std::process::id());
         let mut group = Self {
             folders: Vec::new(),
         };
-        if mixed.is_dir() {
-            let accounting = mixed.join(&name);
+        if hybrid.is_dir() {
+            let accounting = hybrid.join(&name);
             let limiting = root.join("memory").join(&name);
             group.make(accounting)?;
             group.make(limiting.clone())?;
@@ -79,10 +79,10 @@ impl LimitedGroup {
         Ok(())
     }
 
-    /// Moves a process into the group.
+    /// Moves a process into the cgroup.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The error of the kernel.
     pub fn add(&self, process: u32) -> io::Result<()> {
         for folder in &self.folders {
             fs::write(folder.join("cgroup.procs"), process.to_string())?;
@@ -90,7 +90,7 @@ impl LimitedGroup {
         Ok(())
     }
 
-    /// The group's own pressure.
+    /// Returns the path of the pressure file of the cgroup.
     pub fn pressure_file(&self) -> PathBuf {
         self.folders
             .first()
@@ -99,35 +99,35 @@ impl LimitedGroup {
     }
 }
 
-impl Drop for LimitedGroup {
+impl Drop for LimitedCgroup {
     fn drop(&mut self) {
         for folder in &self.folders {
-            // Left behind if a process is still in it; the next start of the machine removes it.
+            // Fails if a process is still in it. The next start of the machine removes it.
             let _ = fs::remove_dir(folder);
         }
     }
 }
 
-/// A process that reads a file larger than its group's memory, over and over, so that pages are
-/// thrown out and read again. It ends when this is dropped.
+/// A process that repeatedly reads a file larger than the memory of its cgroup, so that pages are
+/// evicted and read again. It is killed when this is dropped.
 #[derive(Debug)]
-pub struct Hog(Child);
+pub struct MemoryPressureProcess(Child);
 
-const HOG_FILE: &str = "TRANSOM_TEST_HOG_FILE";
-const HOG_BYTES: &str = "TRANSOM_TEST_HOG_BYTES";
+const FILE_VARIABLE: &str = "TRANSOM_TEST_PRESSURE_FILE";
+const BYTES_VARIABLE: &str = "TRANSOM_TEST_PRESSURE_BYTES";
 const PAGE: usize = 4096;
 
-impl Hog {
-    /// Starts the calling test program again, in `group`. It must have a test `hog` that does
-    /// nothing but call [`Hog::work_if_asked`].
+impl MemoryPressureProcess {
+    /// Starts the calling test program again, in `group`. It must have a test
+    /// `memory_pressure_process` that only calls [`MemoryPressureProcess::run_if_started`].
     ///
     /// # Errors
-    /// The system's.
-    pub fn start(group: &LimitedGroup, file: &Path, n_bytes: u64) -> io::Result<Self> {
+    /// The error of the system.
+    pub fn start(group: &LimitedCgroup, file: &Path, n_bytes: u64) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["--exact", "hog"])
-            .env(HOG_FILE, file)
-            .env(HOG_BYTES, n_bytes.to_string())
+            .args(["--exact", "memory_pressure_process"])
+            .env(FILE_VARIABLE, file)
+            .env(BYTES_VARIABLE, n_bytes.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()?;
@@ -138,17 +138,19 @@ impl Hog {
         Ok(Self(child))
     }
 
-    /// In the process that [`Hog::start`] started: never returns. Elsewhere: returns at once.
+    /// Reads the file forever in the process that [`MemoryPressureProcess::start`] started. In any
+    /// other process, returns at once.
     ///
     /// # Panics
-    /// When the file cannot be written or read.
-    pub fn work_if_asked() {
-        let (Ok(path), Ok(n_bytes)) = (std::env::var(HOG_FILE), std::env::var(HOG_BYTES)) else {
+    /// Panics if the file cannot be written or read.
+    pub fn run_if_started() {
+        let (Ok(path), Ok(n_bytes)) = (std::env::var(FILE_VARIABLE), std::env::var(BYTES_VARIABLE))
+        else {
             return;
         };
         let n_pages = n_bytes.parse::<u64>().expect("a number") / PAGE as u64;
-        // Not before the process is in its group, to which the pages shall count.
-        io::stdin().read_exact(&mut [0]).expect("a word to begin");
+        // Waits until the process is in its cgroup, so that the pages count there.
+        io::stdin().read_exact(&mut [0]).expect("a byte to start");
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(true);
         let mut file = options.open(path).expect("a file to write");
@@ -159,17 +161,17 @@ impl Hog {
         std::thread::scope(|scope| {
             for seed in 1..=4 {
                 let file = &file;
-                scope.spawn(move || read_for_ever(file, n_pages, seed));
+                scope.spawn(move || read_forever(file, n_pages, seed));
             }
         });
     }
 }
 
-fn read_for_ever(file: &File, n_pages: u64, seed: u64) {
+fn read_forever(file: &File, n_pages: u64, seed: u64) {
     let mut random = seed;
     let mut page = [0; PAGE];
     loop {
-        // Knuth's constants; any order that is no order will do.
+        // Knuth's constants. Any random order will do.
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -180,9 +182,9 @@ fn read_for_ever(file: &File, n_pages: u64, seed: u64) {
     }
 }
 
-impl Drop for Hog {
+impl Drop for MemoryPressureProcess {
     fn drop(&mut self) {
-        // It ends by nothing else.
+        // The process does not end by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

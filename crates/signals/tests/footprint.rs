@@ -1,4 +1,5 @@
-//! A process of its own, because other tests in the same process would change what is measured.
+//! This test has its own program, because other tests in the same process would change the
+//! footprint.
 #![cfg(any(target_os = "linux", target_os = "macos"))]
 
 use std::hint::black_box;
@@ -7,7 +8,7 @@ use transom_signals::{footprint_bytes, own_footprint_bytes};
 
 /// D008.
 #[test]
-fn memory_that_is_used_is_seen_and_memory_given_back_is_gone() {
+fn the_footprint_grows_with_used_memory_and_shrinks_when_it_is_freed() {
     const SIZE: usize = 64 << 20;
     let before = own_footprint_bytes().unwrap();
     let memory = black_box(vec![1u8; SIZE]);
@@ -17,6 +18,6 @@ fn memory_that_is_used_is_seen_and_memory_given_back_is_gone() {
     let after = own_footprint_bytes().unwrap();
     assert!(after < with - SIZE as u64 / 2, "{with} {after}");
     assert!(footprint_bytes(std::process::id()).is_some());
-    // No process has this number on either system.
+    // No process has this id on either system.
     assert_eq!(footprint_bytes(u32::MAX / 2), None);
 }

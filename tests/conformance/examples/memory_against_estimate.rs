@@ -1,10 +1,10 @@
-//! What models are estimated to need against what they take, with the context full.
+//! Compares the estimated memory of models with the memory that they use with a full context.
 //!
-//! Each case runs in a process of its own. GGUF models are made here; the folders for MLX, which
-//! `benches/make_memory_models.py` makes, are named on the command line. The table goes to standard
-//! output; the program fails when a case is off by more than a tenth. Linux only.
+//! Each case runs in its own process. This program creates the GGUF models. The folders for MLX,
+//! which `benches/make_memory_models.py` creates, are arguments. The table goes to standard output.
+//! The program fails if an estimate differs by more than a tenth. Linux only.
 
-#![expect(clippy::print_stdout, reason = "the table is what this program is for")]
+#![expect(clippy::print_stdout, reason = "this program prints a table")]
 
 #[path = "../../../crates/engine-llama/tests/fixtures/packed.rs"]
 mod packed;
@@ -24,9 +24,9 @@ use transom_engine_llama::LlamaEngine;
 use transom_engine_mlx::MlxEngine;
 
 const MIB: f64 = 1_048_576.0;
-/// Largest difference, as a share of what was taken.
-const MOST_OFF: f64 = 0.1;
-/// Tokens of the answer; the prompt takes the rest of the context.
+/// Largest difference, as a share of the used memory.
+const MAX_DIFFERENCE: f64 = 0.1;
+/// Tokens of the response; the prompt fills the rest of the context.
 const ANSWER_TOKENS: usize = 16;
 
 fn main() -> ExitCode {
@@ -40,20 +40,20 @@ fn main() -> ExitCode {
     }
     println!("| engine | model | weights | context | KV | estimated | measured | difference |");
     println!("|---|---|---:|---:|---|---:|---:|---:|");
-    let mut are_near = gguf_rows();
+    let mut are_accurate = gguf_rows();
     for path in arguments.iter().map(PathBuf::from) {
         for context in [512, 2048] {
-            are_near &= row("MLX", &path, context, "full");
+            are_accurate &= row("MLX", &path, context, "full");
         }
     }
-    match are_near {
+    match are_accurate {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
 /// Models of some hundred megabytes: wide and shallow in several packings, deep with many key-value
-/// heads, and with windows. Returns whether all estimates are near.
+/// heads, and with sliding windows. Returns true if all estimates are accurate.
 fn gguf_rows() -> bool {
     let wide = TinyModel {
         architecture: "llama",
@@ -86,18 +86,23 @@ fn gguf_rows() -> bool {
         quantization: Quantization::Q4_K_M,
         ..wide.clone()
     };
-    let usual = [(1024, "full"), (4096, "full"), (4096, "small")];
-    let mut are_near = true;
+    let default_cases = [(1024, "full"), (4096, "full"), (4096, "small")];
+    let mut are_accurate = true;
     for (name, model, kind, cases) in [
-        ("wide, F16", &wide, None, &usual[..]),
-        ("wide, Q8_0", &wide, Some("Q8_0"), &usual[1..2]),
-        ("wide, Q6_K", &wide, Some("Q6_K"), &usual[..1]),
-        ("wide, Q4_0", &wide, Some("Q4_0"), &usual[..1]),
-        ("wide, Q4_K", &wide, Some("Q4_K"), &usual[..]),
-        ("wide, Q4_K and Q6_K", &mixed, None, &usual[..1]),
-        ("deep, 12 KV heads, Q8_0", &deep, None, &usual[..]),
-        ("windows, F16", &windowed, None, &usual[..]),
-        ("windows, Q4_K", &windowed, Some("Q4_K"), &usual[..1]),
+        ("wide, F16", &wide, None, &default_cases[..]),
+        ("wide, Q8_0", &wide, Some("Q8_0"), &default_cases[1..2]),
+        ("wide, Q6_K", &wide, Some("Q6_K"), &default_cases[..1]),
+        ("wide, Q4_0", &wide, Some("Q4_0"), &default_cases[..1]),
+        ("wide, Q4_K", &wide, Some("Q4_K"), &default_cases[..]),
+        ("wide, Q4_K and Q6_K", &mixed, None, &default_cases[..1]),
+        ("deep, 12 KV heads, Q8_0", &deep, None, &default_cases[..]),
+        ("windows, F16", &windowed, None, &default_cases[..]),
+        (
+            "windows, Q4_K",
+            &windowed,
+            Some("Q4_K"),
+            &default_cases[..1],
+        ),
     ] {
         let folder = tempfile::tempdir_in(".").expect("a folder can be made");
         let path = folder.path().join(name).with_extension("gguf");
@@ -106,13 +111,13 @@ fn gguf_rows() -> bool {
             packed::pack_as(&path, kind);
         }
         for &(context, kv) in cases {
-            are_near &= row("llama.cpp", &path, context, kv);
+            are_accurate &= row("llama.cpp", &path, context, kv);
         }
     }
-    are_near
+    are_accurate
 }
 
-/// Measures a case in a process of its own and prints its row. Returns whether the estimate is near.
+/// Measures a case in its own process and prints its row. Returns true if the estimate is accurate.
 fn row(engine: &str, path: &Path, context: usize, kv: &str) -> bool {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let program = std::env::current_exe().expect("this program has a path");
@@ -122,23 +127,23 @@ fn row(engine: &str, path: &Path, context: usize, kv: &str) -> bool {
         .output()
         .expect("this program runs");
     let text = String::from_utf8_lossy(&output.stdout);
-    let Ok(found) = serde_json::from_str::<Value>(&text) else {
+    let Ok(result) = serde_json::from_str::<Value>(&text) else {
         let error = String::from_utf8_lossy(&output.stderr);
         println!("| {engine} | {name} | | {context} | {kv} | | | failed: {error} |");
         return false;
     };
-    let number = |key: &str| found[key].as_f64().unwrap_or(0.0);
-    let (estimated, taken) = (number("estimated"), number("taken"));
-    let off = estimated / taken - 1.0;
+    let number = |key: &str| result[key].as_f64().unwrap_or(0.0);
+    let (estimated, used) = (number("estimated"), number("taken"));
+    let difference = estimated / used - 1.0;
     println!(
         "| {engine} | {name} | {:.0} MiB | {context} | {} | {:.0} MiB | {:.0} MiB | {:+.1} % |",
         number("weights") / MIB,
-        found["kv"].as_str().unwrap_or_default(),
+        result["kv"].as_str().unwrap_or_default(),
         estimated / MIB,
-        taken / MIB,
-        off * 100.0,
+        used / MIB,
+        difference * 100.0,
     );
-    off.abs() <= MOST_OFF
+    difference.abs() <= MAX_DIFFERENCE
 }
 
 fn measure(engine: &str, path: &Path, context_length: usize, kv: &str) -> Value {
@@ -156,12 +161,12 @@ fn measure(engine: &str, path: &Path, context_length: usize, kv: &str) -> Value 
     }
 }
 
-/// What people are shown before a load.
+/// Returns the estimate that is shown before a load, and the KV cache type.
 fn estimated(path: &Path, limits: &Limits) -> (u64, Value) {
-    let facts = transom_catalog::inspect(path).expect("the headers are sound");
+    let facts = transom_catalog::inspect(path).expect("the headers are valid");
     let machine = Machine {
         has_gpu: false,
-        // All these models are small enough to be held dense.
+        // All these models are small enough for dense weights.
         memory_bytes: 1 << 40,
     };
     let kv = limits.kv_cache;
@@ -171,7 +176,7 @@ fn estimated(path: &Path, limits: &Limits) -> (u64, Value) {
     (need.total_bytes(), kind)
 }
 
-/// The whole of what the process takes more than before, mapped weights included.
+/// Measures the growth of the process, mapped weights included.
 fn measure_llama(path: &Path, limits: &Limits) -> Value {
     let engine = LlamaEngine::new();
     let source = ModelSource {
@@ -182,11 +187,11 @@ fn measure_llama(path: &Path, limits: &Limits) -> Value {
     let control = JobControl::new();
     let loaded = engine.load(&source, limits, &control, &mut |_| {});
     let weights = fill(loaded.expect("it loads"), |_| ());
-    let taken = status("VmHWM:") - before;
-    json!({ "weights": weights, "kv": kv, "estimated": estimated, "taken": taken })
+    let used = status("VmHWM:") - before;
+    json!({ "weights": weights, "kv": kv, "estimated": estimated, "taken": used })
 }
 
-/// MLX's own count, of which freed buffers that it keeps are no part.
+/// Measures with the count of MLX, which does not include cached buffers.
 fn measure_mlx(path: &Path, limits: &Limits) -> Value {
     let engine = MlxEngine::new();
     let source = ModelSource {
@@ -195,16 +200,16 @@ fn measure_mlx(path: &Path, limits: &Limits) -> Value {
     let (estimated, kv) = estimated(path, limits);
     let control = JobControl::new();
     let loaded = engine.load(&source, limits, &control, &mut |_| {});
-    let mut taken = 0;
+    let mut used = 0;
     let weights = fill(loaded.expect("it loads"), |model| {
-        taken = model.memory().peak_bytes;
+        used = model.memory().peak_bytes;
     });
     let estimated = estimated - ALLOCATOR_CACHE_BYTES;
-    json!({ "weights": weights, "kv": kv, "estimated": estimated, "taken": taken })
+    json!({ "weights": weights, "kv": kv, "estimated": estimated, "taken": used })
 }
 
-/// Fills the context, and looks at the model then. Returns the bytes of weights.
-fn fill(mut model: Box<dyn LoadedModel>, look: impl FnOnce(&dyn LoadedModel)) -> u64 {
+/// Fills the context, then calls `inspect` with the model. Returns the bytes of weights.
+fn fill(mut model: Box<dyn LoadedModel>, inspect: impl FnOnce(&dyn LoadedModel)) -> u64 {
     let n_prompt = model.info().context_length - ANSWER_TOKENS;
     let n_known = model.info().vocab_size.min(250) as u32;
     let tokens = (0..n_prompt as u32).map(|n| 20 + n * 7 % (n_known - 20));
@@ -216,14 +221,14 @@ fn fill(mut model: Box<dyn LoadedModel>, look: impl FnOnce(&dyn LoadedModel)) ->
     };
     let control = JobControl::new();
     let result = model.generate(&prompt.expect("it fits"), &params, &control, &mut |_| {});
-    result.expect("it answers");
-    look(&*model);
+    result.expect("it generates");
+    inspect(&*model);
     model.memory().weight_bytes
 }
 
-/// A line of this process's status, in bytes.
+/// Reads a value of the status of this process, in bytes.
 fn status(name: &str) -> u64 {
-    let text = fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let text = fs::read_to_string("/proc/self/status").expect("this is Linux");
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|rest| rest.trim().strip_suffix(" kB"));
     let number = number.and_then(|n| n.trim().parse::<u64>().ok());

@@ -1,9 +1,9 @@
-//! The suite's engine process: the child's loop of the product, with the engines that its first
-//! argument names.
+//! The engine process of the suite: the child loop of the product, with the engines of the first
+//! argument.
 //!
-//! Rule: nothing of the product's behaviour is written here, so that what the suite proves holds
-//! for the program that people run. The second argument is a file that gets the process's id, for
-//! tests that kill it.
+//! Rule: this file contains none of the behavior of the product, so the results of the suite hold
+//! for the program that users run. The process id is written to the file of the second argument,
+//! for tests that kill the process.
 
 use std::process::ExitCode;
 
@@ -12,16 +12,16 @@ use transom_engine_host::child;
 use transom_engine_llama::LlamaEngine;
 use transom_engine_mlx::MlxEngine;
 
-/// The arguments make no sense.
+/// The exit code for invalid arguments.
 const EXIT_ARGUMENTS: u8 = 3;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let engines = arguments.next().as_deref().and_then(engines);
-    let told = arguments
+    let written = arguments
         .next()
         .map(|file| std::fs::write(file, std::process::id().to_string()));
-    match (engines, told) {
+    match (engines, written) {
         (Some(engines), Some(Ok(()))) => child::main(engines),
         _ => ExitCode::from(EXIT_ARGUMENTS),
     }
@@ -30,8 +30,8 @@ fn main() -> ExitCode {
 fn engines(name: &str) -> Option<Vec<Box<dyn Engine>>> {
     match name {
         "mlx" => Some(vec![Box::new(MlxEngine::new())]),
-        // llama.cpp's threads wait for each other by spinning, and tests run side by side: with as
-        // many threads as cores in each process, a step can take a hundred times as long.
+        // The threads of llama.cpp spin while they wait, and tests run in parallel. With as many
+        // threads as cores in each process, a step can take a hundred times as long.
         "llama" => Some(vec![Box::new(LlamaEngine::new().with_threads(1))]),
         "every" => Some(vec![
             Box::new(MlxEngine::new()),

@@ -1,29 +1,26 @@
-//! One suite for every engine, through its real process.
+//! One test suite for every engine, through the real child process.
 //!
-//! A case is one function over a [`subject::Subject`]; the list below gives each a test for every
-//! engine, so that a run reads `mlx::a_cancelled_answer_…`. Rule: a case knows no engine by name.
+//! A case is a function over a [`subject::Subject`]. The list below makes a test of each case for
+//! every engine, such as `mlx::a_full_context_ends_the_response`. Rule: a case names no engine.
 //! Where engines are meant to differ, the subject declares it.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends at the first thing that goes wrong"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
-mod answer;
-mod ask;
 mod cases;
 mod damage;
-mod files;
+mod models;
+mod process;
+mod request;
+mod response;
 mod subject;
-mod talk;
 
 use std::future::Future;
 use std::time::Duration;
 
 use subject::Subject;
 
-/// Limit of a whole case: no case comes near it, even with every core busy.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout of a case. No case comes near it, even if every core is busy.
+const CASE_TIMEOUT: Duration = Duration::from_secs(300);
 
 fn run<F: Future<Output = ()>>(
     subject: &'static Subject,
@@ -33,19 +30,23 @@ fn run<F: Future<Output = ()>>(
         .enable_all()
         .build()
         .unwrap();
-    let outcome = runtime.block_on(async { tokio::time::timeout(PATIENCE, case(subject)).await });
-    assert!(outcome.is_ok(), "the case took longer than {PATIENCE:?}");
+    let outcome =
+        runtime.block_on(async { tokio::time::timeout(CASE_TIMEOUT, case(subject)).await });
+    assert!(
+        outcome.is_ok(),
+        "the case took longer than {CASE_TIMEOUT:?}"
+    );
 }
 
 /// A test for each case and engine.
 macro_rules! conformance {
-    ($($room:ident: $($case:ident)+;)+) => {
+    ($($module:ident: $($case:ident)+;)+) => {
         mod mlx {
             use crate::{cases, run, subject::MLX};
             $($(
                 #[test]
                 fn $case() {
-                    run(&MLX, cases::$room::$case);
+                    run(&MLX, cases::$module::$case);
                 }
             )+)+
         }
@@ -55,7 +56,7 @@ macro_rules! conformance {
             $($(
                 #[test]
                 fn $case() {
-                    run(&LLAMA, cases::$room::$case);
+                    run(&LLAMA, cases::$module::$case);
                 }
             )+)+
         }
@@ -64,86 +65,86 @@ macro_rules! conformance {
 
 conformance! {
     loading:
-        a_load_tells_its_progress_and_what_was_loaded
-        the_context_is_the_least_of_the_models_and_the_callers
-        the_other_engines_files_are_refused_with_a_reason
-        a_program_of_several_engines_takes_the_one_that_can
-        a_model_that_is_not_there_is_named
-        a_path_may_have_any_letters
-        damaged_files_are_named_and_leave_the_process_usable
-        a_model_that_contradicts_itself_ends_only_its_process
+        a_load_reports_progress_and_model_information
+        the_context_length_is_the_lower_of_model_and_request
+        files_of_the_other_engine_are_refused_with_a_reason
+        a_process_with_several_engines_uses_the_one_that_supports_the_model
+        the_error_names_a_missing_model
+        a_path_can_have_any_characters
+        the_error_names_a_damaged_file_and_the_process_stays_usable
+        an_inconsistent_model_ends_only_its_own_process
         a_model_without_a_template_continues_text_and_refuses_chats
-        limits_at_their_edges_are_obeyed
-        a_load_that_is_stopped_ends_and_leaves_nothing_behind;
-    answers:
-        an_answer_streams_in_order_and_its_figures_add_up
+        extreme_limits_are_respected
+        a_stopped_load_fails_or_completes;
+    responses:
+        a_response_streams_in_order_with_consistent_statistics
         greedy_text_is_the_same_in_every_process
-        one_seed_is_one_answer_and_other_seeds_are_others
-        the_prompt_has_the_tokenizers_own_tokens
-        prompts_that_cannot_be_answered_are_refused_with_their_numbers
+        a_seed_determines_the_response
+        the_prompt_has_the_tokens_of_the_tokenizer
+        empty_and_too_long_prompts_are_refused_with_their_sizes
         parameters_out_of_range_are_refused_before_any_work
-        a_long_message_and_a_long_conversation_are_refused_or_answered
-        odd_messages_are_answered
-        speculation_changes_no_greedy_text
-        speculation_changes_no_draw
-        every_family_answers_from_what_is_cached_as_from_nothing;
+        long_conversations_are_refused_or_shortened
+        unusual_messages_get_a_response
+        speculation_does_not_change_greedy_text
+        speculation_does_not_change_sampled_text
+        every_family_generates_the_same_with_and_without_a_cache;
     sampling:
         filters_that_leave_one_token_are_greedy
-        parameters_at_their_edges_give_the_likeliest_token
+        extreme_parameters_give_the_most_likely_token
         a_bias_bans_and_forces
-        equals_are_decided_by_the_lower_token
-        draws_follow_the_distribution
-        filters_come_before_temperature
-        penalties_act_on_what_they_are_documented_to_act_on;
+        ties_go_to_the_lower_token_id
+        samples_follow_the_distribution
+        filters_apply_before_temperature
+        penalties_apply_to_the_documented_tokens;
     text:
-        characters_come_whole
+        characters_are_never_split
         special_tokens_are_never_shown
-        reasoning_is_told_from_the_answer
-        a_template_that_opens_reasoning_starts_in_it
-        a_stop_string_is_met_wherever_it_is_cut
-        the_first_of_several_stop_strings_ends_the_answer;
+        reasoning_is_separated_from_the_answer
+        a_template_can_start_in_reasoning
+        a_stop_string_is_found_across_tokens
+        the_first_of_several_stop_strings_ends_the_response;
     endings:
-        an_answer_ends_at_its_token_limit
-        an_answer_ends_at_the_end_of_text_token
-        a_full_context_ends_the_answer
-        a_full_context_is_shifted_where_the_engine_can;
+        a_response_ends_at_its_token_limit
+        a_response_ends_at_the_end_of_text_token
+        a_full_context_ends_the_response
+        a_full_context_is_shifted_if_the_engine_supports_it;
     stopping:
-        a_stop_in_prefill_ends_it_and_the_next_answer_is_right
-        a_stop_inside_a_long_step_leaves_the_cache_sound
-        a_stop_in_decode_ends_it_and_the_next_answer_is_right
-        a_stop_before_the_start_leaves_nothing_done
-        an_unload_ends_a_running_answer;
+        a_stop_in_prefill_ends_it_and_the_next_response_is_correct
+        a_stop_within_a_long_step_keeps_the_cache_valid
+        a_stop_in_decode_ends_it_and_the_next_response_is_correct
+        a_job_stopped_in_the_queue_does_no_work
+        an_unload_ends_a_running_response;
     prefix:
-        prefill_in_any_steps_gives_the_same_text
-        a_second_turn_computes_only_what_is_new
-        what_was_answered_is_not_computed_again
-        a_refused_ask_leaves_the_conversation_cached
+        the_prefill_chunk_does_not_change_the_text
+        a_second_turn_computes_only_new_tokens
+        tokens_of_the_response_are_not_computed_again
+        a_refused_request_keeps_the_cached_prefix
         an_edited_message_is_reused_up_to_the_edit
-        another_conversation_is_answered_as_in_a_fresh_process
-        the_oldest_exchanges_go_when_a_conversation_outgrows_the_context;
+        another_conversation_gets_the_response_of_a_new_process
+        the_oldest_exchanges_are_dropped_when_the_context_is_full;
     memory:
-        a_trim_keeps_the_conversation
-        a_trim_of_everything_forgets_the_conversation
-        a_trim_in_mid_answer_changes_nothing_of_it
-        a_full_context_stays_within_what_was_measured
-        a_small_kv_cache_needs_no_more_than_the_usual;
-    state:
-        a_kept_conversation_goes_on_in_a_new_process
-        a_file_that_is_no_kept_conversation_does_no_harm
-        nothing_is_kept_of_nothing
-        an_answer_that_was_stopped_is_kept_as_far_as_it_came;
+        a_trim_keeps_the_cached_prefix
+        a_trim_of_everything_frees_the_kv_cache
+        a_trim_does_not_change_a_running_response
+        a_full_context_stays_within_the_measured_need
+        a_small_kv_cache_needs_no_more_than_the_default;
+    saved_state:
+        a_saved_kv_cache_is_restored_in_a_new_process
+        an_invalid_saved_kv_cache_is_ignored_and_removed
+        an_empty_kv_cache_is_not_saved
+        the_kv_cache_of_a_stopped_response_is_saved;
     lifecycle:
-        twenty_loads_leave_no_growth
-        an_unload_gives_the_footprint_back
-        one_model_after_another_answers_as_if_alone
-        a_process_killed_in_mid_answer_is_reported_once_and_replaced
-        an_abort_of_the_library_ends_only_its_process;
+        twenty_loads_do_not_grow_the_footprint
+        an_unload_frees_the_memory
+        models_in_turn_generate_the_same_as_alone
+        a_killed_process_is_reported_once_and_can_be_replaced
+        an_abort_of_a_native_library_ends_only_its_process;
 }
 
-/// The same weights say the same, whoever computes them.
+/// The engines generate the same text with the same weights.
 #[test]
-fn the_starter_says_the_same_in_every_engine() {
+fn the_starter_generates_the_same_in_every_engine() {
     run(&subject::MLX, |mlx| {
-        cases::answers::says_as(mlx, &subject::LLAMA)
+        cases::responses::responses_equal(mlx, &subject::LLAMA)
     });
 }

@@ -1,29 +1,29 @@
-//! The Rust declarations of mlx-c, as mlx-sys's own build script would make them.
+//! The Rust bindings of mlx-c, as the build script of mlx-sys would generate them.
 //!
-//! bindgen and libclang are heavy, so the generator is a program of its own, built for this step
-//! only.
+//! bindgen and libclang are large, so the generator is a separate program, which is built only for
+//! this step.
 
 use std::path::PathBuf;
 
 use crate::cache::Cache;
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::progress::Step;
 use crate::setup::Host;
 use crate::setup::mlxc::{HALF_SHIM, Source};
 
-/// The generator's text; part of the recipe.
+/// The source of the generator; part of the recipe.
 pub(crate) const GENERATOR: &str = include_str!("../bin/mlx_bindings.rs");
 
-/// The folder that holds `bindings.rs`.
-pub(crate) fn written(host: &Host, source: &Source, cache: &Cache) -> Result<PathBuf, Problem> {
-    cache.whole_folder("bindings", |part| {
+/// Generates `bindings.rs` and returns its folder.
+pub(crate) fn generate(host: &Host, source: &Source, cache: &Cache) -> Result<PathBuf, Problem> {
+    cache.get_or_build_folder("bindings", |part| {
         let step = Step::start("Generating the bindings of mlx-c");
-        let mut generator = chores::cargo();
+        let mut generator = process::cargo();
         generator
             .args(["run", "--quiet", "--package", "xtask"])
             .args(["--features", "bindings", "--bin", "mlx-bindings"])
-            // It runs once, so it is not worth optimising.
+            // It runs once, so optimization does not pay off.
             .args(["--config", "profile.dev.package.\"*\".opt-level=0", "--"])
             .arg(&source.mlx_c)
             .arg(part.join("bindings.rs"));
@@ -31,7 +31,7 @@ pub(crate) fn written(host: &Host, source: &Source, cache: &Cache) -> Result<Pat
             generator.arg(cache.folder().join("shims").join(HALF_SHIM));
         }
         let log = cache.log("bindings");
-        chores::quietly(&mut generator, "generate the bindings of mlx-c", &log)?;
+        process::run_logged(&mut generator, "generate the bindings of mlx-c", &log)?;
         step.done();
         Ok(())
     })

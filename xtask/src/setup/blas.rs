@@ -1,8 +1,8 @@
-//! OpenBLAS in the place of the reference BLAS that MLX's Linux wheel brings.
+//! Replaces the reference BLAS in the Linux wheel of MLX with OpenBLAS.
 //!
 //! The reference library multiplies f32 matrices at about 1 GFLOP/s on a machine where OpenBLAS
-//! reaches about 40, and on a CPU a model does little else. MLX asks for its BLAS by a file name
-//! with a hash in it; in our own unpacked copy we put OpenBLAS's `libblas` under that name.
+//! reaches about 40, and on a CPU a model does little else. MLX loads its BLAS by a file name with
+//! a hash. In our unpacked copy of the wheel, `libblas` of OpenBLAS gets that name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,22 @@ use crate::cache;
 use crate::problem::Problem;
 use crate::progress::Step;
 
-/// Where Debian and Ubuntu keep the package libopenblas0-pthread's drop-in library.
+/// The `libblas` of the package libopenblas0-pthread on Debian and Ubuntu.
 const OPENBLAS: &str = "/usr/lib/x86_64-linux-gnu/openblas-pthread/libblas.so.3";
 
-/// `wheel` is the unpacked wheel.
+/// Replaces the BLAS in `wheel`, the folder of the unpacked wheel.
 pub(crate) fn replace_reference_blas(wheel: &Path) -> Result<(), Problem> {
     replace(&wheel.join("mlx_cpu.libs"), Path::new(OPENBLAS))
 }
 
 fn replace(libraries: &Path, openblas: &Path) -> Result<(), Problem> {
-    let theirs = bundled_blas(libraries)?;
-    let ours = fs::read(openblas).map_err(|error| Problem::io("read", openblas, &error))?;
-    if fs::read(&theirs).is_ok_and(|bytes| bytes == ours) {
+    let bundled = bundled_blas(libraries)?;
+    let replacement = fs::read(openblas).map_err(|error| Problem::io("read", openblas, &error))?;
+    if fs::read(&bundled).is_ok_and(|bytes| bytes == replacement) {
         return Ok(());
     }
-    let step = Step::start("Putting OpenBLAS in the place of MLX's reference BLAS");
-    cache::write_whole(&theirs, &ours)?;
+    let step = Step::start("Replacing the reference BLAS of MLX with OpenBLAS");
+    cache::write_atomically(&bundled, &replacement)?;
     step.done();
     Ok(())
 }
@@ -42,7 +42,7 @@ fn bundled_blas(libraries: &Path) -> Result<PathBuf, Problem> {
         })
         .ok_or_else(|| {
             let folder = libraries.display();
-            Problem::new(format!("MLX's wheel brings no libblas in {folder}"))
+            Problem::new(format!("the wheel of MLX has no libblas in {folder}"))
         })
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn openblas_takes_the_hashed_name_and_follows_an_upgrade() {
+    fn openblas_gets_the_hashed_name_and_is_updated() {
         let folder = tempfile::tempdir().unwrap();
         let libraries = folder.path().join("libs");
         fs::create_dir(&libraries).unwrap();
@@ -69,9 +69,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wheel_without_blas_is_a_problem() {
+    fn a_wheel_without_blas_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let problem = replace(folder.path(), Path::new("libblas.so.3")).unwrap_err();
-        assert!(problem.to_string().contains("brings no libblas"));
+        assert!(problem.to_string().contains("has no libblas"));
     }
 }

@@ -1,41 +1,41 @@
-//! `.cargo/native.toml`: where cargo finds what set-up made.
+//! `.cargo/native.toml`: the cargo configuration with the results of setup.
 //!
-//! Cargo's documented override of a `links` package replaces mlx-sys's build script: no cmake run,
-//! no clone. llama-cpp-sys-2 keeps its own, which reads the environment values.
-//! `.cargo/config.toml` includes the file as optional; git ignores it, because its paths are this
-//! machine's. `crates/native-rpath.rs` reads the first environment value.
+//! Cargo's documented override of a `links` package replaces the build script of mlx-sys, so there
+//! is no cmake run and no clone. The build script of llama-cpp-sys-2 still runs and reads the
+//! environment values. `.cargo/config.toml` includes the file as optional. Git ignores it, because
+//! its paths belong to this machine. `crates/native-rpath.rs` reads the first environment value.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::cache;
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::setup::Host;
 
-/// What the file tells.
+/// The values in the file.
 pub(crate) struct Native {
-    /// The folder of MLX's library.
+    /// The folder of the MLX library.
     pub(crate) mlx: PathBuf,
-    /// The folder of mlx-c's.
+    /// The folder of the mlx-c library.
     pub(crate) mlx_c: PathBuf,
-    /// The folder of mlx-c's bindings.
+    /// The folder of the bindings of mlx-c.
     pub(crate) bindings: PathBuf,
-    /// The cmake that builds llama.cpp, if it is not the system's.
+    /// The cmake that builds llama.cpp, unless it is an installed one.
     pub(crate) cmake: Option<PathBuf>,
-    /// Where ccache keeps what was compiled of llama.cpp.
+    /// The folder of ccache, for llama.cpp.
     pub(crate) ccache: PathBuf,
-    /// The instructions that llama.cpp may use.
+    /// The variables with the vector instructions for llama.cpp.
     pub(crate) instructions: Vec<(&'static str, &'static str)>,
 }
 
 pub(crate) fn write(host: &Host, native: &Native) -> Result<(), Problem> {
-    let path = chores::workspace().join(".cargo/native.toml");
+    let path = process::workspace().join(".cargo/native.toml");
     let text = contents(host, native);
     if fs::read_to_string(&path).is_ok_and(|old| old == text) {
         return Ok(());
     }
-    cache::write_whole(&path, text.as_bytes())
+    cache::write_atomically(&path, text.as_bytes())
 }
 
 fn contents(host: &Host, native: &Native) -> String {
@@ -56,13 +56,13 @@ fn contents(host: &Host, native: &Native) -> String {
     let environment = environment(native);
     format!(
         "\
-# Written by `cargo xtask setup`; do not edit, and do not commit: these paths are this machine's.
+# Written by `cargo xtask setup`; do not edit, and do not commit: these paths belong to this machine.
 [target.{triple}.mlx]
 rustc-link-search = [{archive}, {library}]
 rustc-link-lib = [{libraries}]
 rustc-env = {{ OUT_DIR = {bindings} }}
 
-# Documentation tests are programs too, and no build script can give them a run path.
+# Documentation tests are programs too, but no build script can set their run path.
 [target.{triple}]
 rustdocflags = [{run_path}]
 
@@ -71,7 +71,7 @@ rustdocflags = [{run_path}]
     )
 }
 
-/// One line a variable. What the person has set themselves wins over each.
+/// Returns one line per variable. Variables that the user has set take precedence.
 fn environment(native: &Native) -> String {
     let paths = [
         ("TRANSOM_MLX_LIB", Some(&native.mlx)),
@@ -86,7 +86,7 @@ fn environment(native: &Native) -> String {
     paths.chain(instructions).collect()
 }
 
-/// A TOML basic string. JSON's escapes are among TOML's.
+/// Returns a TOML basic string. TOML supports the escapes of JSON.
 fn quoted(path: &Path) -> String {
     serde_json::Value::from(path.to_string_lossy()).to_string()
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_gets_paths_libraries_bindings_and_its_cpus_instructions() {
+    fn linux_gets_paths_libraries_bindings_and_cpu_instructions() {
         let text = contents(&Host::Linux, &native());
         for line in [
             "[target.x86_64-unknown-linux-gnu.mlx]",
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mac_links_apples_frameworks_and_hears_of_its_cmake() {
+    fn a_mac_links_frameworks_and_gets_the_path_of_cmake() {
         let native = Native {
             cmake: Some("/c/cmake/bin/cmake".into()),
             ..native()

@@ -1,9 +1,9 @@
-//! The machine that we set up for: only those on which the whole way is known to work.
+//! The machine that setup runs on. Only tested kinds are supported.
 
 use std::process::Command;
 
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 
 /// A supported machine.
 #[derive(Debug, PartialEq)]
@@ -17,14 +17,14 @@ pub(crate) enum Host {
 impl Host {
     pub(crate) fn detect() -> Result<Self, Problem> {
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        let about = chores::output_of(Command::new(rustc).arg("-vV"), "ask rustc for its host")?;
-        let triple = about
+        let output = process::output_of(Command::new(rustc).arg("-vV"), "get the host of rustc")?;
+        let triple = output
             .lines()
             .find_map(|line| line.strip_prefix("host: "))
-            .ok_or_else(|| Problem::new("rustc -vV names no host"))?;
+            .ok_or_else(|| Problem::new("rustc -vV prints no host"))?;
         let version = if triple == MAC {
-            let doing = "ask for the version of macOS";
-            chores::output_of(Command::new("sw_vers").arg("-productVersion"), doing)?
+            let action = "get the version of macOS";
+            process::output_of(Command::new("sw_vers").arg("-productVersion"), action)?
         } else {
             String::new()
         };
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_machines_on_which_it_works_are_accepted() {
+    fn only_supported_machines_are_accepted() {
         assert_eq!(Host::from_triple(LINUX, "").unwrap(), Host::Linux);
         let mac = Host::from_triple(MAC, "15.6.1").unwrap();
         assert_eq!(mac, Host::Mac { major: 15 });

@@ -1,17 +1,17 @@
 //! The vector instructions that llama.cpp may use on this machine.
 //!
-//! The build script of llama-cpp-sys-2 switches ggml's own detection off unless all of Rust is
-//! compiled for this machine, and what then remains leaves half of a newer CPU unused and stops an
-//! older one at its first illegal instruction. So set-up names each instruction set, on or off: the
-//! build script passes `GGML_…` variables on to cmake. Apple silicon needs none of this.
+//! The build script of llama-cpp-sys-2 disables ggml's detection unless all Rust code is compiled
+//! for this machine. The defaults of ggml then use only half of a newer CPU and crash an older one
+//! with an illegal instruction. So setup turns each instruction set on or off: the build script
+//! passes `GGML_…` variables to cmake. Apple silicon does not need this.
 
 use std::process::Command;
 
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::setup::Host;
 
-/// ggml's options, and the CPU features that each of them stands for, as rustc names them.
+/// The options of ggml, and the CPU features that each one needs, by their names in rustc.
 const OPTIONS: [(&str, &[&str]); 11] = [
     ("GGML_SSE42", &["sse4.2"]),
     ("GGML_AVX", &["avx"]),
@@ -29,22 +29,22 @@ const OPTIONS: [(&str, &[&str]); 11] = [
     ("GGML_AVX512_BF16", &["avx512bf16"]),
 ];
 
-/// Environment variables for the build of llama.cpp, each `ON` or `OFF`.
+/// Returns the environment variables for the build of llama.cpp, each `ON` or `OFF`.
 pub(crate) fn variables(host: &Host) -> Result<Vec<(&'static str, &'static str)>, Problem> {
     if !host.is_linux() {
         return Ok(Vec::new());
     }
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut about = Command::new(rustc);
-    about.args(["--print", "cfg", "-C", "target-cpu=native"]);
-    let about = chores::output_of(&mut about, "ask rustc for this CPU's instructions")?;
-    Ok(from_features(&about))
+    let mut command = Command::new(rustc);
+    command.args(["--print", "cfg", "-C", "target-cpu=native"]);
+    let rustc_output = process::output_of(&mut command, "get the CPU features from rustc")?;
+    Ok(from_features(&rustc_output))
 }
 
-fn from_features(about: &str) -> Vec<(&'static str, &'static str)> {
+fn from_features(rustc_output: &str) -> Vec<(&'static str, &'static str)> {
     let has = |feature: &&str| {
         let line = format!("target_feature=\"{feature}\"");
-        about.lines().any(|one| one == line)
+        rustc_output.lines().any(|printed| printed == line)
     };
     let options = OPTIONS.iter();
     options
@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_instruction_set_is_on_only_where_the_cpu_has_all_of_it() {
+    fn an_instruction_set_is_on_only_if_the_cpu_has_all_its_features() {
         let on = |features: &[&str]| -> Vec<&str> {
             let lines = features
                 .iter()
                 .map(|feature| format!("target_feature=\"{feature}\"\n"));
             let variables = from_features(&lines.collect::<String>());
-            assert_eq!(variables.len(), OPTIONS.len(), "each is named");
+            assert_eq!(variables.len(), OPTIONS.len(), "every option is set");
             let on = variables.into_iter().filter(|(_, value)| *value == "ON");
             on.map(|(option, _)| option).collect()
         };

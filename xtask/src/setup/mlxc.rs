@@ -1,8 +1,8 @@
-//! mlx-c, the C layer over MLX: compiled from the source that mlx-sys carries.
+//! mlx-c, the C layer over MLX: compiled from the source that is part of mlx-sys.
 //!
-//! It is some thirty C++ files and one rule, so we call the compiler ourselves: cmake is not among
-//! the command line tools of a Mac, and file by file an interrupted build goes on where it stopped.
-//! On Linux three small files of ours make up for what mlx-c and mlx-rs expect of a Mac.
+//! mlx-c has about thirty C++ files, so setup calls the compiler directly: the command line tools
+//! of a Mac do not contain cmake, and an interrupted build continues with the next file. On Linux,
+//! three small shims replace parts of macOS that mlx-c and mlx-rs expect.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,37 +11,37 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cache::{self, Cache};
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::progress::Step;
 use crate::setup::Host;
 use crate::setup::wheel::MLX_VERSION;
 
-/// Our files that stand in for parts of macOS; each says in its first line what for.
+/// Our files that replace parts of macOS. The first line of each says what it replaces.
 pub(crate) const SHIMS: [(&str, &str); 3] = [
     ("fmt_shim.h", include_str!("../../native/fmt_shim.h")),
     (HALF_SHIM, include_str!("../../native/half_shim.h")),
     ("mach_time.c", include_str!("../../native/mach_time.c")),
 ];
 
-/// Gives mlx-c its 16-bit types where the compiler has none; the bindings need it too.
+/// Defines the 16-bit types of mlx-c if the compiler has none; the bindings need it too.
 pub(crate) const HALF_SHIM: &str = "half_shim.h";
 
-/// What cargo knows: where mlx-sys's source lies, and where builds go.
+/// The source of mlx-sys and the target folder, from the metadata of cargo.
 pub(crate) struct Source {
     /// The folder of mlx-c.
     pub(crate) mlx_c: PathBuf,
     /// The version of mlx-sys.
     pub(crate) version: String,
-    /// Cargo's target folder.
+    /// The target folder of cargo.
     pub(crate) target: PathBuf,
 }
 
 impl Source {
-    /// Downloads the workspace's crates if they are not there yet.
+    /// Reads the metadata of cargo, which downloads missing crates.
     pub(crate) fn locate(host: &Host) -> Result<Self, Problem> {
-        let metadata = chores::output_of(
-            chores::cargo()
+        let metadata = process::output_of(
+            process::cargo()
                 .args(["metadata", "--format-version", "1"])
                 .args(["--filter-platform", host.triple()]),
             "fetch the crates that Transom is made of",
@@ -67,14 +67,14 @@ impl Source {
         })
     }
 
-    /// The wheel and mlx-c must speak of the same MLX.
+    /// Checks that the wheel and mlx-c have the same version of MLX.
     pub(crate) fn check_mlx_version(&self) -> Result<(), Problem> {
         let path = self.mlx_c.join("CMakeLists.txt");
         let text = fs::read_to_string(&path).map_err(|error| Problem::io("read", &path, &error))?;
         match git_tag(&text) {
             Some(MLX_VERSION) => Ok(()),
             tag => Err(Problem::new(format!(
-                "mlx-sys {} wants MLX {} and xtask/src/setup/wheel.rs pins {MLX_VERSION}; change \
+                "mlx-sys {} needs MLX {} and xtask/src/setup/wheel.rs pins {MLX_VERSION}; change \
                  the version and the checksums there",
                 self.version,
                 tag.unwrap_or("of unknown version")
@@ -82,7 +82,7 @@ impl Source {
         }
     }
 
-    /// The C++ files to compile: those that mlx-c's own list names and does not comment out.
+    /// Returns the C++ files to compile, from the CMakeLists.txt of mlx-c.
     fn files(&self) -> Result<Vec<PathBuf>, Problem> {
         let path = self.mlx_c.join("CMakeLists.txt");
         let text = fs::read_to_string(&path).map_err(|error| Problem::io("read", &path, &error))?;
@@ -110,13 +110,13 @@ fn listed_files(cmake: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The flags that decide the result; part of the recipe.
+/// Returns the compiler flags, which are part of the recipe.
 pub(crate) fn compile_flags(host: &Host) -> Vec<&'static str> {
     let mut flags = vec!["-std=c++20", "-O2", "-fPIC", "-DNDEBUG"];
     match host {
         Host::Linux => flags.extend(["-include", "fmt_shim.h", "-include", HALF_SHIM]),
-        // The macros are those that MLX's own package description asks for; 14.0 is the oldest
-        // system for which Apple publishes MLX.
+        // The CMake package of MLX sets these macros. 14.0 is the oldest macOS for which Apple
+        // publishes MLX.
         Host::Mac { .. } => flags.extend([
             "-mmacosx-version-min=14.0",
             "-D_METAL_",
@@ -126,8 +126,8 @@ pub(crate) fn compile_flags(host: &Host) -> Vec<&'static str> {
     flags
 }
 
-/// The folder that holds the static library.
-pub(crate) fn built(
+/// Builds the static library and returns its folder.
+pub(crate) fn build(
     host: &Host,
     source: &Source,
     wheel: &Path,
@@ -136,9 +136,9 @@ pub(crate) fn built(
     let shims = cache.folder().join("shims");
     cache::make_folder(&shims)?;
     for (name, text) in SHIMS {
-        cache::write_whole(&shims.join(name), text.as_bytes())?;
+        cache::write_atomically(&shims.join(name), text.as_bytes())?;
     }
-    cache.whole_folder("mlxc", |part| {
+    cache.get_or_build_folder("mlxc", |part| {
         let objects = cache.folder().join("objects");
         cache::make_folder(&objects)?;
         let mut files = source.files()?;
@@ -152,14 +152,14 @@ pub(crate) fn built(
         let mut ar = Command::new("ar");
         ar.arg("crs").arg(part.join("libmlxc.a"));
         ar.args(files.iter().map(|file| object_of(file, &objects)));
-        chores::quietly(&mut ar, "pack mlx-c into a library", &cache.log("ar"))?;
+        process::run_logged(&mut ar, "pack mlx-c into a library", &cache.log("ar"))?;
         let _ = fs::remove_dir_all(&objects);
         step.done();
         Ok(())
     })
 }
 
-/// As many compilers at once as there are cores. The first failure stops the rest from starting.
+/// Compiles all files, with one compiler per core. No compiler is started after the first error.
 fn compile_all(
     files: &[PathBuf],
     objects: &Path,
@@ -226,7 +226,7 @@ fn compile(
     compiler.arg("-c").arg(file).arg("-o").arg(&part);
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let log = cache.log(&format!("compile-{name}"));
-    chores::quietly(&mut compiler, &format!("compile {}", file.display()), &log)?;
+    process::run_logged(&mut compiler, &format!("compile {}", file.display()), &log)?;
     cache::rename(&part, &object)
 }
 
@@ -248,7 +248,7 @@ mod tests {
         add_subdirectory(${CMAKE_CURRENT_LIST_DIR}/examples)";
 
     #[test]
-    fn the_list_of_files_is_mlx_cs_own() {
+    fn files_and_version_are_read_from_cmake() {
         assert_eq!(
             listed_files(CMAKE),
             ["mlx/c/array.cpp", "mlx/c/version.cpp"]
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_comes_from_cargo_and_must_match_the_pinned_mlx() {
+    fn the_mlx_version_of_the_source_must_be_the_pinned_one() {
         let folder = tempfile::tempdir().unwrap();
         let mlx_c = folder.path().join("src/mlx-c");
         fs::create_dir_all(&mlx_c).unwrap();
@@ -277,11 +277,11 @@ mod tests {
         assert!(source.check_mlx_version().is_ok());
         fs::write(mlx_c.join("CMakeLists.txt"), "GIT_TAG v9.9.9)").unwrap();
         let sentence = source.check_mlx_version().unwrap_err().to_string();
-        assert!(sentence.contains("wants MLX 9.9.9"), "{sentence}");
+        assert!(sentence.contains("needs MLX 9.9.9"), "{sentence}");
     }
 
     #[test]
-    fn a_workspace_without_mlx_sys_is_a_problem() {
+    fn a_workspace_without_mlx_sys_is_an_error() {
         assert!(Source::from_metadata(r#"{"packages":[]}"#).is_err());
         assert!(Source::from_metadata("no json").is_err());
     }

@@ -1,5 +1,5 @@
-//! The starter model as a GGUF file, for machines whose MLX has no GPU: there llama.cpp is more than
-//! ten times faster. Made from the folder that is in the repository, beside it, and ignored by git.
+//! The starter model as a GGUF file, for machines without a GPU for MLX, where llama.cpp is more
+//! than ten times faster. It is converted from the folder in the repository and ignored by git.
 
 use std::fs;
 use std::io;
@@ -8,19 +8,19 @@ use std::time::SystemTime;
 
 use transom_catalog::convert::{Quantization, convert};
 
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::progress::Step;
 
-/// Where the file lies, from the workspace's folder.
+/// Path of the file in the workspace.
 const FILE: &str = "assets/starter/starter.gguf";
 
-/// Its weights are 4-bit in groups, which Q4_1 holds without any loss.
+/// The weights are 4-bit in groups, which Q4_1 stores without loss.
 const PACKING: Quantization = Quantization::Q4_1;
 
 /// Writes the file if it is missing or out of date.
-pub(crate) fn written() -> Result<(), Problem> {
-    let file = chores::workspace().join(FILE);
+pub(crate) fn write() -> Result<(), Problem> {
+    let file = process::workspace().join(FILE);
     let writer = std::env::current_exe()
         .map_err(|error| Problem::new(format!("could not find the running program: {error}")))?;
     if is_current(&file, &writer) {
@@ -34,8 +34,7 @@ pub(crate) fn written() -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether the file is newer than everything that decides what is in it: its sources, and the
-/// program that converts them.
+/// Returns true if the file is newer than its sources and than the program that converts them.
 fn is_current(file: &Path, writer: &Path) -> bool {
     let newest = sources(file).map(|sources| {
         let times = sources.iter().map(|path| modified(path));
@@ -49,7 +48,7 @@ fn is_current(file: &Path, writer: &Path) -> bool {
     }
 }
 
-/// The other files of its folder.
+/// Returns the other files of its folder.
 fn sources(file: &Path) -> io::Result<Vec<PathBuf>> {
     let mut sources = Vec::new();
     for entry in fs::read_dir(file.parent().unwrap_or(file))? {
@@ -71,7 +70,7 @@ mod tests {
     use std::fs::File;
     use std::time::Duration;
 
-    /// Makes files of the given age in seconds.
+    /// Creates files of the given age in seconds.
     fn aged(folder: &Path, files: &[(&str, u64)]) {
         for (name, age) in files {
             let file = File::create(folder.join(name)).unwrap();
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_anew_when_a_source_or_the_converter_is_newer() {
+    fn the_file_is_written_again_when_a_source_or_the_converter_is_newer() {
         let root = tempfile::tempdir().unwrap();
         let starter = root.path().join("starter");
         fs::create_dir(&starter).unwrap();

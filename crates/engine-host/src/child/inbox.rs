@@ -1,7 +1,7 @@
-//! What the parent has asked and the engine has not yet taken up.
+//! The queue of tasks for the engine thread.
 //!
-//! The reader's thread puts in, the engine's thread takes out, in order. Rule: a stop or trim
-//! reaches the task that runs through its [`JobControl`], never by touching the engine's thread.
+//! The reader thread adds tasks and the engine thread takes them in order. Rule: a stop or trim
+//! reaches the running task through its [`JobControl`].
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use transom_engine::{FinishReason, JobControl, Limits, ModelSource, Trim};
 
 use crate::wire::{JobId, Request};
 
-/// Something for the engine's thread to do.
+/// A task for the engine thread.
 pub(super) enum Task {
     Measure(ModelSource, Limits),
     Load(ModelSource, Limits, Option<PathBuf>, JobControl),
@@ -22,7 +22,8 @@ pub(super) enum Task {
 }
 
 impl Task {
-    /// What can stop it, under the name that a stop calls it by.
+    /// Returns the control of the task, and its job id or `None` for a load, as in
+    /// [`crate::wire::Command::Stop`].
     fn control(&self) -> Option<(Option<JobId>, &JobControl)> {
         match self {
             Self::Load(_, _, _, control) => Some((None, control)),
@@ -32,16 +33,16 @@ impl Task {
     }
 }
 
-/// What the engine's thread finds when it looks for a task.
+/// What the engine thread does next.
 pub(super) enum Next {
     Task(Task),
-    /// There was none until the given time.
+    /// No task came until the given time.
     Idle,
     /// The parent is gone.
     Closed,
 }
 
-/// The queue between the reader's thread and the engine's.
+/// The queue between the reader thread and the engine thread.
 #[derive(Default)]
 pub(super) struct Inbox {
     state: Mutex<State>,
@@ -50,7 +51,7 @@ pub(super) struct Inbox {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Task>,
+    queued: VecDeque<Task>,
     running: Option<(Option<JobId>, JobControl)>,
     is_closed: bool,
 }
@@ -58,11 +59,13 @@ struct State {
 impl State {
     fn controls(&self) -> impl Iterator<Item = (Option<JobId>, &JobControl)> {
         let running = self.running.iter().map(|(job, control)| (*job, control));
-        running.chain(self.waiting.iter().filter_map(Task::control))
+        running.chain(self.queued.iter().filter_map(Task::control))
     }
 }
 
 impl Inbox {
+    /// Adds a task. An unload stops all tasks before it; a trim also reaches the running task at
+    /// once.
     pub(super) fn push(&self, task: Task) {
         let mut state = self.lock();
         match &task {
@@ -74,13 +77,13 @@ impl Inbox {
             }
             Task::Measure(..) | Task::Load(..) | Task::Generate(..) => {}
         }
-        state.waiting.push_back(task);
+        state.queued.push_back(task);
         self.changed.notify_one();
     }
 
-    /// Ends the load (`None`) or this job, running or waiting.
-    pub(super) fn stop(&self, name: Option<JobId>, reason: FinishReason) {
-        for (_, control) in self.lock().controls().filter(|(job, _)| *job == name) {
+    /// Stops the load (`None`) or this job, running or queued.
+    pub(super) fn stop(&self, job: Option<JobId>, reason: FinishReason) {
+        for (_, control) in self.lock().controls().filter(|(id, _)| *id == job) {
             match reason {
                 FinishReason::Shed => control.shed(),
                 FinishReason::Canceled | FinishReason::Stop | FinishReason::Length => {
@@ -90,11 +93,11 @@ impl Inbox {
         }
     }
 
-    /// The parent is gone: whatever runs is stopped, whatever waits is forgotten.
+    /// Stops the running task and drops all others, because the parent is gone.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         stop_all(&state);
-        state.waiting.clear();
+        state.queued.clear();
         state.is_closed = true;
         self.changed.notify_one();
     }
@@ -109,14 +112,15 @@ impl Inbox {
         }
     }
 
-    /// Waits for the next task, until `until` if there is such a time. The task before is over.
+    /// Waits for the next task, at most until `until`. The previous task must have ended. Calls
+    /// `on_idle` if no task is queued.
     pub(super) fn take(&self, until: Option<Instant>, on_idle: impl FnOnce()) -> Next {
         let mut state = self.lock();
         state.running = None;
-        if state.waiting.is_empty() {
+        if state.queued.is_empty() {
             on_idle();
         }
-        let is_idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
+        let is_idle = |state: &mut State| state.queued.is_empty() && !state.is_closed;
         let mut state = match until {
             None => self
                 .changed
@@ -128,7 +132,7 @@ impl Inbox {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        let Some(task) = state.waiting.pop_front() else {
+        let Some(task) = state.queued.pop_front() else {
             return match state.is_closed {
                 true => Next::Closed,
                 false => Next::Idle,

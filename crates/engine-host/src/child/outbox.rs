@@ -1,8 +1,8 @@
-//! What the engine has said and the parent has not yet taken.
+//! The queue of reports to the parent.
 //!
-//! The engine's thread pushes and never waits; the writer's thread takes. Rule: what waits is never
-//! more than the answer itself, since texts of a section are joined and only the latest progress is
-//! kept. Nothing else is joined, replaced or put in another order.
+//! The engine thread adds reports and never waits; the writer thread takes them. Rule: the queue is
+//! never larger than the response itself, because texts of a section are joined and only the latest
+//! progress is kept. Nothing else is joined, replaced or reordered.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -11,11 +11,11 @@ use transom_engine::TokenEvent;
 
 use crate::wire::Report;
 
-/// Texts are joined, and cut, to this length: far below the longest frame, however much JSON
-/// escapes.
+/// Longest text in one report. Longer ones are split. Even if JSON escapes every byte, the frame
+/// stays far below its limit.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
-/// The queue between the engine's thread and the writer's.
+/// The queue between the engine thread and the writer thread.
 #[derive(Default)]
 pub(super) struct Outbox {
     state: Mutex<State>,
@@ -39,7 +39,7 @@ impl Outbox {
         }
     }
 
-    /// The next report, waiting for one; `None` when there will be no more.
+    /// Waits for the next report; `None` after the last one.
     pub(super) fn take(&self) -> Option<Report> {
         let state = self.lock();
         let mut state = self
@@ -49,13 +49,13 @@ impl Outbox {
         state.queue.pop()
     }
 
-    /// Nothing more will be pushed.
+    /// Ends the queue after the reports that are in it.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Nobody takes any more: what is pushed from now on is forgotten.
+    /// Drops all reports, now and from now on, because the parent is gone.
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
         state.is_abandoned = true;
@@ -67,7 +67,7 @@ impl Outbox {
     }
 }
 
-/// The reports in order; the latest pong goes before them, since it answers a watchdog.
+/// The reports in order. The latest pong comes before them, because the watchdog waits for it.
 #[derive(Default)]
 struct Queue {
     pong: Option<Report>,
@@ -99,7 +99,7 @@ impl Queue {
         } = &mut report
             && text.len() > MAX_TEXT_BYTES
         {
-            let (heads, rest) = cut(text);
+            let (heads, rest) = split(text);
             self.reports
                 .extend(heads.into_iter().map(|text| Report::Event {
                     job: *job,
@@ -118,8 +118,8 @@ impl Queue {
     }
 }
 
-/// The parts of a text that is too long for one report, and the rest of it.
-fn cut(mut text: &str) -> (Vec<String>, String) {
+/// Splits a text that is too long for one report. Returns the full parts and the rest.
+fn split(mut text: &str) -> (Vec<String>, String) {
     let mut heads = Vec::new();
     while text.len() > MAX_TEXT_BYTES {
         let (head, rest) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
@@ -129,7 +129,7 @@ fn cut(mut text: &str) -> (Vec<String>, String) {
     (heads, text.to_owned())
 }
 
-/// Lets `last` take `report` in; returns it where that would lose something.
+/// Merges `report` into `last`, or returns `report` if they cannot be merged without loss.
 fn join(last: Option<&mut Report>, report: Report) -> Option<Report> {
     use Report::{Event, LoadProgress};
     use TokenEvent::{Prefill, Text};

@@ -2,7 +2,7 @@ use std::io::Cursor;
 
 use super::*;
 
-/// Hands out a byte at a time, as the worst socket would.
+/// A reader that returns one byte at a time.
 struct Trickle(Cursor<Vec<u8>>);
 
 impl Read for Trickle {
@@ -17,7 +17,7 @@ fn reader(bytes: Vec<u8>) -> FrameReader<Cursor<Vec<u8>>> {
 }
 
 #[test]
-fn messages_come_back_in_order_however_they_are_cut() {
+fn messages_are_read_in_order_for_every_split_of_the_bytes() {
     let mut bytes = encode(&"one").unwrap();
     bytes.extend(encode(&"zwei \u{1f44d}").unwrap());
     let mut trickle = FrameReader::new(Trickle(Cursor::new(bytes.clone())));
@@ -31,7 +31,7 @@ fn messages_come_back_in_order_however_they_are_cut() {
 }
 
 #[test]
-fn a_frame_of_the_limit_passes_and_one_byte_more_does_not() {
+fn a_frame_at_the_limit_is_accepted_and_a_longer_one_is_not() {
     let longest = "x".repeat(MAX_FRAME_BYTES - 2);
     let frame = encode(&longest).unwrap();
     assert_eq!(reader(frame).read::<String>().unwrap().unwrap(), longest);
@@ -40,14 +40,14 @@ fn a_frame_of_the_limit_passes_and_one_byte_more_does_not() {
 }
 
 #[test]
-fn an_announced_length_over_the_limit_is_refused_before_its_bytes_come() {
+fn an_announced_length_over_the_limit_is_refused_before_the_bytes_arrive() {
     let header = (MAX_FRAME_BYTES as u32 + 1).to_le_bytes().to_vec();
     let error = reader(header).read::<String>().unwrap_err();
     assert!(matches!(error, FrameError::TooLong { .. }));
 }
 
 #[test]
-fn an_announced_length_takes_no_memory_by_itself() {
+fn an_announced_length_allocates_no_memory() {
     let mut reader = reader((MAX_FRAME_BYTES as u32).to_le_bytes().to_vec());
     assert!(matches!(
         reader.read::<String>(),
@@ -57,18 +57,18 @@ fn an_announced_length_takes_no_memory_by_itself() {
 }
 
 #[test]
-fn a_long_frame_gives_its_memory_back() {
+fn the_buffer_of_a_long_frame_is_freed() {
     let mut reader = reader(encode(&"x".repeat(10 << 20)).unwrap());
     assert_eq!(reader.read::<String>().unwrap().unwrap().len(), 10 << 20);
     assert_eq!(reader.unread.bytes.capacity(), 0);
 }
 
 #[test]
-fn garbage_is_an_error_with_a_reason() {
+fn an_invalid_message_is_an_error_with_a_reason() {
     let error = reader(b"\x03\0\0\0abc".to_vec())
         .read::<String>()
         .unwrap_err();
-    assert!(error.to_string().contains("makes no sense"), "{error}");
+    assert!(error.to_string().contains("is not valid"), "{error}");
     let error = reader(b"\x03\0\0\0ab".to_vec())
         .read::<String>()
         .unwrap_err();
@@ -76,17 +76,17 @@ fn garbage_is_an_error_with_a_reason() {
 }
 
 #[tokio::test]
-async fn an_abandoned_read_loses_nothing() {
-    let (mut near, far) = tokio::io::duplex(64);
-    let mut reader = FrameReader::new(far);
+async fn a_canceled_read_loses_no_bytes() {
+    let (mut parent_end, child_end) = tokio::io::duplex(64);
+    let mut reader = FrameReader::new(child_end);
     let frame = encode(&"kept").unwrap();
-    near.write_all(&frame[..5]).await.unwrap();
+    parent_end.write_all(&frame[..5]).await.unwrap();
     tokio::select! {
         biased;
         message = reader.read_async::<String>() => panic!("half a frame gave {message:?}"),
         () = std::future::ready(()) => {}
     }
-    near.write_all(&frame[5..]).await.unwrap();
+    parent_end.write_all(&frame[5..]).await.unwrap();
     let message = reader.read_async::<String>().await.unwrap();
     assert_eq!(message.as_deref(), Some("kept"));
 }

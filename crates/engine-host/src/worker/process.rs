@@ -1,7 +1,7 @@
-//! Workers that are processes: a program of ours under a hidden subcommand, this one or another.
+//! Workers that are child processes: this program or another one of ours, with a hidden subcommand.
 //!
-//! Rule: a child is in a process group of its own, so that Ctrl-C in a terminal reaches only the
-//! parent, and the parent lets the child settle.
+//! Rule: a child has its own process group, so Ctrl-C in a terminal reaches only the parent, which
+//! lets the child finish.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,15 +17,16 @@ use transom_signals::Hardware;
 
 use crate::child::{FILTER_VARIABLE, SUBCOMMAND};
 use crate::error::WorkerEnd;
-use crate::worker::attend::{Vessel, attend};
-use crate::worker::{Patience, Worker, WorkerReport, Workers};
+use crate::worker::task::{self, ChildHandle};
+use crate::worker::{Timeouts, Worker, WorkerReport, Workers};
 
-/// Libraries that start a thread for each core they see, the slow ones included, unless told.
+/// Variables that limit the threads of libraries, which otherwise start one for each core, slow
+/// ones included.
 const THREAD_VARIABLES: [&str; 2] = ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"];
 
-/// Secrets of this process, and ways to the network, which a process that reads files of strangers
-/// and never connects to anything has no use for.
-const WITHHELD_VARIABLES: [&str; 10] = [
+/// Secrets and proxy settings of this process. The child reads untrusted files and never uses the
+/// network, so it does not get them.
+const REMOVED_VARIABLES: [&str; 10] = [
     "HF_TOKEN",
     "HUGGING_FACE_HUB_TOKEN",
     "http_proxy",
@@ -38,88 +39,92 @@ const WITHHELD_VARIABLES: [&str; 10] = [
     "NO_PROXY",
 ];
 
-/// Starts each worker as a process.
+/// Starts each worker as a child process.
 #[derive(Debug, Clone)]
 pub struct ProcessWorkers {
     program: Result<PathBuf, String>,
     arguments: Vec<OsString>,
-    /// It is not sure that the program is one of ours.
-    is_doubted: bool,
+    /// The program may not be one of ours.
+    is_unverified: bool,
     environment: Vec<(OsString, OsString)>,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 impl ProcessWorkers {
-    /// Workers that run `program` with `arguments`; it must end up in [`crate::child::main`].
+    /// Creates workers that run `program` with `arguments`; it must call [`crate::child::main`].
     pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Self {
         Self {
             program: Ok(program),
             arguments,
-            is_doubted: false,
+            is_unverified: false,
             environment: environment(),
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
         }
     }
 
-    /// Workers that run this executable with [`SUBCOMMAND`]. If the system does not tell where it
-    /// is, each start fails with its reason.
+    /// Creates workers that run this executable with [`SUBCOMMAND`]. If the path of the executable
+    /// is unknown, each start fails with the reason.
     pub fn this_executable() -> Self {
         let program = std::env::current_exe();
         Self {
-            program: program.map_err(|error| format!("this program's own path: {error}")),
+            program: program
+                .map_err(|error| format!("can't find the path of this program: {error}")),
             ..Self::new(PathBuf::new(), vec![SUBCOMMAND.into()])
         }
     }
 
-    /// Workers that run another program of ours, the one at `path`, with [`SUBCOMMAND`]; so a shell
-    /// needs no engine in it. Where there is no program, or one that does not greet as ours does,
-    /// each start fails with [`WorkerEnd::NotStarted`], which names the path.
+    /// Creates workers that run another program of ours, at `path`, with [`SUBCOMMAND`], so a shell
+    /// need not link an engine. If there is no program, or it ends before its hello, each start
+    /// fails with [`WorkerEnd::NotStarted`], which names the path.
     pub fn program(path: &Path) -> Self {
         Self {
-            is_doubted: true,
+            is_unverified: true,
             ..Self::new(path.to_owned(), vec![SUBCOMMAND.into()])
         }
     }
 
-    /// As it is, but with other limits to waiting.
+    /// Returns these workers with other timeouts.
     #[must_use]
-    pub fn with_patience(self, patience: Patience) -> Self {
-        Self { patience, ..self }
+    pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
+        Self { timeouts, ..self }
     }
 
     fn spawn(&self) -> Result<(Process, UnixStream), String> {
         let program = self.program.as_ref().map_err(Clone::clone)?;
-        let (near, far) = socket_pair().map_err(|error| format!("a socket pair: {error}"))?;
+        let (parent_end, child_end) =
+            socket_pair().map_err(|error| format!("can't create a socket pair: {error}"))?;
         let mut command = Command::new(program);
-        for name in WITHHELD_VARIABLES {
+        for name in REMOVED_VARIABLES {
             command.env_remove(name);
         }
         let child = command
             .args(&self.arguments)
             .envs(self.environment.iter().cloned())
-            .stdin(Stdio::from(far))
+            .stdin(Stdio::from(child_end))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("{}: {error}", program.display()))?;
-        let doubted = self.is_doubted.then(|| program.clone());
-        Ok((Process { child, doubted }, near))
+        let unverified = self.is_unverified.then(|| program.clone());
+        Ok((Process { child, unverified }, parent_end))
     }
 }
 
 impl Workers for ProcessWorkers {
     fn start(&self) -> Worker {
-        let (worker, ends) = Worker::new();
+        let (worker, channels) = Worker::new();
         let workers = self.clone();
         tokio::spawn(async move {
             match workers.spawn() {
-                Ok((process, stream)) => attend(process, stream, workers.patience, ends).await,
+                Ok((process, stream)) => {
+                    task::run(process, stream, workers.timeouts, channels).await
+                }
                 Err(reason) => {
                     let end = WorkerEnd::NotStarted { reason };
-                    // An owner that is gone needs no telling.
-                    let _ = ends.reports.send(WorkerReport::Gone(end)).await;
+                    // Fails only if the owner is gone.
+                    let _ = channels.reports.send(WorkerReport::Exited(end)).await;
                 }
             }
         });
@@ -127,24 +132,26 @@ impl Workers for ProcessWorkers {
     }
 }
 
-/// What a child gets beside this process's own environment. The user's own settings stand.
+/// Returns the variables that a child gets in addition to the environment of this process.
+/// Variables that the user has set stay.
 fn environment() -> Vec<(OsString, OsString)> {
     let n_threads = Hardware::detect().n_performance_cores;
-    let mut environment = settings(n_threads, LevelFilter::current());
+    let mut environment = child_variables(n_threads, LevelFilter::current());
     environment.retain(|(name, _)| std::env::var_os(name).is_none());
     environment
 }
 
-/// Threads for the performance cores only (D096), and the log that this process shows.
-fn settings(n_threads: usize, level: LevelFilter) -> Vec<(OsString, OsString)> {
+/// Returns variables for as many threads as there are performance cores (D096), and for the log
+/// level of this process.
+fn child_variables(n_threads: usize, level: LevelFilter) -> Vec<(OsString, OsString)> {
     let n_threads = n_threads.max(1).to_string();
     let threads = THREAD_VARIABLES.map(|name| (name.into(), n_threads.clone().into()));
-    let log = (FILTER_VARIABLE.into(), filter(level).into());
+    let log = (FILTER_VARIABLE.into(), log_filter(level).into());
     threads.into_iter().chain([log]).collect()
 }
 
-/// A child logs what its parent would show.
-fn filter(level: LevelFilter) -> String {
+/// Returns the log filter of a child, which logs what this process would show.
+fn log_filter(level: LevelFilter) -> String {
     if level <= LevelFilter::WARN {
         "warn".to_owned()
     } else {
@@ -153,56 +160,56 @@ fn filter(level: LevelFilter) -> String {
 }
 
 fn socket_pair() -> io::Result<(UnixStream, OwnedFd)> {
-    let (near, far) = std::os::unix::net::UnixStream::pair()?;
-    near.set_nonblocking(true)?;
-    Ok((UnixStream::from_std(near)?, far.into()))
+    let (parent_end, child_end) = std::os::unix::net::UnixStream::pair()?;
+    parent_end.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(parent_end)?, child_end.into()))
 }
 
-/// A child process.
+/// A handle of a child process.
 struct Process {
     child: Child,
-    /// Its program, until a greeting says that it is ours.
-    doubted: Option<PathBuf>,
+    /// The path of the program if it may not be one of ours.
+    unverified: Option<PathBuf>,
 }
 
-impl Vessel for Process {
+impl ChildHandle for Process {
     type Stderr = ChildStderr;
 
     fn take_stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
 
-    async fn ended(&mut self) -> Result<(), String> {
+    async fn wait(&mut self) -> Result<(), String> {
         match self.child.wait().await {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(words(status)),
-            Err(error) => Err(format!("its end could not be learnt: {error}")),
+            Ok(status) => Err(describe_exit(status)),
+            Err(error) => Err(format!("its exit status is unknown: {error}")),
         }
     }
 
-    fn doubted_program(&self) -> Option<&Path> {
-        self.doubted.as_deref()
+    fn unverified_program(&self) -> Option<&Path> {
+        self.unverified.as_deref()
     }
 
     fn process_id(&self) -> u32 {
-        // It is known until the process is reaped.
+        // The id is known until the process is reaped.
         self.child.id().unwrap_or_default()
     }
 
     fn kill(&mut self) {
-        // Fails only on a child that has been reaped.
+        // Fails only after the child was reaped.
         let _ = self.child.start_kill();
     }
 }
 
-fn words(status: ExitStatus) -> String {
+fn describe_exit(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => match signal_hook::low_level::signal_name(signal) {
             Some(name) => format!("killed by signal {signal} ({name})"),
             None => format!("killed by signal {signal}"),
         },
         (None, Some(code)) => format!("exit code {code}"),
-        (None, None) => "for no known reason".to_owned(),
+        (None, None) => "for an unknown reason".to_owned(),
     }
 }
 
@@ -211,28 +218,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_in_words() {
+    fn an_exit_status_is_described() {
         assert_eq!(
-            words(ExitStatus::from_raw(9)),
+            describe_exit(ExitStatus::from_raw(9)),
             "killed by signal 9 (SIGKILL)"
         );
-        assert_eq!(words(ExitStatus::from_raw(3 << 8)), "exit code 3");
-        assert_eq!(words(ExitStatus::from_raw(60)), "killed by signal 60");
+        assert_eq!(describe_exit(ExitStatus::from_raw(3 << 8)), "exit code 3");
+        assert_eq!(
+            describe_exit(ExitStatus::from_raw(60)),
+            "killed by signal 60"
+        );
     }
 
     /// D096
     #[test]
-    fn a_child_computes_on_the_performance_cores_only() {
-        let settings = settings(6, LevelFilter::WARN);
+    fn a_child_uses_as_many_threads_as_there_are_performance_cores() {
+        let variables = child_variables(6, LevelFilter::WARN);
         for name in THREAD_VARIABLES {
-            assert!(settings.contains(&(name.into(), "6".into())), "{name}");
+            assert!(variables.contains(&(name.into(), "6".into())), "{name}");
         }
     }
 
     #[test]
-    fn a_child_logs_what_its_parent_would_show() {
-        assert_eq!(filter(LevelFilter::OFF), "warn");
-        assert_eq!(filter(LevelFilter::WARN), "warn");
-        assert_eq!(filter(LevelFilter::DEBUG), "warn,transom=debug");
+    fn a_child_has_the_log_level_of_its_parent() {
+        assert_eq!(log_filter(LevelFilter::OFF), "warn");
+        assert_eq!(log_filter(LevelFilter::WARN), "warn");
+        assert_eq!(log_filter(LevelFilter::DEBUG), "warn,transom=debug");
     }
 }

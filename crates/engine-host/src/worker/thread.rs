@@ -1,8 +1,9 @@
-//! Workers that are threads of this process, for the tests of the rooms above.
+//! Workers that are threads of this process, for tests of other crates.
 //!
-//! They speak over a socket and run the child's own loop, so that only the process is missing. There
-//! is no watchdog: under a paused clock it would run out while a real thread works. Rule: killing
-//! one closes its socket; a thread cannot be ended, so its engine must obey its control.
+//! They use a socket and run the loop of the child, so only the process is missing. There is no
+//! watchdog, because a paused clock would reach its deadline while a real thread works. Rule: a
+//! kill only closes the socket. A thread cannot be killed, so its engine must check its
+//! `JobControl`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use transom_engine::Engine;
 
 use crate::child;
 use crate::error::WorkerEnd;
-use crate::worker::attend::{Vessel, attend};
-use crate::worker::{Patience, Worker, WorkerReport, Workers};
+use crate::worker::task::{self, ChildHandle};
+use crate::worker::{Timeouts, Worker, WorkerReport, Workers};
 
 type MakeEngines = Arc<dyn Fn() -> Vec<Box<dyn Engine>> + Send + Sync>;
 
@@ -26,7 +27,8 @@ pub struct ThreadWorkers {
 }
 
 impl ThreadWorkers {
-    /// Workers with the engines that `engines` makes, once a worker, on its thread.
+    /// Creates workers with the engines that `engines` returns. Each worker calls it once, on its
+    /// thread.
     pub fn new(engines: impl Fn() -> Vec<Box<dyn Engine>> + Send + Sync + 'static) -> Self {
         Self {
             engines: Arc::new(engines),
@@ -34,35 +36,35 @@ impl ThreadWorkers {
     }
 
     fn spawn(&self) -> std::io::Result<(Thread, UnixStream)> {
-        let (near, far) = std::os::unix::net::UnixStream::pair()?;
-        near.set_nonblocking(true)?;
-        let near = UnixStream::from_std(near)?;
+        let (parent_end, child_end) = std::os::unix::net::UnixStream::pair()?;
+        parent_end.set_nonblocking(true)?;
+        let parent_end = UnixStream::from_std(parent_end)?;
         let engines = self.engines.clone();
-        let (tell_end, end) = oneshot::channel();
+        let (send_end, end) = oneshot::channel();
         std::thread::Builder::new()
             .name("engine".to_owned())
             .spawn(move || {
-                let result = child::serve(far, &engines(), || {});
-                // Nobody may be waiting for a thread that was killed.
-                let _ = tell_end.send(result.map_err(|error| error.to_string()));
+                let result = child::serve(child_end, &engines(), || {});
+                // Fails if the worker was killed, because then nobody waits for the thread.
+                let _ = send_end.send(result.map_err(|error| error.to_string()));
             })?;
-        Ok((Thread(Some(end)), near))
+        Ok((Thread(Some(end)), parent_end))
     }
 }
 
 impl Workers for ThreadWorkers {
     fn start(&self) -> Worker {
-        let (worker, ends) = Worker::new();
+        let (worker, channels) = Worker::new();
         let spawned = self.spawn();
         tokio::spawn(async move {
             match spawned {
-                Ok((thread, stream)) => attend(thread, stream, FOREVER, ends).await,
+                Ok((thread, stream)) => task::run(thread, stream, UNLIMITED, channels).await,
                 Err(error) => {
                     let end = WorkerEnd::NotStarted {
                         reason: error.to_string(),
                     };
-                    // An owner that is gone needs no telling.
-                    let _ = ends.reports.send(WorkerReport::Gone(end)).await;
+                    // Fails only if the owner is gone.
+                    let _ = channels.reports.send(WorkerReport::Exited(end)).await;
                 }
             }
         });
@@ -70,34 +72,34 @@ impl Workers for ThreadWorkers {
     }
 }
 
-/// Longer than any test, in real or simulated time.
-const FOREVER: Patience = {
+/// Timeouts that are longer than any test, in real and in simulated time.
+const UNLIMITED: Timeouts = {
     let year = Duration::from_secs(365 * 24 * 3600);
-    Patience {
-        greeting: year,
-        ping_every: year,
-        unheard: year,
-        silent: year,
-        leaving: year,
-        dying: year,
+    Timeouts {
+        hello: year,
+        ping_interval: year,
+        message: year,
+        heartbeat: year,
+        exit: year,
+        kill: year,
     }
 };
 
-/// The end of a thread; `None` once it is killed or known.
+/// Receives the result of a thread; `None` after a kill or once it was received.
 struct Thread(Option<oneshot::Receiver<Result<(), String>>>);
 
-impl Vessel for Thread {
+impl ChildHandle for Thread {
     type Stderr = Empty;
 
     fn take_stderr(&mut self) -> Option<Empty> {
         None
     }
 
-    async fn ended(&mut self) -> Result<(), String> {
-        let Some(end) = &mut self.0 else {
+    async fn wait(&mut self) -> Result<(), String> {
+        let Some(result) = &mut self.0 else {
             return Ok(());
         };
-        let result = end.await;
+        let result = result.await;
         self.0 = None;
         result.unwrap_or_else(|_| Err("the thread panicked".to_owned()))
     }

@@ -1,4 +1,4 @@
-//! Budgets of real machines, and what fits them.
+//! Budgets of real machines, and which models fit.
 
 use std::fmt::Write;
 
@@ -27,15 +27,15 @@ fn model(parameters_billion: u64, kv_bytes_per_token: u64) -> MemoryNeed {
     }
 }
 
-fn brief(verdict: Verdict) -> String {
-    match verdict {
-        Verdict::Fits => "fits".to_owned(),
-        Verdict::FitsAfterEviction => "after eviction".to_owned(),
-        Verdict::FitsWithContext(n) => format!("with {n}"),
-        Verdict::TooLarge {
+fn describe(fit: MemoryFit) -> String {
+    match fit {
+        MemoryFit::Fits => "fits".to_owned(),
+        MemoryFit::FitsAfterEviction => "after eviction".to_owned(),
+        MemoryFit::FitsWithContext(n) => format!("with {n}"),
+        MemoryFit::DoesNotFit {
             context_that_fits: Some(n),
         } => format!("only {n}"),
-        Verdict::TooLarge {
+        MemoryFit::DoesNotFit {
             context_that_fits: None,
         } => "too large".to_owned(),
     }
@@ -43,7 +43,7 @@ fn brief(verdict: Verdict) -> String {
 
 /// D001, D017, D018, D028. Sizes in GiB; models at 4 bits with 8,192 tokens.
 #[test]
-fn macs_of_every_size_have_a_budget_that_leaves_room_for_the_system() {
+fn budgets_of_macs_leave_headroom_for_the_system() {
     let models = [
         model(1, 32_768),
         model(8, 131_072),
@@ -57,8 +57,8 @@ fn macs_of_every_size_have_a_budget_that_leaves_room_for_the_system() {
         let gib = budget as f64 / GIB as f64;
         write!(text, "{gigabytes} {gib:.2}").unwrap();
         for need in &models {
-            let verdict = decide(budget, need, 0, 0);
-            write!(text, " | {}", brief(verdict)).unwrap();
+            let fit = memory_fit(budget, need, 0, 0);
+            write!(text, " | {}", describe(fit)).unwrap();
         }
         text.push('\n');
     }
@@ -80,45 +80,45 @@ memory budget | 1B | 8B | 14B | 32B | 70B
 }
 
 #[test]
-fn without_a_gpu_the_systems_headroom_alone_counts() {
+fn without_a_gpu_only_the_headroom_limits_the_budget() {
     for (gigabytes, expected) in [(2, 1), (4, 2), (8, 6), (12, 9), (16, 12), (64, 60)] {
         let budget = Budget::new(gigabytes << 30, None, None);
         assert_eq!(budget.total_bytes, expected << 30);
     }
 }
 
-/// D017: the GPU's limit may have been raised above all that the system can spare.
+/// D017: the user may have raised the limit of the GPU above what the system can spare.
 #[test]
-fn a_raised_gpu_limit_does_not_take_the_systems_headroom() {
+fn a_raised_gpu_limit_leaves_the_headroom_of_the_system() {
     let raised = Budget::new(32 << 30, Some(32 << 30), None);
     assert_eq!(raised.total_bytes, 28 << 30);
 }
 
 /// D027, D028.
 #[test]
-fn the_users_budget_goes_up_or_down_but_leaves_the_system_two_gigabytes() {
-    for (wanted, expected) in [(0, 0), (3, 3), (13, 13), (14, 14), (15, 14), (1 << 30, 14)] {
-        assert_eq!(mac(16, Some(wanted << 30)), expected << 30);
+fn the_users_budget_may_be_higher_or_lower_but_leaves_two_gigabytes_to_the_system() {
+    for (requested, expected) in [(0, 0), (3, 3), (13, 13), (14, 14), (15, 14), (1 << 30, 14)] {
+        assert_eq!(mac(16, Some(requested << 30)), expected << 30);
     }
 }
 
 #[test]
-fn models_that_can_go_make_room_and_those_that_cannot_do_not() {
+fn only_evictable_models_make_room() {
     let need = MemoryNeed {
         weight_bytes: 5_000,
         kv_cache_bytes: 2_000,
         context_length: 20_000,
         ..MemoryNeed::default()
     };
-    let decide = |in_use, evictable| brief(decide(10_000, &need, in_use, evictable));
-    assert_eq!(decide(3_000, 0), "fits");
-    assert_eq!(decide(3_001, 1), "after eviction");
-    assert_eq!(decide(9_000, 9_000), "after eviction");
-    assert_eq!(decide(4_000, 0), "with 9984");
-    assert_eq!(decide(4_500, 100), "with 5888");
-    assert_eq!(decide(4_900, 0), "only 768");
-    assert_eq!(decide(4_990, 0), "too large");
-    assert_eq!(decide(5_001, 0), "too large");
+    let fit = |in_use, evictable| describe(memory_fit(10_000, &need, in_use, evictable));
+    assert_eq!(fit(3_000, 0), "fits");
+    assert_eq!(fit(3_001, 1), "after eviction");
+    assert_eq!(fit(9_000, 9_000), "after eviction");
+    assert_eq!(fit(4_000, 0), "with 9984");
+    assert_eq!(fit(4_500, 100), "with 5888");
+    assert_eq!(fit(4_900, 0), "only 768");
+    assert_eq!(fit(4_990, 0), "too large");
+    assert_eq!(fit(5_001, 0), "too large");
 }
 
 fn any_need() -> impl Strategy<Value = MemoryNeed> {
@@ -138,14 +138,14 @@ fn any_need() -> impl Strategy<Value = MemoryNeed> {
 
 proptest! {
     #[test]
-    fn a_context_that_fits_does_fit(
+    fn the_model_fits_with_the_returned_context(
         need in any_need(), memory in any::<u64>(), gpu in any::<Option<u64>>(),
-        wanted in any::<Option<u64>>(), in_use in 0..1u64 << 40, evictable in 0..1u64 << 40,
+        requested in any::<Option<u64>>(), in_use in 0..1u64 << 40, evictable in 0..1u64 << 40,
     ) {
-        let budget = Budget::new(memory, gpu, wanted).total_bytes;
-        let verdict = decide(budget, &need, in_use, evictable);
-        if let Verdict::FitsWithContext(tokens) = verdict {
-            prop_assert!((LEAST_CONTEXT as usize..need.context_length).contains(&tokens));
+        let budget = Budget::new(memory, gpu, requested).total_bytes;
+        let fit = memory_fit(budget, &need, in_use, evictable);
+        if let MemoryFit::FitsWithContext(tokens) = fit {
+            prop_assert!((MIN_CONTEXT as usize..need.context_length).contains(&tokens));
             prop_assert_eq!(tokens % CONTEXT_STEP as usize, 0);
             let kv = u128::from(need.kv_cache_bytes) * tokens as u128 / need.context_length as u128;
             let shorter = MemoryNeed {
@@ -153,8 +153,8 @@ proptest! {
                 context_length: tokens,
                 ..need
             };
-            let verdict = decide(budget, &shorter, in_use, evictable);
-            prop_assert!(matches!(verdict, Verdict::Fits | Verdict::FitsAfterEviction));
+            let fit = memory_fit(budget, &shorter, in_use, evictable);
+            prop_assert!(matches!(fit, MemoryFit::Fits | MemoryFit::FitsAfterEviction));
         }
         prop_assert!(budget <= memory);
     }

@@ -1,8 +1,8 @@
-//! What the desktop's services say over D-Bus: UPower whether mains power is there, power profiles
-//! whether the user saves energy.
+//! Battery and power mode from the services of the desktop over D-Bus: UPower and power profiles.
 //!
-//! A machine without a bus or without these services costs one attempt to connect, on a thread of
-//! its own. Lock order: the board's lock may be held when the state's is taken, never the reverse.
+//! On a machine without a bus or without these services, one thread tries to connect once. Lock
+//! order: the lock of [`SharedSignals`] may be held when the lock of the state is taken, never the
+//! reverse.
 
 #[cfg(test)]
 pub(crate) mod private_bus;
@@ -19,9 +19,9 @@ use zbus::blocking::{Connection, MessageIterator};
 use zbus::zvariant::OwnedValue;
 
 use super::Paths;
-use crate::board::Board;
+use crate::shared_signals::SharedSignals;
 
-/// A property of a service.
+/// A property of a D-Bus service.
 #[derive(Debug, Clone, Copy)]
 struct Property {
     service: &'static str,
@@ -36,7 +36,7 @@ const ON_BATTERY: Property = Property {
     interface: "org.freedesktop.UPower",
     name: "OnBattery",
 };
-/// Under the service's present name and the one it had before.
+/// Under the current name of the service and its earlier name.
 const PROFILE: [Property; 2] = [
     Property {
         service: "org.freedesktop.UPower.PowerProfiles",
@@ -51,73 +51,74 @@ const PROFILE: [Property; 2] = [
         name: "ActiveProfile",
     },
 ];
-/// The profile that saves energy, as the service names it.
+/// The name of the profile that saves energy.
 const POWER_SAVER: &str = "power-saver";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
-/// What answers on the bus.
+/// The services that exist on the bus.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Found {
-    /// UPower.
+pub(super) struct BusSources {
+    /// UPower reports whether the machine runs on battery.
     pub(super) has_battery_state: bool,
     /// Name of the power profiles service.
     pub(super) profiles_name: Option<String>,
 }
 
-/// What is known of the bus; clones share it.
+/// The state of the connection to the bus; clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Bus(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
-    found: Found,
-    has_looked: bool,
+    sources: BusSources,
+    is_complete: bool,
     connection: Option<Connection>,
-    is_over: bool,
+    is_closed: bool,
 }
 
 impl Bus {
-    /// What answers by now.
-    pub(super) fn found(&self) -> Found {
-        self.state().found.clone()
+    /// Returns the services that are known now.
+    pub(super) fn sources(&self) -> BusSources {
+        self.state().sources.clone()
     }
 
-    /// What answers, once all were asked; waits for that no longer than somebody who reads it would.
-    pub(super) fn found_in_time(&self) -> Found {
-        const PATIENCE: Duration = Duration::from_millis(500);
-        let is_looking = |state: &mut State| !state.has_looked;
+    /// Waits until all services were looked up, but at most half a second, and returns them.
+    pub(super) fn wait_for_sources(&self) -> BusSources {
+        const TIMEOUT: Duration = Duration::from_millis(500);
+        let is_pending = |state: &mut State| !state.is_complete;
         let waited = self
             .0
             .1
-            .wait_timeout_while(self.state(), PATIENCE, is_looking);
+            .wait_timeout_while(self.state(), TIMEOUT, is_pending);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.found.clone()
+        state.sources.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the connection for the end; `false` if that has come already.
-    fn keep(&self, connection: &Connection) -> bool {
+    /// Stores the connection so that the drop of the watch can close it. Returns false if the watch
+    /// was dropped already.
+    fn store_connection(&self, connection: &Connection) -> bool {
         let mut state = self.state();
-        if !state.is_over {
+        if !state.is_closed {
             state.connection = Some(connection.clone());
         }
-        !state.is_over
+        !state.is_closed
     }
 
-    fn note(&self, found: Found) {
+    fn set_sources(&self, sources: BusSources) {
         let mut state = self.state();
-        if found == Found::default() {
-            // Nothing more will come of it.
+        if sources == BusSources::default() {
+            // Without services the connection is not needed.
             state.connection = None;
         }
-        state.found = found;
+        state.sources = sources;
     }
 
-    fn has_looked(&self) {
-        self.state().has_looked = true;
+    fn set_complete(&self) {
+        self.state().is_complete = true;
         self.0.1.notify_all();
     }
 }
@@ -128,22 +129,22 @@ pub(super) struct BusWatch {
 }
 
 impl BusWatch {
-    /// Begins to look, in the background.
-    pub(super) fn start(paths: &Paths, board: &Arc<Board>) -> Self {
+    /// Starts in the background.
+    pub(super) fn start(paths: &Paths, shared: &Arc<SharedSignals>) -> Self {
         let bus = Bus::default();
         let address = paths.bus_address.clone();
-        let (shared, board) = (bus.clone(), board.clone());
+        let (shared_bus, shared) = (bus.clone(), shared.clone());
         in_background("power-services", move || {
-            if let Err(error) = listen(address.as_deref(), &shared, &board) {
+            if let Err(error) = listen(address.as_deref(), &shared_bus, &shared) {
                 tracing::info!(%error, "no D-Bus; power mode counts as normal");
             }
-            // Also after an error, and harmless after all else.
-            shared.has_looked();
+            // For the case of an error; otherwise this has no effect.
+            shared_bus.set_complete();
         });
         Self { bus }
     }
 
-    /// What is known of the bus.
+    /// Returns the state of the connection.
     pub(super) fn bus(&self) -> &Bus {
         &self.bus
     }
@@ -153,17 +154,17 @@ impl Drop for BusWatch {
     fn drop(&mut self) {
         let connection = {
             let mut state = self.bus.state();
-            state.is_over = true;
+            state.is_closed = true;
             state.connection.take()
         };
         if let Some(connection) = connection {
-            // Nothing is lost if the other side is gone already.
+            // Fails if the other side has closed it already.
             let _ = connection.close();
         }
     }
 }
 
-/// The bus of an address, or the system's.
+/// Connects to the bus at this address, or to the system bus.
 pub(super) fn connect(address: Option<&str>) -> zbus::Result<Connection> {
     match address {
         Some(address) => Builder::address(address)?.build(),
@@ -174,14 +175,14 @@ pub(super) fn connect(address: Option<&str>) -> zbus::Result<Connection> {
 fn in_background(name: &str, work: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().name(name.to_owned());
     if let Err(error) = thread.spawn(work) {
-        tracing::warn!(%error, name, "not watched");
+        tracing::warn!(%error, name, "could not start a thread");
     }
 }
 
-/// Asks who is there, then follows what they say, each on a thread of its own.
-fn listen(address: Option<&str>, bus: &Bus, board: &Arc<Board>) -> zbus::Result<()> {
+/// Looks up the services, then follows each one on its own thread.
+fn listen(address: Option<&str>, bus: &Bus, shared: &Arc<SharedSignals>) -> zbus::Result<()> {
     let connection = connect(address)?;
-    if !bus.keep(&connection) {
+    if !bus.store_connection(&connection) {
         return Ok(());
     }
     let profile = PROFILE
@@ -189,74 +190,81 @@ fn listen(address: Option<&str>, bus: &Bus, board: &Arc<Board>) -> zbus::Result<
         .find_map(|property| Some((property, property.get(&connection).ok()?)));
     let source = ON_BATTERY.get(&connection).ok();
     let has_battery_state = source.is_some();
-    // Before anything is written, for whoever reads the power supplies.
-    bus.note(Found {
+    // Before any signal is set, because the thread that reads power supplies checks the services.
+    bus.set_sources(BusSources {
         has_battery_state,
-        profiles_name: profile.as_ref().map(|(found, _)| found.service.to_owned()),
+        profiles_name: profile
+            .as_ref()
+            .map(|(property, _)| property.service.to_owned()),
     });
     let profile = profile.map(|(property, value)| {
-        take_mode(board, value);
+        set_power_mode(shared, value);
         property
     });
     if let Some(value) = source {
-        take_source(board, value);
+        set_power_source(shared, value);
     }
-    bus.has_looked();
+    bus.set_complete();
     match profile {
         Some(property) => {
-            let (connection, bus, board) = (connection.clone(), bus.clone(), board.clone());
+            let (connection, bus, shared) = (connection.clone(), bus.clone(), shared.clone());
             in_background("power-profile", move || {
-                follow_mode(property, &connection, &bus, &board);
+                follow_power_mode(property, &connection, &bus, &shared);
             });
         }
         None => tracing::info!("no power profiles on D-Bus; power mode counts as normal"),
     }
     if has_battery_state {
-        follow_source(&connection, bus, board);
+        follow_power_source(&connection, bus, shared);
     } else {
         tracing::info!("no UPower on D-Bus; power supplies are read instead, if any");
     }
     Ok(())
 }
 
-fn follow_mode(property: Property, connection: &Connection, bus: &Bus, board: &Board) {
-    let end = property.follow(connection, |value| take_mode(board, value));
+fn follow_power_mode(
+    property: Property,
+    connection: &Connection,
+    bus: &Bus,
+    shared: &SharedSignals,
+) {
+    let end = property.follow(connection, |value| set_power_mode(shared, value));
     tracing::debug!(?end, "the power mode is no longer followed");
-    bus.state().found.profiles_name = None;
-    board.update(|signals| signals.is_low_power = false);
+    bus.state().sources.profiles_name = None;
+    shared.update(|signals| signals.is_low_power = false);
 }
 
-fn take_mode(board: &Board, value: OwnedValue) {
+fn set_power_mode(shared: &SharedSignals, value: OwnedValue) {
     if let Ok(profile) = String::try_from(value) {
-        board.update(|signals| signals.is_low_power = profile == POWER_SAVER);
+        shared.update(|signals| signals.is_low_power = profile == POWER_SAVER);
     }
 }
 
-fn follow_source(connection: &Connection, bus: &Bus, board: &Board) {
-    let end = ON_BATTERY.follow(connection, |value| take_source(board, value));
+fn follow_power_source(connection: &Connection, bus: &Bus, shared: &SharedSignals) {
+    let end = ON_BATTERY.follow(connection, |value| set_power_source(shared, value));
     tracing::debug!(?end, "the power source is no longer followed");
-    // From here on the power supplies are asked, if there are any.
-    bus.state().found.has_battery_state = false;
-    board.update(|signals| signals.is_on_battery = false);
+    // From now on, power supplies are read instead, if there are any.
+    bus.state().sources.has_battery_state = false;
+    shared.update(|signals| signals.is_on_battery = false);
 }
 
-fn take_source(board: &Board, value: OwnedValue) {
+fn set_power_source(shared: &SharedSignals, value: OwnedValue) {
     if let Ok(is_on_battery) = bool::try_from(value) {
-        board.update(|signals| signals.is_on_battery = is_on_battery);
+        shared.update(|signals| signals.is_on_battery = is_on_battery);
     }
 }
 
 impl Property {
     fn get(self, connection: &Connection) -> zbus::Result<OwnedValue> {
-        let (service, wanted) = (Some(self.service), (self.interface, self.name));
-        let reply = connection.call_method(service, self.path, Some(PROPERTIES), "Get", &wanted)?;
+        let (service, name) = (Some(self.service), (self.interface, self.name));
+        let reply = connection.call_method(service, self.path, Some(PROPERTIES), "Get", &name)?;
         reply.body().deserialize()
     }
 
-    /// Gives every value to `take`, the present one first, until the connection closes.
+    /// Calls `on_value` with the current value and each later one until the connection closes.
     ///
-    /// Not with the crate's own streams of properties: they outlive their connection.
-    fn follow(self, connection: &Connection, take: impl Fn(OwnedValue)) -> zbus::Result<()> {
+    /// The property streams of zbus are not used, because they outlive their connection.
+    fn follow(self, connection: &Connection, on_value: impl Fn(OwnedValue)) -> zbus::Result<()> {
         let rule = MatchRule::builder()
             .msg_type(zbus::message::Type::Signal)
             .sender(self.service)?
@@ -265,22 +273,22 @@ impl Property {
             .member("PropertiesChanged")?
             .arg(0, self.interface)?
             .build();
-        // Listens before it asks, so that no change falls in between.
+        // Subscribes before reading the value, so no change is missed.
         let changes = MessageIterator::for_match_rule(rule, connection, None)?;
-        take(self.get(connection)?);
+        on_value(self.get(connection)?);
         for change in changes {
             let change = change?;
             let body = change.body();
-            let (_, mut changed, unsaid): Changes = body.deserialize()?;
+            let (_, mut changed, invalidated): Changes = body.deserialize()?;
             if let Some(value) = changed.remove(self.name) {
-                take(value);
-            } else if unsaid.contains(&self.name) {
-                take(self.get(connection)?);
+                on_value(value);
+            } else if invalidated.contains(&self.name) {
+                on_value(self.get(connection)?);
             }
         }
         Ok(())
     }
 }
 
-/// An interface, its new values, and names of properties whose new values must be asked for.
+/// An interface, its new values, and the names of properties whose new values must be requested.
 type Changes<'a> = (&'a str, HashMap<&'a str, OwnedValue>, Vec<&'a str>);

@@ -1,5 +1,5 @@
-//! An inhibitor lock of logind (<https://systemd.io/INHIBITOR_LOCKS/>): the machine stays awake until
-//! the lock's descriptor is closed.
+//! An inhibitor lock of logind (<https://systemd.io/INHIBITOR_LOCKS/>): the machine stays awake
+//! until the file descriptor of the lock is closed.
 
 use std::sync::Once;
 use std::sync::mpsc::{Sender, channel};
@@ -9,7 +9,7 @@ use zbus::zvariant::OwnedFd;
 
 use super::dbus::connect;
 
-/// Tells the thread that holds the inhibitor to let it go.
+/// An inhibitor lock, which a thread holds until this is dropped.
 pub(crate) struct Lock {
     #[expect(dead_code, reason = "dropping it is the message")]
     release: Sender<()>,
@@ -20,18 +20,19 @@ impl Lock {
         Self::begin_on(None, reason)
     }
 
-    /// On the bus of an address, or the system's; on a thread, because a bus may take its time.
+    /// Takes a lock on the bus at this address, or on the system bus. Uses a thread, because a bus
+    /// may be slow.
     fn begin_on(address: Option<String>, reason: &str) -> Self {
         let (release, released) = channel::<()>();
         let reason = reason.to_owned();
         let hold = move || match connect(address.as_deref()).and_then(|bus| inhibit(&bus, &reason))
         {
             Ok(inhibitor) => {
-                // Ends with the sender, and the inhibitor with it.
+                // Returns when the sender is dropped.
                 let _ = released.recv();
                 drop(inhibitor);
             }
-            Err(error) => say_once(&error),
+            Err(error) => log_once(&error),
         };
         let thread = std::thread::Builder::new().name("keep-awake".to_owned());
         if let Err(error) = thread.spawn(hold) {
@@ -49,15 +50,15 @@ fn inhibit(bus: &Connection, reason: &str) -> zbus::Result<OwnedFd> {
         "org.freedesktop.login1.Manager",
     )?;
     let call = |what: &str, mode: &str| manager.call("Inhibit", &(what, "Transom", reason, mode));
-    // Some desktops go to sleep whatever logind thinks of idleness, and only a lock on sleep itself
-    // stops them. It is a weak one (systemd 257), so that the user's own suspend still works. It is
-    // refused by older versions and without a local session.
+    // Some desktops suspend even if logind does not consider the machine idle, and only a lock on
+    // sleep prevents that. The lock is weak (systemd 257), so the user can still suspend. Older
+    // versions, and logind without a local session, refuse it.
     call("idle:sleep", "block-weak").or_else(|_| call("idle", "block"))
 }
 
-fn say_once(error: &zbus::Error) {
-    static SAID: Once = Once::new();
-    SAID.call_once(|| tracing::info!(%error, "no logind; this computer is not kept awake"));
+fn log_once(error: &zbus::Error) {
+    static LOGGED: Once = Once::new();
+    LOGGED.call_once(|| tracing::info!(%error, "no logind; this computer is not kept awake"));
 }
 
 #[cfg(test)]
@@ -73,9 +74,9 @@ mod tests {
     use super::*;
     use crate::linux::dbus::private_bus::PrivateBus;
 
-    /// A logind that allows locks on idleness only, and tells what it was asked for.
+    /// A logind that allows only locks on idleness and records requests.
     struct Logind {
-        asked: Sender<[String; 4]>,
+        requests: Sender<[String; 4]>,
         lock: Mutex<Option<PipeWriter>>,
     }
 
@@ -89,7 +90,7 @@ mod tests {
             mode: String,
         ) -> fdo::Result<OwnedFd> {
             let is_allowed = what == "idle";
-            self.asked.send([what, who, why, mode]).unwrap();
+            self.requests.send([what, who, why, mode]).unwrap();
             if !is_allowed {
                 return Err(fdo::Error::AccessDenied("no local session".to_owned()));
             }
@@ -98,17 +99,17 @@ mod tests {
         }
     }
 
-    /// D095: awake while somebody waits, and not a moment longer.
+    /// D095: the machine stays awake exactly as long as a person waits.
     #[test]
     fn the_inhibitor_is_held_until_the_drop() {
-        const PATIENCE: Duration = Duration::from_secs(20);
+        const TIMEOUT: Duration = Duration::from_secs(20);
         let Some(bus) = PrivateBus::start() else {
             return;
         };
-        let (asked, heard) = channel();
+        let (requests, received) = channel();
         let (mut reader, writer) = std::io::pipe().unwrap();
         let logind = Logind {
-            asked,
+            requests,
             lock: Mutex::new(Some(writer)),
         };
         let _server = Builder::address(bus.address())
@@ -121,13 +122,13 @@ mod tests {
             .unwrap();
         let lock = Lock::begin_on(Some(bus.address().to_owned()), "a test");
         for (what, mode) in [("idle:sleep", "block-weak"), ("idle", "block")] {
-            let asked = heard.recv_timeout(PATIENCE).unwrap();
-            assert_eq!(asked, [what, "Transom", "a test", mode]);
+            let request = received.recv_timeout(TIMEOUT).unwrap();
+            assert_eq!(request, [what, "Transom", "a test", mode]);
         }
         let (closed, close) = channel();
         std::thread::spawn(move || closed.send(reader.read(&mut [0]).unwrap()));
         assert!(close.try_recv().is_err(), "the lock is held");
         drop(lock);
-        assert_eq!(close.recv_timeout(PATIENCE), Ok(0), "the lock is closed");
+        assert_eq!(close.recv_timeout(TIMEOUT), Ok(0), "the lock is closed");
     }
 }

@@ -1,9 +1,9 @@
-//! Where Linux keeps what we read. Tests point it elsewhere.
+//! The paths that the Linux sources read. Tests use other paths.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files and folders of the sources.
+/// The files and folders that the sources read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
     /// `/proc`.
@@ -12,9 +12,9 @@ pub struct Paths {
     pub thermal: PathBuf,
     /// `/sys/class/power_supply`.
     pub power_supply: PathBuf,
-    /// More files of memory pressure to watch, for tests.
-    pub more_pressure: Vec<PathBuf>,
-    /// Address of the bus with UPower and power profiles; `None` is the system bus.
+    /// Additional files of memory pressure, for tests.
+    pub extra_pressure_files: Vec<PathBuf>,
+    /// Address of the D-Bus bus with UPower and power profiles; `None` is the system bus.
     pub bus_address: Option<String>,
 }
 
@@ -24,28 +24,29 @@ impl Default for Paths {
             proc: "/proc".into(),
             thermal: "/sys/class/thermal".into(),
             power_supply: "/sys/class/power_supply".into(),
-            more_pressure: Vec::new(),
+            extra_pressure_files: Vec::new(),
             bus_address: None,
         }
     }
 }
 
 impl Paths {
-    /// Files of memory pressure: the whole machine's, and that of this process's control group,
-    /// which is short of memory when it reaches a limit of its own.
+    /// Returns the files of memory pressure: that of the whole machine, and that of the control
+    /// group of this process, which may have its own memory limit.
     pub(super) fn pressure_files(&self) -> Vec<PathBuf> {
         let machine = self.proc.join("pressure/memory");
         let group = self.own_group().map(|group| group.join("memory.pressure"));
         [Some(machine), group]
             .into_iter()
             .flatten()
-            .chain(self.more_pressure.iter().cloned())
+            .chain(self.extra_pressure_files.iter().cloned())
             .filter(|path| path.exists())
             .collect()
     }
 
-    /// The folder of this process's control group in the second version's hierarchy, unless it is
-    /// the root of all: that one has no type, while the root that a container sees has one.
+    /// Returns the folder of the control group of this process in the cgroup v2 hierarchy, unless
+    /// it is the root of the machine. That one has no type, while the root that a container sees
+    /// has one.
     fn own_group(&self) -> Option<PathBuf> {
         let groups = fs::read_to_string(self.proc.join("self/cgroup")).ok()?;
         let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -55,9 +56,9 @@ impl Paths {
     }
 }
 
-/// The folder of a group, if a line of `mountinfo` mounts a `cgroup2` file system that shows it:
-/// after the separator `-` comes the type; the fourth and fifth fields are the group that is
-/// mounted and the mount point.
+/// Returns the folder of a control group if a line of `mountinfo` mounts a `cgroup2` file system
+/// that contains it. The type follows the separator `-`; the fourth and fifth fields are the
+/// mounted group and the mount point.
 fn folder_of(group: &str, line: &str) -> Option<PathBuf> {
     let (left, right) = line.split_once(" - ")?;
     if right.split(' ').next() != Some("cgroup2") {
@@ -73,7 +74,7 @@ fn folder_of(group: &str, line: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A machine whose second hierarchy has one group besides its root.
+    /// Creates the files of a machine whose cgroup v2 hierarchy has one group besides its root.
     fn machine(root: &Path) -> Paths {
         let proc = root.join("proc");
         let group = root.join("unified/app.slice/transom");
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_group_is_found_in_pure_and_mixed_hierarchies() {
+    fn the_own_group_is_found_in_v2_and_hybrid_hierarchies() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let paths = machine(root);
@@ -110,10 +111,10 @@ mod tests {
         let first = "25 20 0:22 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n";
         let both = format!("{first}{second}");
         let files = mounted(&paths, "0::/app.slice/transom\n", &second);
-        assert_eq!(files, [whole.clone(), own.clone()], "pure");
+        assert_eq!(files, [whole.clone(), own.clone()], "v2");
         let files = mounted(&paths, "4:memory:/x\n0::/app.slice/transom\n", &both);
-        assert_eq!(files, [whole.clone(), own], "mixed");
-        // The root of all says what the whole machine says.
+        assert_eq!(files, [whole.clone(), own], "hybrid");
+        // The root of the machine has the same values as the whole machine.
         let files = mounted(&paths, "0::/\n", &both);
         assert_eq!(files, std::slice::from_ref(&whole));
         assert_eq!(mounted(&paths, "0::/app.slice/transom\n", first), [whole]);
@@ -131,10 +132,10 @@ mod tests {
             let mount = inside.display();
             format!("26 20 0:23 {shown} {mount} ro - cgroup2 cgroup rw\n")
         };
-        // With a namespace of its own, its group is the root.
+        // With its own namespace, its group is the root.
         let files = mounted(&paths, "0::/\n", &mount("/"));
         assert_eq!(files, [whole.clone(), own.clone()]);
-        // Without one, the group's outer name is told, and the mount shows that group.
+        // Without one, it sees the full name of the group, and the mount shows that group.
         let files = mounted(
             &paths,
             "0::/app.slice/transom\n",
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_pressure_has_no_files() {
+    fn a_kernel_without_pressure_information_has_no_files() {
         let paths = Paths {
             proc: "/nonexistent".into(),
             ..Paths::default()

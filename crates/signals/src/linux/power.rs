@@ -1,18 +1,18 @@
-//! Mains or battery from `/sys/class/power_supply`, for machines without UPower.
+//! Mains or battery power from `/sys/class/power_supply`, for machines without UPower.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One supply that can be judged.
+/// A power supply of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Supply {
-    /// Has a file that says whether it is plugged in.
+    /// The file that says whether it is plugged in.
     Mains(PathBuf),
-    /// Has a file that says whether it is being emptied.
+    /// The file that says whether it is discharging.
     Battery(PathBuf),
 }
 
-/// The machine's own supplies; batteries of mice and keyboards are left out.
+/// Returns the power supplies of the machine, without batteries of mice and keyboards.
 pub(super) fn supplies(folder: &Path) -> Vec<Supply> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
@@ -34,18 +34,18 @@ fn supply(folder: &Path) -> Option<Supply> {
     }
 }
 
-/// Whether a battery is being emptied and nothing is plugged in.
+/// Returns true if a battery is discharging and nothing is plugged in.
 pub(super) fn is_on_battery(supplies: &[Supply]) -> bool {
-    let reads = |path: &Path, expected: &str| {
+    let contains = |path: &Path, expected: &str| {
         fs::read_to_string(path).is_ok_and(|text| text.trim() == expected)
     };
     let is_plugged_in = supplies
         .iter()
-        .any(|supply| matches!(supply, Supply::Mains(path) if reads(path, "1")));
-    let is_emptied = supplies
+        .any(|supply| matches!(supply, Supply::Mains(path) if contains(path, "1")));
+    let is_discharging = supplies
         .iter()
-        .any(|supply| matches!(supply, Supply::Battery(path) if reads(path, "Discharging")));
-    is_emptied && !is_plugged_in
+        .any(|supply| matches!(supply, Supply::Battery(path) if contains(path, "Discharging")));
+    is_discharging && !is_plugged_in
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_battery_counts_only_while_it_empties_and_nothing_is_plugged_in() {
+    fn a_battery_counts_only_while_it_discharges_and_nothing_is_plugged_in() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         write(folder, "AC", "type", "Mains\n");

@@ -1,10 +1,10 @@
-//! Memory pressure from the kernel's pressure stall information
+//! Memory pressure from the kernel's pressure stall information, PSI
 //! (<https://docs.kernel.org/accounting/psi.html>).
 //!
-//! A trigger written into an open pressure file makes the kernel wake us when tasks stall for
-//! longer than a share of the window. Where triggers are refused, the averages in the file are read
-//! every two seconds instead, unless it is that of a control group without a limit, which says no
-//! more than the whole machine's.
+//! A trigger that is written into an open pressure file makes the kernel wake us when tasks stall
+//! for longer than a share of the window. If the kernel refuses triggers, the averages in the file
+//! are read every two seconds instead. The file of a control group without a limit is then left
+//! out, because it says no more than that of the whole machine.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -17,21 +17,21 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::decide::{PressureLevel, pressure_of_averages};
+use super::levels::{PressureLevel, pressure_of_averages};
 use super::{Clock, Paths};
-use crate::board::Board;
-use crate::growth::GrowthMeter;
+use crate::shared_signals::SharedSignals;
 use crate::signal::MemoryPressure;
+use crate::swap_growth::SwapGrowth;
 
-/// Some task stalls for 150 ms of 2 s: a person notices. Programs without privileges may only use
-/// windows of whole multiples of 2 s; with privileges the kernel looks ten times a window.
+/// Some task stalls for 150 ms of 2 s, which a person notices. Programs without privileges may only
+/// use windows of multiples of 2 s; with privileges the kernel checks ten times per window.
 const WARNING: &str = "some 150000 2000000";
-/// All tasks stall for 200 ms of 2 s: nothing gets done in that time.
+/// All tasks stall for 200 ms of 2 s.
 const CRITICAL: &str = "full 200000 2000000";
 
-/// Time between two looks at swap and silence while there is pressure, and at the averages where
-/// there are no triggers.
-const TICK: Duration = Duration::from_secs(2);
+/// Time between two reads of swap and of the hold time under pressure, and of the averages if there
+/// are no triggers.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The running watch. Dropping it ends its thread.
 pub(super) struct PressureWatch {
@@ -41,7 +41,7 @@ pub(super) struct PressureWatch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A trigger's file, and what it means when the kernel wakes us.
+/// The file of a trigger, and the level that it notifies of.
 struct Trigger {
     file: File,
     path: PathBuf,
@@ -49,56 +49,57 @@ struct Trigger {
 }
 
 impl PressureWatch {
-    /// Watches `files`; says why if that cannot be.
+    /// Watches `files`, or returns the reason why that is not possible.
     pub(super) fn start(
         files: &[PathBuf],
         paths: &Paths,
-        board: &Arc<Board>,
+        shared: &Arc<SharedSignals>,
     ) -> Result<Self, String> {
         let fail = |why: String| {
-            tracing::info!(why, "no memory pressure; it counts as normal");
+            tracing::info!(why, "memory pressure is unknown and counts as normal");
             why
         };
-        let sources = Sources::open(files);
+        let sources = OpenFiles::open(files);
         if sources.names.is_empty() {
             return Err(fail(
                 "this kernel has no pressure stall information".to_owned(),
             ));
         }
-        // A child that inherited the writing end would keep the watch from ever being told to stop.
+        // CLOEXEC, because a child process that inherited the writing end would prevent the stop.
         let (stopped, stop) =
             pipe_with(PipeFlags::CLOEXEC).map_err(|error| fail(error.to_string()))?;
         let files = sources.files();
-        let mut state = Watching {
+        let mut thread = PressureThread {
             vmstat: paths.proc.join("vmstat"),
             triggers: sources.triggers,
-            to_read: sources.to_read,
-            board: board.clone(),
+            polled_files: sources.polled_files,
+            shared: shared.clone(),
             clock: Clock::start(),
             level: PressureLevel::default(),
-            swap: GrowthMeter::default(),
+            swap: SwapGrowth::default(),
         };
-        // Triggers tell of what begins; this, of what has begun.
-        state.read(&files);
-        state.look();
-        let thread = std::thread::Builder::new()
+        // Triggers only notify of pressure that begins later.
+        thread.read_averages(&files);
+        thread.publish();
+        let handle = std::thread::Builder::new()
             .name("memory-pressure".to_owned())
-            .spawn(move || state.run(&stopped))
+            .spawn(move || thread.run(&stopped))
             .map_err(|error| fail(error.to_string()))?;
         Ok(Self {
             files,
             description: sources.names.join(", "),
             stop: Some(stop),
-            thread: Some(thread),
+            thread: Some(handle),
         })
     }
 
-    /// Where it comes from, for people.
+    /// Returns the names of the files, for people.
     pub(super) fn describe(&self) -> &str {
         &self.description
     }
 
-    /// The greatest averages over ten seconds: some tasks stalled, all did; in percent.
+    /// Returns the greatest averages over ten seconds, in percent, in which some and all tasks
+    /// stalled.
     pub(super) fn averages(&self) -> Option<(f64, f64)> {
         greatest_averages(&self.files)
     }
@@ -106,7 +107,7 @@ impl PressureWatch {
 
 impl Drop for PressureWatch {
     fn drop(&mut self) {
-        // The other end of the pipe hears of it.
+        // Closes the pipe, which ends the thread.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -114,42 +115,43 @@ impl Drop for PressureWatch {
     }
 }
 
-struct Watching {
+/// The state of the thread of a [`PressureWatch`].
+struct PressureThread {
     vmstat: PathBuf,
     triggers: Vec<Trigger>,
-    to_read: Vec<PathBuf>,
-    board: Arc<Board>,
+    polled_files: Vec<PathBuf>,
+    shared: Arc<SharedSignals>,
     clock: Clock,
     level: PressureLevel,
-    swap: GrowthMeter,
+    swap: SwapGrowth,
 }
 
-impl Watching {
+impl PressureThread {
     fn run(mut self, stopped: &OwnedFd) {
         loop {
-            let is_calm = self.board.current().memory == MemoryPressure::Normal;
-            // Nothing wakes a calm machine but the kernel itself.
-            let wait = (!is_calm || !self.to_read.is_empty()).then_some(TICK);
+            let is_normal = self.shared.current().memory == MemoryPressure::Normal;
+            // Under normal pressure, only the kernel wakes this thread.
+            let wait = (!is_normal || !self.polled_files.is_empty()).then_some(POLL_INTERVAL);
             match self.wait(stopped, wait) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
                     tracing::warn!(%error, "memory pressure is no longer watched");
-                    self.board.update(|signals| {
+                    self.shared.update(|signals| {
                         signals.memory = MemoryPressure::Normal;
                         signals.is_thrashing = false;
                     });
                     return;
                 }
             }
-            let files = std::mem::take(&mut self.to_read);
-            self.read(&files);
-            self.to_read = files;
-            self.look();
+            let files = std::mem::take(&mut self.polled_files);
+            self.read_averages(&files);
+            self.polled_files = files;
+            self.publish();
         }
     }
 
-    /// Waits for a notice or the time; `false` when the watch ends.
+    /// Waits for a notification or for `wait`. Returns false when the watch ends.
     fn wait(&mut self, stopped: &OwnedFd, wait: Option<Duration>) -> rustix::io::Result<bool> {
         let mut fds = vec![PollFd::new(stopped, PollFlags::IN)];
         let triggers = self.triggers.iter();
@@ -169,26 +171,26 @@ impl Watching {
         let (level, mut flags) = (&mut self.level, woken.iter().skip(1));
         self.triggers.retain(|trigger| {
             let flags = flags.next().copied().unwrap_or(PollFlags::empty());
-            // A group that was removed wakes its triggers for ever, and means nothing by it.
+            // The triggers of a removed group wake forever and mean nothing.
             let is_gone = flags.contains(PollFlags::ERR);
             if flags.contains(PollFlags::PRI) && !is_gone {
-                level.notice(trigger.level, now);
+                level.notify(trigger.level, now);
             }
             !is_gone
         });
         Ok(woken.first().is_none_or(PollFlags::is_empty))
     }
 
-    /// Takes the averages in `files` for a notice.
-    fn read(&mut self, files: &[PathBuf]) {
+    /// Reads the averages in `files` and records them like a notification.
+    fn read_averages(&mut self, files: &[PathBuf]) {
         if let Some((some, full)) = greatest_averages(files) {
             let level = pressure_of_averages(some, full);
-            self.level.notice(level, self.clock.now());
+            self.level.notify(level, self.clock.now());
         }
     }
 
-    /// Concludes from what was noticed so far.
-    fn look(&mut self) {
+    /// Updates the signals from the recorded notifications.
+    fn publish(&mut self) {
         let now = self.clock.now();
         let memory = self.level.at(now);
         let is_thrashing = if memory == MemoryPressure::Normal {
@@ -197,24 +199,24 @@ impl Watching {
         } else {
             swapped_out_bytes(&self.vmstat).is_some_and(|bytes| self.swap.is_thrashing(bytes, now))
         };
-        self.board.update(|signals| {
+        self.shared.update(|signals| {
             signals.memory = memory;
             signals.is_thrashing = is_thrashing;
         });
     }
 }
 
-/// Where pressure is told of, and how.
+/// The pressure files, with triggers or polled.
 #[derive(Default)]
-struct Sources {
+struct OpenFiles {
     triggers: Vec<Trigger>,
     /// Files without triggers.
-    to_read: Vec<PathBuf>,
-    /// All of them, for people.
+    polled_files: Vec<PathBuf>,
+    /// Names of all files, for people.
     names: Vec<String>,
 }
 
-impl Sources {
+impl OpenFiles {
     fn open(files: &[PathBuf]) -> Self {
         let mut sources = Self::default();
         for path in files {
@@ -224,9 +226,9 @@ impl Sources {
                     sources.triggers.extend(triggers);
                     sources.names.push(format!("{name} (triggers)"));
                 }
-                Err(error) if says_more_than_the_machine(path) => {
-                    tracing::info!(path = %name, %error, "no pressure trigger; it is read instead");
-                    sources.to_read.push(path.clone());
+                Err(error) if is_worth_polling(path) => {
+                    tracing::info!(path = %name, %error, "no pressure trigger; polling instead");
+                    sources.polled_files.push(path.clone());
                     sources.names.push(format!("{name} (read every 2 s)"));
                 }
                 Err(error) => {
@@ -239,15 +241,15 @@ impl Sources {
 
     fn files(&self) -> Vec<PathBuf> {
         let triggers = self.triggers.iter().map(|trigger| &trigger.path);
-        let mut files: Vec<PathBuf> = triggers.chain(&self.to_read).cloned().collect();
+        let mut files: Vec<PathBuf> = triggers.chain(&self.polled_files).cloned().collect();
         files.dedup();
         files
     }
 }
 
-/// Whether a file is the machine's own, or that of a group with a limit, be it of a group around it.
-/// Others need not cost a look every two seconds.
-fn says_more_than_the_machine(path: &Path) -> bool {
+/// Returns true if the file belongs to the whole machine or to a group that is limited, itself or
+/// by a parent. Other files are not worth polling.
+fn is_worth_polling(path: &Path) -> bool {
     let is_limit = |path: PathBuf| {
         let text = fs::read_to_string(path);
         text.is_ok_and(|text| text.trim() != "max")
@@ -260,7 +262,7 @@ fn says_more_than_the_machine(path: &Path) -> bool {
     !path.ends_with("memory.pressure") || path.ancestors().skip(1).any(is_limited)
 }
 
-/// Both triggers of a file.
+/// Opens both triggers of a file.
 fn triggers(path: &Path) -> std::io::Result<[Trigger; 2]> {
     Ok([
         trigger(path, MemoryPressure::Warning, WARNING)?,
@@ -270,7 +272,7 @@ fn triggers(path: &Path) -> std::io::Result<[Trigger; 2]> {
 
 fn trigger(path: &Path, level: MemoryPressure, text: &str) -> std::io::Result<Trigger> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-    // The kernel wants the closing zero of a C string.
+    // The kernel expects a C string, which ends in zero.
     file.write_all(format!("{text}\0").as_bytes())?;
     let path = path.to_path_buf();
     Ok(Trigger { file, path, level })
@@ -284,7 +286,7 @@ fn greatest_averages(files: &[PathBuf]) -> Option<(f64, f64)> {
     averages.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))
 }
 
-/// `avg10` of the line that begins with `kind`, in percent.
+/// Returns `avg10` of the line that begins with `kind`, in percent.
 fn average(text: &str, kind: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.starts_with(kind))?;
     let field = line
@@ -293,7 +295,7 @@ fn average(text: &str, kind: &str) -> Option<f64> {
     field.parse().ok()
 }
 
-/// Bytes that were ever moved to swap, from `/proc/vmstat`.
+/// Returns the bytes that were swapped out since the start of the machine, from `/proc/vmstat`.
 fn swapped_out_bytes(vmstat: &Path) -> Option<u64> {
     let text = fs::read_to_string(vmstat).ok()?;
     let pages = text

@@ -7,13 +7,13 @@ use super::pressure::tests::read_only;
 use super::*;
 use crate::signal::{MemoryPressure, ThermalState};
 
-/// A machine without a bus whose files are all in `root`; nothing exists yet.
+/// Returns paths in `root`, none of which exists, for a machine without a bus.
 fn paths(root: &Path) -> Paths {
     Paths {
         proc: root.join("proc"),
         thermal: root.join("thermal"),
         power_supply: root.join("power_supply"),
-        more_pressure: Vec::new(),
+        extra_pressure_files: Vec::new(),
         bus_address: Some(format!("unix:path={}", root.join("bus").display())),
     }
 }
@@ -24,7 +24,7 @@ fn write(path: &Path, text: &str) {
 }
 
 #[test]
-fn a_machine_that_says_nothing_counts_as_normal_and_every_source_says_why() {
+fn without_sources_the_signals_are_normal_and_the_report_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let signals = LinuxSignals::with_paths(paths(folder.path()));
     assert_eq!(signals.current(), SystemSignals::default());
@@ -37,7 +37,7 @@ fn a_machine_that_says_nothing_counts_as_normal_and_every_source_says_why() {
 }
 
 #[test]
-fn what_the_machine_says_is_there_from_the_start() {
+fn the_signals_are_known_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let paths = paths(folder.path());
     let zone = paths.thermal.join("thermal_zone0");
@@ -50,7 +50,7 @@ fn what_the_machine_says_is_there_from_the_start() {
     let pressure = "some avg10=8.00 avg60=0 avg300=0 total=1\n\
                     full avg10=1.00 avg60=0 avg300=0 total=1\n";
     fs::create_dir_all(paths.proc.join("pressure")).unwrap();
-    let _kept = read_only(&paths.proc.join("pressure/memory"), pressure);
+    let _file = read_only(&paths.proc.join("pressure/memory"), pressure);
     let signals = LinuxSignals::with_paths(paths);
     let expected = SystemSignals {
         memory: MemoryPressure::Warning,
@@ -70,9 +70,9 @@ fn what_the_machine_says_is_there_from_the_start() {
 fn nothing_is_called_back_after_the_drop() {
     let folder = tempfile::tempdir().unwrap();
     let signals = LinuxSignals::with_paths(paths(folder.path()));
-    let (send, heard) = channel();
+    let (send, received) = channel();
     signals.watch(Box::new(move |signals| send.send(signals).unwrap()));
     drop(signals);
-    let end = heard.recv_timeout(Duration::from_secs(20));
+    let end = received.recv_timeout(Duration::from_secs(20));
     assert_eq!(end, Err(RecvTimeoutError::Disconnected));
 }

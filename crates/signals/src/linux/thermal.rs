@@ -1,25 +1,25 @@
-//! Heat from the thermal zones in `/sys/class/thermal`
+//! The thermal state from the thermal zones in `/sys/class/thermal`
 //! (<https://docs.kernel.org/driver-api/thermal/sysfs-api.html>).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::decide::{TripPoints, heat};
+use super::levels::{TripPoints, heat};
 use crate::signal::ThermalState;
 
-/// Trip points that a zone may have.
+/// Trip points of a zone that are read.
 const MAX_TRIPS: usize = 16;
 
-/// One sensor with trip points.
+/// A sensor with trip points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Zone {
     temperature: PathBuf,
     trips: TripPoints,
-    /// Its own, because a hot neighbour must not keep it up.
+    /// The state of this zone alone, because a hot neighbor must not affect its hysteresis.
     state: ThermalState,
 }
 
-/// The zones that say where they are too hot; others cannot be judged.
+/// Returns the zones with trip points. Without them, the temperature has no meaning.
 pub(super) fn zones(folder: &Path) -> Vec<Zone> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
@@ -41,7 +41,7 @@ fn zone(folder: &Path) -> Option<Zone> {
         let Some(temperature) = number(&folder.join(format!("trip_point_{index}_temp"))) else {
             continue;
         };
-        // Zero and less stand for points that are switched off.
+        // Zero and less mean that the point is disabled.
         if temperature <= 0 {
             continue;
         }
@@ -63,7 +63,7 @@ fn zone(folder: &Path) -> Option<Zone> {
     })
 }
 
-/// The heat of the hottest zone. A zone that cannot be read just now says nothing.
+/// Returns the state of the hottest zone. Zones that cannot be read are skipped.
 pub(super) fn hottest(zones: &mut [Zone]) -> ThermalState {
     let states = zones.iter_mut().filter_map(|zone| {
         let temperature = number(&zone.temperature)?;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_stays_just_below_its_point_does_not_keep_up_what_another_reached() {
+    fn hysteresis_applies_to_each_zone_alone() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let trips = [("passive\n", "80000\n")];

@@ -1,5 +1,5 @@
-//! Mains or battery, from the system's power sources. The system posts a notice by name when the
-//! kind of source changes (`kIOPSNotifyPowerSource`), so no run loop is needed.
+//! Mains or battery power from IOKit. The system posts a notification by name when the power source
+//! changes (`kIOPSNotifyPowerSource`), so no run loop is needed.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use objc2_io_kit::{
     IOPSCopyPowerSourcesInfo, IOPSGetProvidingPowerSourceType, kIOPSBatteryPowerValue,
 };
 
-use crate::board::Board;
+use crate::shared_signals::SharedSignals;
 
-const NOTICE: &CStr = c"com.apple.system.powersources.source";
+const NOTIFICATION_NAME: &CStr = c"com.apple.system.powersources.source";
 
 #[expect(unsafe_code, reason = "notify.h, which no crate declares")]
 unsafe extern "C" {
@@ -28,24 +28,25 @@ unsafe extern "C" {
 /// The running watch.
 pub(super) struct BatteryWatch {
     token: Option<c_int>,
-    #[expect(dead_code, reason = "lives as long as the handler")]
+    #[expect(dead_code, reason = "must live as long as the handler")]
     queue: DispatchRetained<DispatchQueue>,
 }
 
 impl BatteryWatch {
-    #[expect(unsafe_code, reason = "calls of another language")]
-    pub(super) fn start(board: &Arc<Board>) -> Self {
-        read(board);
+    #[expect(unsafe_code, reason = "foreign functions")]
+    pub(super) fn start(shared: &Arc<SharedSignals>) -> Self {
+        read(shared);
         let queue = DispatchQueue::new("transom.power-source", None);
-        let board = board.clone();
-        let handler = RcBlock::new(move |_: c_int| read(&board));
+        let shared = shared.clone();
+        let handler = RcBlock::new(move |_: c_int| read(&shared));
         let mut token = 0;
         // SAFETY: the name ends in zero; the handler is copied, owns all that it uses and may be
         // called from any thread.
-        let status =
-            unsafe { notify_register_dispatch(NOTICE.as_ptr(), &mut token, &queue, &handler) };
+        let status = unsafe {
+            notify_register_dispatch(NOTIFICATION_NAME.as_ptr(), &mut token, &queue, &handler)
+        };
         if status != 0 {
-            tracing::info!(status, "changes of the power source are not heard");
+            tracing::info!(status, "changes of the power source are not reported");
         }
         Self {
             token: (status == 0).then_some(token),
@@ -55,30 +56,30 @@ impl BatteryWatch {
 }
 
 impl BatteryWatch {
-    /// Fails with the reason if changes bring no notice.
+    /// Returns the reason if there are no notifications of changes.
     pub(super) fn is_running(&self) -> Result<(), String> {
-        let why = "changes are not heard: the system refused the notice";
+        let why = "changes are not reported: the system refused the notification";
         self.token.map(drop).ok_or_else(|| why.to_owned())
     }
 }
 
 impl Drop for BatteryWatch {
-    #[expect(unsafe_code, reason = "a call of another language")]
+    #[expect(unsafe_code, reason = "a foreign function")]
     fn drop(&mut self) {
         if let Some(token) = self.token {
-            // SAFETY: the token came from the registration, and is cancelled once.
+            // SAFETY: the token came from the registration, and is canceled once.
             unsafe { notify_cancel(token) };
         }
     }
 }
 
-fn read(board: &Board) {
-    board.update(|signals| signals.is_on_battery = is_on_battery());
+fn read(shared: &SharedSignals) {
+    shared.update(|signals| signals.is_on_battery = is_on_battery());
 }
 
 fn is_on_battery() -> bool {
     let info = IOPSCopyPowerSourcesInfo();
-    // SAFETY: the snapshot is what the call above returned.
+    // SAFETY: the snapshot was returned by the call above.
     #[expect(unsafe_code, reason = "the snapshot has no type")]
     let kind = unsafe { IOPSGetProvidingPowerSourceType(info.as_deref()) };
     let battery = kIOPSBatteryPowerValue.to_str();

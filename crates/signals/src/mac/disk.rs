@@ -1,4 +1,4 @@
-//! What the system would clear for the user.
+//! Disk space that the system can clear for the user.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use objc2_foundation::{
     NSNumber, NSString, NSURL, NSURLVolumeAvailableCapacityForImportantUsageKey,
 };
 
-/// Bytes that may be written into `folder` once the system has cleared what it can; `None` if the
-/// disk does not say, or says nothing, as disks of other makers do.
+/// Returns the bytes that can be written into `folder` after the system has cleared what it can;
+/// `None` if the volume does not report it or reports 0, as volumes of other vendors do.
 pub(crate) fn clearable_disk_bytes(folder: &Path) -> Option<u64> {
     autoreleasepool(|_| {
         let url = NSURL::fileURLWithPath_isDirectory(&NSString::from_str(folder.to_str()?), true);

@@ -1,11 +1,11 @@
-//! An activity of `NSProcessInfo`: the system sees that the user waits for something, so it neither
-//! sleeps nor puts the program to nap.
+//! An activity of `NSProcessInfo`: the system knows that the user waits, so it neither sleeps nor
+//! puts the program into App Nap.
 
 use objc2::rc::{Retained, autoreleasepool};
 use objc2::runtime::{NSObjectProtocol, ProtocolObject};
 use objc2_foundation::{NSActivityOptions, NSProcessInfo, NSString};
 
-/// The activity.
+/// An activity, which ends when this is dropped.
 pub(crate) struct Lock {
     activity: Retained<ProtocolObject<dyn NSObjectProtocol>>,
 }
@@ -20,7 +20,7 @@ unsafe impl Sync for Lock {}
 impl Lock {
     pub(crate) fn begin(reason: &str) -> Self {
         let options = NSActivityOptions::UserInitiated | NSActivityOptions::IdleSystemSleepDisabled;
-        // Our threads have no pool of their own.
+        // Our threads have no autorelease pool.
         autoreleasepool(|_| Self {
             activity: NSProcessInfo::processInfo()
                 .beginActivityWithOptions_reason(options, &NSString::from_str(reason)),

@@ -1,6 +1,6 @@
-//! Memory pressure and swap. The system's dispatch source
+//! Memory pressure and swap. The dispatch source of the system
 //! (<https://developer.apple.com/documentation/dispatch/dispatch_source_type_memorypressure>) wakes
-//! a thread, which reads the level itself; `pressure_poll` says when it reads without a notice.
+//! a thread, which reads the level. `pressure_poll` decides when it reads without a notification.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -14,77 +14,78 @@ use dispatch2::{
 
 use super::sysctl;
 use crate::apple::memory_pressure;
-use crate::board::Board;
 use crate::pressure_poll::PressurePoll;
+use crate::shared_signals::SharedSignals;
 use crate::signal::MemoryPressure;
 
-/// What wakes the thread.
+/// An event that wakes the thread.
 enum Wake {
-    /// The system noticed a change to this level.
-    Notice(MemoryPressure),
-    /// A model came into memory (true), or the last one left (false).
-    Watchful(bool),
-    /// Another process was told of a change.
-    LookAgain,
+    /// The system notified of a change to this level.
+    Notification(MemoryPressure),
+    /// Turns polling on or off.
+    Polling(bool),
+    /// Another process was notified of a change.
+    Refresh,
 }
 
 /// The running watch. Dropping it ends the thread.
 pub(super) struct MemoryWatch {
-    #[expect(dead_code, reason = "its drop ends the notices")]
-    notices: Notices,
+    #[expect(dead_code, reason = "its drop ends the notifications")]
+    listener: PressureListener,
     wake: Sender<Wake>,
     thread: Result<(), String>,
 }
 
 impl MemoryWatch {
-    pub(super) fn start(board: &Arc<Board>) -> Self {
-        let present = level().unwrap_or_default();
-        board.update(|signals| signals.memory = present);
+    pub(super) fn start(shared: &Arc<SharedSignals>) -> Self {
+        let current = level().unwrap_or_default();
+        shared.update(|signals| signals.memory = current);
         let (wake, wakes) = channel();
         let thread = {
-            let board = board.clone();
+            let shared = shared.clone();
             let thread = std::thread::Builder::new().name("memory-pressure".to_owned());
-            thread.spawn(move || follow(&wakes, &board))
+            thread.spawn(move || run_thread(&wakes, &shared))
         };
-        let notice = wake.clone();
-        // If the thread has ended, nobody needs the notice.
-        let notices = Notices::listen(move |level| drop(notice.send(Wake::Notice(level))));
-        // A change before the source was active brought no notice.
-        let _ = wake.send(Wake::Notice(present));
+        let send = wake.clone();
+        // Fails only if the thread has ended.
+        let listener =
+            PressureListener::start(move |level| drop(send.send(Wake::Notification(level))));
+        // There was no notification of changes before the source was active.
+        let _ = wake.send(Wake::Notification(current));
         Self {
-            notices,
+            listener,
             wake,
             thread: thread
                 .map(drop)
-                .map_err(|error| format!("not watched: no thread could be started ({error})")),
+                .map_err(|error| format!("not watched: could not start a thread ({error})")),
         }
     }
 
-    /// See [`crate::SignalSource::set_watchful`].
-    pub(super) fn set_watchful(&self, is_watchful: bool) {
-        let _ = self.wake.send(Wake::Watchful(is_watchful));
+    /// See [`crate::SignalSource::set_polling`].
+    pub(super) fn set_polling(&self, is_polling: bool) {
+        let _ = self.wake.send(Wake::Polling(is_polling));
     }
 
-    /// See [`crate::SignalSource::look_again`].
-    pub(super) fn look_again(&self) {
-        let _ = self.wake.send(Wake::LookAgain);
+    /// See [`crate::SignalSource::refresh`].
+    pub(super) fn refresh(&self) {
+        let _ = self.wake.send(Wake::Refresh);
     }
 
-    /// Fails with the reason if nothing is watched.
+    /// Returns the reason if memory pressure is not watched.
     pub(super) fn is_running(&self) -> Result<(), String> {
         self.thread.clone()
     }
 }
 
-/// The system's notices to this process. Dropping it ends them.
-pub(crate) struct Notices {
+/// Listens to the notifications of the system to this process, until it is dropped.
+pub(crate) struct PressureListener {
     source: DispatchRetained<DispatchSource>,
 }
 
-impl Notices {
-    /// Calls `on_level` with the level of each notice, on a queue of its own.
+impl PressureListener {
+    /// Calls `on_level` with the level of each notification, on its own queue.
     #[expect(unsafe_code, reason = "dispatch sources have no safe form")]
-    pub(crate) fn listen(on_level: impl Fn(MemoryPressure) + Send + 'static) -> Self {
+    pub(crate) fn start(on_level: impl Fn(MemoryPressure) + Send + 'static) -> Self {
         let queue = DispatchQueue::new("transom.memory-pressure", None);
         let mask = Flags::DISPATCH_MEMORYPRESSURE_NORMAL.0
             | Flags::DISPATCH_MEMORYPRESSURE_WARN.0
@@ -108,38 +109,38 @@ impl Notices {
     }
 }
 
-impl Drop for Notices {
+impl Drop for PressureListener {
     fn drop(&mut self) {
         self.source.cancel();
     }
 }
 
-/// The level of the whole system, which any process may read.
+/// Reads the level of the whole system, which any process may do.
 fn level() -> Option<MemoryPressure> {
     sysctl::number("kern.memorystatus_vm_pressure_level").map(memory_pressure)
 }
 
-fn follow(wakes: &Receiver<Wake>, board: &Board) {
+fn run_thread(wakes: &Receiver<Wake>, shared: &SharedSignals) {
     let began = Instant::now();
     let mut poll = PressurePoll::default();
     loop {
-        let wake = match poll.next_look() {
+        let wake = match poll.next_read() {
             Some(wait) => wakes.recv_timeout(wait),
             None => wakes.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        let noticed = match wake {
-            Ok(Wake::Notice(level)) => Some(level),
-            Ok(Wake::Watchful(is_watchful)) => {
-                poll.set_watchful(is_watchful);
+        let notified_level = match wake {
+            Ok(Wake::Notification(level)) => Some(level),
+            Ok(Wake::Polling(is_polling)) => {
+                poll.set_polling(is_polling);
                 None
             }
-            Ok(Wake::LookAgain) | Err(RecvTimeoutError::Timeout) => None,
+            Ok(Wake::Refresh) | Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        board.update(|signals| {
-            let level = level().or(noticed).unwrap_or(signals.memory);
+        shared.update(|signals| {
+            let level = level().or(notified_level).unwrap_or(signals.memory);
             signals.memory = level;
-            signals.is_thrashing = poll.look(level, sysctl::swap_used_bytes, began.elapsed());
+            signals.is_thrashing = poll.update(level, sysctl::swap_used_bytes, began.elapsed());
         });
     }
 }

@@ -1,5 +1,5 @@
-//! Heat and Low Power Mode from `NSProcessInfo`, which posts its notices on a queue of its own once
-//! the values have been read.
+//! Thermal state and Low Power Mode from `NSProcessInfo`, which posts notifications on its own
+//! queue after the values were read once.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use objc2_foundation::{
 };
 
 use crate::apple::thermal_state;
-use crate::board::Board;
+use crate::shared_signals::SharedSignals;
 
 /// The running watch.
 pub(super) struct ProcessInfoWatch {
     observers: Vec<Retained<ProtocolObject<dyn NSObjectProtocol>>>,
 }
 
-// SAFETY: the observers are opaque tokens that are only handed back to the notification centre,
+// SAFETY: the observers are opaque tokens that are only handed back to the notification center,
 // which may be called from any thread.
 #[expect(unsafe_code, reason = "tokens of a thread-safe object")]
 unsafe impl Send for ProcessInfoWatch {}
@@ -29,10 +29,10 @@ unsafe impl Send for ProcessInfoWatch {}
 unsafe impl Sync for ProcessInfoWatch {}
 
 impl ProcessInfoWatch {
-    pub(super) fn start(board: &Arc<Board>) -> Self {
-        read(board);
+    pub(super) fn start(shared: &Arc<SharedSignals>) -> Self {
+        read(shared);
         // SAFETY: constants of the framework.
-        #[expect(unsafe_code, reason = "constants of another language")]
+        #[expect(unsafe_code, reason = "foreign constants")]
         let names: [&NSNotificationName; 2] = unsafe {
             [
                 NSProcessInfoThermalStateDidChangeNotification,
@@ -40,7 +40,7 @@ impl ProcessInfoWatch {
             ]
         };
         Self {
-            observers: names.map(|name| observe(name, board)).into(),
+            observers: names.map(|name| observe(name, shared)).into(),
         }
     }
 }
@@ -49,8 +49,8 @@ impl Drop for ProcessInfoWatch {
     fn drop(&mut self) {
         let center = NSNotificationCenter::defaultCenter();
         for observer in &self.observers {
-            // SAFETY: the tokens came from this centre.
-            #[expect(unsafe_code, reason = "the centre cannot know what it is given")]
+            // SAFETY: the tokens came from this center.
+            #[expect(unsafe_code, reason = "the center cannot check the token")]
             unsafe {
                 center.removeObserver((**observer).as_ref());
             }
@@ -60,21 +60,21 @@ impl Drop for ProcessInfoWatch {
 
 fn observe(
     name: &NSNotificationName,
-    board: &Arc<Board>,
+    shared: &Arc<SharedSignals>,
 ) -> Retained<ProtocolObject<dyn NSObjectProtocol>> {
-    let board = board.clone();
-    let block = RcBlock::new(move |_: NonNull<NSNotification>| read(&board));
+    let shared = shared.clone();
+    let block = RcBlock::new(move |_: NonNull<NSNotification>| read(&shared));
     let center = NSNotificationCenter::defaultCenter();
-    // SAFETY: no object is named; the block owns all that it uses and may be called from any
+    // SAFETY: there is no object; the block owns all that it uses and may be called from any
     // thread.
-    #[expect(unsafe_code, reason = "the centre cannot check the block")]
+    #[expect(unsafe_code, reason = "the center cannot check the block")]
     unsafe {
         center.addObserverForName_object_queue_usingBlock(Some(name), None, None, &block)
     }
 }
 
-fn read(board: &Board) {
-    board.update(|signals| {
+fn read(shared: &SharedSignals) {
+    shared.update(|signals| {
         let info = NSProcessInfo::processInfo();
         signals.thermal = thermal_state(info.thermalState().0);
         signals.is_low_power = info.isLowPowerModeEnabled();

@@ -1,11 +1,11 @@
-//! Numbers that the kernel names.
+//! Values of `sysctl`.
 
 use std::ffi::CString;
 use std::ptr;
 
 use crate::apple;
 
-/// A number of 4 or 8 bytes; `None` if there is none of that name.
+/// Reads a number of 4 or 8 bytes; `None` if the name does not exist.
 pub(super) fn number(name: &str) -> Option<u64> {
     let mut bytes = [0; 8];
     match read(name, &mut bytes)? {
@@ -15,14 +15,14 @@ pub(super) fn number(name: &str) -> Option<u64> {
     }
 }
 
-/// Bytes of swap in use.
+/// Reads the bytes of swap in use.
 pub(super) fn swap_used_bytes() -> Option<u64> {
     let mut bytes = [0; 32];
     let length = read("vm.swapusage", &mut bytes)?;
     apple::swap_used_bytes(bytes.get(..length)?)
 }
 
-/// Fills `bytes` and returns how many are meant.
+/// Fills `bytes` and returns the length of the value.
 #[expect(unsafe_code, reason = "libc has no safe form of it")]
 fn read(name: &str, bytes: &mut [u8]) -> Option<usize> {
     let name = CString::new(name).ok()?;

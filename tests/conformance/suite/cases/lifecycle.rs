@@ -1,33 +1,37 @@
-//! Processes that come and go, as told and otherwise.
+//! Processes that exit: on request, by a kill, or by a crash.
 
 use rustix::process::{Signal, kill_process};
 use transom_engine::TokenEvent;
 use transom_engine_host::WorkerEnd;
 
-use crate::ask::Ask;
+use crate::process::{TestProcess, limits};
+use crate::request::TestRequest;
 use crate::subject::Subject;
-use crate::talk::{Talk, limits};
 
-/// By which footprints of equal processes differ: what else the machine does, and page tables.
+/// Difference between the footprints of equal processes, due to page tables and other load.
 const NOISE_BYTES: u64 = 16 << 20;
 
-/// A process holds one model, so each load is a process; all of them cost the same.
-pub(crate) async fn twenty_loads_leave_no_growth(subject: &Subject) {
+/// Each load is a new process, because a process holds one model. All must have the same footprint.
+pub(crate) async fn twenty_loads_do_not_grow_the_footprint(subject: &Subject) {
     let mut footprints = Vec::new();
     let mut texts = Vec::new();
     for _ in 0..20 {
-        let mut talk = Talk::start(subject);
-        let loaded = talk.load(&subject.tiny, &limits(256)).await.unwrap();
-        texts.push(talk.text(&Ask::text("hello").max_tokens(8)).await);
-        let unloaded = talk.unload().await;
+        let mut process = TestProcess::start(subject);
+        let loaded = process.load(&subject.tiny, &limits(256)).await.unwrap();
+        texts.push(
+            process
+                .text(&TestRequest::text("hello").max_tokens(8))
+                .await,
+        );
+        let unloaded = process.unload().await;
         if let (Some(load), Some(unload)) = (loaded.footprint, unloaded) {
             footprints.push([load.loaded_bytes, unload.loaded_bytes, unload.after_bytes]);
         }
-        talk.leave().await;
+        process.shut_down().await;
     }
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
     if cfg!(any(target_os = "linux", target_os = "macos")) {
-        assert_eq!(footprints.len(), 20, "this system tells footprints");
+        assert_eq!(footprints.len(), 20, "this system reports footprints");
     }
     for footprint in &footprints {
         for (bytes, first) in footprint.iter().zip(footprints[0]) {
@@ -36,12 +40,13 @@ pub(crate) async fn twenty_loads_leave_no_growth(subject: &Subject) {
     }
 }
 
-pub(crate) async fn an_unload_gives_the_footprint_back(subject: &Subject) {
-    let mut talk = Talk::start(subject);
-    let loaded = talk.load(&subject.starter, &limits(2048)).await.unwrap();
-    talk.text(&Ask::user("Tell me about rivers.").max_tokens(8))
+pub(crate) async fn an_unload_frees_the_memory(subject: &Subject) {
+    let mut process = TestProcess::start(subject);
+    let loaded = process.load(&subject.starter, &limits(2048)).await.unwrap();
+    process
+        .text(&TestRequest::user("Tell me about rivers.").max_tokens(8))
         .await;
-    let unloaded = talk.unload().await;
+    let unloaded = process.unload().await;
     if let (Some(load), Some(unload)) = (loaded.footprint, unloaded) {
         let taken = unload.loaded_bytes.saturating_sub(load.before_bytes);
         let left = unload.after_bytes.saturating_sub(load.before_bytes);
@@ -50,67 +55,66 @@ pub(crate) async fn an_unload_gives_the_footprint_back(subject: &Subject) {
             "{left} of {taken} left"
         );
     }
-    // And the process's end gives back all; `leave` waits until it is reaped.
-    talk.leave().await;
+    // The exit of the process frees the rest; `shut_down` waits until it is reaped.
+    process.shut_down().await;
 }
 
-pub(crate) async fn one_model_after_another_answers_as_if_alone(subject: &Subject) {
-    let ask = Ask::user("What is a haiku?").max_tokens(8);
+pub(crate) async fn models_in_turn_generate_the_same_as_alone(subject: &Subject) {
+    let request = TestRequest::user("What is a haiku?").max_tokens(8);
     let mut texts = Vec::new();
     for model in [&subject.starter, &subject.tiny, &subject.starter] {
-        let mut talk = Talk::with(subject, model, &limits(512)).await;
-        texts.push(talk.text(&ask).await);
-        talk.unload().await;
-        talk.leave().await;
+        let mut process = TestProcess::with(subject, model, &limits(512)).await;
+        texts.push(process.text(&request).await);
+        process.unload().await;
+        process.shut_down().await;
     }
     assert_eq!(texts[0], texts[2]);
     assert_ne!(texts[0], texts[1]);
 }
 
-/// A process in the middle of an answer that has no end.
-async fn answering(subject: &Subject) -> Talk {
-    let mut talk = Talk::tiny(subject).await;
-    talk.begin(&Ask::text("On and on").endless());
-    talk.until(|event| matches!(event, TokenEvent::Text { .. }))
+/// Starts a process with a running endless response.
+async fn generating(subject: &Subject) -> TestProcess {
+    let mut process = TestProcess::tiny(subject).await;
+    process.start_job(&TestRequest::text("On and on").endless());
+    process
+        .until(|event| matches!(event, TokenEvent::Text { .. }))
         .await;
-    talk
+    process
 }
 
-/// The end is told once: `Talk::end` sees to that.
-pub(crate) async fn a_process_killed_in_mid_answer_is_reported_once_and_replaced(
-    subject: &Subject,
-) {
-    let mut fresh = Talk::tiny(subject).await;
-    let expected = fresh.text(&Ask::text("hello")).await;
-    fresh.leave().await;
+/// `TestProcess::end` checks that the end is reported once.
+pub(crate) async fn a_killed_process_is_reported_once_and_can_be_replaced(subject: &Subject) {
+    let mut fresh = TestProcess::tiny(subject).await;
+    let expected = fresh.text(&TestRequest::text("hello")).await;
+    fresh.shut_down().await;
 
-    let mut talk = answering(subject).await;
-    talk.kill();
-    assert_eq!(talk.end().await.0, WorkerEnd::AsTold);
+    let mut process = generating(subject).await;
+    process.kill();
+    assert_eq!(process.end().await.0, WorkerEnd::Requested);
 
-    let mut talk = answering(subject).await;
-    kill_process(talk.process_id(), Signal::KILL).unwrap();
-    let (end, _) = talk.end().await;
+    let mut process = generating(subject).await;
+    kill_process(process.process_id(), Signal::KILL).unwrap();
+    let (end, _) = process.end().await;
     let WorkerEnd::Died { how, .. } = end else {
         panic!("{end:?}")
     };
     assert_eq!(how, "killed by signal 9 (SIGKILL)");
 
-    let mut next = Talk::tiny(subject).await;
-    assert_eq!(next.text(&Ask::text("hello")).await, expected);
-    next.leave().await;
+    let mut next = TestProcess::tiny(subject).await;
+    assert_eq!(next.text(&TestRequest::text("hello")).await, expected);
+    next.shut_down().await;
 }
 
-/// A failed assertion of a native library is this signal.
-pub(crate) async fn an_abort_of_the_library_ends_only_its_process(subject: &Subject) {
-    let mut bystander = Talk::tiny(subject).await;
-    let mut talk = answering(subject).await;
-    kill_process(talk.process_id(), Signal::ABORT).unwrap();
-    let (end, _) = talk.end().await;
+/// A failed assertion of a native library raises this signal.
+pub(crate) async fn an_abort_of_a_native_library_ends_only_its_process(subject: &Subject) {
+    let mut bystander = TestProcess::tiny(subject).await;
+    let mut process = generating(subject).await;
+    kill_process(process.process_id(), Signal::ABORT).unwrap();
+    let (end, _) = process.end().await;
     let WorkerEnd::Died { how, .. } = end else {
         panic!("{end:?}")
     };
     assert_eq!(how, "killed by signal 6 (SIGABRT)");
-    assert!(!bystander.text(&Ask::text("hello")).await.is_empty());
-    bystander.leave().await;
+    assert!(!bystander.text(&TestRequest::text("hello")).await.is_empty());
+    bystander.shut_down().await;
 }

@@ -1,143 +1,151 @@
-//! What of a prompt is computed, and what is taken from the turn before.
+//! The prefix cache: which tokens of a prompt are computed and which are reused.
 
-use transom_engine::{Role, Trim, Truncation};
+use transom_engine::{Truncation, Role, Trim};
 
-use crate::ask::{Ask, n_shared, tiny_chat_tokens, tiny_tokens};
+use crate::process::{TestProcess, limits};
+use crate::request::{TestRequest, n_shared, tiny_chat_tokens, tiny_tokens};
 use crate::subject::Subject;
-use crate::talk::{Talk, limits};
 
 const SYSTEM: (Role, &str) = (Role::System, "You are brief and kind.");
 const FIRST: (Role, &str) = (Role::User, "What is the tallest mountain on Earth?");
 const SECOND: (Role, &str) = (Role::User, "And the deepest lake?");
 
-pub(crate) async fn prefill_in_any_steps_gives_the_same_text(subject: &Subject) {
+pub(crate) async fn the_prefill_chunk_does_not_change_the_text(subject: &Subject) {
     let tokens: Vec<u32> = (0..300_u32).map(|n| (n * n + n / 3) % 250).collect();
-    let ask = Ask::tokens(tokens).max_tokens(16);
-    let mut talk = Talk::tiny(subject).await;
-    let expected = talk.text(&ask).await;
+    let request = TestRequest::tokens(tokens).max_tokens(16);
+    let mut process = TestProcess::tiny(subject).await;
+    let expected = process.text(&request).await;
     for chunk in [1, 7, 64, 299, 300, 5000] {
-        talk.trim(Trim::Everything).await;
-        let in_steps = ask
+        process.trim(Trim::Everything).await;
+        let in_steps = request
             .clone()
             .params(|params| params.prefill_chunk = Some(chunk));
-        let answer = talk.ask(&in_steps).await;
-        assert_eq!(answer.started().cached_tokens, 0);
-        assert_eq!(answer.everything(), expected, "in steps of {chunk}");
-        // A slow reader misses steps, but never sees one that ends elsewhere.
-        let ends = answer.prefill.iter();
-        let odd: Vec<_> = ends
+        let response = process.generate(&in_steps).await;
+        assert_eq!(response.started().cached_tokens, 0);
+        assert_eq!(response.full_text(), expected, "in steps of {chunk}");
+        // A slow reader misses some steps, but every step that it gets ends at a multiple of the
+        // chunk.
+        let ends = response.prefill.iter();
+        let unusual: Vec<_> = ends
             .filter(|done| **done != 300 && **done % chunk != 0)
             .collect();
-        assert!(odd.is_empty(), "steps of {chunk} ended at {odd:?}");
+        assert!(unusual.is_empty(), "steps of {chunk} ended at {unusual:?}");
     }
-    talk.leave().await;
+    process.shut_down().await;
     let small = transom_engine::Limits {
         prefill_chunk: 32,
         ..limits(8192)
     };
-    let mut talk = Talk::with(subject, &subject.tiny, &small).await;
-    let in_steps = ask
+    let mut process = TestProcess::with(subject, &subject.tiny, &small).await;
+    let in_steps = request
         .clone()
         .params(|params| params.prefill_chunk = Some(100));
-    let answer = talk.ask(&in_steps).await;
-    assert_eq!(answer.everything(), expected);
-    let ends: Vec<_> = answer
+    let response = process.generate(&in_steps).await;
+    assert_eq!(response.full_text(), expected);
+    let ends: Vec<_> = response
         .prefill
         .iter()
         .filter(|done| **done % 32 != 0)
         .collect();
     assert_eq!(ends, [&300], "steps longer than the load allowed");
-    talk.leave().await;
+    process.shut_down().await;
 }
 
 /// D039
-pub(crate) async fn a_second_turn_computes_only_what_is_new(subject: &Subject) {
+pub(crate) async fn a_second_turn_computes_only_new_tokens(subject: &Subject) {
     for model in [&subject.tiny, &subject.starter] {
-        let mut talk = Talk::with(subject, model, &limits(8192)).await;
-        let first = talk.ask(&Ask::chat(&[SYSTEM, FIRST])).await;
-        let said = first.text();
-        let turns = [SYSTEM, FIRST, (Role::Assistant, said.as_str()), SECOND];
-        let second = Ask::chat(&turns);
-        let answer = talk.ask(&second).await;
-        let cached = answer.started().cached_tokens;
+        let mut process = TestProcess::with(subject, model, &limits(8192)).await;
+        let first = process.generate(&TestRequest::chat(&[SYSTEM, FIRST])).await;
+        let reply = first.text();
+        let turns = [SYSTEM, FIRST, (Role::Assistant, reply.as_str()), SECOND];
+        let second = TestRequest::chat(&turns);
+        let response = process.generate(&second).await;
+        let cached = response.started().cached_tokens;
         let before = first.started().prompt_tokens;
         assert!(
             cached + subject.reuse_slack >= before,
             "{cached} of {before}"
         );
-        let again = talk.ask(&second).await;
+        let again = process.generate(&second).await;
         let prompt_tokens = again.started().prompt_tokens;
         let cached = again.started().cached_tokens;
         assert!(
             cached + 1 + subject.reuse_slack >= prompt_tokens,
             "{cached} of {prompt_tokens}"
         );
-        talk.leave().await;
+        process.shut_down().await;
 
-        let mut fresh = Talk::with(subject, model, &limits(8192)).await;
+        let mut fresh = TestProcess::with(subject, model, &limits(8192)).await;
         let expected = fresh.text(&second).await;
-        assert_eq!(answer.everything(), expected, "with a cached prefix");
-        assert_eq!(again.everything(), expected, "with all of it cached");
-        fresh.leave().await;
+        assert_eq!(response.full_text(), expected, "with a cached prefix");
+        assert_eq!(again.full_text(), expected, "with all of it cached");
+        fresh.shut_down().await;
     }
 }
 
-/// The answer's own tokens are cached too, but for the last, which nothing was computed after.
-pub(crate) async fn what_was_answered_is_not_computed_again(subject: &Subject) {
-    let mut talk = Talk::tiny(subject).await;
+/// The tokens of the response are cached too, except the last one, after which nothing was
+/// computed.
+pub(crate) async fn tokens_of_the_response_are_not_computed_again(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
     let a = tiny_tokens(subject, "a")[0];
-    let say_a = |ask: Ask| ask.sampling(|sampling| sampling.logit_bias = vec![(a, 1e6)]);
-    let first = talk.ask(&say_a(Ask::chat(&[SYSTEM, FIRST]))).await;
-    let said = first.text();
-    assert_eq!(said, "a".repeat(24));
-    let second = say_a(Ask::chat(&[
+    let say_a =
+        |request: TestRequest| request.sampling(|sampling| sampling.logit_bias = vec![(a, 1e6)]);
+    let first = process
+        .generate(&say_a(TestRequest::chat(&[SYSTEM, FIRST])))
+        .await;
+    let reply = first.text();
+    assert_eq!(reply, "a".repeat(24));
+    let second = say_a(TestRequest::chat(&[
         SYSTEM,
         FIRST,
-        (Role::Assistant, &said),
+        (Role::Assistant, &reply),
         SECOND,
     ]));
-    let answer = talk.ask(&second).await;
-    let cached = answer.started().cached_tokens;
+    let response = process.generate(&second).await;
+    let cached = response.started().cached_tokens;
     let known = first.started().prompt_tokens + 24;
     assert!(cached < known + 1, "{cached} cached of {known} known");
     assert!(
         cached + 1 + subject.reuse_slack >= known,
         "{cached} cached of {known} known"
     );
-    talk.leave().await;
+    process.shut_down().await;
 }
 
-pub(crate) async fn a_refused_ask_leaves_the_conversation_cached(subject: &Subject) {
-    let mut talk = Talk::with(subject, &subject.tiny, &limits(512)).await;
-    let first = Ask::chat(&[SYSTEM, FIRST]);
-    let n_first = talk.ask(&first).await.started().prompt_tokens;
-    let wrong = first
+pub(crate) async fn a_refused_request_keeps_the_cached_prefix(subject: &Subject) {
+    let mut process = TestProcess::with(subject, &subject.tiny, &limits(512)).await;
+    let first = TestRequest::chat(&[SYSTEM, FIRST]);
+    let n_first = process.generate(&first).await.started().prompt_tokens;
+    let invalid = first
         .clone()
         .sampling(|sampling| sampling.logit_bias = vec![(9999, 1.0)]);
-    talk.ask(&wrong).await.error();
-    talk.ask(&Ask::user(&"too long ".repeat(100))).await.error();
-    talk.ask(&Ask::chat(&[])).await.error();
-    let cached = talk.ask(&first).await.started().cached_tokens;
+    process.generate(&invalid).await.error();
+    process
+        .generate(&TestRequest::user(&"too long ".repeat(100)))
+        .await
+        .error();
+    process.generate(&TestRequest::chat(&[])).await.error();
+    let cached = process.generate(&first).await.started().cached_tokens;
     assert!(
         cached + 1 + subject.reuse_slack >= n_first,
         "{cached} of {n_first}"
     );
-    talk.leave().await;
+    process.shut_down().await;
 }
 
 pub(crate) async fn an_edited_message_is_reused_up_to_the_edit(subject: &Subject) {
-    let mut talk = Talk::tiny(subject).await;
+    let mut process = TestProcess::tiny(subject).await;
     let edited = (Role::User, "What is the tallest building on Earth?");
-    let said = (Role::Assistant, "It depends.");
-    let before = [SYSTEM, FIRST, said, SECOND];
-    let after = [SYSTEM, edited, said, SECOND];
-    talk.text(&Ask::chat(&before)).await;
-    let answer = talk.ask(&Ask::chat(&after)).await;
+    let reply = (Role::Assistant, "It depends.");
+    let before = [SYSTEM, FIRST, reply, SECOND];
+    let after = [SYSTEM, edited, reply, SECOND];
+    process.text(&TestRequest::chat(&before)).await;
+    let response = process.generate(&TestRequest::chat(&after)).await;
     let shared = n_shared(
         &tiny_chat_tokens(subject, &before),
         &tiny_chat_tokens(subject, &after),
     );
-    let cached = answer.started().cached_tokens;
+    let cached = response.started().cached_tokens;
     assert!(
         cached <= shared,
         "{cached} cached, but only {shared} are shared"
@@ -146,15 +154,18 @@ pub(crate) async fn an_edited_message_is_reused_up_to_the_edit(subject: &Subject
         cached + subject.reuse_slack >= shared,
         "{cached} of {shared}"
     );
-    talk.leave().await;
-    let mut fresh = Talk::tiny(subject).await;
-    assert_eq!(fresh.text(&Ask::chat(&after)).await, answer.everything());
-    fresh.leave().await;
+    process.shut_down().await;
+    let mut fresh = TestProcess::tiny(subject).await;
+    assert_eq!(
+        fresh.text(&TestRequest::chat(&after)).await,
+        response.full_text()
+    );
+    fresh.shut_down().await;
 }
 
-/// A and B in turns, each as in a process of its own; the tokens of B's beginning that A shares
-/// may be reused, and no others.
-pub(crate) async fn another_conversation_is_answered_as_in_a_fresh_process(subject: &Subject) {
+/// Conversations in turn get the same responses as in separate processes. Only tokens of the shared
+/// prefix may be reused.
+pub(crate) async fn another_conversation_gets_the_response_of_a_new_process(subject: &Subject) {
     let long = "The boat went out at dawn. ".repeat(8);
     let turns = [
         vec![SYSTEM, FIRST],
@@ -163,32 +174,30 @@ pub(crate) async fn another_conversation_is_answered_as_in_a_fresh_process(subje
     ];
     let mut expected = Vec::new();
     for turns in &turns {
-        let mut fresh = Talk::tiny(subject).await;
-        expected.push(fresh.text(&Ask::chat(turns)).await);
-        fresh.leave().await;
+        let mut fresh = TestProcess::tiny(subject).await;
+        expected.push(fresh.text(&TestRequest::chat(turns)).await);
+        fresh.shut_down().await;
     }
-    let mut talk = Talk::tiny(subject).await;
+    let mut process = TestProcess::tiny(subject).await;
     let mut before: Vec<u32> = Vec::new();
     for which in [0, 1, 0, 2, 1, 2, 0] {
-        let answer = talk.ask(&Ask::chat(&turns[which])).await;
-        assert_eq!(answer.everything(), expected[which]);
+        let response = process.generate(&TestRequest::chat(&turns[which])).await;
+        assert_eq!(response.full_text(), expected[which]);
         let tokens = tiny_chat_tokens(subject, &turns[which]);
         let shared = n_shared(&before, &tokens);
-        let cached = answer.started().cached_tokens;
+        let cached = response.started().cached_tokens;
         assert!(
             cached <= shared,
             "{cached} cached, but only {shared} are shared"
         );
         before = tokens;
     }
-    talk.leave().await;
+    process.shut_down().await;
 }
 
 /// D038
-pub(crate) async fn the_oldest_exchanges_go_when_a_conversation_outgrows_the_context(
-    subject: &Subject,
-) {
-    let mut talk = Talk::with(subject, &subject.tiny, &limits(256)).await;
+pub(crate) async fn the_oldest_exchanges_are_dropped_when_the_context_is_full(subject: &Subject) {
+    let mut process = TestProcess::with(subject, &subject.tiny, &limits(256)).await;
     let drop_oldest = |affordable| Truncation::DropOldest {
         response_tokens: 32,
         context_limit: affordable,
@@ -199,23 +208,30 @@ pub(crate) async fn the_oldest_exchanges_go_when_a_conversation_outgrows_the_con
     }
     turns.push(SECOND);
     for (affordable, n_most) in [(None, 256 - 32), (Some(150), 150 - 32)] {
-        let answer = talk
-            .ask(&Ask::chat(&turns).fit(drop_oldest(affordable)))
+        let response = process
+            .generate(&TestRequest::chat(&turns).fit(drop_oldest(affordable)))
             .await;
-        let started = answer.started();
+        let started = response.started();
         assert!(started.dropped_messages > 0 && started.dropped_messages % 2 == 0);
         assert!(started.prompt_tokens <= n_most, "{started:?}");
         let mut kept = vec![SYSTEM];
         kept.extend(&turns[1 + started.dropped_messages..]);
         let tokens = tiny_chat_tokens(subject, &kept);
-        assert_eq!(started.prompt_tokens, tokens.len(), "others were kept");
-        let mut fresh = Talk::with(subject, &subject.tiny, &limits(256)).await;
-        assert_eq!(fresh.text(&Ask::chat(&kept)).await, answer.everything());
-        fresh.leave().await;
+        assert_eq!(
+            started.prompt_tokens,
+            tokens.len(),
+            "other messages were kept"
+        );
+        let mut fresh = TestProcess::with(subject, &subject.tiny, &limits(256)).await;
+        assert_eq!(
+            fresh.text(&TestRequest::chat(&kept)).await,
+            response.full_text()
+        );
+        fresh.shut_down().await;
     }
-    let whole = talk
-        .ask(&Ask::chat(&[SYSTEM, SECOND]).fit(drop_oldest(None)))
+    let whole = process
+        .generate(&TestRequest::chat(&[SYSTEM, SECOND]).fit(drop_oldest(None)))
         .await;
     assert_eq!(whole.started().dropped_messages, 0);
-    talk.leave().await;
+    process.shut_down().await;
 }

@@ -1,21 +1,22 @@
 //! The sampling parameters mean the same in every engine.
 //!
-//! Engines round differently and models are not known here, so these cases use biases so large that
-//! they swallow the model's own logits in the arithmetic of f32 and of f64: what remains is exact.
+//! Engines round differently and the logits of the models are unknown. So these cases use biases
+//! that are so large that the logits of the model vanish in f32 and f64 arithmetic, which makes the
+//! results exact.
 
 use transom_engine::SamplingParams;
 
-use crate::ask::{Ask, tiny_tokens};
+use crate::process::TestProcess;
+use crate::request::{TestRequest, tiny_tokens};
 use crate::subject::Subject;
-use crate::talk::Talk;
 
-/// Swallows logits: the next f64 is 256 away, the next f32 [`NEXT`] away.
+/// A bias in which logits vanish: the next f64 is 256 away, the next f32 [`ULP`] away.
 const HUGE: f32 = (1_u64 << 60) as f32;
 
-/// From [`HUGE`] to the next f32.
-const NEXT: f32 = (1_u64 << 37) as f32;
+/// The distance from [`HUGE`] to the next f32.
+const ULP: f32 = (1_u64 << 37) as f32;
 
-/// The tokens of `letters`, one each.
+/// Returns the token of each letter.
 fn letters(subject: &Subject, letters: &str) -> Vec<u32> {
     let tokens = tiny_tokens(subject, letters);
     assert_eq!(tokens.len(), letters.len());
@@ -23,39 +24,44 @@ fn letters(subject: &Subject, letters: &str) -> Vec<u32> {
 }
 
 fn count(text: &str, letter: char) -> usize {
-    text.chars().filter(|found| *found == letter).count()
+    text.chars().filter(|c| *c == letter).count()
 }
 
-/// Within five standard deviations and more of a fair share: a wrong sampler is far outside.
-fn assert_share(found: usize, n: usize, expected: f64) {
+/// Checks a share within ten standard deviations. A wrong sampler is far outside.
+fn assert_share(observed: usize, n: usize, expected: f64) {
     let spread = 10.0 * (n as f64 * expected * (1.0 - expected)).sqrt();
-    let distance = (found as f64 - n as f64 * expected).abs();
+    let distance = (observed as f64 - n as f64 * expected).abs();
     assert!(
         distance <= spread.min(n as f64 / 8.0),
-        "{found} of {n}, not {expected}"
+        "{observed} of {n}, not {expected}"
     );
 }
 
 pub(crate) async fn filters_that_leave_one_token_are_greedy(subject: &Subject) {
-    let mut talk = Talk::tiny(subject).await;
-    let greedy = talk.text(&Ask::text("hello")).await;
-    let hot = Ask::text("hello").seeded(1.5, 7);
+    let mut process = TestProcess::tiny(subject).await;
+    let greedy = process.text(&TestRequest::text("hello")).await;
+    let hot = TestRequest::text("hello").seeded(1.5, 7);
     let top_k = hot.clone().sampling(|sampling| sampling.top_k = 1);
     let top_p = hot.clone().sampling(|sampling| sampling.top_p = 1e-6);
     let min_p = hot.clone().sampling(|sampling| sampling.min_p = 1.0);
-    for one in [top_k, top_p, min_p] {
-        assert_eq!(talk.text(&one).await, greedy, "{:?}", one.0.params.sampling);
+    for request in [top_k, top_p, min_p] {
+        assert_eq!(
+            process.text(&request).await,
+            greedy,
+            "{:?}",
+            request.0.params.sampling
+        );
     }
-    let cold = Ask::text("hello").seeded(1e-6, 7);
-    assert_eq!(talk.text(&cold).await, greedy);
-    assert_ne!(talk.text(&hot).await, greedy);
-    talk.leave().await;
+    let cold = TestRequest::text("hello").seeded(1e-6, 7);
+    assert_eq!(process.text(&cold).await, greedy);
+    assert_ne!(process.text(&hot).await, greedy);
+    process.shut_down().await;
 }
 
-/// As cold, as strict and as biased as numbers allow: no arithmetic may overflow into another token.
-pub(crate) async fn parameters_at_their_edges_give_the_likeliest_token(subject: &Subject) {
-    let mut talk = Talk::tiny(subject).await;
-    let greedy = talk.text(&Ask::text("hello")).await;
+/// With the most extreme values of parameters, no overflow may select another token.
+pub(crate) async fn extreme_parameters_give_the_most_likely_token(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
+    let greedy = process.text(&TestRequest::text("hello")).await;
     let a = letters(subject, "a")[0];
     type Change = fn(&mut SamplingParams);
     let edges: [Change; 5] = [
@@ -69,8 +75,15 @@ pub(crate) async fn parameters_at_their_edges_give_the_likeliest_token(subject: 
         },
     ];
     for edge in edges {
-        let ask = Ask::text("hello").seeded(1.0, u64::MAX).sampling(edge);
-        assert_eq!(talk.text(&ask).await, greedy, "{:?}", ask.0.params.sampling);
+        let request = TestRequest::text("hello")
+            .seeded(1.0, u64::MAX)
+            .sampling(edge);
+        assert_eq!(
+            process.text(&request).await,
+            greedy,
+            "{:?}",
+            request.0.params.sampling
+        );
     }
     let filters: [Change; 4] = [
         |_| {},
@@ -79,175 +92,187 @@ pub(crate) async fn parameters_at_their_edges_give_the_likeliest_token(subject: 
         |sampling| sampling.min_p = 0.5,
     ];
     for filter in filters {
-        let ask = Ask::text("hello").seeded(1.0, 1).endless().max_tokens(8);
-        let ask = ask.sampling(filter);
-        let most = ask.clone().sampling(|sampling| {
+        let request = TestRequest::text("hello")
+            .seeded(1.0, 1)
+            .endless()
+            .max_tokens(8);
+        let request = request.sampling(filter);
+        let most = request.clone().sampling(|sampling| {
             sampling.logit_bias = vec![(a, f32::MAX), (a, f32::MAX)];
         });
         assert_eq!(
-            talk.text(&most).await,
+            process.text(&most).await,
             "aaaaaaaa",
             "{:?}",
             most.0.params.sampling
         );
-        let all_but_one = ask.sampling(|sampling| {
+        let all_but_one = request.sampling(|sampling| {
             let others = (0..272).filter(|token| *token != a);
             sampling.logit_bias = others.map(|token| (token, -f32::MAX)).collect();
         });
-        assert_eq!(talk.text(&all_but_one).await, "aaaaaaaa");
+        assert_eq!(process.text(&all_but_one).await, "aaaaaaaa");
     }
-    // More than there are.
-    let ask = Ask::text("hello").seeded(1.0, 9);
-    let all = ask.clone().sampling(|sampling| sampling.top_k = usize::MAX);
-    assert_eq!(talk.text(&all).await, talk.text(&ask).await);
-    // Everything is equally likely, so nothing is known; an answer comes all the same.
-    let flat = ask.sampling(|sampling| sampling.temperature = f32::MAX);
+    // More tokens than the vocabulary has.
+    let request = TestRequest::text("hello").seeded(1.0, 9);
+    let all = request
+        .clone()
+        .sampling(|sampling| sampling.top_k = usize::MAX);
+    assert_eq!(process.text(&all).await, process.text(&request).await);
+    // All tokens are equally likely, so only the length of the response is known.
+    let flat = request.sampling(|sampling| sampling.temperature = f32::MAX);
     assert_eq!(
-        talk.ask(&flat.endless().max_tokens(30))
+        process
+            .generate(&flat.endless().max_tokens(30))
             .await
             .stats()
             .generated_tokens,
         30
     );
-    talk.leave().await;
+    process.shut_down().await;
 }
 
 pub(crate) async fn a_bias_bans_and_forces(subject: &Subject) {
-    let mut talk = Talk::tiny(subject).await;
+    let mut process = TestProcess::tiny(subject).await;
     let [a, b] = letters(subject, "ab")[..] else {
         panic!("two tokens")
     };
     let biased = |bias: &[(u32, f32)]| {
-        let ask = Ask::text("hello").max_tokens(12);
-        let ask = ask.params(|params| params.ignore_end_of_text = true);
-        ask.sampling(|sampling| sampling.logit_bias = bias.to_vec())
+        let request = TestRequest::text("hello").max_tokens(12);
+        let request = request.params(|params| params.ignore_end_of_text = true);
+        request.sampling(|sampling| sampling.logit_bias = bias.to_vec())
     };
-    assert_eq!(talk.text(&biased(&[(a, 100.0)])).await, "a".repeat(12));
+    assert_eq!(process.text(&biased(&[(a, 100.0)])).await, "a".repeat(12));
     let hot = biased(&[(b, 200.0)]).seeded(1.0, 3);
-    assert_eq!(talk.text(&hot).await, "b".repeat(12));
-    // An id that is given twice adds up, so `a` loses here.
+    assert_eq!(process.text(&hot).await, "b".repeat(12));
+    // The biases of a repeated id are added, so `a` loses here.
     let twice = biased(&[(a, 100.0), (b, 150.0), (a, -60.0)]);
-    assert_eq!(talk.text(&twice).await, "b".repeat(12));
+    assert_eq!(process.text(&twice).await, "b".repeat(12));
     let banned = biased(&[(a, 200.0), (b, 100.0), (a, -1e9)]).seeded(2.0, 3);
-    assert_eq!(talk.text(&banned).await, "b".repeat(12));
-    talk.leave().await;
+    assert_eq!(process.text(&banned).await, "b".repeat(12));
+    process.shut_down().await;
 }
 
-/// Equal logits: the lowest id, whichever was named first.
-pub(crate) async fn equals_are_decided_by_the_lower_token(subject: &Subject) {
-    let mut talk = Talk::tiny(subject).await;
+/// Of equal logits, the lowest token id is selected, whatever the order of the biases.
+pub(crate) async fn ties_go_to_the_lower_token_id(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
     let tokens = letters(subject, "QMZ");
     let bias: Vec<(u32, f32)> = tokens.iter().map(|token| (*token, 1e30)).collect();
     let lowest = *tokens.iter().min().unwrap();
     assert_eq!(lowest, letters(subject, "M")[0]);
-    let ask = Ask::text("hello").max_tokens(6);
-    let ask = ask.sampling(|sampling| sampling.logit_bias = bias);
-    assert_eq!(talk.text(&ask).await, "MMMMMM");
-    let drawn = ask.seeded(1.0, 2).sampling(|sampling| sampling.top_k = 1);
-    assert_eq!(talk.text(&drawn).await, "MMMMMM");
-    talk.leave().await;
+    let request = TestRequest::text("hello").max_tokens(6);
+    let request = request.sampling(|sampling| sampling.logit_bias = bias);
+    assert_eq!(process.text(&request).await, "MMMMMM");
+    let drawn = request
+        .seeded(1.0, 2)
+        .sampling(|sampling| sampling.top_k = 1);
+    assert_eq!(process.text(&drawn).await, "MMMMMM");
+    process.shut_down().await;
 }
 
-pub(crate) async fn draws_follow_the_distribution(subject: &Subject) {
+pub(crate) async fn samples_follow_the_distribution(subject: &Subject) {
     const N: usize = 400;
-    let mut talk = Talk::tiny(subject).await;
+    let mut process = TestProcess::tiny(subject).await;
     let tokens = letters(subject, "abcd");
-    let ask = Ask::text("hello").max_tokens(N).seeded(1.0, 11);
-    let even = ask.clone().sampling(|sampling| {
+    let request = TestRequest::text("hello").max_tokens(N).seeded(1.0, 11);
+    let even = request.clone().sampling(|sampling| {
         sampling.logit_bias = tokens.iter().map(|token| (*token, HUGE)).collect();
     });
-    let text = talk.text(&even).await;
+    let text = process.text(&even).await;
     assert_eq!(text.len(), N, "only the letters can be drawn");
     for letter in "abcd".chars() {
         assert_share(count(&text, letter), N, 0.25);
     }
-    // One step of f32 apart, divided by as much: odds of e to 1.
-    let odds = ask.clone().sampling(|sampling| {
-        sampling.temperature = NEXT;
-        sampling.logit_bias = vec![(tokens[0], HUGE + NEXT), (tokens[1], HUGE)];
+    // A difference of one f32 step, divided by the same step: odds of e to 1.
+    let odds = request.clone().sampling(|sampling| {
+        sampling.temperature = ULP;
+        sampling.logit_bias = vec![(tokens[0], HUGE + ULP), (tokens[1], HUGE)];
     });
-    let text = talk.text(&odds).await;
+    let text = process.text(&odds).await;
     let expected = 1.0 / (1.0 + (-1.0_f64).exp());
     assert_share(count(&text, 'a'), N, expected);
     assert_eq!(count(&text, 'a') + count(&text, 'b'), N);
-    // Of four that are equally likely, half the mass is two of them, and the likeliest two are two.
+    // Of four equally likely tokens, both filters keep two.
     let halves: [fn(&mut SamplingParams); 2] = [
         |sampling| sampling.top_p = 0.5,
         |sampling| sampling.top_k = 2,
     ];
     for half in halves {
-        let text = talk.text(&even.clone().sampling(half)).await;
+        let text = process.text(&even.clone().sampling(half)).await;
         let drawn: Vec<char> = "abcd".chars().filter(|&c| count(&text, c) > 0).collect();
         assert_eq!(drawn.len(), 2, "{text}");
         assert_share(count(&text, drawn[0]), N, 0.5);
     }
-    talk.leave().await;
+    process.shut_down().await;
 }
 
-/// Before temperature, one step of f32 is the whole probability; after it, hardly anything.
-pub(crate) async fn filters_come_before_temperature(subject: &Subject) {
-    let mut talk = Talk::tiny(subject).await;
+/// Before temperature, a difference of one f32 step decides; after it, it hardly matters.
+pub(crate) async fn filters_apply_before_temperature(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
     let tokens = letters(subject, "ab");
-    let even = Ask::text("hello").max_tokens(400).seeded(1e3 * NEXT, 5);
+    let even = TestRequest::text("hello")
+        .max_tokens(400)
+        .seeded(1e3 * ULP, 5);
     let even = even.sampling(|sampling| {
-        sampling.logit_bias = vec![(tokens[0], HUGE + NEXT), (tokens[1], HUGE)];
-        // Left to temperature alone, every token of the vocabulary is likely.
+        sampling.logit_bias = vec![(tokens[0], HUGE + ULP), (tokens[1], HUGE)];
+        // With temperature alone, every token of the vocabulary would be likely.
         sampling.top_k = 2;
     });
-    let text = talk.text(&even).await;
+    let text = process.text(&even).await;
     assert_share(count(&text, 'a'), 400, 0.5);
     let filters: [fn(&mut SamplingParams); 2] = [
         |sampling| sampling.top_p = 0.99,
         |sampling| sampling.min_p = 0.01,
     ];
     for filter in filters {
-        let text = talk.text(&even.clone().sampling(filter)).await;
+        let text = process.text(&even.clone().sampling(filter)).await;
         assert_eq!(text, "a".repeat(400));
     }
-    talk.leave().await;
+    process.shut_down().await;
 }
 
-pub(crate) async fn penalties_act_on_what_they_are_documented_to_act_on(subject: &Subject) {
-    let mut talk = Talk::tiny(subject).await;
+pub(crate) async fn penalties_apply_to_the_documented_tokens(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
     let [a, b] = letters(subject, "ab")[..] else {
         panic!("two tokens")
     };
-    let ask = |bias: [f32; 2]| {
-        let ask = Ask::text("a").params(|params| params.ignore_end_of_text = true);
-        ask.sampling(|sampling| sampling.logit_bias = vec![(a, bias[0]), (b, bias[1])])
+    let request = |bias: [f32; 2]| {
+        let request = TestRequest::text("a").params(|params| params.ignore_end_of_text = true);
+        request.sampling(|sampling| sampling.logit_bias = vec![(a, bias[0]), (b, bias[1])])
     };
     // Repetition counts the prompt and divides: 4,000 becomes 1,000, then both are 500 or less.
-    let repeated = ask([4000.0, 2000.0]).max_tokens(2);
+    let repeated = request([4000.0, 2000.0]).max_tokens(2);
     let repeated = repeated.sampling(|sampling| sampling.repetition_penalty = 4.0);
-    assert_eq!(talk.text(&repeated).await, "ba");
-    // Negative logits are multiplied, so they fall as well.
-    let negative = ask([-1000.0, -3000.0]).max_tokens(1).sampling(|sampling| {
-        sampling.repetition_penalty = 4.0;
-        let others = (0..272).filter(|token| ![a, b].contains(token));
-        sampling
-            .logit_bias
-            .extend(others.map(|token| (token, -1e6)));
-    });
-    assert_eq!(talk.text(&negative).await, "b");
-    // Presence and frequency leave the prompt alone.
-    let fresh = ask([HUGE, HUGE]).max_tokens(1).sampling(|sampling| {
+    assert_eq!(process.text(&repeated).await, "ba");
+    // Negative logits are multiplied, so they decrease too.
+    let negative = request([-1000.0, -3000.0])
+        .max_tokens(1)
+        .sampling(|sampling| {
+            sampling.repetition_penalty = 4.0;
+            let others = (0..272).filter(|token| ![a, b].contains(token));
+            sampling
+                .logit_bias
+                .extend(others.map(|token| (token, -1e6)));
+        });
+    assert_eq!(process.text(&negative).await, "b");
+    // Presence and frequency penalties ignore the prompt.
+    let fresh = request([HUGE, HUGE]).max_tokens(1).sampling(|sampling| {
         sampling.presence_penalty = 2.0;
         sampling.frequency_penalty = 2.0;
     });
-    assert_eq!(talk.text(&fresh).await, "a");
-    // Frequency goes on subtracting, so that two tokens far above the others take turns; without
-    // it, or with presence which subtracts once, one of them leads for good.
-    let turns = ask([1000.0, 1000.0]).max_tokens(160);
+    assert_eq!(process.text(&fresh).await, "a");
+    // The frequency penalty grows with each use, so two tokens far above the others alternate.
+    // Without it, or with the presence penalty, which is subtracted once, one of them always wins.
+    let turns = request([1000.0, 1000.0]).max_tokens(160);
     let frequent = turns
         .clone()
         .sampling(|sampling| sampling.frequency_penalty = 2.0);
-    let text = talk.text(&frequent).await;
+    let text = process.text(&frequent).await;
     let distance = count(&text, 'a').abs_diff(count(&text, 'b'));
     assert_eq!(count(&text, 'a') + count(&text, 'b'), 160);
     assert!(distance <= 16, "{distance} apart: {text}");
-    // A negative penalty is a reward: the first token said is said for ever.
+    // A negative penalty is a reward: the first token repeats forever.
     let rewarded = turns.sampling(|sampling| sampling.frequency_penalty = -2.0);
-    let text = talk.text(&rewarded).await;
+    let text = process.text(&rewarded).await;
     assert!(text.ends_with(&text[100..101].repeat(60)), "{text}");
-    talk.leave().await;
+    process.shut_down().await;
 }

@@ -8,9 +8,9 @@ fn source() -> ModelSource {
     }
 }
 
-struct Refuses(&'static str);
+struct UnsupportingEngine(&'static str);
 
-impl Engine for Refuses {
+impl Engine for UnsupportingEngine {
     fn name(&self) -> &'static str {
         self.0
     }
@@ -30,7 +30,7 @@ impl Engine for Refuses {
         _: &mut dyn FnMut(transom_engine::LoadProgress),
     ) -> Result<Box<dyn LoadedModel>, EngineError> {
         self.memory_need(source, limits)?;
-        panic!("it refuses")
+        panic!("memory_need has failed")
     }
 }
 
@@ -44,15 +44,18 @@ fn need(engines: &[Box<dyn Engine>]) -> Result<MemoryNeed, EngineError> {
 #[test]
 fn the_next_engine_is_tried_when_one_does_not_support_the_files() {
     let engines: [Box<dyn Engine>; 2] = [
-        Box::new(Refuses("one")),
+        Box::new(UnsupportingEngine("one")),
         Box::new(ScriptedEngine::default()),
     ];
     assert!(need(&engines).is_ok());
 }
 
 #[test]
-fn if_none_supports_the_files_each_says_why() {
-    let engines: [Box<dyn Engine>; 2] = [Box::new(Refuses("one")), Box::new(Refuses("two"))];
+fn if_no_engine_supports_the_files_the_error_has_all_reasons() {
+    let engines: [Box<dyn Engine>; 2] = [
+        Box::new(UnsupportingEngine("one")),
+        Box::new(UnsupportingEngine("two")),
+    ];
     let error = need(&engines).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -65,6 +68,6 @@ fn if_none_supports_the_files_each_says_why() {
 
 #[test]
 fn a_panic_is_an_error_with_its_message() {
-    let error = guarded::<()>("loading", || panic!("out of {}", "luck")).unwrap_err();
+    let error = catch_as_error::<()>("loading", || panic!("out of {}", "luck")).unwrap_err();
     assert_eq!(error.to_string(), "loading: the engine failed: out of luck");
 }

@@ -21,7 +21,7 @@ fn take(inbox: &Inbox) -> Option<Task> {
 }
 
 #[test]
-fn a_stop_reaches_its_job_waiting_or_running_and_no_other() {
+fn a_stop_reaches_its_job_queued_or_running_and_no_other() {
     let inbox = Inbox::default();
     let (first, first_control) = generate(1);
     let (second, second_control) = generate(2);
@@ -38,7 +38,7 @@ fn a_stop_reaches_its_job_waiting_or_running_and_no_other() {
 }
 
 #[test]
-fn a_stop_of_a_job_that_has_ended_is_forgotten() {
+fn a_stop_of_a_job_that_has_ended_is_ignored() {
     let inbox = Inbox::default();
     let (first, _) = generate(1);
     inbox.push(first);
@@ -51,7 +51,7 @@ fn a_stop_of_a_job_that_has_ended_is_forgotten() {
 }
 
 #[test]
-fn a_trim_reaches_the_running_job_at_once_and_also_waits_its_turn() {
+fn a_trim_reaches_the_running_job_at_once_and_is_also_queued() {
     let inbox = Inbox::default();
     let (job, control) = generate(1);
     inbox.push(job);
@@ -79,7 +79,7 @@ fn an_unload_stops_everything_before_it() {
 }
 
 #[test]
-fn a_closed_inbox_stops_the_job_and_gives_nothing_more() {
+fn a_closed_inbox_stops_the_job_and_has_no_more_tasks() {
     let inbox = Inbox::default();
     let (first, control) = generate(1);
     inbox.push(first);
@@ -91,7 +91,7 @@ fn a_closed_inbox_stops_the_job_and_gives_nothing_more() {
 }
 
 #[test]
-fn a_task_comes_before_a_time_that_has_passed() {
+fn a_queued_task_is_taken_even_if_the_time_has_passed() {
     let inbox = Inbox::default();
     let (first, _) = generate(1);
     inbox.push(first);
@@ -103,7 +103,7 @@ fn a_task_comes_before_a_time_that_has_passed() {
 }
 
 #[test]
-fn an_engine_that_looks_for_a_stop_lives_and_one_that_does_not_is_silent() {
+fn an_engine_that_checks_for_a_stop_has_a_heartbeat() {
     let inbox = Inbox::default();
     let (first, control) = generate(1);
     inbox.push(first);
@@ -113,7 +113,7 @@ fn an_engine_that_looks_for_a_stop_lives_and_one_that_does_not_is_silent() {
         n_beats
     };
     control.is_stopped();
-    assert_eq!(beats(), 0, "a job that waits is nobody's life");
+    assert_eq!(beats(), 0, "a queued job is no heartbeat");
     assert!(take(&inbox).is_some());
     assert_eq!(beats(), 1);
     assert_eq!(beats(), 0);

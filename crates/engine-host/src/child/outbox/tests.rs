@@ -48,7 +48,7 @@ fn queue(reports: impl IntoIterator<Item = Report>) -> Vec<Report> {
 #[test]
 fn texts_of_one_section_are_joined_and_no_others() {
     use Section::{Answer, Reasoning};
-    let waiting = queue([
+    let queued = queue([
         text(1, Reasoning, "a"),
         text(1, Reasoning, "b"),
         text(1, Answer, "c"),
@@ -60,39 +60,39 @@ fn texts_of_one_section_are_joined_and_no_others() {
         text(1, Answer, "cd"),
         text(2, Answer, "e"),
     ];
-    assert_eq!(waiting, expected);
+    assert_eq!(queued, expected);
 }
 
-/// So that a reader of any pace can tell the model's.
+/// A slow reader can still compute the speed of the model.
 #[test]
 fn a_joined_text_has_the_latest_count_of_tokens() {
-    let waiting = queue([
+    let queued = queue([
         counted(1, Section::Answer, "a", 3),
         counted(1, Section::Answer, "b", 5),
     ]);
-    assert_eq!(waiting, [counted(1, Section::Answer, "ab", 5)]);
+    assert_eq!(queued, [counted(1, Section::Answer, "ab", 5)]);
 }
 
 #[test]
-fn of_progress_only_the_latest_waits() {
-    let waiting = queue([progress(1), progress(2), prefill(1, 1), prefill(1, 2)]);
-    assert_eq!(waiting, [progress(2), prefill(1, 2)]);
-    let waiting = queue([prefill(1, 9), prefill(2, 1)]);
-    assert_eq!(waiting, [prefill(1, 9), prefill(2, 1)]);
+fn only_the_latest_progress_is_queued() {
+    let queued = queue([progress(1), progress(2), prefill(1, 1), prefill(1, 2)]);
+    assert_eq!(queued, [progress(2), prefill(1, 2)]);
+    let queued = queue([prefill(1, 9), prefill(2, 1)]);
+    assert_eq!(queued, [prefill(1, 9), prefill(2, 1)]);
 }
 
 #[test]
-fn the_latest_pong_goes_first() {
+fn the_latest_pong_comes_first() {
     let pong = |nonce| Report::Pong {
         nonce,
         silent_seconds: 0.0,
     };
-    let waiting = queue([progress(1), pong(1), progress(2), pong(2)]);
-    assert_eq!(waiting, [pong(2), progress(2)]);
+    let queued = queue([progress(1), pong(1), progress(2), pong(2)]);
+    assert_eq!(queued, [pong(2), progress(2)]);
 }
 
 #[test]
-fn a_huge_text_is_cut_between_characters_into_reports_that_fit_a_frame() {
+fn a_huge_text_is_split_between_characters_into_reports_that_fit_a_frame() {
     let huge = "\u{1f44d}\u{1}".repeat(1 << 20);
     let parts = queue([text(1, Section::Answer, &huge)]);
     let mut joined = String::new();
@@ -112,7 +112,7 @@ fn a_huge_text_is_cut_between_characters_into_reports_that_fit_a_frame() {
 }
 
 #[test]
-fn an_abandoned_outbox_keeps_nothing() {
+fn an_abandoned_outbox_drops_all_reports() {
     let outbox = Outbox::default();
     outbox.push(progress(1));
     outbox.abandon();
@@ -121,16 +121,16 @@ fn an_abandoned_outbox_keeps_nothing() {
     assert_eq!(outbox.take(), None);
 }
 
-/// What reaches the reader, with joins undone: characters with their job and section, and every
-/// other report as it is, but of a run of progress only the last.
-fn meaning(reports: &[Report]) -> Vec<String> {
-    let mut meaning: Vec<(bool, String)> = Vec::new();
+/// Undoes joins: returns each character with its job and section, and every other report, but only
+/// the last of consecutive progress.
+fn normalized(reports: &[Report]) -> Vec<String> {
+    let mut lines: Vec<(bool, String)> = Vec::new();
     for report in reports {
         match report {
             Report::Event {
                 job,
                 event: TokenEvent::Text { section, text, .. },
-            } => meaning.extend(
+            } => lines.extend(
                 text.chars()
                     .map(|c| (false, format!("{job:?} {section:?} {c}"))),
             ),
@@ -140,14 +140,14 @@ fn meaning(reports: &[Report]) -> Vec<String> {
                 let same = |last: &String| {
                     is_progress(&line) && last.split("done").next() == line.split("done").next()
                 };
-                if meaning.last().is_some_and(|(_, last)| same(last)) {
-                    meaning.pop();
+                if lines.last().is_some_and(|(_, last)| same(last)) {
+                    lines.pop();
                 }
-                meaning.push((true, line));
+                lines.push((true, line));
             }
         }
     }
-    meaning.into_iter().map(|(_, line)| line).collect()
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
 fn any_report() -> impl Strategy<Value = Report> {
@@ -161,9 +161,9 @@ fn any_report() -> impl Strategy<Value = Report> {
 }
 
 proptest! {
-    /// A reader of any pace gets the same text in the same order, and the same everything else.
+    /// A slow reader gets the same text and the same other reports, in the same order.
     #[test]
-    fn a_reader_of_any_pace_gets_the_same(
+    fn a_slow_reader_gets_the_same_as_a_fast_one(
         steps in prop::collection::vec((any_report(), 0..3usize), 0..60)
     ) {
         let mut queue = Queue::default();
@@ -173,7 +173,7 @@ proptest! {
             taken.extend((0..*n_takes).filter_map(|_| queue.pop()));
         }
         taken.extend(std::iter::from_fn(|| queue.pop()));
-        let said: Vec<Report> = steps.into_iter().map(|(report, _)| report).collect();
-        prop_assert_eq!(meaning(&taken), meaning(&said));
+        let pushed: Vec<Report> = steps.into_iter().map(|(report, _)| report).collect();
+        prop_assert_eq!(normalized(&taken), normalized(&pushed));
     }
 }

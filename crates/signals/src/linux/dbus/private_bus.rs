@@ -1,18 +1,18 @@
-//! A bus of a test's own.
+//! A private D-Bus daemon for a test.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Ends with its drop.
+/// Stops the daemon when it is dropped.
 pub(crate) struct PrivateBus {
     process: Child,
     address: String,
-    /// Holds the socket.
+    /// The folder of the socket.
     _folder: tempfile::TempDir,
 }
 
 impl PrivateBus {
-    /// `None` where the program is not installed.
+    /// Starts a daemon; `None` if it is not installed.
     pub(crate) fn start() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let address = format!("unix:path={}", folder.path().join("bus").display());
@@ -26,7 +26,7 @@ impl PrivateBus {
             println!("skipped: dbus-daemon is not installed");
             return None;
         };
-        // It says its address once it listens.
+        // It prints its address once it listens.
         let output = process.stdout.take().unwrap();
         BufReader::new(output)
             .read_line(&mut String::new())

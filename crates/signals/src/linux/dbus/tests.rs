@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::private_bus::PrivateBus;
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 struct UPower(bool);
 
@@ -26,7 +26,7 @@ impl Profiles {
     }
 }
 
-/// A machine on battery that saves energy.
+/// Services of a machine on battery with the power saver.
 fn services(bus: &PrivateBus) -> Connection {
     let saving = Profiles(POWER_SAVER.to_owned());
     Builder::address(bus.address())
@@ -43,46 +43,46 @@ fn services(bus: &PrivateBus) -> Connection {
         .unwrap()
 }
 
-/// The watch, and whatever it says of battery and power saving.
+/// Starts a watch. The channel has its values for battery and power saver.
 fn watch(bus: &PrivateBus) -> (BusWatch, Receiver<(bool, bool)>) {
-    let board = Arc::new(Board::default());
-    let (send, heard) = channel();
-    board.watch(Box::new(move |signals| {
-        // The test may be over before the last change.
+    let shared = Arc::new(SharedSignals::default());
+    let (send, received) = channel();
+    shared.watch(Box::new(move |signals| {
+        // Fails if the test ends before the last change.
         let _ = send.send((signals.is_on_battery, signals.is_low_power));
     }));
     let paths = Paths {
         bus_address: Some(bus.address().to_owned()),
         ..Paths::default()
     };
-    (BusWatch::start(&paths, &board), heard)
+    (BusWatch::start(&paths, &shared), received)
 }
 
-fn wait_for(heard: &Receiver<(bool, bool)>, expected: (bool, bool)) {
-    while heard.recv_timeout(PATIENCE).unwrap() != expected {}
+fn wait_for(received: &Receiver<(bool, bool)>, expected: (bool, bool)) {
+    while received.recv_timeout(TIMEOUT).unwrap() != expected {}
 }
 
 /// D086, on Linux.
 #[test]
-fn battery_and_power_saver_are_heard_and_so_is_their_end() {
+fn battery_and_power_saver_and_their_end_are_reported() {
     let Some(bus) = PrivateBus::start() else {
         return;
     };
     let server = services(&bus);
-    let (watch, heard) = watch(&bus);
-    wait_for(&heard, (true, true));
-    let expected = Found {
+    let (watch, received) = watch(&bus);
+    wait_for(&received, (true, true));
+    let expected = BusSources {
         has_battery_state: true,
         profiles_name: Some("net.hadess.PowerProfiles".to_owned()),
     };
-    assert_eq!(watch.bus().found_in_time(), expected);
+    assert_eq!(watch.bus().wait_for_sources(), expected);
     let objects = server.object_server();
     let upower = objects
         .interface::<_, UPower>("/org/freedesktop/UPower")
         .unwrap();
     upower.get_mut().0 = false;
     zbus::block_on(upower.get().on_battery_changed(upower.signal_emitter())).unwrap();
-    wait_for(&heard, (false, true));
+    wait_for(&received, (false, true));
     let profiles = objects
         .interface::<_, Profiles>("/net/hadess/PowerProfiles")
         .unwrap();
@@ -93,35 +93,35 @@ fn battery_and_power_saver_are_heard_and_so_is_their_end() {
             .active_profile_changed(profiles.signal_emitter()),
     )
     .unwrap();
-    wait_for(&heard, (false, false));
+    wait_for(&received, (false, false));
 }
 
 #[test]
-fn when_the_bus_goes_away_nothing_is_left_of_what_it_said() {
+fn signals_become_normal_when_the_bus_disconnects() {
     let Some(bus) = PrivateBus::start() else {
         return;
     };
     let server = services(&bus);
-    let (watch, heard) = watch(&bus);
-    wait_for(&heard, (true, true));
+    let (watch, received) = watch(&bus);
+    wait_for(&received, (true, true));
     drop(bus);
-    wait_for(&heard, (false, false));
-    assert_eq!(watch.bus().found(), Found::default());
+    wait_for(&received, (false, false));
+    assert_eq!(watch.bus().sources(), BusSources::default());
     drop(server);
 }
 
-/// Every thread holds the board, and the board the sender.
+/// Every thread holds the shared signals, which hold the sender.
 #[test]
 fn dropping_the_watch_ends_its_threads() {
     let Some(bus) = PrivateBus::start() else {
         return;
     };
     let _server = services(&bus);
-    let (watch, heard) = watch(&bus);
-    wait_for(&heard, (true, true));
+    let (watch, received) = watch(&bus);
+    wait_for(&received, (true, true));
     drop(watch);
     let end = loop {
-        match heard.recv_timeout(PATIENCE) {
+        match received.recv_timeout(TIMEOUT) {
             Ok(_) => {}
             Err(end) => break end,
         }
@@ -134,19 +134,19 @@ fn a_bus_without_the_services_leaves_everything_normal() {
     let Some(bus) = PrivateBus::start() else {
         return;
     };
-    let (watch, heard) = watch(&bus);
+    let (watch, received) = watch(&bus);
     assert_eq!(
-        heard.recv_timeout(PATIENCE),
+        received.recv_timeout(TIMEOUT),
         Err(RecvTimeoutError::Disconnected),
-        "its thread ends by itself, and says nothing"
+        "its thread ends by itself without a change"
     );
-    assert_eq!(watch.bus().found_in_time(), Found::default());
+    assert_eq!(watch.bus().wait_for_sources(), BusSources::default());
 }
 
 #[test]
 fn a_machine_without_a_bus_leaves_everything_normal() {
-    let board = Arc::new(Board::default());
+    let shared = Arc::new(SharedSignals::default());
     let nowhere = "unix:path=/nonexistent/bus";
-    assert!(listen(Some(nowhere), &Bus::default(), &board).is_err());
-    assert_eq!(board.current(), Default::default());
+    assert!(listen(Some(nowhere), &Bus::default(), &shared).is_err());
+    assert_eq!(shared.current(), Default::default());
 }

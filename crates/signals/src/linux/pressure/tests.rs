@@ -2,15 +2,15 @@ use std::os::fd::AsRawFd;
 
 use super::*;
 
-/// A file that nobody may write to, not even root, as long as the result is kept.
+/// Creates a file that nobody can write to, not even root, until the result is dropped.
 pub(in crate::linux) fn read_only(path: &Path, text: &str) -> File {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
     let descriptor = memfd_create("read-only", MemfdFlags::ALLOW_SEALING).unwrap();
     let mut file = File::from(descriptor);
     file.write_all(text.as_bytes()).unwrap();
     fcntl_add_seals(&file, SealFlags::WRITE).unwrap();
-    let kept = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-    std::os::unix::fs::symlink(kept, path).unwrap();
+    let target = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    std::os::unix::fs::symlink(target, path).unwrap();
     file
 }
 
@@ -29,64 +29,59 @@ fn averages_and_counters_are_read() {
     assert_eq!(swapped_out_bytes(&folder.path().join("absent")), None);
 }
 
-/// Also at once, so that who looks only once sees pressure that has lasted for a while.
+/// Also at the start, so a program that reads only once sees pressure that began earlier.
 #[test]
-fn where_triggers_are_refused_the_averages_are_read() {
+fn averages_are_read_if_triggers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let files = [folder.path().join("memory"), folder.path().join("more")];
-    let calm = "some avg10=0.00 avg60=0 avg300=0 total=1\n\
+    let normal = "some avg10=0.00 avg60=0 avg300=0 total=1\n\
                 full avg10=0.00 avg60=0 avg300=0 total=1\n";
-    let tight = "some avg10=50.00 avg60=0 avg300=0 total=1\n\
+    let critical = "some avg10=50.00 avg60=0 avg300=0 total=1\n\
                  full avg10=20.00 avg60=0 avg300=0 total=1\n";
-    let _kept = [read_only(&files[0], calm), read_only(&files[1], tight)];
-    let board = Arc::new(Board::default());
-    let watch = PressureWatch::start(&files, &Paths::default(), &board).unwrap();
-    assert_eq!(board.current().memory, MemoryPressure::Critical);
+    let _files = [read_only(&files[0], normal), read_only(&files[1], critical)];
+    let shared = Arc::new(SharedSignals::default());
+    let watch = PressureWatch::start(&files, &Paths::default(), &shared).unwrap();
+    assert_eq!(shared.current().memory, MemoryPressure::Critical);
     assert_eq!(watch.averages(), Some((50.0, 20.0)));
     let expected = "memory (read every 2 s)";
     assert!(watch.describe().contains(expected), "{}", watch.describe());
 }
 
 #[test]
-fn a_group_without_limit_and_triggers_is_left_alone() {
+fn a_group_without_a_limit_is_not_polled() {
     let folder = tempfile::tempdir().unwrap();
     let group = folder.path().join("around/own");
     fs::create_dir_all(&group).unwrap();
     let file = group.join("memory.pressure");
     fs::write(&file, "").unwrap();
-    assert!(!says_more_than_the_machine(&file));
+    assert!(!is_worth_polling(&file));
     fs::write(group.join("memory.max"), "max\n").unwrap();
-    assert!(!says_more_than_the_machine(&file));
+    assert!(!is_worth_polling(&file));
     fs::write(folder.path().join("around/memory.high"), "1000000\n").unwrap();
-    assert!(says_more_than_the_machine(&file));
-    assert!(says_more_than_the_machine(Path::new(
-        "/proc/pressure/memory"
-    )));
+    assert!(is_worth_polling(&file));
+    assert!(is_worth_polling(Path::new("/proc/pressure/memory")));
 }
 
-/// In a real group, where that is permitted.
+/// In a real cgroup, if that is permitted.
 #[cfg(feature = "test-support")]
 #[test]
-fn the_end_of_a_group_is_no_pressure() {
-    let Some(group) = crate::test_support::LimitedGroup::new_or_skip("end", 16 << 20) else {
+fn the_removal_of_a_group_is_not_pressure() {
+    let Some(group) = crate::test_support::LimitedCgroup::new_or_skip("end", 16 << 20) else {
         return;
     };
-    let mut watching = Watching {
+    let mut thread = PressureThread {
         vmstat: PathBuf::new(),
         triggers: triggers(&group.pressure_file()).unwrap().into(),
-        to_read: Vec::new(),
-        board: Arc::new(Board::default()),
+        polled_files: Vec::new(),
+        shared: Arc::new(SharedSignals::default()),
         clock: Clock::start(),
         level: PressureLevel::default(),
-        swap: GrowthMeter::default(),
+        swap: SwapGrowth::default(),
     };
     let (stopped, _stop) = rustix::pipe::pipe().unwrap();
     drop(group);
-    let patience = Some(Duration::from_secs(20));
-    assert_eq!(watching.wait(&stopped, patience), Ok(true));
-    assert!(watching.triggers.is_empty(), "they would wake us for ever");
-    assert_eq!(
-        watching.level.at(watching.clock.now()),
-        MemoryPressure::Normal
-    );
+    let timeout = Some(Duration::from_secs(20));
+    assert_eq!(thread.wait(&stopped, timeout), Ok(true));
+    assert!(thread.triggers.is_empty(), "they would wake us forever");
+    assert_eq!(thread.level.at(thread.clock.now()), MemoryPressure::Normal);
 }

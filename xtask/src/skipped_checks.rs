@@ -1,7 +1,7 @@
-//! Checks that could not run on this machine, each with its reason.
+//! The checks that were skipped on this machine, with reasons.
 //!
-//! A test that is skipped appends a line to the file that [`VARIABLE`] names; those of
-//! `transom_signals::test_support::skipped` do. The end of `cargo xtask test` lists them all.
+//! A skipped test appends a line to the file in the variable [`VARIABLE`], with
+//! `transom_signals::test_support::skipped`. `cargo xtask test` lists them at its end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use crate::problem::Problem;
 use crate::progress;
 
-/// Names the file, for the tests.
+/// The variable with the path of the file, for tests.
 pub(crate) const VARIABLE: &str = "TRANSOM_SKIPPED_TESTS";
 
-/// What was skipped in one run.
-pub(crate) struct Skipped {
+/// The checks that were skipped in one run.
+pub(crate) struct SkippedChecks {
     /// The file that tests append to.
     file: PathBuf,
     own: Vec<String>,
 }
 
-impl Skipped {
-    /// Starts a list in the folder `target`; an earlier one is gone.
+impl SkippedChecks {
+    /// Starts a new list in the folder `target`, which replaces an earlier one.
     pub(crate) fn start(target: &Path) -> Result<Self, Problem> {
         let file = target.join("skipped-tests");
         let made = fs::create_dir_all(target).and_then(|()| fs::write(&file, ""));
@@ -33,26 +33,26 @@ impl Skipped {
         &self.file
     }
 
-    /// Adds what this program itself skips.
+    /// Adds a check that this program skips.
     pub(crate) fn add(&mut self, name: &str, reason: &str) {
         self.own.push(format!("{name}: {reason}"));
     }
 
-    /// Lists what was skipped.
-    pub(crate) fn tell(&self) -> Result<(), Problem> {
-        let told = fs::read_to_string(&self.file).map_err(|error| {
+    /// Prints the list.
+    pub(crate) fn print(&self) -> Result<(), Problem> {
+        let text = fs::read_to_string(&self.file).map_err(|error| {
             Problem::new(format!("could not read {}: {error}", self.file.display()))
         })?;
-        for line in self.summary(&told) {
+        for line in self.summary(&text) {
             progress::say(&line);
         }
         Ok(())
     }
 
-    /// Returns the lines to show, where the tests wrote `told`.
-    fn summary(&self, told: &str) -> Vec<String> {
+    /// Returns the lines to print; `text` has the lines of the tests.
+    fn summary(&self, text: &str) -> Vec<String> {
         let mut all: Vec<&str> = self.own.iter().map(String::as_str).collect();
-        all.extend(told.lines());
+        all.extend(text.lines());
         all.sort_unstable();
         all.dedup();
         let count = match all.len() {
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn every_skipped_check_is_listed_with_its_reason() {
         let folder = tempfile::tempdir().unwrap();
-        let mut skipped = Skipped::start(folder.path()).unwrap();
+        let mut skipped = SkippedChecks::start(folder.path()).unwrap();
         assert_eq!(skipped.summary(""), ["- no check was skipped"]);
         assert_eq!(
             skipped.summary("ladder: no groups\n"),
@@ -90,11 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_list_is_gone() {
+    fn an_earlier_list_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = Skipped::start(folder.path()).unwrap().file().to_owned();
+        let file = SkippedChecks::start(folder.path())
+            .unwrap()
+            .file()
+            .to_owned();
         fs::write(&file, "old: reason\n").unwrap();
-        Skipped::start(folder.path()).unwrap();
+        SkippedChecks::start(folder.path()).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "");
     }
 }

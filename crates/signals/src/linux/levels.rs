@@ -1,36 +1,37 @@
-//! From raw readings to levels, with hysteresis against noise. Pure.
+//! Converts raw values to levels, with hysteresis against noise. Pure.
 
 use std::time::Duration;
 
 use crate::signal::{MemoryPressure, ThermalState};
 
-/// How long a level of pressure is held after the last notice of it. The kernel speaks up at most
-/// once a window of 2 s while pressure lasts, so three windows of silence mean that it is over.
-pub(in crate::linux) const HOLD: Duration = Duration::from_secs(6);
+/// How long a level of pressure is held after its last notification. The kernel sends at most one
+/// per window of 2 s while pressure lasts, so three windows without one mean that the pressure has
+/// ended.
+pub(in crate::linux) const HOLD_TIME: Duration = Duration::from_secs(6);
 
-/// Memory pressure from notices that come only while it lasts.
+/// Computes memory pressure from notifications that come only while it lasts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::linux) struct PressureLevel {
-    warned: Option<Duration>,
-    alarmed: Option<Duration>,
+    last_warning: Option<Duration>,
+    last_critical: Option<Duration>,
 }
 
 impl PressureLevel {
-    /// A notice of `level` came at `now`.
-    pub(in crate::linux) fn notice(&mut self, level: MemoryPressure, now: Duration) {
+    /// Records a notification of `level` at `now`.
+    pub(in crate::linux) fn notify(&mut self, level: MemoryPressure, now: Duration) {
         match level {
             MemoryPressure::Normal => {}
-            MemoryPressure::Warning => self.warned = Some(now),
-            MemoryPressure::Critical => self.alarmed = Some(now),
+            MemoryPressure::Warning => self.last_warning = Some(now),
+            MemoryPressure::Critical => self.last_critical = Some(now),
         }
     }
 
-    /// The level at `now`.
+    /// Returns the level at `now`.
     pub(in crate::linux) fn at(&self, now: Duration) -> MemoryPressure {
-        let holds = |since: Option<Duration>| since.is_some_and(|since| now < since + HOLD);
-        if holds(self.alarmed) {
+        let holds = |since: Option<Duration>| since.is_some_and(|since| now < since + HOLD_TIME);
+        if holds(self.last_critical) {
             MemoryPressure::Critical
-        } else if holds(self.warned) {
+        } else if holds(self.last_warning) {
             MemoryPressure::Warning
         } else {
             MemoryPressure::Normal
@@ -38,8 +39,8 @@ impl PressureLevel {
     }
 }
 
-/// The share of time, in percent over ten seconds, in which some task waited for memory, and in
-/// which all did; to a level, where notices are not to be had.
+/// Converts averages over ten seconds to a level, for files without triggers: the percentages of
+/// time in which some task, and all tasks, waited for memory.
 pub(in crate::linux) fn pressure_of_averages(some: f64, full: f64) -> MemoryPressure {
     if full >= 10.0 {
         MemoryPressure::Critical
@@ -53,21 +54,21 @@ pub(in crate::linux) fn pressure_of_averages(some: f64, full: f64) -> MemoryPres
 /// A sensor's trip points, in thousandths of a degree Celsius.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::linux) struct TripPoints {
-    /// Where the system begins to slow itself down.
+    /// The system starts to slow itself down.
     pub(in crate::linux) passive: Option<i64>,
-    /// Where the hardware is told that it is hot.
+    /// The hardware is notified that it is hot.
     pub(in crate::linux) hot: Option<i64>,
-    /// Where the system shuts down.
+    /// The system shuts down.
     pub(in crate::linux) critical: Option<i64>,
 }
 
-/// How far below a trip point the level before it begins.
+/// How far below a trip point the previous level begins.
 const MARGIN: i64 = 10_000;
-/// How far a temperature must fall below a level's threshold before the level is left.
-const FALL: i64 = 3_000;
+/// How far the temperature must fall below the threshold of a level to leave the level.
+const HYSTERESIS: i64 = 3_000;
 
-/// Heat from a temperature and the sensor's trip points; `before` is the level so far, which is
-/// kept until the temperature is clearly below it.
+/// Converts a temperature to a thermal state by the trip points of the sensor. The state `before`
+/// stays until the temperature is clearly below its threshold.
 pub(in crate::linux) fn heat(
     temperature: i64,
     trips: TripPoints,
@@ -77,8 +78,8 @@ pub(in crate::linux) fn heat(
     if raised >= before {
         return raised;
     }
-    // As if it were still a little warmer; never above what it was.
-    level(temperature.saturating_add(FALL), trips).min(before)
+    // Uses a slightly higher temperature, but never a state above the previous one.
+    level(temperature.saturating_add(HYSTERESIS), trips).min(before)
 }
 
 fn level(temperature: i64, trips: TripPoints) -> ThermalState {
@@ -105,20 +106,20 @@ mod tests {
     }
 
     #[test]
-    fn pressure_holds_while_notices_come_and_goes_in_silence() {
+    fn pressure_holds_until_notifications_stop() {
         let mut level = PressureLevel::default();
         assert_eq!(level.at(seconds(0)), MemoryPressure::Normal);
-        level.notice(MemoryPressure::Warning, seconds(10));
-        level.notice(MemoryPressure::Critical, seconds(12));
+        level.notify(MemoryPressure::Warning, seconds(10));
+        level.notify(MemoryPressure::Critical, seconds(12));
         assert_eq!(level.at(seconds(12)), MemoryPressure::Critical);
-        level.notice(MemoryPressure::Warning, seconds(15));
+        level.notify(MemoryPressure::Warning, seconds(15));
         assert_eq!(level.at(seconds(17)), MemoryPressure::Critical);
         assert_eq!(level.at(seconds(18)), MemoryPressure::Warning);
         assert_eq!(level.at(seconds(21)), MemoryPressure::Normal);
     }
 
     #[test]
-    fn averages_become_levels() {
+    fn averages_are_converted_to_levels() {
         assert_eq!(pressure_of_averages(0.0, 0.0), MemoryPressure::Normal);
         assert_eq!(pressure_of_averages(8.0, 2.0), MemoryPressure::Warning);
         assert_eq!(pressure_of_averages(40.0, 12.0), MemoryPressure::Critical);
@@ -131,7 +132,7 @@ mod tests {
     };
 
     #[test]
-    fn heat_rises_at_once_and_falls_with_a_margin() {
+    fn the_thermal_state_rises_at_once_and_falls_with_hysteresis() {
         use ThermalState::*;
         let mut state = Nominal;
         for (temperature, expected) in [
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_with_only_a_critical_point_still_warns() {
+    fn a_sensor_with_only_a_critical_point_has_lower_levels_too() {
         let trips = TripPoints {
             critical: Some(100_000),
             ..TripPoints::default()

@@ -1,7 +1,7 @@
 //! Starting other programs: cargo, compilers, pip.
 //!
-//! [`quietly`] puts their output into a log file, which a failure names; [`output_of`] returns it.
-//! Both turn a program that is not there into a sentence, never into a raw system error.
+//! [`run_logged`] writes the output to a log file, which an error names; [`output_of`] returns it.
+//! Both report a missing program with a sentence.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::problem::Problem;
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn workspace() -> PathBuf {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
         .unwrap_or_else(|| OsString::from(env!("CARGO_MANIFEST_DIR")));
@@ -18,7 +18,7 @@ pub(crate) fn workspace() -> PathBuf {
     manifest.parent().unwrap_or(&manifest).to_owned()
 }
 
-/// The cargo that started us, working in the workspace.
+/// Returns the cargo that started this program, with the workspace as its folder.
 pub(crate) fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
@@ -26,39 +26,39 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Runs a program and keeps its output in `log`; `doing` completes "could not …".
+/// Runs a program and writes its output to `log`; `action` completes "could not …".
 ///
-/// The output goes through memory, so that its cause is known even when the log's own disk is full.
-pub(crate) fn quietly(command: &mut Command, doing: &str, log: &Path) -> Result<(), Problem> {
+/// The output is read into memory, so the cause is known even if the disk of the log is full.
+pub(crate) fn run_logged(command: &mut Command, action: &str, log: &Path) -> Result<(), Problem> {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| not_started(command, doing, &error))?;
+        .map_err(|error| not_started(command, action, &error))?;
     let text = [output.stdout, output.stderr].concat();
     let log = fs::write(log, &text).is_ok().then_some(log);
     if output.status.success() {
         Ok(())
     } else {
         let text = String::from_utf8_lossy(&text);
-        Err(Problem::failed(doing, &text, log))
+        Err(Problem::failed(action, &text, log))
     }
 }
 
-/// Runs a program and returns what it wrote to stdout.
-pub(crate) fn output_of(command: &mut Command, doing: &str) -> Result<String, Problem> {
+/// Runs a program and returns its stdout.
+pub(crate) fn output_of(command: &mut Command, action: &str) -> Result<String, Problem> {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| not_started(command, doing, &error))?;
+        .map_err(|error| not_started(command, action, &error))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
         let errors = String::from_utf8_lossy(&output.stderr);
-        Err(Problem::failed_saying(doing, &errors))
+        Err(Problem::failed_with_output(action, &errors))
     }
 }
 
-/// Whether a program is there and ends well; for probes such as `pip --version`.
+/// Returns true if a program exists and succeeds, as a check such as `pip --version`.
 pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
     Command::new(program)
         .args(args)
@@ -69,13 +69,13 @@ pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-pub(crate) fn not_started(command: &Command, doing: &str, error: &std::io::Error) -> Problem {
+pub(crate) fn not_started(command: &Command, action: &str, error: &std::io::Error) -> Problem {
     let program = command.get_program().to_string_lossy().into_owned();
     let cause = match error.kind() {
         std::io::ErrorKind::NotFound => format!("the program `{program}` was not found"),
         _ => format!("`{program}` did not start: {error}"),
     };
-    Problem::new(format!("could not {doing}: {cause}"))
+    Problem::new(format!("could not {action}: {cause}"))
 }
 
 #[cfg(test)]
@@ -93,12 +93,12 @@ mod tests {
     }
 
     #[test]
-    fn output_goes_to_the_log_and_a_failure_reads_its_cause_there() {
+    fn output_is_written_to_the_log_and_the_error_has_its_cause() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("step.log");
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'E: Could not resolve host' >&2; exit 3"]);
-        let sentence = quietly(&mut command, "fetch it", &log)
+        let sentence = run_logged(&mut command, "fetch it", &log)
             .unwrap_err()
             .to_string();
         assert!(sentence.contains("there is no network"), "{sentence}");
@@ -106,11 +106,11 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_known_even_where_no_log_can_be_written() {
+    fn the_cause_is_known_without_a_log() {
         let log = Path::new("no/such/folder/step.log");
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'No space left on device'; exit 1"]);
-        let sentence = quietly(&mut command, "pack it", log)
+        let sentence = run_logged(&mut command, "pack it", log)
             .unwrap_err()
             .to_string();
         assert!(sentence.contains("the disk is full"), "{sentence}");

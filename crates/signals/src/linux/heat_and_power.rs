@@ -1,5 +1,5 @@
-//! What must be read again and again, because Linux gives no notice of it: heat and power supplies.
-//! A machine that has neither gets no thread.
+//! Polls thermal zones and power supplies, because Linux has no notifications for them. On a
+//! machine with neither there is no thread.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -9,44 +9,44 @@ use std::time::Duration;
 use super::dbus::Bus;
 use super::power::{Supply, is_on_battery};
 use super::thermal::{Zone, hottest};
-use crate::board::Board;
-use crate::urgency::{Urgency, set_thread_urgency};
+use crate::shared_signals::SharedSignals;
+use crate::thread_qos::{ThreadQos, set_thread_qos};
 
 /// Heat and batteries change slowly.
-const PERIOD: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The running watch. Dropping it ends its thread.
-pub(super) struct SlowWatch {
+pub(super) struct HeatAndPowerWatch {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl SlowWatch {
-    /// Watches what there is; `None` if that is nothing.
+impl HeatAndPowerWatch {
+    /// Starts a thread; `None` if there is nothing to poll.
     pub(super) fn start(
         zones: Vec<Zone>,
         supplies: Vec<Supply>,
         bus: &Bus,
-        board: &Arc<Board>,
+        shared: &Arc<SharedSignals>,
     ) -> Option<Self> {
         if zones.is_empty() && supplies.is_empty() {
             return None;
         }
-        let mut readings = Readings {
+        let mut poller = Poller {
             zones,
             supplies,
             bus: bus.clone(),
-            board: board.clone(),
+            shared: shared.clone(),
         };
-        // Once before anybody asks.
-        readings.take();
+        // Once at the start, so the first value is correct.
+        poller.read();
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::Builder::new()
             .name("heat-and-power".to_owned())
             .spawn(move || {
-                set_thread_urgency(Urgency::Utility);
-                while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                    readings.take();
+                set_thread_qos(ThreadQos::Utility);
+                while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    poller.read();
                 }
             })
             .map_err(|error| tracing::warn!(%error, "heat and power are not watched"))
@@ -58,7 +58,7 @@ impl SlowWatch {
     }
 }
 
-impl Drop for SlowWatch {
+impl Drop for HeatAndPowerWatch {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -67,23 +67,25 @@ impl Drop for SlowWatch {
     }
 }
 
-struct Readings {
+/// The state of the thread.
+struct Poller {
     zones: Vec<Zone>,
     supplies: Vec<Supply>,
     bus: Bus,
-    board: Arc<Board>,
+    shared: Arc<SharedSignals>,
 }
 
-impl Readings {
-    fn take(&mut self) {
+impl Poller {
+    fn read(&mut self) {
         let heat = hottest(&mut self.zones);
         let battery = (!self.supplies.is_empty()).then(|| is_on_battery(&self.supplies));
-        self.board.update(|signals| {
+        self.shared.update(|signals| {
             signals.thermal = heat;
-            // One of the two must have the say. UPower knows more, and notes that it is there
-            // before it first writes: asked under the board's lock, this cannot undo its word.
+            // UPower takes precedence. It is recorded as a service before it first sets the signal,
+            // and this check is made under the lock of the signals, so it cannot overwrite UPower's
+            // value.
             if let Some(is_on_battery) = battery
-                && !self.bus.found().has_battery_state
+                && !self.bus.sources().has_battery_state
             {
                 signals.is_on_battery = is_on_battery;
             }

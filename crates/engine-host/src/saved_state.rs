@@ -1,9 +1,9 @@
-//! A conversation on disk, between two processes of one model.
+//! A KV cache on disk, which one process of a model saves and the next one restores.
 //!
-//! The child writes it when its model goes and takes it up when the model is loaded again; the
-//! parent says where. Rule: a file is whole or not there (it is written beside its place and then
-//! moved), and it is moved away before an engine reads it, so that one that ends the process is
-//! read only once.
+//! The child saves it at the unload and restores it after the next load; the parent decides where.
+//! Rule: a file is complete or does not exist, because it is written next to its final path and
+//! then renamed. It is renamed again before an engine reads it, so a file that crashes the process
+//! is read only once.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use transom_engine::{EngineError, LoadedModel};
 
-/// Writes the conversation of `model` to `path`. Returns its tokens; 0, and no file, when there is
-/// nothing to keep.
+/// Saves the KV cache of `model` to `path` and returns its number of tokens. If that is 0, there is
+/// no file.
 ///
 /// # Errors
-/// As [`LoadedModel::save_state`]; no file is left then.
+/// The errors of [`LoadedModel::save_state`]. No file is left then.
 pub(crate) fn save(model: &dyn LoadedModel, path: &Path) -> Result<usize, EngineError> {
     let unfinished = unfinished(path);
     remove(&unfinished);
@@ -30,11 +30,12 @@ pub(crate) fn save(model: &dyn LoadedModel, path: &Path) -> Result<usize, Engine
     Ok(n_tokens)
 }
 
-/// Has `model` take up the conversation at `path`, if there is one. Returns its tokens. Its file is
-/// gone in any case.
+/// Restores the KV cache of `model` from `path`, if the file exists, and returns its number of
+/// tokens. Removes the file in every case.
 ///
 /// # Errors
-/// As [`LoadedModel::restore_state`]; [`EngineError::BadFile`] when it cannot be moved away.
+/// The errors of [`LoadedModel::restore_state`], and [`EngineError::BadFile`] if the file cannot be
+/// renamed.
 pub(crate) fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize, EngineError> {
     let taken = taken(path);
     match fs::rename(path, &taken) {
@@ -50,23 +51,23 @@ pub(crate) fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize,
     result
 }
 
-/// Removes what a process left that ended while it wrote or read the conversation at `path`.
+/// Removes the files of a process that ended while it wrote or read the saved KV cache at `path`.
 pub fn remove_leftovers(path: &Path) {
     remove(&unfinished(path));
     remove(&taken(path));
 }
 
 fn unfinished(path: &Path) -> PathBuf {
-    beside(path, ".unfinished")
+    with_suffix(path, ".unfinished")
 }
 
 fn taken(path: &Path) -> PathBuf {
-    beside(path, ".taken")
+    with_suffix(path, ".taken")
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push(ending);
+    name.push(suffix);
     name.into()
 }
 
@@ -75,7 +76,7 @@ fn remove(path: &Path) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "a kept conversation could not be removed");
+            tracing::warn!(path = %path.display(), %error, "a saved KV cache could not be removed");
         }
     }
 }

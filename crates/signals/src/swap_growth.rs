@@ -1,21 +1,22 @@
-//! Whether swap grows so fast that the machine is thrashing. Pure, and shared by both systems.
+//! Detects thrashing from the growth of swap. Pure, and shared by both systems.
 
 use std::time::Duration;
 
 use crate::signal::SystemSignals;
 
-/// Growth of something counted in bytes, over the last seconds.
+/// The growth of swap over the last seconds.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct GrowthMeter {
+pub(crate) struct SwapGrowth {
     samples: Vec<(Duration, u64)>,
 }
 
-impl GrowthMeter {
-    /// Time over which growth is averaged: long enough that one burst is no trend.
+impl SwapGrowth {
+    /// Time over which growth is averaged, so that a single burst does not count.
     const WINDOW: Duration = Duration::from_secs(5);
 
-    /// Takes a sample, and says whether it grows as [`SystemSignals::THRASHING_BYTES_PER_SECOND`]
-    /// has it. Samples must cover half the window before anything is said.
+    /// Adds a sample, and returns true if swap grows by more than
+    /// [`SystemSignals::THRASHING_BYTES_PER_SECOND`]. The samples must cover at least half the
+    /// window.
     pub(crate) fn is_thrashing(&mut self, bytes: u64, now: Duration) -> bool {
         self.samples.push((now, bytes));
         self.samples.retain(|(at, _)| *at + Self::WINDOW >= now);
@@ -27,7 +28,7 @@ impl GrowthMeter {
         time >= Self::WINDOW / 2 && bytes.saturating_sub(first) as f64 > limit
     }
 
-    /// Forgets all samples.
+    /// Removes all samples.
     pub(crate) fn clear(&mut self) {
         self.samples.clear();
     }
@@ -42,24 +43,24 @@ mod tests {
     }
 
     #[test]
-    fn only_growth_that_lasts_is_thrashing() {
+    fn only_lasting_growth_is_thrashing() {
         const MIB: u64 = 1 << 20;
-        let mut meter = GrowthMeter::default();
-        assert!(!meter.is_thrashing(0, seconds(0)));
+        let mut growth = SwapGrowth::default();
+        assert!(!growth.is_thrashing(0, seconds(0)));
         assert!(
-            !meter.is_thrashing(900 * MIB, seconds(1)),
+            !growth.is_thrashing(900 * MIB, seconds(1)),
             "too short to tell"
         );
-        assert!(meter.is_thrashing(900 * MIB, seconds(3)));
+        assert!(growth.is_thrashing(900 * MIB, seconds(3)));
         assert!(
-            !meter.is_thrashing(900 * MIB, seconds(9)),
+            !growth.is_thrashing(900 * MIB, seconds(9)),
             "it no longer grows"
         );
-        meter.clear();
-        assert!(!meter.is_thrashing(5000 * MIB, seconds(10)));
+        growth.clear();
+        assert!(!growth.is_thrashing(5000 * MIB, seconds(10)));
         assert!(
-            !meter.is_thrashing(5100 * MIB, seconds(14)),
-            "25 MiB/s is no thrashing"
+            !growth.is_thrashing(5100 * MIB, seconds(14)),
+            "25 MiB/s is not thrashing"
         );
     }
 }

@@ -1,27 +1,28 @@
-//! A child's standard error: passed on to the log line by line, and its last lines kept.
+//! The standard error of a child: each line goes to the log, and the last lines are kept.
 //!
 //! Rule: memory is bounded, whatever a child prints.
 
 use std::collections::VecDeque;
 
-/// Lines kept for the message about a child's death.
+/// Lines that are kept for the error about an exit.
 const N_LINES: usize = 10;
 
-/// Longer lines are cut: nobody reads them, and a child may print anything.
+/// Longer lines are cut, because a child may print anything.
 const MAX_LINE_BYTES: usize = 500;
 
-/// Target of the child's lines in this process's log.
+/// Target of these lines in the log of this process.
 const TARGET: &str = "transom_engine_process";
 
+/// The last lines that a child printed.
 #[derive(Debug, Default)]
-pub(super) struct LastWords {
+pub(super) struct StderrTail {
     lines: VecDeque<String>,
-    /// The line that has no end yet.
+    /// The start of a line without a line break so far.
     partial: Vec<u8>,
 }
 
-impl LastWords {
-    /// Takes in what the child printed.
+impl StderrTail {
+    /// Adds bytes that the child printed.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, is_whole) = match piece.strip_suffix(b"\n") {
@@ -37,7 +38,7 @@ impl LastWords {
         }
     }
 
-    /// The last lines, with what came after the last line break.
+    /// Returns the last lines, including an unfinished one.
     pub(super) fn finish(mut self) -> String {
         self.end_line();
         self.lines.make_contiguous().join("\n")
@@ -49,7 +50,7 @@ impl LastWords {
         if line.is_empty() {
             return;
         }
-        pass_on(line);
+        log_line(line);
         if self.lines.len() == N_LINES {
             self.lines.pop_front();
         }
@@ -57,8 +58,8 @@ impl LastWords {
     }
 }
 
-/// Logs a line of the child's at the level that it names itself.
-fn pass_on(line: &str) {
+/// Logs a line of the child at the level that the line begins with.
+fn log_line(line: &str) {
     match level(line) {
         Some((tracing::Level::ERROR, text)) => tracing::error!(target: TARGET, "{text}"),
         Some((tracing::Level::WARN, text)) => tracing::warn!(target: TARGET, "{text}"),
@@ -69,7 +70,7 @@ fn pass_on(line: &str) {
     }
 }
 
-/// The level that a line of our own log begins with, and the rest of it.
+/// Returns the level that a line of our own log begins with, and the rest of the line.
 fn level(line: &str) -> Option<(tracing::Level, &str)> {
     let (word, rest) = line.trim_start().split_once(' ')?;
     let is_level = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"].contains(&word);
@@ -83,13 +84,13 @@ mod tests {
 
     #[test]
     fn only_the_last_lines_are_kept_and_long_ones_are_cut() {
-        let mut words = LastWords::default();
+        let mut tail = StderrTail::default();
         for n in 0..100 {
-            words.push(format!("line {n}\n").as_bytes());
+            tail.push(format!("line {n}\n").as_bytes());
         }
-        words.push(&[b'x'; 100_000]);
-        assert_eq!(words.partial.len(), MAX_LINE_BYTES);
-        let kept = words.finish();
+        tail.push(&[b'x'; 100_000]);
+        assert_eq!(tail.partial.len(), MAX_LINE_BYTES);
+        let kept = tail.finish();
         let lines: Vec<_> = kept.lines().collect();
         assert_eq!(lines.len(), N_LINES);
         assert_eq!(lines[0], "line 91");
@@ -97,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_the_same_however_they_arrive() {
+    fn lines_do_not_depend_on_how_their_bytes_arrive() {
         let text = "first\n\n  second \r\nthird \u{1f44d} and \u{e4}";
-        let mut whole = LastWords::default();
+        let mut whole = StderrTail::default();
         whole.push(text.as_bytes());
-        let mut cut = LastWords::default();
+        let mut cut = StderrTail::default();
         for byte in text.as_bytes() {
             cut.push(&[*byte]);
         }
@@ -112,8 +113,8 @@ mod tests {
 
     #[test]
     fn a_line_of_our_log_keeps_its_level() {
-        let (found, rest) = level(" WARN transom_engine_mlx::memory: little left").unwrap();
-        assert_eq!(found, tracing::Level::WARN);
+        let (parsed, rest) = level(" WARN transom_engine_mlx::memory: little left").unwrap();
+        assert_eq!(parsed, tracing::Level::WARN);
         assert_eq!(rest, "transom_engine_mlx::memory: little left");
         assert!(level("Error something of a library").is_none());
         assert!(level("3 errors").is_none());

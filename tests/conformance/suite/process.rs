@@ -1,7 +1,7 @@
-//! Talking to one engine process, as the supervisor does.
+//! An engine process under test, which is used as the supervisor uses it.
 //!
-//! Rule: every wait has a limit and every answer is held against the contract, whatever the case at
-//! hand is about.
+//! Rule: every wait has a timeout, and every response is checked against the contract, whatever the
+//! case tests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,24 +16,25 @@ use transom_engine::{
 use transom_engine_host::wire::{Command, JobId, LoadFootprint, Report, Request, UnloadFootprint};
 use transom_engine_host::{ProcessWorkers, Worker, WorkerEnd, WorkerReport, Workers};
 
-use crate::answer::Answer;
-use crate::ask::Ask;
+use crate::request::TestRequest;
+use crate::response::Response;
 use crate::subject::Subject;
 
-/// Far longer than any step takes, even on a busy machine.
-const SILENCE: Duration = Duration::from_secs(120);
+/// Timeout for the next report: far longer than any step takes, even on a busy machine.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// One process, from its start to its end.
-pub(crate) struct Talk {
+/// An engine process.
+pub(crate) struct TestProcess {
     worker: Worker,
     folder: TempDir,
     n_jobs: u64,
     running: Option<(JobId, Request)>,
-    heard: Vec<TokenEvent>,
-    last: String,
+    events: Vec<TokenEvent>,
+    /// The last command, for error messages.
+    last_command: String,
 }
 
-/// A load that came to its end.
+/// The result of a successful load.
 pub(crate) struct Loaded {
     pub(crate) info: ModelInfo,
     pub(crate) memory: MemoryUse,
@@ -54,13 +55,13 @@ fn source(path: &Path) -> ModelSource {
     }
 }
 
-impl Talk {
-    /// A process that knows the subject's engine only.
+impl TestProcess {
+    /// Starts a process with only the engine of the subject.
     pub(crate) fn start(subject: &Subject) -> Self {
-        Self::start_with(subject.word)
+        Self::start_with(subject.argument)
     }
 
-    /// A process with the engines that `engines` names.
+    /// Starts a process with the engines of the argument `engines`.
     pub(crate) fn start_with(engines: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = env!("CARGO_BIN_EXE_conformance-engine-host");
@@ -70,64 +71,68 @@ impl Talk {
             folder,
             n_jobs: 0,
             running: None,
-            heard: Vec::new(),
-            last: "its start".to_owned(),
+            events: Vec::new(),
+            last_command: "the start".to_owned(),
         }
     }
 
-    /// A process with the tiny model loaded, of as much context as it has.
+    /// Starts a process and loads the tiny model with its full context.
     pub(crate) async fn tiny(subject: &Subject) -> Self {
         Self::with(subject, &subject.tiny, &limits(8192)).await
     }
 
-    /// A process with the starter model loaded.
+    /// Starts a process and loads the starter model.
     pub(crate) async fn starter(subject: &Subject) -> Self {
         Self::with(subject, &subject.starter, &limits(8192)).await
     }
 
-    /// A process with the model at `path` loaded.
+    /// Starts a process and loads the model at `path`.
     pub(crate) async fn with(subject: &Subject, path: &Path, limits: &Limits) -> Self {
-        let mut talk = Self::start(subject);
-        if let Err(error) = talk.load(path, limits).await {
+        let mut process = Self::start(subject);
+        if let Err(error) = process.load(path, limits).await {
             panic!("{}: {error}", path.display());
         }
-        talk
+        process
     }
 
-    /// The process's id; known once it has answered anything.
+    /// Returns the process id, which is known after the first report.
     pub(crate) fn process_id(&self) -> rustix::process::Pid {
         let id = std::fs::read_to_string(self.folder.path().join("id")).unwrap();
         rustix::process::Pid::from_raw(id.parse().unwrap()).unwrap()
     }
 
-    /// Where the process may keep files, until it ends.
+    /// Returns a folder for files of the process.
     pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
 
     pub(crate) fn send(&mut self, command: Command) {
-        self.last = format!("{command:?}");
-        self.last.truncate(self.last.floor_char_boundary(200));
+        self.last_command = format!("{command:?}");
+        self.last_command
+            .truncate(self.last_command.floor_char_boundary(200));
         self.worker.commands.send(command).unwrap();
     }
 
-    /// The next report that answers something: footprints come unasked.
-    async fn hear(&mut self) -> WorkerReport {
+    /// Returns the next report, except footprints, which are sent without a command.
+    async fn next_message(&mut self) -> WorkerReport {
         loop {
-            match timeout(SILENCE, self.worker.reports.recv()).await {
-                Ok(Some(WorkerReport::Said(Report::Footprint { .. }))) => {}
+            match timeout(REPORT_TIMEOUT, self.worker.reports.recv()).await {
+                Ok(Some(WorkerReport::Message(Report::Footprint { .. }))) => {}
                 Ok(Some(report)) => return report,
-                Ok(None) => panic!("nothing more is said after {}", self.last),
-                Err(_) => panic!("nothing was said for {SILENCE:?} after {}", self.last),
+                Ok(None) => panic!("no more reports after {}", self.last_command),
+                Err(_) => panic!(
+                    "no report for {REPORT_TIMEOUT:?} after {}",
+                    self.last_command
+                ),
             }
         }
     }
 
     pub(crate) async fn report(&mut self) -> Report {
-        match self.hear().await {
-            WorkerReport::Said(report) => report,
-            stuck @ WorkerReport::Stuck { .. } => panic!("{stuck:?}, after {}", self.last),
-            WorkerReport::Gone(end) => panic!("{end}, after {}", self.last),
+        match self.next_message().await {
+            WorkerReport::Message(report) => report,
+            stuck @ WorkerReport::Stuck { .. } => panic!("{stuck:?}, after {}", self.last_command),
+            WorkerReport::Exited(end) => panic!("{end}, after {}", self.last_command),
         }
     }
 
@@ -151,26 +156,26 @@ impl Talk {
         path: &Path,
         limits: &Limits,
     ) -> Result<Loaded, EngineError> {
-        self.begin_load(path, limits);
-        self.loaded(Vec::new()).await
+        self.start_load(path, limits);
+        self.load_result(Vec::new()).await
     }
 
-    pub(crate) fn begin_load(&mut self, path: &Path, limits: &Limits) {
-        self.begin_load_with(path, limits, None);
+    pub(crate) fn start_load(&mut self, path: &Path, limits: &Limits) {
+        self.start_load_with(path, limits, None);
     }
 
-    /// Loads, and takes up the conversation that may lie in the file `state`.
+    /// Loads and restores the KV cache from the file `state`, if it exists.
     pub(crate) async fn load_with(
         &mut self,
         path: &Path,
         limits: &Limits,
         state: &Path,
     ) -> Result<Loaded, EngineError> {
-        self.begin_load_with(path, limits, Some(state.to_owned()));
-        self.loaded(Vec::new()).await
+        self.start_load_with(path, limits, Some(state.to_owned()));
+        self.load_result(Vec::new()).await
     }
 
-    fn begin_load_with(&mut self, path: &Path, limits: &Limits, state: Option<PathBuf>) {
+    fn start_load_with(&mut self, path: &Path, limits: &Limits, state: Option<PathBuf>) {
         self.send(Command::Load {
             source: source(path),
             limits: limits.clone(),
@@ -178,8 +183,8 @@ impl Talk {
         });
     }
 
-    /// Hears a load out, of which `progress` was heard before.
-    pub(crate) async fn loaded(
+    /// Waits for the result of a load; `progress` has the progress so far.
+    pub(crate) async fn load_result(
         &mut self,
         mut progress: Vec<LoadProgress>,
     ) -> Result<Loaded, EngineError> {
@@ -205,24 +210,24 @@ impl Talk {
         }
     }
 
-    /// Loads a model that may end the process.
-    pub(crate) async fn load_or_die(
+    /// Loads a model that may crash the process.
+    pub(crate) async fn load_with_exit(
         &mut self,
         path: &Path,
         limits: &Limits,
     ) -> Result<Option<EngineError>, WorkerEnd> {
-        self.begin_load(path, limits);
+        self.start_load(path, limits);
         loop {
-            match self.hear().await {
-                WorkerReport::Gone(end) => return Err(end),
-                WorkerReport::Said(Report::LoadFailed { error }) => return Ok(Some(error)),
-                WorkerReport::Said(Report::Loaded { .. }) => return Ok(None),
-                WorkerReport::Said(_) | WorkerReport::Stuck { .. } => {}
+            match self.next_message().await {
+                WorkerReport::Exited(end) => return Err(end),
+                WorkerReport::Message(Report::LoadFailed { error }) => return Ok(Some(error)),
+                WorkerReport::Message(Report::Loaded { .. }) => return Ok(None),
+                WorkerReport::Message(_) | WorkerReport::Stuck { .. } => {}
             }
         }
     }
 
-    /// The next word of a load, which must be of its progress.
+    /// Returns the next report, which must be progress of a load.
     pub(crate) async fn load_progress(&mut self) -> LoadProgress {
         match self.report().await {
             Report::LoadProgress { progress } => progress,
@@ -230,71 +235,71 @@ impl Talk {
         }
     }
 
-    /// Asks, and hears the answer out.
-    pub(crate) async fn ask(&mut self, ask: &Ask) -> Answer {
-        self.begin(ask);
-        self.answer().await
+    /// Generates a complete response.
+    pub(crate) async fn generate(&mut self, request: &TestRequest) -> Response {
+        self.start_job(request);
+        self.response().await
     }
 
-    /// The text of an answer, which must end without an error.
-    pub(crate) async fn text(&mut self, ask: &Ask) -> String {
-        let answer = self.ask(ask).await;
-        answer.summary();
-        answer.everything()
+    /// Returns the text of a response, which must end without an error.
+    pub(crate) async fn text(&mut self, request: &TestRequest) -> String {
+        let response = self.generate(request).await;
+        response.summary();
+        response.full_text()
     }
 
-    /// Asks; [`Talk::until`] and [`Talk::answer`] hear what is said to it.
-    pub(crate) fn begin(&mut self, ask: &Ask) -> JobId {
-        let job = self.queue(ask);
-        self.running = Some((job, ask.0.clone()));
+    /// Starts a job, whose events [`TestProcess::until`] and [`TestProcess::response`] read.
+    pub(crate) fn start_job(&mut self, request: &TestRequest) -> JobId {
+        let job = self.queue_job(request);
+        self.running = Some((job, request.0.clone()));
         job
     }
 
-    /// Asks behind what is being answered.
-    pub(crate) fn queue(&mut self, ask: &Ask) -> JobId {
+    /// Queues a job behind the running one.
+    pub(crate) fn queue_job(&mut self, request: &TestRequest) -> JobId {
         self.n_jobs += 1;
         let job = JobId(self.n_jobs);
         self.send(Command::Generate {
             job,
-            request: Box::new(ask.0.clone()),
+            request: Box::new(request.0.clone()),
         });
         job
     }
 
-    /// Says that the answer to `job`, queued with `ask`, is heard next.
-    pub(crate) fn turn_to(&mut self, job: JobId, ask: &Ask) {
-        self.running = Some((job, ask.0.clone()));
+    /// Makes `job`, which was queued with `request`, the one whose response is read next.
+    pub(crate) fn expect_job(&mut self, job: JobId, request: &TestRequest) {
+        self.running = Some((job, request.0.clone()));
     }
 
-    /// Hears the running answer up to the first event that `is_it`.
-    pub(crate) async fn until(&mut self, is_it: impl Fn(&TokenEvent) -> bool) {
+    /// Reads the running response up to the first event that matches.
+    pub(crate) async fn until(&mut self, predicate: impl Fn(&TokenEvent) -> bool) {
         loop {
             match self.report().await {
                 Report::Event { event, .. } => {
-                    let found = is_it(&event);
-                    self.heard.push(event);
-                    if found {
+                    let is_match = predicate(&event);
+                    self.events.push(event);
+                    if is_match {
                         return;
                     }
                 }
-                other => panic!("{other:?} after {:?}", self.heard),
+                other => panic!("{other:?} after {:?}", self.events),
             }
         }
     }
 
-    /// Hears the running answer out.
-    pub(crate) async fn answer(&mut self) -> Answer {
-        let (running, request) = self.running.take().expect("something was asked");
+    /// Reads the running response to its end.
+    pub(crate) async fn response(&mut self) -> Response {
+        let (running, request) = self.running.take().expect("a job is running");
         loop {
             match self.report().await {
                 Report::Event { job, event } => {
                     assert_eq!(job, running);
-                    self.heard.push(event);
+                    self.events.push(event);
                 }
                 Report::JobEnded { job, result } => {
                     assert_eq!(job, running);
-                    let heard = std::mem::take(&mut self.heard);
-                    return Answer::checked(&request, heard, result);
+                    let events = std::mem::take(&mut self.events);
+                    return Response::checked(&request, events, result);
                 }
                 other => panic!("{other:?}"),
             }
@@ -307,11 +312,11 @@ impl Talk {
 
     pub(crate) async fn trim(&mut self, trim: Trim) -> (u64, MemoryUse) {
         self.send(Command::Trim { trim });
-        self.trimmed().await
+        self.trim_result().await
     }
 
-    /// Hears a trim that was sent before.
-    pub(crate) async fn trimmed(&mut self) -> (u64, MemoryUse) {
+    /// Waits for the result of a trim that was sent before.
+    pub(crate) async fn trim_result(&mut self) -> (u64, MemoryUse) {
         match self.report().await {
             Report::Trimmed { bytes, memory } => (bytes, memory),
             other => panic!("{other:?}"),
@@ -322,7 +327,7 @@ impl Talk {
         self.unload_to(None).await
     }
 
-    /// Unloads, and keeps the conversation in the file `state`.
+    /// Unloads and saves the KV cache to the file `state`.
     pub(crate) async fn unload_to(&mut self, state: Option<&Path>) -> Option<UnloadFootprint> {
         self.send(Command::Unload {
             state: state.map(Path::to_owned),
@@ -333,27 +338,28 @@ impl Talk {
         }
     }
 
-    /// Lets go of the process, which must leave as told.
-    pub(crate) async fn leave(mut self) {
-        // What is sent to nobody is lost, and the sender is dropped.
+    /// Asks the process to exit, which it must do.
+    pub(crate) async fn shut_down(mut self) {
+        // Replacing the sender drops it.
         self.worker.commands = mpsc::unbounded_channel().0;
-        let end = self.hear().await;
-        assert_eq!(end, WorkerReport::Gone(WorkerEnd::AsTold));
+        let end = self.next_message().await;
+        assert_eq!(end, WorkerReport::Exited(WorkerEnd::Requested));
         assert_eq!(self.worker.reports.recv().await, None);
     }
 
-    /// Hears the running answer and the process's end, which must be told once; the text so far.
+    /// Reads the running response to the end of the process, which must be reported once. Returns
+    /// the end and the text so far.
     pub(crate) async fn end(&mut self) -> (WorkerEnd, String) {
         let mut text = String::new();
         loop {
-            match self.hear().await {
-                WorkerReport::Said(Report::Event {
+            match self.next_message().await {
+                WorkerReport::Message(Report::Event {
                     event: TokenEvent::Text { text: piece, .. },
                     ..
                 }) => text.push_str(&piece),
-                WorkerReport::Said(_) | WorkerReport::Stuck { .. } => {}
-                WorkerReport::Gone(end) => {
-                    let more = timeout(SILENCE, self.worker.reports.recv()).await;
+                WorkerReport::Message(_) | WorkerReport::Stuck { .. } => {}
+                WorkerReport::Exited(end) => {
+                    let more = timeout(REPORT_TIMEOUT, self.worker.reports.recv()).await;
                     assert_eq!(more.expect("the reports end"), None);
                     return (end, text);
                 }

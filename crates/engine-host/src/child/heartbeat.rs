@@ -1,16 +1,16 @@
-//! How long the engine's thread has been silent, for the parent's watchdog.
+//! The heartbeat of the engine thread, for the watchdog of the parent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// When the engine's thread last gave a sign of life.
-pub(super) struct Pulse {
+/// The time of the last heartbeat.
+pub(super) struct Heartbeat {
     start: Instant,
-    /// Milliseconds from `start` to the last sign, plus one; 0 while there is nothing to do.
+    /// Milliseconds from `start` to the last heartbeat, plus one; 0 while the thread is idle.
     last: AtomicU64,
 }
 
-impl Pulse {
+impl Heartbeat {
     pub(super) fn new() -> Self {
         Self {
             start: Instant::now(),
@@ -18,17 +18,17 @@ impl Pulse {
         }
     }
 
-    /// The engine's thread took something up, or reported.
+    /// Records that the engine thread took a task or made a report.
     pub(super) fn beat(&self) {
         self.last.store(self.now() + 1, Ordering::Relaxed);
     }
 
-    /// The engine's thread has nothing to do.
-    pub(super) fn rest(&self) {
+    /// Records that the engine thread has nothing to do.
+    pub(super) fn idle(&self) {
         self.last.store(0, Ordering::Relaxed);
     }
 
-    /// Seconds since the last sign; 0 at rest.
+    /// Returns the seconds since the last heartbeat; 0 while the thread is idle.
     pub(super) fn silent_seconds(&self) -> f64 {
         match self.last.load(Ordering::Relaxed) {
             0 => 0.0,

@@ -1,17 +1,17 @@
-//! Asks, built up word by word. They are greedy unless a case says otherwise.
+//! A builder of requests, which are greedy by default.
 
 use transom_engine::{
-    ChatPrompt, GenerationParams, Message, Prompt, Role, SamplingParams, Tokenizer, Truncation,
+    ChatPrompt, Fit, GenerationParams, Message, Prompt, Role, SamplingParams, Tokenizer,
 };
 use transom_engine_host::wire::Request;
 
 use crate::subject::Subject;
 
-/// A request in the making.
+/// A request that is being built.
 #[derive(Clone)]
-pub(crate) struct Ask(pub(crate) Request);
+pub(crate) struct TestRequest(pub(crate) Request);
 
-impl Ask {
+impl TestRequest {
     fn new(prompt: Prompt) -> Self {
         let params = GenerationParams {
             sampling: SamplingParams {
@@ -40,7 +40,7 @@ impl Ask {
         Self::new(Prompt::Chat(chat(turns)))
     }
 
-    /// A user's first message.
+    /// Creates a request with one user message.
     pub(crate) fn user(text: &str) -> Self {
         Self::chat(&[(Role::User, text)])
     }
@@ -58,7 +58,7 @@ impl Ask {
         self.params(|params| params.max_tokens = Some(n_tokens))
     }
 
-    /// Goes on until the context is full.
+    /// Removes the token limit and ignores the end of text.
     pub(crate) fn endless(self) -> Self {
         self.params(|params| {
             params.max_tokens = None;
@@ -78,17 +78,17 @@ impl Ask {
         self.params(|params| params.stop = stop.iter().map(|text| (*text).to_owned()).collect())
     }
 
-    pub(crate) fn fit(mut self, fit: Truncation) -> Self {
+    pub(crate) fn fit(mut self, fit: Fit) -> Self {
         self.0.fit = fit;
         self
     }
 
-    /// Makes the model say exactly `tokens`, whatever its weights: each is biased above the next,
-    /// and the penalty takes the bias of a token away once it was said. So they must differ from
-    /// each other, and from the prompt's.
-    pub(crate) fn saying(self, tokens: &[u32]) -> Self {
+    /// Forces the model to generate exactly `tokens`, whatever its weights: each token has a higher
+    /// bias than the next, and the repetition penalty removes the bias of a token after it was
+    /// generated. So the tokens must differ from each other and from those of the prompt.
+    pub(crate) fn forcing(self, tokens: &[u32]) -> Self {
         for (index, token) in tokens.iter().enumerate() {
-            assert!(!tokens[..index].contains(token), "{token} is said twice");
+            assert!(!tokens[..index].contains(token), "{token} is there twice");
         }
         let bias = (1..=tokens.len()).rev().map(|rank| 1000.0 * rank as f32);
         let bias = tokens.iter().copied().zip(bias).collect();
@@ -108,25 +108,25 @@ pub(crate) fn chat(turns: &[(Role, &str)]) -> ChatPrompt {
     }
 }
 
-/// The tokenizer of the tiny model, which has a token for each byte and a few special ones.
+/// Returns the tokenizer of the tiny model, which has one token per byte and a few special tokens.
 pub(crate) fn tiny_tokenizer(subject: &Subject) -> Tokenizer {
     Tokenizer::from_folder(&subject.tiny_folder).unwrap()
 }
 
-/// The tiny model's tokens of `text`, markers such as `<think>` as one token.
+/// Returns the tokens of `text` for the tiny model, with markers such as `<think>` as one token.
 pub(crate) fn tiny_tokens(subject: &Subject, text: &str) -> Vec<u32> {
     tiny_tokenizer(subject).encode(text, false).unwrap()
 }
 
-/// The tokens of a conversation as the tiny model's template renders it, in which special tokens are
-/// text if they are part of what was said.
+/// Returns the tokens of a conversation as the template of the tiny model renders it. Special
+/// tokens in messages are plain text.
 pub(crate) fn tiny_chat_tokens(subject: &Subject, turns: &[(Role, &str)]) -> Vec<u32> {
     let tokenizer = tiny_tokenizer(subject);
     let encode = |text: &str| tokenizer.encode(text, false).unwrap();
     let mut tokens = Vec::new();
     for (role, content) in turns {
         tokens.extend(encode(&format!("<|im_start|>{}\n", role.as_str())));
-        // Each byte has its token, so a text can be cut anywhere.
+        // Each byte is a token, so text can be split anywhere.
         let parts: Vec<Vec<u32>> = content.split("<|").map(encode).collect();
         let cut = [encode("<"), encode("|")].concat();
         tokens.extend(parts.join(&cut[..]));
@@ -136,7 +136,7 @@ pub(crate) fn tiny_chat_tokens(subject: &Subject, turns: &[(Role, &str)]) -> Vec
     tokens
 }
 
-/// How many tokens two prompts begin with alike.
+/// Returns the number of tokens at the start that two prompts share.
 pub(crate) fn n_shared(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

@@ -1,7 +1,7 @@
-//! The models that the suite loads, and damaged ones that it must not be able to load.
+//! The models that the suite loads.
 //!
-//! Rule: what several cases share is written once, under a name that appears only when the file is
-//! whole; what a case spoils is its own.
+//! Rule: models for several cases are written once and get their name only when they are complete.
+//! A case changes only its own copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use transom_catalog::LayerKind;
 use transom_catalog::convert::{Quantization, convert};
 use transom_catalog::test_support::TinyModel;
 
-/// Tokens of context that the tiny model is said to have been made for.
+/// The context length in the configuration of the tiny model.
 const TINY_CONTEXT_LENGTH: usize = 4096;
 
-/// Models that are made once.
+/// Models that are created once per run.
 pub(crate) struct Models {
     pub(crate) tiny_folder: PathBuf,
     pub(crate) tiny_gguf: PathBuf,
@@ -28,8 +28,8 @@ fn root() -> PathBuf {
     package.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Where files lie that all cases share.
-fn shared() -> PathBuf {
+/// Returns the folder of files that all cases share.
+fn shared_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance")
 }
 
@@ -37,12 +37,12 @@ pub(crate) fn starter_folder() -> PathBuf {
     root().join("assets/starter")
 }
 
-pub(crate) fn models() -> &'static Models {
+pub(crate) fn shared_models() -> &'static Models {
     static MODELS: OnceLock<Models> = OnceLock::new();
     MODELS.get_or_init(|| {
-        let tiny_folder = once("tiny", assemble_tiny);
+        let tiny_folder = create_shared("tiny", assemble_tiny);
         let gguf = |name, folder: &Path, packing| {
-            once(name, |to| {
+            create_shared(name, |to| {
                 convert(folder, to, packing, &mut |_, _| {}).unwrap()
             })
         };
@@ -55,19 +55,20 @@ pub(crate) fn models() -> &'static Models {
     })
 }
 
-/// What `make` writes to a path that it is given, under the name `name`; made anew in each run.
-fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
-    let shared = shared();
-    fs::create_dir_all(&shared).unwrap();
-    let draft = tempfile::tempdir_in(&shared).unwrap();
-    make(&draft.path().join(name));
-    let path = shared.join(name);
-    let _ = fs::rename(&path, draft.path().join("old"));
-    fs::rename(draft.path().join(name), &path).unwrap();
+/// Creates the shared file or folder `name` with `make`, replacing that of an earlier run, and
+/// returns its path.
+fn create_shared(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
+    let folder = shared_folder();
+    fs::create_dir_all(&folder).unwrap();
+    let temporary = tempfile::tempdir_in(&folder).unwrap();
+    make(&temporary.path().join(name));
+    let path = folder.join(name);
+    let _ = fs::rename(&path, temporary.path().join("old"));
+    fs::rename(temporary.path().join(name), &path).unwrap();
     path
 }
 
-/// A committed model with random weights, and the tokenizer and template that all of them share.
+/// Assembles a committed model with random weights, with the shared tokenizer and template.
 fn assemble(name: &str, to: &Path) {
     let fixtures = root().join("crates/engine-mlx/tests/fixtures");
     fs::create_dir(to).unwrap();
@@ -77,7 +78,7 @@ fn assemble(name: &str, to: &Path) {
     fs::remove_file(to.join("golden.safetensors")).unwrap();
 }
 
-/// The folder of the tiny model, with more context than it was committed with.
+/// Assembles the folder of the tiny model, with a longer context than the committed one.
 fn assemble_tiny(to: &Path) {
     assemble("qwen3-bf16", to);
     change_json(&to.join("config.json"), |config| {
@@ -94,11 +95,11 @@ fn copy_files(from: &Path, to: &Path) {
     }
 }
 
-/// A copy of the tiny model's folder, in `folder`.
+/// Copies the folder of the tiny model to `folder`.
 pub(crate) fn copy_of_tiny(folder: &Path, name: &str) -> PathBuf {
     let copy = folder.join(name);
     fs::create_dir(&copy).unwrap();
-    copy_files(&models().tiny_folder, &copy);
+    copy_files(&shared_models().tiny_folder, &copy);
     copy
 }
 
@@ -125,7 +126,7 @@ pub(crate) fn family_folders(folder: &Path) -> Vec<PathBuf> {
     assembled.to_vec()
 }
 
-/// For MLX, also those that cannot be converted: with windows, experts, states and tables.
+/// Creates folders of all families for MLX, also of those that cannot be converted.
 pub(crate) fn every_family_folder(folder: &Path) -> Vec<PathBuf> {
     const FAMILIES: [&str; 11] = [
         "gemma3-",
@@ -143,8 +144,8 @@ pub(crate) fn every_family_folder(folder: &Path) -> Vec<PathBuf> {
     let fixtures = root().join("crates/engine-mlx/tests/fixtures/models");
     let names = fs::read_dir(&fixtures).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let is_wanted = |name: &String| FAMILIES.iter().any(|family| name.starts_with(family));
-    let mut names: Vec<String> = names.filter(is_wanted).collect();
+    let is_in_families = |name: &String| FAMILIES.iter().any(|family| name.starts_with(family));
+    let mut names: Vec<String> = names.filter(is_in_families).collect();
     names.sort();
     let assembled = names.iter().map(|name| {
         let to = folder.join(name);
@@ -157,35 +158,36 @@ pub(crate) fn every_family_folder(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Tokens at the end of a shared prefix that this model reads again: a recurrent state goes back only
-/// to a pinned place, which lies before the opening of the answer.
+/// Returns the tokens at the end of a shared prefix that this model computes again. A recurrent
+/// state can only be rewound to a pin, which is before the opening of the response.
 pub(crate) fn reread_tokens(model: &Path) -> usize {
     let facts = transom_catalog::inspect(model).unwrap();
     let has_states = facts.layers.contains(&LayerKind::Linear);
     if has_states { 8 } else { 0 }
 }
 
-/// Those that are converted, and one with a sliding window, which no folder here has.
+/// Creates GGUF files of the convertible families, and one with a sliding window, which no folder
+/// has.
 pub(crate) fn family_ggufs(folder: &Path) -> Vec<PathBuf> {
     let folders = family_folders(folder);
-    let mut models: Vec<PathBuf> = folders.iter().map(|from| as_gguf(from, from)).collect();
+    let mut ggufs: Vec<PathBuf> = folders.iter().map(|from| as_gguf(from, from)).collect();
     let windowed = TinyModel {
         architecture: "gemma3",
         context_length: 512,
         quantization: Quantization::F32,
         ..TinyModel::default()
     };
-    models.push(folder.join("gemma3.gguf"));
-    windowed.write(models.last().unwrap());
-    models
+    ggufs.push(folder.join("gemma3.gguf"));
+    windowed.write(ggufs.last().unwrap());
+    ggufs
 }
 
-/// A folder is the model already.
+/// Returns the folder, which is the model already.
 pub(crate) fn as_folder(folder: &Path, _: &Path) -> PathBuf {
     folder.to_owned()
 }
 
-/// The folder's model as one GGUF file of the path's name.
+/// Converts the folder to a GGUF file with the name of the path.
 pub(crate) fn as_gguf(folder: &Path, to: &Path) -> PathBuf {
     let to = to.with_extension("gguf");
     convert(folder, &to, Quantization::F32, &mut |_, _| {}).unwrap();

@@ -1,17 +1,17 @@
-//! One answer, held against the contract of events and figures.
+//! A response, which is checked against the contract of events and statistics.
 
 use transom_engine::{EngineError, FinishReason, Section, Stats, TokenEvent};
 use transom_engine_host::wire::{JobSummary, Request};
 
-/// What was said to one ask.
+/// The events and the result of a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) started: Option<Started>,
-    /// Prompt tokens done, as prefill reported them.
+    /// Prompt tokens done, from each report of prefill progress.
     pub(crate) prefill: Vec<usize>,
-    /// Texts as they came.
+    /// The texts in order.
     pub(crate) pieces: Vec<(Section, String)>,
-    /// Tokens that the last of them told of.
+    /// The token count of the last text.
     generated_tokens: usize,
     pub(crate) result: Result<JobSummary, EngineError>,
 }
@@ -23,50 +23,50 @@ pub(crate) struct Started {
     pub(crate) dropped_messages: usize,
 }
 
-impl Answer {
-    /// Takes the events of a job in, in the order `Started`, `Prefill`*, `Text`*, and checks all
-    /// that the contract says of them.
+impl Response {
+    /// Creates a response from the events of a job and checks all that the contract says of them.
+    /// Their order is `Started`, `Prefill`*, `Text`*.
     pub(crate) fn checked(
         request: &Request,
         events: Vec<TokenEvent>,
         result: Result<JobSummary, EngineError>,
     ) -> Self {
-        let mut answer = Self {
+        let mut response = Self {
             started: None,
             prefill: Vec::new(),
             pieces: Vec::new(),
             generated_tokens: 0,
             result,
         };
-        let was = format!("{events:?}");
+        let log = format!("{events:?}");
         for event in events {
-            answer.take(event, &was);
+            response.add_event(event, &log);
         }
-        match &answer.result {
-            Ok(summary) => answer.check_end(request, summary),
+        match &response.result {
+            Ok(summary) => response.check_end(request, summary),
             Err(
                 EngineError::InvalidParameter { .. }
                 | EngineError::EmptyPrompt
                 | EngineError::PromptTooLong { .. }
                 | EngineError::Template { .. },
             ) => assert!(
-                answer.started.is_none(),
-                "work began before it was refused: {was}"
+                response.started.is_none(),
+                "work began before the request was refused: {log}"
             ),
             Err(_) => {}
         }
-        answer
+        response
     }
 
-    fn take(&mut self, event: TokenEvent, was: &str) {
+    fn add_event(&mut self, event: TokenEvent, log: &str) {
         match event {
             TokenEvent::Started {
                 prompt_tokens,
                 cached_tokens,
                 dropped_messages,
             } => {
-                assert!(self.started.is_none(), "it started twice: {was}");
-                assert!(cached_tokens < prompt_tokens, "nothing to prefill: {was}");
+                assert!(self.started.is_none(), "it started twice: {log}");
+                assert!(cached_tokens < prompt_tokens, "nothing to prefill: {log}");
                 self.started = Some(Started {
                     prompt_tokens,
                     cached_tokens,
@@ -75,13 +75,13 @@ impl Answer {
             }
             TokenEvent::Prefill { done, total } => {
                 let started = self.started.expect("a start comes before prefill");
-                assert!(self.pieces.is_empty(), "prefill after text: {was}");
+                assert!(self.pieces.is_empty(), "prefill after text: {log}");
                 let before = self.prefill.last().copied();
                 assert!(
                     done > before.unwrap_or(started.cached_tokens),
-                    "prefill stands still: {was}"
+                    "no prefill progress: {log}"
                 );
-                assert!(done <= total && total == started.prompt_tokens, "{was}");
+                assert!(done <= total && total == started.prompt_tokens, "{log}");
                 self.prefill.push(done);
             }
             TokenEvent::Text {
@@ -89,20 +89,20 @@ impl Answer {
                 text,
                 generated_tokens,
             } => {
-                assert!(self.started.is_some(), "text before the start: {was}");
-                assert!(!text.is_empty(), "an empty text: {was}");
+                assert!(self.started.is_some(), "text before the start: {log}");
+                assert!(!text.is_empty(), "an empty text: {log}");
                 let is_back = section == Section::Reasoning
                     && matches!(self.pieces.last(), Some((Section::Answer, _)));
-                assert!(!is_back, "reasoning after the answer: {was}");
-                assert!(generated_tokens > 0, "text of no token: {was}");
+                assert!(!is_back, "reasoning after the answer: {log}");
+                assert!(generated_tokens > 0, "text without a token: {log}");
                 assert!(
                     generated_tokens >= self.generated_tokens,
-                    "the count of tokens went back: {was}"
+                    "the count of tokens went back: {log}"
                 );
                 self.generated_tokens = generated_tokens;
                 self.pieces.push((section, text));
             }
-            TokenEvent::Finished { .. } => panic!("the end is told by the summary: {was}"),
+            TokenEvent::Finished { .. } => panic!("only the summary may report the end: {log}"),
         }
     }
 
@@ -111,7 +111,11 @@ impl Answer {
         let is_stopped = matches!(summary.reason, FinishReason::Canceled | FinishReason::Shed);
         let Some(started) = self.started else {
             assert!(is_stopped, "no start, yet {:?}", summary.reason);
-            assert_eq!(stats, Stats::default(), "figures of a job that never began");
+            assert_eq!(
+                stats,
+                Stats::default(),
+                "statistics of a job that never started"
+            );
             return;
         };
         assert_eq!(stats.prompt_tokens, started.prompt_tokens);
@@ -120,17 +124,27 @@ impl Answer {
         assert!(stats.accepted_tokens <= stats.drafted_tokens, "{stats:?}");
         assert!(stats.accepted_tokens <= stats.generated_tokens, "{stats:?}");
         if !request.params.speculate {
-            assert_eq!(stats.drafted_tokens, 0, "it guessed though told not to");
+            assert_eq!(
+                stats.drafted_tokens, 0,
+                "speculative decoding although it is off"
+            );
         }
         if !request.params.shift_context {
-            assert_eq!(stats.shifted_tokens, 0, "it forgot though told not to");
+            assert_eq!(
+                stats.shifted_tokens, 0,
+                "a context shift although it is off"
+            );
         }
         if let Some(max_tokens) = request.params.max_tokens {
             assert!(stats.generated_tokens <= max_tokens, "{stats:?}");
         }
         if !is_stopped {
             let last = self.prefill.last();
-            assert_eq!(last, Some(&started.prompt_tokens), "prefill's last word");
+            assert_eq!(
+                last,
+                Some(&started.prompt_tokens),
+                "the last prefill progress"
+            );
         }
         if stats.generated_tokens > 0 {
             assert!(stats.prefill_time <= stats.time_to_first_token, "{stats:?}");
@@ -138,11 +152,11 @@ impl Answer {
         assert!(stats.peak_memory_bytes > 0);
         assert!(
             stats.peak_memory_bytes <= summary.memory.peak_bytes,
-            "an answer above the peak since the load: {summary:?}"
+            "a peak above the peak since the load: {summary:?}"
         );
     }
 
-    /// How it ended; it must not have failed.
+    /// Returns the summary. Panics if the request failed.
     pub(crate) fn summary(&self) -> JobSummary {
         match &self.result {
             Ok(summary) => *summary,
@@ -150,11 +164,11 @@ impl Answer {
         }
     }
 
-    /// How it failed; it must have.
+    /// Returns the error. Panics if the request did not fail.
     pub(crate) fn error(&self) -> &EngineError {
         match &self.result {
             Err(error) => error,
-            Ok(summary) => panic!("answered {:?}: {summary:?}", self.everything()),
+            Ok(summary) => panic!("generated {:?}: {summary:?}", self.full_text()),
         }
     }
 
@@ -166,24 +180,27 @@ impl Answer {
         self.summary().stats
     }
 
-    /// The start, which must have come.
+    /// Returns the start event. Panics if there was none.
     pub(crate) fn started(&self) -> Started {
         self.started.expect("it started")
     }
 
-    /// The text of one section.
-    pub(crate) fn section(&self, wanted: Section) -> String {
-        let pieces = self.pieces.iter().filter(|(section, _)| *section == wanted);
+    /// Returns the text of a section.
+    pub(crate) fn section(&self, requested: Section) -> String {
+        let pieces = self
+            .pieces
+            .iter()
+            .filter(|(section, _)| *section == requested);
         pieces.map(|(_, text)| text.as_str()).collect()
     }
 
-    /// The text of the answer proper.
+    /// Returns the text of the answer, without reasoning.
     pub(crate) fn text(&self) -> String {
         self.section(Section::Answer)
     }
 
-    /// Reasoning and answer, told apart.
-    pub(crate) fn everything(&self) -> String {
+    /// Returns reasoning in brackets, followed by the answer.
+    pub(crate) fn full_text(&self) -> String {
         let reasoning = self.section(Section::Reasoning);
         match reasoning.is_empty() {
             true => self.text(),

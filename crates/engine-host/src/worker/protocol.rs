@@ -1,0 +1,138 @@
+//! The state of the protocol with one child: which responses are awaited, and whether a report is
+//! one of them.
+//!
+//! Rule: each command gets one response, in order. Any other report means that the child is broken,
+//! and none of its reports can be trusted.
+
+use std::collections::VecDeque;
+
+use transom_engine::TokenEvent;
+
+use crate::wire::{Command, JobId, PROTOCOL, Report};
+use crate::worker::watchdog::Awaited;
+
+/// A command without a response so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    Measure,
+    Load,
+    Generate(JobId),
+    Trim,
+    Unload,
+}
+
+/// A report, by the part of the parent that handles it.
+#[derive(Debug, PartialEq)]
+pub(super) enum Received {
+    /// For the owner of the worker.
+    Report(Report),
+    /// For the watchdog: seconds since the last heartbeat of the engine thread.
+    Pong(f64),
+    /// The child has started.
+    Hello,
+}
+
+/// The state of the protocol with one child.
+#[derive(Debug, Default)]
+pub(super) struct ProtocolState {
+    has_hello: bool,
+    pending: VecDeque<Pending>,
+}
+
+impl ProtocolState {
+    /// Records a command that was sent.
+    pub(super) fn sent(&mut self, command: &Command) {
+        self.pending.extend(match command {
+            Command::Measure { .. } => Some(Pending::Measure),
+            Command::Load { .. } => Some(Pending::Load),
+            Command::Generate { job, .. } => Some(Pending::Generate(*job)),
+            Command::Trim { .. } => Some(Pending::Trim),
+            Command::Unload { .. } => Some(Pending::Unload),
+            Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => None,
+        });
+    }
+
+    /// Returns what the child must send next.
+    pub(super) fn awaited(&self) -> Awaited {
+        match (self.has_hello, self.pending.is_empty()) {
+            (false, _) => Awaited::Hello,
+            (true, true) => Awaited::Nothing,
+            (true, false) => Awaited::Response,
+        }
+    }
+
+    /// Records a report.
+    ///
+    /// # Errors
+    /// The reason why the report is not expected.
+    pub(super) fn receive(&mut self, report: Report) -> Result<Received, String> {
+        if let Report::Hello { protocol } = report {
+            return self.receive_hello(protocol).map(|()| Received::Hello);
+        }
+        if !self.has_hello {
+            return Err("its first message was not a hello".to_owned());
+        }
+        let next = self.pending.front().copied();
+        let is_last = match (&report, next) {
+            (Report::Pong { silent_seconds, .. }, _) => return Ok(Received::Pong(*silent_seconds)),
+            (Report::Broken { .. } | Report::Footprint { .. } | Report::MemoryNotice, _) => false,
+            (Report::LoadProgress { .. }, Some(Pending::Load)) => false,
+            (Report::Event { job, event }, Some(Pending::Generate(pending)))
+                if *job == pending && !matches!(event, TokenEvent::Finished { .. }) =>
+            {
+                false
+            }
+            (Report::Measured { .. }, Some(Pending::Measure))
+            | (Report::Loaded { .. } | Report::LoadFailed { .. }, Some(Pending::Load))
+            | (Report::Trimmed { .. }, Some(Pending::Trim))
+            | (Report::Unloaded { .. }, Some(Pending::Unload)) => true,
+            (Report::JobEnded { job, .. }, Some(Pending::Generate(pending))) if *job == pending => {
+                true
+            }
+            _ => return Err(unexpected(&report, next)),
+        };
+        if is_last {
+            self.pending.pop_front();
+        }
+        Ok(Received::Report(report))
+    }
+
+    fn receive_hello(&mut self, protocol: u32) -> Result<(), String> {
+        if self.has_hello {
+            return Err("it sent a second hello".to_owned());
+        }
+        if protocol != PROTOCOL {
+            return Err(format!(
+                "it uses version {protocol} of the protocol and this program version {PROTOCOL}; \
+                 the program was replaced while it was running, so restart it"
+            ));
+        }
+        self.has_hello = true;
+        Ok(())
+    }
+}
+
+fn unexpected(report: &Report, next: Option<Pending>) -> String {
+    let kind = match report {
+        Report::Hello { .. } => "a hello",
+        Report::Measured { .. } => "a memory need",
+        Report::LoadProgress { .. } => "a load's progress",
+        Report::Loaded { .. } => "the end of a load",
+        Report::LoadFailed { .. } => "the failure of a load",
+        Report::Event { .. } => "a job's event",
+        Report::JobEnded { .. } => "a job's end",
+        Report::Trimmed { .. } => "a trim's result",
+        Report::Unloaded { .. } => "the end of an unload",
+        Report::Broken { .. } => "a broken model",
+        Report::Footprint { .. } => "its footprint",
+        Report::MemoryNotice => "memory pressure",
+        Report::Pong { .. } => "a pong",
+    };
+    match next {
+        Some(next) => format!("it reported {kind} in response to {next:?}"),
+        None => format!("it reported {kind} without a command"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

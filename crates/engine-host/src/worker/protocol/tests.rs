@@ -1,0 +1,72 @@
+use transom_engine::{EngineError, MemoryUse, Trim};
+
+use super::*;
+
+fn after_hello() -> ProtocolState {
+    let mut state = ProtocolState::default();
+    let hello = Report::Hello { protocol: PROTOCOL };
+    assert_eq!(state.receive(hello), Ok(Received::Hello));
+    state
+}
+
+fn trimmed() -> Report {
+    Report::Trimmed {
+        bytes: 1,
+        memory: MemoryUse::default(),
+    }
+}
+
+const TRIM: Command = Command::Trim {
+    trim: Trim::Everything,
+};
+
+const UNLOAD: Command = Command::Unload { state: None };
+
+#[test]
+fn a_hello_is_awaited_first_and_then_only_responses_to_commands() {
+    let mut state = ProtocolState::default();
+    assert_eq!(state.awaited(), Awaited::Hello);
+    let mut started = after_hello();
+    assert_eq!(started.awaited(), Awaited::Nothing);
+    started.sent(&TRIM);
+    started.sent(&UNLOAD);
+    assert_eq!(started.awaited(), Awaited::Response);
+    assert!(started.receive(trimmed()).is_ok());
+    assert_eq!(started.awaited(), Awaited::Response);
+    let unloaded = Report::Unloaded { footprint: None };
+    assert!(started.receive(unloaded).is_ok());
+    assert_eq!(started.awaited(), Awaited::Nothing);
+    assert!(state.receive(trimmed()).is_err());
+}
+
+#[test]
+fn another_protocol_version_means_that_the_program_was_replaced() {
+    let mut state = ProtocolState::default();
+    let hello = Report::Hello {
+        protocol: PROTOCOL + 1,
+    };
+    let reason = state.receive(hello).unwrap_err();
+    assert!(reason.contains("replaced"), "{reason}");
+    assert!(reason.contains("restart"), "{reason}");
+}
+
+#[test]
+fn a_report_without_its_command_is_an_error() {
+    assert!(after_hello().receive(trimmed()).is_err());
+    let mut state = after_hello();
+    state.sent(&UNLOAD);
+    assert!(state.receive(trimmed()).is_err());
+}
+
+#[test]
+fn the_end_of_another_job_is_an_error() {
+    let ended = |job| Report::JobEnded {
+        job: JobId(job),
+        result: Err(EngineError::EmptyPrompt),
+    };
+    let mut state = after_hello();
+    state.pending.push_back(Pending::Generate(JobId(1)));
+    assert!(state.receive(ended(2)).is_err());
+    assert!(state.receive(ended(1)).is_ok());
+    assert!(state.receive(ended(1)).is_err());
+}

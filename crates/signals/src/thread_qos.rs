@@ -1,0 +1,68 @@
+//! The quality of service of threads.
+
+/// A quality-of-service class, as on Apple systems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadQos {
+    /// A person waits for the result, as of inference.
+    UserInitiated,
+    /// Background work.
+    Utility,
+}
+
+/// Sets the quality of service of the calling thread. Never fails; on other systems it has no
+/// effect.
+pub fn set_thread_qos(qos: ThreadQos) {
+    platform(qos);
+}
+
+#[cfg(target_os = "macos")]
+use crate::mac::set_thread_qos as platform;
+
+/// Sets the nice value of the thread, which on Linux belongs to the thread and not to the process.
+#[cfg(target_os = "linux")]
+fn platform(qos: ThreadQos) {
+    use rustix::process::{getpriority_process, setpriority_process};
+
+    /// Added to the current nice value, because the whole process may have one already.
+    const STEP: i32 = 5;
+    /// The highest nice value.
+    const MOST: i32 = 19;
+    match qos {
+        // Unchanged, because raising the priority needs privileges.
+        ThreadQos::UserInitiated => {}
+        ThreadQos::Utility => {
+            let thread = Some(rustix::thread::gettid());
+            let lowered = getpriority_process(thread)
+                .and_then(|before| setpriority_process(thread, (before + STEP).min(MOST)));
+            if let Err(error) = lowered {
+                tracing::debug!(%error, "the thread keeps its priority");
+            }
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn platform(_: ThreadQos) {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::process::getpriority_process;
+
+    use super::*;
+
+    #[test]
+    fn only_the_priority_of_the_calling_thread_changes() {
+        let niceness = || getpriority_process(Some(rustix::thread::gettid())).unwrap();
+        let before = niceness();
+        let (unchanged, lowered) = std::thread::spawn(move || {
+            set_thread_qos(ThreadQos::UserInitiated);
+            let unchanged = niceness();
+            set_thread_qos(ThreadQos::Utility);
+            (unchanged, niceness())
+        })
+        .join()
+        .unwrap();
+        assert_eq!((unchanged, niceness()), (before, before));
+        assert!(lowered > before || before == 19, "{lowered}");
+    }
+}
