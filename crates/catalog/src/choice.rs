@@ -11,7 +11,7 @@ mod tests;
 
 use crate::entries::{Entry, Variant, bits_of};
 use crate::estimate::{
-    AvailableMemory, Estimate, EstimateRequest, EstimatedFit, LEAST_CONTEXT, Machine, estimate,
+    AvailableMemory, Estimate, EstimateRequest, EstimatedFit, MIN_CONTEXT, Machine, estimate,
 };
 use crate::facts::{Format, ModelFacts};
 
@@ -174,7 +174,7 @@ impl Headroom {
         match verdict {
             EstimatedFit::Fits => Self::Comfortable,
             EstimatedFit::FitsWithContext { context_length }
-                if context_length >= 2 * LEAST_CONTEXT =>
+                if context_length >= 2 * MIN_CONTEXT =>
             {
                 Self::Comfortable
             }

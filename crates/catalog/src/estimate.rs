@@ -16,7 +16,7 @@ use transom_fit::KvCacheChoice;
 pub use bandwidth::{Bandwidth, BandwidthBasis};
 pub use machine::Machine;
 pub use speed::Speed;
-pub use transom_fit::{Budget, DEFAULT_CONTEXT, LEAST_CONTEXT};
+pub use transom_fit::{Budget, DEFAULT_CONTEXT, MIN_CONTEXT};
 
 use crate::facts::ModelFacts;
 use crate::fit;
@@ -113,7 +113,7 @@ pub enum EstimatedFit {
     Fits,
     /// It fits with this context length, which is shorter than the requested one.
     FitsWithContext {
-        /// Tokens, at least [`LEAST_CONTEXT`].
+        /// Tokens, at least [`MIN_CONTEXT`].
         context_length: u64,
     },
     /// The machine is large enough, but other programs or models use too much memory now.
@@ -207,7 +207,7 @@ fn estimated_fit(
 ) -> EstimatedFit {
     if need_bytes > available.budget_bytes {
         return match context_that_fits {
-            Some(context_length) if context_length >= LEAST_CONTEXT => {
+            Some(context_length) if context_length >= MIN_CONTEXT => {
                 EstimatedFit::FitsWithContext { context_length }
             }
             _ => EstimatedFit::DoesNotFit {

@@ -13,7 +13,7 @@ use transom_signals::Hardware;
 
 fn main() -> ExitCode {
     transom_files::make_new_files_private();
-    if child::is_asked_for(std::env::args_os()) {
+    if child::is_child_process(std::env::args_os()) {
         return child::main(engines());
     }
     transom_cli::main()

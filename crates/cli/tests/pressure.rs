@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use transom_engine::{SamplingParams, TokenEvent};
-use transom_signals::test_support::{Hog, LimitedGroup};
+use transom_signals::test_support::{LimitedCgroup, MemoryPressureProcess};
 use transom_signals::{LinuxSignals, MemoryPressure, Paths};
 use transom_supervisor::status::UnloadReason;
 use transom_supervisor::{
@@ -31,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The hog's own work; nothing unless the process was started to be one.
 #[test]
-fn hog() {
-    Hog::work_if_asked();
+fn memory_pressure_process() {
+    MemoryPressureProcess::run_if_started();
 }
 
 fn ask(max_tokens: usize) -> ModelRequest {
@@ -88,16 +88,16 @@ fn text_has_come(status: &Arc<Status>) -> bool {
 /// D075, D077, D078, D079: critical pressure that somebody else makes.
 #[test]
 fn under_real_pressure_the_answer_is_kept_and_the_model_goes_and_comes_back() {
-    let Some(group) = LimitedGroup::new_or_skip("ladder", LIMIT_BYTES) else {
+    let Some(group) = LimitedCgroup::new_or_skip("ladder", LIMIT_BYTES) else {
         return;
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(ladder(&group));
 }
 
-async fn ladder(group: &LimitedGroup) {
+async fn ladder(group: &LimitedCgroup) {
     let signals = LinuxSignals::with_paths(Paths {
-        more_pressure: vec![group.pressure_file()],
+        extra_pressure_files: vec![group.pressure_file()],
         ..Paths::default()
     });
     let tuning = Tuning {
@@ -113,7 +113,8 @@ async fn ladder(group: &LimitedGroup) {
     wait_for(&mut status, "an answer", text_has_come).await;
     // On a disk: the pages of a file in memory cannot be thrown out.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let hog = Hog::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
+    let hog =
+        MemoryPressureProcess::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
 
     let is_critical = |status: &Arc<Status>| status.allowance.memory == MemoryPressure::Critical;
     let critical = wait_for(&mut status, "critical pressure", is_critical).await;

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use transom_engine::{
-    EngineError, FinishReason, Truncation, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim,
+    EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
+    ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim, Truncation,
 };
 
 /// Version of the messages in this file. Every change to them raises it.

@@ -6,9 +6,9 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, Truncation, GenerationParams, Limits, LoadProgress, MemoryNeed,
+    ChatPrompt, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
     MemoryUse, Message, ModelInfo, ModelSource, Prompt, Role, SamplingParams, Section, Stats,
-    TokenEvent, Trim,
+    TokenEvent, Trim, Truncation,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,

@@ -194,8 +194,8 @@ impl Driver {
 
     fn handle_report(&mut self, worker: WorkerId, report: WorkerReport) {
         let report = match report {
-            WorkerReport::Said(report) => report,
-            WorkerReport::Gone(end) => return self.worker_gone(worker, WorkerEvent::Gone(end)),
+            WorkerReport::Message(report) => report,
+            WorkerReport::Exited(end) => return self.worker_gone(worker, WorkerEvent::Gone(end)),
             WorkerReport::Stuck { process_id, end } => {
                 let event = WorkerEvent::Stuck { process_id, end };
                 self.step(Event::Worker(worker, event), Urgency::Immediate);
@@ -245,7 +245,7 @@ impl Driver {
             }
             // The supervisor's own signal source knows the level, which is the same for all
             // processes.
-            Report::MemoryNotice => return self.signals.source.look_again(),
+            Report::MemoryNotice => return self.signals.source.refresh(),
             Report::Unloaded { footprint } => WorkerEvent::Unloaded(footprint),
             // Handled in the parent's wire code.
             Report::Hello { .. } | Report::Pong { .. } => return,
@@ -316,7 +316,7 @@ impl SignalListener {
     fn set_has_models(&mut self, has_models: bool) {
         if self.has_models != has_models {
             self.has_models = has_models;
-            self.source.set_watchful(has_models);
+            self.source.set_polling(has_models);
         }
     }
 }

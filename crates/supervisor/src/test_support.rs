@@ -21,7 +21,7 @@ use transom_engine::{
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
 };
-use transom_engine_host::{KillSwitch, Patience, Worker, WorkerEnd, WorkerReport, Workers};
+use transom_engine_host::{KillSwitch, Timeouts, Worker, WorkerEnd, WorkerReport, Workers};
 use transom_signals::{Hardware, SignalSource};
 
 use crate::governor::Tuning;
@@ -154,7 +154,7 @@ impl Workers for ScriptedWorkers {
                 () = killed.killed() => died("killed by signal 9 (SIGKILL)"),
             };
             if cannot_be_killed {
-                sleep(Patience::default().dying).await;
+                sleep(Timeouts::default().kill).await;
                 let process_id = STUCK_PROCESS;
                 // The receiver may be gone.
                 let _ = reports_sender
@@ -164,7 +164,7 @@ impl Workers for ScriptedWorkers {
             }
             n_alive.fetch_sub(1, Ordering::SeqCst);
             // The receiver may be gone.
-            let _ = reports_sender.send(WorkerReport::Gone(end)).await;
+            let _ = reports_sender.send(WorkerReport::Exited(end)).await;
         });
         Worker {
             commands,
@@ -177,7 +177,7 @@ impl Workers for ScriptedWorkers {
 fn died(how: &str) -> WorkerEnd {
     WorkerEnd::Died {
         how: how.to_owned(),
-        last_words: String::new(),
+        stderr_tail: String::new(),
     }
 }
 
@@ -208,7 +208,7 @@ impl WorkerTask {
                 Some(command) => command,
                 None => match self.commands.recv().await {
                     Some(command) => command,
-                    None => return WorkerEnd::AsTold,
+                    None => return WorkerEnd::Requested,
                 },
             };
             if let Err(End(end)) = self.execute(command).await {
@@ -365,7 +365,7 @@ impl WorkerTask {
         loop {
             match timeout_at(until, self.commands.recv()).await {
                 Err(_) => return Ok(Wait::Over),
-                Ok(None) => return Err(End(WorkerEnd::AsTold)),
+                Ok(None) => return Err(End(WorkerEnd::Requested)),
                 Ok(Some(Command::Stop { job: which, reason })) if which == job => {
                     return Ok(Wait::Stopped(reason));
                 }
@@ -384,7 +384,7 @@ impl WorkerTask {
 
     async fn report(&self, report: Report) {
         // If the owner is gone, the commands are closed too, which ends this worker.
-        let _ = self.reports.send(WorkerReport::Said(report)).await;
+        let _ = self.reports.send(WorkerReport::Message(report)).await;
     }
 
     fn need(&self, limits: &Limits) -> MemoryNeed {

@@ -1,7 +1,7 @@
 //! A builder of requests, which are greedy by default.
 
 use transom_engine::{
-    ChatPrompt, Fit, GenerationParams, Message, Prompt, Role, SamplingParams, Tokenizer,
+    ChatPrompt, GenerationParams, Message, Prompt, Role, SamplingParams, Tokenizer, Truncation,
 };
 use transom_engine_host::wire::Request;
 
@@ -78,7 +78,7 @@ impl TestRequest {
         self.params(|params| params.stop = stop.iter().map(|text| (*text).to_owned()).collect())
     }
 
-    pub(crate) fn fit(mut self, fit: Fit) -> Self {
+    pub(crate) fn fit(mut self, fit: Truncation) -> Self {
         self.0.fit = fit;
         self
     }

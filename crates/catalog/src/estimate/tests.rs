@@ -1,7 +1,7 @@
 //! Tests of estimates: whether made-up models fit made-up machines, and their speeds.
 
 use proptest::prelude::*;
-use transom_fit::decide;
+use transom_fit::memory_fit;
 
 use super::*;
 use crate::facts::{Format, LayerKind, TensorTypeStats};
@@ -141,22 +141,25 @@ fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
                 DEFAULT_CONTEXT,
             );
             assert_eq!(need.total_bytes(), estimated.need.total_bytes());
-            let decided = decide(budget.total_bytes, &need, 0, 0);
+            let decided = memory_fit(budget.total_bytes, &need, 0, 0);
             let both = format!("{machine:?}: {estimated:?}, {decided:?}");
             match (estimated.verdict, decided) {
-                (EstimatedFit::Fits, transom_fit::Verdict::Fits) => n_fit += 1,
+                (EstimatedFit::Fits, transom_fit::MemoryFit::Fits) => n_fit += 1,
                 // At a load the context is shortened as if only the KV cache became smaller, so
                 // it may be shorter than the estimate, but never longer.
                 (
                     EstimatedFit::FitsWithContext { context_length },
-                    transom_fit::Verdict::FitsWithContext(decided),
+                    transom_fit::MemoryFit::FitsWithContext(decided),
                 ) => {
                     n_shortened += 1;
                     assert!(decided as u64 <= context_length, "{both}");
                     assert!(decided as u64 + 2048 >= context_length, "{both}");
                 }
-                (EstimatedFit::FitsWithContext { .. }, transom_fit::Verdict::TooLarge { .. })
-                | (EstimatedFit::DoesNotFit { .. }, transom_fit::Verdict::TooLarge { .. }) => {}
+                (
+                    EstimatedFit::FitsWithContext { .. },
+                    transom_fit::MemoryFit::DoesNotFit { .. },
+                )
+                | (EstimatedFit::DoesNotFit { .. }, transom_fit::MemoryFit::DoesNotFit { .. }) => {}
                 _ => panic!("{both}"),
             }
         }
@@ -197,12 +200,12 @@ fn each_result_has_the_number_that_a_person_needs() {
     let EstimatedFit::FitsWithContext { context_length } = verdict(wanted - 1, 0, None) else {
         panic!("{:?}", verdict(wanted - 1, 0, None));
     };
-    assert!((LEAST_CONTEXT..DEFAULT_CONTEXT).contains(&context_length));
+    assert!((MIN_CONTEXT..DEFAULT_CONTEXT).contains(&context_length));
     let shorter = need(&request, &machine, context_length).total_bytes();
     let longer = need(&request, &machine, context_length + 256).total_bytes();
     assert!(shorter < wanted && longer > wanted - 1);
     // A context that is too short to be useful counts as not fitting.
-    let least = need(&request, &machine, LEAST_CONTEXT).total_bytes();
+    let least = need(&request, &machine, MIN_CONTEXT).total_bytes();
     assert_eq!(
         verdict(least - 1, 0, None),
         EstimatedFit::DoesNotFit {

@@ -70,12 +70,12 @@ impl Report {
         self.draw_hardware(&mut rows);
         rows.heading("Memory that models may use");
         for bound in &self.bounds {
-            let text = match bound.kept_bytes {
+            let text = match bound.reserved_bytes {
                 0 => bytes_text(bound.bytes),
                 kept => format!(
                     "{} = {} less {} for all other programs",
                     bytes_text(bound.bytes),
-                    bytes_text(bound.of_bytes),
+                    bytes_text(bound.capacity_bytes),
                     bytes_text(kept)
                 ),
             };
@@ -262,8 +262,8 @@ mod tests {
             budget_bytes: 10 << 30,
             bounds: vec![Bound {
                 kind: BoundKind::WorkingSet,
-                of_bytes: 12 << 30,
-                kept_bytes: 512 << 20,
+                capacity_bytes: 12 << 30,
+                reserved_bytes: 512 << 20,
                 bytes: 23 << 29,
             }],
             sources: vec![source("memory pressure", true), source("heat", false)],

@@ -145,7 +145,7 @@ fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result<(
         .filter_map(|plan| plan.size_bytes)
         .fold(0, u64::saturating_add);
     // A part has its whole length from the start, so its length says nothing.
-    let came_bytes = transom_files::taken_bytes(parts);
+    let came_bytes = transom_files::disk_usage_bytes(parts);
     match free_bytes {
         Some(free_bytes) if needed_bytes > free_bytes.saturating_add(came_bytes) => {
             Err(Failure::Hub(HubError::DiskFull {

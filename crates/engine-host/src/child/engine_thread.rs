@@ -185,7 +185,8 @@ impl<'a> EngineThread<'a> {
             }
         };
         let result = catch_panic(|| {
-            let prompt = transom_engine::truncation::prepare(&**model, &request.prompt, request.fit)?;
+            let prompt =
+                transom_engine::truncation::prepare(&**model, &request.prompt, request.fit)?;
             model.generate(&prompt, &request.params, control, &mut sink)
         });
         match result {

@@ -268,7 +268,7 @@ impl Driver {
                     Err(HubError::InUse { .. }) => return Ok(0),
                     lock => lock?,
                 };
-                let bytes = transom_files::taken_bytes(&folder);
+                let bytes = transom_files::disk_usage_bytes(&folder);
                 let removed = fs::remove_dir_all(&folder);
                 removed.map_err(|error| disk_error(&folder, &error))?;
                 Ok(bytes)

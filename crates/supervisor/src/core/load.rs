@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use transom_engine::{EngineError, KvCacheChoice, Limits, MemoryNeed, ModelSource};
-use transom_fit::{Verdict, decide};
+use transom_fit::{MemoryFit, memory_fit};
 use transom_signals::MemoryPressure;
 
 use super::model::Model;
@@ -71,12 +71,12 @@ impl Core {
         };
         let in_use = self.committed_bytes();
         let evictable = self.evictable_bytes();
-        match decide(self.budget_bytes(), &need, in_use, evictable) {
-            Verdict::Fits => {
+        match memory_fit(self.budget_bytes(), &need, in_use, evictable) {
+            MemoryFit::Fits => {
                 self.unload_replaced(index, now) || self.load_when_memory_is_free(index, now)
             }
-            Verdict::FitsAfterEviction if self.unload_replaced(index, now) => true,
-            Verdict::FitsAfterEviction => match self.next_to_evict(&need) {
+            MemoryFit::FitsAfterEviction if self.unload_replaced(index, now) => true,
+            MemoryFit::FitsAfterEviction => match self.next_to_evict(&need) {
                 Some(oldest) => {
                     self.begin_unload(oldest, UnloadReason::MakeRoom, now);
                     true
@@ -86,18 +86,18 @@ impl Core {
             // A small KV cache is tried before other models are unloaded. It is tried once per
             // load: if the engine has none, it reports the same need again and the other cases
             // apply.
-            Verdict::FitsWithContext(_) | Verdict::TooLarge { .. } if may_shrink => {
+            MemoryFit::FitsWithContext(_) | MemoryFit::DoesNotFit { .. } if may_shrink => {
                 self.models[index].limits.kv_cache = KvCacheChoice::Small;
                 self.measure(index);
                 true
             }
-            Verdict::FitsWithContext(n) if n < most_context => {
+            MemoryFit::FitsWithContext(n) if n < most_context => {
                 self.models[index].limits.context_length = n;
                 self.measure(index);
                 true
             }
-            Verdict::FitsWithContext(n) => self.refuse_too_large(index, need, Some(n), now),
-            Verdict::TooLarge { context_that_fits } => {
+            MemoryFit::FitsWithContext(n) => self.refuse_too_large(index, need, Some(n), now),
+            MemoryFit::DoesNotFit { context_that_fits } => {
                 self.refuse_too_large(index, need, context_that_fits, now)
             }
         }

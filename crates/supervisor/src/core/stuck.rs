@@ -5,7 +5,7 @@
 
 use transom_engine::MemoryNeed;
 use transom_engine_host::WorkerEnd;
-use transom_fit::{Verdict, decide};
+use transom_fit::{MemoryFit, memory_fit};
 
 use super::model::{Model, UnloadStep};
 use super::{Core, Phase, Timestamp, WorkerId};
@@ -47,9 +47,11 @@ impl Core {
     /// `None` if it would not fit even then.
     pub(super) fn refused_by_stuck(&self, need: &MemoryNeed) -> Option<RequestError> {
         let in_use = self.committed_bytes().saturating_sub(self.stuck_bytes());
-        match decide(self.budget_bytes(), need, in_use, self.evictable_bytes()) {
-            Verdict::Fits | Verdict::FitsAfterEviction => self.models.iter().find_map(Model::stuck),
-            Verdict::FitsWithContext(_) | Verdict::TooLarge { .. } => None,
+        match memory_fit(self.budget_bytes(), need, in_use, self.evictable_bytes()) {
+            MemoryFit::Fits | MemoryFit::FitsAfterEviction => {
+                self.models.iter().find_map(Model::stuck)
+            }
+            MemoryFit::FitsWithContext(_) | MemoryFit::DoesNotFit { .. } => None,
         }
     }
 }

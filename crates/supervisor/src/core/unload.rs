@@ -229,7 +229,7 @@ impl Core {
         if model.load_started.is_none() {
             return;
         }
-        let exited_normally = unloading.step == UnloadStep::Exiting && *end == WorkerEnd::AsTold;
+        let exited_normally = unloading.step == UnloadStep::Exiting && *end == WorkerEnd::Requested;
         let held_bytes = model.process_held_bytes();
         let freed_bytes = held_bytes
             .zip(model.residual_bytes())

@@ -1,6 +1,6 @@
 //! The prefix cache: which tokens of a prompt are computed and which are reused.
 
-use transom_engine::{Truncation, Role, Trim};
+use transom_engine::{Role, Trim, Truncation};
 
 use crate::process::{TestProcess, limits};
 use crate::request::{TestRequest, n_shared, tiny_chat_tokens, tiny_tokens};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use transom_engine::{EngineError, FinishReason, Fit, GenerationParams, Role, Tokenizer};
+use transom_engine::{EngineError, FinishReason, GenerationParams, Role, Tokenizer, Truncation};
 
 use crate::models;
 use crate::process::{TestProcess, limits};
@@ -211,8 +211,8 @@ pub(crate) async fn long_conversations_are_refused_or_shortened(subject: &Subjec
         EngineError::PromptTooLong { .. }
     ));
     let drop_oldest = Truncation::DropOldest {
-        room: 64,
-        affordable: None,
+        response_tokens: 64,
+        context_limit: None,
     };
     let response = process
         .generate(&TestRequest::chat(&turns).fit(drop_oldest))

@@ -239,7 +239,7 @@ fn a_loading_worker_that_sends_an_unexpected_event_is_killed() {
         2s w2 measured
         → load w2 chat 8192
         2s show
-        → chat is Loading { progress: None }; error: chat: the model's process spoke out of turn and was ended: `loaded`, while reading the model's files; ask again to restart the model
+        → chat is Loading { progress: None }; error: chat: the model's process sent an unexpected message and was ended: `loaded`, while reading the model's files; ask again to restart the model
         ",
     );
 }
@@ -259,7 +259,7 @@ fn a_worker_that_ends_the_request_of_another_is_killed() {
         4s w1 ended 1 well
         5s w1 died
         5s show
-        → unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while answering; ask again to restart the model
+        → unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process sent an unexpected message and was ended: `job ended`, while answering; ask again to restart the model
         ",
     );
 }
@@ -301,7 +301,7 @@ fn an_unloading_worker_that_sends_an_unexpected_event_is_killed() {
         → kill w1
         8s w1 died
         8s show
-        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process spoke out of turn and was ended: `job ended`, while unloading; ask again to restart the model
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process sent an unexpected message and was ended: `job ended`, while unloading; ask again to restart the model
         ",
     );
 }

@@ -369,7 +369,7 @@ impl Simulation {
                     "no worker is released before its job settled"
                 );
                 state.is_released = true;
-                let event = WorkerEvent::Gone(WorkerEnd::AsTold);
+                let event = WorkerEvent::Gone(WorkerEnd::Requested);
                 state.pending_events.push_back(event);
             }
             Effect::Kill(worker) => {
@@ -495,6 +495,6 @@ fn crash(worker: Option<&WorkerId>) -> Option<Event> {
 fn died() -> WorkerEnd {
     WorkerEnd::Died {
         how: "killed by signal 9 (SIGKILL)".to_owned(),
-        last_words: String::new(),
+        stderr_tail: String::new(),
     }
 }

@@ -241,7 +241,7 @@ fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> Worker
         ["costs", bytes] => WorkerEvent::Footprint(bytes.parse().expect("bytes")),
         ["stuck", process] => WorkerEvent::Stuck {
             process_id: process.parse().expect("a process id"),
-            end: WorkerEnd::AsTold,
+            end: WorkerEnd::Requested,
         },
         ["freed", percent] => {
             let LoadFootprint {
@@ -255,10 +255,10 @@ fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> Worker
             }))
         }
         ["freed"] => WorkerEvent::Unloaded(None),
-        ["gone"] => WorkerEvent::Gone(WorkerEnd::AsTold),
+        ["gone"] => WorkerEvent::Gone(WorkerEnd::Requested),
         ["died"] => WorkerEvent::Gone(WorkerEnd::Died {
             how: "killed by signal 9 (SIGKILL)".to_owned(),
-            last_words: String::new(),
+            stderr_tail: String::new(),
         }),
         _ => panic!("no such worker event: {words:?}"),
     }

@@ -27,11 +27,11 @@ async fn an_idle_model_is_unloaded_after_its_idle_time() {
 #[tokio::test(start_paused = true)]
 async fn memory_is_watched_closely_while_a_model_is_loaded() {
     let test = test_supervisor();
-    assert!(!test.signals.is_watchful());
+    assert!(!test.signals.is_polling());
     finish(&mut test.handle.submit(generate_request("chat"))).await;
-    assert!(test.signals.is_watchful());
+    assert!(test.signals.is_polling());
     test.handle.unload(ModelSelector::All).await.unwrap();
-    assert!(!test.signals.is_watchful());
+    assert!(!test.signals.is_polling());
 }
 
 /// D075: the process of a model is the first to get memory pressure notices.
@@ -42,7 +42,7 @@ async fn a_memory_notice_to_a_worker_makes_the_supervisor_read_the_level() {
         ..WorkerScript::default()
     };
     let test = start(ScriptedWorkers::all(script), tuning());
-    test.signals.set_unnoticed(SystemSignals {
+    test.signals.set_silently(SystemSignals {
         memory: MemoryPressure::Warning,
         ..SystemSignals::default()
     });

@@ -265,7 +265,7 @@ fn outcomes() -> Vec<Outcome> {
             retry_after: Duration::ZERO,
         },
         RequestError::WorkerGone {
-            end: WorkerEnd::AsTold,
+            end: WorkerEnd::Requested,
             during: "loading".to_owned(),
         },
         RequestError::Shed { name: name() },
