@@ -1,11 +1,11 @@
-//! One section of a growing answer: its source, and what of it is rendered.
+//! One section of a growing response: its source text and its rendered blocks.
 
 use crate::block::{Block, Change};
 use crate::markdown::Document;
 
-/// See the head of this file.
+/// See the top of this file.
 #[derive(Default)]
-pub(super) struct Part {
+pub(super) struct RenderedSection {
     source: String,
     document: Document,
     /// Bytes of `source` that are rendered.
@@ -13,29 +13,29 @@ pub(super) struct Part {
     is_finished: bool,
 }
 
-impl Part {
-    /// Adds to the source; renders nothing.
+impl RenderedSection {
+    /// Appends to the source without rendering.
     pub(super) fn push(&mut self, text: &str) {
         self.source.push_str(text);
     }
 
-    /// Renders the source if it grew since the last time, and as complete once `is_over`.
+    /// Renders the source if it grew; as a complete text once `is_over` is true.
     pub(super) fn render(&mut self, is_over: bool) {
         let is_new = self.n_rendered < self.source.len();
         if self.is_finished || self.source.is_empty() || !(is_new || is_over) {
             return;
         }
-        self.document.read(&self.source, is_over);
+        self.document.update(&self.source, is_over);
         self.n_rendered = self.source.len();
         self.is_finished = is_over;
     }
 
-    /// Everything that was said, rendered or not.
+    /// Returns the whole source text, rendered or not.
     pub(super) fn source(&self) -> &str {
         &self.source
     }
 
-    /// The blocks of what is rendered.
+    /// Returns the rendered blocks.
     pub(super) fn blocks(&self) -> &[Block] {
         self.document.blocks()
     }
@@ -45,7 +45,7 @@ impl Part {
         self.document.version()
     }
 
-    /// Returns what is different from an earlier version.
+    /// Returns the blocks that changed after `version`.
     pub(super) fn change_since(&self, version: u64) -> Change {
         self.document.change_since(version)
     }

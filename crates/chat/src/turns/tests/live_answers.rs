@@ -1,13 +1,13 @@
-//! The board by itself: any pieces, any windows, any pace, one result.
+//! The live state alone: any pieces, any windows and any timing give one result.
 
 use proptest::prelude::*;
-use transom_engine::Section as Written;
+use transom_engine::Section as EngineSection;
 
-use super::super::board::{Board, Seen};
+use super::super::live_answer::{Cursor, LiveAnswer};
 use super::*;
 use crate::view::Rendered;
 
-fn board() -> Board {
+fn live() -> LiveAnswer {
     let message = Message {
         id: MessageId(1),
         conversation: ConversationId(1),
@@ -22,38 +22,38 @@ fn board() -> Board {
         created_at: Timestamp(1),
         siblings: Vec::new(),
     };
-    Board::new(view(message, &Rendered::default()))
+    LiveAnswer::new(view(message, &Rendered::default()))
 }
 
-/// A window of the board.
+/// A window that follows the live state.
 struct Window {
     page: Page,
-    seen: Seen,
-    /// Kept so that the board renders.
-    _news: watch::Receiver<()>,
+    cursor: Cursor,
+    /// Held so that the text is rendered.
+    _changes: watch::Receiver<()>,
 }
 
 impl Window {
-    fn open(board: &Board) -> Self {
+    fn open(live: &LiveAnswer) -> Self {
         Self {
             page: Page::default(),
-            seen: Seen::default(),
-            _news: board.subscribe(),
+            cursor: Cursor::default(),
+            _changes: live.subscribe(),
         }
     }
 
-    fn read(&mut self, board: &Board) {
+    fn read(&mut self, live: &LiveAnswer) {
         loop {
-            let update = board.state().next(&mut self.seen);
+            let update = live.state().next(&mut self.cursor);
             let Some(update) = update else {
                 return;
             };
-            self.page.take(update);
+            self.page.apply_update(update);
         }
     }
 }
 
-/// Pieces of Markdown, so that any of them may stand beside any other.
+/// Returns a piece of Markdown; pieces are combined in any order.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z ]{1,12}",
@@ -78,42 +78,42 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn whenever_a_window_joins_and_reads_it_ends_with_the_whole_text_rendered(
+    fn every_follower_ends_with_the_whole_text_rendered(
         thought in prop::collection::vec(piece(), 0..6),
         pieces in prop::collection::vec((piece(), any::<bool>(), any::<bool>()), 1..60),
         joins_at in 0usize..60,
     ) {
-        let board = board();
-        let mut first = Window::open(&board);
+        let live = live();
+        let mut first = Window::open(&live);
         let mut late = None;
         let mut source = String::new();
         for text in &thought {
-            board.state().push(Written::Reasoning, text);
-            board.publish();
+            live.state().push(EngineSection::Reasoning, text);
+            live.publish();
         }
         for (n, (text, is_published, is_read)) in pieces.iter().enumerate() {
             source.push_str(text);
-            board.state().push(Written::Answer, text);
+            live.state().push(EngineSection::Answer, text);
             if *is_published {
-                board.publish();
+                live.publish();
             }
             if n == joins_at {
-                late = Some(Window::open(&board));
+                late = Some(Window::open(&live));
             }
             if *is_read {
-                first.read(&board);
+                first.read(&live);
             }
             if let Some(late) = &mut late && !*is_read {
-                late.read(&board);
+                late.read(&live);
             }
         }
-        board.state().end(EndingView::Stop, None);
-        board.publish();
-        let after = Window::open(&board);
+        live.state().end(EndingView::Stop, None);
+        live.publish();
+        let after = Window::open(&live);
         let whole = crate::markdown::render(&source);
         let reasoning = crate::markdown::render(&thought.concat());
         for mut window in [Some(first), late, Some(after)].into_iter().flatten() {
-            window.read(&board);
+            window.read(&live);
             prop_assert_eq!(&window.page.blocks, &whole);
             prop_assert_eq!(&window.page.reasoning, &reasoning);
             prop_assert_eq!(&window.page.text, &source);
@@ -123,28 +123,28 @@ proptest! {
 }
 
 #[test]
-fn nothing_is_rendered_for_nobody() {
-    let board = board();
-    board.state().push(Written::Answer, "Hello\n\nthere");
-    board.publish();
-    assert_eq!(board.state().version(), 0);
-    let mut window = Window::open(&board);
-    assert!(board.state().version() > 0);
-    window.read(&board);
+fn nothing_is_rendered_without_followers() {
+    let live = live();
+    live.state().push(EngineSection::Answer, "Hello\n\nthere");
+    live.publish();
+    assert_eq!(live.state().version(), 0);
+    let mut window = Window::open(&live);
+    assert!(live.state().version() > 0);
+    window.read(&live);
     let snapshot = window.page.snapshot.as_ref().unwrap();
     assert_eq!(snapshot.message.text, "Hello\n\nthere");
 }
 
 #[test]
-fn progress_is_told_as_the_latest() {
-    let board = board();
-    let mut window = Window::open(&board);
-    window.read(&board);
+fn only_the_latest_progress_is_sent() {
+    let live = live();
+    let mut window = Window::open(&live);
+    window.read(&live);
     for done in [10, 20, 30] {
-        board.state().set_stage(Stage::Prefill { done, total: 30 });
-        board.publish();
+        live.state().set_stage(Stage::Prefill { done, total: 30 });
+        live.publish();
     }
-    window.read(&board);
+    window.read(&live);
     assert_eq!(
         window.page.stages,
         [

@@ -1,10 +1,10 @@
-//! Formulas: found before Markdown is parsed, set as MathML.
+//! Finds formulas before Markdown is parsed, and renders them as MathML.
 //!
-//! Rule: a formula leaves a mark of two noncharacters and a number in its place, so that Markdown
-//! sees one word. Where that turns out to be code or a link's address, the mark gives way to the
-//! source again: whatever is found here by mistake costs nothing.
+//! Rule: each formula is replaced by a placeholder of two noncharacters and a number, which
+//! Markdown sees as one word. If the placeholder turns out to be in code or in a link's address, it
+//! becomes the source again, so a false match is harmless.
 //!
-//! Models write `$…$`, `$$…$$`, `\(…\)` and `\[…\]`. Dollars in prose are no formulas: see
+//! Models write `$…$`, `$$…$$`, `\(…\)` and `\[…\]`. Dollar amounts in prose are not formulas; see
 //! [`closing_dollar`].
 
 mod tex;
@@ -16,24 +16,25 @@ use std::mem;
 use super::fences::{self, Fences, without_containers};
 use super::writer::escape;
 
-/// Stands before the number of a formula.
+/// Precedes the number of a formula.
 pub(super) const BEGIN: char = '\u{FDD0}';
-/// Stands after the number of a formula.
+/// Follows the number of a formula.
 pub(super) const END: char = '\u{FDD1}';
-/// A formula on several lines is given up after so many bytes.
+/// Search limit in bytes for the end of a formula that spans lines.
 const MAX_LENGTH: usize = 16 * 1024;
 
-/// The formulas of a text, by number, and the cached MathML of those that were set before.
+/// The formulas of a text by number, and a cache of rendered MathML.
 #[derive(Debug, Default)]
 pub(super) struct Formulas {
-    found: Vec<Formula>,
-    /// By TeX, first those on a line, then those on their own. `None` if it cannot be set.
-    set: [HashMap<String, Option<String>>; 2],
+    formulas: Vec<Formula>,
+    /// MathML by TeX: inline formulas first, display formulas second. `None` if the TeX cannot be
+    /// rendered.
+    rendered: [HashMap<String, Option<String>>; 2],
 }
 
 #[derive(Debug)]
 struct Formula {
-    /// With what encloses it.
+    /// The source with its delimiters.
     source: String,
     tex: String,
     is_display: bool,
@@ -41,35 +42,35 @@ struct Formula {
 }
 
 impl Formulas {
-    /// Returns `text` with marks in the place of its formulas, which take the place of those found
-    /// before. Until the text `is_complete`, one that is open at its end counts too.
-    pub(super) fn mark<'t>(&mut self, text: &'t str, is_complete: bool) -> Cow<'t, str> {
-        self.found.clear();
+    /// Replaces the formulas in `text` by placeholders and stores the formulas in place of the
+    /// previous ones. If `is_complete` is false, a formula that is open at the end counts too.
+    pub(super) fn replace<'t>(&mut self, text: &'t str, is_complete: bool) -> Cow<'t, str> {
+        self.formulas.clear();
         if !text.contains(['$', '\\']) {
             return Cow::Borrowed(text);
         }
         let mut finder = Finder {
             text,
             is_complete,
-            found: mem::take(&mut self.found),
-            marked: String::with_capacity(text.len()),
+            formulas: mem::take(&mut self.formulas),
+            output: String::with_capacity(text.len()),
         };
         let mut fences = Fences::default();
         let mut at = 0;
         while at < text.len() {
             let line = line_at(text, at);
             if fences.is_code(line) {
-                finder.marked.push_str(line);
+                finder.output.push_str(line);
                 at += line.len();
             } else {
-                at = finder.mark_line(at);
+                at = finder.process_line(at);
             }
         }
-        self.found = finder.found;
-        Cow::Owned(finder.marked)
+        self.formulas = finder.formulas;
+        Cow::Owned(finder.output)
     }
 
-    /// Returns text as it was written.
+    /// Returns `text` with placeholders replaced by their source.
     pub(super) fn source<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text.contains(BEGIN) {
             return Cow::Borrowed(text);
@@ -79,7 +80,7 @@ impl Formulas {
             match part {
                 Part::Prose(prose) => source.push_str(prose),
                 Part::Formula(at) => {
-                    let formula = self.found.get(at);
+                    let formula = self.formulas.get(at);
                     source.push_str(formula.map_or("", |formula| &formula.source));
                 }
             }
@@ -87,7 +88,7 @@ impl Formulas {
         Cow::Owned(source)
     }
 
-    /// Writes text as HTML.
+    /// Writes `text` as HTML with rendered formulas.
     pub(super) fn write(&mut self, text: &str, html: &mut String) {
         if !text.contains(BEGIN) {
             return escape(text, html);
@@ -101,18 +102,18 @@ impl Formulas {
     }
 
     fn write_formula(&mut self, at: usize, html: &mut String) {
-        let Some(formula) = self.found.get(at) else {
+        let Some(formula) = self.formulas.get(at) else {
             return;
         };
         let (class, source) = if formula.is_pending {
             ("math-pending", &formula.tex)
         } else {
-            let set = &mut self.set[usize::from(formula.is_display)];
-            if !set.contains_key(&formula.tex) {
+            let rendered = &mut self.rendered[usize::from(formula.is_display)];
+            if !rendered.contains_key(&formula.tex) {
                 let mathml = tex::mathml(&formula.tex, formula.is_display);
-                set.insert(formula.tex.clone(), mathml);
+                rendered.insert(formula.tex.clone(), mathml);
             }
-            if let Some(Some(mathml)) = set.get(&formula.tex) {
+            if let Some(Some(mathml)) = rendered.get(&formula.tex) {
                 return html.push_str(mathml);
             }
             ("math-error", &formula.source)
@@ -128,8 +129,8 @@ enum Part<'t> {
     Formula(usize),
 }
 
-/// Text with marks, in parts. The source has no other noncharacters, but an entity may stand for
-/// one, with any number.
+/// Splits text at its placeholders. The source contains no other noncharacters, but an HTML entity
+/// can produce one with any number.
 fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     text.split(BEGIN).enumerate().flat_map(|(index, part)| {
         let (number, prose) = match part.split_once(END) {
@@ -147,17 +148,17 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
 struct Finder<'t> {
     text: &'t str,
     is_complete: bool,
-    found: Vec<Formula>,
-    marked: String,
+    formulas: Vec<Formula>,
+    output: String,
 }
 
-/// What a line's open formula leads to.
+/// The result of searching for a formula's end.
 enum Search {
     Closed {
         formula: Formula,
         end: usize,
     },
-    /// The text ends before it is closed.
+    /// The text ends before the formula is closed.
     Open {
         tex: String,
     },
@@ -165,20 +166,22 @@ enum Search {
 }
 
 impl Finder<'_> {
-    fn mark_formula(&mut self, formula: Formula) {
-        self.marked.push(BEGIN);
-        self.marked.push_str(&self.found.len().to_string());
-        self.marked.push(END);
-        self.found.push(formula);
+    fn add_formula(&mut self, formula: Formula) {
+        self.output.push(BEGIN);
+        self.output.push_str(&self.formulas.len().to_string());
+        self.output.push(END);
+        self.formulas.push(formula);
     }
 
-    /// Marks what begins in the line at `start`. Returns where the next line begins.
-    fn mark_line(&mut self, start: usize) -> usize {
+    /// Marks the formulas that start in the line at `start`. Returns the start of the next line to
+    /// process.
+    fn process_line(&mut self, start: usize) -> usize {
         let text = self.text;
         let mut end = start + line_at(text, start).len();
         let mut copied = start;
         let mut at = start;
-        // Such a line is no fence only because of the ticks that follow: none of them may vanish.
+        // Only the backticks that follow keep this line from being a fence, so none of them may be
+        // removed.
         let is_almost_fence = without_containers(&text[start..end]).starts_with("```");
         while let Some(step) = text[at..end].find(['$', '\\', '`']) {
             at += step;
@@ -224,16 +227,16 @@ impl Finder<'_> {
                     end: after,
                 } => {
                     if !formula.tex.trim().is_empty() {
-                        self.marked.push_str(&text[copied..at]);
-                        self.mark_formula(formula);
+                        self.output.push_str(&text[copied..at]);
+                        self.add_formula(formula);
                         copied = after;
                     }
                     at = after;
                     end = end.max(at + line_at(text, at).len());
                 }
                 Search::Open { tex } if !self.is_complete => {
-                    self.marked.push_str(&text[copied..at]);
-                    self.mark_formula(Formula {
+                    self.output.push_str(&text[copied..at]);
+                    self.add_formula(Formula {
                         source: text[at..].to_string(),
                         tex,
                         is_display,
@@ -244,12 +247,12 @@ impl Finder<'_> {
                 Search::Open { .. } | Search::None => at += opener.len(),
             }
         }
-        self.marked.push_str(&text[copied..end]);
+        self.output.push_str(&text[copied..end]);
         end
     }
 
-    /// Looks for the end of the formula on its own that begins at `at`, below its line, which goes
-    /// from `start` to `end`. A blank line and a fence end the search.
+    /// Searches below the line `start..end` for the end of the display formula that starts at `at`.
+    /// A blank line or a fence ends the search.
     fn search_below(&self, start: usize, at: usize, end: usize, closer: &str) -> Search {
         let text = self.text;
         let is_quote = text[start..].trim_start().starts_with('>');
@@ -289,22 +292,22 @@ impl Finder<'_> {
     }
 }
 
-/// Returns the line of `text` that begins at `at`, with its end.
+/// Returns the line of `text` that starts at `at`, including its line break.
 fn line_at(text: &str, at: usize) -> &str {
     let rest = &text[at..];
     &rest[..rest.find('\n').map_or(rest.len(), |end| end + 1)]
 }
 
-/// What opens the formula that `text` may begin with, and what closes it.
+/// Returns the opening and closing delimiters if `text` starts with a formula.
 fn delimiters(text: &str) -> Option<(&'static str, &'static str)> {
     [("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$")]
         .into_iter()
         .find(|(opener, _)| text.starts_with(opener))
 }
 
-/// Where in `inner` the formula ends that a dollar after `before` would open; `None` if it opens
-/// none. Of a formula neither end is blank, no letter or digit of ours stands close outside, and
-/// it is no amount with words ("$5 or 6$").
+/// Returns where in `inner` the formula ends that a dollar after `before` would open, or `None` if
+/// it is not a formula. A formula has no whitespace at its ends and no ASCII letter or digit
+/// directly outside, and it is not an amount followed by words ("$5 or 6$").
 fn closing_dollar(before: &str, inner: &str) -> Option<usize> {
     let is_close = |letter: char| letter.is_ascii_alphanumeric();
     if inner.starts_with(char::is_whitespace) || before.ends_with(is_close) {
@@ -324,8 +327,8 @@ fn closing_dollar(before: &str, inner: &str) -> Option<usize> {
     (!is_prose).then_some(end)
 }
 
-/// Whether there are letters of another script, three Latin ones in a row, or two that are a word
-/// and no differential, outside braces and commands.
+/// Returns true if `tex` contains, outside of braces and commands, a non-Latin letter, three Latin
+/// letters in a row, or two that do not look like a differential.
 fn has_words(tex: &str) -> bool {
     let mut depth = 0;
     let mut word = String::new();
@@ -351,7 +354,8 @@ fn has_words(tex: &str) -> bool {
     false
 }
 
-/// The length of the code span that `text` begins with, or of its marks if it is none.
+/// Returns the length of the code span that `text` starts with, or of the backticks alone if they
+/// open none.
 fn code_span(text: &str) -> usize {
     let n_marks = text.bytes().take_while(|&byte| byte == b'`').count();
     let mut at = n_marks;
@@ -366,7 +370,8 @@ fn code_span(text: &str) -> usize {
     n_marks
 }
 
-/// A line of a formula up to its comment: in one line with the next it would hide that too.
+/// Returns the line without its TeX comment. Once lines are joined, the comment would hide the next
+/// line too.
 fn without_comment(line: &str) -> String {
     let mut is_escaped = false;
     for (at, letter) in line.char_indices() {

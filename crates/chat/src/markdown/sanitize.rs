@@ -1,7 +1,7 @@
-//! The second wall: HTML through ammonia, with a list of what may be in it.
+//! The second layer of protection: ammonia removes all HTML that is not on the list.
 //!
-//! Rule: the first wall (`writer`) writes nothing that is not on this list, so ammonia finds
-//! nothing to do; each wall holds without the other, and tests take one away.
+//! Rule: the first layer (`writer`) writes nothing that is not on this list, so ammonia changes
+//! nothing. Each layer is sufficient alone; tests check each without the other.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use ammonia::{Builder, UrlRelative};
 
-/// Addresses that a link may have.
+/// The URL schemes that a link may have.
 pub(super) const SCHEMES: [&str; 3] = ["http", "https", "mailto"];
 
 const TAGS: &[&str] = &[
@@ -45,7 +45,7 @@ const TAGS: &[&str] = &[
     "thead",
     "tr",
     "ul",
-    // MathML Core, without what links, embeds or acts.
+    // MathML Core without elements that link, embed or act.
     "b",
     "i",
     "math",
@@ -76,7 +76,7 @@ const TAGS: &[&str] = &[
     "none",
 ];
 
-const MATHS_ATTRIBUTES: [&str; 25] = [
+const MATH_ATTRIBUTES: [&str; 25] = [
     "accent",
     "accentunder",
     "alttext",
@@ -104,7 +104,7 @@ const MATHS_ATTRIBUTES: [&str; 25] = [
     "width",
 ];
 
-static WALL: LazyLock<Builder<'static>> = LazyLock::new(|| {
+static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
     let tags: HashSet<&str> = TAGS.iter().copied().collect();
     let mut attributes: HashMap<&str, HashSet<&str>> = HashMap::from([
         ("a", HashSet::from(["href", "title"])),
@@ -125,16 +125,17 @@ static WALL: LazyLock<Builder<'static>> = LazyLock::new(|| {
         ("td", HashSet::from(["class"])),
         ("th", HashSet::from(["class"])),
     ]);
-    for tag in tags.iter().filter(|tag| is_maths(tag)) {
-        attributes.insert(*tag, MATHS_ATTRIBUTES.into());
+    for tag in tags.iter().filter(|tag| is_math(tag)) {
+        attributes.insert(*tag, MATH_ATTRIBUTES.into());
     }
-    let mut wall = Builder::empty();
-    wall.tags(tags)
+    let mut builder = Builder::empty();
+    builder
+        .tags(tags)
         .tag_attributes(attributes)
         .clean_content_tags(HashSet::from(["script", "style"]))
         .url_schemes(SCHEMES.into())
         .url_relative(UrlRelative::Custom(Box::new(footnotes_only)))
-        // A box that takes text, or a button that sends a form, would be none of ours.
+        // Text inputs and submit buttons are not allowed.
         .set_tag_attribute_values(HashMap::from([
             (
                 "input",
@@ -143,19 +144,19 @@ static WALL: LazyLock<Builder<'static>> = LazyLock::new(|| {
             ("button", HashMap::from([("type", "button")])),
         ]))
         .link_rel(Some("noopener noreferrer"));
-    wall
+    builder
 });
 
-/// References to footnotes; other relative addresses lead nowhere.
+/// Keeps references to footnotes. Other relative URLs lead nowhere.
 fn footnotes_only(url: &str) -> Option<Cow<'_, str>> {
     url.starts_with("#fn-").then_some(Cow::Borrowed(url))
 }
 
-fn is_maths(tag: &str) -> bool {
+fn is_math(tag: &str) -> bool {
     tag.starts_with('m') || tag == "none"
 }
 
-/// `html` with nothing in it that is not on the list.
-pub(super) fn sanitised(html: &str) -> String {
-    WALL.clean(html).to_string()
+/// Removes everything from `html` that is not on the list.
+pub(super) fn sanitized(html: &str) -> String {
+    SANITIZER.clean(html).to_string()
 }

@@ -1,7 +1,8 @@
-//! TeX to MathML, by math-core.
+//! Converts TeX to MathML with math-core.
 //!
-//! Rule: what comes out has no style attributes, since a strict policy for content forbids them:
-//! the few that math-core writes become classes. What cannot be set is `None`, never half of it.
+//! Rule: the output has no style attributes, because the content security policy forbids them. The
+//! few that math-core writes become classes. A formula is rendered completely or not at all
+//! (`None`).
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,9 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::markdown::writer::escaped;
 use math_core::{LatexToMathML, MathCoreConfig, MathDisplay};
 
-/// Longer formulas are shown as their source.
+/// Longer formulas are shown as source.
 const MAX_LENGTH: usize = 8 * 1024;
-/// Deeper ones too: the parser calls itself for each level.
+/// Deeper formulas are shown as source: the parser recurses once per level.
 const MAX_DEPTH: usize = 64;
 /// Commands without braces nest too, as in `\sqrt\sqrt x`.
 const MAX_COMMANDS: usize = 600;
@@ -21,13 +22,13 @@ thread_local! {
         RefCell::new(LatexToMathML::new(MathCoreConfig::default()).ok());
 }
 
-/// `tex` as a `math` element.
+/// Converts `tex` to a `math` element.
 pub(super) fn mathml(tex: &str, is_display: bool) -> Option<String> {
     if tex.len() > MAX_LENGTH || depth(tex) > MAX_DEPTH || tex.matches('\\').count() > MAX_COMMANDS
     {
         return None;
     }
-    let (understood, is_boxed) = understood(tex);
+    let (normalized, is_boxed) = normalized(tex);
     let display = if is_display {
         MathDisplay::Block
     } else {
@@ -37,10 +38,10 @@ pub(super) fn mathml(tex: &str, is_display: bool) -> Option<String> {
         let convert = || {
             let result = converter
                 .as_mut()?
-                .convert_with_local_state(&understood, display);
+                .convert_with_local_state(&normalized, display);
             result.ok().map(|result| result.mathml)
         };
-        // A fault in the converter costs this formula, not the answer.
+        // A panic in the converter affects only this formula, not the response.
         catch_unwind(AssertUnwindSafe(convert)).ok().flatten()
     })?;
     let class = if is_boxed { " class=\"boxed\"" } else { "" };
@@ -65,9 +66,9 @@ fn depth(tex: &str) -> usize {
     deepest
 }
 
-/// What models write and math-core does not know, in words that it knows; and whether the whole
-/// formula is in a box.
-fn understood(tex: &str) -> (String, bool) {
+/// Rewrites commands that models use and math-core lacks. Also returns whether the whole formula is
+/// boxed.
+fn normalized(tex: &str) -> (String, bool) {
     let mut tex = tex.trim().to_string();
     for (from, to) in [
         ("{split}", "{aligned}"),
@@ -114,7 +115,7 @@ fn understood(tex: &str) -> (String, bool) {
     (tex, is_boxed)
 }
 
-/// `tex` without a command that takes no argument.
+/// Removes a command that takes no argument.
 fn without_command(tex: &str, command: &str) -> String {
     let mut text = String::with_capacity(tex.len());
     let mut rest = tex;
@@ -130,7 +131,7 @@ fn without_command(tex: &str, command: &str) -> String {
     text
 }
 
-/// `tex` with each `command{…}` as `write` gives it from what is in the braces.
+/// Replaces each `command{…}` by the result of `write` for its argument.
 fn with_argument(tex: &str, command: &str, write: impl Fn(&str) -> String) -> String {
     let mut text = String::with_capacity(tex.len());
     let mut rest = tex;
@@ -153,7 +154,7 @@ fn with_argument(tex: &str, command: &str, write: impl Fn(&str) -> String) -> St
     text
 }
 
-/// The length of the group in braces that `tex` begins with.
+/// Returns the length of the braced group that `tex` starts with.
 fn argument(tex: &str) -> Option<usize> {
     let mut depth = 0;
     let mut is_escaped = false;
@@ -171,7 +172,7 @@ fn argument(tex: &str) -> Option<usize> {
     None
 }
 
-/// Styles as classes; those that have none, as colours, are dropped.
+/// Replaces style attributes by classes. Styles without a class, such as colors, are dropped.
 fn with_classes(mathml: &str) -> String {
     let mut text = String::with_capacity(mathml.len());
     let mut rest = mathml;

@@ -1,14 +1,13 @@
-//! Attacks, through both walls and through each alone.
+//! Attacks, through both layers of protection and through each alone.
 //!
-//! Rule: what is asked is what a real HTML parser finds in the output, against a list that stands
-//! here and not in the product.
+//! Rule: a real HTML parser checks the output against a list that is separate from the product's.
 
 use dom_query::Document;
 use proptest::prelude::*;
 
 use super::document;
 use crate::block::Block;
-use crate::markdown::sanitise::sanitised;
+use crate::markdown::sanitize::sanitized;
 use crate::markdown::{Document as Markdown, render};
 
 const ATTACKS: &str = include_str!("../../../tests/fixtures/markdown/attacks.md");
@@ -23,7 +22,7 @@ const ATTRIBUTES: &str = "href title rel class type id alttext tabindex data-lan
     form height largeop linethickness lspace mathvariant maxsize minsize movablelimits notation \
     rspace scriptlevel separator stretchy symmetric width";
 
-/// What in `html` is not on the lists.
+/// Lists everything in `html` that is not allowed.
 fn wrong_in(html: &str) -> Vec<String> {
     let is_in = |list: &str, name: &str| list.split_ascii_whitespace().any(|known| known == name);
     let document = Document::fragment(format!("<div>{html}</div>"));
@@ -41,7 +40,7 @@ fn wrong_in(html: &str) -> Vec<String> {
         for attribute in node.attrs() {
             let attribute_name = attribute.name.local.to_string();
             let value = attribute.value.to_string();
-            // `form` belongs to operators of formulas only.
+            // Only operators of formulas may have `form`.
             let is_known =
                 is_in(ATTRIBUTES, &attribute_name) && (attribute_name != "form" || &*name == "mo");
             if !is_known {
@@ -68,7 +67,7 @@ fn joined(blocks: &[Block]) -> String {
 }
 
 #[test]
-fn every_attack_is_inert() {
+fn every_attack_is_harmless() {
     assert!(ATTACKS.lines().count() > 150);
     for attack in ATTACKS.lines() {
         let html = joined(&render(attack));
@@ -77,7 +76,7 @@ fn every_attack_is_inert() {
 }
 
 #[test]
-fn attacks_are_inert_inside_of_everything() {
+fn attacks_are_harmless_inside_of_any_markdown() {
     for attack in ATTACKS.lines() {
         for (before, after) in [
             ("- ", "\n- x\n"),
@@ -99,11 +98,11 @@ fn attacks_are_inert_inside_of_everything() {
 }
 
 #[test]
-fn unfinished_attacks_are_inert() {
+fn unfinished_attacks_are_harmless() {
     for attack in ATTACKS.lines() {
         let mut document = Markdown::new();
         for (end, _) in attack.char_indices() {
-            document.read(&attack[..end], false);
+            document.update(&attack[..end], false);
             let html = joined(document.blocks());
             assert_eq!(wrong_in(&html), [""; 0], "{attack}\n{html}");
         }
@@ -111,35 +110,35 @@ fn unfinished_attacks_are_inert() {
 }
 
 #[test]
-fn all_attacks_in_one_text_are_inert() {
+fn all_attacks_in_one_text_are_harmless() {
     let html = joined(&render(ATTACKS));
     assert_eq!(wrong_in(&html), [""; 0]);
 }
 
 #[test]
-fn the_first_wall_holds_alone() {
+fn the_html_writer_is_safe_without_the_sanitizer() {
     for attack in ATTACKS.lines() {
         let mut document = document();
-        document.read(attack, true);
+        document.update(attack, true);
         let html = joined(document.blocks());
         assert_eq!(wrong_in(&html), [""; 0], "{attack}\n{html}");
     }
 }
 
 #[test]
-fn the_second_wall_holds_alone() {
+fn the_sanitizer_is_safe_without_the_html_writer() {
     for attack in ATTACKS.lines() {
         let mut html = String::new();
         pulldown_cmark::html::push_html(&mut html, pulldown_cmark::Parser::new(attack));
         for html in [html.as_str(), attack] {
-            let clean = sanitised(html);
+            let clean = sanitized(html);
             assert_eq!(wrong_in(&clean), [""; 0], "{attack}\n{clean}");
         }
     }
 }
 
 #[test]
-fn the_lists_find_what_is_wrong() {
+fn the_checker_detects_forbidden_html() {
     for html in [
         "<img>",
         "<a href=\"javascript:x\">",
@@ -154,7 +153,7 @@ fn the_lists_find_what_is_wrong() {
 }
 
 #[test]
-fn nothing_that_the_text_says_vanishes() {
+fn no_letters_of_the_text_are_lost() {
     for attack in ATTACKS.lines().filter(|line| line.starts_with('<')) {
         let html = joined(&render(attack));
         let text = Document::fragment(html.as_str()).root().text().to_string();
@@ -163,7 +162,7 @@ fn nothing_that_the_text_says_vanishes() {
                 .filter(|letter| letter.is_alphanumeric())
                 .collect()
         };
-        // A bare line break is obeyed, and entities outside of HTML are read.
+        // A bare line break is rendered as one, and entities outside of HTML are decoded.
         if attack.contains("<br") || attack.contains('&') {
             continue;
         }
@@ -175,7 +174,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn attacks_mixed_at_random_are_inert(
+    fn randomly_combined_attacks_are_harmless(
         parts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>()), 1..6),
     ) {
         let attacks: Vec<&str> = ATTACKS.lines().collect();
@@ -187,7 +186,7 @@ proptest! {
         }
         prop_assert_eq!(wrong_in(&joined(&render(&text))), [""; 0], "{}", text);
         let mut document = Markdown::new();
-        document.read(&text, false);
+        document.update(&text, false);
         prop_assert_eq!(wrong_in(&joined(document.blocks())), [""; 0], "{}", text);
     }
 }

@@ -1,9 +1,9 @@
-//! The copy of a growing answer on disk: what of it is not there yet, and when it must be.
+//! Writes a growing response to disk.
 //!
-//! Writes run beside the answer, one at a time, so a slow disk holds nothing up; what comes
-//! meanwhile goes with the next. Rule: text is on its way to the disk [`SAVE_INTERVAL`] after it
-//! came at the latest, whether or not anybody follows; a write that failed keeps its text and is
-//! tried again.
+//! Writes run in parallel with the response, one at a time, so a slow disk delays nothing. Text
+//! that arrives during a write is part of the next one. Rule: text is written at most
+//! [`SAVE_INTERVAL`] after it arrived, whether or not a window follows. A failed write keeps its
+//! text and is retried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use tokio::time::Instant;
 use transom_engine::Section;
 use transom_store::{Ending, MessageId, Store, StoreError};
 
-/// With the time of a write, less than the one second that may be lost.
+/// Together with the time of a write, less than the one second that may be lost.
 pub(super) const SAVE_INTERVAL: Duration = Duration::from_millis(750);
 
-/// Wait after the first failure, doubled with each further one.
+/// Delay after the first failure. It doubles with each further failure.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// The longest wait between two tries: a disk that has room again is soon noticed.
+/// The longest delay between retries, so that free space is noticed soon.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// What a growing answer needs of the store. Calls block.
-pub(crate) trait Disk: Send + Sync + 'static {
+/// The store functions that a growing response needs. They block.
+pub(crate) trait AnswerStorage: Send + Sync + 'static {
     /// As [`Store::append`].
     fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError>;
     /// As [`Store::finish`].
@@ -35,7 +35,7 @@ pub(crate) trait Disk: Send + Sync + 'static {
     ) -> Result<(), StoreError>;
 }
 
-impl Disk for Store {
+impl AnswerStorage for Store {
     fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError> {
         Self::append(self, id, reasoning, text)
     }
@@ -50,48 +50,48 @@ impl Disk for Store {
     }
 }
 
-/// See the head of this file.
-pub(super) struct DiskCopy {
-    disk: Arc<dyn Disk>,
+/// See the top of this file.
+pub(super) struct AnswerWriter {
+    storage: Arc<dyn AnswerStorage>,
     id: MessageId,
     unsaved: Unsaved,
-    /// When `unsaved` must be on its way; `None` while there is nothing, or a write runs.
+    /// When `unsaved` must be written; `None` if it is empty or a write is running.
     due: Option<Instant>,
     running: Option<JoinHandle<(Unsaved, Result<(), StoreError>)>>,
     n_failures: u32,
 }
 
-/// Text that is not on disk.
+/// Text that is not on disk yet.
 #[derive(Default)]
 struct Unsaved {
     reasoning: String,
     text: String,
 }
 
-/// How a write went.
+/// The result of a write.
 #[derive(Debug)]
-pub(super) enum Saved {
-    /// It is on disk. `after_trouble`: writes before it had failed.
-    Whole {
-        /// People were told of a failure before.
-        after_trouble: bool,
+pub(super) enum SaveResult {
+    /// The text is on disk.
+    Saved {
+        /// Earlier writes had failed, and the user was told.
+        after_failure: bool,
     },
-    /// It is not; it will be tried again. `is_first`: the one before it was well.
+    /// The write failed and will be retried.
     Failed {
-        /// Why, naming the file.
+        /// The reason, which names the file.
         reason: String,
-        /// People were not told yet.
+        /// The previous write succeeded, so the user has not been told yet.
         is_first: bool,
     },
-    /// The message is no longer there: somebody deleted it. Nothing more can be saved.
-    Gone,
+    /// The message was deleted. Nothing more can be saved.
+    Deleted,
 }
 
-impl DiskCopy {
-    /// The copy of the answer `id`, of which there is nothing yet.
-    pub(super) fn new(disk: Arc<dyn Disk>, id: MessageId) -> Self {
+impl AnswerWriter {
+    /// Creates a writer for the empty response `id`.
+    pub(super) fn new(storage: Arc<dyn AnswerStorage>, id: MessageId) -> Self {
         Self {
-            disk,
+            storage,
             id,
             unsaved: Unsaved::default(),
             due: None,
@@ -100,7 +100,7 @@ impl DiskCopy {
         }
     }
 
-    /// Takes what the model wrote at `now`.
+    /// Adds text that the model wrote at `now`.
     pub(super) fn push(&mut self, section: Section, text: &str, now: Instant) {
         match section {
             Section::Reasoning => self.unsaved.reasoning.push_str(text),
@@ -111,28 +111,27 @@ impl DiskCopy {
         }
     }
 
-    /// When [`DiskCopy::begin`] must be called.
+    /// Returns when [`AnswerWriter::start_write`] must be called.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Begins to write what is not there, if it is due at `now`.
-    pub(super) fn begin(&mut self, now: Instant) {
+    /// Starts a write if one is due at `now`.
+    pub(super) fn start_write(&mut self, now: Instant) {
         if self.running.is_some() || self.due.is_none_or(|due| due > now) {
             return;
         }
         self.due = None;
         let unsaved = std::mem::take(&mut self.unsaved);
-        let (disk, id) = (self.disk.clone(), self.id);
+        let (storage, id) = (self.storage.clone(), self.id);
         self.running = Some(tokio::task::spawn_blocking(move || {
-            let result = disk.append(id, &unsaved.reasoning, &unsaved.text);
+            let result = storage.append(id, &unsaved.reasoning, &unsaved.text);
             (unsaved, result)
         }));
     }
 
-    /// Waits for the write that runs; forever while none does. Nothing is lost when the returned
-    /// future is dropped.
-    pub(super) async fn settled(&mut self) -> Saved {
+    /// Waits for the running write; forever if there is none. Cancel-safe.
+    pub(super) async fn write_finished(&mut self) -> SaveResult {
         let Some(running) = &mut self.running else {
             return std::future::pending().await;
         };
@@ -140,56 +139,56 @@ impl DiskCopy {
         self.running = None;
         let now = Instant::now();
         let Ok((mut saved, result)) = joined else {
-            // The store panicked with the text; there is no other copy of it but the board's.
-            return self.failed("the write did not end in order".to_owned(), now);
+            // The store panicked with the text. The only other writer is in the live state.
+            return self.failed("the write failed unexpectedly".to_owned(), now);
         };
         if !matches!(result, Ok(())) {
             saved.reasoning.push_str(&self.unsaved.reasoning);
             saved.text.push_str(&self.unsaved.text);
             self.unsaved = saved;
         }
-        let result = self.read(result, now);
+        let result = self.record(result, now);
         if self.due.is_none() && !self.unsaved.is_empty() {
             self.due = Some(now + SAVE_INTERVAL);
         }
         result
     }
 
-    /// Ends the copy: writes what is missing, then how the answer ended. To be called again after
-    /// [`Saved::Failed`], when [`DiskCopy::retry_at`] has come.
-    pub(super) async fn finish(&mut self, ending: Ending, stats: Option<String>) -> Saved {
-        if self.running.is_some() && matches!(self.settled().await, Saved::Gone) {
-            return Saved::Gone;
+    /// Writes the remaining text and the ending. After [`SaveResult::Failed`], call it again at
+    /// [`AnswerWriter::retry_at`].
+    pub(super) async fn finish(&mut self, ending: Ending, stats: Option<String>) -> SaveResult {
+        if self.running.is_some() && matches!(self.write_finished().await, SaveResult::Deleted) {
+            return SaveResult::Deleted;
         }
         let unsaved = std::mem::take(&mut self.unsaved);
-        let (disk, id) = (self.disk.clone(), self.id);
+        let (storage, id) = (self.storage.clone(), self.id);
         let finished = tokio::task::spawn_blocking(move || {
             if !unsaved.is_empty()
-                && let Err(error) = disk.append(id, &unsaved.reasoning, &unsaved.text)
+                && let Err(error) = storage.append(id, &unsaved.reasoning, &unsaved.text)
             {
                 return (unsaved, Err(error));
             }
-            (Unsaved::default(), disk.finish(id, ending, stats))
+            (Unsaved::default(), storage.finish(id, ending, stats))
         });
         let now = Instant::now();
         let Ok((unsaved, result)) = finished.await else {
-            return self.failed("the write did not end in order".to_owned(), now);
+            return self.failed("the write failed unexpectedly".to_owned(), now);
         };
         self.unsaved = unsaved;
-        self.read(result, now)
+        self.record(result, now)
     }
 
-    /// When to try again after a failure at `now`.
+    /// Returns the time of the retry after a failure at `now`.
     pub(super) fn retry_at(&self, now: Instant) -> Instant {
         let doubled = FIRST_RETRY * 2u32.pow(self.n_failures.saturating_sub(1).min(10));
         now + doubled.min(LONGEST_RETRY)
     }
 
-    fn read(&mut self, result: Result<(), StoreError>, now: Instant) -> Saved {
+    fn record(&mut self, result: Result<(), StoreError>, now: Instant) -> SaveResult {
         match result {
             Ok(()) => {
-                let after_trouble = std::mem::take(&mut self.n_failures) > 0;
-                Saved::Whole { after_trouble }
+                let after_failure = std::mem::take(&mut self.n_failures) > 0;
+                SaveResult::Saved { after_failure }
             }
             Err(
                 StoreError::NoMessage(_)
@@ -198,16 +197,16 @@ impl DiskCopy {
             ) => {
                 self.unsaved = Unsaved::default();
                 self.due = None;
-                Saved::Gone
+                SaveResult::Deleted
             }
             Err(error) => self.failed(error.to_string(), now),
         }
     }
 
-    fn failed(&mut self, reason: String, now: Instant) -> Saved {
+    fn failed(&mut self, reason: String, now: Instant) -> SaveResult {
         self.n_failures += 1;
         self.due = Some(self.retry_at(now));
-        Saved::Failed {
+        SaveResult::Failed {
             reason,
             is_first: self.n_failures == 1,
         }

@@ -1,23 +1,23 @@
-//! The unfinished end of a text, mended so that it does not flicker: what is half written looks
-//! as it will when it is whole.
+//! Closes open Markdown syntax at the end of an incomplete text, so that the display does not
+//! flicker: unfinished syntax looks as it will when it is complete.
 //!
-//! Rule: only a text that still grows is mended. A wrong guess here lasts until the next letters.
+//! Rule: only a growing text is changed. A wrong guess lasts until more text arrives.
 
 use super::fences::Fences;
 
-/// A longer last paragraph is shown as it is, in bytes.
-const MAX_MENDED: usize = 32 * 1024;
+/// A longer last paragraph is not changed, in bytes.
+const MAX_CLOSED_BYTES: usize = 32 * 1024;
 
-/// Whether an unfinished line in fenced code may be about to close it.
+/// Returns true if an unfinished line of fenced code may be about to close the fence.
 fn may_close_code(line: &str) -> bool {
     let marks = line.trim();
     !marks.is_empty()
         && (marks.chars().all(|letter| letter == '`') || marks.chars().all(|letter| letter == '~'))
 }
 
-/// Returns `text` without a last line that may yet mean anything, and with everything closed that
-/// is open in its last paragraph.
-pub(super) fn mended(text: &str) -> String {
+/// Returns `text` without a last line whose meaning is still open, and with all open syntax in the
+/// last paragraph closed.
+pub(super) fn close_open_syntax(text: &str) -> String {
     let line_at = text.rfind('\n').map_or(0, |at| at + 1);
     let line = &text[line_at..];
     let mut fences = Fences::default();
@@ -34,13 +34,13 @@ pub(super) fn mended(text: &str) -> String {
     }
     let paragraph_at = text.rfind("\n\n").map_or(0, |at| at + 2);
     let (before, paragraph) = text.split_at(paragraph_at);
-    if paragraph.len() > MAX_MENDED {
+    if paragraph.len() > MAX_CLOSED_BYTES {
         return text.to_string();
     }
-    format!("{before}{}", mended_paragraph(paragraph))
+    format!("{before}{}", close_paragraph(paragraph))
 }
 
-fn mended_paragraph(source: &str) -> String {
+fn close_paragraph(source: &str) -> String {
     let line_at = source.rfind('\n').map_or(0, |at| at + 1);
     if is_undecided(&source[line_at..]) {
         let mut text = source[..line_at].to_string();
@@ -52,13 +52,14 @@ fn mended_paragraph(source: &str) -> String {
         return text;
     }
     let from = inline_start(&text);
-    let closed = closed(&text[from..]);
+    let closed = close_inline(&text[from..]);
     text.truncate(from);
     text.push_str(&closed);
     text
 }
 
-/// Marks alone: of a list, a heading, a rule, a fence, a line under a heading or a table's.
+/// Returns true for a line of markers alone: of a list, heading, rule, fence, setext underline or
+/// table delimiter row.
 fn is_undecided(line: &str) -> bool {
     let marks = line.trim();
     let marks = marks.trim_start_matches(['>', ' ']);
@@ -75,8 +76,8 @@ fn is_undecided(line: &str) -> bool {
             || matches!(marks, "- [" | "- [ " | "- [x" | "* [" | "* [ " | "* [x"))
 }
 
-/// Puts the line under a table's head that is not there or not whole yet. Whether the text ends
-/// in such a head.
+/// Adds or completes the delimiter row under a table header at the end of the text. Returns true if
+/// the text ends in such a header.
 fn complete_table(text: &mut String) -> bool {
     let ends_whole = text.ends_with('\n');
     let mut lines: Vec<&str> = text.lines().collect();
@@ -104,7 +105,7 @@ fn complete_table(text: &mut String) -> bool {
     true
 }
 
-/// Where the inline text of a paragraph begins that is still open: in its last item or cell.
+/// Returns where the open inline text of a paragraph starts: in its last list item or cell.
 fn inline_start(text: &str) -> usize {
     let mut from = 0;
     let mut at = 0;
@@ -127,10 +128,10 @@ fn inline_start(text: &str) -> usize {
     from.min(text.len())
 }
 
-/// Open emphasis and code are closed, an open link gives way to its text.
-fn closed(text: &str) -> String {
+/// Closes open emphasis and code. An open link is replaced by its text.
+fn close_inline(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
-    // The marks that are open, with where they stand in `out`.
+    // The open markers with their lengths and positions in `out`.
     let mut open: Vec<(char, usize, usize)> = Vec::new();
     let mut brackets: Vec<usize> = Vec::new();
     let mut at = 0;
@@ -139,14 +140,14 @@ fn closed(text: &str) -> String {
         match letter {
             '\\' => {
                 let n_pair = rest.chars().take(2).map(char::len_utf8).sum::<usize>();
-                // A lone backslash escapes nothing yet.
+                // A backslash at the end escapes nothing yet.
                 if n_pair > 1 {
                     out.push_str(&rest[..n_pair]);
                 }
                 at += n_pair;
             }
             '`' => {
-                let n_marks = run(rest, '`');
+                let n_marks = n_leading(rest, '`');
                 match code_end(rest, n_marks) {
                     Some(end) => out.push_str(&rest[..end]),
                     None if rest.len() > n_marks => {
@@ -159,7 +160,7 @@ fn closed(text: &str) -> String {
                 at += code_end(rest, n_marks).unwrap_or_default();
             }
             '*' | '_' | '~' => {
-                let n_marks = run(rest, letter);
+                let n_marks = n_leading(rest, letter);
                 at += n_marks;
                 emphasis(&mut out, &mut open, letter, n_marks, &text[at..]);
             }
@@ -180,7 +181,7 @@ fn closed(text: &str) -> String {
                         if is_note || (inner.len() < 2 && after.is_empty()) {
                             out.push(']');
                         } else {
-                            bare(&mut out, &mut open, opener);
+                            remove_opener(&mut out, &mut open, opener);
                             at = text.len();
                         }
                     }
@@ -207,7 +208,7 @@ fn closed(text: &str) -> String {
         let inner = &out[opener + 1..];
         let is_label = inner.starts_with(|first: char| !first.is_whitespace() && first != '^');
         if inner.is_empty() || is_label && inner.len() < 200 {
-            bare(&mut out, &mut open, opener);
+            remove_opener(&mut out, &mut open, opener);
         }
     }
     if !open.is_empty() {
@@ -215,7 +216,7 @@ fn closed(text: &str) -> String {
     }
     for (mark, n_marks, start) in open.into_iter().rev() {
         if start + n_marks >= out.len() {
-            // Nothing is in it yet.
+            // It has no content yet.
             out.truncate(start.min(out.len()));
         } else {
             out.extend(std::iter::repeat_n(mark, n_marks));
@@ -224,8 +225,8 @@ fn closed(text: &str) -> String {
     out
 }
 
-/// Takes the bracket away with which a link or image begins.
-fn bare(out: &mut String, open: &mut [(char, usize, usize)], opener: usize) {
+/// Removes the bracket that opens a link or image.
+fn remove_opener(out: &mut String, open: &mut [(char, usize, usize)], opener: usize) {
     let start = if out[..opener].ends_with('!') {
         opener - 1
     } else {
@@ -268,7 +269,7 @@ fn emphasis(
         }
     }
     if next.is_none() {
-        // It may be half of a mark that closes, or the beginning of one that opens.
+        // It may be half of a closing marker or the start of an opening one.
         return;
     }
     let may_open = n_left <= 3 && !(is_blank(next) || mark == '_' && is_word(before));
@@ -278,7 +279,7 @@ fn emphasis(
     out.extend(std::iter::repeat_n(mark, n_left));
 }
 
-fn run(text: &str, mark: char) -> usize {
+fn n_leading(text: &str, mark: char) -> usize {
     text.chars().take_while(|&letter| letter == mark).count()
 }
 
@@ -286,7 +287,7 @@ fn code_end(text: &str, n_marks: usize) -> Option<usize> {
     let mut at = n_marks;
     while let Some(step) = text[at..].find('`') {
         at += step;
-        let n_found = run(&text[at..], '`');
+        let n_found = n_leading(&text[at..], '`');
         at += n_found;
         if n_found == n_marks {
             return Some(at);
