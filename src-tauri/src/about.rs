@@ -1,16 +1,16 @@
-//! What the app is made of, and what this session lacks.
+//! The data of the About page: versions, licenses, and features that this session lacks.
 
 use tauri::AppHandle;
 use transom_signals::Hardware;
 
 use crate::hotkey;
 use crate::shell::Shell;
-use crate::wire::{AboutView, HotkeyView, PartView};
+use crate::wire::{AboutView, DependencyView, HotkeyView};
 
-/// Licences of everything in the app, as `licences.py` gathered them.
-pub(crate) const LICENCES: &str = include_str!("../licences.txt");
+/// Licenses of everything in the app, collected by `licenses.py`.
+pub(crate) const LICENSES: &str = include_str!("../licenses.txt");
 
-/// Parts that are named first, with their versions out of the lock file and their licences.
+/// The components listed first, with their versions from the lock file and their licenses.
 const PARTS: [(&str, Option<&str>, &str); 8] = [
     ("MLX", option_env!("TRANSOM_VERSION_MLX_SYS"), "MIT"),
     (
@@ -46,7 +46,7 @@ const PARTS: [(&str, Option<&str>, &str); 8] = [
     ("syntect", option_env!("TRANSOM_VERSION_SYNTECT"), "MIT"),
 ];
 
-/// What the About pane shows.
+/// Returns the data of the About page.
 pub(crate) fn view(
     app: &AppHandle,
     shell: &Shell,
@@ -54,10 +54,10 @@ pub(crate) fn view(
     has_tray: bool,
 ) -> AboutView {
     let hotkey = shell.hotkey.view();
-    let parts = PARTS.iter().map(|(name, version, licence)| PartView {
+    let parts = PARTS.iter().map(|(name, version, license)| DependencyView {
         name: (*name).to_owned(),
         version: version.unwrap_or_default().to_owned(),
-        licence: (*licence).to_owned(),
+        license: (*license).to_owned(),
     });
     let is_wayland = matches!(hotkey, HotkeyView::Unavailable { .. });
     let missing = [
@@ -86,7 +86,7 @@ pub(crate) fn view(
     }
 }
 
-/// `macOS 26.1`, `Debian GNU/Linux 12 (bookworm)`.
+/// Returns the system's name: `macOS 26.1`, `Debian GNU/Linux 12 (bookworm)`.
 fn system() -> String {
     if cfg!(target_os = "macos") {
         let list = "/System/Library/CoreServices/SystemVersion.plist";
@@ -98,7 +98,7 @@ fn system() -> String {
     }
 }
 
-/// Out of the Mac's own list, which is as it is since the first.
+/// Parses the version from SystemVersion.plist, whose format is the same on all versions of macOS.
 fn product_version(plist: &str) -> Option<&str> {
     let after = plist.split_once("<key>ProductVersion</key>")?.1;
     let (_, after) = after.split_once("<string>")?;
@@ -129,12 +129,12 @@ mod tests {
 
     #[test]
     fn every_part_has_a_version_and_licences_are_there() {
-        for (name, version, licence) in PARTS {
+        for (name, version, license) in PARTS {
             assert!(version.is_some_and(|version| !version.is_empty()), "{name}");
-            assert!(!licence.is_empty(), "{name}");
+            assert!(!license.is_empty(), "{name}");
         }
         for part in ["tauri ", "llama-cpp-sys-2 ", "mlx-sys ", "svelte "] {
-            assert!(LICENCES.contains(part), "licences.txt lacks {part}");
+            assert!(LICENSES.contains(part), "licenses.txt lacks {part}");
         }
     }
 }

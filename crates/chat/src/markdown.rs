@@ -135,7 +135,7 @@ impl Document {
 /// Renders a complete text.
 pub fn render(text: &str) -> Vec<Block> {
     let mut document = Document::new();
-    document.read(text, true);
+    document.update(text, true);
     document.blocks
 }
 

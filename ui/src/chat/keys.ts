@@ -1,4 +1,4 @@
-/** What keys do anywhere in the chat window; keys of fields and lists are theirs. */
+/** The shortcuts of the chat window. Fields and lists handle their own keys. */
 import { ipc } from "../ipc";
 import { app, attempt } from "../state/app.svelte";
 import { copyText } from "../state/clipboard.svelte";
@@ -36,7 +36,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     else actions.focus();
   }
 
-  /** An answer goes on, as in the quick prompt: Esc puts things away and ends nothing. */
+  /** Esc closes things and does not stop a response, as in the quick prompt. */
   function escape() {
     if (page.isHistoryShown && !page.isWide) toggleHistory();
     else void ipc.hideWindow();

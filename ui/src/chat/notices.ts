@@ -1,4 +1,4 @@
-/** Notices of the app as sentences, with what can be done about them. */
+/** Notices of the app as sentences, with their actions. */
 import { date } from "../i18n/format";
 import { t, type Key, type Params } from "../i18n";
 import { catalogue } from "../i18n/catalogues";
@@ -6,17 +6,17 @@ import { ipc } from "../ipc";
 import { attempt, type Notice } from "../state/app.svelte";
 import { page } from "../state/page.svelte";
 
-/** These have their place in the settings window. */
+/** Notices that the settings window shows. */
 const elsewhere = ["login_item"];
 
 export interface NoticeView {
   text: string;
-  /** More of it in English, where the sentence does not say it already. */
+  /** English details, if the sentence does not contain them. */
   detail: string;
   action: { label: string; run: () => void } | null;
 }
 
-/** How the chat shows a notice; null where another window does. */
+/** Converts a notice for the chat; null if another window shows it. */
 export function noticeView(notice: Notice): NoticeView | null {
   const { code, detail, values } = notice;
   if (elsewhere.includes(code)) return null;
@@ -27,7 +27,7 @@ export function noticeView(notice: Notice): NoticeView | null {
     return { text: t("chat.notice.other", { detail: detail || code }), detail: "", action: null };
   }
   const text = t(`chat.${key}` as Key, { n: Number(values.conversations ?? 0), ...named(values) });
-  // The detail of a shortcut is the shortcut.
+  // For a shortcut the detail is the shortcut itself.
   return { text, detail: code === "hotkey_taken" ? "" : detail, action: actionOf(code) };
 }
 

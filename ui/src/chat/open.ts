@@ -1,4 +1,4 @@
-/** Puts the chat page up: in the app's window, in the gallery and in tests alike. */
+/** Mounts the chat page: in the app's window, in the gallery and in tests. */
 import "../style/base.css";
 import { mount } from "svelte";
 import type { News } from "../ipc";
@@ -9,7 +9,7 @@ import { readDownloads } from "../state/shelf.svelte";
 import { transcript } from "../state/transcript.svelte";
 import ChatPage from "./ChatPage.svelte";
 
-/** Resolves when the page is drawn and takes keys. */
+/** Resolves when the page is drawn and accepts keys. */
 export async function openChat(target: HTMLElement): Promise<ReturnType<typeof ChatPage>> {
   let page: ReturnType<typeof ChatPage> | undefined;
   const early: News[] = [];

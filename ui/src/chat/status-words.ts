@@ -1,19 +1,19 @@
-/** The status line: the one thing that is most worth knowing now, and a few figures beside it. */
+/** The content of the status line: the most important state and a few numbers. */
 import { bytes, fixed, percent, t } from "../i18n";
 import type { Stage, StatusView } from "../ipc";
 import { because } from "./words";
 
 export interface StatusLine {
-  /** What is done now. */
+  /** The current state. */
   text: string;
-  /** Figures, in order of weight. */
+  /** Numbers, most important first. */
   figures: string[];
   tone: "calm" | "busy" | "held";
-  /** 0 to 1 where something is under way. */
+  /** Progress from 0 to 1. */
   fraction: number | null;
 }
 
-/** `stage` is that of the answer that is watched, if one is written. */
+/** `stage` is the stage of the visible response, if one is running. */
 export function statusLine(status: StatusView, stage: Stage | null, chosen: string): StatusLine {
   const memory = status.model?.memory_bytes ? [bytes(status.model.memory_bytes)] : [];
   const waiting = status.n_waiting > 0 ? [t("chat.status.waiting", { n: status.n_waiting })] : [];
@@ -43,7 +43,7 @@ export function statusLine(status: StatusView, stage: Stage | null, chosen: stri
     return line(t("chat.status.restrained", { reason: because(reason.because) }), "calm");
   }
   if (model?.is_leaving) return line(t("chat.status.leaving", { model: model.name }), "busy");
-  // Another model that is loaded gives way to the chosen one; its memory is not that one's.
+  // If another model is loaded, the selected one replaces it; its memory is not shown.
   if (model && chosen && model.name !== chosen) {
     return { ...line(t("chat.status.resting", { model: chosen }), "calm"), figures: waiting };
   }

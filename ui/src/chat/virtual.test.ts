@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { guess, Heights, isAtEnd } from "./virtual";
 
-/** The same by plain sums. */
+/** The same computed with plain sums. */
 function top(heights: number[], index: number): number {
   return heights.slice(0, index).reduce((sum, height) => sum + height, 0);
 }

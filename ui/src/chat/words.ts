@@ -1,4 +1,4 @@
-/** Codes of the app in the user's language. */
+/** Translates codes of the app. */
 import { bytes, duration, number, t, type Key } from "../i18n";
 import type { Because, Failure, Limit } from "../ipc";
 
@@ -12,7 +12,7 @@ export function limit(one: Limit): string {
   return t(`chat.limit.${one.limit}`, { n, time });
 }
 
-/** What a failed turn says: one line, and a second that helps. */
+/** The text of a failed turn: one line, and a second one with advice. */
 export function failure(one: Failure): { title: string; detail: string; reason: string } {
   const params: Record<string, string> = {};
   if (one.code === "too_large") {

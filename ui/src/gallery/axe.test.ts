@@ -1,4 +1,4 @@
-/** Every state of the chat, as assistive technology finds it. Contrast needs a real page. */
+/** Checks the accessibility of every state of the chat. Contrast needs a real browser. */
 import axe from "axe-core";
 import { tick, unmount } from "svelte";
 import { afterEach, describe, expect, it } from "vitest";

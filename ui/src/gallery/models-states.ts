@@ -1,4 +1,4 @@
-/** Models that can be had, and those on their way, in the states that are worth a picture. */
+/** The states of models and downloads for screenshots. */
 import { onDisk, trouble } from "../ipc/fake/catalogue";
 import type { FakeIpc } from "../ipc/fake";
 import { shelf } from "../state/shelf.svelte";
@@ -6,7 +6,7 @@ import { click, pane, scrolled, settled, speaking, write, type GalleryState } fr
 
 const GB = 2 ** 30;
 
-/** One of each: comes, is checked, waits, is paused, failed, is done. */
+/** One download in each state: downloading, verifying, queued, paused, failed, done. */
 function busy(fake: FakeIpc): void {
   const { shop } = fake;
   for (const key of ["qwen3-8b@4-bit", "gemma-3-4b@4-bit", "qwen2.5-coder-7b@4-bit",
@@ -18,7 +18,7 @@ function busy(fake: FakeIpc): void {
   shop.fail(3, trouble("disk_full", "The disk is too full.",
     { folder: "/models", needed_bytes: 1.8 * GB, free_bytes: 0.4 * GB }));
   shop.finish(5);
-  // Only one comes at a time.
+  // Only one is downloading at a time.
   shop.set(2, { state: "waiting" });
 }
 

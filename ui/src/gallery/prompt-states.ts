@@ -1,4 +1,4 @@
-/** The quick prompt in the states that are worth a picture. */
+/** The states of the quick prompt for screenshots. */
 import { mount, tick } from "svelte";
 import { pieces, type FakeIpc, type Script } from "../ipc/fake";
 import Prompt from "../prompt/Prompt.svelte";
@@ -98,7 +98,7 @@ export const promptStates: GalleryState[] = [
         code: "too_large", need_bytes: 15.2 * 2 ** 30, budget_bytes: 10.5 * 2 ** 30,
         context_that_fits: null,
       } });
-      // An answer is drawn with the next frame.
+      // A response is drawn in the next frame.
       await wait(150);
     }),
   },

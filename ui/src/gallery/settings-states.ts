@@ -1,6 +1,6 @@
 /**
- * The settings window and the welcome in the states that are worth a picture. Each sets up the fake
- * app, then draws what a window draws.
+ * The states of the settings window and the welcome for screenshots. Each one sets up the fake app,
+ * then draws what the window draws.
  */
 import { mount, type Component } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
@@ -19,14 +19,14 @@ export type { GalleryState } from "./settings-stage";
 
 const nothing: SetUp = () => {};
 
-/** The chosen model with this context. */
+/** Sets the context length of the selected model. */
 function withContext(tokens: number, id = "/models/Qwen3-4B-4bit"): SetUp {
   return (fake) => {
     void fake.updateSettings({ models: { [id]: { context_length: tokens } } });
   };
 }
 
-/** Others take a part, and the context is longer than what is left. */
+/** Other models use a part, and the context is longer than the rest allows. */
 const isTight: SetUp = (fake) => {
   withContext(32_768)(fake);
   const GB = 2 ** 30;

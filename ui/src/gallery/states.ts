@@ -1,6 +1,6 @@
 /**
- * The states of the chat page that are worth a picture. `set` makes the app before the page opens,
- * `after` does what a person would do in it.
+ * The states of the chat page for screenshots. `set` prepares the app before the page opens,
+ * `after` acts like a user.
  */
 import { GB } from "../ipc/fake/defaults";
 import type { FakeIpc } from "../ipc/fake";
@@ -10,12 +10,12 @@ import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
 
 export interface ChatState {
-  /** As in `?state=`; written on a line of its own, for the list is read from here. */
+  /** As in `?state=`. On a line of its own, because the list is read from this source. */
   name: string;
-  /** What the page says in this state, and no other: see `claim`. */
+  /** Text that only this state shows; see `claim`. */
   shows: string;
   set?: (ipc: FakeIpc) => void;
-  /** The conversation that is opened: the one that was added last, unless "none". */
+  /** The conversation to open: the one that was added last, unless "none". */
   opens?: "last" | "none";
   after?: (ipc: FakeIpc) => Promise<void> | void;
 }

@@ -5,7 +5,7 @@ import { actionOf } from "../prompt/keys";
 import ShortcutsSheet from "./ShortcutsSheet.svelte";
 import { shortcutGroups } from "./shortcuts";
 
-/** A key press as `keys` says it, in the quick prompt's empty input. */
+/** A press of the keys `keys` in the quick prompt's empty input. */
 function pressed(keys: string): KeyboardEvent {
   const parts = keys.split("+");
   const event = new KeyboardEvent("keydown", {
@@ -19,7 +19,7 @@ function pressed(keys: string): KeyboardEvent {
 describe("the sheet of shortcuts", () => {
   it("lists no key of the quick prompt that does nothing there", () => {
     const prompt = shortcutGroups("").find((group) => group.title === "prompt.shortcut.group")!;
-    // These two are typed: what they do, they do as text.
+    // These two are typed as text.
     const typed = ["Shift+Enter", "/"];
     for (const { keys } of prompt.shortcuts) {
       for (const key of keys.filter((one) => !typed.includes(one))) {

@@ -1,4 +1,7 @@
-/** Every language has every text, with the same places to fill, and none is English by oversight. */
+/**
+ * Checks that every language has every text with the same placeholders, and that none is
+ * accidentally English.
+ */
 import { describe, expect, it } from "vitest";
 import { AREAS, catalogue, LANGUAGES, type Area, type Entry, type Language } from "./catalogues";
 import same from "./same-as-english.json";
@@ -13,12 +16,12 @@ function places(text: string): string[] {
   return [...text.matchAll(/\{(\w+)\}/g)].map((found) => found[1]!);
 }
 
-/** Places of any of an entry's texts: a singular may do without its number. */
+/** Placeholders in any of an entry's texts; a singular may omit its number. */
 function allPlaces(entry: Entry): string[] {
   return [...new Set(texts(entry).flatMap(places))].sort();
 }
 
-/** Words that are the same in all languages: names, signs, what is filled in. */
+/** Texts that are the same in all languages: names, symbols, placeholders. */
 function isMark(text: string): boolean {
   return !/\p{L}{2,}/u.test(text.replace(/\{\w+\}|Transom/g, ""));
 }
@@ -40,7 +43,7 @@ describe.each(others)("%s", (language) => {
       const isPlural = typeof catalogue("en", area)[key] !== "string";
       expect(typeof entry === "string", `${area}.${key}`).toBe(!isPlural);
       if (typeof entry === "string") continue;
-      // "many" of French and Spanish begins at a million, which `other` serves.
+      // French and Spanish use "many" from a million on, which `other` covers.
       const needed = categories.filter((category) => category !== "many");
       expect(Object.keys(entry).sort(), `${area}.${key}`).toEqual([...needed].sort());
     }

@@ -1,9 +1,9 @@
 /**
- * Every text for people, in every language, by area. All are bundled: together they are smaller
- * than one icon font, and a change of language needs no waiting.
+ * All user-visible texts, in every language, by area. All are bundled: together they are smaller
+ * than one icon font, and changing the language needs no waiting.
  *
- * A catalogue is flat: key to text, or to one text per plural category. English is the one that
- * the keys are typed by; `catalogues.test.ts` holds the others to it.
+ * A catalog is flat: key to text, or to one text per plural category. The keys are typed by the
+ * English catalog; `catalogs.test.ts` compares the others with it.
  */
 import enChat from "./en/chat.json";
 import enHelp from "./en/help.json";
@@ -15,7 +15,7 @@ import enWelcome from "./en/welcome.json";
 
 /** A text, or one per plural category of its `n`. */
 export type Entry = string | { [category: string]: string };
-/** An area's texts by key. */
+/** The texts of an area by key. */
 export type Catalogue = Record<string, Entry>;
 
 const english = {
@@ -28,14 +28,14 @@ const english = {
   welcome: enWelcome,
 };
 
-/** The file in each language's folder that a key is from. */
+/** The area of a key, which is the name of its file. */
 export type Area = keyof typeof english;
 
 type KeysOf<A extends Area> = `${A}.${Extract<keyof (typeof english)[A], string>}`;
-/** Area, dot, key of the area's file; a key that does not exist does not compile. */
+/** Area, dot, key in the area's file. An unknown key does not compile. */
 export type Key = { [A in Area]: KeysOf<A> }[Area];
 
-/** Tags of the languages, each with its own name for itself. */
+/** Language tags with their own names. */
 export const LANGUAGES = {
   en: "English",
   de: "Deutsch",
@@ -44,15 +44,15 @@ export const LANGUAGES = {
   "zh-Hans": "简体中文",
   ja: "日本語",
 } as const;
-/** One of them. */
+/** A language tag. */
 export type Language = keyof typeof LANGUAGES;
 
 const files = import.meta.glob<Catalogue>("./*/*.json", { eager: true, import: "default" });
 
-/** The texts of one area in one language; empty if the file is not there. */
+/** Returns the texts of one area in one language; empty if the file does not exist. */
 export function catalogue(language: Language, area: Area): Catalogue {
   return files[`./${language}/${area}.json`] ?? {};
 }
 
-/** Every area. */
+/** All areas. */
 export const AREAS = Object.keys(english) as Area[];

@@ -1,14 +1,13 @@
 /**
- * The commands as the app offers them: one line each, in the order of `api.ts`. A test of the app
- * compares the names called here with those that it knows, and fails for one that is on one side
- * only.
+ * The commands of the app, one line each, in the order of `api.ts`. A Rust test compares the names
+ * called here with those of the app.
  */
 import { Channel, invoke } from "@tauri-apps/api/core";
 import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
 import type { Ipc, Unsubscribe } from "./api";
 import type { News, Update } from "./bindings";
 
-/** Listeners that are being put up: the page is not ready before they hear. */
+/** Listeners that are being registered. The page is not ready before they are. */
 const settling = new Set<Promise<unknown>>();
 
 function onNews(listener: (news: News) => void): Unsubscribe {

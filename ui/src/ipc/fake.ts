@@ -1,8 +1,8 @@
 /**
- * The app, played in memory: for tests and for the gallery. Everything works as in the real one,
- * but answers come from `script`, and the disk, the models and the machine are made up.
+ * A fake of the app in memory, for tests and for the gallery. It behaves like the real one, but
+ * responses come from `script`, and the disk, the models and the machine are invented.
  *
- * `refuse` makes the next call of a name fail; `calls` lists what was called.
+ * `refuse` makes the next call of a name fail; `calls` lists all calls.
  */
 import type { Ipc, Patch } from "./api";
 import type {
@@ -29,11 +29,11 @@ export class FakeIpc implements Ipc {
   copied: string[] = [];
   opened: string[] = [];
   taken: TakenText = { source: "clipboard", text: "" };
-  /** What the next answers do. */
+  /** The next responses. */
   script: Script = { answer: pieces(reply), rate: 60 };
-  /** What file panels give back; null: the person gave up. */
+  /** The results of file dialogs; null: the user cancels. */
   chosenFile: string | null = "~/Desktop/chat.md";
-  /** Models that can be had, and downloads. */
+  /** The catalog and the downloads. */
   shop = new Shop((news) => this.tell(news));
 
   private listeners = new Set<(news: News) => void>();
@@ -43,7 +43,7 @@ export class FakeIpc implements Ipc {
   private list: ModelView[] = defaults.models();
   aboutView: AboutView = defaults.about();
 
-  // Set up by tests and states.
+  // Methods for tests and states.
 
   refuse(name: keyof Ipc, refusal: Refusal): void {
     this.refusals.set(name, refusal);
@@ -63,7 +63,7 @@ export class FakeIpc implements Ipc {
     this.tell({ news: "settings", settings: this.chosen });
   }
 
-  /** The models that there are now. */
+  /** The installed models. */
   get shown(): ModelView[] {
     return this.list;
   }
@@ -73,7 +73,7 @@ export class FakeIpc implements Ipc {
     this.tell({ news: "models" });
   }
 
-  /** A conversation whose messages alternate, the person's first. */
+  /** A conversation with alternating messages, the user's first. */
   addConversation(title: string, texts: (string | Partial<MessageView>)[], ageHours = 0): Conversation {
     const at = Date.now() - ageHours * 3_600_000;
     const conversation = this.tree.begin(title, at);
@@ -88,7 +88,7 @@ export class FakeIpc implements Ipc {
     return conversation;
   }
 
-  /** The answer that was begun last. */
+  /** The response that was started last. */
   player(): Player {
     const last = [...this.players.values()].at(-1);
     if (!last) throw new Error("no answer was begun");
@@ -128,7 +128,7 @@ export class FakeIpc implements Ipc {
 
   async conversations(search: string, offset: number, limit: number) {
     this.call("conversations", search, offset, limit);
-    // As the app does.
+    // Like the app does.
     limit = Math.min(limit, 500);
     const found: FoundConversation[] = [];
     const words = search.trim().toLowerCase();
@@ -313,7 +313,7 @@ export class FakeIpc implements Ipc {
       activity: isPaused ? "held" : "idle" });
   }
 
-  // Models that can be had
+  // Models to download
 
   async catalogue() {
     this.call("catalogue");
@@ -448,7 +448,7 @@ export class FakeIpc implements Ipc {
   }
 }
 
-/** RFC 7396, where `null` gives the default back. */
+/** RFC 7396: `null` resets to the default. */
 function merge(value: unknown, patch: unknown, byDefault: unknown): unknown {
   if (patch === null) return byDefault ?? null;
   if (typeof patch !== "object" || Array.isArray(patch)) return patch;

@@ -1,4 +1,4 @@
-/** Which models of the list are shown: by words, by what they are for, and by whether they fit. */
+/** Filters the catalog by text, by purpose, and by whether a model fits. */
 import type { EntryView, TagView } from "../ipc";
 import { bestVerdict, canFit } from "./words";
 
@@ -8,10 +8,10 @@ export interface Filter {
   onlyFits: boolean;
 }
 
-/** All that matches but for its size, and of that, what is shown. */
+/** The visible entries of all matches. */
 export interface Filtered {
   shown: EntryView[];
-  /** How many were left out because they do not fit. */
+  /** The number of matches that are hidden because they do not fit. */
   nTooLarge: number;
 }
 

@@ -1,4 +1,4 @@
-/** Models that can be had: found, judged, fetched, used and removed, against the fake app. */
+/** Tests models against the fake app: search, fit, download, use and removal. */
 import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it } from "vitest";
 import { chooseLanguage } from "../i18n";

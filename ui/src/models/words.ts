@@ -1,4 +1,4 @@
-/** Verdicts, speeds, sizes and troubles of models in words. */
+/** Texts for fits, speeds, sizes and errors of models. */
 import { bytes, duration, number, t, type Key } from "../i18n";
 import { catalogue } from "../i18n/catalogues";
 import type {
@@ -6,7 +6,7 @@ import type {
 } from "../ipc";
 import type { IconName } from "../parts/icons";
 
-/** How a verdict is drawn. */
+/** How a fit is drawn. */
 export type Tone = "good" | "soft" | "warn" | "bad";
 
 export function verdictTone(verdict: VerdictView | null): Tone {
@@ -34,12 +34,12 @@ export function verdictText(verdict: VerdictView | null): string {
   }
 }
 
-/** Whether it can be used here at all, so that it is shown while only those are asked for. */
+/** Returns true if the model can be used here, so that the filter shows it. */
 export function canFit(verdict: VerdictView | null): boolean {
   return verdict?.verdict !== "too_large";
 }
 
-/** `13–20 tokens/s`; one number where it was measured, for then it is known. */
+/** `13–20 tokens/s`; one number if it was measured. */
 export function speedText(speed: SpeedView | null): string {
   if (!speed) return "";
   const round = (rate: number) => number(rate, rate < 10 ? 1 : 0);
@@ -51,7 +51,7 @@ export function sizeText(variant: VariantView): string {
   return variant.size_bytes === null ? t("models.entry.size_unknown") : bytes(variant.size_bytes);
 }
 
-/** What is free on the disk; with downloads under way, what will be when they are here. */
+/** The free space on the disk; with running downloads, the space after them. */
 export function diskText(list: CatalogueView): string {
   if (list.disk_free_bytes === null) return "";
   const free = bytes(Math.max(0, list.disk_free_bytes - list.disk_coming_bytes));
@@ -63,18 +63,18 @@ export function packingText(variant: VariantView): string {
   return [variant.packing, variant.format.toUpperCase()].filter(Boolean).join(" · ");
 }
 
-/** SPDX's words for licences that it does not list are no words for people. */
+/** SPDX identifiers for unlisted licenses are not useful to users. */
 export function licenceText(licence: string): string {
   const named = licence.replace(/^LicenseRef-/i, "").replaceAll("-", " ");
   return licence.startsWith("LicenseRef-") ? named : licence;
 }
 
-/** The variant that is proposed. */
+/** The suggested variant. */
 export function bestOf(entry: EntryView): VariantView | undefined {
   return entry.variants[entry.best] ?? entry.variants[0];
 }
 
-/** How well some variant of it fits: the best of all verdicts. */
+/** The best fit of all variants. */
 export function bestVerdict(entry: EntryView): VerdictView | null {
   const order = ["fits", "context", "others_close", "too_large"];
   const known = entry.variants.flatMap((variant) => (variant.verdict ? [variant.verdict] : []));
@@ -82,7 +82,7 @@ export function bestVerdict(entry: EntryView): VerdictView | null {
   return sorted[0] ?? null;
 }
 
-/** Why the hub did not do it. A code that has no sentence yet is said as the app says it. */
+/** The text of a hub error. For an unknown code it is the English sentence of the app. */
 export function troubleText(trouble: TroubleView): string {
   const key = `trouble.${trouble.code}`;
   if (!(key in catalogue("en", "models"))) return trouble.reason;
@@ -101,13 +101,13 @@ export function isRunning(download: DownloadView): boolean {
   return ["waiting", "downloading", "verifying", "retrying"].includes(download.state.state);
 }
 
-/** 0 to 1; null while it is not known. */
+/** 0 to 1; null while unknown. */
 export function fractionOf(download: DownloadView): number | null {
   if (download.state.state === "verifying") return download.state.fraction;
   return download.total_bytes ? download.done_bytes / download.total_bytes : null;
 }
 
-/** What a download does, in one line. */
+/** The state of a download in one line. */
 export function downloadText(download: DownloadView): string {
   const { state } = download;
   const amount = download.total_bytes === null ? "" : t("models.download.progress", {

@@ -1,4 +1,4 @@
-/** How high the panel asks to be, from what its scrolling part lacks. */
+/** The height that the panel requests, from the missing height of its scrolling part. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
@@ -7,7 +7,7 @@ import { fitSheet, fitWindow } from "./fit";
 let fake: FakeIpc;
 let end: () => void;
 
-/** A part of the panel that has `room` points and holds `needed`. */
+/** A part of the panel with `room` points of height and content of `needed` points. */
 function part(room: number, needed: number): HTMLElement {
   const scroller = document.createElement("div");
   const content = scroller.appendChild(document.createElement("div"));
@@ -16,7 +16,7 @@ function part(room: number, needed: number): HTMLElement {
   return scroller;
 }
 
-/** The heights that were asked for. */
+/** The requested heights. */
 function asked(): unknown[] {
   return fake.calls.filter((call) => call.name === "fitPrompt").map((call) => call.values[0]);
 }

@@ -1,19 +1,19 @@
-/** What a key does in the quick prompt. Decided here as a plain function, so that it is tested as one. */
+/** Key handling of the quick prompt, as a pure function for tests. */
 import { isPressed } from "../state/shortcuts";
 
 export type Action =
   | "ask" | "hand_off" | "hide" | "stop" | "selection" | "clipboard" | "drop" | "fresh" | "help"
   | "copy" | "older" | "newer" | "next" | "previous" | "complete" | "choose" | "close_list";
 
-/** What decides, beside the key. */
+/** The state that decides, apart from the key. */
 export interface Here {
   isMac: boolean;
-  /** The list of reusable prompts is open. */
+  /** The list of saved prompts is open. */
   isListOpen: boolean;
   text: string;
   isWriting: boolean;
   hasTaken: boolean;
-  /** Text is selected, in the input or in the answer. */
+  /** Text is selected, in the input or in the response. */
   hasSelection: boolean;
 }
 
@@ -33,9 +33,9 @@ export function actionOf(event: KeyboardEvent, here: Here): Action | null {
   if (is("Mod+Shift+V")) return "clipboard";
   if (is("Mod+N")) return "fresh";
   if (is("Mod+/")) return "help";
-  // With something selected the key copies that, as everywhere.
+  // If text is selected, the key copies it as usual.
   if (is("Mod+C") && !here.hasSelection) return "copy";
-  // Elsewhere Enter presses the button that has the focus, and arrows scroll.
+  // Elsewhere Enter presses the focused button, and arrows scroll.
   if (!(event.target instanceof HTMLTextAreaElement)) return null;
   if (is("Enter")) return here.isWriting ? null : "ask";
   if (is("Backspace") && here.text === "" && here.hasTaken) return "drop";
@@ -44,7 +44,7 @@ export function actionOf(event: KeyboardEvent, here: Here): Action | null {
   return null;
 }
 
-/** Whether text is selected, in the input or on the page. */
+/** Returns true if text is selected, in the input or on the page. */
 export function hasSelection(): boolean {
   const { activeElement } = document;
   const isInField = activeElement instanceof HTMLTextAreaElement &&

@@ -1,4 +1,4 @@
-/** The quick prompt: kept warm and hidden, so that it is there at the key press. */
+/** Entry point of the quick prompt, which stays loaded and hidden, so that it appears at once. */
 import "../style/base.css";
 import { mount, tick } from "svelte";
 import { ipc } from "../ipc";

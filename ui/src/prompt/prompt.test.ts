@@ -1,4 +1,4 @@
-/** The quick prompt from the first key to the hand-off, played against the fake app. */
+/** The quick prompt from the first key to opening the chat, against the fake app. */
 import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { chooseLanguage } from "../i18n";

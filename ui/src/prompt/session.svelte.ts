@@ -1,8 +1,9 @@
 /**
- * What the quick prompt shows: what is typed and attached, and the last question with its answer.
- * Hiding the panel ends nothing: an answer goes on, and the exchange is shown again for a while.
+ * The state of the quick prompt: the input, the attachment, and the last question with its
+ * response. Hiding the panel stops nothing: a response continues, and the exchange stays visible
+ * for a while.
  *
- * Rule: what is typed or attached stays until it is sent or removed.
+ * Rule: typed text and attachments stay until the user sends or removes them.
  */
 import { ipc, type Begun, type Failure, type TakenFrom, type TakenText } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
@@ -11,67 +12,67 @@ import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
 import { failureOf, refusal } from "../state/refusal";
 
-/** Prompts that arrow-up goes back to; kept in memory only, so that clearing the history is true. */
+/** Earlier inputs for arrow-up. Kept only in memory, so that clearing the history removes them. */
 const KEPT = 50;
 
-/** How long an exchange that was left is shown again, and followed up. */
+/** How long the last exchange is shown again and can be continued. */
 export const EXCHANGE_KEPT_MS = 10 * 60_000;
 
 export class Session {
   text = $state("");
   taken = $state.raw<TakenText | null>(null);
-  /** Nothing was selected, or nothing copied; or the system gave this reason not to read it. */
+  /** Nothing was selected or copied, or the system gave this reason. */
   nothingTaken = $state<TakenFrom | null>(null);
   takeRefused = $state("");
-  /** What was asked, as it was typed. */
+  /** The question as typed. */
   question = $state("");
   conversation = $state<number | null>(null);
   answer = $state.raw<Answer | null>(null);
   failure = $state.raw<Failure | null>(null);
   isAsking = $state(false);
-  /** The answer was just copied. */
+  /** The response was just copied. */
   isCopied = $state(false);
-  /** Raised when the input shall have the focus, all of it selected. */
+  /** Incremented to focus the input and select all of it. */
   focuses = $state(0);
 
   #past: string[] = [];
   #at = 0;
   #draft = "";
   #last: { text: string; attachment: string } | null = null;
-  /** The answer to the last question, once that was taken. */
+  /** The response to the last question, once it was accepted. */
   #lastAnswer: number | null = null;
-  /** When the panel was left, or the answer ended if that was later. */
+  /** When the panel was hidden, or the response ended if that was later. */
   #leftAt = 0;
-  /** The line that was asked for though it calls a prompt that does not exist. */
+  /** The line that was submitted although its prompt does not exist. */
   #warnedOf = $state<string | null>(null);
 
   get isWriting(): boolean {
     return this.isAsking || (this.answer?.isWriting ?? false);
   }
 
-  /** The reusable prompts that the typed line may mean; empty when it means none. */
+  /** Saved prompts that match the typed line; empty if none does. */
   get completions() {
     return matching(this.text) ?? [];
   }
 
-  /** The answer's text; empty while it is written. */
+  /** The response's text; empty while it is streaming. */
   get answerText(): string {
     return this.isWriting ? "" : (this.answer?.message?.text ?? "");
   }
 
-  /** The name that the line calls though no saved prompt has it; it is sent at the second Enter. */
+  /** The `/name` in the line that no saved prompt has. The second Enter sends it. */
   get unknown(): string | null {
     return this.text === this.#warnedOf ? unknownCall(this.text.trim()) : null;
   }
 
-  /** The panel was shown again. */
+  /** Called when the panel is shown. */
   shown(): void {
     this.nothingTaken = null;
     if (!this.isWriting && Date.now() - this.#leftAt > EXCHANGE_KEPT_MS) this.#forget();
     this.focuses += 1;
   }
 
-  /** The panel was hidden. */
+  /** Called when the panel is hidden. */
   left(): void {
     this.#leftAt = Date.now();
   }
@@ -103,7 +104,7 @@ export class Session {
     setTimeout(() => (this.isCopied = false), 1600);
   }
 
-  /** Asks what is typed; resolves when the answer has begun or was refused. */
+  /** Sends the input. Resolves when the response has started or was refused. */
   async ask(): Promise<void> {
     const typed = this.text.trim();
     if (this.isWriting || (typed === "" && !this.taken)) return;
@@ -124,7 +125,7 @@ export class Session {
     await this.#begin(() => this.#ask(false));
   }
 
-  /** The same again after it failed; `insist` though the model does not fit. */
+  /** Retries after a failure; `overBudget` even if the model does not fit. */
   async again(insist = false): Promise<void> {
     if (!this.#last || this.isWriting) return;
     const answer = this.#lastAnswer;
@@ -135,12 +136,12 @@ export class Session {
     if (this.answer?.isWriting) await ipc.stop(this.answer.id).catch(() => undefined);
   }
 
-  /** Esc: away, and the focus back to where it was. An answer goes on. */
+  /** Esc: hides the panel and restores the focus. A response continues. */
   async hide(): Promise<void> {
     await ipc.hideWindow();
   }
 
-  /** The exchange goes on in the chat window. A text that was typed but not asked is asked first. */
+  /** Continues in the chat window. Typed text is sent first. */
   async handOff(): Promise<void> {
     if (this.text.trim() !== "" && !this.isWriting) await this.ask();
     if (this.failure && !this.answer) return;
@@ -148,14 +149,14 @@ export class Session {
     await ipc.hideWindow();
   }
 
-  /** The next question is no follow-up. What is typed and attached stays for it. */
+  /** Starts a new conversation. Typed text and attachments stay. */
   fresh(): void {
     if (this.isWriting) return;
     this.#forget();
     this.focuses += 1;
   }
 
-  /** The history was cleared: nothing of it stays here. */
+  /** Called when the history was cleared: removes everything. */
   forgetAll(): void {
     this.#forget();
     this.text = this.#draft = "";
@@ -164,7 +165,7 @@ export class Session {
     this.#at = 0;
   }
 
-  /** One step back (-1) or forth (1) in what was asked before. */
+  /** Goes back (-1) or forward (1) in earlier inputs. */
   recall(by: -1 | 1): void {
     const to = this.#at + by;
     if (to < 0 || to > this.#past.length) return;
@@ -194,7 +195,7 @@ export class Session {
     this.isCopied = false;
   }
 
-  /** Asks the last question. If its conversation was deleted, another one is begun. */
+  /** Sends the last question. If its conversation was deleted, creates a new one. */
   async #ask(insist: boolean): Promise<Begun> {
     const { text, attachment } = this.#last!;
     try {
@@ -229,14 +230,14 @@ export class Session {
 }
 
 /**
- * What is sent. `/name more` stands for the reusable prompt of that name; its `{text}` is what was
- * typed after the name, else what was taken along, which then is not sent a second time.
+ * Returns the text to send. `/name more` stands for the saved prompt of that name. Its `{text}` is
+ * the text after the name, else the attachment, which then is not sent separately.
  */
 export function composed(typed: string, taken: string): { text: string; attachment: string } {
   const found = called(typed);
   if (!found) return { text: typed, attachment: taken };
   const { prompt, more } = found;
-  // Without a place for it the taken text stays an attachment, which the page can fold.
+  // Without a placeholder, the text stays an attachment, which the page can collapse.
   const isFilled = more === "" && taken !== "" && prompt.text.includes("{text}");
   return {
     text: fill(prompt, more || (isFilled ? taken : "")).trim(),

@@ -1,17 +1,17 @@
 /**
- * The fit of one model for the choices that are shown: the app's answer, moved along with the
- * slider until the next one is there.
+ * The memory fit of one model for the current choices: the app's result, adjusted with the slider
+ * until the next result arrives.
  */
 import { ipc, type FitView, type ModelSettings } from "../ipc";
 import { atContext } from "./fit";
 
-/** The app is asked when the slider has rested this long. */
+/** The delay after the last slider movement before the app is asked. */
 const REST_MS = 30;
 
 export class LiveFit {
-  /** What is shown; null until the first answer. */
+  /** The current fit; null until the first result. */
   shown = $state<FitView | null>(null);
-  /** Why there is none. */
+  /** Why there is no result. */
   isUnknown = $state(false);
 
   #answer: FitView | null = null;
@@ -36,7 +36,7 @@ export class LiveFit {
     const question = ++this.#asked;
     try {
       const fit = await ipc.fit(id, choices);
-      // An answer to an older question would let the bar jump back.
+      // A result for older choices would make the bar jump back.
       if (question !== this.#asked) return;
       this.#answer = this.shown = fit;
       this.isUnknown = false;

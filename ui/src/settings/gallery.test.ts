@@ -1,4 +1,4 @@
-/** Every state of the settings window and of the quick prompt, as assistive technology finds it. */
+/** Checks the accessibility of every state of the settings window and of the quick prompt. */
 import axe from "axe-core";
 import { unmount } from "svelte";
 import { afterEach, describe, expect, it } from "vitest";

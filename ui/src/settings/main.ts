@@ -1,4 +1,4 @@
-/** The settings window: draws it when the app has told everything, then says that it is ready. */
+/** The settings window: draws the page when all data is loaded, then reports that it is ready. */
 import "../style/base.css";
 import { mount, tick } from "svelte";
 import { ipc } from "../ipc";

@@ -1,6 +1,6 @@
 /**
- * What happens when, for the table of the Performance pane, and which of it happens now. The steps
- * themselves are the supervisor's; this only names them and reads which are in force.
+ * The table of automatic limits in the Performance pane, and which of them are active. The
+ * supervisor decides the limits; this file only names them.
  */
 import { because } from "../chat/words";
 import { duration, t, type Key } from "../i18n";
@@ -20,7 +20,7 @@ export const OCCASIONS: { occasion: Occasion; icon: IconName; because: Because[]
   { occasion: "battery", icon: "battery", because: ["battery"] },
 ];
 
-/** Whether the machine says so now, though another reason may be named for the limits. */
+/** Returns true if the machine is in this state, even if limits have another reason. */
 export function isNow(occasion: Occasion, status: StatusView): boolean {
   const { machine } = status;
   switch (occasion) {
@@ -34,7 +34,7 @@ export function isNow(occasion: Occasion, status: StatusView): boolean {
   }
 }
 
-/** A limit in words, short enough for a list. */
+/** A limit as short text for a list. */
 export function limitText(limit: RestraintView["limit"]): string {
   switch (limit.limit) {
     case "answer_length": return t("settings.limit.answer_length", { n: limit.tokens });
@@ -47,14 +47,14 @@ export function limitText(limit: RestraintView["limit"]): string {
   }
 }
 
-/** The limits that are in force because of this occasion. */
+/** The active limits with this reason. */
 export function limitsNow(because: Because[], status: StatusView): string[] {
   return status.restraints
     .filter((restraint) => because.includes(restraint.because))
     .map((restraint) => limitText(restraint.limit));
 }
 
-/** Limits that no row of the table explains: the user's own, and a small machine's. */
+/** Limits that no row of the table explains: those of settings, and of a small machine. */
 export function otherLimits(status: StatusView): string[] {
   const explained = OCCASIONS.flatMap((row) => row.because);
   return status.restraints

@@ -1,20 +1,20 @@
-/** A refused change in words, beside the setting that it was for. */
+/** Error texts for refused changes, shown next to their setting. */
 import { t } from "../i18n";
 import type { Refusal } from "../ipc";
 import { troubleText } from "../models/words";
 
-/** The field's own name: refusals may say `models.<id>.top_p`, ids have dots too. */
+/** The field's own name: errors may contain `models.<id>.top_p`, and ids contain dots too. */
 function isFor(field: string, name: string): boolean {
   return field === name || field.endsWith(`.${name}`);
 }
 
-/** What to show beside the setting `name`; undefined when the refusal is for another one. */
+/** The text next to the setting `name`; undefined if the error is for another one. */
 export function problemOf(refused: Refusal | null, name: string): string | undefined {
   if (refused?.code !== "invalid" || !isFor(refused.field, name)) return undefined;
   return t("settings.refused.invalid", { reason: refused.reason });
 }
 
-/** What to show at the top of the pane. */
+/** The text at the top of the pane. */
 export function refusalText(refused: Refusal): string {
   switch (refused.code) {
     case "invalid": return t("settings.refused.invalid", { reason: refused.reason });

@@ -1,4 +1,4 @@
-/** Each pane's changes reach the app as the right patch, and refusals are shown where they belong. */
+/** Checks that each pane sends the right patches, and shows errors next to their settings. */
 import { cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it } from "vitest";
 import { chooseLanguage } from "../i18n";
@@ -24,7 +24,7 @@ async function open(pane: Pane, setUp: (fake: FakeIpc) => void = () => {}) {
   return drawn;
 }
 
-/** The patches that reached the app. */
+/** The patches that the app received. */
 function patches(): unknown[] {
   return fake.calls.filter((call) => call.name === "updateSettings").map((call) => call.values[0]);
 }
@@ -235,7 +235,7 @@ describe("the settings window", () => {
     const controls = [...container.querySelectorAll<HTMLElement>("button, input, select, textarea, a")];
     expect(controls.length).toBeGreaterThan(4);
     for (const control of controls.filter((one) => one.tabIndex < 0)) {
-      // One of a group is reached with Tab, the others from there with arrow keys.
+      // Tab reaches one option of a group, arrow keys reach the others.
       const group = control.closest("[role=tablist], [role=radiogroup]");
       expect(group?.querySelector('[tabindex="0"]'), control.outerHTML).toBeTruthy();
     }

@@ -1,6 +1,6 @@
 /**
- * What every page knows of the app: settings, the machine, the models. One per page; `startApp`
- * fills it, news keep it true. Everything here is replaced whole, never changed in place.
+ * The state that every page has: settings, status, models. One per page. `startApp` loads it, and
+ * events of the app update it. Values are replaced as a whole and never changed in place.
  */
 import { chooseLanguage } from "../i18n";
 import { ipc, type AboutView, type ModelView, type News, type Refusal, type Settings, type StatusView } from "../ipc";
@@ -10,7 +10,7 @@ import { heedShelf } from "./shelf.svelte";
 
 export type Notice = Omit<Extract<News, { news: "notice" }>, "news">;
 
-/** What stays so until the app quits: it cannot be dismissed. */
+/** Notices of states that last until the app quits. They cannot be dismissed. */
 const LASTING = ["store_unavailable", "engine_missing"];
 
 export function isLasting(notice: Notice): boolean {
@@ -22,10 +22,10 @@ class App {
   status = $state.raw<StatusView | null>(null);
   models = $state.raw<ModelView[]>([]);
   about = $state.raw<AboutView | null>(null);
-  /** What the app told that belongs to no command, oldest first, each until it is dismissed. */
+  /** Notices that belong to no command, oldest first, until they are dismissed. */
   notices = $state.raw<Notice[]>([]);
 
-  /** The model that is asked. */
+  /** The selected model. */
   get model(): ModelView | null {
     return this.models.find((model) => model.is_chosen) ?? null;
   }
@@ -34,7 +34,7 @@ class App {
     return this.about?.platform === "macos";
   }
 
-  /** Shows a notice below the others; one that says the same is there once. */
+  /** Adds a notice, unless the same one is shown already. */
   notify(notice: Notice): void {
     const others = this.notices.filter(
       (one) => one.code !== notice.code || one.detail !== notice.detail,
@@ -42,7 +42,7 @@ class App {
     this.notices = [...others, notice];
   }
 
-  /** Takes a notice away; without one, all that can be. */
+  /** Dismisses a notice; without an argument, all that can be dismissed. */
   dismiss(notice?: Notice): void {
     this.notices = this.notices.filter((one) => isLasting(one) || (notice && one !== notice));
   }
@@ -50,7 +50,7 @@ class App {
 
 export const app = new App();
 
-/** Listens to the app and asks it for everything. `onNews` hears what only this page acts on. */
+/** Listens to the app and loads the state. `onEvent` handles events that only this page needs. */
 export async function startApp(onNews: (news: News) => void = () => {}): Promise<() => void> {
   const stop = ipc.onNews((news) => {
     heed(news);
@@ -62,7 +62,7 @@ export async function startApp(onNews: (news: News) => void = () => {}): Promise
   document.documentElement.classList.toggle("scroll-bars", about.platform !== "macos");
   app.status ??= status;
   show(settings);
-  // Models' files are read for it; nothing waits for that.
+  // Reads model files, so nothing waits for it.
   void refreshModels();
   return stop;
 }
@@ -77,7 +77,7 @@ function heed(news: News): void {
   }
 }
 
-/** Calls that have no place of their own for a refusal: it is shown as a notice. */
+/** Runs a command whose error has no place of its own: it is shown as a notice. */
 export function attempt(call: Promise<unknown>): void {
   call.catch((error: unknown) => {
     const said = refusal(error);

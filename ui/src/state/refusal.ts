@@ -1,9 +1,9 @@
-/** What a rejected command says, whatever it is. */
+/** Error texts for rejected commands. */
 import type { Failure, Refusal } from "../ipc";
 
 const codes = ["invalid", "not_found", "storage", "turn", "hub", "other"];
 
-/** Reads what a command was rejected with. */
+/** Parses the value that a command was rejected with. */
 export function refusal(error: unknown): Refusal {
   if (typeof error === "object" && error !== null && "code" in error) {
     const { code } = error as { code: unknown };
@@ -12,7 +12,7 @@ export function refusal(error: unknown): Refusal {
   return { code: "other", reason: error instanceof Error ? error.message : String(error) };
 }
 
-/** A refusal in the terms of a failed turn, which has its own card. */
+/** Converts an error to a failed turn, which has its own card. */
 export function failureOf(error: unknown): Failure {
   const said = refusal(error);
   if (said.code === "turn") return said.failure;

@@ -1,4 +1,4 @@
-/** Sends what the composer holds. Nothing that was typed may be lost on the way. */
+/** Sends the composer's content. Typed text must never be lost. */
 import { composer } from "./composer.svelte";
 import { expand } from "./prompts.svelte";
 import { transcript } from "./transcript.svelte";

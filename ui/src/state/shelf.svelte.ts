@@ -1,6 +1,6 @@
 /**
- * Models that can be had, and those that are on their way: what the Models pane, the welcome and the
- * chat know of them. The list is read when a page first needs it; downloads are told by the app.
+ * The catalog and the downloads, for the Models pane, the welcome and the chat. The catalog is
+ * loaded when a page first needs it; the app sends the downloads.
  */
 import { ipc, type CatalogueView, type DownloadView, type EntryView, type News } from "../ipc";
 import { dismissed } from "./dismissed.svelte";
@@ -8,12 +8,12 @@ import { refusal } from "./refusal";
 
 class Shelf {
   catalogue = $state.raw<CatalogueView | null>(null);
-  /** In their order; those that are done stay until they are taken off. */
+  /** In queue order; finished ones stay until they are removed. */
   downloads = $state.raw<DownloadView[]>([]);
   /** Files are being dragged over this window, or were just dropped. */
   drop = $state.raw<Extract<News, { news: "drop" }>["drop"] | null>(null);
 
-  /** The download of a variant. */
+  /** Returns the download of a variant. */
   download(key: string): DownloadView | undefined {
     return this.downloads.find((one) => one.key === key);
   }
@@ -25,18 +25,18 @@ class Shelf {
 
 export const shelf = new Shelf();
 
-/** The reading of the list that was begun last. */
+/** The number of the last load that was started. */
 let last = 0;
 
-/** Reads the list now, and again whenever it changes. */
+/** Loads the catalog now, and again whenever it changes. */
 export async function readCatalogue(): Promise<void> {
   const turn = ++last;
   try {
     const read = await ipc.catalogue();
-    // What was asked for later knows more.
+    // A later load has newer data.
     if (turn === last) shelf.catalogue = read;
   } catch (error) {
-    // Everything else on the page goes on without it.
+    // The rest of the page works without it.
     console.warn("the list of models cannot be read", refusal(error));
   }
 }
@@ -46,20 +46,20 @@ export async function readDownloads(): Promise<void> {
   dismissed.update(shelf.downloads);
 }
 
-/** Which downloads are going to write, however far they are. */
+/** The ids of downloads that will write to the disk, whatever their progress. */
 function spokenFor(downloads: DownloadView[]): string {
   const isStill = (one: DownloadView) => ["paused", "done", "failed"].includes(one.state.state);
   const going = downloads.filter((one) => !isStill(one) && one.total_bytes !== null);
   return going.map((one) => one.id).sort().join();
 }
 
-/** What of the app's news is about models that can be had. */
+/** Handles catalog and download events. */
 export function heedShelf(news: News): void {
   if (news.news === "downloads") {
     const before = spokenFor(shelf.downloads);
     shelf.downloads = news.downloads;
     dismissed.update(news.downloads);
-    // Another one takes room on the disk, or takes it no more.
+    // Another download uses disk space, or one ended.
     if (shelf.catalogue && spokenFor(news.downloads) !== before) void readCatalogue();
   }
   else if (news.news === "drop") {
@@ -69,7 +69,7 @@ export function heedShelf(news: News): void {
   else if ((news.news === "catalogue" || news.news === "models") && shelf.catalogue) void readCatalogue();
 }
 
-/** The model to take on this machine; nothing where it is here already. */
+/** The recommended model for this machine, or nothing if it is installed. */
 export function proposal(): EntryView | undefined {
   const first = shelf.catalogue?.recommended.find((one) => one.purpose === "chat");
   const entry = first && shelf.entry(first.entry);

@@ -1,8 +1,8 @@
 /**
- * The conversation that is shown: the heads of its path, the messages that were looked at, and the
- * answer that grows. Messages come when they are needed, a page at a time.
+ * The visible conversation: the heads of its path, the loaded messages, and the growing response.
+ * Messages are loaded when needed, a page at a time.
  *
- * Rule: a message is here either as a view, or as a growing `Answer`; the answer wins.
+ * Rule: a message is stored either as a view or as a growing `Answer`; the `Answer` has priority.
  */
 import { SvelteMap } from "svelte/reactivity";
 import {
@@ -14,48 +14,48 @@ import { Answer } from "./answer.svelte";
 import { composer } from "./composer.svelte";
 import { failureOf, refusal } from "./refusal";
 
-/** Messages kept at most; those that were looked at longest ago go. */
+/** Maximum number of loaded messages; the least recently used are removed. */
 const MAX_VIEWS = 600;
 
-/** Answers that grew here and have ended, kept as they were drawn; older ones become views. */
+/** Maximum number of ended responses that keep their elements; older ones become views. */
 const MAX_ENDED = 8;
 
 export class Transcript {
   conversation = $state.raw<Conversation | null>(null);
-  /** The conversation that was opened last, also while its messages are still on their way. */
+  /** The conversation that was opened last, even while its messages are loading. */
   target = $state<ConversationId | null>(null);
   heads = $state.raw<MessageHead[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
-  /** Why the last command could not be done. */
+  /** Why the last command failed. */
   failure = $state.raw<Failure | null>(null);
-  /** A question is on its way, its answer not yet here. */
+  /** A question is being sent and its response has not started. */
   isAsking = $state(false);
-  /** Raised when the page shall go to the end. */
+  /** Incremented to scroll to the end. */
   jumps = $state(0);
-  /** The person's message that is being edited. */
+  /** The user message that is being edited. */
   editing = $state<MessageId | null>(null);
 
   private asked = new Set<MessageId>();
   private isFetching = false;
   private opening = 0;
 
-  /** `begun` is told when a question began a conversation, before that one is shown. */
+  /** `begun` is called when a question created a conversation, before it is shown. */
   constructor(private begun: (id: ConversationId) => void = () => {}) {}
 
-  /** The messages of `target` are on their way: what is shown is another conversation. */
+  /** The messages of `target` are loading; another conversation is still shown. */
   get isOpening(): boolean {
     return this.target !== (this.conversation?.id ?? null);
   }
 
-  /** The answer that is being written, if it is on the path. */
+  /** The running response, if it is on the path. */
   get writing(): Answer | null {
     const last = this.heads.at(-1);
     const answer = last && this.answers.get(last.id);
     return answer?.isWriting ? answer : null;
   }
 
-  /** Shows a conversation, or an empty page. If it cannot be opened, the one before stays. */
+  /** Shows a conversation, or an empty page. If it cannot be opened, the previous one stays. */
   async open(id: ConversationId | null): Promise<void> {
     const turn = ++this.opening;
     const isWanted = () => turn === this.opening;
@@ -74,7 +74,7 @@ export class Transcript {
     }
   }
 
-  /** Reads again what is on the path, after a change. */
+  /** Reloads the path after a change. */
   async refresh(): Promise<void> {
     const id = this.conversation?.id;
     if (id === undefined) return;
@@ -106,7 +106,7 @@ export class Transcript {
   private async take(
     conversation: Conversation, heads: MessageHead[], isWanted: () => boolean,
   ): Promise<void> {
-    // The end is what is looked at first: have it before it is drawn.
+    // Loads the end before drawing, because it is shown first.
     const unknown = heads.slice(-8).map((head) => head.id)
       .filter((id) => !this.views.has(id) && !this.answers.has(id));
     const views = unknown.length ? await ipc.messages(unknown) : [];
@@ -117,7 +117,7 @@ export class Transcript {
     if (!isSame(heads, this.heads)) this.heads = heads;
   }
 
-  /** What is on other branches goes: when it is shown again, it may have more siblings. */
+  /** Removes messages of other branches: when they are shown again, they may have more siblings. */
   private forgetBeside(heads: MessageHead[]): void {
     const path = new Set(heads.map((head) => head.id));
     for (const id of this.views.keys()) if (!path.has(id)) this.views.delete(id);
@@ -140,7 +140,7 @@ export class Transcript {
     }
   }
 
-  /** Has these messages brought here if they are not. */
+  /** Loads these messages if necessary. */
   need(ids: MessageId[]): void {
     const missing = ids.filter(
       (id) => !this.views.has(id) && !this.answers.has(id) && !this.asked.has(id),
@@ -153,10 +153,10 @@ export class Transcript {
     if (this.isFetching) return;
     this.isFetching = true;
     try {
-      // All that was asked for while the last page came is one page.
+      // Everything requested during a load becomes one page.
       for (let page = [...this.asked]; page.length; page = [...this.asked]) {
         const views = await ipc.messages(page);
-        // Those of a conversation that was left meanwhile are not kept, nor followed.
+        // Messages of a conversation that was closed meanwhile are neither kept nor followed.
         const path = new Set(this.heads.map((head) => head.id));
         this.keep(views.filter((view) => path.has(view.id)));
         for (const id of page) this.asked.delete(id);
@@ -198,8 +198,8 @@ export class Transcript {
   }
 
   /**
-   * Asks in the conversation that is shown; resolves to whether the question was taken. While
-   * another one is being opened nothing is asked.
+   * Sends a question in the visible conversation. Resolves to whether it was accepted. While
+   * another conversation is loading, nothing is sent.
    */
   async ask(text: string, attachment = "", insist = false): Promise<boolean> {
     const { target } = this;

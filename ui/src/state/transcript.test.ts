@@ -15,7 +15,7 @@ beforeEach(() => {
 
 const speakers = () => transcript.heads.map((head) => head.speaker);
 
-/** The whole answer is written and has ended. */
+/** Waits until the whole response is written and has ended. */
 async function finish() {
   ipc.player().write(100);
   ipc.player().end({ ending: "stop" });

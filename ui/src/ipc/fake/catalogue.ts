@@ -1,4 +1,4 @@
-/** Models that the fake app could fetch, on a Mac with 16 GB. */
+/** The catalog of the fake app, on a Mac with 16 GB. */
 import type {
   CatalogueView, DownloadView, EntryView, HubAccessView, TagView, TroubleView, VariantView,
   VerdictView,
@@ -8,7 +8,7 @@ import { tiers } from "./tiers";
 
 const ROOM = 10.5 * GB;
 
-/** A variant of this size, judged as the app would on this machine. */
+/** A variant of this size, with its fit on this machine. */
 export function variant(
   entry: string, format: "mlx" | "gguf", packing: string, gigabytes: number,
   change: Partial<VariantView> = {},
@@ -99,7 +99,7 @@ export function catalogue(): CatalogueView {
   };
 }
 
-/** The list on a disk with so much room, of which downloads leave half a gigabyte free. */
+/** The catalog on a disk with this much space, of which downloads leave half a gigabyte. */
 export function onDisk(list: CatalogueView, gigabytes: number): CatalogueView {
   const free = gigabytes * GB;
   const missing = (one: VariantView) =>
@@ -110,7 +110,7 @@ export function onDisk(list: CatalogueView, gigabytes: number): CatalogueView {
   return { ...list, entries, disk_free_bytes: free };
 }
 
-/** What the hub finds; variants come when one is opened. */
+/** The results of a hub search; variants are added when one is opened. */
 export function found(): EntryView[] {
   const one = (id: string, n_fetched: number): EntryView => ({
     ...entry(id, id, [], 0, "", []), family: "", licence: "apache-2.0",

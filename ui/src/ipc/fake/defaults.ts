@@ -1,4 +1,4 @@
-/** A calm machine with two models, for the fake app to start from. */
+/** The initial state of the fake app: a machine without limits and two models. */
 import type {
   AboutView, FitView, LoadedView, ModelSettings, ModelView, Settings, StatusView,
 } from "../bindings";

@@ -1,21 +1,21 @@
 /**
- * One growing answer of the fake app. It is played by time, or step by step by a test: `stage`,
- * `write` and `end` do what the app would tell.
+ * One growing response of the fake app. It plays by time, or a test controls it: `stage`, `write`
+ * and `end` send the same updates as the app.
  */
 import type {
   AnswerStats, EndingView, MessageView, Section, Stage, Update,
 } from "../bindings";
 import { blocks, source, type Piece } from "./text";
 
-/** What an answer shall do. */
+/** What a response does. */
 export interface Script {
   reasoning?: string;
   answer: Piece[];
-  /** Stages that come first. */
+  /** Stages at the start. */
   stages?: Stage[];
-  /** Words a second; 0: nothing happens by itself. */
+  /** Words per second; 0: nothing happens by itself. */
   rate: number;
-  /** Words that are there at once. */
+  /** Words that exist at once. */
   begun?: number;
   /** Never ends by itself. */
   stays?: boolean;
@@ -29,7 +29,7 @@ export class Player {
   private words: { section: Section; piece: number; text: string }[] = [];
   private at = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  /** What is said so far of the piece that grows. */
+  /** The text of the current piece so far. */
   private open = { section: "answer" as Section, piece: -1, said: "" };
   private now: Stage;
   private started = 0;
@@ -62,7 +62,7 @@ export class Player {
     return () => this.listeners.delete(listener);
   }
 
-  /** Plays it by time, at most 60 updates a second. */
+  /** Plays by time, at most 60 updates per second. */
   play(): void {
     if (this.script.rate <= 0) return;
     const later = [...(this.script.stages ?? []).slice(1)];
@@ -78,7 +78,7 @@ export class Player {
     this.timer = setTimeout(next, step);
   }
 
-  /** Words so far. */
+  /** Number of words so far. */
   get written(): number {
     return this.at;
   }

@@ -1,6 +1,6 @@
 /**
- * Downloads of the fake app. Nothing comes by itself: `come` brings bytes, `fail` and `finish` end
- * one, so that a test says when.
+ * Downloads of the fake app. Nothing happens by itself: tests call `come` to receive data, and
+ * `fail` and `finish` to end a download.
  */
 import type {
   CatalogueView, DownloadChange, DownloadState, DownloadView, EntryView, HubAccessView, ModelView,
@@ -23,7 +23,7 @@ export class Shop {
 
   constructor(private tell: (news: News) => void) {}
 
-  /** The list now, with what downloads are going to take of the disk. */
+  /** The current catalog, with the disk space that downloads will use. */
   listed(): CatalogueView {
     const going = this.downloads.filter((one) => !["paused", "done", "failed"].includes(one.state.state));
     const disk_coming_bytes = going.reduce((sum, one) => sum + (one.total_bytes ?? 0) - one.done_bytes, 0);
@@ -54,7 +54,7 @@ export class Shop {
     this.begin();
   }
 
-  /** Brings a part of the whole. */
+  /** Receives a part of the data. */
   come(id: number, fraction: number, rate = RATE): void {
     this.downloads = this.downloads.map((one) => {
       if (one.id !== id || one.total_bytes === null) return one;
@@ -75,7 +75,7 @@ export class Shop {
     this.set(id, { state: "failed", because });
   }
 
-  /** It is whole: returns the model that it became. */
+  /** Completes the download and returns its model. */
   finish(id: number): ModelView {
     const one = this.downloads.find((download) => download.id === id)!;
     const model: ModelView = { ...models()[0]!, id: `/models/${one.key}`, name: one.name,
@@ -89,7 +89,7 @@ export class Shop {
     return model;
   }
 
-  /** The first that waits goes on, and all are told. */
+  /** Starts the first queued download and sends all downloads. */
   private begin(): void {
     const isBusy = this.downloads.some((one) => one.state.state === "downloading");
     const next = this.downloads.find((one) => one.state.state === "waiting");

@@ -1,4 +1,4 @@
-/** What the fake app recommends for computers of every size; the one with 16 GB is this one. */
+/** The recommendations of the fake app by memory size. This computer has 16 GB. */
 import type { PickView, TierView } from "../bindings";
 import { GB } from "./defaults";
 

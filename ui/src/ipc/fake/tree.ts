@@ -1,4 +1,4 @@
-/** Conversations of the fake app: a tree of messages, of which one path is shown. */
+/** Conversations of the fake app: a tree of messages with one visible path. */
 import type {
   Conversation, ConversationId, MessageHead, MessageId, MessageView, Speaker,
 } from "../bindings";

@@ -41,9 +41,9 @@ async fn a_window_that_reads_nothing_delays_nothing() {
     let setup = TestSetup::new(script_of(&TEXT.repeat(50), Duration::from_millis(2)));
     let started = setup.ask("Hello").await;
     let mut asleep = setup.turns.follow(started.answer);
-    let started = Instant::now();
+    let started_at = Instant::now();
     let awake = finish(&setup, started.answer).await;
-    let took = started.elapsed();
+    let took = started_at.elapsed();
     let n_tokens = TEXT.repeat(50).split_inclusive(' ').count() as u32;
     let at_most = Duration::from_millis(2) * n_tokens + Duration::from_secs(1);
     assert!(took < at_most, "{took:?}");

@@ -41,8 +41,8 @@ def rust_packages():
             package = packages[id]
             if package["source"] is not None:
                 folder = pathlib.Path(package["manifest_path"]).parent
-                licence = package["license"] or "see below"
-                found[(package["name"], package["version"])] = (licence, folder)
+                license = package["license"] or "see below"
+                found[(package["name"], package["version"])] = (license, folder)
     return found
 
 
@@ -73,8 +73,8 @@ def main():
     packages = {**rust_packages(), **page_packages()}
     out = ["Transom is made of the following works of others, with thanks.", ""]
     by_text = collections.defaultdict(lambda: {"text": "", "holders": set(), "packages": []})
-    for (name, version), (licence, folder) in sorted(packages.items()):
-        out.append(f"{name} {version} ({licence})")
+    for (name, version), (license, folder) in sorted(packages.items()):
+        out.append(f"{name} {version} ({license})")
         for text in texts(folder):
             entry = by_text[key(text)]
             entry["text"] = entry["text"] or text

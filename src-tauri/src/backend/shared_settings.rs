@@ -1,8 +1,8 @@
-//! The settings that hold for every program: the file of [`transom_supervisor::settings`], and the
-//! app's own settings, which show them.
+//! Settings that all programs share: the file of [`transom_supervisor::settings`] and the app's own
+//! copy.
 //!
-//! Rule: the file counts. What the app's database says is shown and written to the file when it
-//! changes; where they differ at the start, the database follows.
+//! Rule: the file is authoritative. The database shows its values and writes changes to it. If they
+//! differ at startup, the database follows.
 
 use std::path::Path;
 
@@ -10,15 +10,17 @@ use serde_json::json;
 use transom_store::{Behaviour, Settings, Store};
 use transom_supervisor::settings::{self, SettingsError};
 
-/// Makes the app's settings those of the file, or the file where there is none. Returns the settings
-/// as they are then, and what went wrong, for people.
-pub(super) fn read(
+/// Copies the file's values to the app's settings, or creates the file if it is missing. Returns
+/// the resulting settings and any error as text.
+pub(super) fn sync(
     store: &Store,
     settings: Settings,
     data_folder: &Path,
 ) -> (Settings, Result<(), String>) {
     let problem = match settings::Settings::read(data_folder) {
-        Ok(Some(shared)) if shared == of(&settings.behaviour) => return (settings, Ok(())),
+        Ok(Some(shared)) if shared == shared_part(&settings.behaviour) => {
+            return (settings, Ok(()));
+        }
         Ok(Some(shared)) => {
             return match store.patch_settings(&json!({ "behaviour": shared })) {
                 Ok(settings) => (settings, Ok(())),
@@ -38,22 +40,22 @@ pub(super) fn read(
                 set_aside: Some(_), ..
             },
         ) => Err(error.to_string()),
-        // What is there stays there.
+        // The existing file is left alone.
         Err(error) => return (settings, Err(error.to_string())),
     };
-    // Nothing is there now.
+    // There is no file now.
     let written = write(&settings, data_folder);
     (settings, problem.and(written))
 }
 
-/// Has these settings count for every program.
+/// Writes these settings to the shared file.
 pub(crate) fn write(settings: &Settings, data_folder: &Path) -> Result<(), String> {
-    let written = of(&settings.behaviour).write(data_folder);
+    let written = shared_part(&settings.behaviour).write(data_folder);
     written.map_err(|error| error.to_string())
 }
 
-/// The part of the app's settings that holds for every program.
-pub(crate) fn of(behaviour: &Behaviour) -> settings::Settings {
+/// Returns the shared part of the app's settings.
+pub(crate) fn shared_part(behaviour: &Behaviour) -> settings::Settings {
     settings::Settings {
         idle_unload_seconds: behaviour.idle_unload_seconds,
         keep_loaded: behaviour.keep_loaded,
@@ -80,8 +82,8 @@ mod tests {
         store
     }
 
-    fn read_from(store: &Store, folder: &Path) -> (Settings, Result<(), String>) {
-        read(store, store.settings().unwrap(), folder)
+    fn sync_from(store: &Store, folder: &Path) -> (Settings, Result<(), String>) {
+        sync(store, store.settings().unwrap(), folder)
     }
 
     fn in_file(folder: &Path) -> settings::Settings {
@@ -89,32 +91,32 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_version_kept_in_the_database_becomes_the_file_once() {
+    fn settings_in_the_database_are_migrated_to_the_file_once() {
         let folder = tempfile::tempdir().unwrap();
         let store = store_with_budget(1 << 30);
-        let (settings, told) = read_from(&store, folder.path());
-        assert_eq!(told, Ok(()));
-        assert_eq!(in_file(folder.path()), of(&settings.behaviour));
+        let (settings, result) = sync_from(&store, folder.path());
+        assert_eq!(result, Ok(()));
+        assert_eq!(in_file(folder.path()), shared_part(&settings.behaviour));
         assert_eq!(in_file(folder.path()).memory_budget_bytes, Some(1 << 30));
-        // From then on the file counts.
+        // From then on the file is authoritative.
         let shared = settings::Settings {
             keep_loaded: true,
             ..settings::Settings::default()
         };
         shared.write(folder.path()).unwrap();
-        let (settings, told) = read_from(&store, folder.path());
-        assert_eq!((of(&settings.behaviour), told), (shared, Ok(())));
+        let (settings, result) = sync_from(&store, folder.path());
+        assert_eq!((shared_part(&settings.behaviour), result), (shared, Ok(())));
         assert_eq!(store.settings().unwrap(), settings);
     }
 
     #[test]
-    fn a_damaged_file_is_told_and_made_anew() {
+    fn a_damaged_file_is_reported_and_replaced() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(settings::FILE_NAME), "oops").unwrap();
         let store = store_with_budget(1 << 30);
-        let (settings, told) = read_from(&store, folder.path());
-        assert!(told.unwrap_err().contains("supervisor.json.damaged"));
+        let (settings, result) = sync_from(&store, folder.path());
+        assert!(result.unwrap_err().contains("supervisor.json.damaged"));
         assert_eq!(settings.behaviour.memory_budget_bytes, Some(1 << 30));
-        assert_eq!(in_file(folder.path()), of(&settings.behaviour));
+        assert_eq!(in_file(folder.path()), shared_part(&settings.behaviour));
     }
 }

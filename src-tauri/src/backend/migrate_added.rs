@@ -1,7 +1,7 @@
-//! What the user added by path, at the start: moved from where older versions kept it.
+//! Migrates models that the user added by path from the settings of older versions.
 //!
-//! Rule: nothing is lost on the way. It is taken out of the settings only when it stands in the file
-//! that every program reads, and until then it counts where it is.
+//! Rule: no entry is lost. An entry is removed from the settings only after it is in the file that
+//! all programs read; until then the settings count.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use serde_json::json;
 use transom_library::{keep_added, read_added};
 use transom_store::{Settings, Store};
 
-/// Moves what older versions kept in the settings, if that was not done; where it cannot be done it is
-/// tried again at the next start. The settings as they are then, and why the file cannot be read or
-/// written, if it cannot.
-pub(super) fn moved(
+/// Moves added models from the settings to the file, if there are any. If that fails, the next
+/// start tries again. Returns the resulting settings, and the error if the file cannot be read or
+/// written.
+pub(super) fn migrate(
     store: &Store,
     settings: Settings,
     data_folder: &Path,
@@ -21,7 +21,7 @@ pub(super) fn moved(
         let read = read_added(data_folder);
         return (settings, read.map(drop).map_err(|error| error.to_string()));
     }
-    // First written there, then taken out here: a crash between the two costs nothing.
+    // Written to the file first, then removed here, so a crash in between loses nothing.
     if let Err(error) = keep_added(data_folder, &settings.added_models) {
         return (settings, Err(error.to_string()));
     }
@@ -46,36 +46,36 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_version_kept_in_the_settings_is_moved_once() {
+    fn models_in_old_settings_are_migrated_once() {
         let folder = tempfile::tempdir().unwrap();
         keep_added(folder.path(), &["/b".into()]).unwrap();
         let store = store_with(&["/a", "/b"]);
-        let at_start = || moved(&store, store.settings().unwrap(), folder.path());
-        let (settings, told) = at_start();
-        assert_eq!((settings.added_models, told), (Vec::new(), Ok(())));
+        let at_start = || migrate(&store, store.settings().unwrap(), folder.path());
+        let (settings, result) = at_start();
+        assert_eq!((settings.added_models, result), (Vec::new(), Ok(())));
         let kept = || read_added(folder.path()).unwrap();
         assert_eq!(kept(), ["/b", "/a"].map(PathBuf::from));
-        // What is forgotten later does not come back.
+        // A model that is removed later does not come back.
         std::fs::remove_file(folder.path().join(transom_library::ADDED_FILE)).unwrap();
         assert_eq!(at_start().1, Ok(()));
         assert_eq!(kept(), Vec::<PathBuf>::new());
     }
 
     #[test]
-    fn where_it_cannot_be_moved_it_stays_and_counts_and_the_reason_is_told() {
+    fn a_failed_migration_keeps_the_settings_and_returns_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(transom_library::ADDED_FILE);
         std::fs::write(&file, "oops").unwrap();
         let store = store_with(&["/a"]);
         let settings = store.settings().unwrap();
-        let (settings, told) = moved(&store, settings, folder.path());
-        assert!(told.unwrap_err().contains("added.json, line 1"));
+        let (settings, result) = migrate(&store, settings, folder.path());
+        assert!(result.unwrap_err().contains("added.json, line 1"));
         let places = models::places(folder.path(), &settings);
         assert_eq!(places.added, [PathBuf::from("/a")]);
         assert_eq!(store.settings().unwrap(), settings);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "oops");
         std::fs::remove_file(&file).unwrap();
-        assert_eq!(moved(&store, settings, folder.path()).1, Ok(()));
+        assert_eq!(migrate(&store, settings, folder.path()).1, Ok(()));
         assert_eq!(
             store.settings().unwrap().added_models,
             Vec::<PathBuf>::new()

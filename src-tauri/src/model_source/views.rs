@@ -1,12 +1,12 @@
-//! Downloads and what went wrong with them, in a window's terms.
+//! Downloads and their errors, as pages see them.
 
 use serde_json::Value;
 use transom_hub::{Download, HubError, State};
 use transom_library::Library;
 
-use crate::wire::{DownloadState, DownloadView, TroubleView};
+use crate::wire::{DownloadState, DownloadView, HubErrorView};
 
-/// Returns all downloads, in their order. `library` knows the models that finished ones became.
+/// Returns all downloads in order. `library` identifies the models of finished downloads.
 pub(crate) fn download_views(list: &[Download], library: Option<&Library>) -> Vec<DownloadView> {
     list.iter().map(|one| view(one, library)).collect()
 }
@@ -20,7 +20,7 @@ fn view(download: &Download, library: Option<&Library>) -> DownloadView {
         done_bytes: download.done_bytes,
         total_bytes: download.total_bytes,
         bytes_per_second: Some(download.bytes_per_second).filter(|rate| *rate > 0),
-        seconds_left: download.seconds_left.map(whole),
+        seconds_left: download.seconds_left.map(to_u32),
     }
 }
 
@@ -35,21 +35,21 @@ fn state(download: &Download, library: Option<&Library>) -> DownloadState {
             fraction: *done_bytes as f64 / (*total_bytes).max(1) as f64,
         },
         State::Retrying { seconds, because } => DownloadState::Retrying {
-            seconds: whole(*seconds),
-            because: trouble(because),
+            seconds: to_u32(*seconds),
+            error: hub_error_view(because),
         },
         State::Paused => DownloadState::Paused,
         State::Done => DownloadState::Done {
             model: library.and_then(|library| Some(library.id_of(library.find(&download.key)?))),
         },
         State::Failed(error) => DownloadState::Failed {
-            because: trouble(error),
+            error: hub_error_view(error),
         },
     }
 }
 
-/// What went wrong, as a code with what its sentence is filled with.
-pub(crate) fn trouble(error: &HubError) -> TroubleView {
+/// Converts an error into its code and the values for its sentence.
+pub(crate) fn hub_error_view(error: &HubError) -> HubErrorView {
     let values = match serde_json::to_value(error) {
         Ok(Value::Object(mut values)) => {
             values.remove("code");
@@ -57,13 +57,13 @@ pub(crate) fn trouble(error: &HubError) -> TroubleView {
         }
         _ => serde_json::Map::new(),
     };
-    TroubleView {
+    HubErrorView {
         code: error.code().to_owned(),
         reason: error.to_string(),
         values,
     }
 }
 
-fn whole(figure: u64) -> u32 {
-    u32::try_from(figure).unwrap_or(u32::MAX)
+fn to_u32(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }

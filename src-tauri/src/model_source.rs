@@ -1,9 +1,8 @@
-//! Models that can be had and those on their way: the watched list, the hub, and the queue of
-//! downloads.
+//! The source of new models: the catalog, the hub and the download queue.
 //!
-//! Rule: nothing here asks the network before a person did, but to go on with what they had begun.
-//! Whatever of it cannot be opened leaves everything else as it is, and is tried again when it is
-//! next needed.
+//! Rule: nothing here uses the network before the user asks for something, except to resume
+//! downloads. If a part cannot be opened, everything else works, and opening is retried when it is
+//! needed.
 
 mod views;
 
@@ -23,68 +22,71 @@ use transom_library::{
     own_executable, starter_near,
 };
 
-use crate::catalogue;
-use crate::wire::{DownloadChange, EntryView, HubAccessView, Refusal};
-pub(crate) use views::{download_views, trouble};
+use crate::catalog;
+use crate::wire::{CommandError, DownloadChange, EntryView, HubAccessView};
+pub(crate) use views::{download_views, hub_error_view};
 
-/// What came is written by then on all but the slowest disk.
-const STOPPED_WITHIN: Duration = Duration::from_secs(2);
+/// On all but the slowest disks, received data is written within this time.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// See the head of this file.
-pub(crate) struct Shelf {
+/// See the top of this file.
+pub(crate) struct ModelSource {
     data_folder: PathBuf,
-    list: Watch,
-    /// The downloads as they are now, whichever queue has them.
+    catalog: Watch,
+    /// The current downloads, whichever queue has them.
     downloads: watch::Sender<Arc<Vec<Download>>>,
-    open: RwLock<Option<Open>>,
+    session: RwLock<Option<HubSession>>,
 }
 
-/// A hub, and the queue that fetches from it.
+/// A hub and its download queue.
 #[derive(Clone)]
-struct Open {
+struct HubSession {
     hub: Hub,
     queue: Downloads,
 }
 
-impl Shelf {
-    /// Reads the list and watches it. `on_list` is called on a thread of its own when another list
-    /// is in force, or another mistake.
-    pub(crate) fn new(data_folder: &Path, on_list: impl FnMut() + Send + 'static) -> Self {
+impl ModelSource {
+    /// Reads and watches the catalog. `on_catalog_change` is called on a separate thread when the catalog or
+    /// its error changes.
+    pub(crate) fn new(
+        data_folder: &Path,
+        on_catalog_change: impl FnMut() + Send + 'static,
+    ) -> Self {
         let user = data_folder.join(CATALOG_FILE);
         Self {
-            list: Watch::start(built_in(), Some(user), on_list),
+            catalog: Watch::start(built_in(), Some(user), on_catalog_change),
             data_folder: data_folder.to_owned(),
             downloads: watch::Sender::default(),
-            open: RwLock::default(),
+            session: RwLock::default(),
         }
     }
 
-    /// The list in force.
-    pub(crate) fn list(&self) -> Arc<Catalogue> {
-        self.list.current()
+    /// Returns the current catalog.
+    pub(crate) fn catalog(&self) -> Arc<Catalogue> {
+        self.catalog.current()
     }
 
-    /// Why a file of it is not in force as it is.
-    pub(crate) fn mistake(&self) -> Option<Mistake> {
-        self.list.mistake()
+    /// Returns the error in a catalog file, if there is one.
+    pub(crate) fn error(&self) -> Option<Mistake> {
+        self.catalog.mistake()
     }
 
-    /// The user's own list, which need not be there.
+    /// Returns the path of the user's own catalog, which may not exist.
     pub(crate) fn user_file(&self) -> PathBuf {
         self.data_folder.join(CATALOG_FILE)
     }
 
-    /// Where models go.
+    /// Returns the folder for downloaded models.
     pub(crate) fn models_folder(&self) -> PathBuf {
         self.data_folder.join(MODELS_FOLDER)
     }
 
-    /// The downloads, now and after each change.
+    /// Returns the downloads and their changes.
     pub(crate) fn downloads(&self) -> watch::Receiver<Arc<Vec<Download>>> {
         self.downloads.subscribe()
     }
 
-    /// The disk that models are fetched to, as it is now. Asks the system.
+    /// Returns the free space of the disk for downloads. Calls the system.
     pub(crate) fn disk(&self) -> DiskRoom {
         let downloads = self.downloads.borrow().clone();
         DiskRoom::now(&self.options(), &downloads)
@@ -97,31 +99,31 @@ impl Shelf {
         }
     }
 
-    /// Opens the hub and goes on with the queue, unless that was done.
+    /// Opens the hub and resumes the queue, if this was not done before.
     ///
     /// # Errors
-    /// When the hub's address is none, or the queue cannot be kept.
-    pub(crate) async fn begin(&self) -> Result<(), HubError> {
-        self.opened().await.map(drop)
+    /// If the hub's address is invalid, or the queue cannot be stored.
+    pub(crate) async fn open(&self) -> Result<(), HubError> {
+        self.session().await.map(drop)
     }
 
-    async fn opened(&self) -> Result<Open, HubError> {
-        if let Some(open) = self.open.read().await.as_ref() {
-            return Ok(open.clone());
+    async fn session(&self) -> Result<HubSession, HubError> {
+        if let Some(session) = self.session.read().await.as_ref() {
+            return Ok(session.clone());
         }
-        let mut place = self.open.write().await;
-        if let Some(open) = place.as_ref() {
-            return Ok(open.clone());
+        let mut slot = self.session.write().await;
+        if let Some(session) = slot.as_ref() {
+            return Ok(session.clone());
         }
         let hub = Hub::new(choice::options(&self.data_folder)?)?;
         let queue = Downloads::start(hub.clone(), self.options()).await?;
         self.follow(&queue);
-        let open = Open { hub, queue };
-        *place = Some(open.clone());
-        Ok(open)
+        let session = HubSession { hub, queue };
+        *slot = Some(session.clone());
+        Ok(session)
     }
 
-    /// Tells what this queue says, until it ends.
+    /// Forwards changes of this queue until it ends.
     fn follow(&self, queue: &Downloads) {
         let mut changes = queue.watch();
         let downloads = self.downloads.clone();
@@ -136,70 +138,75 @@ impl Shelf {
         });
     }
 
-    /// Stops the queue; what came stays, and the next start goes on from it.
+    /// Stops the queue. Received data is kept for the next start.
     pub(crate) async fn close(&self) {
-        let Some(open) = self.open.write().await.take() else {
+        let Some(session) = self.session.write().await.take() else {
             return;
         };
-        if timeout(STOPPED_WITHIN, open.queue.stop()).await.is_err() {
+        if timeout(STOP_TIMEOUT, session.queue.stop()).await.is_err() {
             tracing::warn!(
                 "a download is slow to stop; the next start fetches a little of it again"
             );
         }
     }
 
-    /// Repositories whose names have these words.
+    /// Returns repositories whose names match the query.
     ///
     /// # Errors
     /// The hub's.
     pub(crate) async fn search(&self, words: &str) -> Result<Vec<EntryView>, HubError> {
-        let hub = self.opened().await?.hub;
+        let hub = self.session().await?.hub;
         let (mlx, gguf) = tokio::join!(
             hub.search(words, Some(Kind::Mlx)),
             hub.search(words, Some(Kind::Gguf)),
         );
         let mut found = mlx?;
         found.extend(gguf?);
-        Ok(catalogue::found_views(found))
+        Ok(catalog::search_views(found))
     }
 
-    /// What a repository has.
+    /// Returns the files of a repository.
     ///
     /// # Errors
     /// The hub's.
     pub(crate) async fn files(&self, repository: &str) -> Result<Listing, HubError> {
-        self.opened().await?.hub.files(repository, "main").await
+        self.session().await?.hub.files(repository, "main").await
     }
 
-    /// Begins to download the model with this key, or goes on with it.
+    /// Starts or resumes the download of the model with this key.
     ///
     /// # Errors
-    /// When nothing has that key, and the hub's where it had to be asked what there is.
-    pub(crate) async fn install(&self, key: &str, library: &Library) -> Result<(), Refusal> {
-        let open = self.opened().await?;
-        let reference = Reference::parse(key, library.catalog(), open.hub.endpoint());
-        let reference = reference.map_err(|error| Refusal::Invalid {
+    /// If no model has this key, or the hub reports an error.
+    pub(crate) async fn install(&self, key: &str, library: &Library) -> Result<(), CommandError> {
+        let session = self.session().await?;
+        let reference = Reference::parse(key, library.catalog(), session.hub.endpoint());
+        let reference = reference.map_err(|error| CommandError::Invalid {
             field: "variant".to_owned(),
             reason: error.to_string(),
         })?;
-        // The queue finds what is not required by itself, also later when there is a network again.
+        // The queue looks up everything else by itself, also later when the network is back.
         let query = library.listing_of(&reference)?;
         let listing = match query.filter(|query| query.is_required) {
-            Some(query) => Some(open.hub.files(&query.repository, &query.revision).await?),
+            Some(query) => Some(
+                session
+                    .hub
+                    .files(&query.repository, &query.revision)
+                    .await?,
+            ),
             None => None,
         };
         let wanted = library.plan(&reference, listing.as_ref())?.wanted;
         tracing::info!(key, repository = wanted.repository, "downloading a model");
-        open.queue.add(wanted).await?;
+        session.queue.add(wanted).await?;
         Ok(())
     }
 
     /// Changes a download.
     ///
     /// # Errors
-    /// The queue's, as when the download is gone.
+    /// The queue's error, for example if the download no longer exists.
     pub(crate) async fn change(&self, id: u64, change: DownloadChange) -> Result<(), HubError> {
-        let queue = self.opened().await?.queue;
+        let queue = self.session().await?.queue;
         let id = DownloadId(id);
         match change {
             DownloadChange::Pause => queue.pause(id).await,
@@ -207,18 +214,20 @@ impl Shelf {
             DownloadChange::Cancel => queue.cancel(id).await.map(drop),
             DownloadChange::Move { place } => {
                 let list = self.downloads.borrow().clone();
-                queue.move_to(id, place_at(&list, id, place as usize)).await
+                queue
+                    .move_to(id, queue_place(&list, id, place as usize))
+                    .await
             }
         }
     }
 
-    /// How the hub is reached.
+    /// Returns the settings for accessing the hub.
     ///
     /// # Errors
-    /// When its address is none.
+    /// If its address is invalid.
     pub(crate) async fn access(&self) -> Result<HubAccessView, HubError> {
         let options = choice::options(&self.data_folder)?;
-        let hub = self.opened().await?.hub;
+        let hub = self.session().await?.hub;
         let (has_token, keychain_problem) = match hub.has_token().await {
             Ok(has_token) => (has_token, None),
             Err(error) => (false, Some(error.to_string())),
@@ -234,22 +243,22 @@ impl Shelf {
         })
     }
 
-    /// Puts a token into the keychain, or takes it out.
+    /// Stores a token in the keychain, or removes it.
     ///
     /// # Errors
-    /// When it is none, or the keychain refuses.
+    /// If it is not a token, or the keychain refuses.
     pub(crate) async fn set_token(&self, token: Option<String>) -> Result<(), HubError> {
-        let hub = self.opened().await?.hub;
+        let hub = self.session().await?.hub;
         match token {
             Some(token) => hub.set_token(Token::new(token)?).await,
             None => hub.clear_token().await,
         }
     }
 
-    /// Another hub from now on; downloads go on from there.
+    /// Sets another hub address. Downloads continue there.
     ///
     /// # Errors
-    /// When it is no address, or cannot be kept.
+    /// If it is not an address, or cannot be stored.
     pub(crate) async fn set_endpoint(&self, endpoint: Option<String>) -> Result<(), HubError> {
         if let Some(endpoint) = &endpoint {
             let mut options = choice::options(&self.data_folder)?;
@@ -258,11 +267,11 @@ impl Shelf {
         }
         choice::keep(&self.data_folder, endpoint)?;
         self.close().await;
-        self.begin().await
+        self.open().await
     }
 }
 
-impl From<PlanError> for Refusal {
+impl From<PlanError> for CommandError {
     fn from(error: PlanError) -> Self {
         match error {
             PlanError::Lookup(error) => error.into(),
@@ -275,7 +284,8 @@ impl From<PlanError> for Refusal {
     }
 }
 
-/// The list beside the starter, as in a checkout, where it may change; else the built-in one.
+/// Returns the catalog next to the starter model, as in a checkout, where it may be edited.
+/// Otherwise the built-in one is used.
 fn built_in() -> Option<PathBuf> {
     let executable = own_executable()?;
     let starter = starter_near(&executable)?;
@@ -283,8 +293,8 @@ fn built_in() -> Option<PathBuf> {
     list.is_file().then_some(list)
 }
 
-/// Where in the queue the place with this number is, for `id`.
-fn place_at(list: &[Download], id: DownloadId, place: usize) -> Place {
+/// Converts a position in the list into a place in the queue for `id`.
+fn queue_place(list: &[Download], id: DownloadId, place: usize) -> Place {
     if place == 0 {
         return Place::First;
     }

@@ -1,4 +1,4 @@
-//! The list as pages see it, on machines of several sizes.
+//! The catalog as pages see it, on machines of several sizes.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use transom_library::{Catalogue, Places};
 
 use super::*;
 
-/// A disk with so much room; nothing is written to it.
+/// A disk with this much free space. It refuses writes.
 #[derive(Debug)]
-struct Small(u64);
+struct FixedDisk(u64);
 
-impl Disk for Small {
+impl Disk for FixedDisk {
     fn free_bytes(&self, _: &std::path::Path) -> std::io::Result<u64> {
         Ok(self.0)
     }
@@ -30,7 +30,7 @@ impl Disk for Small {
 fn free(bytes: u64) -> DiskRoom {
     let options = DownloadsOptions {
         spare_bytes: 1 << 30,
-        disk: Arc::new(Small(bytes)),
+        disk: Arc::new(FixedDisk(bytes)),
         ..DownloadsOptions::in_folder("/not/there/models/.downloads")
     };
     DiskRoom::now(&options, &[])
@@ -40,21 +40,21 @@ fn library(gigabytes: u64) -> Library {
     Library::new(Catalogue::built_in(), Places::default(), mac(gigabytes))
 }
 
-fn shown(gigabytes: u64) -> CatalogueView {
+fn shown(gigabytes: u64) -> CatalogView {
     on_disk(gigabytes, 1 << 50)
 }
 
-fn on_disk(gigabytes: u64, free_bytes: u64) -> CatalogueView {
+fn on_disk(gigabytes: u64, free_bytes: u64) -> CatalogView {
     view(&library(gigabytes), None, &free(free_bytes))
 }
 
-fn entry<'a>(view: &'a CatalogueView, id: &str) -> &'a EntryView {
+fn entry<'a>(view: &'a CatalogView, id: &str) -> &'a EntryView {
     let found = view.entries.iter().find(|entry| entry.id == id);
     found.unwrap_or_else(|| panic!("{id} is in the list"))
 }
 
 #[test]
-fn the_key_of_every_variant_is_what_a_download_of_it_has() {
+fn the_key_of_a_variant_is_the_key_of_its_download() {
     let library = library(16);
     let mut keys = std::collections::HashSet::new();
     for shown in view(&library, None, &free(1 << 50)).entries {
@@ -69,12 +69,12 @@ fn the_key_of_every_variant_is_what_a_download_of_it_has() {
 }
 
 #[test]
-fn the_starter_is_not_offered_for_it_is_here() {
+fn the_starter_is_not_in_the_catalog() {
     assert!(shown(16).entries.iter().all(|entry| entry.id != "starter"));
 }
 
 #[test]
-fn a_large_model_does_not_fit_a_small_machine_and_says_its_numbers() {
+fn a_model_that_is_too_large_has_its_numbers() {
     let view = shown(8);
     let large = view.entries.iter().max_by_key(|entry| entry.n_parameters);
     let large = large.unwrap();
@@ -91,7 +91,7 @@ fn a_large_model_does_not_fit_a_small_machine_and_says_its_numbers() {
 }
 
 #[test]
-fn what_is_recommended_is_in_the_list_fits_and_is_there_once() {
+fn recommendations_are_listed_fit_and_are_unique() {
     for gigabytes in [8, 16, 36, 64, 192] {
         let view = shown(gigabytes);
         assert_eq!(view.recommended[0].purpose, Purpose::Chat, "{gigabytes} GB");
@@ -108,7 +108,7 @@ fn what_is_recommended_is_in_the_list_fits_and_is_there_once() {
 }
 
 #[test]
-fn a_mac_is_offered_mlx_and_the_smallest_packing_that_fits() {
+fn the_best_variant_for_a_mac_is_the_smallest_mlx_one() {
     let view = shown(16);
     let small = entry(&view, "qwen3-4b");
     let best = &small.variants[small.best as usize];
@@ -121,7 +121,7 @@ fn a_mac_is_offered_mlx_and_the_smallest_packing_that_fits() {
 }
 
 #[test]
-fn what_the_hub_found_is_told_once_and_only_what_runs() {
+fn search_results_are_unique_and_supported() {
     let found = |repository: &str, downloads, libraries: &[transom_hub::Library]| Found {
         repository: repository.to_owned(),
         downloads,
@@ -131,7 +131,7 @@ fn what_the_hub_found_is_told_once_and_only_what_runs() {
         licence: Some("mit".to_owned()),
         updated: None,
     };
-    let views = found_views(vec![
+    let views = search_views(vec![
         found("a/small", 3, &[transom_hub::Library::Mlx]),
         found("a/torch", 900, &[]),
         found("a/large", 40, &[transom_hub::Library::Gguf]),
@@ -143,7 +143,7 @@ fn what_the_hub_found_is_told_once_and_only_what_runs() {
 }
 
 #[test]
-fn a_repository_is_told_with_every_packing_and_what_cannot_fit() {
+fn a_repository_lists_every_quantization_and_marks_large_ones() {
     let file = |name: &str, gigabytes: u64| transom_hub::RemoteFile {
         name: name.to_owned(),
         size_bytes: Some(gigabytes << 30),
@@ -171,10 +171,10 @@ fn a_repository_is_told_with_every_packing_and_what_cannot_fit() {
 }
 
 #[test]
-fn what_the_disk_has_no_room_for_says_how_much_is_missing() {
+fn variants_that_exceed_the_disk_have_the_missing_bytes() {
     let roomy = shown(64);
     let size = |variant: &VariantView| variant.size_bytes;
-    let of_all = |view: &CatalogueView| -> Vec<VariantView> {
+    let of_all = |view: &CatalogView| -> Vec<VariantView> {
         let entries = view.entries.iter();
         entries.flat_map(|entry| entry.variants.clone()).collect()
     };
@@ -193,7 +193,7 @@ fn what_the_disk_has_no_room_for_says_how_much_is_missing() {
 }
 
 #[test]
-fn two_that_fit_side_by_side_are_in_the_list_and_fit_together() {
+fn the_recommended_pair_is_listed_and_fits_together() {
     for gigabytes in [8, 16, 64] {
         let view = shown(gigabytes);
         let pair = view.pair.as_ref().unwrap();

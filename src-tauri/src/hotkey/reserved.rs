@@ -1,7 +1,7 @@
-//! Shortcuts that the system or every program has already. On a Mac a program may register one of
-//! them and be told that all is well, but never hears it, or takes it from all others.
+//! Shortcuts that the system or all programs use already. On a Mac, registering one of them
+//! succeeds, but the app never receives it, or takes it from all other programs.
 //!
-//! Rule: what is taken is a table and the system's own list; nothing is tried here.
+//! Rule: this uses a table and the system's own list, and registers nothing.
 
 use serde_json::Value;
 use tauri_plugin_global_shortcut::{Code, Modifiers, Shortcut};
@@ -13,8 +13,8 @@ const MAIN: Modifiers = if cfg!(target_os = "macos") {
     Modifiers::CONTROL
 };
 
-/// Cut, copy, paste and what else every program has: taking one would break all of them.
-const OF_PROGRAMS: [Code; 13] = [
+/// Copy, paste and other shortcuts of every program, which would stop working everywhere.
+const PROGRAM_SHORTCUTS: [Code; 13] = [
     Code::KeyA,
     Code::KeyC,
     Code::KeyF,
@@ -30,10 +30,10 @@ const OF_PROGRAMS: [Code; 13] = [
     Code::KeyZ,
 ];
 
-/// The Mac's own, as the system numbers them, with whether each is on until somebody switches it
-/// off: Spotlight, the Finder's search, switching input sources (on where there are several, which
-/// is then written down), Mission Control, screenshots.
-const OF_MAC: [(&str, Modifiers, Code, bool); 12] = [
+/// Shortcuts of macOS with their system numbers, and whether they are enabled by default:
+/// Spotlight, Finder search, input sources (enabled and listed in the preferences if there are
+/// several), Mission Control, screenshots.
+const MAC_SHORTCUTS: [(&str, Modifiers, Code, bool); 12] = [
     ("64", Modifiers::SUPER, Code::Space, true),
     ("65", SUPER_ALT, Code::Space, true),
     ("60", Modifiers::CONTROL, Code::Space, false),
@@ -52,55 +52,55 @@ const SUPER_ALT: Modifiers = Modifiers::SUPER.union(Modifiers::ALT);
 const CONTROL_ALT: Modifiers = Modifiers::CONTROL.union(Modifiers::ALT);
 const SUPER_SHIFT: Modifiers = Modifiers::SUPER.union(Modifiers::SHIFT);
 
-/// The shortcuts that are not to be had.
+/// Shortcuts that are not available.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SystemShortcuts {
-    of_system: Vec<(Modifiers, Code)>,
+    reserved: Vec<(Modifiers, Code)>,
 }
 
 impl SystemShortcuts {
-    /// Those of this computer now: people change them.
+    /// Reads the current list of this computer, because users change it.
     pub(crate) fn read() -> Self {
         match cfg!(target_os = "macos") {
-            true => Self::of_mac(&symbolic_hotkeys()),
-            false => Self::of_other(),
+            true => Self::for_mac(&symbolic_hotkeys()),
+            false => Self::for_linux(),
         }
     }
 
-    fn of_other() -> Self {
-        let of_system = vec![(Modifiers::ALT, Code::Tab), (Modifiers::ALT, Code::F4)];
-        Self { of_system }
+    fn for_linux() -> Self {
+        let reserved = vec![(Modifiers::ALT, Code::Tab), (Modifiers::ALT, Code::F4)];
+        Self { reserved }
     }
 
-    /// A Mac's, from its preferences as JSON; what they do not mention is as it was delivered.
-    fn of_mac(preferences: &Value) -> Self {
+    /// Reads a Mac's list from its preferences as JSON. Missing entries have their default.
+    fn for_mac(preferences: &Value) -> Self {
         let list = &preferences["AppleSymbolicHotKeys"];
         let is_on = |number: &str, by_default: bool| {
             let enabled = &list[number]["enabled"];
             let number = enabled.as_i64().map(|on| on != 0);
             enabled.as_bool().or(number).unwrap_or(by_default)
         };
-        let of_system = OF_MAC.iter();
-        let of_system = of_system.filter(|(number, _, _, by_default)| is_on(number, *by_default));
-        let mut of_system: Vec<_> = of_system.map(|(_, mods, key, _)| (*mods, *key)).collect();
-        of_system.push((Modifiers::SUPER, Code::Tab));
-        Self { of_system }
+        let reserved = MAC_SHORTCUTS.iter();
+        let reserved = reserved.filter(|(number, _, _, by_default)| is_on(number, *by_default));
+        let mut reserved: Vec<_> = reserved.map(|(_, mods, key, _)| (*mods, *key)).collect();
+        reserved.push((Modifiers::SUPER, Code::Tab));
+        Self { reserved }
     }
 
-    /// Whether the system or every program has it.
+    /// Returns true if the system or every program uses this shortcut.
     pub(crate) fn has(&self, shortcut: Shortcut) -> bool {
-        // The parser writes the key with the Apple or the Windows sign in either way.
+        // The parser uses META or SUPER for the Command or Windows key.
         let mut mods = shortcut.mods;
         if mods.contains(Modifiers::META) {
             mods.remove(Modifiers::META);
             mods.insert(Modifiers::SUPER);
         }
-        let is_of_programs = mods == MAIN && OF_PROGRAMS.contains(&shortcut.key);
-        is_of_programs || self.of_system.contains(&(mods, shortcut.key))
+        let is_program_shortcut = mods == MAIN && PROGRAM_SHORTCUTS.contains(&shortcut.key);
+        is_program_shortcut || self.reserved.contains(&(mods, shortcut.key))
     }
 }
 
-/// The Mac's list of its own shortcuts; nothing where it cannot be read.
+/// Reads the Mac's list of shortcuts; null if that fails.
 fn symbolic_hotkeys() -> Value {
     let Some(home) = std::env::home_dir() else {
         return Value::Null;
@@ -125,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn a_new_mac_has_spotlight_and_leaves_option_space_free() {
-        let mac = SystemShortcuts::of_mac(&Value::Null);
+    fn by_default_a_mac_reserves_spotlight_but_not_option_space() {
+        let mac = SystemShortcuts::for_mac(&Value::Null);
         assert!(has(&mac, "Super+Space"));
         assert!(has(&mac, "Super+Shift+4"));
         assert!(has(&mac, "Super+Tab"));
@@ -135,23 +135,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_switched_on_or_off_on_a_mac_counts() {
+    fn preferences_of_a_mac_override_the_defaults() {
         let preferences = json!({ "AppleSymbolicHotKeys": {
             "60": { "enabled": true }, "64": { "enabled": 0 }
         }});
-        let mac = SystemShortcuts::of_mac(&preferences);
+        let mac = SystemShortcuts::for_mac(&preferences);
         assert!(has(&mac, "Control+Space"));
         assert!(!has(&mac, "Super+Space"));
     }
 
     #[test]
-    fn what_every_program_has_is_not_taken_from_them() {
+    fn shortcuts_of_every_program_are_reserved() {
         let main = if cfg!(target_os = "macos") {
             "Super"
         } else {
             "Control"
         };
-        let system = SystemShortcuts::of_other();
+        let system = SystemShortcuts::for_linux();
         assert!(has(&system, &format!("{main}+C")));
         assert!(!has(&system, &format!("{main}+Shift+C")));
         assert!(has(&system, "Alt+F4"));

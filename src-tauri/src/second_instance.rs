@@ -1,8 +1,8 @@
-//! A second start on Linux: what it asks for is told to the app that runs, which listens through the
-//! single-instance plugin.
+//! On Linux, a second start passes its arguments to the running app through the single-instance
+//! plugin.
 //!
-//! Rule: it is told before anything of a window is made. The plugin would tell it too, but only with
-//! the toolkit's threads at work, and a program that is left then crashes now and again.
+//! Rule: this happens before any window is created. The plugin would do it too, but only with the
+//! toolkit's threads running, and a program that exits then sometimes crashes.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use std::time::Duration;
 use anyhow::bail;
 use zbus::blocking::connection::Builder;
 
-/// An app that does not answer for so long is stuck.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// An app that does not reply within this time hangs.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Tells the app that runs what this start asks for. `false` if none runs, or it ended just then, or
-/// there is no session bus to find it by.
+/// Passes this start's arguments to the running app. Returns false if none is running, if it is
+/// just quitting, or if there is no session bus.
 ///
 /// # Errors
-/// When it runs and does not answer.
-pub(crate) fn told_the_app_that_runs(identifier: &str) -> anyhow::Result<bool> {
-    match tell(identifier) {
+/// If the app is running and does not reply.
+pub(crate) fn forward_to_running_app(identifier: &str) -> anyhow::Result<bool> {
+    match call_plugin(identifier) {
         Ok(()) => Ok(true),
         Err(zbus::Error::InputOutput(error)) if error.kind() == ErrorKind::TimedOut => {
             bail!("Transom is running and does not answer; end it and start it again")
@@ -31,9 +31,9 @@ pub(crate) fn told_the_app_that_runs(identifier: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Names and arguments are the plugin's.
-fn tell(identifier: &str) -> zbus::Result<()> {
-    let bus = Builder::session()?.method_timeout(ANSWERS_WITHIN).build()?;
+/// Calls the plugin's D-Bus method. Names and arguments are defined by the plugin.
+fn call_plugin(identifier: &str) -> zbus::Result<()> {
+    let bus = Builder::session()?.method_timeout(REPLY_TIMEOUT).build()?;
     let name = format!("{identifier}.SingleInstance");
     let path = format!("/{}", name.replace('.', "/").replace('-', "_"));
     let arguments: Vec<String> = std::env::args_os()

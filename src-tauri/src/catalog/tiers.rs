@@ -1,4 +1,4 @@
-//! Which models are recommended for computers of every size, this one among them.
+//! Recommended models by memory size, including this computer.
 
 use transom_library::Library;
 use transom_library::{Pair, PairKind, Pick, Tier};
@@ -6,23 +6,23 @@ use transom_library::{Pair, PairKind, Pick, Tier};
 use super::speed_view;
 use crate::wire::{PairKindView, PairView, PickView, TierView};
 
-/// Every size, smallest first. This computer stands in place of a Mac with as much memory.
+/// Returns all memory sizes, smallest first. This computer replaces the Mac with the same memory.
 pub(crate) fn views(library: &Library) -> Vec<TierView> {
     let own = library.machine().numbers().memory_bytes;
     let tiers = library.all_tiers().into_iter();
     tiers
         .map(|tier| {
-            let is_here = tier.memory_bytes == own;
-            tier_view(tier, is_here)
+            let is_this_computer = tier.memory_bytes == own;
+            tier_view(tier, is_this_computer)
         })
         .collect()
 }
 
-fn tier_view(tier: Tier, is_here: bool) -> TierView {
+fn tier_view(tier: Tier, is_this_computer: bool) -> TierView {
     TierView {
         memory_bytes: tier.memory_bytes,
         room_bytes: tier.budget_bytes,
-        is_here,
+        is_this_computer,
         chat: tier.chat.map(pick_view),
         code: tier.code.map(pick_view),
         small: tier.small.map(pick_view),
@@ -30,7 +30,7 @@ fn tier_view(tier: Tier, is_here: bool) -> TierView {
     }
 }
 
-/// Two models that fit side by side, in a window's terms.
+/// Converts two models that fit together for pages.
 pub(super) fn pair_view(pair: Pair) -> PairView {
     PairView {
         kind: match pair.kind {
@@ -61,11 +61,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_say_what_the_table_of_the_command_line_says() {
+    fn rows_match_the_table_of_the_command_line() {
         let library = Library::new(Catalogue::built_in(), Places::default(), mac(16));
         for row in views(&library) {
             let mac = library.on(mac(row.memory_bytes >> 30));
-            assert_eq!(tier_view(mac.recommended(), row.is_here), row);
+            assert_eq!(tier_view(mac.recommended(), row.is_this_computer), row);
             let pair = row.pair.expect("every size has two that fit");
             let need = pair.main.need_bytes + pair.second.need_bytes;
             assert_eq!(pair.need_bytes, need);

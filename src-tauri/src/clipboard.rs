@@ -1,48 +1,48 @@
-//! The selection and the clipboard: read when a person asks for them, and never else.
+//! Reads the selection and the clipboard, only when the user asks for it.
 //!
-//! Rule: nothing of what is read is kept or logged here.
+//! Rule: the text is neither stored nor logged here.
 
 use std::sync::{Mutex, PoisonError};
 
 use arboard::Clipboard;
 
-use crate::wire::{TakenFrom, TakenText};
+use crate::wire::{CapturedText, TextSource};
 
-/// Most characters that are taken along: more than any context holds.
-const MAX_TAKEN: usize = 400_000;
+/// Maximum number of characters to capture, more than any context holds.
+const MAX_CHARACTERS: usize = 400_000;
 
-/// The system's clipboard. On X11 what was copied lives in the program that copied it, so the
-/// connection is kept from the first copy on.
+/// The system's clipboard. On X11 the program that copied a text provides it, so the connection is
+/// kept open after the first copy.
 #[derive(Default)]
-pub(crate) struct Board {
+pub(crate) struct SystemClipboard {
     clipboard: Mutex<Option<Clipboard>>,
 }
 
-impl std::fmt::Debug for Board {
+impl std::fmt::Debug for SystemClipboard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Board")
+        f.write_str("SystemClipboard")
     }
 }
 
-impl Board {
-    /// What is selected or copied; empty if there is none, or no text. Blocks for some milliseconds,
-    /// while the other program hands it over.
+impl SystemClipboard {
+    /// Returns the selected or copied text; empty if there is none. Blocks for some milliseconds
+    /// while the other program sends it.
     ///
     /// # Errors
-    /// When the system does not let us, in English.
-    pub(crate) fn take(&self, source: TakenFrom) -> Result<TakenText, String> {
+    /// If the system refuses, in English.
+    pub(crate) fn capture(&self, source: TextSource) -> Result<CapturedText, String> {
         let text = match source {
-            TakenFrom::Clipboard => self.with(clipboard_text)?,
-            TakenFrom::Selection => self.selection()?,
+            TextSource::Clipboard => self.with(clipboard_text)?,
+            TextSource::Selection => self.selection()?,
         };
-        let text = text.chars().take(MAX_TAKEN).collect();
-        Ok(TakenText { source, text })
+        let text = text.chars().take(MAX_CHARACTERS).collect();
+        Ok(CapturedText { source, text })
     }
 
-    /// Puts text on the clipboard.
+    /// Copies text to the clipboard.
     ///
     /// # Errors
-    /// When the system does not let us, in English.
+    /// If the system refuses, in English.
     pub(crate) fn copy(&self, text: String) -> Result<(), String> {
         self.with(|clipboard| clipboard.set_text(text))
     }
@@ -52,7 +52,7 @@ impl Board {
         mac::selection()
     }
 
-    /// X11's primary selection: what is marked, without anything having been copied.
+    /// Reads X11's primary selection: the selected text, without a copy.
     #[cfg(not(target_os = "macos"))]
     fn selection(&self) -> Result<String, String> {
         use arboard::{GetExtLinux, LinuxClipboardKind};
@@ -67,11 +67,11 @@ impl Board {
         work: impl FnOnce(&mut Clipboard) -> Result<T, arboard::Error>,
     ) -> Result<T, String> {
         let lock = self.clipboard.lock();
-        let mut kept = lock.unwrap_or_else(PoisonError::into_inner);
-        if kept.is_none() {
-            *kept = Some(Clipboard::new().map_err(|error| error.to_string())?);
+        let mut clipboard = lock.unwrap_or_else(PoisonError::into_inner);
+        if clipboard.is_none() {
+            *clipboard = Some(Clipboard::new().map_err(|error| error.to_string())?);
         }
-        let clipboard = kept.as_mut().ok_or("no clipboard")?;
+        let clipboard = clipboard.as_mut().ok_or("no clipboard")?;
         work(clipboard).map_err(|error| error.to_string())
     }
 }
@@ -80,7 +80,7 @@ fn clipboard_text(clipboard: &mut Clipboard) -> Result<String, arboard::Error> {
     or_empty(clipboard.get_text())
 }
 
-/// An empty clipboard, or one with a picture, is no failure.
+/// Returns an empty text for an empty clipboard or one with a picture.
 fn or_empty(text: Result<String, arboard::Error>) -> Result<String, arboard::Error> {
     match text {
         Err(arboard::Error::ContentNotAvailable) => Ok(String::new()),
@@ -90,14 +90,14 @@ fn or_empty(text: Result<String, arboard::Error>) -> Result<String, arboard::Err
 
 #[cfg(target_os = "macos")]
 mod mac {
-    //! Through Accessibility, which the user must have allowed.
+    //! Uses the Accessibility API, which the user must allow.
     use accessibility::{AXAttribute, AXUIElement};
     use core_foundation::string::CFString;
 
     pub(super) fn selection() -> Result<String, String> {
-        let everything = AXUIElement::system_wide();
+        let system = AXUIElement::system_wide();
         let focused = AXAttribute::new(&CFString::from_static_string("AXFocusedUIElement"));
-        let element = everything
+        let element = system
             .attribute(&focused)
             .map_err(|error| error.to_string())?;
         let element = element
@@ -109,7 +109,7 @@ mod mac {
                 let text = text.downcast::<CFString>();
                 Ok(text.map(|text| text.to_string()).unwrap_or_default())
             }
-            // Most things that can have the focus hold no text.
+            // Most focused elements have no text.
             Err(_) => Ok(String::new()),
         }
     }

@@ -1,7 +1,7 @@
-//! The models that can be downloaded, in a window's terms: what fits here, how fast it would be, and
-//! what of it is installed.
+//! Models that can be downloaded, as pages see them: whether they fit, their speed, and whether
+//! they are installed.
 //!
-//! Rule: every figure and choice is the library's; here they are only put side by side.
+//! Rule: the library computes every number and choice; this module only combines them.
 
 pub(crate) mod tiers;
 
@@ -15,12 +15,12 @@ use transom_library::{Estimate, Verdict};
 use transom_library::{Format, Installed, Mistake};
 
 use crate::wire::{
-    CatalogueView, EntryView, MistakeView, Purpose, RecommendedView, SpeedView, TagView,
+    CatalogErrorView, CatalogView, EntryView, Purpose, RecommendedView, SpeedView, TagView,
     VariantView, VerdictView,
 };
 
 /// Returns the whole catalog.
-pub(crate) fn view(library: &Library, mistake: Option<&Mistake>, disk: &DiskRoom) -> CatalogueView {
+pub(crate) fn view(library: &Library, error: Option<&Mistake>, disk: &DiskRoom) -> CatalogView {
     let entries = library.catalog().entries.iter();
     let entries = entries.filter(|entry| !entry.variants.is_empty());
     let entries: Vec<EntryView> = entries
@@ -28,25 +28,25 @@ pub(crate) fn view(library: &Library, mistake: Option<&Mistake>, disk: &DiskRoom
         .collect();
     let mut tier = library.recommended();
     let machine = library.machine();
-    CatalogueView {
+    CatalogView {
         pair: tier.pair.take().map(tiers::pair_view),
         recommended: recommended(tier, &entries),
         entries,
         memory_bytes: machine.numbers().memory_bytes,
         room_bytes: machine.room().budget_bytes,
         disk_free_bytes: disk.free_bytes,
-        disk_coming_bytes: disk.coming_bytes(),
-        mistake: mistake.map(mistake_view),
+        disk_reserved_bytes: disk.coming_bytes(),
+        error: error.map(error_view),
         user_file: String::new(),
     }
 }
 
-fn mistake_view(mistake: &Mistake) -> MistakeView {
-    MistakeView {
-        file: mistake.file.to_string_lossy().into_owned(),
-        line: u32::try_from(mistake.line).unwrap_or(u32::MAX),
-        column: u32::try_from(mistake.column).unwrap_or(u32::MAX),
-        reason: mistake.reason.clone(),
+fn error_view(error: &Mistake) -> CatalogErrorView {
+    CatalogErrorView {
+        file: error.file.to_string_lossy().into_owned(),
+        line: u32::try_from(error.line).unwrap_or(u32::MAX),
+        column: u32::try_from(error.column).unwrap_or(u32::MAX),
+        reason: error.reason.clone(),
     }
 }
 
@@ -64,9 +64,9 @@ fn recommended(tier: Tier, entries: &[EntryView]) -> Vec<RecommendedView> {
         };
         let listed = entries.iter().find(|entry| entry.id == pick.id);
         let variant = listed.and_then(|entry| entry.variants.iter().find(is_pick));
-        let is_twice = recommended.iter().any(|before| before.entry == pick.id);
+        let is_duplicate = recommended.iter().any(|before| before.entry == pick.id);
         if let Some(variant) = variant
-            && !is_twice
+            && !is_duplicate
         {
             recommended.push(RecommendedView {
                 purpose,
@@ -88,16 +88,16 @@ fn entry_view(entry: &Entry, library: &Library, disk: &DiskRoom) -> EntryView {
         name: entry.name.clone(),
         family: entry.family.clone(),
         description: entry.description.clone(),
-        licence: entry.licence.clone(),
+        license: entry.licence.clone(),
         tags: entry.tags.iter().map(|tag| tag_view(*tag)).collect(),
         source: entry.source.clone().unwrap_or_default(),
         n_parameters: Some(numbers.parameters),
         n_active_parameters: numbers.active_parameters,
-        context_length: Some(whole(entry.context_length)),
+        context_length: Some(to_u32(entry.context_length)),
         is_users: entry.is_users,
         is_from_hub: false,
-        n_fetched: None,
-        best: whole(entry.variants.iter().position(is_best).unwrap_or(0) as u64),
+        n_downloads: None,
+        best: to_u32(entry.variants.iter().position(is_best).unwrap_or(0) as u64),
         variants: variants
             .map(|variant| variant_view(entry, variant, library, disk))
             .collect(),
@@ -127,7 +127,7 @@ fn variant_view(
     }
 }
 
-/// Bytes that the disk lacks for a variant; an installed one needs none.
+/// Returns the bytes that the disk lacks for a variant; `None` if it fits or is installed.
 fn missing_bytes(
     disk: &DiskRoom,
     model: Option<&Installed>,
@@ -140,8 +140,9 @@ fn missing_bytes(
     }
 }
 
-/// What a search of the hub found, most used first; what Transom cannot run is left out.
-pub(crate) fn found_views(mut found: Vec<Found>) -> Vec<EntryView> {
+/// Returns the search results of the hub, most downloaded first, without repositories that Transom
+/// cannot run.
+pub(crate) fn search_views(mut found: Vec<Found>) -> Vec<EntryView> {
     found.retain(|one| !one.libraries.is_empty());
     found.sort_by_key(|one| Reverse(one.downloads));
     let mut seen = std::collections::HashSet::new();
@@ -149,25 +150,25 @@ pub(crate) fn found_views(mut found: Vec<Found>) -> Vec<EntryView> {
     let found = found.into_iter();
     found
         .map(|one| EntryView {
-            licence: one.licence.unwrap_or_default(),
-            n_fetched: Some(one.downloads),
-            ..of_repository(&one.repository)
+            license: one.licence.unwrap_or_default(),
+            n_downloads: Some(one.downloads),
+            ..repository_view(&one.repository)
         })
         .collect()
 }
 
-/// What one repository of the hub has. Only the size of a file is known, so there is a verdict only if
-/// that is too large.
+/// Returns the contents of a hub repository. Only file sizes are known, so a variant can be marked
+/// as too large but not as fitting.
 pub(crate) fn listing_view(listing: &Listing, library: &Library, disk: &DiskRoom) -> EntryView {
     let offers = listing.offers();
     let best = library.suggested_offer(&listing.repository, &offers);
     let variants = offers.iter();
     EntryView {
-        best: whole(best.unwrap_or(0) as u64),
+        best: to_u32(best.unwrap_or(0) as u64),
         variants: variants
             .map(|offer| offer_view(&listing.repository, offer, &offers, library, disk))
             .collect(),
-        ..of_repository(&listing.repository)
+        ..repository_view(&listing.repository)
     }
 }
 
@@ -201,13 +202,13 @@ fn offer_view(
     }
 }
 
-fn of_repository(repository: &str) -> EntryView {
+fn repository_view(repository: &str) -> EntryView {
     EntryView {
         id: repository.to_owned(),
         name: repository.to_owned(),
         family: String::new(),
         description: String::new(),
-        licence: String::new(),
+        license: String::new(),
         tags: Vec::new(),
         source: format!("{}/{repository}", transom_hub::PUBLIC_HUB),
         n_parameters: None,
@@ -215,7 +216,7 @@ fn of_repository(repository: &str) -> EntryView {
         context_length: None,
         is_users: false,
         is_from_hub: true,
-        n_fetched: None,
+        n_downloads: None,
         variants: Vec::new(),
         best: 0,
     }
@@ -230,7 +231,7 @@ fn tag_view(tag: Tag) -> TagView {
     }
 }
 
-/// A format as pages know it.
+/// Returns the name of a format for pages.
 pub(crate) fn format_name(format: Format) -> &'static str {
     match format {
         Format::Gguf => "gguf",
@@ -238,7 +239,7 @@ pub(crate) fn format_name(format: Format) -> &'static str {
     }
 }
 
-/// A verdict in a window's terms.
+/// Converts a verdict for pages.
 pub(crate) fn verdict_view(estimate: &Estimate) -> VerdictView {
     match estimate.verdict {
         Verdict::Fits => VerdictView::Fits,
@@ -255,7 +256,7 @@ pub(crate) fn verdict_view(estimate: &Estimate) -> VerdictView {
     }
 }
 
-/// A speed in a window's terms.
+/// Converts a speed for pages.
 pub(crate) fn speed_view(estimate: &Estimate) -> Option<SpeedView> {
     estimate.speed.map(|speed| SpeedView {
         low: speed.low,
@@ -264,8 +265,8 @@ pub(crate) fn speed_view(estimate: &Estimate) -> Option<SpeedView> {
     })
 }
 
-fn whole(figure: u64) -> u32 {
-    u32::try_from(figure).unwrap_or(u32::MAX)
+fn to_u32(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -1,36 +1,36 @@
-//! Where windows go: pure arithmetic on rectangles, in units of the desktop (see `desktop`).
+//! Window positions: pure functions on rectangles, in units of the desktop (see `desktop`).
 //!
-//! Rule: a window is always wholly on the work area of one monitor, whatever was remembered and
-//! whichever monitors there are now; one that is larger than the area becomes smaller.
+//! Rule: a window is always completely on the work area of one monitor, whatever was remembered and
+//! whatever monitors exist now. A larger window becomes smaller.
 
-/// A rectangle of the desktop; `y` grows downwards.
+/// A rectangle on the desktop; `y` grows downwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Rect {
     /// Left edge.
     pub(crate) x: i32,
-    /// Upper edge.
+    /// Top edge.
     pub(crate) y: i32,
-    /// Units wide.
+    /// Width in units.
     pub(crate) width: i32,
-    /// Units high.
+    /// Height in units.
     pub(crate) height: i32,
 }
 
-/// A monitor: what of it is free of bars and docks, and how many units make a point.
+/// A monitor's work area and its scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Screen {
-    /// Free of bars and docks.
+    /// The area without bars and docks.
     pub(crate) area: Rect,
-    /// Units a point.
+    /// Units per point.
     pub(crate) scale: f64,
 }
 
-/// A window's size in points, as it is remembered.
+/// A window's size in points, as it is saved.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Size {
-    /// Points wide.
+    /// Width in points.
     pub(crate) width: f64,
-    /// Points high.
+    /// Height in points.
     pub(crate) height: f64,
 }
 
@@ -40,21 +40,21 @@ const MARGIN: f64 = 8.0;
 /// Points between the icon and the window under it.
 const GAP: f64 = 4.0;
 
-/// Under the tray icon, or over it where the bar is at the bottom, centred on it as far as the
-/// screen allows. `None` without a screen.
+/// Places a window under the menu-bar icon, or above it if the bar is at the bottom, centered if
+/// the screen allows. `None` without a screen.
 pub(crate) fn under_icon(icon: Rect, size: Size, screens: &[Screen]) -> Option<Rect> {
-    let centre = (icon.x + icon.width / 2, icon.y + icon.height / 2);
-    let screen = nearest(centre, screens)?;
-    let window = pixels(size, &screen);
+    let center = (icon.x + icon.width / 2, icon.y + icon.height / 2);
+    let screen = nearest(center, screens)?;
+    let window = scaled_size(size, &screen);
     let area = screen.area;
     let gap = scaled(GAP, &screen);
-    let is_below_middle = centre.1 > area.y + area.height / 2;
+    let is_below_middle = center.1 > area.y + area.height / 2;
     let y = match is_below_middle {
         true => icon.y - gap - window.height,
         false => icon.y + icon.height + gap,
     };
-    let x = centre.0 - window.width / 2;
-    // The bar is outside the work area, so the gap to it is the only margin above.
+    let x = center.0 - window.width / 2;
+    // The bar is outside the work area, so the gap is the only margin at the top.
     Some(clamped(
         Rect { x, y, ..window },
         area,
@@ -63,9 +63,9 @@ pub(crate) fn under_icon(icon: Rect, size: Size, screens: &[Screen]) -> Option<R
     ))
 }
 
-/// The upper right corner, where a tray is that does not say where its icon is.
+/// Places a window in the top right corner, for a tray that does not report its icon's position.
 pub(crate) fn corner(size: Size, screen: &Screen) -> Rect {
-    let window = pixels(size, screen);
+    let window = scaled_size(size, screen);
     let area = screen.area;
     let margin = scaled(MARGIN, screen);
     let at = Rect {
@@ -76,9 +76,10 @@ pub(crate) fn corner(size: Size, screen: &Screen) -> Rect {
     clamped(at, area, margin, margin)
 }
 
-/// Centred, a quarter of the free height from above: where the eyes are, with room to grow below.
+/// Centers a window horizontally, a quarter of the height from the top, so that it can grow
+/// downwards.
 pub(crate) fn upper_third(size: Size, screen: &Screen) -> Rect {
-    let window = pixels(size, screen);
+    let window = scaled_size(size, screen);
     let area = screen.area;
     let at = Rect {
         x: area.x + (area.width - window.width) / 2,
@@ -89,9 +90,9 @@ pub(crate) fn upper_third(size: Size, screen: &Screen) -> Rect {
     clamped(at, area, margin, margin)
 }
 
-/// In the middle.
+/// Centers a window.
 pub(crate) fn middle(size: Size, screen: &Screen) -> Rect {
-    let window = pixels(size, screen);
+    let window = scaled_size(size, screen);
     let area = screen.area;
     let at = Rect {
         x: area.x + (area.width - window.width) / 2,
@@ -102,8 +103,8 @@ pub(crate) fn middle(size: Size, screen: &Screen) -> Rect {
     clamped(at, area, margin, margin)
 }
 
-/// The screen that `point` is on, else the one that it is nearest to: menu bars are on a monitor,
-/// but not on its work area.
+/// Returns the screen that contains `point`, else the nearest one: menu bars are outside the work
+/// area.
 pub(crate) fn nearest(point: (i32, i32), screens: &[Screen]) -> Option<Screen> {
     let outside = |at: i32, from: i32, length: i32| {
         i64::from((from - at).max(at - (from + length - 1)).max(0))
@@ -121,7 +122,7 @@ fn scaled(points: f64, screen: &Screen) -> i32 {
     (points * screen.scale).round() as i32
 }
 
-fn pixels(size: Size, screen: &Screen) -> Rect {
+fn scaled_size(size: Size, screen: &Screen) -> Rect {
     Rect {
         width: scaled(size.width, screen),
         height: scaled(size.height, screen),
@@ -129,7 +130,7 @@ fn pixels(size: Size, screen: &Screen) -> Rect {
     }
 }
 
-/// `window` on `area`, `margin` from its edges and `above` from its upper one where there is room.
+/// Moves `window` into `area`, with `margin` at the edges and `above` at the top, if there is room.
 fn clamped(window: Rect, area: Rect, margin: i32, above: i32) -> Rect {
     let fit = |at: i32, length: i32, from: i32, room: i32, before: i32| {
         let length = length.min(room - before - margin).max(1);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chat_hangs_centred_under_its_icon() {
+    fn the_chat_is_centered_under_its_icon() {
         // A bar of 24 pixels on a screen of 1440 by 900.
         let screens = [screen(0, 24, 1440, 876, 1.0)];
         let at = under_icon(rect(900, 0, 24, 24), CHAT, &screens);
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_icon_at_the_edge_moves_the_window_in() {
+    fn a_window_stays_on_the_screen_if_the_icon_is_at_the_edge() {
         let screens = [screen(0, 24, 1440, 876, 1.0)];
         let at = under_icon(rect(1410, 0, 24, 24), CHAT, &screens);
         assert_eq!(at, Some(rect(1440 - 400 - 8, 28, 400, 600)));
@@ -199,7 +200,7 @@ mod tests {
     fn a_bar_at_the_bottom_puts_the_window_above_it() {
         let screens = [screen(0, 0, 1280, 770, 1.0)];
         let at = under_icon(rect(1200, 774, 22, 22), CHAT, &screens).unwrap();
-        // As near as the margin of the work area allows.
+        // As low as the margin of the work area allows.
         assert_eq!((at.y + at.height, at.height), (762, 600));
     }
 
@@ -212,7 +213,7 @@ mod tests {
         let at = under_icon(rect(4000, 0, 48, 48), CHAT, &screens).unwrap();
         assert_eq!((at.width, at.height), (800, 1200));
         assert!(is_inside(at, screens[1].area));
-        // One to the left, with negative coordinates, and not aligned.
+        // A monitor to the left, with negative coordinates and not aligned.
         let left = [screen(-1920, 300, 1920, 1055, 1.0), screens[0]];
         let at = under_icon(rect(-100, 276, 24, 24), CHAT, &left).unwrap();
         assert!(is_inside(at, left[0].area));
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_on_the_work_area_for_any_size() {
+    fn every_position_is_on_the_work_area_for_any_size() {
         for width in (50..2000).step_by(130) {
             for height in (50..2000).step_by(170) {
                 let size = Size {
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_screen_there_is_no_place() {
+    fn without_a_screen_there_is_no_position() {
         assert_eq!(under_icon(rect(0, 0, 1, 1), CHAT, &[]), None);
         assert_eq!(nearest((0, 0), &[]), None);
     }

@@ -1,4 +1,4 @@
-//! Downloads as pages see them, and where they stand in the queue.
+//! Downloads as pages see them, and their places in the queue.
 
 use transom_hub::State;
 
@@ -22,7 +22,7 @@ fn download(id: u64, state: State) -> Download {
 }
 
 #[test]
-fn a_download_is_told_with_its_state_and_a_rate_only_while_it_has_one() {
+fn a_view_has_the_state_and_a_rate_only_if_there_is_one() {
     let list = [
         download(
             3,
@@ -41,22 +41,22 @@ fn a_download_is_told_with_its_state_and_a_rate_only_while_it_has_one() {
 }
 
 #[test]
-fn what_went_wrong_crosses_with_its_code_and_numbers() {
-    let told = trouble(&HubError::DiskFull {
+fn an_error_has_its_code_and_values() {
+    let view = hub_error_view(&HubError::DiskFull {
         folder: "/models".into(),
         needed_bytes: 5,
         free_bytes: 2,
     });
-    assert_eq!(told.code, "disk_full");
-    assert_eq!(told.values["needed_bytes"], 5);
-    assert!(!told.values.contains_key("code") && !told.reason.is_empty());
-    assert!(trouble(&HubError::Offline).values.is_empty());
+    assert_eq!(view.code, "disk_full");
+    assert_eq!(view.values["needed_bytes"], 5);
+    assert!(!view.values.contains_key("code") && !view.reason.is_empty());
+    assert!(hub_error_view(&HubError::Offline).values.is_empty());
 }
 
 #[test]
-fn a_download_is_moved_before_the_one_at_its_new_place() {
+fn a_move_places_a_download_before_the_one_at_its_position() {
     let list: Vec<Download> = (1..=3).map(|id| download(id, State::Waiting)).collect();
-    let to = |id, place| place_at(&list, DownloadId(id), place);
+    let to = |id, place| queue_place(&list, DownloadId(id), place);
     assert_eq!(to(3, 0), Place::First);
     assert_eq!(to(3, 1), Place::Before(DownloadId(2)));
     assert_eq!(to(1, 1), Place::Before(DownloadId(3)));
@@ -64,10 +64,10 @@ fn a_download_is_moved_before_the_one_at_its_new_place() {
 }
 
 #[test]
-fn the_disk_is_asked_before_there_is_a_folder_for_models() {
+fn free_space_is_known_before_the_models_folder_exists() {
     let folder = tempfile::tempdir().unwrap();
-    let shelf = Shelf::new(folder.path(), || {});
-    assert!(!shelf.models_folder().exists());
-    assert!(shelf.disk().free_bytes.unwrap() > 0);
-    assert_eq!(shelf.disk().coming_bytes(), 0);
+    let model_source = ModelSource::new(folder.path(), || {});
+    assert!(!model_source.models_folder().exists());
+    assert!(model_source.disk().free_bytes.unwrap() > 0);
+    assert_eq!(model_source.disk().coming_bytes(), 0);
 }
